@@ -1,0 +1,31 @@
+// Package check judges a run of Carillon from the outside.
+//
+// [Judge] takes a [History] (what was asked, what was acknowledged, what the sink saw, every run as the API
+// tells it, read twice) and returns a [Report]. It does no I/O and reads no clock, so the same judge serves load
+// tests on real clusters and simulations in one process.
+//
+// # What is authoritative
+//
+// Promises are judged against what was *asked* and *acknowledged*, never against what the system says the due
+// time was. The sink is an independent witness: what it saw did happen, whatever the API says. The API is
+// believed only where the sink cannot contradict it.
+//
+// # The rules
+//
+//  1. A job is acknowledged if any answer to it was 200 or 201. If every answer was another 4xx it is refused.
+//     Everything else (503, answer cut, no answer) is unknown: it may run or not, at most once for each such job.
+//  2. Every acknowledged job belongs to exactly one of: done, cancelled, missed by policy, missed, unfinished,
+//     not due, unreadable. See [Report].
+//  3. Early: a start, or an arrival at the sink, before every instant in force at that time. The tolerance is
+//     0 ms; instants are cut to whole milliseconds on both sides first, because the API answers in milliseconds.
+//     The sink and the asker must share one clock.
+//  4. An asked instant is in force until [ChangeGrace] after a reschedule was acknowledged; the new one from when
+//     the reschedule was requested. A reschedule of unknown outcome leaves both in force.
+//  5. Ghost: a start, or an arrival at the sink, more than [ChangeGrace] after a cancel was acknowledged. An arrival
+//     whose attempt is recorded as started in time and not finished before it arrived is no ghost (it was under way).
+//  6. Unexpected: a run that no acknowledged or unknown job explains.
+//  7. Duplicate execution: an arrival while an earlier one of the same run had not ended in failure. Counted, no failure:
+//     at_least_once allows it.
+//  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
+//  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
+package check

@@ -1,0 +1,301 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrHistory is returned for a history that contradicts itself: the fault is then in the test, not in the system.
+var ErrHistory = errors.New("history contradicts itself")
+
+// Judge judges h by the rules of the package comment. It reads nothing but h and the same h gives the same report.
+// The error is ErrHistory: two jobs under one Ref, an answer to a job that was not asked for, or one run observed twice.
+func Judge(h History) (Report, error) {
+	j := judge{
+		h: h, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
+		reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{},
+	}
+	if err := j.gather(); err != nil {
+		return Report{}, err
+	}
+	j.explain()
+	for _, id := range j.ids {
+		r := j.runs[id]
+		if r.job != nil {
+			j.times(r)
+		}
+		j.executions(r)
+		j.outcome(r)
+		if r.acked() {
+			j.verdict(r)
+		}
+	}
+	return j.sum(), nil
+}
+
+// job is one asked job with what was answered to it.
+type job struct {
+	*Ask
+	acked, maybe, refused bool
+	ran                   bool // unknown only: a run was found
+}
+
+// run is everything the history tells about one run.
+type run struct {
+	id      string
+	job     *job      // nil: nothing explains this run
+	ackedAt time.Time // zero: not acknowledged
+	seen    []*Sighting
+	obs     *Observation
+	changes []Change // in order of request
+}
+
+func (r *run) acked() bool { return !r.ackedAt.IsZero() }
+
+func (r *run) ref() Ref {
+	switch {
+	case r.job != nil:
+		return r.job.Ref
+	case len(r.seen) > 0 && !r.seen[0].Ref.IsZero():
+		return r.seen[0].Ref
+	case r.obs != nil:
+		return r.obs.Ref
+	default:
+		return Ref{}
+	}
+}
+
+func (r *run) asked() *Ask {
+	if r.job == nil {
+		return nil
+	}
+	return r.job.Ask
+}
+
+// found returns the readings that brought the run, in order.
+func (r *run) found() []*Reading {
+	var rs []*Reading
+	if r.obs == nil {
+		return nil
+	}
+	for _, reading := range []*Reading{&r.obs.First, &r.obs.Second} {
+		if reading.Status == Found {
+			rs = append(rs, reading)
+		}
+	}
+	return rs
+}
+
+// started reports whether the sink or any reading shows a start.
+func (r *run) started() bool {
+	if len(r.seen) > 0 {
+		return true
+	}
+	for _, reading := range r.found() {
+		if _, ok := reading.Run.started(); ok {
+			return true
+		}
+	}
+	return false
+}
+
+type judge struct {
+	h              History
+	jobs           map[Ref]*job
+	runs           map[string]*run
+	ids            []string // of runs, sorted
+	rep            Report
+	reported, seen lateness
+	faults         map[Kind][]Fault
+}
+
+func (j *judge) fault(kind Kind, r *run, format string, args ...any) {
+	if fs := j.faults[kind]; len(fs) < MaxFaults {
+		j.faults[kind] = append(fs, Fault{Kind: kind, Run: r.id, Job: r.ref().String(), Reason: fmt.Sprintf(format, args...)})
+	}
+}
+
+// run returns the run of that id, made if it is new.
+func (j *judge) run(id string) *run {
+	r := j.runs[id]
+	if r == nil {
+		r = &run{id: id}
+		j.runs[id] = r
+	}
+	return r
+}
+
+// gather sorts the history by job and by run.
+func (j *judge) gather() error {
+	for i := range j.h.Asked {
+		a := &j.h.Asked[i]
+		if j.jobs[a.Ref] != nil {
+			return fmt.Errorf("%w: job %s asked for twice", ErrHistory, a.Ref)
+		}
+		j.jobs[a.Ref] = &job{Ask: a}
+	}
+	if err := j.gatherAcks(); err != nil {
+		return err
+	}
+	for i := range j.h.Seen {
+		s := &j.h.Seen[i]
+		r := j.run(s.Run)
+		r.seen = append(r.seen, s)
+	}
+	for i := range j.h.Runs {
+		o := &j.h.Runs[i]
+		r := j.run(o.ID)
+		if r.obs != nil {
+			return fmt.Errorf("%w: run %s observed twice", ErrHistory, o.ID)
+		}
+		r.obs = o
+	}
+	for _, c := range j.h.Changes {
+		r := j.run(c.Run)
+		r.changes = append(r.changes, c)
+	}
+	j.ids = make([]string, 0, len(j.runs))
+	for id, r := range j.runs {
+		j.ids = append(j.ids, id)
+		slices.SortStableFunc(r.seen, func(a, b *Sighting) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(r.changes, func(a, b Change) int { return a.Requested.Compare(b.Requested) })
+	}
+	slices.Sort(j.ids)
+	return nil
+}
+
+// gatherAcks ties runs to jobs. A keyed job has one run however often it is answered: the first acknowledgement names
+// it, and another id stays without a job. An unkeyed one has a run for each acknowledgement.
+func (j *judge) gatherAcks() error {
+	acks := make([]*Ack, len(j.h.Acks))
+	for i := range j.h.Acks {
+		acks[i] = &j.h.Acks[i]
+	}
+	slices.SortStableFunc(acks, func(a, b *Ack) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	for _, a := range acks {
+		jb := j.jobs[a.Ref]
+		if jb == nil {
+			return fmt.Errorf("%w: an answer to job %s, which was not asked for", ErrHistory, a.Ref)
+		}
+		switch {
+		case a.Status == 200 || a.Status == 201:
+			if a.ID == "" || a.At.IsZero() {
+				return fmt.Errorf("%w: job %s acknowledged without an id or a time", ErrHistory, a.Ref)
+			}
+			r := j.run(a.ID)
+			if r.job != nil && r.job != jb {
+				return fmt.Errorf("%w: run %s acknowledged to jobs %s and %s", ErrHistory, a.ID, r.job.Ref, jb.Ref)
+			}
+			if r.job == nil && (jb.Key == "" || !jb.acked) {
+				r.job, r.ackedAt = jb, a.At
+			}
+			jb.acked = true
+		case a.Status >= 400 && a.Status < 500:
+			jb.refused = true
+		default:
+			jb.maybe = true
+		}
+	}
+	return nil
+}
+
+// explain gives each run without an acknowledgement to a job of unknown outcome, if there is one, and counts the rest as
+// unexpected. Runs that name their job go first; those that do not may use up what remains.
+func (j *judge) explain() {
+	unknown := 0
+	for _, jb := range j.jobs {
+		switch {
+		case jb.acked:
+		case jb.refused && !jb.maybe:
+			j.rep.Refused++
+		default:
+			jb.maybe = true
+			unknown++
+		}
+	}
+	j.rep.Unknown = unknown
+
+	var nameless []*run
+	for _, id := range j.ids {
+		r := j.runs[id]
+		if r.job != nil {
+			j.crossed(r)
+			continue
+		}
+		if len(r.seen) == 0 && len(r.found()) == 0 {
+			continue // only asked for or changed: nothing shows that it exists
+		}
+		ref := r.ref()
+		jb := j.jobs[ref]
+		switch {
+		case ref.IsZero() && r.id != "":
+			nameless = append(nameless, r)
+		case jb != nil && r.id != "" && !jb.acked && jb.maybe && !jb.ran:
+			jb.ran, r.job = true, jb
+			j.rep.UnknownRan++
+			j.crossed(r)
+		default:
+			j.rep.Unexpected++
+			j.fault(FaultUnexpected, r, "%s", whyUnexpected(r, jb))
+		}
+	}
+	for _, r := range nameless {
+		if j.rep.UnknownRan < unknown {
+			j.rep.UnknownRan++
+			continue
+		}
+		j.rep.Unexpected++
+		j.fault(FaultUnexpected, r, "no acknowledgement names it, and no job of unknown outcome is left to explain it")
+	}
+}
+
+func whyUnexpected(r *run, jb *job) string {
+	switch {
+	case r.id == "":
+		return "the sink was called without a run id"
+	case jb == nil:
+		return "it names a job that was not asked for"
+	case jb.acked:
+		return "its job was acknowledged under another id"
+	case jb.ran:
+		return "its job, of unknown outcome, has another run already"
+	default:
+		return "its job was refused"
+	}
+}
+
+// crossed finds a run that carries another job's address or payload.
+func (j *judge) crossed(r *run) {
+	other := Ref{}
+	for _, s := range r.seen {
+		if !s.Ref.IsZero() && s.Ref != r.job.Ref {
+			other = s.Ref
+		}
+	}
+	if r.obs != nil && !r.obs.Ref.IsZero() && r.obs.Ref != r.job.Ref {
+		other = r.obs.Ref
+	}
+	if !other.IsZero() {
+		j.rep.Unexpected++
+		j.fault(FaultUnexpected, r, "it carries what was asked for as job %s", other)
+	}
+}
+
+func (j *judge) sum() Report {
+	rep := j.rep
+	rep.Asked = len(j.h.Asked)
+	rep.Unlisted = j.h.Unlisted
+	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
+	rep.Reported, rep.Seen = j.reported.sum(), j.seen.sum()
+	rep.Faults = []Fault{}
+	for _, k := range []Kind{
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultUnreadable, FaultUnfinished,
+		FaultUnseen, FaultDuplicateExecution,
+	} {
+		rep.Faults = append(rep.Faults, j.faults[k]...)
+	}
+	return rep
+}

@@ -1,0 +1,413 @@
+package check_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// counters leaves out what the tables below do not state.
+var counters = cmpopts.IgnoreFields(check.Report{}, "Faults", "Reported", "Seen", "Sightings")
+
+func judge(t *testing.T, h check.History) check.Report {
+	t.Helper()
+	rep, err := check.Judge(h)
+	if err != nil {
+		t.Fatalf("Judge: %v", err)
+	}
+	return rep
+}
+
+func TestCleanHistoryPasses(t *testing.T) {
+	rep := judge(t, clean().History)
+	if diff := cmp.Diff(cleanReport(), rep, cmpopts.IgnoreFields(check.Report{}, "Faults", "Reported", "Seen")); diff != "" {
+		t.Errorf("Judge(clean) (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
+	}
+	if rep.Failed() {
+		t.Errorf("Judge(clean).Failed() = true, want false; faults: %+v", rep.Faults)
+	}
+}
+
+func TestEmptyHistoryPasses(t *testing.T) {
+	if rep := judge(t, check.History{}); rep.Failed() {
+		t.Errorf("Judge(empty).Failed() = true, want false: %+v", rep)
+	}
+}
+
+// Each row breaks the clean history as little as can be. want turns the clean report into the one expected.
+func TestEveryFaultIsFound(t *testing.T) {
+	rows := []struct {
+		name   string
+		forge  func(*world)
+		want   func(*check.Report)
+		fault  check.Kind
+		passes bool
+	}{
+		{
+			name: "missed: past due, still pending", fault: check.FaultMissed,
+			forge: func(w *world) { w.unsee(onTime); w.unobserve(onTime); w.observe(onTime, check.Pending) },
+			want:  func(r *check.Report) { r.Done--; r.Missed++ },
+		},
+		{
+			name: "missed: acknowledged and absent", fault: check.FaultMissed,
+			forge: func(w *world) {
+				w.unsee(onTime)
+				o := w.obs(onTime)
+				o.First, o.Second = check.Reading{Status: check.Absent}, check.Reading{Status: check.Absent}
+			},
+			want: func(r *check.Report) { r.Done--; r.Missed++ },
+		},
+		{
+			name: "missed: gone at the second read", fault: check.FaultMissed,
+			forge: func(w *world) { w.obs(onTime).Second = check.Reading{Status: check.Absent} },
+			want:  func(r *check.Report) { r.Done--; r.Missed++ },
+		},
+		{
+			name: "missed: succeeded, but never seen", fault: check.FaultMissed,
+			forge: func(w *world) { w.unsee(onTime) },
+			want:  func(r *check.Report) { r.Done--; r.Missed++ },
+		},
+		{
+			name: "unseen with an incomplete record of the sink is only counted", fault: check.FaultUnseen, passes: true,
+			forge: func(w *world) { w.unsee(onTime); w.SeenAll = false },
+			want:  func(r *check.Report) { r.Unseen++; r.SeenAll = false },
+		},
+		{
+			name: "missed: failed without a start", fault: check.FaultMissed,
+			forge: func(w *world) { w.unsee(onTime); w.unobserve(onTime); w.observe(onTime, check.Failed) },
+			want:  func(r *check.Report) { r.Done--; r.Missed++ },
+		},
+		{
+			name: "missed: cancelled, and nobody asked", fault: check.FaultMissed,
+			forge: func(w *world) { w.Changes = w.Changes[1:] },
+			want:  func(r *check.Report) { r.Cancelled--; r.Missed++ },
+		},
+		{
+			name: "missed: recorded as missed, and no policy says so", fault: check.FaultMissed,
+			forge: func(w *world) { w.ask(pastDeadline).Misfire = check.Misfire{Policy: "run_all"} },
+			want:  func(r *check.Report) { r.MissedByPolicy--; r.Missed++ },
+		},
+		{
+			name: "missed: given up 1 ms before its deadline", fault: check.FaultMissed,
+			forge: func(w *world) { w.both(pastDeadline, func(r *check.Run) { r.FinishedAt = at(14_999) }) },
+			want:  func(r *check.Report) { r.MissedByPolicy--; r.Missed++ },
+		},
+		{
+			name: "early at the sink by 1 ms", fault: check.FaultEarly,
+			forge: func(w *world) { w.sighting(onTime).At = at(9_999) },
+			want:  func(r *check.Report) { r.Early++ },
+		},
+		{
+			name: "early as reported by 1 ms", fault: check.FaultEarly,
+			forge: func(w *world) { w.both(onTime, func(r *check.Run) { r.Attempts[0].StartedAt = at(9_999) }) },
+			want:  func(r *check.Report) { r.Early++ },
+		},
+		{
+			name: "a job of unknown outcome must not be early either", fault: check.FaultEarly,
+			forge: func(w *world) { w.sighting(unknownRan).At = at(9_999) },
+			want:  func(r *check.Report) { r.Early++ },
+		},
+		{
+			name: "early: at the old instant, more than 2 s after the reschedule", fault: check.FaultEarly,
+			forge: func(w *world) { w.sighting(rescheduled).At = at(10_003) },
+			want:  func(r *check.Report) { r.Early++ },
+		},
+		{
+			name: "early: at a new instant that had not been asked for yet", fault: check.FaultEarly,
+			forge: func(w *world) { w.Changes[1].Due = at(3_000); w.sighting(rescheduled).At = at(4_000) },
+			want:  func(r *check.Report) { r.Early++ },
+		},
+		{
+			name: "ghost: reported start 1 ms past the grace", fault: check.FaultGhost,
+			forge: func(w *world) {
+				w.Changes[0].Acked = at(9_000)
+				w.unobserve(cancelled)
+				w.observe(cancelled, check.Cancelled, attempt(1, 11_001, 11_002, "cancelled"))
+			},
+			want: func(r *check.Report) { r.Ghosts++; r.Cancelled--; r.Done++ },
+		},
+		{
+			name: "ghost: seen 1 ms past the grace, nothing recorded", fault: check.FaultGhost,
+			forge: func(w *world) { w.Changes[0].Acked = at(9_000); w.see(cancelled, 1, 11_001, 200) },
+			want:  func(r *check.Report) { r.Ghosts++; r.Cancelled--; r.Done++ },
+		},
+		{
+			name: "ghost: seen after its attempt is said to have finished", fault: check.FaultGhost,
+			forge: func(w *world) {
+				w.Changes[0].Acked = at(9_000)
+				w.unobserve(cancelled)
+				w.observe(cancelled, check.Cancelled, attempt(1, 10_000, 10_500, "cancelled"))
+				w.see(cancelled, 1, 11_001, 200)
+			},
+			want: func(r *check.Report) { r.Ghosts++; r.Cancelled--; r.Done++ },
+		},
+		{
+			name: "ghost: another attempt is under way", fault: check.FaultGhost,
+			forge: func(w *world) {
+				w.Changes[0].Acked = at(9_000)
+				w.unobserve(cancelled)
+				w.observe(cancelled, check.Cancelled, attempt(1, 10_000, 20_000, "cancelled"))
+				w.see(cancelled, 2, 11_001, 200)
+			},
+			want: func(r *check.Report) { r.Ghosts++; r.Cancelled--; r.Done++ },
+		},
+		{
+			name: "unexpected: a run seen that names no job", fault: check.FaultUnexpected,
+			forge: func(w *world) {
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(unknownSilent), Status: 422, At: at(200)}) // still unknown: first answer was none
+				for _, run := range []string{"a", "b"} {
+					w.Seen = append(w.Seen, check.Sighting{Run: run, At: at(20_000), End: at(20_001), Status: 200})
+				}
+			},
+			want: func(r *check.Report) { r.Unexpected++; r.UnknownRan++ },
+		},
+		{
+			name: "unexpected: a run listed that names a job nobody asked for", fault: check.FaultUnexpected,
+			forge: func(w *world) { w.observe(77, check.Pending) },
+			want:  func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unexpected: a refused job ran", fault: check.FaultUnexpected,
+			forge: func(w *world) { w.see(refused, 1, 10_001, 200) },
+			want:  func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unexpected: an unknown job ran under two ids", fault: check.FaultUnexpected,
+			forge: func(w *world) { w.see(unknownRan, 1, 10_001, 200).Run = "run-other" },
+			want:  func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unexpected: a keyed job acknowledged under two ids", fault: check.FaultUnexpected,
+			forge: func(w *world) {
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(immediate), ID: "run-other", Status: 200, At: at(300)})
+				w.see(immediate, 1, 400, 200).Run = "run-other"
+			},
+			want: func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unexpected: called without a run id", fault: check.FaultUnexpected,
+			forge: func(w *world) { w.see(unknownSilent, 1, 10_001, 200).Run = "" },
+			want:  func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unexpected: a run carries another job's address", fault: check.FaultUnexpected,
+			forge: func(w *world) { w.sighting(onTime).Ref = ref(retried) },
+			want:  func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unexpected: a run carries another job's payload", fault: check.FaultUnexpected,
+			forge: func(w *world) { w.obs(onTime).Ref = ref(retried) },
+			want:  func(r *check.Report) { r.Unexpected++ },
+		},
+		{
+			name: "unreadable at one read is not missed", fault: check.FaultUnreadable,
+			forge: func(w *world) { w.obs(onTime).Second = check.Reading{} },
+			want:  func(r *check.Report) { r.Done--; r.Unreadable++ },
+		},
+		{
+			name: "unreadable beats absent", fault: check.FaultUnreadable,
+			forge: func(w *world) {
+				w.obs(onTime).First = check.Reading{}
+				w.obs(onTime).Second = check.Reading{Status: check.Absent}
+			},
+			want: func(r *check.Report) { r.Done--; r.Unreadable++ },
+		},
+		{
+			name: "unreadable: never asked for", fault: check.FaultUnreadable,
+			forge: func(w *world) { w.unobserve(onTime) },
+			want:  func(r *check.Report) { r.Done--; r.Unreadable++ },
+		},
+		{
+			name: "unreadable: a run of an unknown job", fault: check.FaultUnreadable,
+			forge: func(w *world) { w.obs(unknownRan).Second = check.Reading{} },
+			want:  func(r *check.Report) { r.UnreadableOthers++ },
+		},
+		{
+			name:  "a window that could not be listed",
+			forge: func(w *world) { w.Unlisted = 1 },
+			want:  func(r *check.Report) { r.Unlisted++ },
+		},
+		{
+			name: "unfinished: started, and a retry that never comes", fault: check.FaultUnfinished,
+			forge: func(w *world) {
+				w.both(retried, func(r *check.Run) { r.State = check.Retrying; r.Attempts = r.Attempts[:1] })
+			},
+			want: func(r *check.Report) { r.Done--; r.Unfinished++ },
+		},
+		{
+			name: "unfinished: a cancel that was acknowledged and lost", fault: check.FaultUnfinished,
+			forge: func(w *world) { w.both(cancelled, func(r *check.Run) { r.State = check.Pending }) },
+			want:  func(r *check.Report) { r.Cancelled--; r.Unfinished++ },
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			w := clean()
+			row.forge(w)
+			rep := judge(t, w.History)
+			want := cleanReport()
+			row.want(&want)
+			if diff := cmp.Diff(want, rep, counters); diff != "" {
+				t.Errorf("Judge (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
+			}
+			if rep.Failed() == row.passes {
+				t.Errorf("Failed() = %t, want %t", rep.Failed(), !row.passes)
+			}
+			if row.fault != "" && !hasFault(rep, row.fault) {
+				t.Errorf("Faults has no %q: %+v", row.fault, rep.Faults)
+			}
+		})
+	}
+}
+
+func hasFault(rep check.Report, kind check.Kind) bool {
+	for _, f := range rep.Faults {
+		if f.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Each row is the last case on the allowed side of a rule.
+func TestWhatIsAllowedPasses(t *testing.T) {
+	rows := []struct {
+		name  string
+		forge func(*world)
+		want  func(*check.Report)
+	}{
+		{
+			name:  "arrival in the very millisecond that was asked for",
+			forge: func(w *world) { w.sighting(onTime).At = at(10_000) },
+		},
+		{
+			name: "a start cut to the millisecond of a finer instant",
+			forge: func(w *world) {
+				w.ask(onTime).At = at(10_000).Add(700 * time.Microsecond)
+				w.both(onTime, func(r *check.Run) { r.Attempts[0].StartedAt = at(10_000) })
+			},
+		},
+		{
+			name:  "at the old instant, 2 s after the reschedule",
+			forge: func(w *world) { w.Changes[1].Acked = at(8_003); w.sighting(rescheduled).At = at(10_003) },
+		},
+		{
+			name:  "at the old instant, the reschedule of unknown outcome",
+			forge: func(w *world) { w.Changes[1].Acked = time.Time{}; w.sighting(rescheduled).At = at(30_000) },
+		},
+		{
+			name:  "rescheduled to an earlier instant",
+			forge: func(w *world) { w.Changes[1].Due = at(7_000); w.sighting(rescheduled).At = at(7_001) },
+		},
+		{
+			name: "started exactly 2 s after the cancel",
+			forge: func(w *world) {
+				w.Changes[0].Acked = at(9_000)
+				w.unobserve(cancelled)
+				w.see(cancelled, 1, 11_000, 200)
+				w.observe(cancelled, check.Succeeded, attempt(1, 11_000, 11_002, "succeeded"))
+			},
+			want: func(r *check.Report) { r.Cancelled--; r.Done++ },
+		},
+		{
+			name:  "seen exactly 2 s after the cancel, nothing recorded",
+			forge: func(w *world) { w.Changes[0].Acked = at(9_000); w.see(cancelled, 1, 11_000, 200) },
+			want:  func(r *check.Report) { r.Cancelled--; r.Done++ },
+		},
+		{
+			name: "an arrival past the grace of an attempt under way",
+			forge: func(w *world) {
+				w.Changes[0].Acked = at(9_000)
+				w.unobserve(cancelled)
+				w.see(cancelled, 1, 11_500, 200)
+				w.observe(cancelled, check.Succeeded, attempt(1, 11_000, 11_502, "succeeded"))
+			},
+			want: func(r *check.Report) { r.Cancelled--; r.Done++ },
+		},
+		{
+			name:  "a cancel of unknown outcome that took no effect",
+			forge: func(w *world) { w.Changes[0].Run = id(onTime); w.Changes[0].Acked = time.Time{}; w.cancelledRan() },
+			want:  func(r *check.Report) { r.Cancelled--; r.Done++ },
+		},
+		{
+			name:  "missed under the policy skip",
+			forge: func(w *world) { w.ask(pastDeadline).Misfire = check.Misfire{Policy: "skip"} },
+		},
+		{
+			name:  "missed under the policy skip, before the deadline",
+			forge: func(w *world) { w.ask(pastDeadline).Misfire = check.Misfire{Policy: "skip", Deadline: time.Hour} },
+		},
+		{
+			name: "answered 503, then acknowledged",
+			forge: func(w *world) {
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(unknownRan), ID: id(unknownRan), Status: 201, At: at(900)})
+			},
+			want: func(r *check.Report) { r.Unknown--; r.UnknownRan--; r.Acknowledged++; r.Done++ },
+		},
+		{
+			name: "acknowledged twice under one key",
+			forge: func(w *world) {
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(immediate), ID: id(immediate), Status: 200, At: at(900)})
+			},
+		},
+		{
+			name: "an unkeyed job sent twice has two runs",
+			forge: func(w *world) {
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(onTime), ID: id(77), Status: 201, At: at(900)})
+				w.succeed(77, 10_005)
+				w.obs(77).Ref, w.sighting(77).Ref = ref(onTime), ref(onTime)
+			},
+			want: func(r *check.Report) { r.Acknowledged++; r.Done++ },
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			w := clean()
+			row.forge(w)
+			rep := judge(t, w.History)
+			want := cleanReport()
+			if row.want != nil {
+				row.want(&want)
+			}
+			if diff := cmp.Diff(want, rep, counters); diff != "" {
+				t.Errorf("Judge (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
+			}
+			if rep.Failed() {
+				t.Errorf("Failed() = true, want false; faults: %+v", rep.Faults)
+			}
+		})
+	}
+}
+
+// cancelledRan makes the job that was to be cancelled an ordinary success.
+func (w *world) cancelledRan() {
+	w.unobserve(cancelled)
+	w.succeed(cancelled, 10_002)
+}
+
+func TestHistoryThatContradictsItselfIsRefused(t *testing.T) {
+	rows := []struct {
+		name  string
+		forge func(*world)
+	}{
+		{"a job asked for twice", func(w *world) { w.Asked = append(w.Asked, w.Asked[0]) }},
+		{"an answer to nothing", func(w *world) { w.Acks = append(w.Acks, check.Ack{Ref: ref(99), ID: "x", Status: 201, At: t0}) }},
+		{"an acknowledgement without an id", func(w *world) { w.ack(onTime).ID = "" }},
+		{"one id for two jobs", func(w *world) { w.ack(onTime).ID = id(retried) }},
+		{"a run observed twice", func(w *world) { w.Runs = append(w.Runs, w.Runs[0]) }},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			w := clean()
+			row.forge(w)
+			if _, err := check.Judge(w.History); !errors.Is(err, check.ErrHistory) {
+				t.Errorf("Judge = %v, want ErrHistory", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package check
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Lateness sums up start of the first attempt − max(due time, time of acceptance), in milliseconds.
+//
+// "As reported" is the run's own lateness_ms or, without one, its first start against the asked instant. "As seen" is
+// the first arrival at the sink against the asked instant. The time of acceptance is when the asker had read the
+// acknowledgement; a job that started before that counts as 0. Early starts are not in it: they are counted as early.
+type Lateness struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50_ms"`
+	P90   float64 `json:"p90_ms"`
+	P99   float64 `json:"p99_ms"`
+	P999  float64 `json:"p99_9_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+// lateness collects in µs, from 1 µs to maxLateness, to three digits.
+type lateness struct{ h *hdrhistogram.Histogram }
+
+const maxLateness = 24 * time.Hour
+
+func newLateness() lateness {
+	return lateness{hdrhistogram.New(1, maxLateness.Microseconds(), 3)}
+}
+
+func (l lateness) record(d time.Duration) {
+	// In range by the clamp, so RecordValue cannot fail.
+	_ = l.h.RecordValue(min(max(d, 0), maxLateness).Microseconds())
+}
+
+func (l lateness) sum() Lateness {
+	at := func(q float64) float64 { return float64(l.h.ValueAtQuantile(q)) / 1000 }
+	if l.h.TotalCount() == 0 {
+		return Lateness{}
+	}
+	return Lateness{
+		Count: l.h.TotalCount(),
+		P50:   at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Max: float64(l.h.Max()) / 1000,
+	}
+}
+
+// term is an instant at which a run may start, and the span of time in which that is so.
+type term struct {
+	due      time.Time // zero: at once
+	from     time.Time // in force from here
+	until    time.Time // in force up to here; zero: for ever
+	accepted time.Time // when it was acknowledged; zero: not known
+}
+
+// terms lists the instants that were ever in force for a run. changes must be in order of request.
+func terms(asked time.Time, acked time.Time, changes []Change) []term {
+	ts := []term{{due: asked, accepted: acked}}
+	for _, c := range changes {
+		if c.Kind != Reschedule {
+			continue
+		}
+		if !c.Acked.IsZero() {
+			end := c.Acked.Add(ChangeGrace)
+			for i := range ts {
+				if ts[i].until.IsZero() || ts[i].until.After(end) {
+					ts[i].until = end
+				}
+			}
+		}
+		ts = append(ts, term{due: c.Due, from: c.Requested, accepted: c.Acked})
+	}
+	return ts
+}
+
+// base returns the instant that a start at s is to be measured from: the latest of ts that was in force and had come,
+// or its acceptance if that was later; due times are cut to whole milliseconds, as the API cuts s. It reports false if none had come, which means that the start was early.
+func base(ts []term, s time.Time) (time.Time, bool) {
+	var best *term
+	for i := range ts {
+		t := &ts[i]
+		due := t.due.Truncate(time.Millisecond)
+		inForce := !s.Before(t.from.Truncate(time.Millisecond)) && (t.until.IsZero() || !s.After(t.until))
+		if inForce && !due.After(s) && (best == nil || t.due.After(best.due)) {
+			best = t
+		}
+	}
+	switch {
+	case best == nil:
+		return time.Time{}, false
+	case best.accepted.After(best.due):
+		return best.accepted, true
+	default:
+		return best.due, true
+	}
+}

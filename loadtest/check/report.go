@@ -1,0 +1,165 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// MaxFaults bounds how many faults of one kind a [Report] spells out. The counters are not bounded.
+const MaxFaults = 20
+
+// Kind names a fault.
+type Kind string
+
+// The kinds of fault. Each is also a counter of [Report].
+const (
+	FaultMissed             Kind = "missed"
+	FaultEarly              Kind = "early"
+	FaultUnexpected         Kind = "unexpected"
+	FaultGhost              Kind = "ghost"
+	FaultDuplicateExecution Kind = "duplicate execution"
+	FaultDuplicateOutcome   Kind = "duplicate outcome"
+	FaultUnfinished         Kind = "unfinished"
+	FaultUnreadable         Kind = "unreadable"
+	FaultUnseen             Kind = "unseen"
+)
+
+// Fault is one thing found, in words for a person.
+type Fault struct {
+	Kind   Kind   `json:"kind"`
+	Run    string `json:"run,omitempty"`
+	Job    string `json:"job,omitempty"` // the Ref of the job, as "source/line"
+	Reason string `json:"reason"`
+}
+
+// Report is the judgement. Counters count runs unless they say otherwise.
+//
+// Acknowledged = Done + Cancelled + MissedByPolicy + Missed + Unfinished + NotDue + Unreadable, always.
+type Report struct {
+	// Asked = Acknowledged + Refused + Unknown, in jobs (an unkeyed job that was acknowledged twice adds a run to
+	// Acknowledged, and to this sum).
+	Asked        int `json:"asked"`
+	Acknowledged int `json:"acknowledged"`
+	Refused      int `json:"refused"`
+	Unknown      int `json:"unknown"`
+	// UnknownRan is how many of Unknown were found to have a run. They may.
+	UnknownRan int `json:"unknown_ran"`
+
+	// Done: started, and ended in succeeded or failed (or in cancelled, on request).
+	Done int `json:"done"`
+	// DoneFailed is the part of Done that ended in failed.
+	DoneFailed int `json:"done_failed"`
+	// Cancelled: never started, as asked.
+	Cancelled int `json:"cancelled"`
+	// MissedByPolicy: recorded as missed, and the job's misfire policy or deadline says so.
+	MissedByPolicy int `json:"missed_by_policy"`
+	// Missed: due, never started or without any trace, and nothing that was asked explains it.
+	Missed int `json:"missed"`
+	// Unfinished: started (or cancelled) and not at an end at the last read. No verdict is possible, so it fails.
+	Unfinished int `json:"unfinished"`
+	// NotDue: pending, and due after the last read. No verdict yet.
+	NotDue int `json:"not_due"`
+	// Unreadable: acknowledged, and at least one of the two reads brought no answer.
+	Unreadable int `json:"unreadable"`
+	// UnreadableOthers: the same for listed runs that were not acknowledged.
+	UnreadableOthers int `json:"unreadable_others"`
+	// Unlisted counts windows of time that could not be listed: unexpected runs may hide there.
+	Unlisted int `json:"unlisted"`
+	// Unseen: succeeded says the API, but an incomplete record of the sink does not show it.
+	Unseen int `json:"unseen"`
+
+	Early      int `json:"early"`
+	Unexpected int `json:"unexpected"`
+	Ghosts     int `json:"ghosts_after_cancel"`
+	// DuplicateExecutions counts surplus executions, not runs.
+	DuplicateExecutions int `json:"duplicate_executions"`
+	DuplicateOutcomes   int `json:"duplicate_outcomes"`
+	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as at_least_once allows.
+	LateSuccesses int `json:"late_successes"`
+
+	// SeenAll is [History.SeenAll]; Sightings is the number of arrivals at the sink.
+	SeenAll   bool `json:"seen_all"`
+	Sightings int  `json:"sightings"`
+
+	// Reported is lateness as the system tells it, Seen as the sink saw it, both of acknowledged runs.
+	Reported Lateness `json:"lateness_reported"`
+	Seen     Lateness `json:"lateness_seen"`
+
+	Faults []Fault `json:"faults"`
+}
+
+// Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
+func (r *Report) Failed() bool {
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes
+	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
+	return broken+unknown > 0
+}
+
+// WriteJSON writes r as indented JSON, for machines and for keeping.
+func (r *Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(struct {
+		*Report
+		Failed bool `json:"failed"`
+	}{r, r.Failed()}); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// WriteText writes r as a table, for people.
+func (r *Report) WriteText(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p("asked\t%d\t", r.Asked)
+	p("acknowledged\t%d\t(refused %d, unknown %d of which %d ran)", r.Acknowledged, r.Refused, r.Unknown, r.UnknownRan)
+	p("done\t%d\t(of which failed %d; cancelled unstarted %d, missed by policy %d, not due %d)",
+		r.Done, r.DoneFailed, r.Cancelled, r.MissedByPolicy, r.NotDue)
+	p("missed\t%d\t", r.Missed)
+	p("early\t%d\t", r.Early)
+	p("unexpected\t%d\t", r.Unexpected)
+	p("ghost after cancel\t%d\t", r.Ghosts)
+	p("duplicate executions\t%d\t(counted, allowed for at_least_once)", r.DuplicateExecutions)
+	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
+	p("unfinished\t%d\t", r.Unfinished)
+	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
+	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+
+	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	p("\nlateness, ms\tp50\tp90\tp99\tp99.9\tmax\truns\t")
+	for _, l := range []struct {
+		name string
+		of   Lateness
+	}{{"as reported", r.Reported}, {"as seen by the sink", r.Seen}} {
+		p("%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t", l.name, l.of.P50, l.of.P90, l.of.P99, l.of.P999, l.of.Max, l.of.Count)
+	}
+	if len(r.Faults) > 0 {
+		p("\nfaults (at most %d of a kind):", MaxFaults)
+	}
+	for _, f := range r.Faults {
+		p("  %s: run %s job %s: %s", f.Kind, or(f.Run, "?"), or(f.Job, "?"), f.Reason)
+	}
+	verdict := "ok"
+	if r.Failed() {
+		verdict = "FAILED"
+	}
+	p("\n%s", verdict)
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

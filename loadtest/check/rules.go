@@ -1,0 +1,268 @@
+package check
+
+import "time"
+
+// times judges early starts and ghosts, and records lateness. Each run counts once under each.
+func (j *judge) times(r *run) {
+	ts := terms(r.job.At, r.ackedAt, r.changes)
+	early := j.early(r, ts)
+	j.ghost(r)
+	if early || !r.acked() {
+		return
+	}
+	if len(r.seen) > 0 {
+		at := r.seen[0].At
+		if from, ok := base(ts, at); ok {
+			j.seen.record(at.Sub(from))
+		}
+	}
+	found := r.found()
+	if len(found) == 0 {
+		return
+	}
+	last := &found[len(found)-1].Run
+	at, ok := last.started()
+	if !ok {
+		return
+	}
+	if last.LatenessMS != nil {
+		j.reported.record(time.Duration(*last.LatenessMS * float64(time.Millisecond)))
+	} else if from, ok := base(ts, at); ok {
+		j.reported.record(at.Sub(from))
+	}
+}
+
+func (j *judge) early(r *run, ts []term) bool {
+	tooSoon := func(who string, at time.Time) bool {
+		if _, ok := base(ts, at); ok {
+			return false
+		}
+		j.rep.Early++
+		j.fault(FaultEarly, r, "%s %s, asked for %s", who, stamp(at), stamp(r.job.At))
+		return true
+	}
+	for _, s := range r.seen {
+		if tooSoon("arrived at the sink", s.At) {
+			return true
+		}
+	}
+	for _, reading := range r.found() {
+		for _, at := range starts(&reading.Run) {
+			if tooSoon("reported as started", at) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// starts returns every start that a reading tells of.
+func starts(r *Run) []time.Time {
+	var all []time.Time
+	if !r.StartedAt.IsZero() {
+		all = append(all, r.StartedAt)
+	}
+	for i := range r.Attempts {
+		if at := r.Attempts[i].StartedAt; !at.IsZero() {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// ghost judges starts against the first acknowledged cancel.
+func (j *judge) ghost(r *run) {
+	var end time.Time
+	for _, c := range r.changes {
+		if c.Kind == Cancel && !c.Acked.IsZero() {
+			if at := c.Acked.Add(ChangeGrace); end.IsZero() || at.Before(end) {
+				end = at
+			}
+		}
+	}
+	if end.IsZero() {
+		return
+	}
+	for _, reading := range r.found() {
+		for _, at := range starts(&reading.Run) {
+			if at.After(end) {
+				j.rep.Ghosts++
+				j.fault(FaultGhost, r, "started %s, cancel acknowledged %s", stamp(at), stamp(end.Add(-ChangeGrace)))
+				return
+			}
+		}
+	}
+	for _, s := range r.seen {
+		if s.At.After(end) && !r.underWay(s) {
+			j.rep.Ghosts++
+			j.fault(FaultGhost, r, "arrived at the sink %s, cancel acknowledged %s", stamp(s.At), stamp(end.Add(-ChangeGrace)))
+			return
+		}
+	}
+}
+
+// underWay reports whether the attempt that s belongs to is recorded as started and not finished before s arrived. That it
+// started in time has been judged before.
+func (r *run) underWay(s *Sighting) bool {
+	for _, reading := range r.found() {
+		for i := range reading.Run.Attempts {
+			a := &reading.Run.Attempts[i]
+			if a.Number == s.Attempt && !a.StartedAt.IsZero() &&
+				(a.FinishedAt.IsZero() || !a.FinishedAt.Before(s.At.Truncate(time.Millisecond))) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// executions counts arrivals while an earlier one of the run had not ended in failure.
+func (j *judge) executions(r *run) {
+	for i, s := range r.seen {
+		for _, before := range r.seen[:i] {
+			if !before.failedBy(s.At) {
+				j.rep.DuplicateExecutions++
+				j.fault(FaultDuplicateExecution, r, "attempt %d arrived %s, attempt %d of %s had not failed",
+					s.Attempt, stamp(s.At), before.Attempt, stamp(before.At))
+				break
+			}
+		}
+	}
+}
+
+// outcome judges the ends of a run, and what of a run nobody acknowledged could not be read.
+func (j *judge) outcome(r *run) {
+	if r.obs == nil {
+		return
+	}
+	if !r.acked() && (r.obs.First.Status == Unreadable || r.obs.Second.Status == Unreadable) {
+		j.rep.UnreadableOthers++
+		j.fault(FaultUnreadable, r, "listed, and could not be read twice")
+	}
+	reason, late := policyOf(r.asked()).doubleOutcome(r.obs)
+	if reason != "" {
+		j.rep.DuplicateOutcomes++
+		j.fault(FaultDuplicateOutcome, r, "%s", reason)
+	}
+	if late {
+		j.rep.LateSuccesses++
+	}
+}
+
+// verdict puts an acknowledged run into exactly one of the classes of [Report].
+func (j *judge) verdict(r *run) {
+	j.rep.Acknowledged++
+	missed := func(reason string) {
+		j.rep.Missed++
+		j.fault(FaultMissed, r, "%s", reason)
+	}
+	switch {
+	case r.obs == nil:
+		j.rep.Unreadable++
+		j.fault(FaultUnreadable, r, "nobody asked the API for it")
+		return
+	case r.obs.First.Status == Unreadable || r.obs.Second.Status == Unreadable:
+		j.rep.Unreadable++
+		j.fault(FaultUnreadable, r, "the API gave no answer")
+		return
+	case r.obs.First.Status == Absent || r.obs.Second.Status == Absent:
+		if r.started() {
+			missed("it ran, and the API knows no such run")
+		} else {
+			missed("acknowledged, and the API knows no such run")
+		}
+		return
+	}
+
+	last := &r.obs.Second
+	started := r.started()
+	switch state := last.Run.State; state {
+	case Succeeded:
+		switch {
+		case len(r.seen) > 0:
+			j.rep.Done++
+		case j.h.SeenAll:
+			missed("reported as succeeded, and the sink never saw it")
+		default:
+			j.rep.Done++
+			j.rep.Unseen++
+			j.fault(FaultUnseen, r, "reported as succeeded, and the incomplete record of the sink does not show it")
+		}
+	case Failed:
+		if started {
+			j.rep.Done++
+			j.rep.DoneFailed++
+		} else {
+			missed("reported as failed without a start")
+		}
+	case Cancelled:
+		switch {
+		case !r.cancelAsked():
+			missed("reported as cancelled, and nobody asked for that")
+		case started:
+			j.rep.Done++
+		default:
+			j.rep.Cancelled++
+		}
+	case Missed:
+		switch {
+		case r.cancelAsked():
+			j.rep.Cancelled++
+		case r.missedByPolicy(last.Run.FinishedAt):
+			j.rep.MissedByPolicy++
+		default:
+			missed("reported as missed, and its own policy does not say so")
+		}
+	default:
+		j.open(r, last, started, missed)
+	}
+}
+
+// open judges a run that was not at an end at its last reading.
+func (j *judge) open(r *run, last *Reading, started bool, missed func(string)) {
+	switch {
+	case started || r.cancelAsked():
+		j.rep.Unfinished++
+		j.fault(FaultUnfinished, r, "%s at the last read", last.Run.State)
+	case r.dueAfter(last.At):
+		j.rep.NotDue++
+	default:
+		missed("due, never started, and " + string(last.Run.State) + " at the last read")
+	}
+}
+
+func (r *run) cancelAsked() bool {
+	for _, c := range r.changes {
+		if c.Kind == Cancel {
+			return true
+		}
+	}
+	return false
+}
+
+// dueAfter reports whether an instant in force at t still lay ahead of it.
+func (r *run) dueAfter(t time.Time) bool {
+	for _, tm := range terms(r.job.At, r.ackedAt, r.changes) {
+		if tm.due.After(t) && (tm.until.IsZero() || tm.until.After(t)) {
+			return true
+		}
+	}
+	return false
+}
+
+// missedByPolicy reports whether the job allows the run to be given up, and it was given up no sooner than that.
+// at is when the API says it was; zero if it does not say.
+func (r *run) missedByPolicy(at time.Time) bool {
+	m := r.job.Misfire
+	if m.Policy != "skip" && m.Deadline <= 0 {
+		return false
+	}
+	if at.IsZero() {
+		return true
+	}
+	from, ok := base(terms(r.job.At, r.ackedAt, r.changes), at)
+	if !ok {
+		return false
+	}
+	return m.Policy == "skip" || !at.Before(from.Add(m.Deadline).Truncate(time.Millisecond))
+}

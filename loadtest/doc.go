@@ -1,0 +1,12 @@
+// Package loadtest holds what puts load on Carillon and what judges it from outside.
+//
+//	check     the judge: a pure function from what was asked, answered, seen and read to a report
+//	journal   the files that carry those four from the tools to the judge
+//	workload  seeded streams of jobs
+//	sink      the HTTP receiver that writes down what arrives
+//	api       a client that speaks API.md and notes when each answer came
+//	cmd/carillon-load  the program over all of them
+//
+// Nothing here imports a package of the product: the judge must not share the mistakes of the judged.
+// Figures live in RESULTS.md.
+package loadtest
