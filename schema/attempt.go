@@ -1,0 +1,122 @@
+package schema
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Outcome is how an attempt ended.
+type Outcome string
+
+// The outcomes. The last three belong to attempt 0 alone, which says why nothing started here;
+// cancelled may be either.
+const (
+	Succeeded  Outcome = "succeeded"
+	Failed     Outcome = "failed"
+	TimedOut   Outcome = "timed_out"
+	Lost       Outcome = "lost"       // its executor's session died before it recorded anything
+	Superseded Outcome = "superseded" // a lease-guarded outcome that lost its fence, or a failure recorded after a success
+	Cancelled  Outcome = "cancelled"
+	Missed     Outcome = "missed"
+	HandedOn   Outcome = "handed_on" // another entry stands in: To says which
+)
+
+// Fence is a number that only grows: of two holders the higher wins. It is µs since the Unix
+// epoch with random low bits, so that two starts of one µs differ.
+type Fence int64
+
+// MakeFence returns the fence of a start at t. Its low 10 bits are random: it is exact to about 1 ms.
+func MakeFence(t time.Time) Fence {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return Fence(t.UnixMicro()&^0x3ff | int64(binary.BigEndian.Uint16(b[:])&0x3ff))
+}
+
+// SessionRef is the proof of life under which an attempt runs.
+type SessionRef struct {
+	Executor string    `json:"executor"`
+	ID       string    `json:"session"`
+	Started  time.Time `json:"started"`
+	Entry    EntryID   `json:"entry"`
+}
+
+// Record is the last word on one attempt. It says everything that follows from it, so that
+// whoever meets it may repeat its follow-ups: same ids, same timestamps.
+type Record struct {
+	Entry    EntryID   `json:"entry"` // the entry that started it, or that this attempt 0 is about
+	Executor string    `json:"executor,omitempty"`
+	Region   string    `json:"region,omitempty"`
+	Started  time.Time `json:"started,omitzero"`
+	Finished time.Time `json:"finished"`
+	Outcome  Outcome   `json:"outcome"`
+	Error    string    `json:"error,omitempty"`
+	Status   int       `json:"status_code,omitempty"`
+	Output   string    `json:"output,omitempty"` // the head; the rest lies in outputs
+
+	Redispatched bool `json:"redispatched,omitempty"`
+
+	// Final: no attempt follows this failure.
+	Final bool `json:"final,omitempty"`
+	// Next is the retry entry that follows, drawn before this record was written.
+	Next EntryID `json:"next,omitzero"`
+	// To is the entry that stands in, for HandedOn.
+	To EntryID `json:"to,omitzero"`
+	// Reason says why, for Missed.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Attempt is a row of attempts: one execution of a run, or (number 0) why there was none.
+// The record and the session are separate cells; a write leaves a nil one untouched.
+type Attempt struct {
+	Run     RunID
+	Number  int
+	Fence   Fence
+	Record  *Record
+	Session *SessionRef
+	Written int64     // write timestamp, µs; equal for every repetition of this write
+	Expires time.Time // when the row leaves; unknown (zero) when read
+}
+
+// EncodeRecord returns the stored form of r.
+func EncodeRecord(r *Record) ([]byte, error) { return encodeCell(r, "record") }
+
+// DecodeRecord is the inverse of EncodeRecord.
+func DecodeRecord(text []byte) (*Record, error) { return decodeCell[Record](text, "record") }
+
+// EncodeSessionRef returns the stored form of s.
+func EncodeSessionRef(s *SessionRef) ([]byte, error) { return encodeCell(s, "session") }
+
+// DecodeSessionRef is the inverse of EncodeSessionRef.
+func DecodeSessionRef(text []byte) (*SessionRef, error) {
+	return decodeCell[SessionRef](text, "session")
+}
+
+func encodeCell(v any, what string) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", what, err)
+	}
+	return text, nil
+}
+
+func decodeCell[T any](text []byte, what string) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", what, err)
+	}
+	return v, nil
+}
+
+// Session is an executor's proof of life: it stands for every attempt that names it.
+type Session struct {
+	Executor string
+	ID       string    // drawn at every start of the executor; "" = none
+	Expires  time.Time // by the executor's clock, ms
+}
+
+// SessionGrace is how long after its expiry a session may be declared dead: it absorbs the offset
+// of two clocks that both count as good.
+const SessionGrace = 2 * time.Second

@@ -1,0 +1,167 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Bounds of what one entry may hold.
+const (
+	InlinePayload = 4 << 10  // payloads up to this many bytes lie in the entry's own row
+	MaxPayload    = 64 << 10 // the largest payload, bytes
+)
+
+// Kind says why an entry exists. The zero value is KindRun.
+type Kind string
+
+// The kinds. Every kind but KindRun names the run it is Of.
+const (
+	KindRun        Kind = ""           // the run itself: the entry whose id is the run's
+	KindLate       Kind = "late"       // stands in for a row that was durable too late for its sweep
+	KindRetry      Kind = "retry"      // the next attempt after a failed one
+	KindReschedule Kind = "reschedule" // starts the run only while the run's moved_to names it
+	KindDeferral   Kind = "deferral"   // waits for a start slot of a rate limit
+	KindWatch      Kind = "watch"      // looks after a run still open long after its bucket's end
+	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed
+)
+
+// Trigger says what asked for a run. The zero value is the schedule.
+type Trigger string
+
+// The triggers.
+const (
+	TriggerSchedule   Trigger = ""
+	TriggerManual     Trigger = "manual"
+	TriggerRetry      Trigger = "retry"
+	TriggerBackfill   Trigger = "backfill"
+	TriggerEvent      Trigger = "event"
+	TriggerDependency Trigger = "dependency"
+)
+
+// Spec is what an entry says: the JSON text cell of its row. It is written once and never
+// changed. Absent fields have the defaults that the field names.
+type Spec struct {
+	Tenant string `json:"tenant"`
+	Kind   Kind   `json:"kind,omitempty"`
+	Of     RunID  `json:"of,omitzero"` // the run, for every kind but KindRun
+
+	// Nominal is the instant that was asked for, in UTC, to the ms. The due time is the id's.
+	Nominal time.Time `json:"nominal"`
+	// Accepted is the instant at which this was accepted, in µs since the Unix epoch, and the
+	// write timestamp of the row: repeating the write writes the same cells.
+	Accepted int64 `json:"accepted"`
+
+	Job        JobID   `json:"job,omitzero"` // the job, where it can have many runs
+	JobName    string  `json:"job_name,omitempty"`
+	Generation int64   `json:"generation,omitempty"`
+	Trigger    Trigger `json:"trigger,omitempty"`
+	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
+
+	Attempt  int      `json:"attempt,omitempty"` // number of the attempt that this entry starts; 0 means 1
+	Priority Priority `json:"priority,omitempty"`
+	Task     string   `json:"task,omitempty"` // the task to run …
+	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
+
+	Misfire *Misfire          `json:"misfire,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+
+	Key      string `json:"key,omitempty"`       // idempotency key of a keyed import line
+	BodyHash string `json:"body_hash,omitempty"` // hash of that line
+
+	PayloadSize int     `json:"payload_size,omitempty"` // bytes; more than InlinePayload lie in payloads …
+	PayloadAt   EntryID `json:"payload_at,omitzero"`    // … under this entry; zero means under this very one
+}
+
+// AttemptNumber returns the number of the attempt that the entry starts, at least 1.
+func (s *Spec) AttemptNumber() int { return max(s.Attempt, 1) }
+
+// Start returns the instant from which the lateness of the entry with that id is counted:
+// its due time, or the time of acceptance if that is later.
+func (s *Spec) Start(id EntryID) time.Time {
+	due := id.Time()
+	if accepted := time.UnixMicro(s.Accepted).UTC(); accepted.After(due) {
+		return accepted
+	}
+	return due
+}
+
+// Cancel is the mark of a cancelled run.
+type Cancel struct {
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty"`
+}
+
+// Marks are the two things about an entry that can change after it was written. They are
+// written by conditional writes only. A run that was cancelled is never moved, and the reverse.
+type Marks struct {
+	Cancelled *Cancel
+	MovedTo   EntryID // the reschedule entry that starts the run instead; zero = none
+}
+
+// Entry is a row of runs: the run itself, or a later start of it.
+//
+// The text is authoritative: it is stored, published and written again byte for byte, so that
+// fields of a newer version survive an older one. Make one with NewEntry or LoadEntry.
+type Entry struct {
+	ID      EntryID
+	Spec    Spec
+	Payload []byte // up to InlinePayload bytes; a larger one only where it is about to be written
+	Marks   Marks
+	Expires time.Time // when the row leaves; set by the writer, unknown (zero) when read
+
+	// Fault is set when the text of a stored row cannot be understood. The spec is then zero. It
+	// belongs to the row, not to the read: the rows after it are as good as ever.
+	Fault error
+
+	text []byte
+}
+
+// NewEntry makes the entry with that id, spec and payload, due to leave the store at expires. A
+// spec with PayloadAt keeps its PayloadSize: its payload lies elsewhere already.
+func NewEntry(id EntryID, spec Spec, payload []byte, expires time.Time) (Entry, error) {
+	spec.Nominal = spec.Nominal.UTC()
+	if spec.PayloadAt.IsZero() {
+		spec.PayloadSize = len(payload)
+	}
+	text, err := json.Marshal(&spec)
+	if err != nil {
+		return Entry{}, fmt.Errorf("encode spec of %s: %w", id, err)
+	}
+	return Entry{ID: id, Spec: spec, Payload: payload, Expires: expires, text: text}, nil
+}
+
+// LoadEntry makes an entry of what a store or a message holds. It keeps text and payload.
+func LoadEntry(id EntryID, text, payload []byte, marks Marks) Entry {
+	e := Entry{ID: id, Payload: payload, Marks: marks, text: text}
+	if err := json.Unmarshal(text, &e.Spec); err != nil {
+		e.Spec, e.Fault = Spec{}, fmt.Errorf("spec of %s: %w", id, err)
+	}
+	return e
+}
+
+// Text returns the spec as it is stored. The caller must not modify it.
+func (e *Entry) Text() []byte { return e.text }
+
+// Run returns the run that the entry is, or is a later start of.
+func (e *Entry) Run() RunID {
+	if e.Spec.Of.IsZero() {
+		return e.ID
+	}
+	return e.Spec.Of
+}
+
+// Due returns the entry's due time.
+func (e *Entry) Due() time.Time { return e.ID.Time() }
+
+// LargePayload returns the id under which payloads holds the entry's payload, if it lies there.
+func (e *Entry) LargePayload() (EntryID, bool) {
+	if e.Spec.PayloadSize <= InlinePayload {
+		return EntryID{}, false
+	}
+	return or(e.Spec.PayloadAt, e.ID), true
+}
+
+// Size returns about how many bytes the entry takes in a partition: the measure of intake limits
+// and batch bounds.
+func (e *Entry) Size() int { return len(e.text) + len(e.Payload) + 64 }

@@ -1,0 +1,24 @@
+package schema
+
+import "errors"
+
+// What a store answers besides success. Adapters translate their driver's errors into these,
+// once, and wrap them with the act: test with errors.Is.
+var (
+	// ErrNotFound: there is no such row, and a quorum said so.
+	ErrNotFound = errors.New("not found")
+
+	// ErrConflict: the condition of a conditional write did not hold; nothing was written.
+	ErrConflict = errors.New("conflict")
+
+	// ErrUnknown: a write may or may not have happened, and may still happen. Read before deciding;
+	// repeating an unconditional write with the same timestamp is always right.
+	ErrUnknown = errors.New("outcome unknown")
+
+	// ErrUnavailable: the store could not answer. Of a read nothing may be concluded; a write
+	// did not happen.
+	ErrUnavailable = errors.New("unavailable")
+
+	// ErrTooLarge: a row is larger than the store takes; nothing was written.
+	ErrTooLarge = errors.New("too large")
+)

@@ -1,0 +1,160 @@
+package schema
+
+import (
+	"context"
+	"time"
+)
+
+// EntryWriter writes rows of runs.
+type EntryWriter interface {
+	// PutEntries writes the entries, and the payloads over InlinePayload of those that carry one,
+	// as one batch with each entry's own timestamp and expiry. The caller bounds the batch and
+	// groups it by partition; many partitions are allowed and dearer. Marks are not written.
+	// Nil means that a quorum holds all of them. ErrUnknown and ErrUnavailable mean that any of them may
+	// or may not be held; ErrTooLarge that none is. Writing an entry again is harmless.
+	PutEntries(ctx context.Context, entries []Entry) error
+}
+
+// EntryReader reads rows of runs. Rows without a spec (marks whose entry has left) do not exist for it.
+type EntryReader interface {
+	// Entries returns the entries of p in r, in id order (so by due time), at most limit of them,
+	// with inline payloads and marks. Fewer than limit means that r was read to its end.
+	Entries(ctx context.Context, p Partition, r IDRange, limit int) ([]Entry, error)
+	// EntryIDs returns only the ids of what Entries would return.
+	EntryIDs(ctx context.Context, p Partition, r IDRange, limit int) ([]EntryID, error)
+	// EntriesByID returns those of the entries that exist, in id order. All ids lie in p, at most 100.
+	EntriesByID(ctx context.Context, p Partition, ids []EntryID) ([]Entry, error)
+	// Payload returns the payload that lies in payloads under id, or ErrNotFound.
+	Payload(ctx context.Context, id EntryID) ([]byte, error)
+}
+
+// Marker sets the marks of a run by conditional writes.
+type Marker interface {
+	// CancelRun marks the run cancelled if its row exists, is not cancelled, and is moved to asRead
+	// (zero: not moved). ErrConflict comes with the marks as they are; ErrNotFound means no row.
+	CancelRun(ctx context.Context, id RunID, asRead EntryID, mark Cancel, expires time.Time) (Marks, error)
+	// MoveRun sets moved_to under the same condition.
+	MoveRun(ctx context.Context, id RunID, asRead, to EntryID, expires time.Time) (Marks, error)
+	// Marks reads the marks so that every conditional write that was begun before is decided
+	// (SERIAL). ErrNotFound means no row.
+	Marks(ctx context.Context, id RunID) (Marks, error)
+}
+
+// AttemptStore holds what became of runs.
+type AttemptStore interface {
+	// PutAttempts writes the rows as one batch, each with its own timestamp and expiry; nil cells are left
+	// as they are. The caller bounds it and groups it by partition. Errors as PutEntries.
+	PutAttempts(ctx context.Context, attempts []Attempt) error
+	// Attempts returns the attempts of the runs, which all lie in p, at most 100, ordered by run,
+	// number and fence.
+	Attempts(ctx context.Context, p Partition, runs []RunID) ([]Attempt, error)
+}
+
+// OutputStore holds what does not fit a record's output.
+type OutputStore interface {
+	// PutOutput writes part number part (from 0) of the output of an attempt.
+	PutOutput(ctx context.Context, run RunID, attempt, part int, data []byte, written int64, expires time.Time) error
+	// Outputs returns the parts of all attempts of a run, in order of attempt and part, joined by attempt.
+	Outputs(ctx context.Context, run RunID) (map[int][]byte, error)
+}
+
+// SessionStore holds the executors' sessions, by conditional writes only.
+type SessionStore interface {
+	// SwapSession replaces was (as read; zero ID = none) by is. A zero is.ID removes it: the session is
+	// declared dead. ErrConflict: another stands, or other values do.
+	SwapSession(ctx context.Context, was, is Session) error
+	// Session returns the session of an executor as every conditional write before has left it
+	// (SERIAL), or ErrNotFound.
+	Session(ctx context.Context, executor string) (Session, error)
+}
+
+// KeyClaim is what an idempotency key stands for: the hash of the body it came with first, and
+// the entry that was made of it.
+type KeyClaim struct {
+	BodyHash string
+	Entry    EntryID
+	Text     []byte // the entry's text and payload, to write the recorded row again
+	Payload  []byte
+	Expires  time.Time // of the entry
+}
+
+// KeyStore holds idempotency keys.
+type KeyStore interface {
+	// ClaimKey records claim under the tenant's key unless it is taken, until expires. It returns
+	// the claim in force and whether it is the one given.
+	ClaimKey(ctx context.Context, tenant, key string, claim KeyClaim, expires time.Time) (KeyClaim, bool, error)
+}
+
+// Cursor says how far a shard has come in an epoch. Both numbers only grow within an epoch.
+type Cursor struct {
+	Shard      Shard
+	Epoch      int64
+	Dispatched Bucket // every bucket up to this one has been published whole
+	Settled    Bucket // every bucket up to this one is finished: all its entries are done
+}
+
+// CursorStore holds the cursors.
+type CursorStore interface {
+	// Cursors returns the newest epoch's cursor of every shard that has one, in shard order.
+	Cursors(ctx context.Context) ([]Cursor, error)
+	// Cursor returns the newest epoch's cursor of a shard, or ErrNotFound, which is an error in
+	// the cluster: a shard without cursor has no owner.
+	Cursor(ctx context.Context, shard Shard) (Cursor, error)
+	// AdvanceCursor raises dispatched and settled to c's, each a max-register: a lower value than the stored
+	// one changes nothing.
+	AdvanceCursor(ctx context.Context, c Cursor) error
+}
+
+// Settings are what the whole cluster must agree on.
+type Settings struct {
+	Shards    int           // S: new ids take shards below it
+	Retention time.Duration // how long after its due time a row stays
+	History   []ShardCount  // the S before this one, newest first, kept for 24 h
+}
+
+// ShardCount is a former number of shards and when it ended.
+type ShardCount struct {
+	Shards int       `json:"shards"`
+	Until  time.Time `json:"until"`
+}
+
+// SettingsStore holds the settings.
+type SettingsStore interface {
+	// Settings returns the settings, or ErrNotFound before the first migration.
+	Settings(ctx context.Context) (Settings, error)
+}
+
+// TaskStore holds the tasks of tenants.
+type TaskStore interface {
+	// PutTask creates or replaces a task.
+	PutTask(ctx context.Context, t Task) error
+	// Task returns a task, or ErrNotFound.
+	Task(ctx context.Context, tenant, name string) (Task, error)
+	// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
+	Tasks(ctx context.Context, tenant, after string, limit int) ([]Task, error)
+	// DeleteTask removes a task; one that does not exist is removed already.
+	DeleteTask(ctx context.Context, tenant, name string, at time.Time) error
+}
+
+// Prober tells how the store is.
+type Prober interface {
+	// Time returns the store's own clock; an error means that it cannot be reached.
+	Time(ctx context.Context) (time.Time, error)
+}
+
+// Store is everything that an adapter implements. Users take the roles they need.
+type Store interface {
+	EntryWriter
+	EntryReader
+	Marker
+	AttemptStore
+	OutputStore
+	SessionStore
+	KeyStore
+	CursorStore
+	SettingsStore
+	TaskStore
+	Prober
+	// Close releases what the store holds. Calls under way may fail.
+	Close() error
+}

@@ -1,0 +1,168 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Duration is a time.Duration that is written as Go writes it ("1m30s") in JSON.
+type Duration time.Duration
+
+// Std returns d as a time.Duration.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String returns d as Go writes it.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText returns String.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText parses a Go duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%.40q is not a duration such as \"1m30s\"", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Priority orders runs that are due at once. The zero value is normal.
+type Priority string
+
+// The priorities, most urgent first in Priorities.
+const (
+	Critical Priority = "critical"
+	High     Priority = "high"
+	Normal   Priority = "normal"
+	Low      Priority = "low"
+)
+
+// Priorities are all priorities, most urgent first. Do not modify.
+var Priorities = []Priority{Critical, High, Normal, Low}
+
+// Or returns p, or normal for the zero value.
+func (p Priority) Or() Priority {
+	if p == "" {
+		return Normal
+	}
+	return p
+}
+
+// Guarantee says what a crash in the middle of an attempt may cost. The zero value is at_least_once.
+type Guarantee string
+
+// The guarantees; DESIGN 7 says how each is kept.
+const (
+	AtLeastOnce     Guarantee = "at_least_once"
+	AtMostOnce      Guarantee = "at_most_once"
+	EffectivelyOnce Guarantee = "effectively_once"
+)
+
+// Or returns g, or at_least_once for the zero value.
+func (g Guarantee) Or() Guarantee {
+	if g == "" {
+		return AtLeastOnce
+	}
+	return g
+}
+
+// HTTPTarget is an HTTP call. Success is a 2xx answer.
+type HTTPTarget struct {
+	Method  string            `json:"method,omitempty"` // default POST
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    string            `json:"body,omitempty"` // "payload" (default) or "none"
+}
+
+// NATSTarget is a NATS request; success is a reply without the header Carillon-Error.
+type NATSTarget struct {
+	Subject string `json:"subject"`
+}
+
+// ScriptTarget is a command of the operator's allow list.
+type ScriptTarget struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args,omitempty"`
+}
+
+// Retry says how often and after what delays a failed attempt is repeated. Zero fields have the
+// defaults of DefaultRetry.
+type Retry struct {
+	MaxAttempts int      `json:"max_attempts,omitempty"`
+	Initial     Duration `json:"initial,omitempty"`
+	Factor      float64  `json:"factor,omitempty"`
+	Max         Duration `json:"max,omitempty"`
+	Jitter      string   `json:"jitter,omitempty"` // "full" or "none"
+}
+
+// DefaultTimeout bounds one attempt of work that states no time-out.
+const DefaultTimeout = Duration(30 * time.Second)
+
+// DefaultRetry is the retry policy of work that states none.
+var DefaultRetry = Retry{MaxAttempts: 5, Initial: Duration(time.Second), Factor: 2, Max: Duration(10 * time.Minute), Jitter: "full"}
+
+// Work is how a run is executed: exactly one target, and its limits. Zero fields mean the
+// defaults, so that a row holds only what was stated; InForce fills them in.
+type Work struct {
+	HTTP   *HTTPTarget   `json:"http,omitempty"`
+	NATS   *NATSTarget   `json:"nats,omitempty"`
+	Script *ScriptTarget `json:"script,omitempty"`
+
+	Timeout   Duration  `json:"timeout,omitempty"`
+	Retry     *Retry    `json:"retry,omitempty"`
+	Guarantee Guarantee `json:"guarantee,omitempty"`
+}
+
+// InForce returns w with every default filled in. It shares nothing that it changed with w.
+func (w Work) InForce() Work {
+	if w.HTTP != nil {
+		h := *w.HTTP
+		h.Method = or(h.Method, "POST")
+		h.Body = or(h.Body, "payload")
+		w.HTTP = &h
+	}
+	w.Timeout = or(w.Timeout, DefaultTimeout)
+	w.Guarantee = w.Guarantee.Or()
+	r := DefaultRetry
+	if w.Retry != nil {
+		r = *w.Retry
+		r.MaxAttempts = or(r.MaxAttempts, DefaultRetry.MaxAttempts)
+		r.Initial = or(r.Initial, DefaultRetry.Initial)
+		r.Factor = or(r.Factor, DefaultRetry.Factor)
+		r.Max = or(r.Max, DefaultRetry.Max)
+		r.Jitter = or(r.Jitter, DefaultRetry.Jitter)
+	} else if w.Guarantee == AtMostOnce {
+		r.MaxAttempts = 1
+	}
+	w.Retry = &r
+	return w
+}
+
+// Task is a named, reusable unit of work of a tenant.
+type Task struct {
+	Tenant        string          `json:"-"`
+	Name          string          `json:"name"`
+	Work          Work            `json:"work"`
+	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
+	Rate          string          `json:"rate,omitempty"`
+	MaxConcurrent int             `json:"max_concurrent,omitempty"`
+	Description   string          `json:"description,omitempty"`
+	CreatedAt     time.Time       `json:"created_at"`
+	UpdatedAt     time.Time       `json:"updated_at"`
+}
+
+// Misfire says what becomes of a run that could not start when it was due.
+type Misfire struct {
+	Policy   string   `json:"policy,omitempty"`   // run_all, run_latest or skip; "" = by kind of job
+	Deadline Duration `json:"deadline,omitempty"` // later than due + deadline it is missed; 0 = never
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
