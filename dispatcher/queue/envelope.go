@@ -1,0 +1,117 @@
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Envelope is an entry on its way to an executor.
+type Envelope struct {
+	Entry schema.Entry
+	// CheckedAt is the start of the read that saw the entry's row. Zero for a row that was not read
+	// back but written: then it is the instant from which the row was known to be held.
+	CheckedAt time.Time
+	// Redispatch: the entry may have been published before. The executor looks before it starts.
+	Redispatch bool
+	// Dispatch tells this publication of a redispatched entry from every other: dispatcher
+	// incarnation and counter. Empty for the first publication.
+	Dispatch string
+}
+
+// The wire form of an envelope, version 1, integers big-endian:
+//
+//	1 version | 1 flags | 16 entry id | 8 checked_at, µs | 2 len dispatch | dispatch
+//	| 4 len text | text | 4 len payload | payload
+const (
+	envelopeVersion = 1
+	flagRedispatch  = 1 << 0
+	envelopeHead    = 1 + 1 + 16 + 8
+)
+
+// MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import line.
+const MaxEnvelope = 512 << 10
+
+// ErrMalformed: the bytes are no envelope of a version known here.
+var ErrMalformed = errors.New("malformed envelope")
+
+// MessageID returns the Nats-Msg-Id of the envelope. Two dispatchers that publish one entry for
+// the first time give the same id; a redispatch gives one of its own.
+func (e *Envelope) MessageID() string {
+	id := e.Entry.ID.String() + "." + strconv.Itoa(e.Entry.Spec.AttemptNumber())
+	if e.Dispatch != "" {
+		id += "." + e.Dispatch
+	}
+	return id
+}
+
+// Append appends the wire form of e to b.
+func (e *Envelope) Append(b []byte) []byte {
+	var flags byte
+	if e.Redispatch {
+		flags |= flagRedispatch
+	}
+	b = append(b, envelopeVersion, flags)
+	b = append(b, e.Entry.ID[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(e.CheckedAt.UnixMicro())) // #nosec G115 -- read back the same way
+	b = binary.BigEndian.AppendUint16(b, uint16(len(e.Dispatch)))         // #nosec G115 -- a few bytes
+	b = append(b, e.Dispatch...)
+	b = appendBlock(b, e.Entry.Text())
+	payload := e.Entry.Payload
+	if len(payload) > schema.InlinePayload {
+		payload = nil // lies in payloads
+	}
+	return appendBlock(b, payload)
+}
+
+func appendBlock(b, block []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(block))) // #nosec G115 -- bounded by MaxEnvelope
+	return append(b, block...)
+}
+
+// Parse reads one envelope from the front of b and returns what follows it. The envelope shares
+// b's memory. The error wraps ErrMalformed. An envelope whose spec cannot be understood is no
+// error: its entry carries the fault.
+func Parse(b []byte) (Envelope, []byte, error) {
+	if len(b) < envelopeHead || b[0] != envelopeVersion {
+		return Envelope{}, nil, fmt.Errorf("%w: head of %d bytes", ErrMalformed, len(b))
+	}
+	var e Envelope
+	e.Redispatch = b[1]&flagRedispatch != 0
+	id := schema.EntryID(b[2:18])
+	e.CheckedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(b[18:26]))).UTC() // #nosec G115 -- as written
+	b = b[envelopeHead:]
+	if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
+		return Envelope{}, nil, fmt.Errorf("%w: dispatch of %s is cut", ErrMalformed, id)
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	e.Dispatch = string(b[2 : 2+n])
+	text, b, ok := cutBlock(b[2+n:])
+	if !ok {
+		return Envelope{}, nil, fmt.Errorf("%w: spec of %s is cut", ErrMalformed, id)
+	}
+	payload, b, ok := cutBlock(b)
+	if !ok {
+		return Envelope{}, nil, fmt.Errorf("%w: payload of %s is cut", ErrMalformed, id)
+	}
+	if len(payload) == 0 {
+		payload = nil
+	}
+	e.Entry = schema.LoadEntry(id, text, payload, schema.Marks{})
+	return e, b, nil
+}
+
+func cutBlock(b []byte) (block, rest []byte, ok bool) {
+	if len(b) < 4 {
+		return nil, nil, false
+	}
+	n := binary.BigEndian.Uint32(b)
+	if uint64(len(b)-4) < uint64(n) {
+		return nil, nil, false
+	}
+	return b[4 : 4+n : 4+n], b[4+n:], true
+}

@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// ErrFull: the stream holds as much as it may (DiscardNew). Nothing was stored; try later.
+var ErrFull = errors.New("stream is full")
+
+// Lane names one of the L streams over which the load is spread: shard mod L.
+type Lane int
+
+// Receipt says where a published envelope lies.
+type Receipt struct {
+	Stream   string // incarnation of the stream: another one after it was made anew
+	Sequence uint64 // grows by publication within an incarnation
+	Known    bool   // a message with the same id was stored before; Sequence is its
+}
+
+// Front says what the oldest unfinished message of one subject is.
+type Front struct {
+	Stream   string // incarnation of the stream
+	Empty    bool   // the stream holds none of that subject
+	Sequence uint64 // of the oldest one it holds
+}
+
+// Publisher stores envelopes in the streams.
+type Publisher interface {
+	// Publish hands the envelope over without waiting. done is called exactly once, from another
+	// goroutine: with the receipt once the stream holds the message, or with an error
+	// (ErrFull, or anything else, after which the message may or may not be stored). It blocks only while more
+	// than a bounded number of publications is under way, and returns an error, without calling done, if ctx ends before
+	// the envelope was taken.
+	Publish(ctx context.Context, lane Lane, env *Envelope, done func(Receipt, error)) error
+}
+
+// Inspector tells what the streams hold.
+type Inspector interface {
+	// Front returns the oldest unfinished message of a lane and priority.
+	Front(ctx context.Context, lane Lane, p schema.Priority) (Front, error)
+	// Depth returns how many messages of a lane and priority wait or are held by executors.
+	Depth(ctx context.Context, lane Lane, p schema.Priority) (int, error)
+}
+
+// Delivery is one message handed to an executor. Exactly one of Ack and Return ends it; without either
+// it is delivered again after AckWait.
+type Delivery interface {
+	Envelope() *Envelope
+	// Redelivered reports that the message was handed out before.
+	Redelivered() bool
+	// Ack ends the message. It does not wait; a lost ack means another delivery.
+	Ack()
+	// Hold keeps the message for another AckWait.
+	Hold()
+	// Return gives the message back, to be delivered again at once to anybody.
+	Return()
+}
+
+// Consumer hands messages to an executor.
+type Consumer interface {
+	// Fetch returns between 1 and limit messages of a lane and priority, oldest first, as soon as there is
+	// one, or none when wait has passed or ctx has ended. An error means that nothing could be asked.
+	Fetch(ctx context.Context, lane Lane, p schema.Priority, limit int, wait time.Duration) ([]Delivery, error)
+}
+
+// Bus carries advice between nodes by core NATS: at most once, never waited for.
+type Bus interface {
+	schema.Hints
+	schema.Notices
+	// SubscribeNear calls f with the entries of every hint for a shard until cancel is called.
+	SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel func(), err error)
+	// SubscribeDone calls f with the notices of a shard until cancel is called.
+	SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error)
+}
+
+// Signals carries what every node should hear at once: a cancelled run, a changed task.
+type Signals interface {
+	// Signal tells every subscriber of topic. It does not wait.
+	Signal(topic string, body []byte)
+	// SubscribeSignal calls f with the body of every signal of topic until cancel is called.
+	SubscribeSignal(topic string, f func([]byte)) (cancel func(), err error)
+}
+
+// Topics of Signals.
+const (
+	TopicCancel = "cancel" // body: a run id, as text
+	TopicTask   = "task"   // body: tenant, a line feed, name
+)
+
+// Requester asks workers: the nats kind of task.
+type Requester interface {
+	// Request sends body with headers to subject and returns the first reply and its headers.
+	// ErrNoWorker means that nobody listens on subject.
+	Request(ctx context.Context, subject string, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string, err error)
+}
+
+// ErrNoWorker: nobody listens on the subject of a request.
+var ErrNoWorker = errors.New("no worker listens on the subject")
+
+// Queue is everything that an adapter implements. Users take the roles they need.
+type Queue interface {
+	Publisher
+	Inspector
+	Consumer
+	Bus
+	Signals
+	Requester
+}
+
+// Bounds that every adapter keeps.
+const (
+	// AckWait is how long a delivery may go without Ack or Hold before it is delivered again.
+	AckWait = 4 * time.Second
+	// MaxAckPending bounds the deliveries of one lane and priority that executors hold.
+	MaxAckPending = 100_000
+	// DuplicateWindow is how long a stream knows a message id.
+	DuplicateWindow = 20 * time.Second
+	// MaxPublishing bounds the publications under way in one process.
+	MaxPublishing = 4096
+)
