@@ -1,0 +1,178 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema"
+)
+
+// The times and bounds of intake (DESIGN 4).
+const (
+	// Grace is how long after its due time a row is still swept up by its dispatcher.
+	Grace = 10 * time.Second
+	// lateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
+	// slow read and the sweep itself fit into the other half.
+	lateAfter = Grace / 2
+	// NearSpan is how close to its due time a row may lie behind its dispatcher's scan.
+	NearSpan = 5 * time.Second
+	// settingsEvery is how often the settings are read again.
+	settingsEvery = 10 * time.Second
+
+	// MaxChunk bounds the jobs of one SubmitBatch.
+	MaxChunk = 4096
+	// batchRows and batchBytes bound one batch of rows.
+	batchRows  = 100
+	batchBytes = 96 << 10
+	// A partition's leftovers of fewer than leftoverRows rows share batches of at most mixedRows.
+	leftoverRows = 5
+	mixedRows    = 50
+	// batchesInFlight bounds the batches that a node writes at once.
+	batchesInFlight = 64
+	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
+	// slice read answers for many lines.
+	keyedWays = 8
+	// lateTries bounds how often a late entry is itself too late before the write is given up as unknown.
+	lateTries = 5
+	// MaxPartitionBytes bounds what intake puts into one partition.
+	MaxPartitionBytes = 64 << 20
+	// readIDs is how many rows one read by id asks for, the contract's bound.
+	readIDs = 100
+)
+
+// Store is what the bucketer needs of a store.
+type Store interface {
+	schema.EntryWriter
+	schema.EntryReader
+	schema.Marker
+	schema.AttemptStore
+	schema.OutputStore
+	schema.KeyStore
+	schema.SettingsStore
+	schema.TaskStore
+	Session(ctx context.Context, executor string) (schema.Session, error)
+}
+
+// Signaller tells every node something at once (queue.Signals has it).
+type Signaller interface {
+	Signal(topic string, body []byte)
+}
+
+// Config wires a Bucketer.
+type Config struct {
+	Store   Store
+	Hints   schema.Hints
+	Signals Signaller
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Halted reports that this node may not write: it was stopped, or its clock is off. Nil means never.
+	Halted     func() bool
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Validate reports every fault of c.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Store == nil {
+		faults = append(faults, errors.New("bucketer: no store"))
+	}
+	if c.Hints == nil {
+		faults = append(faults, errors.New("bucketer: no hints"))
+	}
+	if c.Signals == nil {
+		faults = append(faults, errors.New("bucketer: no signals"))
+	}
+	return errors.Join(faults...)
+}
+
+// Bucketer takes jobs in, and writes everything that is written about runs. Its methods may be
+// called from any goroutine.
+type Bucketer struct {
+	store   Store
+	hints   schema.Hints
+	signals Signaller
+	now     func() time.Time
+	halted  func() bool
+	log     *slog.Logger
+	metrics *metrics
+
+	settings atomic.Pointer[schema.Settings]
+	writes   chan struct{} // a token for each batch in flight
+	fill     *fill
+	live     *Liveness
+	tasks    *Tasks
+}
+
+// New returns a Bucketer, which refuses writes until Watch has read the settings.
+func New(c Config) (*Bucketer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Halted == nil {
+		c.Halted = func() bool { return false }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	return &Bucketer{
+		store: c.Store, hints: c.Hints, signals: c.Signals, now: c.Now, halted: c.Halted,
+		log: c.Logger, metrics: newMetrics(c.Registerer),
+		writes: make(chan struct{}, batchesInFlight),
+		fill:   newFill(),
+		live:   NewLiveness(c.Store, c.Now),
+		tasks:  NewTasks(c.Store, c.Now),
+	}, nil
+}
+
+// Watch reads the settings now and every 10 s until ctx ends. It returns nil.
+func (b *Bucketer) Watch(ctx context.Context) error {
+	tick := time.NewTicker(settingsEvery)
+	defer tick.Stop()
+	for {
+		if err := b.Refresh(ctx); err != nil && ctx.Err() == nil {
+			b.log.Warn("settings could not be read", "err", err)
+		}
+		b.fill.forget(schema.BucketOf(b.now().Add(-Grace)))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Refresh reads the settings. Until it has succeeded once every write is refused with ErrNotReady.
+func (b *Bucketer) Refresh(ctx context.Context) error {
+	s, err := b.store.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	b.settings.Store(&s)
+	return nil
+}
+
+// Ready reports whether writes are taken, and if not, why.
+func (b *Bucketer) Ready() error {
+	_, err := b.ready()
+	return err
+}
+
+func (b *Bucketer) ready() (*schema.Settings, error) {
+	s := b.settings.Load()
+	if s == nil || b.halted() {
+		return nil, ErrNotReady
+	}
+	return s, nil
+}

@@ -1,0 +1,89 @@
+package bucketer
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// dueTime returns the id time of an entry that was asked for `at` (zero = now) and is taken in at now: to the
+// ms, rounded up, so that nothing starts before the instant that was asked for.
+func dueTime(at, now time.Time) time.Time {
+	if at.Before(now) {
+		return now.Truncate(time.Millisecond)
+	}
+	return ceilMilli(at)
+}
+
+func ceilMilli(t time.Time) time.Time {
+	floor := t.Truncate(time.Millisecond)
+	if floor.Before(t) {
+		return floor.Add(time.Millisecond)
+	}
+	return floor
+}
+
+// keyedID returns the id of a keyed line with a stated instant: a function of tenant, key, instant
+// and the number of shards alone, so that the line sent again is the same row. The shard is one of
+// keyedWays for each (tenant, bucket).
+func keyedID(tenant, key string, at time.Time, shards int) schema.EntryID {
+	due := ceilMilli(at)
+	hash := schema.HashOf(tenant, key, strconv.FormatInt(due.UnixMilli(), 10))
+	way := hash % keyedWays
+	bucket := strconv.FormatInt(int64(schema.BucketOf(due)), 10)
+	shard := schema.HashOf(tenant, bucket, strconv.FormatUint(way, 10)) % uint64(shards) // #nosec G115 -- positive
+	return schema.MakeEntryID(due, schema.Shard(shard), hash)
+}
+
+// chunkShards gives the unkeyed rows of one chunk that fall into one bucket one shard, drawn at
+// random, so that they fill batches of one partition.
+type chunkShards struct {
+	shards int
+	drawn  map[schema.Bucket]schema.Shard
+}
+
+func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
+	s, ok := c.drawn[b]
+	if !ok {
+		s = randomShard(c.shards)
+		c.drawn[b] = s
+	}
+	return s
+}
+
+func randomShard(shards int) schema.Shard {
+	return schema.Shard(rand.IntN(shards)) // #nosec G115,G404 -- below MaxShards; spread, not secrecy
+}
+
+// fill counts the bytes that this node has put into each partition.
+type fill struct {
+	mu    sync.Mutex
+	bytes map[schema.Partition]int
+}
+
+func newFill() *fill { return &fill{bytes: make(map[schema.Partition]int)} }
+
+// take counts n bytes into p and reports whether they fit.
+func (f *fill) take(p schema.Partition, n int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bytes[p]+n > MaxPartitionBytes {
+		return false
+	}
+	f.bytes[p] += n
+	return true
+}
+
+// forget drops the counts of every bucket before b.
+func (f *fill) forget(b schema.Bucket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p := range f.bytes {
+		if p.Bucket < b {
+			delete(f.bytes, p)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package bucketer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Run returns a run of the tenant, or schema.ErrNotFound.
+func (b *Bucketer) Run(ctx context.Context, tenant string, id schema.RunID) (Run, error) {
+	rows, err := b.store.EntriesByID(ctx, id.Partition(), []schema.EntryID{id})
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: %w", id, err)
+	}
+	if len(rows) == 0 || rows[0].Spec.Tenant != tenant || rows[0].Spec.Kind != schema.KindRun {
+		return Run{}, fmt.Errorf("run %s: %w", id, schema.ErrNotFound)
+	}
+	runs, err := b.fold(ctx, rows)
+	if err != nil {
+		return Run{}, err
+	}
+	return runs[0], nil
+}
+
+// fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
+func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
+	runs := make([]Run, len(rows))
+	byPartition := make(map[schema.Partition][]schema.RunID)
+	moved := make(map[schema.Partition][]schema.EntryID)
+	for i, row := range rows {
+		runs[i] = Run{ID: row.ID, Entry: row, Current: row}
+		byPartition[row.ID.Partition()] = append(byPartition[row.ID.Partition()], row.ID)
+		if to := row.Marks.MovedTo; !to.IsZero() {
+			moved[to.Partition()] = append(moved[to.Partition()], to)
+		}
+	}
+	current, failed := b.rows(ctx, moved)
+	for p, err := range failed {
+		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	}
+	attempts := make(map[schema.RunID][]schema.Attempt)
+	for p, ids := range byPartition {
+		some, err := b.Attempts(ctx, p, ids)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(attempts, some)
+	}
+	for i := range runs {
+		r := &runs[i]
+		if e, ok := current[r.Entry.Marks.MovedTo]; ok {
+			r.Current = e
+		}
+		r.Attempts = attempts[r.ID]
+		live, err := b.live.Of(ctx, r.Attempts)
+		if err != nil {
+			return nil, err
+		}
+		r.State = schema.Fold(r.Entry.Marks, r.Attempts, live)
+	}
+	return runs, nil
+}
+
+// Payload returns the payload of the entry that starts the run; nil = none.
+func (b *Bucketer) Payload(ctx context.Context, run Run) ([]byte, error) {
+	return b.EntryPayload(ctx, &run.Current)
+}
+
+// EntryPayload returns the payload of an entry, wherever it lies; nil = none.
+func (b *Bucketer) EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error) {
+	at, large := e.LargePayload()
+	if !large || len(e.Payload) > schema.InlinePayload {
+		return e.Payload, nil
+	}
+	payload, err := b.store.Payload(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("payload of %s: %w", e.ID, err)
+	}
+	return payload, nil
+}
+
+// Output returns the whole output of a run's attempts, in order, or schema.ErrNotFound.
+func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID) ([]byte, error) {
+	run, err := b.Run(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := b.store.Outputs(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("output of %s: %w", id, err)
+	}
+	var out bytes.Buffer
+	for i := range run.Attempts {
+		if rec := run.Attempts[i].Record; rec != nil {
+			out.WriteString(rec.Output)
+			out.Write(rest[run.Attempts[i].Number])
+		}
+	}
+	return out.Bytes(), nil
+}
+
+const (
+	// A page of runs walks at most pageReads slices or pageRows rows.
+	pageReads = 500
+	pageRows  = 100_000
+)
+
+// Runs returns the tenant's runs in w, in order of due time, at most limit of them, from pos on. A page
+// walks a bounded number of rows, so it may hold fewer than limit, even none, and still name the next position.
+// A run that was moved stands at its new time.
+func (b *Bucketer) Runs(ctx context.Context, w Window, pos Position, limit int) ([]Run, *Position, error) {
+	s, err := b.shards()
+	if err != nil {
+		return nil, nil, err
+	}
+	m := merge{b: b, window: w, shards: s, after: pos.After, page: max(min(limit, pageRows/s), 16)}
+	var runs []Run
+	for len(runs) < limit {
+		rows, err := m.next(ctx, limit-len(runs))
+		if err != nil {
+			return nil, nil, err
+		}
+		some, err := b.standing(ctx, w, rows)
+		if err != nil {
+			return nil, nil, err
+		}
+		runs = append(runs, some...)
+		if m.done {
+			return runs, nil, nil
+		}
+		if m.reads >= pageReads || m.rows >= pageRows {
+			break
+		}
+	}
+	return runs, &Position{After: m.after}, nil
+}
+
+// shards returns the highest number of shards that ids may have been given.
+func (b *Bucketer) shards() (int, error) {
+	s := b.settings.Load()
+	if s == nil {
+		return 0, ErrNotReady
+	}
+	n := s.Shards
+	for _, h := range s.History {
+		n = max(n, h.Shards)
+	}
+	return n, nil
+}
+
+// standing keeps the rows that stand for a run of the window, and makes runs of them, in the order of rows.
+func (b *Bucketer) standing(ctx context.Context, w Window, rows []schema.Entry) ([]Run, error) {
+	births := make(map[schema.Partition][]schema.EntryID) // of runs that were moved here
+	for i := range rows {
+		if e := &rows[i]; e.Spec.Tenant == w.Tenant && e.Spec.Kind == schema.KindReschedule {
+			births[e.Run().Partition()] = append(births[e.Run().Partition()], e.Run())
+		}
+	}
+	born, failed := b.rows(ctx, births)
+	for p, err := range failed {
+		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	}
+	var own []schema.Entry
+	for i := range rows {
+		e := rows[i]
+		if e.Spec.Tenant != w.Tenant || w.Task != "" && e.Spec.Task != w.Task {
+			continue
+		}
+		switch e.Spec.Kind {
+		case schema.KindRun:
+			if e.Marks.MovedTo.IsZero() {
+				own = append(own, e)
+			}
+		case schema.KindReschedule:
+			if birth, ok := born[e.Run()]; ok && birth.Marks.MovedTo == e.ID {
+				own = append(own, birth)
+			}
+		}
+	}
+	runs, err := b.fold(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	if w.State != "" {
+		runs = slices.DeleteFunc(runs, func(r Run) bool { return r.State != w.State })
+	}
+	return runs, nil
+}

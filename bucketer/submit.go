@@ -1,0 +1,354 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// keyRetention is how long an idempotency key without a stated instant is kept.
+const keyRetention = 24 * time.Hour
+
+// keyClaims bounds the claims of keys under way for one chunk.
+const keyClaims = 16
+
+// Submit takes one job in. Nil means that it is durable and will run; ErrUnknown and ErrUnavailable that it cannot be promised, and that
+// it may run all the same.
+func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
+	now := b.now()
+	s, err := b.ready()
+	if err != nil {
+		b.metrics.refused.WithLabelValues("not_ready").Inc()
+		return Receipt{}, err
+	}
+	if err := b.checkTask(ctx, &job); err != nil {
+		return Receipt{}, err
+	}
+	due := dueTime(job.At, now)
+	e, err := b.entry(&job, schema.MakeEntryID(due, randomShard(s.Shards), schema.RandomHash()), now)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if job.Key != "" {
+		return b.submitKeyed(ctx, &job, e, now)
+	}
+	return b.submitNew(ctx, e)
+}
+
+func (b *Bucketer) submitNew(ctx context.Context, e schema.Entry) (Receipt, error) {
+	if !b.fill.take(e.ID.Partition(), e.Size()) {
+		b.metrics.refused.WithLabelValues("partition_full").Inc()
+		return Receipt{}, ErrPartitionFull
+	}
+	err := schema.ErrUnavailable
+	b.write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
+	return Receipt{Run: e.ID}, err
+}
+
+// submitKeyed claims the key before the row is written. Who finds it taken writes the recorded row again:
+// the first one may have crashed between claim and row.
+func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
+	claim := schema.KeyClaim{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
+	held, mine, err := b.store.ClaimKey(ctx, job.Tenant, job.Key, claim, now.Add(keyRetention))
+	switch {
+	case err != nil:
+		return Receipt{}, fmt.Errorf("claim key: %w", err)
+	case mine:
+		return b.submitNew(ctx, e)
+	case held.BodyHash != job.BodyHash:
+		return Receipt{}, ErrKeyReused
+	}
+	known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
+	known.Expires = held.Expires
+	receipt := Receipt{Run: held.Entry, Existing: true}
+	started, err := b.touched(ctx, []schema.Entry{known})
+	if err != nil {
+		return Receipt{}, err
+	}
+	if started[held.Entry] {
+		return receipt, nil
+	}
+	// write applies the late rule to the row as of now.
+	err = schema.ErrUnavailable
+	b.write(ctx, []schema.Entry{known}, func(_ int, e error) { err = e })
+	return receipt, err
+}
+
+// SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any order, from any
+// goroutine, before SubmitBatch returns; a job that fails does not stop the others.
+//
+// Unkeyed lines cost a share of a batch and nothing else. Keyed lines with an instant cost a share of a slice read besides; keyed
+// lines without one cost a conditional write.
+func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i int, r Receipt, err error)) {
+	now := b.now()
+	s, err := b.ready()
+	if err == nil && len(jobs) > MaxChunk {
+		err = fmt.Errorf("%w: %d jobs in one chunk, at most %d", ErrOverloaded, len(jobs), MaxChunk)
+	}
+	if err != nil {
+		b.metrics.refused.WithLabelValues("not_ready").Add(float64(len(jobs)))
+		for i := range jobs {
+			answer(i, Receipt{}, err)
+		}
+		return
+	}
+
+	c := chunk{b: b, now: now, settings: s, jobs: jobs, answer: answer,
+		shards: chunkShards{shards: s.Shards, drawn: make(map[schema.Bucket]schema.Shard)}}
+	c.sort(ctx)
+	var wg sync.WaitGroup
+	if len(c.claimed) > 0 {
+		wg.Go(func() { c.claim(ctx) })
+	}
+	if len(c.keyed) > 0 {
+		c.look(ctx)
+	}
+	b.write(ctx, c.entries, func(k int, err error) {
+		if err != nil {
+			answer(c.index[k], Receipt{}, err)
+			return
+		}
+		answer(c.index[k], Receipt{Run: c.entries[k].ID}, nil)
+	})
+	wg.Wait()
+	// A line that repeats an earlier one of the same chunk is answered as that one was, which its own
+	// submission finds out by reading: it is rare, and the answer must not come before the row is held.
+	for _, i := range c.repeats {
+		b.SubmitBatch(ctx, jobs[i:i+1], func(_ int, r Receipt, err error) { answer(i, r, err) })
+	}
+}
+
+// chunk is one SubmitBatch under way.
+type chunk struct {
+	b        *Bucketer
+	now      time.Time
+	settings *schema.Settings
+	jobs     []Job
+	answer   func(int, Receipt, error)
+	shards   chunkShards
+
+	entries []schema.Entry // rows to write …
+	index   []int          // … and whose they are
+	keyed   []int          // jobs with key and instant
+	claimed []int          // jobs with key and no instant
+	repeats []int          // jobs whose key and instant stand in this chunk already
+}
+
+// sort makes the rows of the unkeyed jobs and sets the others apart.
+func (c *chunk) sort(ctx context.Context) {
+	type keyAt struct {
+		tenant, key string
+		at          int64
+	}
+	seen := make(map[keyAt]bool)
+	for i := range c.jobs {
+		job := &c.jobs[i]
+		if err := c.b.checkTask(ctx, job); err != nil {
+			c.answer(i, Receipt{}, err)
+			continue
+		}
+		switch {
+		case job.Key == "":
+			due := dueTime(job.At, c.now)
+			c.add(i, schema.MakeEntryID(due, c.shards.shard(schema.BucketOf(due)), schema.RandomHash()))
+		case job.At.IsZero():
+			c.claimed = append(c.claimed, i)
+		default:
+			k := keyAt{job.Tenant, job.Key, ceilMilli(job.At).UnixMilli()}
+			if seen[k] {
+				c.repeats = append(c.repeats, i)
+				continue
+			}
+			seen[k] = true
+			c.keyed = append(c.keyed, i)
+		}
+	}
+}
+
+// add makes the row of job i under id, unless it does not fit its partition.
+func (c *chunk) add(i int, id schema.EntryID) {
+	e, err := c.b.entry(&c.jobs[i], id, c.now)
+	if err == nil && !c.b.fill.take(id.Partition(), e.Size()) {
+		c.b.metrics.refused.WithLabelValues("partition_full").Inc()
+		err = ErrPartitionFull
+	}
+	if err != nil {
+		c.answer(i, Receipt{}, err)
+		return
+	}
+	c.entries, c.index = append(c.entries, e), append(c.index, i)
+}
+
+// claim submits the jobs with a key and no instant, each by a conditional write.
+func (c *chunk) claim(ctx context.Context) {
+	var wg sync.WaitGroup
+	tokens := make(chan struct{}, keyClaims)
+	for _, i := range c.claimed {
+		tokens <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-tokens }()
+			r, err := c.b.Submit(ctx, c.jobs[i])
+			c.answer(i, r, err)
+		})
+	}
+	wg.Wait()
+}
+
+// look finds out which of the keyed jobs have a row already: under today's number of shards, or one
+// of the last day's. Those are answered; the others get a row.
+func (c *chunk) look(ctx context.Context) {
+	places := []int{c.settings.Shards}
+	for _, h := range c.settings.History {
+		if h.Until.Add(keyRetention).After(c.now) {
+			places = append(places, h.Shards)
+		}
+	}
+	ids := make(map[schema.Partition][]schema.EntryID)
+	for _, i := range c.keyed {
+		for _, shards := range places {
+			id := keyedID(c.jobs[i].Tenant, c.jobs[i].Key, c.jobs[i].At, shards)
+			ids[id.Partition()] = append(ids[id.Partition()], id)
+		}
+	}
+	rows, failed := c.b.rows(ctx, ids)
+	var existing []schema.Entry
+	var whose []int
+	for _, i := range c.keyed {
+		job := &c.jobs[i]
+		var err error
+		var found *schema.Entry
+		for _, shards := range places {
+			id := keyedID(job.Tenant, job.Key, job.At, shards)
+			err = errors.Join(err, failed[id.Partition()])
+			if e, ok := rows[id]; ok && found == nil {
+				found = &e
+			}
+		}
+		switch {
+		case found != nil && found.Spec.BodyHash != job.BodyHash:
+			c.answer(i, Receipt{}, ErrKeyReused)
+		case found != nil:
+			existing, whose = append(existing, *found), append(whose, i)
+		case err != nil:
+			c.answer(i, Receipt{}, err)
+		default:
+			c.add(i, keyedID(job.Tenant, job.Key, job.At, c.settings.Shards))
+		}
+	}
+	c.b.meet(ctx, c.now, existing, func(k int, err error) {
+		c.answer(whose[k], Receipt{Run: existing[k].ID, Existing: true}, err)
+	})
+}
+
+// meet applies the late rule to rows that were found, not written: one whose time has passed and that
+// nothing was recorded of may have been held too late for its sweep.
+func (b *Bucketer) meet(ctx context.Context, now time.Time, rows []schema.Entry, done func(i int, err error)) {
+	var late []schema.Entry
+	var index []int
+	for i := range rows {
+		if now.After(rows[i].Due().Add(lateAfter)) && rows[i].Marks.Cancelled == nil && rows[i].Marks.MovedTo.IsZero() {
+			late, index = append(late, rows[i]), append(index, i)
+			continue
+		}
+		done(i, nil)
+	}
+	if len(late) == 0 {
+		return
+	}
+	touched, err := b.touched(ctx, late)
+	for k, i := range index {
+		switch {
+		case err != nil:
+			done(i, err)
+		case touched[late[k].ID]:
+			done(i, nil)
+		default:
+			done(i, b.standIn(ctx, late[k]))
+		}
+	}
+}
+
+// rows reads entries by id. A partition that could not be read is in failed.
+func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.EntryID) (map[schema.EntryID]schema.Entry, map[schema.Partition]error) {
+	var mu sync.Mutex
+	found := make(map[schema.EntryID]schema.Entry)
+	failed := make(map[schema.Partition]error)
+	var wg sync.WaitGroup
+	for p, list := range ids {
+		for len(list) > 0 {
+			part := list[:min(len(list), readIDs)]
+			list = list[len(part):]
+			b.writes <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-b.writes }()
+				b.metrics.keysChecked.Inc()
+				entries, err := b.store.EntriesByID(ctx, p, part)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed[p] = err
+					return
+				}
+				for _, e := range entries {
+					found[e.ID] = e
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return found, failed
+}
+
+// touched tells which of the entries' runs have a row in attempts.
+func (b *Bucketer) touched(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
+	byPartition := make(map[schema.Partition][]schema.RunID)
+	for i := range entries {
+		id := entries[i].Run()
+		byPartition[id.Partition()] = append(byPartition[id.Partition()], id)
+	}
+	touched := make(map[schema.RunID]bool)
+	for p, runs := range byPartition {
+		attempts, err := b.Attempts(ctx, p, runs)
+		if err != nil {
+			return nil, err
+		}
+		for run := range attempts {
+			touched[run] = true
+		}
+	}
+	return touched, nil
+}
+
+// Attempts reads the attempts of any number of runs of one partition.
+func (b *Bucketer) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
+	byRun := make(map[schema.RunID][]schema.Attempt)
+	for len(runs) > 0 {
+		part := runs[:min(len(runs), readIDs)]
+		runs = runs[len(part):]
+		attempts, err := b.store.Attempts(ctx, p, part)
+		if err != nil {
+			return nil, fmt.Errorf("attempts in %s: %w", p, err)
+		}
+		for _, a := range attempts {
+			byRun[a.Run] = append(byRun[a.Run], a)
+		}
+	}
+	return byRun, nil
+}
+
+// entry makes the row of a job under id.
+func (b *Bucketer) entry(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
+	nominal := job.At
+	if nominal.IsZero() {
+		nominal = id.Time()
+	}
+	return schema.NewEntry(id, schema.Spec{
+		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
+		Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
+		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
+	}, job.Payload, b.expiry(id.Time(), now))
+}

@@ -1,0 +1,135 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	taskCacheSize = 10_000           // tasks kept in memory; beyond it the cache is emptied
+	taskCacheAge  = 10 * time.Second // how long one is believed without a word
+	topicTask     = "task"           // signal: tenant, line feed, name
+)
+
+type taskKey struct{ tenant, name string }
+
+type cachedTask struct {
+	task schema.Task
+	err  error // nil or ErrNotFound
+	at   time.Time
+}
+
+// Tasks answers for tasks by name, from memory where it read them less than 10 s ago and heard of no change.
+type Tasks struct {
+	store schema.TaskStore
+	now   func() time.Time
+
+	mu    sync.Mutex
+	known map[taskKey]cachedTask
+}
+
+// NewTasks returns an empty cache over store.
+func NewTasks(store schema.TaskStore, now func() time.Time) *Tasks {
+	return &Tasks{store: store, now: now, known: make(map[taskKey]cachedTask)}
+}
+
+// Task returns a task, or schema.ErrNotFound.
+func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	key := taskKey{tenant, name}
+	now := t.now()
+	t.mu.Lock()
+	c, ok := t.known[key]
+	t.mu.Unlock()
+	if ok && now.Sub(c.at) < taskCacheAge {
+		return c.task, c.err
+	}
+	task, err := t.store.Task(ctx, tenant, name)
+	if err != nil && !errors.Is(err, schema.ErrNotFound) {
+		return schema.Task{}, fmt.Errorf("task %s: %w", name, err)
+	}
+	t.mu.Lock()
+	if len(t.known) >= taskCacheSize {
+		clear(t.known)
+	}
+	t.known[key] = cachedTask{task, err, now}
+	t.mu.Unlock()
+	return task, err
+}
+
+// Changed forgets a task: the body of a signal of topic "task".
+func (t *Tasks) Changed(body []byte) {
+	tenant, name, _ := strings.Cut(string(body), "\n")
+	t.mu.Lock()
+	delete(t.known, taskKey{tenant, name})
+	t.mu.Unlock()
+}
+
+// checkTask reports ErrNoTask for a job whose task does not exist.
+func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
+	if job.Task == "" {
+		return nil
+	}
+	_, err := b.tasks.Task(ctx, job.Tenant, job.Task)
+	if errors.Is(err, schema.ErrNotFound) {
+		return fmt.Errorf("%w: %q", ErrNoTask, job.Task)
+	}
+	return err
+}
+
+// PutTask creates or replaces a task and tells every node. It returns the task as stored, and whether it is new.
+func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
+	if _, err := b.ready(); err != nil {
+		return schema.Task{}, false, err
+	}
+	now := b.now().UTC().Truncate(time.Millisecond)
+	t.CreatedAt, t.UpdatedAt = now, now
+	old, err := b.store.Task(ctx, t.Tenant, t.Name)
+	switch {
+	case err == nil:
+		t.CreatedAt = old.CreatedAt
+	case !errors.Is(err, schema.ErrNotFound):
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
+	}
+	if err := b.store.PutTask(ctx, t); err != nil {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
+	}
+	b.taskChanged(t.Tenant, t.Name)
+	return t, err != nil, nil
+}
+
+// Task returns a task as the store has it, or schema.ErrNotFound.
+func (b *Bucketer) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	return b.store.Task(ctx, tenant, name)
+}
+
+// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
+func (b *Bucketer) Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error) {
+	return b.store.Tasks(ctx, tenant, after, limit)
+}
+
+// DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started fail.
+func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
+	if _, err := b.ready(); err != nil {
+		return err
+	}
+	if _, err := b.store.Task(ctx, tenant, name); err != nil {
+		return err
+	}
+	if err := b.store.DeleteTask(ctx, tenant, name, b.now()); err != nil {
+		return fmt.Errorf("delete task %s: %w", name, err)
+	}
+	b.taskChanged(tenant, name)
+	return nil
+}
+
+func (b *Bucketer) taskChanged(tenant, name string) {
+	body := []byte(tenant + "\n" + name)
+	b.tasks.Changed(body)
+	b.signals.Signal(topicTask, body)
+}

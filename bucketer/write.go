@@ -1,0 +1,190 @@
+package bucketer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// write makes the entries durable, in as few batches as their partitions allow, and applies the late rule
+// and the near rule to each. done is called exactly once for each index, from any goroutine, before write returns: with nil
+// once a quorum holds the entry, or an entry that stands in for it.
+//
+// If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like any other.
+func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
+	var wg sync.WaitGroup
+	for _, batch := range plan(entries) {
+		select {
+		case b.writes <- struct{}{}:
+		case <-ctx.Done():
+			for _, i := range batch {
+				done(i, fmt.Errorf("%w: %w", schema.ErrUnavailable, ctx.Err()))
+			}
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-b.writes }()
+			b.writeBatch(ctx, entries, batch, done)
+		})
+	}
+	wg.Wait()
+}
+
+func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
+	rows := make([]schema.Entry, len(batch))
+	for k, i := range batch {
+		rows[k] = entries[i]
+	}
+	if err := b.store.PutEntries(ctx, rows); err != nil {
+		for _, i := range batch {
+			done(i, err)
+		}
+		return
+	}
+	held := b.now()
+	b.count(rows)
+	errs := b.heldAt(ctx, held, rows)
+	for k, i := range batch {
+		done(i, errs[k])
+	}
+}
+
+func (b *Bucketer) count(rows []schema.Entry) {
+	for i := range rows {
+		b.metrics.entries.WithLabelValues(kindLabel(rows[i].Spec.Kind)).Inc()
+	}
+}
+
+func kindLabel(k schema.Kind) string {
+	if k == schema.KindRun {
+		return "run"
+	}
+	return string(k)
+}
+
+// heldAt applies the late rule and the near rule to rows that a quorum holds since held.
+func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Entry) []error {
+	errs := make([]error, len(rows))
+	near := make(map[schema.Shard][]schema.Entry)
+	for i := range rows {
+		switch due := rows[i].Due(); {
+		case held.After(due.Add(lateAfter)):
+			errs[i] = b.standIn(ctx, rows[i])
+		case due.Sub(held) < NearSpan && rows[i].Spec.Kind != schema.KindReschedule:
+			// A reschedule entry means nothing until moved_to names it: its writer hints afterwards.
+			near[rows[i].ID.Shard()] = append(near[rows[i].ID.Shard()], rows[i])
+		}
+	}
+	b.hint(near)
+	return errs
+}
+
+func (b *Bucketer) hint(near map[schema.Shard][]schema.Entry) {
+	for shard, entries := range near {
+		b.metrics.near.Add(float64(len(entries)))
+		b.hints.Near(shard, entries)
+	}
+}
+
+// standIn is the late rule: the row of e may have missed its sweep, so an entry of it that is due
+// now is written. Two of them, or one beside a sweep that did find the row, cost a look.
+func (b *Bucketer) standIn(ctx context.Context, e schema.Entry) error {
+	for range lateTries {
+		now := b.now()
+		late, err := b.Later(&e, schema.KindLate, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+		if err != nil {
+			return err
+		}
+		if err := b.store.PutEntries(ctx, []schema.Entry{late}); err != nil {
+			return fmt.Errorf("late entry of %s: %w", e.Run(), err)
+		}
+		b.metrics.late.Inc()
+		held := b.now()
+		b.count([]schema.Entry{late})
+		if !held.After(late.Due().Add(lateAfter)) {
+			b.hint(map[schema.Shard][]schema.Entry{late.ID.Shard(): {late}})
+			return nil
+		}
+	}
+	return fmt.Errorf("late entry of %s: %w: every one was held too late", e.Run(), schema.ErrUnknown)
+}
+
+// Later makes, without writing it, a later start of e's run under id: same work, same payload, another
+// kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
+func (b *Bucketer) Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
+	spec := e.Spec
+	spec.Kind, spec.Of, spec.Attempt, spec.Accepted = kind, e.Run(), attempt, accepted.UnixMicro()
+	payload := e.Payload
+	if at, large := e.LargePayload(); large {
+		spec.PayloadAt, payload = at, nil
+	}
+	return schema.NewEntry(id, spec, payload, b.expiry(id.Time(), accepted))
+}
+
+// expiry returns when a row due at due and written at now leaves.
+func (b *Bucketer) expiry(due, now time.Time) time.Time {
+	retention := defaultRetention
+	if s := b.settings.Load(); s != nil && s.Retention > 0 {
+		retention = s.Retention
+	}
+	if due.Before(now) {
+		due = now
+	}
+	return due.Add(retention)
+}
+
+// defaultRetention is in force until the settings have been read.
+const defaultRetention = 7 * 24 * time.Hour
+
+// plan groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
+// batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
+func plan(entries []schema.Entry) [][]int {
+	if len(entries) == 1 {
+		return [][]int{{0}}
+	}
+	order := make([]int, len(entries))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		p, q := entries[i].ID.Partition(), entries[j].ID.Partition()
+		return cmp.Or(cmp.Compare(p.Bucket, q.Bucket), cmp.Compare(p.Shard, q.Shard))
+	})
+	var batches [][]int
+	var mixed []int
+	var bytes, mixedBytes int
+	var batch []int
+	flush := func() {
+		if len(batch) >= leftoverRows {
+			batches = append(batches, batch)
+		} else if len(batch) > 0 {
+			if len(mixed)+len(batch) > mixedRows || mixedBytes+bytes > batchBytes {
+				batches = append(batches, mixed)
+				mixed, mixedBytes = nil, 0
+			}
+			mixed, mixedBytes = append(mixed, batch...), mixedBytes+bytes
+		}
+		batch, bytes = nil, 0
+	}
+	for k, i := range order {
+		if k > 0 && entries[i].ID.Partition() != entries[order[k-1]].ID.Partition() {
+			flush()
+		}
+		size := entries[i].Size()
+		if len(batch) > 0 && (len(batch) == batchRows || bytes+size > batchBytes) {
+			batches = append(batches, batch)
+			batch, bytes = nil, 0
+		}
+		batch, bytes = append(batch, i), bytes+size
+	}
+	flush()
+	if len(mixed) > 0 {
+		batches = append(batches, mixed)
+	}
+	return batches
+}
