@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// The ports of a member. They are the same in every cluster: what differs is the block of addresses.
+const (
+	cqlPort         = 9042
+	storagePort     = 7000
+	jmxBasePort     = 7200 // on 127.0.0.1, where the JVM puts it; counted up by block and node
+	natsPort        = 4222
+	natsRoutePort   = 6222
+	natsMonitorPort = 8222
+	apiBasePort     = 18080 // the first Carillon node has the next one
+	ringBasePort    = 17945
+	adminBasePort   = 19080
+	claimPort       = 7199 // held while somebody starts a cluster in the block
+)
+
+// lastBlock bounds the search for a free block.
+const lastBlock = 99
+
+// A block is the third byte of the loopback addresses 127.0.b.1, 127.0.b.2 … of one cluster. Member i of each sort
+// listens on 127.0.b.i, at its sort's usual port (Carillon nodes on 127.0.b.1, at ports counted up). So clusters
+// live beside each other, and a member keeps its address when it is started again.
+type block int
+
+func (b block) ip(i int) string { return fmt.Sprintf("127.0.%d.%d", b, i) }
+
+func (b block) addr(i, port int) string { return net.JoinHostPort(b.ip(i), strconv.Itoa(port)) }
+
+func (b block) jmxPort(i int) int { return jmxBasePort + 4*int(b) + i }
+
+// errBusy says that an address of the block is in use.
+var errBusy = errors.New("in use")
+
+// claim takes the block if no address of it that spec needs is in use. Until release is called no other claim of the
+// block succeeds; the kernel releases it when this program ends. Always looks at three addresses, so that a small
+// cluster does not settle on the addresses of a member that somebody has just killed.
+func (b block) claim(spec Spec) (release func(), err error) {
+	guard, err := listen(b.addr(1, claimPort))
+	if err != nil {
+		return nil, err
+	}
+	release = func() { _ = guard.Close() }
+	var ports []string
+	for i := 1; i <= 3; i++ {
+		if spec.Cassandra > 0 {
+			ports = append(ports, b.addr(i, cqlPort), b.addr(i, storagePort), net.JoinHostPort("127.0.0.1", strconv.Itoa(b.jmxPort(i))))
+		}
+		if spec.NATS > 0 {
+			ports = append(ports, b.addr(i, natsPort), b.addr(i, natsRoutePort), b.addr(i, natsMonitorPort))
+		}
+	}
+	for i := 1; i <= spec.Nodes; i++ {
+		ports = append(ports, b.addr(1, apiBasePort+i), b.addr(1, ringBasePort+i), b.addr(1, adminBasePort+i))
+	}
+	for _, addr := range ports {
+		l, err := listen(addr)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		if err := l.Close(); err != nil {
+			release()
+			return nil, fmt.Errorf("try %s: %w", addr, err)
+		}
+	}
+	return release, nil
+}
+
+// listen opens addr; an address in use is errBusy.
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp4", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: %w", addr, errBusy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("try %s: %w", addr, err)
+	}
+	return l, nil
+}
+
+// claimBlock claims the first free block from first on.
+func claimBlock(first block, spec Spec) (block, func(), error) {
+	var firstErr error
+	for b := first; b <= lastBlock; b++ {
+		release, err := b.claim(spec)
+		if err == nil {
+			return b, release, nil
+		}
+		if !errors.Is(err, errBusy) {
+			return 0, nil, err
+		}
+		if firstErr == nil {
+			firstErr = err
+		}
+	}
+	return 0, nil, fmt.Errorf("no free block of loopback addresses from %s to %s; the first fault: %w (is something listening on every address at that port?)",
+		first.ip(1), block(lastBlock).ip(1), firstErr)
+}

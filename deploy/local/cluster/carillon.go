@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// This file holds all that is known here of the program carillon: its configuration keys, its command lines and when
+// a node is ready. When `carillon serve` changes, this is the place to follow.
+
+// carillonConfig is the configuration file of a node, keys as `carillon serve --config` reads them.
+type carillonConfig struct {
+	Node struct {
+		Name string `yaml:"name"`
+	} `yaml:"node"`
+	Roles []string `yaml:"roles"`
+	API   struct {
+		Listen string `yaml:"listen"`
+	} `yaml:"api"`
+	Ring struct {
+		Listen string   `yaml:"listen"`
+		Seeds  []string `yaml:"seeds"`
+		Key    string   `yaml:"key"` // base64 of 32 bytes
+	} `yaml:"ring"`
+	Cassandra struct {
+		Hosts      []string `yaml:"hosts"`
+		Keyspace   string   `yaml:"keyspace"`
+		DataCenter string   `yaml:"datacenter"`
+	} `yaml:"cassandra"`
+	NATS struct {
+		URLs []string `yaml:"urls"`
+	} `yaml:"nats"`
+	Executor struct {
+		AllowCIDRs []string `yaml:"allow_cidrs"` // private targets that jobs may call
+	} `yaml:"executor"`
+}
+
+// carillonKeyspace is the keyspace of the local nodes.
+const carillonKeyspace = "carillon"
+
+// renderCarillon renders the configuration of node index.
+func renderCarillon(p plan, index int) ([]byte, error) {
+	var c carillonConfig
+	c.Node.Name = memberName(kindCarillon, index)
+	c.Roles = p.Spec.rolesOf(index)
+	c.API.Listen = p.Block.addr(1, apiBasePort+index)
+	c.Ring.Listen = p.Block.addr(1, ringBasePort+index)
+	for i := 1; i <= p.Spec.Nodes; i++ {
+		c.Ring.Seeds = append(c.Ring.Seeds, p.Block.addr(1, ringBasePort+i))
+	}
+	c.Ring.Key = p.RingKey
+	c.Cassandra.Hosts = p.cqlAddrs()
+	c.Cassandra.Keyspace = carillonKeyspace
+	c.Cassandra.DataCenter = p.Spec.DataCenter
+	c.NATS.URLs = p.natsURLs()
+	c.Executor.AllowCIDRs = []string{"127.0.0.0/8"} // local receivers live on the loopback
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("render carillon.yaml: %w", err)
+	}
+	return text, nil
+}
+
+// carillonServe is the command line of a node.
+func carillonServe(program, config string) []string {
+	return []string{program, "serve", "--config", config}
+}
+
+// migrate brings the schema up to date, with as many replicas as there are Cassandra nodes, at most three.
+func migrate(ctx context.Context, program, dir, config string, p plan) error {
+	_, err := run(ctx, dir, program, "migrate", "--config", config, "--replication", strconv.Itoa(min(p.Spec.Cassandra, 3)))
+	return err
+}
+
+// carillonReady says whether node index is ready for work.
+func carillonReady(ctx context.Context, b block, index int) error {
+	return httpReady(ctx, apiURL(b, index)+"/readyz")
+}
+
+func apiURL(b block, index int) string { return "http://" + b.addr(1, apiBasePort+index) }
+
+// buildCarillon builds the program into dir and returns its path. Not into the cache: two clusters may run two
+// versions.
+func (c *cache) buildCarillon(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "carillon")
+	if _, err := c.goTool(ctx, "build", "-o", path, "./cmd/carillon"); err != nil {
+		return "", fmt.Errorf("build carillon: %w", err)
+	}
+	return path, nil
+}

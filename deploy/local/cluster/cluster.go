@@ -1,0 +1,321 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	logName  = "log"  // of a member, in its folder
+	lockName = "lock" // of a cluster: one change at a time
+
+	// firstTestBlock is where attached clusters look for addresses: 127.0.0.x is left to the cluster of `make up`.
+	firstTestBlock block = 1
+)
+
+// Options say where a cluster lives and who holds it. The zero value of a field is its default.
+type Options struct {
+	// Dir holds the cluster's data, logs and pid files. It is made if missing.
+	Dir string
+	// Attached members are killed when this program dies, and addresses are taken outside of 127.0.0.x. Others
+	// outlive it, until Down.
+	Attached bool
+	// Say is given a line of progress now and then; nil says nothing.
+	Say func(string)
+}
+
+// A Cluster is a set of real processes on this machine, described by a folder. Its methods may be called from several
+// goroutines, and several programs may hold the same folder: what is true is asked of the kernel each time.
+type Cluster struct {
+	dir      string
+	plan     plan
+	say      func(string)
+	launcher *launcher
+	release  func() // of the block of addresses
+}
+
+// Up brings up the cluster that spec describes in o.Dir and returns when every member is ready. Members that run
+// already are left alone, stopped ones are started with their data. If it fails it stops what it started.
+func Up(ctx context.Context, o Options, spec Spec) (_ *Cluster, err error) {
+	spec = spec.withDefaults()
+	if err := errors.Join(platformError(), spec.Validate()); err != nil {
+		return nil, err
+	}
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find folder: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+
+	c := &Cluster{dir: dir, say: o.Say, release: func() {}}
+	first := block(0)
+	if o.Attached {
+		first = firstTestBlock
+	}
+	if err := c.settle(first, spec); err != nil {
+		return nil, err
+	}
+	c.launcher = newLauncher(!o.Attached)
+	if err := c.startAll(ctx); err != nil {
+		if o.Attached {
+			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+		}
+		return nil, err
+	}
+	if !o.Attached {
+		c.release()
+	}
+	return c, nil
+}
+
+// Open returns the cluster in dir, as far as it is up.
+func Open(dir string) (*Cluster, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find folder: %w", err)
+	}
+	p, err := readPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{dir: dir, plan: p, say: func(string) {}, launcher: newLauncher(true), release: func() {}}, nil
+}
+
+// settle makes or changes the cluster's plan, and stores it before anything is started by it.
+func (c *Cluster) settle(first block, spec Spec) error {
+	p, err := readPlan(c.dir)
+	if errors.Is(err, errNoCluster) {
+		b, release, err := claimBlock(first, spec)
+		if err != nil {
+			return err
+		}
+		c.release = release
+		c.plan = plan{Spec: spec, Block: b, RingKey: newRingKey()}
+		if b != first {
+			c.say(fmt.Sprintf("addresses on %s are in use, taking %s", first.ip(1), b.ip(1)))
+		}
+		return c.plan.write(c.dir)
+	}
+	if err != nil {
+		return err
+	}
+	c.plan = p
+	anyRunning := false
+	for _, m := range p.members() {
+		if _, state := c.process(m); state != Stopped {
+			anyRunning = true
+		}
+	}
+	if c.plan, err = p.change(spec, anyRunning); err != nil {
+		return fmt.Errorf("%s: %w", c.dir, err)
+	}
+	return c.plan.write(c.dir)
+}
+
+// startAll starts every member that is not running: Cassandra and NATS at once, then the schema, then the nodes.
+func (c *Cluster) startAll(ctx context.Context) (err error) {
+	var started []member
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stopMembers(context.WithoutCancel(ctx), started))
+		}
+	}()
+	stopped := map[kind][]member{}
+	for _, m := range c.plan.members() {
+		if _, state := c.process(m); state == Stopped {
+			stopped[m.kind] = append(stopped[m.kind], m)
+		} else {
+			c.say(fmt.Sprintf("%s is %s already", m.name(), state))
+		}
+	}
+	parts, err := c.parts(ctx, stopped)
+	if err != nil {
+		return err
+	}
+	stores := append(stopped[kindCassandra], stopped[kindNATS]...)
+	started = append(started, stores...)
+	if err := c.startMembers(ctx, parts, stores, c.plan.members()); err != nil {
+		return err
+	}
+	nodes := stopped[kindCarillon]
+	if len(nodes) == 0 {
+		return nil
+	}
+	if err := c.migrate(ctx, parts); err != nil {
+		return err
+	}
+	started = append(started, nodes...)
+	return c.startMembers(ctx, parts, nodes, nil)
+}
+
+// startMembers starts members side by side and waits until all are ready. Cassandra nodes wait for those of expected.
+func (c *Cluster) startMembers(ctx context.Context, parts parts, members, expected []member) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, m := range members {
+		g.Go(func() error {
+			begin := time.Now()
+			if err := c.startMember(ctx, parts, m, expected); err != nil {
+				return fmt.Errorf("start %s: %w", m.name(), err)
+			}
+			c.say(fmt.Sprintf("%s is ready at %s (%.1f s)", m.name(), c.address(m), time.Since(begin).Seconds()))
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// parts are the programs that members are started from.
+type parts struct {
+	tools    javaTools
+	archive  string
+	nats     string
+	carillon string
+}
+
+// parts makes what starting the given members needs.
+func (c *Cluster) parts(ctx context.Context, members map[kind][]member) (p parts, err error) {
+	shared, err := openCache(c.say)
+	if err != nil {
+		return parts{}, err
+	}
+	if len(members[kindCassandra]) > 0 {
+		if p.tools, err = shared.javaTools(ctx); err != nil {
+			return parts{}, err
+		}
+		if p.archive, err = shared.classArchive(ctx, p.tools); err != nil {
+			return parts{}, err
+		}
+	}
+	if len(members[kindNATS]) > 0 {
+		if p.nats, err = shared.natsServer(ctx); err != nil {
+			return parts{}, err
+		}
+	}
+	if len(members[kindCarillon]) > 0 {
+		c.say("building carillon")
+		if p.carillon, err = shared.buildCarillon(ctx, c.dir); err != nil {
+			return parts{}, err
+		}
+	}
+	return p, nil
+}
+
+// startMember starts one member and waits until it is ready.
+func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expected []member) error {
+	dir := c.memberDir(m)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	var argv []string
+	var ready func(context.Context) error
+	switch m.kind {
+	case kindCassandra:
+		node := cassandraNode{index: m.index, of: c.plan.Spec.Cassandra, dir: dir, block: c.plan.Block, spec: c.plan.Spec}
+		if err := node.writeConfig(); err != nil {
+			return err
+		}
+		argv = node.command(parts.tools, "-XX:SharedArchiveFile="+parts.archive)
+		var want []string
+		for _, e := range expected {
+			if e.kind == kindCassandra {
+				want = append(want, c.plan.Block.ip(e.index))
+			}
+		}
+		ready = func(ctx context.Context) error {
+			return cassandraReady(ctx, c.plan.Block.addr(m.index, cqlPort), want)
+		}
+	case kindNATS:
+		config := filepath.Join(dir, "nats.conf")
+		if err := writeFile(config, []byte(natsConfig(c.plan.Spec, c.plan.Block, m.index, dir)), 0o600); err != nil {
+			return err
+		}
+		argv = []string{parts.nats, "--config", config}
+		ready = func(ctx context.Context) error { return natsReady(ctx, c.plan.Block, m.index) }
+	case kindCarillon:
+		config, err := c.writeCarillonConfig(m.index)
+		if err != nil {
+			return err
+		}
+		argv = carillonServe(parts.carillon, config)
+		ready = func(ctx context.Context) error { return carillonReady(ctx, c.plan.Block, m.index) }
+	}
+	logFile := c.logFile(m)
+	id, err := c.launcher.start(dir, logFile, argv)
+	if err != nil {
+		return err
+	}
+	return awaitReady(ctx, id, logFile, ready)
+}
+
+func (c *Cluster) writeCarillonConfig(index int) (string, error) {
+	text, err := renderCarillon(c.plan, index)
+	if err != nil {
+		return "", err
+	}
+	dir := c.memberDir(member{kindCarillon, index})
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	path := filepath.Join(dir, "carillon.yaml")
+	return path, writeFile(path, text, 0o600)
+}
+
+// migrate runs the migration with the first node's configuration.
+func (c *Cluster) migrate(ctx context.Context, parts parts) error {
+	config, err := c.writeCarillonConfig(1)
+	if err != nil {
+		return err
+	}
+	c.say("migrating the schema")
+	return migrate(ctx, parts.carillon, c.dir, config, c.plan)
+}
+
+// StartMember starts the stopped member name with its data and address, and waits until it is ready. Starting one
+// that runs is an error.
+func (c *Cluster) StartMember(ctx context.Context, name string) error {
+	m, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if id, state := c.process(m); state != Stopped {
+		return fmt.Errorf("start %s: it is %s (pid %d)", name, state, id.PID)
+	}
+	// A node that comes back sees those that run; one that is away would never become ready in its eyes.
+	expected := []member{m}
+	for _, other := range c.plan.members() {
+		if _, state := c.process(other); state == Running {
+			expected = append(expected, other)
+		}
+	}
+	var parts parts
+	if m.kind == kindCarillon {
+		parts.carillon = filepath.Join(c.dir, "carillon") // the program it ran before
+	} else if parts, err = c.parts(ctx, map[kind][]member{m.kind: {m}}); err != nil {
+		return err
+	}
+	if err := c.startMember(ctx, parts, m, expected); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(Main(m)) }
+
+// query asks a node, failing the test on an error.
+func query(t *testing.T, addr, statement string) [][][]byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	rows, err := queryNode(ctx, addr, statement)
+	if err != nil {
+		t.Fatalf("queryNode(%s, %q): %v", addr, statement, err)
+	}
+	return rows
+}
+
+// TestLifeOfMembers takes one real Cassandra node and one real NATS server through a kill, a restart, a freeze and a
+// thaw, and looks whether what they acknowledged is there after.
+func TestLifeOfMembers(t *testing.T) {
+	c := Start(t, Spec{Cassandra: 1, NATS: 1, CommitLog: CommitLogGroup})
+	ctx := t.Context()
+	addr := c.CQL()[0]
+
+	query(t, addr, "CREATE KEYSPACE life WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}")
+	query(t, addr, "CREATE TABLE life.rows (id int PRIMARY KEY, word text)")
+	for i := range 100 {
+		query(t, addr, fmt.Sprintf("INSERT INTO life.rows (id, word) VALUES (%d, 'word-%d')", i, i))
+	}
+	publish(t, c.NATSURLs()[0], 100)
+
+	before := c.Status()
+	for _, name := range []string{"cassandra-1", "nats-1"} {
+		if err := c.Kill(ctx, name); err != nil {
+			t.Fatalf("Kill(%s): %v", name, err)
+		}
+	}
+	if s := c.Status(); s.Cassandra[0].State != Stopped || s.NATS[0].State != Stopped || s.Cassandra[0].PID != 0 {
+		t.Fatalf("after Kill: Status() = %+v, want both stopped, pid 0", s)
+	}
+	if err := c.Kill(ctx, "cassandra-1"); err == nil {
+		t.Error("Kill of a stopped member: no error")
+	}
+	for _, name := range []string{"cassandra-1", "nats-1"} {
+		if err := c.StartMember(ctx, name); err != nil {
+			t.Fatalf("StartMember(%s): %v", name, err)
+		}
+	}
+	after := c.Status()
+	if after.Cassandra[0].CQL != before.Cassandra[0].CQL || after.NATS[0].URL != before.NATS[0].URL {
+		t.Errorf("after a restart: Status() = %+v, want the addresses of %+v", after, before)
+	}
+	if after.Cassandra[0].PID == before.Cassandra[0].PID {
+		t.Errorf("after a restart: pid %d, want another one", after.Cassandra[0].PID)
+	}
+	if rows := query(t, addr, "SELECT id, word FROM life.rows"); len(rows) != 100 {
+		t.Errorf("after a kill: %d rows, want the 100 acknowledged ones", len(rows))
+	}
+	if n := stored(t, c.NATSURLs()[0]); n != 100 {
+		t.Errorf("after a kill: %d messages, want the 100 acknowledged ones", n)
+	}
+	if err := c.StartMember(ctx, "cassandra-1"); err == nil {
+		t.Error("StartMember of a running member: no error")
+	}
+
+	if err := c.Freeze(ctx, "cassandra-1"); err != nil {
+		t.Fatalf("Freeze: %v", err)
+	}
+	if s := c.Status(); s.Cassandra[0].State != Frozen {
+		t.Errorf("after Freeze: Status() = %+v, want frozen", s)
+	}
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if _, err := queryNode(short, addr, "SELECT id FROM life.rows"); err == nil {
+		t.Error("a frozen node answered")
+	}
+	if err := c.Thaw(ctx, "cassandra-1"); err != nil {
+		t.Fatalf("Thaw: %v", err)
+	}
+	if rows := query(t, addr, "SELECT id FROM life.rows"); len(rows) != 100 {
+		t.Errorf("after Thaw: %d rows, want 100", len(rows))
+	}
+	if _, err := c.find("cassandra-2"); err == nil {
+		t.Error(`find("cassandra-2") in a cluster of one: no error`)
+	}
+}
+
+// TestThreeOfEach starts three Cassandra nodes and three NATS servers at once, and loses one of each.
+func TestThreeOfEach(t *testing.T) {
+	begin := time.Now()
+	c := Start(t, Spec{Cassandra: 3, NATS: 3})
+	t.Logf("three of each are ready after %.1f s", time.Since(begin).Seconds())
+	ctx := t.Context()
+	addrs := c.CQL()
+	query(t, addrs[0], "CREATE KEYSPACE three WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}")
+	query(t, addrs[1], "CREATE TABLE three.rows (id int PRIMARY KEY)")
+	query(t, addrs[2], "INSERT INTO three.rows (id) VALUES (1)")
+	publish(t, c.NATSURLs()[0], 10)
+
+	for _, name := range []string{"cassandra-3", "nats-1"} {
+		if err := c.Kill(ctx, name); err != nil {
+			t.Fatalf("Kill(%s): %v", name, err)
+		}
+	}
+	query(t, addrs[0], "INSERT INTO three.rows (id) VALUES (2)")
+	for _, name := range []string{"cassandra-3", "nats-1"} {
+		if err := c.StartMember(ctx, name); err != nil {
+			t.Fatalf("StartMember(%s): %v", name, err)
+		}
+	}
+	if n := stored(t, c.NATSURLs()[0]); n != 10 {
+		t.Errorf("after the loss of a server: %d messages, want 10", n)
+	}
+	if rows := query(t, addrs[2], "SELECT id FROM three.rows WHERE id = 1"); len(rows) != 1 {
+		t.Errorf("on the restarted node: %d rows, want 1", len(rows))
+	}
+}
+
+const streamName = "LIFE"
+
+// publish stores n messages in a stream of as many replicas as the cluster can have.
+func publish(t *testing.T, url string, n int) {
+	t.Helper()
+	js := connect(t, url)
+	servers := max(1, len(js.Conn().DiscoveredServers()))
+	stream := jetstream.StreamConfig{Name: streamName, Subjects: []string{"life"}, Storage: jetstream.FileStorage, Replicas: servers}
+	if _, err := js.CreateStream(t.Context(), stream); err != nil {
+		t.Fatalf("CreateStream: %v", err)
+	}
+	for range n {
+		if _, err := js.Publish(t.Context(), "life", []byte("x")); err != nil {
+			t.Fatalf("Publish: %v", err)
+		}
+	}
+}
+
+// stored returns how many messages the stream holds.
+func stored(t *testing.T, url string) uint64 {
+	t.Helper()
+	stream, err := connect(t, url).Stream(t.Context(), streamName)
+	if err != nil {
+		t.Fatalf("Stream: %v", err)
+	}
+	return stream.CachedInfo().State.Msgs
+}
+
+func connect(t *testing.T, url string) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatalf("connect to %s: %v", url, err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatalf("jetstream.New: %v", err)
+	}
+	return js
+}
+
+func TestSharedIsOneProcess(t *testing.T) {
+	t.Setenv(CassandraEnv, "")
+	t.Setenv(NATSEnv, "")
+	if first, second := Cassandra(t), Cassandra(t); first != second {
+		t.Errorf("Cassandra(t) = %s, then %s; want one node for the package", first, second)
+	}
+	if first, second := NATS(t), NATS(t); first != second {
+		t.Errorf("NATS(t) = %s, then %s; want one server for the package", first, second)
+	}
+	t.Setenv(CassandraEnv, "192.0.2.1:9042")
+	t.Setenv(NATSEnv, "nats://192.0.2.1:4222")
+	if got := Cassandra(t) + " " + NATS(t); got != "192.0.2.1:9042 nats://192.0.2.1:4222" {
+		t.Errorf("with the environment set: %s, want what it says", got)
+	}
+}
+
+func TestStatusJSON(t *testing.T) {
+	dir := t.TempDir()
+	p := plan{Spec: Spec{Cassandra: 1, NATS: 1, Nodes: 1}.withDefaults(), Block: 7}
+	if err := p.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// This very program stands in for the Cassandra node; the pid file of the NATS server names a pid given out again.
+	self, _, err := identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := self
+	stranger.Started++
+	for name, id := range map[string]identity{"cassandra-1": self, "nats-1": stranger} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeIdentity(filepath.Join(dir, name), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := json.Marshal(c.Status())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(`{"carillon":[{"name":"carillon-1","pid":0,"state":"stopped","roles":["bucketer","dispatcher","executor"],"api":"http://127.0.7.1:18081"}],`+
+		`"cassandra":[{"name":"cassandra-1","pid":%d,"state":"running","cql":"127.0.7.1:9042"}],`+
+		`"nats":[{"name":"nats-1","pid":0,"state":"stopped","url":"nats://127.0.7.1:4222"}]}`, os.Getpid())
+	if string(got) != want {
+		t.Errorf("Status as JSON:\ngot  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,192 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// find returns the member called name.
+func (c *Cluster) find(name string) (member, error) {
+	var names []string
+	for _, m := range c.plan.members() {
+		if m.name() == name {
+			return m, nil
+		}
+		names = append(names, m.name())
+	}
+	return member{}, fmt.Errorf("no member %q; there are %s", name, strings.Join(names, ", "))
+}
+
+func (c *Cluster) memberDir(m member) string { return filepath.Join(c.dir, m.name()) }
+
+func (c *Cluster) logFile(m member) string { return filepath.Join(c.memberDir(m), logName) }
+
+// process returns the member's last known process and what it does now. An unreadable pid file counts as Stopped:
+// it names nothing that could be signalled.
+func (c *Cluster) process(m member) (identity, State) {
+	id, ok, err := readIdentity(c.memberDir(m))
+	if err != nil || !ok {
+		return identity{}, Stopped
+	}
+	return id, id.state()
+}
+
+// address is where others reach the member.
+func (c *Cluster) address(m member) string {
+	switch m.kind {
+	case kindCassandra:
+		return c.plan.Block.addr(m.index, cqlPort)
+	case kindNATS:
+		return c.plan.natsURL(m.index)
+	default:
+		return apiURL(c.plan.Block, m.index)
+	}
+}
+
+// Kill ends the member name with SIGKILL, as a crash would, and waits until it has gone. Its data stays.
+func (c *Cluster) Kill(ctx context.Context, name string) error {
+	id, err := c.live(name, "kill")
+	if err != nil {
+		return err
+	}
+	if err := id.kill(ctx); err != nil {
+		return fmt.Errorf("kill %s: %w", name, err)
+	}
+	return nil
+}
+
+// Freeze stops the member name in mid-step (SIGSTOP), as a long pause would. It keeps its memory and connections.
+// When Freeze returns, the member runs no more.
+func (c *Cluster) Freeze(ctx context.Context, name string) error {
+	return c.switchTo(ctx, name, "freeze", syscall.SIGSTOP, Frozen)
+}
+
+// Thaw lets a frozen member go on.
+func (c *Cluster) Thaw(ctx context.Context, name string) error {
+	return c.switchTo(ctx, name, "thaw", syscall.SIGCONT, Running)
+}
+
+func (c *Cluster) switchTo(ctx context.Context, name, act string, sig syscall.Signal, want State) error {
+	id, err := c.live(name, act)
+	if err != nil {
+		return err
+	}
+	err = id.signal(sig)
+	if err == nil {
+		err = poll(ctx, func() (bool, error) {
+			state := id.state()
+			if state == Stopped {
+				return false, errGone
+			}
+			return state == want, nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", act, name, err)
+	}
+	return nil
+}
+
+// live returns the process of the member name, which must not be stopped.
+func (c *Cluster) live(name, act string) (identity, error) {
+	m, err := c.find(name)
+	if err != nil {
+		return identity{}, err
+	}
+	id, state := c.process(m)
+	if state == Stopped {
+		return identity{}, fmt.Errorf("%s %s: it is stopped", act, name)
+	}
+	return id, nil
+}
+
+// Down stops every member, Carillon nodes first: frozen ones are thawed, all are asked to stop, and killed if they
+// have not within 20 s. Their data stays, so that Up goes on where they were.
+func (c *Cluster) Down(ctx context.Context) error {
+	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return c.stopMembers(ctx, c.plan.members())
+}
+
+func (c *Cluster) stopMembers(ctx context.Context, members []member) error {
+	var nodes, stores errgroup.Group
+	stop := func(m member) func() error {
+		return func() error {
+			id, state := c.process(m)
+			if state == Stopped {
+				return nil
+			}
+			if err := id.stop(ctx, stopGrace); err != nil {
+				return fmt.Errorf("stop %s: %w", m.name(), err)
+			}
+			c.say(m.name() + " has stopped")
+			return nil
+		}
+	}
+	for _, m := range members {
+		if m.kind == kindCarillon {
+			nodes.Go(stop(m))
+		}
+	}
+	err := nodes.Wait()
+	for _, m := range members {
+		if m.kind != kindCarillon {
+			stores.Go(stop(m))
+		}
+	}
+	return errors.Join(err, stores.Wait())
+}
+
+// Purge removes the data, logs and plan of a cluster that is down.
+func (c *Cluster) Purge(ctx context.Context) error {
+	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	faults := []error{os.RemoveAll(filepath.Join(c.dir, "carillon"))}
+	for _, m := range c.plan.members() {
+		if id, state := c.process(m); state != Stopped {
+			return fmt.Errorf("purge: %s is %s (pid %d)", m.name(), state, id.PID)
+		}
+		faults = append(faults, os.RemoveAll(c.memberDir(m)))
+	}
+	// Last, so that a purge that failed can be repeated.
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("purge: %w", err)
+	}
+	return os.Remove(filepath.Join(c.dir, planName))
+}
+
+// Close kills the members of an attached cluster and gives back its addresses. Their data stays in the folder.
+func (c *Cluster) Close(ctx context.Context) error {
+	var g errgroup.Group
+	for _, m := range c.plan.members() {
+		g.Go(func() error {
+			id, state := c.process(m)
+			if state == Stopped {
+				return nil
+			}
+			if err := id.kill(ctx); err != nil {
+				return fmt.Errorf("kill %s: %w", m.name(), err)
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	if err == nil {
+		c.launcher.close()
+	}
+	c.release()
+	return err
+}

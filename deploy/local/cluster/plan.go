@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+)
+
+// planName is the file that says what a cluster's folder holds.
+const planName = "cluster.json"
+
+// A plan is what is decided once about a cluster and kept: everything else follows from it.
+type plan struct {
+	Spec    Spec   `json:"spec"`
+	Block   block  `json:"block"`
+	RingKey string `json:"ring_key"` // of the gossip between Carillon nodes, base64 of 32 bytes
+}
+
+// A member is one process of the plan.
+type member struct {
+	kind  kind
+	index int // among its kind, counted from 1
+}
+
+func (m member) name() string { return memberName(m.kind, m.index) }
+
+// members returns every member: Cassandra, then NATS, then Carillon.
+func (p plan) members() []member {
+	var all []member
+	for _, part := range []struct {
+		kind  kind
+		count int
+	}{{kindCassandra, p.Spec.Cassandra}, {kindNATS, p.Spec.NATS}, {kindCarillon, p.Spec.Nodes}} {
+		for i := 1; i <= part.count; i++ {
+			all = append(all, member{part.kind, i})
+		}
+	}
+	return all
+}
+
+// cqlAddrs returns "ip:port" of every Cassandra node.
+func (p plan) cqlAddrs() []string {
+	addrs := make([]string, p.Spec.Cassandra)
+	for i := range addrs {
+		addrs[i] = p.Block.addr(i+1, cqlPort)
+	}
+	return addrs
+}
+
+// natsURLs returns the URL of every NATS server.
+func (p plan) natsURLs() []string {
+	urls := make([]string, p.Spec.NATS)
+	for i := range urls {
+		urls[i] = p.natsURL(i + 1)
+	}
+	return urls
+}
+
+func (p plan) natsURL(i int) string { return "nats://" + p.Block.addr(i, natsPort) }
+
+// errNoCluster says that a folder holds no cluster.
+var errNoCluster = errors.New("no cluster here")
+
+func readPlan(dir string) (plan, error) {
+	text, err := os.ReadFile(filepath.Join(dir, planName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan{}, fmt.Errorf("%s: %w", dir, errNoCluster)
+	}
+	if err != nil {
+		return plan{}, fmt.Errorf("read plan: %w", err)
+	}
+	var p plan
+	if err := json.Unmarshal(text, &p); err != nil {
+		return plan{}, fmt.Errorf("read plan in %s: %w", dir, err)
+	}
+	return p, nil
+}
+
+func (p plan) write(dir string) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode plan: %w", err)
+	}
+	return writeFile(filepath.Join(dir, planName), append(text, '\n'), 0o600)
+}
+
+// change returns the plan for the same cluster with another spec, or says why that needs a new cluster: data is laid
+// out for a number of nodes, and what runs keeps the settings it was started with.
+func (p plan) change(spec Spec, anyRunning bool) (plan, error) {
+	const advice = "take the cluster down first (with its data, to change counts)"
+	old := p.Spec
+	if spec.Cassandra != old.Cassandra || spec.NATS != old.NATS || spec.DataCenter != old.DataCenter {
+		return plan{}, fmt.Errorf("the cluster has %d Cassandra (%s) and %d NATS, asked for are %d (%s) and %d: %s",
+			old.Cassandra, old.DataCenter, old.NATS, spec.Cassandra, spec.DataCenter, spec.NATS, advice)
+	}
+	if spec.Nodes < old.Nodes && anyRunning {
+		return plan{}, fmt.Errorf("the cluster has %d Carillon nodes, asked for are %d: %s", old.Nodes, spec.Nodes, advice)
+	}
+	settings := func(s Spec) Spec { s.Nodes, s.Roles = 0, nil; return s } // what all members share
+	if anyRunning && !reflect.DeepEqual(settings(spec), settings(old)) {
+		return plan{}, fmt.Errorf("the cluster is running with other settings (%+v): %s", settings(old), advice)
+	}
+	for i := 1; anyRunning && i <= old.Nodes; i++ {
+		if !reflect.DeepEqual(old.rolesOf(i), spec.rolesOf(i)) {
+			return plan{}, fmt.Errorf("%s is running with the roles %q: %s", memberName(kindCarillon, i), old.rolesOf(i), advice)
+		}
+	}
+	p.Spec = spec
+	return p, nil
+}
+
+func newRingKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return base64.StdEncoding.EncodeToString(key)
+}
