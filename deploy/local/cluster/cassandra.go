@@ -146,6 +146,28 @@ func jvmFlags() []string {
 	return flags
 }
 
+// Nodetool returns the command line of Cassandra's nodetool for the node name.
+func (c *Cluster) Nodetool(ctx context.Context, name string, args ...string) ([]string, error) {
+	m, err := c.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if m.kind != kindCassandra {
+		return nil, fmt.Errorf("nodetool: %s is not a Cassandra node", name)
+	}
+	shared, err := openCache(c.say)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := shared.javaTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	argv := append([]string{tools.java.path}, jvmFlags()...)
+	argv = append(argv, "-cp", tools.classPath, nodetoolMain, "-h", "127.0.0.1", "-p", strconv.Itoa(c.plan.Block.jmxPort(m.index)))
+	return append(argv, args...), nil
+}
+
 // A nodeRow is what one node says of another, or of itself, in its gossip table.
 type nodeRow struct{ ip, status, rpcReady, schema string }
 

@@ -42,7 +42,7 @@ type Cluster struct {
 
 // Up brings up the cluster that spec describes in o.Dir and returns when every member is ready. Members that run
 // already are left alone, stopped ones are started with their data. If it fails it stops what it started.
-func Up(ctx context.Context, o Options, spec Spec) (_ *Cluster, err error) {
+func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	spec = spec.withDefaults()
 	if err := errors.Join(platformError(), spec.Validate()); err != nil {
 		return nil, err
@@ -72,21 +72,23 @@ func Up(ctx context.Context, o Options, spec Spec) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.launcher = newLauncher(!o.Attached)
-	if err := c.startAll(ctx); err != nil {
-		if o.Attached {
-			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
-		}
-		return nil, err
+	err = c.startAll(ctx)
+	if o.Attached && err != nil {
+		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 	}
 	if !o.Attached {
-		c.release()
+		c.release() // from here the members themselves hold the addresses
+	}
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-// Open returns the cluster in dir, as far as it is up.
-func Open(dir string) (*Cluster, error) {
-	dir, err := filepath.Abs(dir)
+// Open returns the cluster in o.Dir, as far as it is up; ErrNoCluster if there is none. What is started through it is
+// never attached.
+func Open(o Options) (*Cluster, error) {
+	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("find folder: %w", err)
 	}
@@ -94,13 +96,16 @@ func Open(dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{dir: dir, plan: p, say: func(string) {}, launcher: newLauncher(true), release: func() {}}, nil
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	return &Cluster{dir: dir, plan: p, say: o.Say, launcher: newLauncher(true), release: func() {}}, nil
 }
 
 // settle makes or changes the cluster's plan, and stores it before anything is started by it.
 func (c *Cluster) settle(first block, spec Spec) error {
 	p, err := readPlan(c.dir)
-	if errors.Is(err, errNoCluster) {
+	if errors.Is(err, ErrNoCluster) {
 		b, release, err := claimBlock(first, spec)
 		if err != nil {
 			return err

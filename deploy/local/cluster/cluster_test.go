@@ -107,7 +107,8 @@ func TestThreeOfEach(t *testing.T) {
 	ctx := t.Context()
 	addrs := c.CQL()
 	query(t, addrs[0], "CREATE KEYSPACE three WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}")
-	query(t, addrs[1], "CREATE TABLE three.rows (id int PRIMARY KEY)")
+	query(t, addrs[0], "CREATE TABLE three.rows (id int PRIMARY KEY)")
+	awaitOneSchema(t, c)
 	query(t, addrs[2], "INSERT INTO three.rows (id) VALUES (1)")
 	publish(t, c.NATSURLs()[0], 10)
 
@@ -127,6 +128,22 @@ func TestThreeOfEach(t *testing.T) {
 	}
 	if rows := query(t, addrs[2], "SELECT id FROM three.rows WHERE id = 1"); len(rows) != 1 {
 		t.Errorf("on the restarted node: %d rows, want 1", len(rows))
+	}
+}
+
+// awaitOneSchema waits until every node has applied the last change of the schema.
+func awaitOneSchema(t *testing.T, c *Cluster) {
+	t.Helper()
+	var ips []string
+	for i := range c.CQL() {
+		ips = append(ips, c.plan.Block.ip(i+1))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, addr := range c.CQL() {
+		if err := poll(ctx, func() (bool, error) { return cassandraReady(ctx, addr, ips) == nil, nil }); err != nil {
+			t.Fatalf("one schema in the eyes of %s: %v", addr, cassandraReady(t.Context(), addr, ips))
+		}
 	}
 }
 
@@ -194,7 +211,7 @@ func TestStatusJSON(t *testing.T) {
 	if err := p.write(dir); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(dir)
+	c, err := Open(Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

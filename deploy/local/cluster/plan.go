@@ -64,13 +64,13 @@ func (p plan) natsURLs() []string {
 
 func (p plan) natsURL(i int) string { return "nats://" + p.Block.addr(i, natsPort) }
 
-// errNoCluster says that a folder holds no cluster.
-var errNoCluster = errors.New("no cluster here")
+// ErrNoCluster says that a folder holds no cluster, not even a stopped one.
+var ErrNoCluster = errors.New("no cluster here")
 
 func readPlan(dir string) (plan, error) {
 	text, err := os.ReadFile(filepath.Join(dir, planName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan{}, fmt.Errorf("%s: %w", dir, errNoCluster)
+		return plan{}, fmt.Errorf("%s: %w", dir, ErrNoCluster)
 	}
 	if err != nil {
 		return plan{}, fmt.Errorf("read plan: %w", err)

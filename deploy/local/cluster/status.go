@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -61,6 +62,16 @@ func (c *Cluster) Status() Status {
 		}
 	}
 	return s
+}
+
+// WriteJSON writes the status for programs.
+func (s Status) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(s); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
 }
 
 // WriteTable writes the status for people.

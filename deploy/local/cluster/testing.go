@@ -16,6 +16,18 @@ const (
 	NATSEnv      = "CARILLON_TEST_NATS"      // URL of one server
 )
 
+// TestEnv returns the environment ("NAME=value") that makes Cassandra and NATS answer with this cluster's first servers.
+func (c *Cluster) TestEnv() []string {
+	var env []string
+	if addrs := c.CQL(); len(addrs) > 0 {
+		env = append(env, CassandraEnv+"="+addrs[0])
+	}
+	if urls := c.NATSURLs(); len(urls) > 0 {
+		env = append(env, NATSEnv+"="+urls[0])
+	}
+	return env
+}
+
 // testStartLimit bounds the start of a test's cluster, the first making of the cache included.
 const testStartLimit = 10 * time.Minute
 
