@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+type ackHead struct {
+	Source string `json:"source"`
+}
+
+type ackLine struct {
+	Line   int    `json:"line"`
+	ID     string `json:"id,omitempty"`
+	Status int    `json:"status"`
+	At     int64  `json:"at"`
+}
+
+// AckWriter writes answers. It is not safe for concurrent use.
+type AckWriter struct {
+	w *bufio.Writer
+	b []byte
+}
+
+// NewAckWriter returns a writer of the answers to one source, whose head it has put into its buffer.
+func NewAckWriter(w io.Writer, source string) (*AckWriter, error) {
+	a := &AckWriter{w: bufio.NewWriterSize(w, 256<<10)}
+	head, err := json.Marshal(ackHead{source})
+	if err != nil {
+		return nil, fmt.Errorf("write acks: %w", err)
+	}
+	if _, err := a.w.Write(append(head, '\n')); err != nil {
+		return nil, fmt.Errorf("write acks: %w", err)
+	}
+	return a, nil
+}
+
+// Write adds one answer; status 0 says that the line was sent and no answer came.
+func (a *AckWriter) Write(line int, id string, status int, at time.Time) error {
+	b := append(a.b[:0], `{"line":`...)
+	b = strconv.AppendInt(b, int64(line), 10)
+	if id != "" {
+		b = append(b, `,"id":`...)
+		b = appendString(b, id)
+	}
+	b = append(b, `,"status":`...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, `,"at":`...)
+	b = strconv.AppendInt(b, at.UnixNano(), 10)
+	a.b = append(b, '}', '\n')
+	if _, err := a.w.Write(a.b); err != nil {
+		return fmt.Errorf("write acks: %w", err)
+	}
+	return nil
+}
+
+// Flush hands what is buffered to the underlying writer.
+func (a *AckWriter) Flush() error {
+	if err := a.w.Flush(); err != nil {
+		return fmt.Errorf("write acks: %w", err)
+	}
+	return nil
+}
+
+// ReadAcks reads what an AckWriter wrote, in that order.
+func ReadAcks(r io.Reader) ([]check.Ack, error) {
+	var head ackHead
+	var acks []check.Ack
+	err := eachLine(r, func(n int, b []byte) error {
+		if n == 1 {
+			if err := json.Unmarshal(b, &head); err != nil {
+				return err
+			}
+			if head.Source == "" {
+				return fmt.Errorf("the head names no source")
+			}
+			return nil
+		}
+		var l ackLine
+		if err := json.Unmarshal(b, &l); err != nil {
+			return err
+		}
+		acks = append(acks, check.Ack{
+			Ref: check.Ref{Source: head.Source, Line: l.Line}, ID: l.ID, Status: l.Status, At: time.Unix(0, l.At).UTC(),
+		})
+		return nil
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read acks: %w", err)
+	}
+	return acks, nil
+}
+
+// ReadChanges reads cancels and reschedules, in order.
+func ReadChanges(r io.Reader) ([]check.Change, error) {
+	var changes []check.Change
+	err := eachLine(r, func(_ int, b []byte) error {
+		var l struct {
+			Run       string           `json:"run"`
+			Kind      check.ChangeKind `json:"kind"`
+			Due       time.Time        `json:"due"`
+			Requested time.Time        `json:"requested"`
+			Acked     time.Time        `json:"acked"`
+		}
+		if err := json.Unmarshal(b, &l); err != nil {
+			return err
+		}
+		if l.Kind != check.Cancel && l.Kind != check.Reschedule {
+			return fmt.Errorf("unknown kind of change %q", l.Kind)
+		}
+		changes = append(changes, check.Change(l))
+		return nil
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read changes: %w", err)
+	}
+	return changes, nil
+}
+
+// eachLine calls visit for each line, numbered from 1. A line that visit refuses is forgiven if it is the last one and has no end,
+// or if torn says so of the line after it.
+func eachLine(r io.Reader, visit func(n int, b []byte) error, torn func(next []byte) bool) error {
+	br := bufio.NewReaderSize(r, MaxLine)
+	var bad error
+	for n := 1; ; n++ {
+		b, err := br.ReadSlice('\n')
+		switch {
+		case err == bufio.ErrBufferFull:
+			return fmt.Errorf("line %d is longer than %d bytes", n, MaxLine)
+		case err != nil && err != io.EOF:
+			return err
+		}
+		atEnd := err == io.EOF
+		if bad != nil && len(b) > 0 && (torn == nil || !torn(b)) {
+			return bad
+		}
+		if len(b) > 0 {
+			bad = nil
+			if verr := visit(n, b); verr != nil {
+				bad = fmt.Errorf("line %d: %w", n, verr)
+			}
+		}
+		if !atEnd {
+			continue
+		}
+		if bad != nil && len(b) == 0 { // the bad line had an end: it was written whole
+			return bad
+		}
+		return nil
+	}
+}
+
+// appendString adds s as a JSON string. Plain ASCII, the usual case, is copied.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			q, err := json.Marshal(s)
+			if err != nil { // a string always marshals
+				panic(err)
+			}
+			return append(b, q...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}

@@ -1,0 +1,135 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// MaxLine bounds a line of any journal, in bytes. It is above the limit of an import line (API.md).
+const MaxLine = 512 << 10
+
+// Payload is the payload of a job made by this load test: it says which job it is.
+type Payload struct {
+	Ref string `json:"ref"`
+	Pad string `json:"pad,omitempty"`
+}
+
+// RefOfPayload returns the Ref that a payload names; zero if it names none.
+func RefOfPayload(payload []byte) check.Ref {
+	var p Payload
+	if json.Unmarshal(payload, &p) != nil {
+		return check.Ref{}
+	}
+	ref, _ := check.ParseRef(p.Ref)
+	return ref
+}
+
+// askedLine is what of a job bears on the judgement.
+type askedLine struct {
+	Key  string `json:"key"`
+	HTTP struct {
+		URL string `json:"url"`
+	} `json:"http"`
+	Schedule *struct {
+		At    time.Time `json:"at"`
+		Cron  string    `json:"cron"`
+		Every string    `json:"every"`
+	} `json:"schedule"`
+	Guarantee check.Guarantee `json:"guarantee"`
+	Retry     struct {
+		MaxAttempts int `json:"max_attempts"`
+	} `json:"retry"`
+	Misfire struct {
+		Policy   string `json:"policy"`
+		Deadline string `json:"deadline"`
+	} `json:"misfire"`
+}
+
+// ReadAsked reads jobs, one a line, in order of lines. Only one-off jobs can be judged so far; others are an error.
+func ReadAsked(r io.Reader, source string) ([]check.Ask, error) {
+	var asks []check.Ask
+	sc := scanner(r)
+	for line := 1; sc.Scan(); line++ {
+		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
+			continue
+		}
+		a, err := parseAsked(sc.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("read asked jobs of %s, line %d: %w", source, line, err)
+		}
+		a.Ref = check.Ref{Source: source, Line: line}
+		asks = append(asks, a)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("read asked jobs of %s: %w", source, err)
+	}
+	return asks, nil
+}
+
+func parseAsked(b []byte) (check.Ask, error) {
+	var l askedLine
+	if err := json.Unmarshal(b, &l); err != nil {
+		return check.Ask{}, err
+	}
+	a := check.Ask{
+		Key: l.Key, Guarantee: l.Guarantee, MaxAttempts: l.Retry.MaxAttempts,
+		Misfire: check.Misfire{Policy: l.Misfire.Policy},
+	}
+	if s := l.Schedule; s != nil {
+		if s.Cron != "" || s.Every != "" {
+			return check.Ask{}, fmt.Errorf("a recurring job, which the checker cannot judge")
+		}
+		a.At = s.At
+	}
+	if l.Misfire.Deadline != "" {
+		d, err := time.ParseDuration(l.Misfire.Deadline)
+		if err != nil {
+			return check.Ask{}, fmt.Errorf("misfire deadline: %w", err)
+		}
+		a.Misfire.Deadline = d
+	}
+	return a, nil
+}
+
+// SourceOf returns the source of a file of jobs; see the package comment. It reads the first line only.
+func SourceOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("find source: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	sc := scanner(f)
+	if !sc.Scan() {
+		if err := sc.Err(); err != nil {
+			return "", fmt.Errorf("find source of %s: %w", path, err)
+		}
+		return name, nil
+	}
+	var l askedLine
+	if json.Unmarshal(sc.Bytes(), &l) != nil {
+		return name, nil // a bad line is for the API to refuse
+	}
+	if u, err := url.Parse(l.HTTP.URL); err == nil {
+		if ref, ok := check.ParseRef(u.Path); ok {
+			return ref.Source, nil
+		}
+	}
+	return name, nil
+}
+
+func scanner(r io.Reader) *bufio.Scanner {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(make([]byte, 64<<10), MaxLine)
+	return sc
+}

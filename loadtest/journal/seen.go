@@ -1,0 +1,166 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// SeenWriter makes the lines of a sink's record. It does no I/O: the sink decides when bytes go to the file.
+//
+//	{"start":NS}                        the sink started; arrivals are counted from 1 again
+//	{"n":1,"run":…,"path":…,"attempt":1,"fence":…,"due":…,"at":NS,"end":NS,"status":200}
+//	{"n":1,"end":NS,"status":200}       the end of an arrival that was written without one
+//	{"mark":N}                          everything up to arrival N is in the file, and nothing more has come for a while
+//	{"close":N}                         the sink stopped in order after N arrivals
+//
+// A record is complete if every start is followed by its close, or, for the last start, by a mark of all its arrivals.
+type SeenWriter struct{}
+
+// Arrival is one call of the sink, as it stood in the request.
+type Arrival struct {
+	N              int64
+	Run, Path, Due string
+	Attempt, Fence int64
+	At, End        time.Time // zero End: not ended yet
+	Status         int
+}
+
+// Start adds the line of a start.
+func (SeenWriter) Start(b []byte, at time.Time) []byte { return number(b, `{"start":`, at.UnixNano()) }
+
+// Mark adds the line that says that n arrivals are in the file.
+func (SeenWriter) Mark(b []byte, n int64) []byte { return number(b, `{"mark":`, n) }
+
+// Close adds the line of an orderly stop.
+func (SeenWriter) Close(b []byte, n int64) []byte { return number(b, `{"close":`, n) }
+
+func number(b []byte, head string, n int64) []byte {
+	b = append(b, head...)
+	b = strconv.AppendInt(b, n, 10)
+	return append(b, '}', '\n')
+}
+
+// Arrival adds the line of a.
+func (SeenWriter) Arrival(b []byte, a *Arrival) []byte {
+	b = append(b, `{"n":`...)
+	b = strconv.AppendInt(b, a.N, 10)
+	b = append(b, `,"run":`...)
+	b = appendString(b, a.Run)
+	b = append(b, `,"path":`...)
+	b = appendString(b, a.Path)
+	b = append(b, `,"attempt":`...)
+	b = strconv.AppendInt(b, a.Attempt, 10)
+	b = append(b, `,"fence":`...)
+	b = strconv.AppendInt(b, a.Fence, 10)
+	b = append(b, `,"due":`...)
+	b = appendString(b, a.Due)
+	b = append(b, `,"at":`...)
+	b = strconv.AppendInt(b, a.At.UnixNano(), 10)
+	if !a.End.IsZero() {
+		b = appendEnd(b, a)
+	}
+	return append(b, '}', '\n')
+}
+
+// End adds the line of the end of a.
+func (SeenWriter) End(b []byte, a *Arrival) []byte {
+	b = append(b, `{"n":`...)
+	b = strconv.AppendInt(b, a.N, 10)
+	b = appendEnd(b, a)
+	return append(b, '}', '\n')
+}
+
+func appendEnd(b []byte, a *Arrival) []byte {
+	b = append(b, `,"end":`...)
+	b = strconv.AppendInt(b, a.End.UnixNano(), 10)
+	b = append(b, `,"status":`...)
+	return strconv.AppendInt(b, int64(a.Status), 10)
+}
+
+type seenLine struct {
+	Start   int64   `json:"start"`
+	Mark    *int64  `json:"mark"`
+	Close   *int64  `json:"close"`
+	N       int64   `json:"n"`
+	Run     *string `json:"run"`
+	Path    string  `json:"path"`
+	Attempt int     `json:"attempt"`
+	Fence   int64   `json:"fence"`
+	Due     string  `json:"due"`
+	At      int64   `json:"at"`
+	End     int64   `json:"end"`
+	Status  int     `json:"status"`
+}
+
+// seenReader puts the lines together.
+type seenReader struct {
+	seen []check.Sighting
+	open map[int64]int // arrivals of this start without an end → index in seen
+	n    int64         // arrivals since the start
+	all  bool          // no earlier start left a gap
+	// closed and marked tell how the present start stands.
+	started, closed, marked bool
+}
+
+// ReadSeen reads a sink's record: the arrivals, in the order of the file, and whether it is complete.
+// An empty record is not complete: there was no sink.
+func ReadSeen(r io.Reader) (seen []check.Sighting, all bool, err error) {
+	s := seenReader{open: map[int64]int{}, all: true}
+	torn := func(next []byte) bool { // a sink that starts again after a kill finds half a line and ends it
+		var l seenLine
+		return json.Unmarshal(next, &l) == nil && l.Start != 0
+	}
+	if err := eachLine(r, s.line, torn); err != nil {
+		return nil, false, fmt.Errorf("read what the sink saw: %w", err)
+	}
+	return s.seen, s.all && s.started && (s.closed || s.marked), nil
+}
+
+func (s *seenReader) line(_ int, b []byte) error {
+	var l seenLine
+	if err := json.Unmarshal(b, &l); err != nil {
+		s.marked, s.closed = false, false
+		return err
+	}
+	switch {
+	case l.Start != 0:
+		if s.started && !s.closed {
+			s.all = false
+		}
+		s.started, s.closed, s.marked, s.n = true, false, false, 0
+		clear(s.open)
+	case l.Mark != nil:
+		s.marked = *l.Mark == s.n
+	case l.Close != nil:
+		s.closed = *l.Close == s.n
+	case l.Run == nil:
+		i, ok := s.open[l.N]
+		if !ok {
+			return fmt.Errorf("the end of arrival %d, which is not open", l.N)
+		}
+		s.seen[i].End, s.seen[i].Status = time.Unix(0, l.End).UTC(), l.Status
+		delete(s.open, l.N)
+	default:
+		s.arrival(&l)
+	}
+	return nil
+}
+
+func (s *seenReader) arrival(l *seenLine) {
+	s.n++
+	s.marked, s.closed = false, false
+	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC(), Status: l.Status}
+	g.Ref, _ = check.ParseRef(l.Path)
+	g.Due, _ = time.Parse(time.RFC3339Nano, l.Due) // recorded, not believed
+	if l.End != 0 {
+		g.End = time.Unix(0, l.End).UTC()
+	} else {
+		s.open[l.N] = len(s.seen)
+	}
+	s.seen = append(s.seen, g)
+}

@@ -1,0 +1,208 @@
+package sink
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/loadtest/journal"
+)
+
+const (
+	// FlushEvery is how long an arrival stays in memory only.
+	FlushEvery = 100 * time.Millisecond
+	// MaxBuffered bounds the bytes in memory. Calls beyond it are answered 503, and the record tells of the gap.
+	MaxBuffered = 64 << 20
+	// MaxBody bounds how much of a body is read, so that connections are used again.
+	MaxBody = 1 << 20
+
+	initialBuffer = 4 << 20
+)
+
+// Config says how a sink answers. Its zero value answers 200 at once.
+type Config struct {
+	// Delay is how long each answer takes.
+	Delay time.Duration
+	// FailRate is the share of attempts, 0 to 1, that are answered with FailStatus (0 = 500). Which ones follows from Seed, run id
+	// and attempt, so a retry has its own luck and a redelivery the same.
+	FailRate   float64
+	FailStatus int
+	Seed       uint64
+}
+
+// Stats is what GET /stats answers.
+type Stats struct {
+	Seen     int64 `json:"seen"`
+	Failed   int64 `json:"failed"`   // answered with FailStatus
+	Dropped  int64 `json:"dropped"`  // answered 503, not recorded
+	Buffered int   `json:"buffered"` // bytes not yet in the file
+}
+
+// Sink is an http.Handler. GET /stats tells its counters; every other request is an arrival.
+type Sink struct {
+	cfg Config
+	out io.Writer
+
+	failed, dropped atomic.Int64
+
+	mu    sync.Mutex // guards what follows
+	buf   []byte
+	spare []byte
+	seen  int64
+}
+
+// New returns a sink that writes to out, which Run does.
+func New(cfg Config, out io.Writer) *Sink {
+	if cfg.FailStatus == 0 {
+		cfg.FailStatus = http.StatusInternalServerError
+	}
+	return &Sink{cfg: cfg, out: out, buf: make([]byte, 0, initialBuffer), spare: make([]byte, 0, initialBuffer)}
+}
+
+// Run writes the record until ctx is done, and then closes it. The server must have stopped by then, or late arrivals are lost.
+// It returns nil when told to stop, and an error if the record could not be written.
+func (s *Sink) Run(ctx context.Context) error {
+	var w journal.SeenWriter
+	if _, err := s.out.Write(w.Start(nil, time.Now())); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	tick := time.NewTicker(FlushEvery)
+	defer tick.Stop()
+	marked := int64(-1)
+	for {
+		select {
+		case <-ctx.Done():
+			n, _, err := s.flush()
+			if err == nil && s.dropped.Load() == 0 {
+				_, err = s.out.Write(w.Close(nil, n))
+			}
+			if err != nil {
+				return fmt.Errorf("write record: %w", err)
+			}
+			return nil
+		case <-tick.C:
+			n, wrote, err := s.flush()
+			if err == nil && !wrote && n != marked && s.dropped.Load() == 0 {
+				marked = n
+				_, err = s.out.Write(w.Mark(nil, n))
+			}
+			if err != nil {
+				return fmt.Errorf("write record: %w", err)
+			}
+		}
+	}
+}
+
+// flush writes the buffer out. It returns the number of arrivals that are in the file now, and whether any byte was written.
+func (s *Sink) flush() (n int64, wrote bool, err error) {
+	s.mu.Lock()
+	full := s.buf
+	s.buf, s.spare = s.spare[:0], nil
+	n = s.seen
+	s.mu.Unlock()
+
+	if len(full) > 0 {
+		_, err = s.out.Write(full)
+	}
+	s.mu.Lock()
+	s.spare = full
+	s.mu.Unlock()
+	return n, len(full) > 0, err
+}
+
+// Stats returns the counters.
+func (s *Sink) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{Seen: s.seen, Failed: s.failed.Load(), Dropped: s.dropped.Load(), Buffered: len(s.buf)}
+}
+
+// ServeHTTP records the call and answers it.
+func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	if r.Method == http.MethodGet && r.URL.Path == "/stats" {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.Stats()) // the caller has gone; nobody is left to tell
+		return
+	}
+	if r.ContentLength != 0 {
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, MaxBody)) // a body cut short is an arrival all the same
+	}
+	a := journal.Arrival{
+		Run: r.Header.Get("Carillon-Run-Id"), Path: r.URL.Path, Due: r.Header.Get("Carillon-Due-At"),
+		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now, Status: http.StatusOK,
+	}
+	if s.fails(a.Run, a.Attempt) {
+		a.Status = s.cfg.FailStatus
+		s.failed.Add(1)
+	}
+	if s.cfg.Delay <= 0 {
+		a.End = time.Now()
+		if !s.add(&a) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(a.Status)
+		return
+	}
+
+	if !s.add(&a) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	timer := time.NewTimer(s.cfg.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+		a.Status = 0
+	}
+	a.End = time.Now()
+	s.mu.Lock()
+	s.buf = journal.SeenWriter{}.End(s.buf, &a)
+	s.mu.Unlock()
+	if a.Status != 0 {
+		w.WriteHeader(a.Status)
+	}
+}
+
+// add numbers and buffers an arrival. It reports false if there is no room.
+func (s *Sink) add(a *journal.Arrival) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.buf) > MaxBuffered {
+		s.dropped.Add(1)
+		return false
+	}
+	s.seen++
+	a.N = s.seen
+	s.buf = journal.SeenWriter{}.Arrival(s.buf, a)
+	return true
+}
+
+func (s *Sink) fails(run string, attempt int64) bool {
+	if s.cfg.FailRate <= 0 {
+		return false
+	}
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d/%s/%d", s.cfg.Seed, run, attempt) // a hash takes everything
+	x := h.Sum64()
+	x ^= x >> 32 // FNV's high bits alone are uneven for short inputs
+	x *= 0x9e3779b97f4a7c15
+	return float64(x>>11)/(1<<53) < s.cfg.FailRate
+}
+
+func headerInt(r *http.Request, name string) int64 {
+	n, err := strconv.ParseInt(r.Header.Get(name), 10, 64)
+	if err != nil {
+		return 0 // absent or not a number: the judge sees attempt 0
+	}
+	return n
+}

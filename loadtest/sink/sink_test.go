@@ -1,0 +1,237 @@
+package sink_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/sink"
+)
+
+func call(ctx context.Context, s http.Handler, run string, attempt int) int {
+	r := httptest.NewRequest(http.MethodPost, "/hook/s1/5", strings.NewReader(`{"ref":"s1/5"}`)).WithContext(ctx)
+	r.Header.Set("Carillon-Run-Id", run)
+	r.Header.Set("Carillon-Attempt", fmt.Sprint(attempt))
+	r.Header.Set("Carillon-Fence", "42")
+	r.Header.Set("Carillon-Due-At", "2026-11-21T10:00:00.000Z")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code
+}
+
+// file is a record that may be read while it is written.
+type file struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (f *file) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.b = append(f.b, p...)
+	return len(p), nil
+}
+
+func (f *file) Bytes() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.b)
+}
+
+// run starts s.Run and returns what stops it.
+func run(t *testing.T, s *sink.Sink) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	}
+}
+
+func read(t *testing.T, b []byte) ([]check.Sighting, bool) {
+	t.Helper()
+	seen, all, err := journal.ReadSeen(bytes.NewReader(b))
+	if err != nil {
+		t.Fatalf("ReadSeen: %v", err)
+	}
+	return seen, all
+}
+
+func TestEveryCallIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out file
+		s := sink.New(sink.Config{}, &out)
+		stop := run(t, s)
+		var wg sync.WaitGroup
+		for n := range 500 {
+			wg.Go(func() {
+				if code := call(t.Context(), s, fmt.Sprint("run-", n), 1); code != 200 {
+					t.Errorf("call = %d, want 200", code)
+				}
+			})
+		}
+		wg.Wait()
+		at := time.Now()
+		stop()
+		seen, all := read(t, out.Bytes())
+		if len(seen) != 500 || !all {
+			t.Fatalf("record holds %d arrivals, complete %t, want 500, true", len(seen), all)
+		}
+		got := seen[0]
+		got.Run = ""
+		want := check.Sighting{
+			Ref: check.Ref{Source: "s1", Line: 5}, Attempt: 1, Fence: 42, Due: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+			At: at.UTC(), End: at.UTC(), Status: 200,
+		}
+		if got != want {
+			t.Errorf("arrival = %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestArrivalsAreInTheFileSoonAndMarkedWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out file
+		s := sink.New(sink.Config{}, &out)
+		stop := run(t, s)
+		defer stop()
+		call(t.Context(), s, "r1", 1)
+		time.Sleep(sink.FlushEvery + time.Millisecond)
+		synctest.Wait()
+		if seen, all := read(t, out.Bytes()); len(seen) != 1 || all {
+			t.Errorf("after one flush: %d arrivals, complete %t, want 1, false", len(seen), all)
+		}
+		time.Sleep(sink.FlushEvery)
+		synctest.Wait()
+		if seen, all := read(t, out.Bytes()); len(seen) != 1 || !all {
+			t.Errorf("after an idle flush: %d arrivals, complete %t, want 1, true", len(seen), all)
+		}
+		size := len(out.Bytes())
+		time.Sleep(10 * sink.FlushEvery)
+		synctest.Wait()
+		if len(out.Bytes()) != size {
+			t.Errorf("an idle sink wrote %d bytes more, want none", len(out.Bytes())-size)
+		}
+	})
+}
+
+func TestDelayTellsArrivalAndEndApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out file
+		s := sink.New(sink.Config{Delay: time.Second}, &out)
+		stop := run(t, s)
+		at := time.Now()
+		hungUp, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { call(t.Context(), s, "r1", 1) })
+		wg.Go(func() { call(hungUp, s, "r2", 1) })
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		seen, _ := read(t, out.Bytes())
+		if len(seen) != 2 || !seen[0].End.IsZero() {
+			t.Errorf("while under way: %+v, want two arrivals without an end", seen)
+		}
+		wg.Wait()
+		stop()
+		seen, _ = read(t, out.Bytes())
+		for _, got := range seen {
+			end, status := at.Add(time.Second), 200
+			if got.Run == "r2" {
+				end, status = at.Add(time.Second/2), 0
+			}
+			if !got.At.Equal(at) || !got.End.Equal(end) || got.Status != status {
+				t.Errorf("%s = %s to %s, %d, want %s to %s, %d", got.Run, got.At, got.End, got.Status, at, end, status)
+			}
+		}
+	})
+}
+
+func TestFailuresFollowTheSeed(t *testing.T) {
+	fails := func(seed uint64) (codes []int, failed int) {
+		s := sink.New(sink.Config{FailRate: 0.3, FailStatus: 503, Seed: seed}, &bytes.Buffer{})
+		for n := range 2000 {
+			code := call(t.Context(), s, fmt.Sprint("run-", n/2), 1+n%2)
+			codes = append(codes, code)
+			if code == 503 {
+				failed++
+			}
+		}
+		return codes, failed
+	}
+	a, failed := fails(1)
+	b, _ := fails(1)
+	c, _ := fails(2)
+	if fmt.Sprint(a) != fmt.Sprint(b) {
+		t.Error("two sinks of one seed fail differently")
+	}
+	if fmt.Sprint(a) == fmt.Sprint(c) {
+		t.Error("two seeds fail alike")
+	}
+	if failed < 500 || failed > 700 { // 5 σ about 600
+		t.Errorf("%d of 2000 attempts failed, want about 600", failed)
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := sink.New(sink.Config{FailRate: 1}, &bytes.Buffer{})
+	call(t.Context(), s, "r1", 1)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/stats", nil))
+	var got sink.Stats
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatalf("GET /stats: %v", err)
+	}
+	if got.Seen != 1 || got.Failed != 1 || got.Dropped != 0 || got.Buffered == 0 {
+		t.Errorf("GET /stats = %+v, want one seen, one failed, some bytes waiting", got)
+	}
+}
+
+// full fails as a full disk does.
+type full struct{}
+
+var errFull = errors.New("no space")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestRunEndsWhenTheRecordCannotBeWritten(t *testing.T) {
+	if err := sink.New(sink.Config{}, full{}).Run(t.Context()); !errors.Is(err, errFull) {
+		t.Errorf("Run = %v, want %v", err, errFull)
+	}
+}
+
+func BenchmarkSinkOverLoopback(b *testing.B) {
+	s := sink.New(sink.Config{}, &bytes.Buffer{})
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer c.CloseIdleConnections()
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			resp, err := c.Post(srv.URL+"/s1/1", "application/json", strings.NewReader(`{}`))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_ = resp.Body.Close()
+		}
+	})
+}
