@@ -13,8 +13,9 @@ import (
 // Envelope is an entry on its way to an executor.
 type Envelope struct {
 	Entry schema.Entry
-	// CheckedAt is the start of the read that saw the entry's row. Zero for a row that was not read
-	// back but written: then it is the instant from which the row was known to be held.
+	// CheckedAt is the start of the read that saw the entry's row, to the µs. For a row that was not
+	// read back but written it is the instant from which the row was known to be held. Zero is long ago:
+	// the executor looks before it starts.
 	CheckedAt time.Time
 	// Redispatch: the entry may have been published before. The executor looks before it starts.
 	Redispatch bool
@@ -36,6 +37,12 @@ const (
 // MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import line.
 const MaxEnvelope = 512 << 10
 
+// maxDispatch bounds Envelope.Dispatch, bytes.
+const maxDispatch = 256
+
+// ErrTooLarge: the envelope does not fit MaxEnvelope; nothing was sent.
+var ErrTooLarge = errors.New("envelope is too large")
+
 // ErrMalformed: the bytes are no envelope of a version known here.
 var ErrMalformed = errors.New("malformed envelope")
 
@@ -49,7 +56,30 @@ func (e *Envelope) MessageID() string {
 	return id
 }
 
-// Append appends the wire form of e to b.
+// Encode returns the wire form of e, or ErrTooLarge. A payload longer than schema.InlinePayload is
+// left out: it lies in payloads. So are the marks and the expiry, which the wire does not know.
+func (e *Envelope) Encode() ([]byte, error) {
+	size := e.size()
+	if size > MaxEnvelope || len(e.Dispatch) > maxDispatch {
+		return nil, fmt.Errorf("%w: %s has %d bytes", ErrTooLarge, e.Entry.ID, size)
+	}
+	return e.Append(make([]byte, 0, size)), nil
+}
+
+// size returns how many bytes Append appends.
+func (e *Envelope) size() int {
+	return envelopeHead + 2 + len(e.Dispatch) + 4 + len(e.Entry.Text()) + 4 + len(e.inline())
+}
+
+// inline returns the payload that travels in the envelope.
+func (e *Envelope) inline() []byte {
+	if len(e.Entry.Payload) > schema.InlinePayload {
+		return nil
+	}
+	return e.Entry.Payload
+}
+
+// Append appends the wire form of e to b. It does not look at MaxEnvelope, Encode does.
 func (e *Envelope) Append(b []byte) []byte {
 	var flags byte
 	if e.Redispatch {
@@ -61,11 +91,7 @@ func (e *Envelope) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(e.Dispatch)))         // #nosec G115 -- a few bytes
 	b = append(b, e.Dispatch...)
 	b = appendBlock(b, e.Entry.Text())
-	payload := e.Entry.Payload
-	if len(payload) > schema.InlinePayload {
-		payload = nil // lies in payloads
-	}
-	return appendBlock(b, payload)
+	return appendBlock(b, e.inline())
 }
 
 func appendBlock(b, block []byte) []byte {

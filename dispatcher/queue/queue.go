@@ -32,9 +32,10 @@ type Front struct {
 type Publisher interface {
 	// Publish hands the envelope over without waiting. done is called exactly once, from another
 	// goroutine: with the receipt once the stream holds the message, or with an error
-	// (ErrFull, or anything else, after which the message may or may not be stored). It blocks only while more
-	// than a bounded number of publications is under way, and returns an error, without calling done, if ctx ends before
-	// the envelope was taken.
+	// (ErrFull: it is not stored; anything else: it may or may not be). done must neither block nor publish.
+	// Publish blocks only while MaxPublishing publications are under way, and returns an error, without
+	// calling done, if the envelope was not taken: ctx ended before, the connection is closed, or it
+	// is too large (ErrTooLarge). Publish keeps nothing of env.
 	Publish(ctx context.Context, lane Lane, env *Envelope, done func(Receipt, error)) error
 }
 
@@ -63,7 +64,9 @@ type Delivery interface {
 // Consumer hands messages to an executor.
 type Consumer interface {
 	// Fetch returns between 1 and limit messages of a lane and priority, oldest first, as soon as there is
-	// one, or none when wait has passed or ctx has ended. An error means that nothing could be asked.
+	// one, or none when wait has passed or ctx has ended. An error means that nothing could be asked;
+	// it comes no sooner than wait has passed unless the connection is closed, so that a loop over
+	// Fetch needs no pause of its own.
 	Fetch(ctx context.Context, lane Lane, p schema.Priority, limit int, wait time.Duration) ([]Delivery, error)
 }
 
@@ -93,13 +96,22 @@ const (
 
 // Requester asks workers: the nats kind of task.
 type Requester interface {
-	// Request sends body with headers to subject and returns the first reply and its headers.
+	// Request sends body with headers to subject and returns the first reply and its headers (the
+	// first value of each). Names of headers are case-sensitive; CheckHeaders says which are refused.
 	// ErrNoWorker means that nobody listens on subject.
 	Request(ctx context.Context, subject string, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string, err error)
 }
 
 // ErrNoWorker: nobody listens on the subject of a request.
 var ErrNoWorker = errors.New("no worker listens on the subject")
+
+// Prober tells how the queue is.
+type Prober interface {
+	// Ready returns nil while the queue answers, else why it does not. It does not wait.
+	Ready() error
+	// Time returns the servers' own clock; an error means that they cannot be reached.
+	Time(ctx context.Context) (time.Time, error)
+}
 
 // Queue is everything that an adapter implements. Users take the roles they need.
 type Queue interface {
@@ -109,6 +121,7 @@ type Queue interface {
 	Bus
 	Signals
 	Requester
+	Prober
 }
 
 // Bounds that every adapter keeps.

@@ -1,33 +1,60 @@
 package queue
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"carillon.dev/carillon/schema"
 )
 
-// prefix of every subject and stream name.
-const prefix = "carillon"
+// Names makes the names of streams and subjects; it is the prefix of all of them. Two deployments on
+// one NATS account need two prefixes. The zero value is DefaultNames.
+type Names string
 
-// Stream returns the name of a lane's stream.
-func Stream(lane Lane) string { return prefix + "_runs_" + strconv.Itoa(int(lane)) }
+// DefaultNames is the prefix unless one is configured.
+const DefaultNames Names = "carillon"
 
-// RunSubject returns the subject of a lane and priority: carillon.run.<lane>.<priority>.
-func RunSubject(lane Lane, p schema.Priority) string {
-	return prefix + ".run." + strconv.Itoa(int(lane)) + "." + string(p.Or())
+// Validate refuses a prefix that is not made of lower-case letters, digits and underscores.
+func (n Names) Validate() error {
+	if strings.Trim(string(n), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return fmt.Errorf("prefix %.40q: %w", string(n), errPrefix)
+	}
+	return nil
 }
 
-// RunSubjects returns the subject filter of all of a lane's runs.
-func RunSubjects(lane Lane) string { return prefix + ".run." + strconv.Itoa(int(lane)) + ".>" }
+var errPrefix = errors.New("only lower-case letters, digits and _ may be in it")
 
-// ConsumerName returns the name of the durable consumer of a lane and priority.
+// Or returns n, or DefaultNames for the zero value.
+func (n Names) Or() Names {
+	if n == "" {
+		return DefaultNames
+	}
+	return n
+}
+
+// Stream returns the name of a lane's stream.
+func (n Names) Stream(lane Lane) string { return string(n.Or()) + "_runs_" + strconv.Itoa(int(lane)) }
+
+// Run returns the subject of a lane and priority: carillon.run.<lane>.<priority>.
+func (n Names) Run(lane Lane, p schema.Priority) string {
+	return string(n.Or()) + ".run." + strconv.Itoa(int(lane)) + "." + string(p.Or())
+}
+
+// Runs returns the subject filter of all of a lane's runs.
+func (n Names) Runs(lane Lane) string {
+	return string(n.Or()) + ".run." + strconv.Itoa(int(lane)) + ".>"
+}
+
+// Near returns the subject of near hints of a shard.
+func (n Names) Near(s schema.Shard) string { return string(n.Or()) + ".near." + strconv.Itoa(int(s)) }
+
+// Done returns the subject of notices of a shard.
+func (n Names) Done(s schema.Shard) string { return string(n.Or()) + ".done." + strconv.Itoa(int(s)) }
+
+// Signal returns the subject of a signal's topic.
+func (n Names) Signal(topic string) string { return string(n.Or()) + ".signal." + topic }
+
+// ConsumerName returns the name of the durable consumer of a priority in its lane's stream.
 func ConsumerName(p schema.Priority) string { return "executors_" + string(p.Or()) }
-
-// NearSubject returns the subject of near hints of a shard.
-func NearSubject(s schema.Shard) string { return prefix + ".near." + strconv.Itoa(int(s)) }
-
-// DoneSubject returns the subject of notices of a shard.
-func DoneSubject(s schema.Shard) string { return prefix + ".done." + strconv.Itoa(int(s)) }
-
-// SignalSubject returns the subject of a signal's topic.
-func SignalSubject(topic string) string { return prefix + ".signal." + topic }

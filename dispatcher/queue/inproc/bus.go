@@ -1,0 +1,74 @@
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// Near implements schema.Hints.
+func (c *Conn) Near(shard schema.Shard, entries []schema.Entry) {
+	for wire := range queue.EncodeHints(entries) {
+		c.broker.tell(c, channel{point: Hint, shard: shard}, wire)
+	}
+}
+
+// SubscribeNear implements queue.Bus.
+func (c *Conn) SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel func(), err error) {
+	return c.broker.listen(c, channel{point: Hint, shard: shard}, func(wire []byte) {
+		if entries, err := queue.ParseHints(wire); err == nil {
+			f(entries)
+		}
+	})
+}
+
+// Done implements schema.Notices.
+func (c *Conn) Done(shard schema.Shard, notices []schema.Notice) {
+	for wire := range queue.EncodeNotices(notices) {
+		c.broker.tell(c, channel{point: Notice, shard: shard}, wire)
+	}
+}
+
+// SubscribeDone implements queue.Bus.
+func (c *Conn) SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error) {
+	return c.broker.listen(c, channel{point: Notice, shard: shard}, func(wire []byte) {
+		if notices, err := queue.ParseNotices(wire); err == nil {
+			f(notices)
+		}
+	})
+}
+
+// Signal implements queue.Signals.
+func (c *Conn) Signal(topic string, body []byte) {
+	c.broker.tell(c, channel{point: Signal, topic: topic}, slices.Clone(body))
+}
+
+// SubscribeSignal implements queue.Signals.
+func (c *Conn) SubscribeSignal(topic string, f func([]byte)) (cancel func(), err error) {
+	return c.broker.listen(c, channel{point: Signal, topic: topic}, f)
+}
+
+// Request implements queue.Requester. The worker runs on the caller's goroutine.
+func (c *Conn) Request(ctx context.Context, subject string, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string, err error) {
+	if err := queue.CheckHeaders(headers); err != nil {
+		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
+	}
+	if err := c.reach(ctx); err != nil {
+		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
+	}
+	c.broker.mu.Lock()
+	worker := c.broker.workers[subject]
+	c.broker.mu.Unlock()
+	if worker == nil {
+		return nil, nil, fmt.Errorf("request %s: %w", subject, queue.ErrNoWorker)
+	}
+	reply, replyHeaders = worker(ctx, maps.Clone(headers), slices.Clone(body))
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
+	}
+	return reply, replyHeaders, nil
+}

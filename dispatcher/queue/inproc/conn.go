@@ -1,0 +1,266 @@
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// Conn is the connection of one node. It is safe for concurrent use.
+type Conn struct {
+	broker   *Broker
+	name     string
+	window   chan struct{} // one token for each publication under way
+	receipts *mailbox
+
+	mu        sync.Mutex
+	cut       bool
+	closed    bool
+	changed   chan struct{} // closed and replaced when cut or closed change
+	pending   map[*publication]struct{}
+	listeners []*listener
+}
+
+var _ queue.Queue = (*Conn)(nil)
+
+// Cut takes the node off the network: what it sends and what is sent to it is lost, and what it holds
+// comes back to others after queue.AckWait.
+func (c *Conn) Cut() { c.setCut(true) }
+
+// Heal ends a Cut.
+func (c *Conn) Heal() { c.setCut(false) }
+
+func (c *Conn) setCut(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut == cut || c.closed {
+		return
+	}
+	c.cut = cut
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Close ends the connection: every publication under way ends with ErrClosed, every subscription ends, and
+// what the node holds comes back to others after queue.AckWait. It waits for callbacks under way,
+// so it must not be called from one. The error is always nil.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	first := !c.closed
+	c.closed = true
+	var pending []*publication
+	if first {
+		close(c.changed)
+		c.changed = make(chan struct{})
+		for p := range c.pending {
+			pending = append(pending, p)
+		}
+	}
+	listeners := c.listeners
+	c.mu.Unlock()
+
+	for _, p := range pending {
+		c.finish(p, queue.Receipt{}, ErrClosed)
+	}
+	c.receipts.close(true)
+	<-c.receipts.ended
+	for _, l := range listeners {
+		l.box.close(false)
+		<-l.box.ended
+	}
+
+	b := c.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.conns, c)
+	for ch, ls := range b.listeners {
+		kept := ls[:0:0]
+		for _, l := range ls {
+			if l.conn != c {
+				kept = append(kept, l)
+			}
+		}
+		b.listeners[ch] = kept
+	}
+	return nil
+}
+
+// down returns why the node is off the network, nil if it is not.
+func (c *Conn) down() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case c.cut:
+		return ErrNoAnswer
+	}
+	return nil
+}
+
+// own gives the listener its mailbox.
+func (c *Conn) own(l *listener) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	l.box = newMailbox()
+	c.listeners = append(c.listeners, l)
+	return nil
+}
+
+// publication is one envelope under way.
+type publication struct {
+	done    func(queue.Receipt, error)
+	timeout *time.Timer
+}
+
+// finish ends a publication, unless it has ended.
+func (c *Conn) finish(p *publication, r queue.Receipt, err error) {
+	c.mu.Lock()
+	_, open := c.pending[p]
+	delete(c.pending, p)
+	timeout := p.timeout
+	c.mu.Unlock()
+	if !open {
+		return
+	}
+	if timeout != nil {
+		timeout.Stop()
+	}
+	c.receipts.put(func() {
+		p.done(r, err)
+		<-c.window
+	})
+}
+
+// Publish implements queue.Publisher.
+func (c *Conn) Publish(ctx context.Context, lane queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
+	wire, err := env.Encode()
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		c.mu.Lock()
+		changed, closed := c.changed, c.closed
+		c.mu.Unlock()
+		if closed {
+			return fmt.Errorf("publish %s: %w", env.Entry.ID, ErrClosed)
+		}
+		select {
+		case c.window <- struct{}{}:
+			return c.publish(lane, env, wire, done)
+		case <-ctx.Done():
+		case <-changed: // cut, healed or closed
+		}
+	}
+	return fmt.Errorf("publish %s: %w", env.Entry.ID, ctx.Err())
+}
+
+func (c *Conn) publish(lane queue.Lane, env *queue.Envelope, wire []byte, done func(queue.Receipt, error)) error {
+	p := &publication{done: done}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		<-c.window
+		return fmt.Errorf("publish %s: %w", env.Entry.ID, ErrClosed)
+	}
+	c.pending[p] = struct{}{}
+	p.timeout = time.AfterFunc(PublishTimeout, func() { c.finish(p, queue.Receipt{}, ErrNoAnswer) })
+	cut := c.cut
+	c.mu.Unlock()
+
+	e := Event{Point: Publish, Conn: c.name, Lane: lane, Priority: env.Entry.Spec.Priority.Or(), Entry: env.Entry.ID}
+	v := c.broker.judge(e)
+	if cut || v.Drop {
+		return nil // the time-out tells
+	}
+	id := env.MessageID()
+	c.broker.after(v.Delay, func() { c.store(p, e, id, wire, v.Double) })
+	return nil
+}
+
+// store keeps what a publication carries and answers it.
+func (c *Conn) store(p *publication, e Event, id string, wire []byte, double bool) {
+	b := c.broker
+	b.mu.Lock()
+	now := time.Now()
+	s := b.stream(e.Lane)
+	seq, known, err := s.store(now, e.Priority, id, e.Entry, wire, b.cfg.MaxBytes, false)
+	if double && err == nil {
+		// A second copy that does not fit is a copy that was not made.
+		_, _, _ = s.store(now, e.Priority, id, e.Entry, wire, b.cfg.MaxBytes, true)
+	}
+	r := queue.Receipt{Stream: s.incarnation, Sequence: seq, Known: known}
+	b.mu.Unlock()
+	if err != nil {
+		r, err = queue.Receipt{}, fmt.Errorf("publish %s: %w", e.Entry, err)
+	}
+	e.Point = Receipt
+	v := b.judge(e)
+	if v.Drop || c.down() != nil {
+		return // the time-out tells
+	}
+	b.after(v.Delay, func() { c.finish(p, r, err) })
+}
+
+// Front implements queue.Inspector.
+func (c *Conn) Front(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Front, error) {
+	if err := c.reach(ctx); err != nil {
+		return queue.Front{}, fmt.Errorf("front of lane %d, %s: %w", lane, p.Or(), err)
+	}
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	s := c.broker.stream(lane)
+	all := s.subjects[p.Or()].all
+	if len(all) == 0 {
+		return queue.Front{Stream: s.incarnation, Empty: true}, nil
+	}
+	return queue.Front{Stream: s.incarnation, Sequence: all[0].seq}, nil
+}
+
+// Depth implements queue.Inspector.
+func (c *Conn) Depth(ctx context.Context, lane queue.Lane, p schema.Priority) (int, error) {
+	if err := c.reach(ctx); err != nil {
+		return 0, fmt.Errorf("depth of lane %d, %s: %w", lane, p.Or(), err)
+	}
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	return c.broker.stream(lane).subjects[p.Or()].live, nil
+}
+
+// reach fails if the broker cannot be asked: at once if the connection is closed or ctx has ended, and after
+// PublishTimeout if it is cut.
+func (c *Conn) reach(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := c.down()
+	if err != ErrNoAnswer { //nolint:errorlint // down returns the very value
+		return err
+	}
+	t := time.NewTimer(PublishTimeout)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return err
+	}
+}
+
+// Ready implements queue.Prober.
+func (c *Conn) Ready() error { return c.down() }
+
+// Time implements queue.Prober: the broker has the clock of the process.
+func (c *Conn) Time(ctx context.Context) (time.Time, error) {
+	if err := c.reach(ctx); err != nil {
+		return time.Time{}, fmt.Errorf("ask for the time: %w", err)
+	}
+	return time.Now().UTC(), nil
+}

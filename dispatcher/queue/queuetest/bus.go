@@ -1,0 +1,190 @@
+package queuetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// heard is what one listener heard, in batches.
+type heard[T any] chan []T
+
+// collect returns the next n things that were heard.
+func collect[T any](t *testing.T, what string, from heard[T], n int) []T {
+	t.Helper()
+	var all []T
+	for len(all) < n {
+		all = append(all, await(t, what, from)...)
+	}
+	return all
+}
+
+// listen makes a listener whose f never blocks.
+func listen[T any]() (heard[T], func([]T)) {
+	ch := make(heard[T], 10_000)
+	return ch, func(got []T) { ch <- slices.Clone(got) }
+}
+
+// subscribed fails the test if a subscription failed, and cancels it at the end.
+func subscribed(t *testing.T) func(cancel func(), err error) func() {
+	return func(cancel func(), err error) func() {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("subscribe: %v", err)
+		}
+		t.Cleanup(cancel)
+		return cancel
+	}
+}
+
+func hints(t *testing.T, r *Rig) {
+	here, hear := listen[schema.Entry]()
+	there, hearThere := listen[schema.Entry]()
+	elsewhere, hearElsewhere := listen[schema.Entry]()
+	must := subscribed(t)
+	must(r.Queue.SubscribeNear(7, hear))
+	cancel := must(r.Other.SubscribeNear(7, hearThere))
+	must(r.Other.SubscribeNear(8, hearElsewhere))
+
+	var sent []schema.Entry
+	payload := bytes.Repeat([]byte("x"), schema.InlinePayload)
+	for n := range 300 { // more than one message holds
+		sent = append(sent, entry(t, n, "", payload))
+	}
+	r.Queue.Near(7, sent)
+	r.Queue.Near(7, nil)
+	for name, ch := range map[string]heard[schema.Entry]{"the sender": here, "another": there} {
+		got := collect(t, "hints for "+name, ch, len(sent))
+		for i, e := range got {
+			if e.ID != sent[i].ID || !bytes.Equal(e.Text(), sent[i].Text()) || !bytes.Equal(e.Payload, sent[i].Payload) {
+				t.Fatalf("%s: hint %d is %s %s, want %s %s", name, i, e.ID, e.Text(), sent[i].ID, sent[i].Text())
+			}
+		}
+	}
+	cancel()
+	r.Queue.Near(7, sent[:1])
+	r.Queue.Near(8, sent[1:2])
+	collect(t, "hints for the sender", here, 1)
+	if got := collect(t, "hints of another shard", elsewhere, 1); got[0].ID != sent[1].ID {
+		t.Errorf("shard 8 heard %s, want %s", got[0].ID, sent[1].ID)
+	}
+	if len(there) > 0 {
+		t.Error("a hint was heard after cancel")
+	}
+}
+
+func notices(t *testing.T, r *Rig) {
+	here, hear := listen[schema.Notice]()
+	there, hearThere := listen[schema.Notice]()
+	must := subscribed(t)
+	must(r.Queue.SubscribeDone(7, hear))
+	must(r.Other.SubscribeDone(7, hearThere))
+	must(r.Other.SubscribeDone(8, func(got []schema.Notice) { t.Errorf("shard 8 heard %v", got) }))
+
+	var sent []schema.Notice
+	for n := range 10_000 {
+		e := schema.MakeEntryID(time.Now(), 7, uint64(n))
+		sent = append(sent, schema.Notice{Entry: e, Run: schema.MakeEntryID(time.Now(), 7, uint64(n/2)), Attempt: n})
+	}
+	r.Queue.Done(7, sent)
+	r.Queue.Done(7, nil)
+	for name, ch := range map[string]heard[schema.Notice]{"the sender": here, "another": there} {
+		if got := collect(t, "notices for "+name, ch, len(sent)); !slices.Equal(got, sent) {
+			t.Errorf("%s heard other notices than were sent", name)
+		}
+	}
+}
+
+func signals(t *testing.T, r *Rig) {
+	here, hear := listen[byte]()
+	there, hearThere := listen[byte]()
+	must := subscribed(t)
+	must(r.Queue.SubscribeSignal(queue.TopicCancel, hear))
+	must(r.Other.SubscribeSignal(queue.TopicCancel, hearThere))
+	must(r.Other.SubscribeSignal(queue.TopicTask, func(b []byte) { t.Errorf("topic %s heard %q", queue.TopicTask, b) }))
+	body := []byte("a run")
+	r.Queue.Signal(queue.TopicCancel, body)
+	for name, ch := range map[string]heard[byte]{"the sender": here, "another": there} {
+		if got := await(t, "signal for "+name, ch); !bytes.Equal(got, body) {
+			t.Errorf("%s heard %q, want %q", name, got, body)
+		}
+	}
+}
+
+func request(t *testing.T, r *Rig) {
+	sent := map[string]string{"Carillon-Run": "r1", "carillon-run": "r2", "X-Empty": ""}
+	defer r.Serve("work.double", func(headers map[string]string, body []byte) ([]byte, map[string]string) {
+		for name, want := range sent {
+			if got, ok := headers[name]; !ok || got != want {
+				t.Errorf("the worker got header %s %q (there: %v), want %q", name, got, ok, want)
+			}
+		}
+		return append(body, body...), map[string]string{"Carillon-Error": "", "X-Case": "A", "x-case": "b"}
+	})()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	reply, headers, err := r.Queue.Request(ctx, "work.double", sent, []byte("ab"))
+	if err != nil || string(reply) != "abab" {
+		t.Fatalf("Request = %q, %v, want abab", reply, err)
+	}
+	if want := map[string]string{"Carillon-Error": "", "X-Case": "A", "x-case": "b"}; !maps.Equal(headers, want) {
+		t.Errorf("Request gave headers %q, want %q", headers, want)
+	}
+}
+
+func noWorker(t *testing.T, r *Rig) {
+	stop := r.Serve("work.gone", func(_ map[string]string, body []byte) ([]byte, map[string]string) { return body, nil })
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, subject := range []string{"work.never", "work.gone"} {
+		_, _, err := r.Queue.Request(ctx, subject, nil, nil)
+		if !errors.Is(err, queue.ErrNoWorker) {
+			t.Errorf("Request(%s) = %v, want ErrNoWorker", subject, err)
+		}
+	}
+}
+
+func requestEnds(t *testing.T, r *Rig) {
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	defer r.Serve("work.slow", func(_ map[string]string, body []byte) ([]byte, map[string]string) {
+		cancel() // the request is on its way
+		<-release
+		return body, nil
+	})()
+	time.AfterFunc(100*time.Millisecond, func() { close(release) })
+	_, _, err := r.Queue.Request(ctx, "work.slow", nil, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Request whose context ended = %v, want context.Canceled", err)
+	}
+}
+
+func reserved(t *testing.T, r *Rig) {
+	for _, headers := range []map[string]string{{"Nats-Msg-Id": "1"}, {"nats-x": "1"}, {"": "1"}, {"a b": "1"}, {"a:b": "1"}, {"a": "1\r\nb: 2"}} {
+		_, _, err := r.Queue.Request(t.Context(), "work.never", headers, nil)
+		if err == nil || errors.Is(err, queue.ErrNoWorker) {
+			t.Errorf("Request with headers %q = %v, want it refused", headers, err)
+		}
+	}
+}
+
+func well(t *testing.T, r *Rig) {
+	if err := r.Queue.Ready(); err != nil {
+		t.Errorf("Ready = %v, want nil", err)
+	}
+	now, err := r.Queue.Time(t.Context())
+	if err != nil {
+		t.Fatalf("Time: %v", err)
+	}
+	if off := time.Since(now).Abs(); off > 10*time.Second {
+		t.Errorf("Time = %v, %v from the clock of this machine", now, off)
+	}
+}
