@@ -48,7 +48,7 @@ var (
 	}
 	profileFlags = map[Profile][]string{
 		ProfileTest: {"-Xms64M", "-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"},
-		ProfileLoad: {"-Xms2G", "-Xmx2G", "-XX:+UseG1GC"},
+		ProfileLoad: {"-Xmx2G", "-XX:+UseG1GC"},
 	}
 )
 

@@ -15,7 +15,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(Main(m)) }
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(parentEnv); mode != "" {
+		parent(mode)
+	}
+	goleak.VerifyTestMain(Main(m))
+}
 
 // query asks a node, failing the test on an error.
 func query(t *testing.T, addr, statement string) [][][]byte {

@@ -150,6 +150,9 @@ func parseRows(body []byte) ([][][]byte, error) {
 		return nil, r.err
 	}
 	flags, columns := r.int32(), int(r.int32())
+	if r.err == nil && columns < 1 {
+		return nil, fmt.Errorf("rows of %d columns", columns)
+	}
 	if flags&flagMorePages != 0 {
 		return nil, errors.New("the answer has more than one page")
 	}
@@ -161,11 +164,12 @@ func parseRows(body []byte) ([][][]byte, error) {
 			_, _ = r.string(), r.string()
 		}
 		name := r.string()
-		if t := r.uint16(); t == 0 || t >= simpleTypesBelow {
-			return nil, fmt.Errorf("column %q is not of a simple type (%#x)", name, t)
-		}
+		typ := r.uint16()
 		if r.err != nil {
 			return nil, r.err
+		}
+		if typ == 0 || typ >= simpleTypesBelow {
+			return nil, fmt.Errorf("column %q is not of a simple type (%#x)", name, typ)
 		}
 	}
 	var rows [][][]byte

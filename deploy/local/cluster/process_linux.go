@@ -15,7 +15,7 @@ import (
 func platformError() error { return nil }
 
 // identify returns the identity of the process that has pid now, and what it does. A zombie counts as Stopped: it runs
-// nothing and holds nothing.
+// nothing and holds nothing, once its last thread has gone.
 func identify(pid int) (identity, State, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -35,9 +35,10 @@ func identify(pid int) (identity, State, error) {
 // parseStat reads state and start time from a line of /proc/<pid>/stat (proc(5)). The second field, the command's
 // name, may hold blanks and parentheses, so fields are counted from the last closing one.
 func parseStat(stat string) (State, uint64, error) {
-	const (
-		stateField     = 3 - 3 // numbers of proc(5), less those before the split
-		startTimeField = 22 - 3
+	const ( // the numbers of proc(5) less 3, the first one after the split
+		stateField     = 0
+		threadsField   = 17
+		startTimeField = 19
 	)
 	end := strings.LastIndexByte(stat, ')')
 	fields := strings.Fields(stat[end+1:])
@@ -50,6 +51,10 @@ func parseStat(stat string) (State, uint64, error) {
 	}
 	switch fields[stateField] {
 	case "Z", "X", "x":
+		// The first thread can be a zombie while others are still on their way out, with sockets and files open.
+		if threads := fields[threadsField]; threads != "0" && threads != "1" {
+			return Running, started, nil
+		}
 		return Stopped, started, nil
 	case "T":
 		return Frozen, started, nil

@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestParseStat(t *testing.T) {
+	// The fields after the name: state, 16 of no interest, number of threads, one more, start time, and the rest.
+	fields := func(state, threads string) string {
+		return state + " 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 " + threads + " 0 4242 1000 10"
+	}
+	after := func(state string) string { return fields(state, "1") }
+	for _, c := range []struct {
+		name, stat string
+		state      State
+		fault      bool
+	}{
+		{name: "sleeping", stat: "7 (java) " + after("S"), state: Running},
+		{name: "stopped by a signal", stat: "7 (java) " + after("T"), state: Frozen},
+		{name: "zombie", stat: "7 (java) " + after("Z"), state: Stopped},
+		{name: "zombie whose threads are still ending", stat: "7 (java) " + fields("Z", "38"), state: Running},
+		{name: "name with blanks and parentheses", stat: "7 (a) Z 1 (b)) " + after("R"), state: Running},
+		{name: "cut off", stat: "7 (java) S 1 1", fault: true},
+		{name: "no name", stat: after("S"), fault: true},
+		{name: "empty", fault: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state, started, err := parseStat(c.stat)
+			if c.fault {
+				if err == nil {
+					t.Fatalf("parseStat(%q): no error", c.stat)
+				}
+				return
+			}
+			if err != nil || state != c.state || started != 4242 {
+				t.Errorf("parseStat(%q) = %v, %d, %v; want %v, 4242, nil", c.stat, state, started, err, c.state)
+			}
+		})
+	}
+}
+
+// startSleeper starts a shell that runs script and returns its identity, once it has written "ready" to its log.
+func startSleeper(t *testing.T, script string) identity {
+	t.Helper()
+	l := newLauncher(false)
+	t.Cleanup(l.close)
+	dir := t.TempDir()
+	logFile := filepath.Join(dir, logName)
+	id, err := l.start(dir, logFile, []string{"/bin/sh", "-c", script})
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := id.kill(context.Background()); err != nil {
+			t.Errorf("kill: %v", err)
+		}
+	})
+	err = poll(t.Context(), func() (bool, error) { return strings.Contains(logTail(logFile), "ready"), nil })
+	if err != nil {
+		t.Fatalf("wait for the script: %v", err)
+	}
+	return id
+}
+
+const obedient = "echo ready; exec sleep 1000"
+
+func TestSignalNeverHitsAStranger(t *testing.T) {
+	id := startSleeper(t, obedient)
+	for name, other := range map[string]identity{
+		"same pid, started at another time": {id.PID, id.Started - 1, id.Boot},
+		"same pid and time, another boot":   {id.PID, id.Started, "another"},
+	} {
+		if state := other.state(); state != Stopped {
+			t.Errorf("%s: state() = %v, want stopped", name, state)
+		}
+		if err := other.signal(syscall.SIGKILL); !errors.Is(err, errGone) {
+			t.Errorf("%s: signal: %v, want errGone", name, err)
+		}
+		if err := other.kill(t.Context()); err != nil {
+			t.Errorf("%s: kill: %v, want nil: what is meant is gone", name, err)
+		}
+	}
+	if state := id.state(); state != Running {
+		t.Fatalf("the process itself is %v after all that, want running", state)
+	}
+	if err := id.kill(t.Context()); err != nil || id.state() != Stopped {
+		t.Errorf("kill of the process itself: %v, then %v; want nil, stopped", err, id.state())
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Run("by SIGTERM", func(t *testing.T) {
+		id := startSleeper(t, `trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
+		if err := id.stop(t.Context(), time.Minute); err != nil || id.state() != Stopped {
+			t.Errorf("stop: %v, then %v", err, id.state())
+		}
+	})
+	t.Run("frozen", func(t *testing.T) {
+		id := startSleeper(t, obedient)
+		if err := id.signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if err := id.stop(t.Context(), time.Minute); err != nil || id.state() != Stopped {
+			t.Errorf("stop: %v, then %v", err, id.state())
+		}
+	})
+	t.Run("by SIGKILL when it does not listen", func(t *testing.T) {
+		id := startSleeper(t, `trap '' TERM; echo ready; while :; do sleep 0.01; done`)
+		if err := id.stop(t.Context(), 50*time.Millisecond); err != nil || id.state() != Stopped {
+			t.Errorf("stop: %v, then %v", err, id.state())
+		}
+	})
+	t.Run("gone already", func(t *testing.T) {
+		id := startSleeper(t, obedient)
+		for range 2 {
+			if err := id.stop(t.Context(), time.Minute); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		}
+	})
+}
+
+// parentEnv makes the test program a parent that starts a process and waits to be killed; its value is "attached" or
+// "detached".
+const parentEnv = "CARILLON_TEST_PARENT"
+
+// parent is the main function of such a parent.
+func parent(mode string) {
+	dir := os.Getenv(parentEnv + "_DIR")
+	if _, err := newLauncher(mode == "detached").start(dir, filepath.Join(dir, logName), []string{"/bin/sh", "-c", obedient}); err != nil {
+		panic(err)
+	}
+	select {} // until killed
+}
+
+// TestDeathOfTheParent kills a program that has started a process, with SIGKILL, so that it can clean up nothing.
+func TestDeathOfTheParent(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		want State
+	}{{"attached", Stopped}, {"detached", Running}} {
+		t.Run(c.mode, func(t *testing.T) {
+			dir := t.TempDir()
+			parent := exec.CommandContext(t.Context(), os.Args[0])
+			parent.Env = append(os.Environ(), parentEnv+"="+c.mode, parentEnv+"_DIR="+dir)
+			if err := parent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var id identity
+			err := poll(t.Context(), func() (ok bool, err error) {
+				id, ok, err = readIdentity(dir)
+				return ok, err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := id.kill(context.Background()); err != nil {
+					t.Errorf("kill: %v", err)
+				}
+			})
+			if state := id.state(); state != Running {
+				t.Fatalf("before the death of the parent: %v, want running", state)
+			}
+			if err := parent.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = parent.Wait() // killed, as asked
+			if c.want == Stopped {
+				if err := id.waitStopped(t.Context()); err != nil {
+					t.Errorf("wait for the death of the child: %v", err)
+				}
+				return
+			}
+			if state := id.state(); state != Running {
+				t.Errorf("after the death of the parent: %v, want running", state)
+			}
+		})
+	}
+}
+
+func TestReadIdentity(t *testing.T) {
+	dir := t.TempDir()
+	if _, ok, err := readIdentity(dir); ok || err != nil {
+		t.Errorf("readIdentity without a file: %t, %v; want false, nil", ok, err)
+	}
+	want := identity{PID: 4, Started: 5, Boot: "b"}
+	if err := writeIdentity(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok, err := readIdentity(dir); !ok || err != nil || got != want {
+		t.Errorf("readIdentity = %v, %t, %v; want %v, true, nil", got, ok, err, want)
+	}
+	if err := os.WriteFile(filepath.Join(dir, pidFile), []byte(strconv.Itoa(4)+"?"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var syntax *json.SyntaxError
+	if _, _, err := readIdentity(dir); !errors.As(err, &syntax) {
+		t.Errorf("readIdentity of a broken file: %v, want a syntax error", err)
+	}
+}
+
+// TestLock: the lock waits for its holder, gives up with the context, and is free after unlock.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := lock(ended, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("lock of a held one, context ended: %v, want context.Canceled", err)
+	}
+	unlock()
+	again, err := lock(ended, path)
+	if err != nil {
+		t.Fatalf("lock of a free one: %v", err)
+	}
+	again()
+}
