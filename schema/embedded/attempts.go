@@ -1,0 +1,187 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// PutAttempts implements schema.AttemptStore: one batch, all of it or nothing.
+func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
+	if len(attempts) == 0 {
+		return nil
+	}
+	if err := s.putAttempts(ctx, attempts); err != nil {
+		return fmt.Errorf("put %d attempts: %w", len(attempts), err)
+	}
+	return nil
+}
+
+func (s *Store) putAttempts(ctx context.Context, attempts []schema.Attempt) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	lives := lifetimes{}
+	for i := range attempts {
+		a := &attempts[i]
+		var row [2]cell
+		written, err := attemptCells(row[:0], a)
+		if err != nil {
+			return err
+		}
+		if len(written) == 0 {
+			continue
+		}
+		if err := mergeCells(b, attemptSize, func(dst []byte) []byte { return appendAttempt(dst, a) }, written...); err != nil {
+			return err
+		}
+		lives.add(a.Run.Bucket(), a.Expires)
+	}
+	if err := lives.merge(b); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// attemptCells appends the cells that a writes: those that are not nil.
+func attemptCells(dst []cell, a *schema.Attempt) ([]cell, error) {
+	size := 0
+	add := func(col column, data []byte, err error) error {
+		size += len(data)
+		dst = append(dst, cell{column: col, timestamp: a.Written, expires: expiryOf(a.Expires), data: data})
+		return err
+	}
+	if a.Record != nil {
+		data, err := schema.EncodeRecord(a.Record)
+		if err := add(colRecord, data, err); err != nil {
+			return nil, err
+		}
+	}
+	if a.Session != nil {
+		data, err := schema.EncodeSessionRef(a.Session)
+		if err := add(colSession, data, err); err != nil {
+			return nil, err
+		}
+	}
+	if size > maxRow {
+		return nil, fmt.Errorf("%w: attempt %d of %s has %d bytes", schema.ErrTooLarge, a.Number, a.Run, size)
+	}
+	return dst, nil
+}
+
+// Attempts implements schema.AttemptStore.
+func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
+	var attempts []schema.Attempt
+	err := s.seekEach(ctx, tableAttempts, p, runs, func(it *pebble.Iterator, run schema.RunID, nowMS int64) error {
+		for ok := true; ok && bytes.Equal(it.Key()[partitionSize:entrySize], run[:]); ok = it.Next() {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			a, err := loadAttempt(it.Key(), value, nowMS)
+			if err != nil {
+				return err
+			}
+			if a.Record != nil || a.Session != nil {
+				attempts = append(attempts, a)
+			}
+		}
+		return it.Error()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read attempts of %d runs of %s: %w", len(runs), p, err)
+	}
+	return attempts, nil
+}
+
+// loadAttempt makes an attempt of a row of attempts. One whose cells have all expired has neither
+// record nor session.
+func loadAttempt(key, value []byte, nowMS int64) (a schema.Attempt, err error) {
+	row, err := parseRow(value)
+	if err != nil {
+		return a, err
+	}
+	a.Run = schema.RunID(key[partitionSize:entrySize])
+	a.Number = int(binary.BigEndian.Uint32(key[entrySize:]))
+	a.Fence = schema.Fence(readInt(key[entrySize+4:]))
+	if c := row.at(colRecord, nowMS); c != nil {
+		a.Written = c.timestamp
+		if a.Record, err = schema.DecodeRecord(c.data); err != nil {
+			return a, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
+		}
+	}
+	if c := row.at(colSession, nowMS); c != nil {
+		a.Written = max(a.Written, c.timestamp)
+		if a.Session, err = schema.DecodeSessionRef(c.data); err != nil {
+			return a, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
+		}
+	}
+	return a, nil
+}
+
+// PutOutput implements schema.OutputStore.
+func (s *Store) PutOutput(
+	ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time,
+) error {
+	if err := s.putOutput(ctx, run, attempt, part, data, written, expires); err != nil {
+		return fmt.Errorf("put part %d of the output of attempt %d of %s: %w", part, attempt, run, err)
+	}
+	return nil
+}
+
+func (s *Store) putOutput(
+	ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time,
+) error {
+	if len(data) > maxRow {
+		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	c := cell{column: colValue, timestamp: written, expires: expiryOf(expires), data: data}
+	key := func(dst []byte) []byte { return appendOutput(dst, run, attempt, part) }
+	if err := mergeCells(b, outputSize, key, c); err != nil {
+		return err
+	}
+	lives := lifetimes{}
+	lives.add(run.Bucket(), expires)
+	if err := lives.merge(b); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// Outputs implements schema.OutputStore.
+func (s *Store) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("read outputs of %s: %w", run, err)
+	}
+	defer s.leave()
+	outputs := map[int][]byte{}
+	nowMS := s.nowMS()
+	prefix := appendEntry(nil, tableOutputs, run)
+	err := s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if c := row.at(colValue, nowMS); err == nil && c != nil {
+			attempt := int(binary.BigEndian.Uint32(key[entrySize:]))
+			outputs[attempt] = append(outputs[attempt], c.data...)
+		}
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read outputs of %s: %w", run, err)
+	}
+	return outputs, nil
+}

@@ -1,0 +1,247 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// errNoText refuses an entry that was not made with schema.NewEntry or schema.LoadEntry.
+var errNoText = errors.New("entry without text")
+
+// PutEntries implements schema.EntryWriter: one batch, all of it or nothing.
+func (s *Store) PutEntries(ctx context.Context, entries []schema.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := s.putEntries(ctx, entries); err != nil {
+		return fmt.Errorf("put %d entries: %w", len(entries), err)
+	}
+	return nil
+}
+
+func (s *Store) putEntries(ctx context.Context, entries []schema.Entry) error {
+	size := 0
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case len(e.Text()) == 0:
+			return fmt.Errorf("%w: %s", errNoText, e.ID)
+		case len(e.Text())+len(e.Payload) > maxRow:
+			return fmt.Errorf("%w: %s has %d bytes", schema.ErrTooLarge, e.ID, len(e.Text())+len(e.Payload))
+		}
+		size += e.Size()
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatchWithSize(size + 128*len(entries))
+	defer closeQuietly(b)
+	lives := lifetimes{}
+	for i := range entries {
+		e := &entries[i]
+		if err := mergeEntry(b, e); err != nil {
+			return err
+		}
+		lives.add(e.ID.Bucket(), e.Expires)
+		if len(e.Payload) > schema.InlinePayload {
+			lives.add(payloadAt(e).Bucket(), e.Expires)
+		}
+	}
+	if err := lives.merge(b); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// mergeEntry adds the cells of e to b.
+func mergeEntry(b *pebble.Batch, e *schema.Entry) error {
+	text := cell{column: colText, timestamp: e.Spec.Accepted, expires: expiryOf(e.Expires), data: e.Text()}
+	payload := text
+	payload.column, payload.data = colPayload, e.Payload
+	key := func(dst []byte) []byte { return appendEntry(dst, tableRuns, e.ID) }
+	switch {
+	case len(e.Payload) == 0:
+		return mergeCells(b, entrySize, key, text)
+	case len(e.Payload) <= schema.InlinePayload:
+		return mergeCells(b, entrySize, key, text, payload)
+	}
+	if err := mergeCells(b, entrySize, key, text); err != nil {
+		return err
+	}
+	payload.column = colValue
+	key = func(dst []byte) []byte { return appendEntry(dst, tablePayloads, payloadAt(e)) }
+	return mergeCells(b, entrySize, key, payload)
+}
+
+// payloadAt is the id under which payloads keeps a large payload of e.
+func payloadAt(e *schema.Entry) schema.EntryID {
+	if e.Spec.PayloadAt.IsZero() {
+		return e.ID
+	}
+	return e.Spec.PayloadAt
+}
+
+// Entries implements schema.EntryReader.
+func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
+	var entries []schema.Entry
+	err := s.scanEntries(ctx, p, r, limit, func(id schema.EntryID, row *cells, nowMS int64) error {
+		e, err := loadEntry(id, row, nowMS)
+		entries = append(entries, e)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read entries of %s: %w", p, err)
+	}
+	return entries, nil
+}
+
+// EntryIDs implements schema.EntryReader.
+func (s *Store) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
+	var ids []schema.EntryID
+	err := s.scanEntries(ctx, p, r, limit, func(id schema.EntryID, _ *cells, _ int64) error {
+		ids = append(ids, id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read ids of %s: %w", p, err)
+	}
+	return ids, nil
+}
+
+// scanEntries calls found with the first limit rows of p in r that have a text.
+func (s *Store) scanEntries(
+	ctx context.Context, p schema.Partition, r schema.IDRange, limit int,
+	found func(id schema.EntryID, row *cells, nowMS int64) error,
+) error {
+	if limit <= 0 {
+		return nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	lower, upper := idBounds(tableRuns, p, r)
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	nowMS := s.nowMS()
+	return s.scan(lower, upper, func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil || row.at(colText, nowMS) == nil {
+			return true, err
+		}
+		limit--
+		return limit > 0, found(schema.EntryID(key[partitionSize:]), &row, nowMS)
+	})
+}
+
+// loadEntry makes an entry of a row that has a text. It copies what it keeps.
+func loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.Entry, error) {
+	text, payload := row.at(colText, nowMS).data, []byte(nil)
+	if c := row.at(colPayload, nowMS); c != nil {
+		payload = c.data
+	}
+	marks, err := marksOf(row, nowMS)
+	if err != nil {
+		return schema.Entry{}, err
+	}
+	kept := append(append(make([]byte, 0, len(text)+len(payload)), text...), payload...)
+	text = kept[:len(text):len(text)]
+	if payload != nil {
+		payload = kept[len(text):]
+	}
+	return schema.LoadEntry(id, text, payload, marks), nil
+}
+
+// EntriesByID implements schema.EntryReader.
+func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
+	var entries []schema.Entry
+	err := s.seekEach(ctx, tableRuns, p, ids, func(it *pebble.Iterator, id schema.EntryID, nowMS int64) error {
+		key := it.Key()
+		if schema.EntryID(key[partitionSize:]) != id {
+			return nil
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		row, err := parseRow(value)
+		if err != nil || row.at(colText, nowMS) == nil {
+			return err
+		}
+		e, err := loadEntry(id, &row, nowMS)
+		entries = append(entries, e)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %d entries of %s: %w", len(ids), p, err)
+	}
+	return entries, nil
+}
+
+// seekEach places an iterator over p's rows of t at the first key at or after each of the ids, in id order, each
+// id once, and calls found where there is such a key.
+func (s *Store) seekEach(
+	ctx context.Context, t table, p schema.Partition, ids []schema.EntryID,
+	found func(it *pebble.Iterator, id schema.EntryID, nowMS int64) error,
+) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(ids), schema.EntryID.Compare))
+	lower, upper := idBounds(t, p, schema.IDRange{})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return unavailable(err)
+	}
+	nowMS := s.nowMS()
+	key := slices.Clone(lower)
+	for _, id := range sorted {
+		key = append(key[:len(lower)], id[:]...)
+		if !it.SeekGE(key) {
+			break // past the last row, or an error, which Close tells
+		}
+		if err = found(it, id, nowMS); err != nil {
+			break
+		}
+	}
+	return unavailable(errors.Join(err, it.Close()))
+}
+
+// Payload implements schema.EntryReader.
+func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
+	value, err := s.value(ctx, appendEntry(make([]byte, 0, entrySize), tablePayloads, id))
+	if err != nil {
+		return nil, fmt.Errorf("read payload of %s: %w", id, err)
+	}
+	return value, nil
+}
+
+// value returns the value cell of the row at key, or ErrNotFound.
+func (s *Store) value(ctx context.Context, key []byte) ([]byte, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	row, err := s.row(key)
+	if err != nil {
+		return nil, err
+	}
+	c := row.at(colValue, s.nowMS())
+	if c == nil {
+		return nil, schema.ErrNotFound
+	}
+	return c.data, nil
+}

@@ -1,0 +1,183 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// maxExpiredKeys is how many idempotency keys one batch removes.
+const maxExpiredKeys = 10_000
+
+// lifetimes collects how long the rows of a batch keep their buckets. A batch has few buckets, one as a rule.
+type lifetimes struct {
+	first  lifetime
+	others map[schema.Bucket]int64
+}
+
+// lifetime is until when rows of a bucket live: ms since the Unix epoch, foreverMS for always.
+type lifetime struct {
+	bucket schema.Bucket
+	until  int64
+}
+
+// foreverMS stands for never, as the latest of all expiries.
+const foreverMS = 1<<63 - 1
+
+// add notes that a row of b lives until expires. It is noted to the minute, rounded up, so that most
+// rows of a bucket say the same.
+func (l *lifetimes) add(b schema.Bucket, expires time.Time) {
+	until := int64(foreverMS)
+	if !expires.IsZero() {
+		until = schema.BucketOf(expires).End().UnixMilli()
+	}
+	switch {
+	case l.first.until == 0 || l.first.bucket == b:
+		l.first = lifetime{b, max(l.first.until, until)}
+	case l.others == nil:
+		l.others = map[schema.Bucket]int64{b: until}
+	default:
+		l.others[b] = max(l.others[b], until)
+	}
+}
+
+// merge adds what was noted to b: a max-register for each bucket.
+func (l *lifetimes) merge(b *pebble.Batch) error {
+	if l.first.until == 0 {
+		return nil
+	}
+	if err := mergeLifetime(b, l.first.bucket, l.first.until); err != nil {
+		return err
+	}
+	for bucket, until := range l.others {
+		if err := mergeLifetime(b, bucket, until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mergeLifetime(b *pebble.Batch, bucket schema.Bucket, until int64) error {
+	key := func(dst []byte) []byte { return appendBucket(dst, tableBuckets, bucket) }
+	return mergeCells(b, 1+8, key, cell{column: colValue, timestamp: until})
+}
+
+// Expire removes what has left by now: whole buckets whose every row is past its expiry, by one range for each stretch of them,
+// and idempotency keys. It returns how many buckets it removed. Rows that are past their expiry are not
+// returned whether it is called or not: it gives their space back. Call it once a minute or so.
+func (s *Store) Expire(ctx context.Context, now time.Time) (buckets int, err error) {
+	if buckets, err = s.expireBuckets(ctx, now); err != nil {
+		return buckets, fmt.Errorf("expire buckets: %w", err)
+	}
+	for {
+		keys, err := s.expireKeys(ctx, now)
+		if err != nil {
+			return buckets, fmt.Errorf("expire keys: %w", err)
+		}
+		if keys < maxExpiredKeys {
+			return buckets, nil
+		}
+	}
+}
+
+func (s *Store) expireBuckets(ctx context.Context, now time.Time) (buckets int, err error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	s.leave()
+	// No write may be under way between the look at the lifetimes and the removal: it could make a bucket live longer.
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return 0, fmt.Errorf("%w: the store is closed", schema.ErrUnavailable)
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	var from, to schema.Bucket // the stretch that is being removed, if from < to
+	flush := func() error {
+		if from == to {
+			return nil
+		}
+		defer func() { from = to }()
+		return deleteBuckets(b, from, to)
+	}
+	lower := []byte{byte(tableBuckets)}
+	upper := appendBucket(nil, tableBuckets, schema.BucketOf(now)) // rows of later buckets are not even due
+	err = s.scan(lower, upper, func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil {
+			return false, err
+		}
+		bucket := schema.Bucket(readInt(key[1:]))
+		if until := row[colValue-1].timestamp; until > now.UnixMilli() {
+			return true, flush()
+		}
+		buckets++
+		if from == to {
+			from = bucket
+		}
+		to = bucket + 1 // what lies between two expired buckets is empty
+		return true, nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil || b.Empty() {
+		return 0, err
+	}
+	return buckets, s.commit(b)
+}
+
+// deleteBuckets adds the removal of everything in the buckets [from, to) to b.
+func deleteBuckets(b *pebble.Batch, from, to schema.Bucket) error {
+	for _, t := range append(bucketTables[:], tableBuckets) {
+		if err := b.DeleteRange(appendBucket(nil, t, from), appendBucket(nil, t, to), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expireKeys removes at most maxExpiredKeys idempotency keys that have expired, and returns how many.
+func (s *Store) expireKeys(ctx context.Context, now time.Time) (int, error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	nowMS, keys := now.UnixMilli(), 0
+	var claims [][]byte
+	lower := []byte{byte(tableKeyExpiry)}
+	err := s.scan(lower, appendInt(lower[:1:1], nowMS+1), func(key, _ []byte) (bool, error) {
+		keys++
+		claims = append(claims, append([]byte(nil), key[1+8:]...))
+		return keys < maxExpiredKeys, b.Delete(key, nil)
+	})
+	if err != nil || keys == 0 {
+		return 0, err
+	}
+	for _, key := range claims {
+		if err := s.dropClaim(key, nowMS); err != nil {
+			return 0, err
+		}
+	}
+	return keys, s.commit(b)
+}
+
+// dropClaim removes the idempotency key at key, unless it was claimed anew.
+func (s *Store) dropClaim(key []byte, nowMS int64) error {
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil || row.at(colValue, nowMS) != nil {
+		return err
+	}
+	if err := s.db.Delete(key, pebble.NoSync); err != nil { // who loses this delete finds the key in the index again
+		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func sessionKey(executor string) []byte { return append([]byte{byte(tableSessions)}, executor...) }
+
+// SwapSession implements schema.SessionStore.
+func (s *Store) SwapSession(ctx context.Context, was, is schema.Session) error {
+	executor := is.Executor
+	if executor == "" {
+		executor = was.Executor
+	}
+	if err := s.swapSession(ctx, executor, was, is); err != nil {
+		return fmt.Errorf("swap session of %s: %w", executor, err)
+	}
+	return nil
+}
+
+func (s *Store) swapSession(ctx context.Context, executor string, was, is schema.Session) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	key := sessionKey(executor)
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return err
+	}
+	var stands schema.Session
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		stands = loadSession(executor, c)
+	}
+	if stands.ID != was.ID || was.ID != "" && !stands.Expires.Equal(was.Expires.Truncate(time.Millisecond)) {
+		return schema.ErrConflict
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	if is.ID == "" {
+		err = b.Delete(key, nil)
+	} else {
+		// The row is the register, not a clock: it stays until it is swapped, however long ago it expired.
+		data := append(binary.BigEndian.AppendUint64(nil, uint64(is.Expires.UnixMilli())), is.ID...) // #nosec G115 -- bits
+		err = b.Set(key, appendCell(nil, cell{column: colValue, data: data}), nil)
+	}
+	if err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+func loadSession(executor string, c *cell) schema.Session {
+	if len(c.data) < 8 {
+		return schema.Session{}
+	}
+	expires := int64(binary.BigEndian.Uint64(c.data)) // #nosec G115 -- bits
+	return schema.Session{Executor: executor, ID: string(c.data[8:]), Expires: time.UnixMilli(expires).UTC()}
+}
+
+// Session implements schema.SessionStore.
+func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
+	data, err := s.value(ctx, sessionKey(executor))
+	if err != nil {
+		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)
+	}
+	return loadSession(executor, &cell{data: data}), nil
+}
+
+// ClaimKey implements schema.KeyStore.
+func (s *Store) ClaimKey(
+	ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time,
+) (schema.KeyClaim, bool, error) {
+	inForce, err := s.claimKey(ctx, tenant, key, claim, expires)
+	if err != nil {
+		return schema.KeyClaim{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
+	}
+	// By what it says, not by who wrote it: a claim that is repeated after ErrUnknown is still its own.
+	return inForce, inForce.Entry == claim.Entry && inForce.BodyHash == claim.BodyHash, nil
+}
+
+func (s *Store) claimKey(
+	ctx context.Context, tenant, name string, claim schema.KeyClaim, expires time.Time,
+) (schema.KeyClaim, error) {
+	data, err := json.Marshal(claim)
+	if err != nil {
+		return schema.KeyClaim{}, err
+	}
+	if len(data) > maxRow {
+		return schema.KeyClaim{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
+	}
+	if err := s.enter(ctx); err != nil {
+		return schema.KeyClaim{}, err
+	}
+	defer s.leave()
+	key := appendName(nil, tableKeys, tenant, name)
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return schema.KeyClaim{}, err
+	}
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		var stands schema.KeyClaim
+		return stands, unavailable(json.Unmarshal(c.data, &stands))
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	expiry := expiryOf(expires)
+	if err := b.Set(key, appendCell(nil, cell{column: colValue, expires: expiry, data: data}), nil); err != nil {
+		return schema.KeyClaim{}, err
+	}
+	if expiry != never {
+		if err := b.Set(keyExpiryKey(expiry, key), nil, nil); err != nil {
+			return schema.KeyClaim{}, err
+		}
+	}
+	return claim, s.commit(b)
+}
+
+// keyExpiryKey is the key under which Expire finds the row at key once it has expired.
+func keyExpiryKey(expiry int64, key []byte) []byte {
+	return append(appendInt([]byte{byte(tableKeyExpiry)}, expiry), key...)
+}

@@ -1,0 +1,280 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	defaultShards    = 64
+	defaultRetention = 7 * 24 * time.Hour
+
+	diskCache   = 64 << 20 // bytes of blocks
+	memoryCache = 8 << 20
+	memTable    = 32 << 20 // bytes; memtables start small and grow up to it
+
+	maxRow = 1 << 20 // bytes of the cells of one row that are written at once
+
+	stripes = 256 // locks of conditional writes
+)
+
+// Config says where a store lies. The zero value is a store in memory.
+type Config struct {
+	// Dir is the directory; it is made if it is not there. "" keeps everything in memory.
+	Dir string
+	// Shards and Retention become the settings of a store that is new; one that exists keeps its own.
+	// 0 means 64 shards and 7 days.
+	Shards    int
+	Retention time.Duration
+	// NoSync acknowledges writes before they are synced to the disk: a crash of the machine loses the last ones. A
+	// store in memory never syncs.
+	NoSync bool
+	// Now is the store's clock: what has expired by it is not returned. Default time.Now.
+	Now func() time.Time
+	// Logger takes what Pebble has to say. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// Validate reports every fault of c.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Shards < 0 || c.Shards > schema.MaxShards {
+		faults = append(faults, fmt.Errorf("shards: %d is not within 1…%d", c.Shards, schema.MaxShards))
+	}
+	if c.Retention < 0 {
+		faults = append(faults, fmt.Errorf("retention: %v is negative", c.Retention))
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Shards == 0 {
+		c.Shards = defaultShards
+	}
+	if c.Retention == 0 {
+		c.Retention = defaultRetention
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within a
+// testing/synctest bubble must be closed within it.
+type Store struct {
+	db    *pebble.DB
+	now   func() time.Time
+	write *pebble.WriteOptions
+
+	// life is held for reading by every call, for writing by Close and while Expire decides: see invariant 2.
+	life   sync.RWMutex
+	closed bool
+
+	seed  maphash.Seed
+	locks [stripes]sync.Mutex // of rows that are written conditionally, by hash of their key
+}
+
+var _ schema.Store = (*Store)(nil)
+
+// Open opens the store, and makes it if it is not there: then it writes the settings, and for every shard the
+// first cursor (epoch 1, both numbers at the bucket before now). A directory can be open once at a time.
+func Open(cfg Config) (_ *Store, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open embedded store: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	opts := &pebble.Options{
+		FormatMajorVersion: pebble.FormatNewest,
+		Merger:             merger,
+		MemTableSize:       memTable,
+		DisableTableStats:  true, // nothing here asks for them
+		Logger:             pebbleLog{cfg.Logger},
+	}
+	s := &Store{now: cfg.Now, write: pebble.Sync, seed: maphash.MakeSeed()}
+	cacheSize := int64(diskCache)
+	if cfg.Dir == "" {
+		opts.FS, opts.DisableWAL, cacheSize = vfs.NewMem(), true, memoryCache
+	}
+	if cfg.Dir == "" || cfg.NoSync {
+		s.write = pebble.NoSync
+	}
+	opts.Cache = pebble.NewCache(cacheSize)
+	defer opts.Cache.Unref() // the database holds its own reference
+	if s.db, err = pebble.Open(cfg.Dir, opts); err != nil {
+		return nil, fmt.Errorf("open embedded store: %w", err)
+	}
+	if err := s.found(cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("open embedded store: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// found writes what a new store begins with, as one batch. It leaves a store that has settings alone.
+func (s *Store) found(cfg Config) error {
+	ctx := context.Background()
+	switch _, err := s.Settings(ctx); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, schema.ErrNotFound):
+		return err
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	settings := schema.Settings{Shards: cfg.Shards, Retention: cfg.Retention}
+	if err := setSettings(b, settings, cfg.Now()); err != nil {
+		return err
+	}
+	before := schema.BucketOf(cfg.Now()) - 1
+	for shard := range cfg.Shards {
+		c := schema.Cursor{Shard: schema.Shard(shard), Epoch: 1, Dispatched: before, Settled: before} // #nosec G115 -- validated
+		if err := mergeCursor(b, c); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
+
+// Close closes the store. It waits for calls under way; later ones answer ErrUnavailable.
+func (s *Store) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close embedded store: %w", err)
+	}
+	return nil
+}
+
+// Time returns the store's clock.
+func (s *Store) Time(ctx context.Context) (time.Time, error) {
+	if err := s.enter(ctx); err != nil {
+		return time.Time{}, fmt.Errorf("read the store's clock: %w", err)
+	}
+	defer s.leave()
+	return s.now().UTC(), nil
+}
+
+// enter begins a call; leave ends it. Its error says that nothing was done.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
+	}
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return fmt.Errorf("%w: the store is closed", schema.ErrUnavailable)
+	}
+	return nil
+}
+
+func (s *Store) leave() { s.life.RUnlock() }
+
+// nowMS is the instant by which a call judges expiry.
+func (s *Store) nowMS() int64 { return s.now().UnixMilli() }
+
+// lock takes the lock of the row at key and returns how to release it.
+func (s *Store) lock(key []byte) (unlock func()) {
+	mu := &s.locks[maphash.Bytes(s.seed, key)%stripes]
+	mu.Lock()
+	return mu.Unlock
+}
+
+// commit writes b. Its error is ErrUnknown: what reached the log may be there after a restart.
+func (s *Store) commit(b *pebble.Batch) error {
+	if err := b.Commit(s.write); err != nil {
+		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	}
+	return nil
+}
+
+// mergeCells adds a write of the cells, given in column order, to b. key appends the row's key to the buffer it is given.
+func mergeCells(b *pebble.Batch, keySize int, key func([]byte) []byte, row ...cell) error {
+	size := 0
+	for i := range row {
+		size += row[i].size()
+	}
+	op := b.MergeDeferred(keySize, size)
+	key(op.Key[:0])
+	value := op.Value[:0]
+	for i := range row {
+		value = appendCell(value, row[i])
+	}
+	return op.Finish()
+}
+
+// row reads the row at key and takes it apart. Its cells belong to the caller; an absent row has none.
+func (s *Store) row(key []byte) (cells, error) {
+	value, closer, err := s.db.Get(key)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return cells{}, nil
+	case err != nil:
+		return cells{}, unavailable(err)
+	}
+	cs, err := parseRow(append([]byte(nil), value...))
+	return cs, unavailable(errors.Join(err, closer.Close()))
+}
+
+// scan calls visit with the rows whose keys lie in [lower, upper), in order, until it returns false. What
+// it is given is valid only until it returns. A nil error means that the scan ended as asked.
+func (s *Store) scan(lower, upper []byte, visit func(key, row []byte) (bool, error)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return unavailable(err)
+	}
+	more := true
+	for ok := it.First(); ok && more && err == nil; ok = more && it.Next() {
+		var row []byte
+		if row, err = it.ValueAndErr(); err == nil {
+			more, err = visit(it.Key(), row)
+		}
+	}
+	return unavailable(errors.Join(err, it.Close()))
+}
+
+// unavailable turns an error of a read into ErrUnavailable.
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
+}
+
+// closeQuietly gives b back. A batch that was committed or given up has nothing left to fail.
+func closeQuietly(b *pebble.Batch) { _ = b.Close() }
+
+// pebbleLog passes on what Pebble logs.
+type pebbleLog struct{ to *slog.Logger }
+
+func (l pebbleLog) Infof(format string, args ...any) {
+	l.to.Debug("pebble", "text", fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.to.Error("pebble failed", "text", fmt.Sprintf(format, args...))
+}
+
+// Fatalf is called when the log of writes cannot be written: nothing that follows could be
+// acknowledged, and Pebble relies on not going on.
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.to.Error("pebble cannot go on", "text", text)
+	panic("embedded store cannot go on: " + text)
+}
