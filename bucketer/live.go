@@ -19,11 +19,17 @@ type SessionReader interface {
 	Session(ctx context.Context, executor string) (schema.Session, error)
 }
 
+// SessionSwapper declares sessions dead.
+type SessionSwapper interface {
+	SwapSession(ctx context.Context, was, is schema.Session) error
+}
+
 // Liveness tells which sessions stand. A session stands until it has been declared dead or replaced:
 // an expired one that nobody declared dead is alive.
 type Liveness struct {
-	store SessionReader
-	now   func() time.Time
+	store   SessionReader
+	declare SessionSwapper // nil: only look
+	now     func() time.Time
 
 	mu   sync.Mutex
 	seen map[string]seenSession // by executor
@@ -60,6 +66,14 @@ func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(sche
 	return func(ref schema.SessionRef) bool { return ref.ID != "" && standing[ref.Executor] == ref.ID }, nil
 }
 
+// NewReaper returns a Liveness that also declares dead what it meets more than schema.SessionGrace past its
+// expiry: by a conditional write on what it read, so that a renewal in between wins.
+func NewReaper(store schema.SessionStore, now func() time.Time) *Liveness {
+	l := NewLiveness(store, now)
+	l.declare = store
+	return l
+}
+
 func (l *Liveness) session(ctx context.Context, executor string) (schema.Session, error) {
 	now := l.now()
 	l.mu.Lock()
@@ -71,6 +85,14 @@ func (l *Liveness) session(ctx context.Context, executor string) (schema.Session
 	stored, err := l.store.Session(ctx, executor)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Session{}, fmt.Errorf("session of %s: %w", executor, err)
+	}
+	if l.declare != nil && stored.ID != "" && now.After(stored.Expires.Add(schema.SessionGrace)) {
+		switch err := l.declare.SwapSession(ctx, stored, schema.Session{Executor: executor}); {
+		case err == nil:
+			stored = schema.Session{}
+		case !errors.Is(err, schema.ErrConflict):
+			return schema.Session{}, fmt.Errorf("declare session of %s dead: %w", executor, err)
+		}
 	}
 	l.mu.Lock()
 	l.seen[executor] = seenSession{stored, now}

@@ -1,0 +1,95 @@
+package bucketer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	haltStep  = 250 * time.Millisecond // how often the process looks at its clocks
+	haltAfter = 2 * time.Second        // a longer step than this means that the process was stopped
+	clockSlip = 500 * time.Millisecond // wall and monotonic clock may differ by this much over a step
+)
+
+// Halt finds out that the process was stopped (SIGSTOP, a suspended machine, a starved core) or that its
+// clock was set: what it holds in memory is then out of date.
+//
+// A process that was stopped cannot know it in the instant in which it goes on. So Halted, which is cheap, also compares
+// the time with the last step itself; whoever is about to act on what it remembers asks it first.
+type Halt struct {
+	now  func() time.Time
+	last atomic.Pointer[time.Time] // the last step; carries the monotonic reading
+
+	mu    sync.Mutex
+	halts int
+	subs  []chan struct{}
+}
+
+// NewHalt returns a detector on the clock now, which must carry a monotonic reading to notice clock steps.
+func NewHalt(now func() time.Time) *Halt {
+	h := &Halt{now: now}
+	t := now()
+	h.last.Store(&t)
+	return h
+}
+
+// Halted reports that the process was stopped and has not taken note of it yet.
+func (h *Halt) Halted() bool { return stopped(*h.last.Load(), h.now()) }
+
+// stopped reports whether what lies between two steps says that the process was stopped or its clock was set.
+func stopped(last, now time.Time) bool {
+	mono := now.Sub(last) // monotonic where both have a reading
+	wall := now.Round(0).Sub(last.Round(0))
+	slip := wall - mono
+	return mono > haltAfter || wall > haltAfter || slip > clockSlip || slip < -clockSlip
+}
+
+// Halts returns how often the process was found to have been stopped.
+func (h *Halt) Halts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.halts
+}
+
+// Subscribe returns a channel that receives, coalesced, each time the process is found to have been stopped.
+func (h *Halt) Subscribe() <-chan struct{} {
+	c := make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subs = append(h.subs, c)
+	return c
+}
+
+// Run watches until ctx ends. It returns nil.
+func (h *Halt) Run(ctx context.Context) error {
+	tick := time.NewTicker(haltStep)
+	defer tick.Stop()
+	t := h.now()
+	h.last.Store(&t)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := h.now()
+		if stopped(*h.last.Load(), now) {
+			h.tell()
+		}
+		h.last.Store(&now)
+	}
+}
+
+func (h *Halt) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.halts++
+	for _, c := range h.subs {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// gaugeEvery is how often the streams' depths and fronts are read.
+	gaugeEvery = time.Second
+	// gaugeIdle is how long a lane and priority that nobody asked about is still read.
+	gaugeIdle = 10 * time.Second
+	// floorDepth is how deep a subject may be whatever its drain: enough for a start from rest.
+	floorDepth = 10_000
+	// frontAge is how old a front may be for an entry to be judged by it.
+	frontAge = 5 * time.Second
+)
+
+// subject is one lane and priority.
+type subject struct {
+	lane     queue.Lane
+	priority schema.Priority
+}
+
+// budget keeps the streams shallow: a subject holds at most about what executors drain of it in a second, and each live
+// dispatcher adds its share of that. Take is called for each publication; refill once a gaugeEvery.
+type budget struct {
+	mu       sync.Mutex
+	subjects map[subject]*allowance
+}
+
+type allowance struct {
+	left      int // publications allowed until the next refill
+	published int // since the last refill
+	depth     int // at the last refill
+	drain     int // finished between the last two refills, by all executors, of what we published
+	asked     time.Time
+}
+
+func newBudget() *budget { return &budget{subjects: make(map[subject]*allowance)} }
+
+// take takes one publication from the budget of a lane and priority.
+func (b *budget) take(lane queue.Lane, p schema.Priority, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, ok := b.subjects[subject{lane, p}]
+	if !ok {
+		a = &allowance{left: floorDepth / 4}
+		b.subjects[subject{lane, p}] = a
+	}
+	a.asked = now
+	if a.left <= 0 {
+		return false
+	}
+	a.left--
+	a.published++
+	return true
+}
+
+// refill sets the allowance of a subject from its depth.
+func (b *budget) refill(s subject, depth, dispatchers int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a, ok := b.subjects[s]; ok {
+		a.refill(depth, dispatchers)
+	}
+}
+
+// refill follows from: what left the subject since the last reading is what was added less the growth of its depth. The
+// subject may be as deep as one such reading, at least floorDepth; what is free of that, and what
+// will drain meanwhile, is shared by the live dispatchers.
+func (a *allowance) refill(depth, dispatchers int) {
+	dispatchers = max(dispatchers, 1)
+	a.drain = max(a.published*dispatchers-(depth-a.depth), 0)
+	target := max(a.drain, floorDepth)
+	a.left = max(target-depth+a.drain, 0) / dispatchers
+	a.depth, a.published = depth, 0
+}
+
+// busy returns the subjects asked about lately.
+func (b *budget) busy(now time.Time) []subject {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var subjects []subject
+	for s, a := range b.subjects {
+		if now.Sub(a.asked) < gaugeIdle {
+			subjects = append(subjects, s)
+		}
+	}
+	return subjects
+}
+
+// gauge remembers the fronts of the streams.
+type gauge struct {
+	mu     sync.Mutex
+	fronts map[subject]reading
+	asked  map[subject]time.Time
+}
+
+type reading struct {
+	front queue.Front
+	at    time.Time
+}
+
+func newGauge() *gauge {
+	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time)}
+}
+
+// front returns the front of a subject if it was read lately, and asks for the next reading.
+func (g *gauge) front(lane queue.Lane, p schema.Priority, now time.Time) (queue.Front, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := subject{lane, p}
+	g.asked[s] = now
+	r, ok := g.fronts[s]
+	return r.front, ok && now.Sub(r.at) < frontAge
+}
+
+// wanted returns the subjects whose front was asked for lately.
+func (g *gauge) wanted(now time.Time) []subject {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var subjects []subject
+	for s, at := range g.asked {
+		if now.Sub(at) < gaugeIdle {
+			subjects = append(subjects, s)
+		}
+	}
+	return subjects
+}
+
+func (g *gauge) set(s subject, f queue.Front, at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.fronts[s] = reading{f, at}
+}
+
+// readStreams reads depths and fronts once.
+func (d *Dispatcher) readStreams(ctx context.Context, now time.Time) {
+	dispatchers := len(d.ring.Snapshot().Dispatchers())
+	for _, s := range d.budget.busy(now) {
+		depth, err := d.queue.Depth(ctx, s.lane, s.priority)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.metrics.failures.WithLabelValues("depth").Inc()
+			}
+			continue
+		}
+		d.metrics.depth.WithLabelValues(string(s.priority)).Set(float64(depth))
+		d.budget.refill(s, depth, dispatchers)
+	}
+	for _, s := range d.gauge.wanted(now) {
+		front, err := d.queue.Front(ctx, s.lane, s.priority)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.metrics.failures.WithLabelValues("front").Inc()
+			}
+			continue
+		}
+		d.gauge.set(s, front, now)
+	}
+}

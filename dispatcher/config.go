@@ -1,0 +1,125 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
+)
+
+// The times of dispatching (DESIGN 5).
+const (
+	// Lead is how long before its due time a run is published; the executor holds it until the instant.
+	Lead = 250 * time.Millisecond
+	// scanEvery is how often a shard is scanned, and scanAhead how far beyond the next scan it looks.
+	scanEvery = time.Second
+	scanAhead = 1500*time.Millisecond + Lead
+	// A slice of sliceSpan of due time is swept bucketer.Grace after its end.
+	sliceSpan = 10 * time.Second
+	// recent is how far back a shard that was taken over is looked through before anything older.
+	recent = 10 * time.Second
+	// settleEvery is how often published entries are compared with what their stream still holds.
+	settleEvery = 5 * time.Second
+	// settleAfter is how long a notice is waited for before an entry is looked at.
+	settleAfter = 3 * time.Second
+	// lookAgain is the least time between two looks at one entry, and between two redispatches of it.
+	lookAgain = 15 * time.Second
+	// handOnAfter is how long after its bucket's end an entry may be open before a watch entry takes its place.
+	handOnAfter = 2 * time.Minute
+	// watchStep is the distance of watch entries.
+	watchStep = 2 * time.Minute
+	// handover is how long an owner goes on with a shard that a live peer has taken.
+	handover = 3 * time.Second
+	// retryPublish is how long a publication that failed waits.
+	retryPublish = 250 * time.Millisecond
+	// storeTimeout bounds one read or write of a shard's worker.
+	storeTimeout = 10 * time.Second
+)
+
+// The bounds of a shard's memory and of its steps.
+const (
+	// maxHeld bounds the envelopes that a shard holds for publication on time, and as many behind their time.
+	maxHeld = 2000
+	// scanPage bounds the rows of one read.
+	scanPage = 500
+	// lookBatch bounds the entries of one look.
+	lookBatch = 500
+	// handOnBatch bounds the entries handed on in one step.
+	handOnBatch = 100
+)
+
+// Store is what a dispatcher needs of a store besides what bucketer writes for it.
+type Store interface {
+	schema.EntryReader
+	schema.CursorStore
+	schema.SessionStore
+	schema.Prober
+	Marks(ctx context.Context, id schema.RunID) (schema.Marks, error)
+}
+
+// Queue is what a dispatcher needs of the queue.
+type Queue interface {
+	queue.Publisher
+	queue.Inspector
+	SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel func(), err error)
+	SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error)
+}
+
+// Ring tells who owns which shard.
+type Ring interface {
+	Snapshot() *ring.Snapshot
+	Changed() <-chan struct{}
+	Refresh(ctx context.Context) error
+}
+
+// Writer writes on behalf of the dispatcher (bucketer.Bucketer has it).
+type Writer interface {
+	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
+	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
+	HandOn(ctx context.Context, from, to schema.Entry) error
+	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
+	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
+	Record(ctx context.Context, attempts []schema.Attempt) error
+}
+
+// Config wires a Dispatcher.
+type Config struct {
+	Name        string // the member name under which the ring gives shards
+	Incarnation string // drawn at every start: tells this process's redispatches from every other's
+	Lanes       int    // default 1
+	Store       Store
+	Queue       Queue
+	Ring        Ring
+	Writer      Writer
+	Halt        *bucketer.Halt
+	Now         func() time.Time // default time.Now
+	Logger      *slog.Logger
+	Registerer  prometheus.Registerer
+}
+
+// Validate reports every fault of c.
+func (c Config) Validate() error {
+	var faults []error
+	for _, f := range []struct {
+		missing bool
+		what    string
+	}{
+		{c.Name == "", "name"}, {c.Incarnation == "", "incarnation"}, {c.Store == nil, "store"}, {c.Queue == nil, "queue"},
+		{c.Ring == nil, "ring"}, {c.Writer == nil, "writer"}, {c.Halt == nil, "halt detector"},
+	} {
+		if f.missing {
+			faults = append(faults, errors.New("dispatcher: no "+f.what))
+		}
+	}
+	if c.Lanes < 0 {
+		faults = append(faults, errors.New("dispatcher: lanes must be positive"))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,172 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Dispatcher owns the shards that the ring gives it.
+type Dispatcher struct {
+	name, incarnation string
+	lanes             int
+	store             Store
+	queue             Queue
+	ring              Ring
+	writer            Writer
+	halt              *bucketer.Halt
+	now               func() time.Time
+	log               *slog.Logger
+	metrics           *metrics
+
+	live    *bucketer.Liveness
+	budget  *budget
+	gauge   *gauge
+	counter atomic.Uint64
+	owned   atomic.Int64
+}
+
+// New returns a Dispatcher that owns nothing until Run.
+func New(c Config) (*Dispatcher, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	return &Dispatcher{
+		name: c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
+		ring: c.Ring, writer: c.Writer, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		live: bucketer.NewReaper(c.Store, c.Now), budget: newBudget(), gauge: newGauge(),
+	}, nil
+}
+
+// Owned returns how many shards are being dispatched here.
+func (d *Dispatcher) Owned() int { return int(d.owned.Load()) }
+
+// dispatchID returns what tells one redispatch from every other.
+func (d *Dispatcher) dispatchID() string {
+	return d.incarnation + "-" + strconv.FormatUint(d.counter.Add(1), 36)
+}
+
+// tenure is one shard being dispatched here.
+type tenure struct {
+	stop context.CancelFunc
+	done chan struct{}
+	// leaving is when a live peer was seen to own the shard; zero while it is ours.
+	leaving time.Time
+}
+
+// Run dispatches until ctx ends: it follows the ring, and starts everything anew when the process was stopped. It returns nil.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	halts := d.halt.Subscribe()
+	tenures := make(map[schema.Shard]*tenure)
+	defer func() { d.stopAll(tenures) }()
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { d.watchStreams(ctx) })
+
+	tick := time.NewTicker(handover / 6)
+	defer tick.Stop()
+	for {
+		d.follow(ctx, tenures, d.now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.ring.Changed():
+		case <-tick.C:
+		case <-halts:
+			// We were stopped: others may own our shards by now, and what we hold may be done.
+			d.log.Warn("the process was stopped: everything is read again")
+			d.metrics.halts.Inc()
+			d.stopAll(tenures)
+			if err := d.ring.Refresh(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("ring could not be read again", "err", err)
+			}
+		}
+	}
+}
+
+// follow makes the tenures what the ring says. A shard that a live peer owns is kept for a while: the peer may not know yet.
+func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenure, now time.Time) {
+	if d.halt.Halted() {
+		return
+	}
+	ours := make(map[schema.Shard]bool)
+	for _, id := range d.ring.Snapshot().Owned(d.name) {
+		ours[id] = true
+		t, ok := tenures[id]
+		if ok {
+			t.leaving = time.Time{}
+			continue
+		}
+		tenures[id] = d.start(ctx, id)
+	}
+	for id, t := range tenures {
+		switch {
+		case ours[id]:
+		case t.leaving.IsZero():
+			t.leaving = now
+		case now.Sub(t.leaving) >= handover:
+			t.stop()
+			<-t.done
+			delete(tenures, id)
+			d.log.Info("shard given up", "shard", int(id))
+		}
+	}
+	d.owned.Store(int64(len(tenures)))
+	d.metrics.owned.Set(float64(len(tenures)))
+}
+
+func (d *Dispatcher) start(ctx context.Context, id schema.Shard) *tenure {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &tenure{stop: cancel, done: make(chan struct{})}
+	s := newShard(d, id)
+	go func() {
+		defer close(t.done)
+		s.run(ctx)
+	}()
+	d.metrics.takeovers.Inc()
+	return t
+}
+
+func (d *Dispatcher) stopAll(tenures map[schema.Shard]*tenure) {
+	for _, t := range tenures {
+		t.stop()
+	}
+	for id, t := range tenures {
+		<-t.done
+		delete(tenures, id)
+	}
+	d.owned.Store(0)
+}
+
+// watchStreams reads the streams' depths and fronts once a second.
+func (d *Dispatcher) watchStreams(ctx context.Context) {
+	tick := time.NewTicker(gaugeEvery)
+	defer tick.Stop()
+	for {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		d.readStreams(bounded, d.now())
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package dispatcher
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema"
+)
+
+type metrics struct {
+	published       *prometheus.CounterVec
+	publishFailures prometheus.Counter
+	redispatched    prometheus.Counter
+	hinted          prometheus.Counter
+	looked          prometheus.Counter
+	handedOn        prometheus.Counter
+	scans, sweeps   prometheus.Counter
+	failures        *prometheus.CounterVec
+	takeovers       prometheus.Counter
+	halts           prometheus.Counter
+	owned           prometheus.Gauge
+	depth           *prometheus.GaugeVec
+	settledLag      *prometheus.GaugeVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "dispatcher", Name: name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	m := &metrics{
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "published_total", Help: "Envelopes handed to the queue, by priority."}, []string{"priority"}),
+		publishFailures: counter("publish_failures_total", "Publications that the queue refused or did not confirm."),
+		redispatched:    counter("redispatched_total", "Entries queued to be published although they may have been before."),
+		hinted:          counter("hinted_total", "Entries taken from near hints."),
+		looked:          counter("looked_total", "Published entries whose rows were looked at for want of a notice."),
+		handedOn:        counter("handed_on_total", "Entries handed on to a watch entry."),
+		scans:           counter("scans_total", "Reads ahead of due entries."),
+		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
+		takeovers:       counter("takeovers_total", "Shards taken over."),
+		halts:           counter("halts_total", "Times the process was found to have been stopped."),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "step_failures_total", Help: "Steps that failed and are tried again, by step."}, []string{"step"}),
+		owned: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "shards_owned", Help: "Shards dispatched here."}),
+		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "stream_depth", Help: "Messages that wait or are held by executors, by priority."}, []string{"priority"}),
+		settledLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "settled_lag_seconds", Help: "Time since the end of the last settled bucket, by shard."}, []string{"shard"}),
+	}
+	for _, p := range schema.Priorities {
+		m.published.WithLabelValues(string(p))
+	}
+	for _, step := range []string{"scan", "sweep", "look", "hand on", "follow up", "advance cursor", "read cursor", "take over", "condemn", "depth", "front"} {
+		m.failures.WithLabelValues(step)
+	}
+	r.MustRegister(m.published, m.failures, m.owned, m.depth, m.settledLag)
+	return m
+}

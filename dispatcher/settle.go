@@ -1,0 +1,313 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// met is an entry that was read and looked at.
+type met struct {
+	entry    schema.Entry
+	checked  time.Time // the start of the look
+	standing schema.Standing
+}
+
+// meetIDs reads entries by id and looks at them.
+func (s *shard) meetIDs(ctx context.Context, ids []schema.EntryID) ([]met, error) {
+	var entries []schema.Entry
+	checked := s.d.now()
+	for len(ids) > 0 {
+		p := ids[0].Partition()
+		n := 1
+		for n < len(ids) && n < 100 && ids[n].Partition() == p {
+			n++
+		}
+		rows, err := s.d.store.EntriesByID(ctx, p, ids[:n])
+		if err != nil {
+			return nil, err
+		}
+		entries, ids = append(entries, rows...), ids[n:]
+	}
+	return s.look(ctx, entries, checked)
+}
+
+// meetRange reads the entries of r and looks at those that skip does not hold. It gives up beyond limit of them, since the
+// sweep will come to them anyway.
+func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange, limit int, skip map[schema.EntryID]struct{}) ([]met, error) {
+	var entries []schema.Entry
+	checked := s.d.now()
+	for len(entries) < limit {
+		page, err := s.d.store.Entries(ctx, schema.Partition{Bucket: b, Shard: s.id}, r, scanPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if _, ok := skip[page[i].ID]; !ok {
+				entries = append(entries, page[i])
+			}
+		}
+		if len(page) < scanPage {
+			break
+		}
+		r.After = page[len(page)-1].ID
+	}
+	return s.look(ctx, entries, checked)
+}
+
+// look finds out where entries stand: the attempts and marks of their runs, and who is alive.
+func (s *shard) look(ctx context.Context, entries []schema.Entry, checked time.Time) ([]met, error) {
+	runs := make(map[schema.Partition][]schema.RunID)
+	births := make(map[schema.Partition][]schema.RunID) // of later starts: their marks lie with the run
+	for i := range entries {
+		e := &entries[i]
+		run := e.Run()
+		runs[run.Partition()] = append(runs[run.Partition()], run)
+		if run != e.ID {
+			births[run.Partition()] = append(births[run.Partition()], run)
+		}
+	}
+	attempts := make(map[schema.RunID][]schema.Attempt)
+	for p, ids := range runs {
+		some, err := s.d.writer.Attempts(ctx, p, ids)
+		if err != nil {
+			return nil, err
+		}
+		for run, a := range some {
+			attempts[run] = a
+		}
+	}
+	marks := make(map[schema.RunID]schema.Marks)
+	for p, ids := range births {
+		for len(ids) > 0 {
+			n := min(len(ids), 100)
+			rows, err := s.d.store.EntriesByID(ctx, p, ids[:n])
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				marks[row.ID] = row.Marks
+			}
+			ids = ids[n:]
+		}
+	}
+	mets := make([]met, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		of := attempts[e.Run()]
+		live, err := s.d.live.Of(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		m := e.Marks
+		if e.Run() != e.ID {
+			m = marks[e.Run()]
+		}
+		if e.Spec.Kind == schema.KindReschedule && m.MovedTo != e.ID {
+			// Only a read that waits for conditional writes under way may say that another was named.
+			if m, err = s.d.store.Marks(ctx, e.Run()); err != nil && !errors.Is(err, schema.ErrNotFound) {
+				return nil, err
+			}
+		}
+		mets[i] = met{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live)}
+	}
+	return mets, nil
+}
+
+// settleMet acts on entries that were looked at: done, under way, or to be published (again).
+func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
+	var repeat []bucketer.Finished
+	var faulty []schema.Entry
+	for i := range mets {
+		m := &mets[i]
+		id := m.entry.ID
+		s.book.known[id] = struct{}{}
+		if o, ok := s.book.open[id]; ok && (o.phase == waiting || o.phase == publishing) {
+			continue // on its way by now
+		}
+		switch st := &m.standing; {
+		case m.entry.Fault != nil && !st.Over:
+			s.book.watch(&m.entry, now)
+			faulty = append(faulty, m.entry)
+		case st.Repeat != nil:
+			s.book.watch(&m.entry, now)
+			repeat = append(repeat, bucketer.Finished{Entry: m.entry, Attempt: *st.Repeat})
+		case st.Over:
+			s.book.done(id)
+		case st.Live, st.Unnamed:
+			s.book.watch(&m.entry, now)
+			s.book.open[id].phase, s.book.open[id].looked = watching, now
+		case m.entry.Due().After(now.Add(Lead)):
+			s.book.watch(&m.entry, now) // its time has not come: the scan holds it, or a later look will find it
+		default:
+			s.redispatch(m.entry, m.checked, now)
+		}
+	}
+	if len(faulty) > 0 {
+		s.condemn(ctx, faulty, now)
+	}
+	if len(repeat) > 0 {
+		s.repeat(ctx, repeat)
+	}
+}
+
+// repeat repeats the follow-ups of records that came without a notice, and closes their entries.
+func (s *shard) repeat(ctx context.Context, finished []bucketer.Finished) {
+	var mu sync.Mutex
+	var ok []schema.EntryID
+	s.work(ctx, func(ctx context.Context) error {
+		var errs error
+		s.d.writer.FollowUp(ctx, finished, func(i int, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = errors.Join(errs, err)
+				return
+			}
+			ok = append(ok, finished[i].Entry.ID)
+		})
+		return errs
+	}, func(_ time.Time, err error) {
+		if err != nil {
+			s.failed(ctx, "follow up", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range ok {
+			s.book.done(id)
+		}
+	})
+}
+
+// settle picks the published entries without a notice that their stream no longer holds: they are lost, or done, or
+// under way. Their rows will tell.
+func (s *shard) settle(now time.Time) {
+	for id, o := range s.book.open {
+		switch {
+		case now.Sub(o.looked) < lookAgain:
+		case o.phase == watching:
+			s.lookNow = append(s.lookNow, id)
+		case o.phase == published && now.Sub(o.published) > settleAfter:
+			front, ok := s.d.gauge.front(s.lane, o.priority, now)
+			if ok && (front.Stream != o.receipt.Stream || front.Empty || front.Sequence > o.receipt.Sequence) {
+				s.lookNow = append(s.lookNow, id)
+			}
+		default:
+			continue
+		}
+		if len(s.lookNow) >= 10*lookBatch {
+			return
+		}
+	}
+}
+
+// startLook looks at what was picked.
+func (s *shard) startLook(ctx context.Context) {
+	n := min(len(s.lookNow), lookBatch)
+	ids := make([]schema.EntryID, 0, n)
+	for _, id := range s.lookNow[:n] {
+		if _, ok := s.book.open[id]; ok {
+			ids = append(ids, id)
+		}
+	}
+	s.lookNow = s.lookNow[n:]
+	if len(ids) == 0 {
+		return
+	}
+	s.looking = true
+	s.d.metrics.looked.Add(float64(len(ids)))
+	var mets []met
+	s.work(ctx, func(ctx context.Context) (err error) {
+		mets, err = s.meetIDs(ctx, ids)
+		return err
+	}, func(now time.Time, err error) {
+		s.looking = false
+		for _, id := range ids {
+			if o, ok := s.book.open[id]; ok {
+				o.looked = now
+			}
+		}
+		if err != nil {
+			s.failed(ctx, "look", err)
+			return
+		}
+		var open []met
+		for i := range mets {
+			if _, ok := s.book.open[mets[i].entry.ID]; ok { // no notice came meanwhile
+				open = append(open, mets[i])
+			}
+		}
+		s.settleMet(ctx, open, now)
+	})
+}
+
+// startHandOn puts watch entries in the place of what is still open long after its bucket's end, so that
+// settled lags by minutes however long runs last.
+func (s *shard) startHandOn(ctx context.Context, now time.Time) {
+	if s.handing {
+		return
+	}
+	var ids []schema.EntryID
+	for id, o := range s.book.open {
+		if (o.phase == watching || o.phase == published) && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	s.handing = true
+	var handed []schema.EntryID
+	s.work(ctx, func(ctx context.Context) error {
+		mets, err := s.meetIDs(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i := range mets {
+			e := &mets[i].entry
+			if mets[i].standing.Over {
+				continue // the next look closes it
+			}
+			to, err := s.watchEntry(e, now)
+			if err != nil {
+				return err
+			}
+			if err := s.d.writer.HandOn(ctx, *e, to); err != nil {
+				return err
+			}
+			handed = append(handed, e.ID)
+		}
+		return nil
+	}, func(_ time.Time, err error) {
+		s.handing = false
+		for _, id := range handed {
+			s.book.done(id)
+		}
+		s.d.metrics.handedOn.Add(float64(len(handed)))
+		if err != nil {
+			s.failed(ctx, "hand on", err)
+		}
+	})
+}
+
+// watchEntry makes the watch entry that takes e's place: due the smallest multiple of watchStep after e that lies ahead, under
+// an id that is a function of the run and that time.
+func (s *shard) watchEntry(e *schema.Entry, now time.Time) (schema.Entry, error) {
+	due := e.Due()
+	due = due.Add(now.Sub(due).Truncate(watchStep) + watchStep)
+	hash := schema.HashOf("watch", e.Run().String(), strconv.FormatInt(due.UnixMilli(), 10))
+	id := schema.MakeEntryID(due, e.ID.Shard(), hash)
+	w, err := s.d.writer.Later(e, schema.KindWatch, id, e.Spec.AttemptNumber(), due)
+	if err != nil {
+		return schema.Entry{}, fmt.Errorf("watch entry of %s: %w", e.Run(), err)
+	}
+	return w, nil
+}
+
+func (s *shard) label() string { return strconv.Itoa(int(s.id)) }

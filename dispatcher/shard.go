@@ -1,0 +1,291 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// shard is one shard's owner: an actor. Its fields belong to the goroutine of run; workers read and write the store and
+// post what they found. At most one worker of each kind is under way.
+type shard struct {
+	d    *Dispatcher
+	id   schema.Shard
+	lane queue.Lane
+	log  *slog.Logger
+
+	book *book
+	scan scanner
+
+	cursor     schema.Cursor // as stored
+	haveCursor bool
+	sweptTo    time.Time      // everything due before it has been met …
+	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
+	recentDone bool           // the slice before the take-over has been met
+
+	sweeping, looking, advancing, handing bool
+	lookNow                               []schema.EntryID // to be looked at as soon as possible
+	nextSettle, nextSweep, nextAdvance    time.Time
+
+	events  chan func(now time.Time) // from workers
+	mail    mailbox
+	workers sync.WaitGroup
+}
+
+// mailbox takes what arrives from outside without making the sender wait.
+type mailbox struct {
+	ring chan struct{} // cap 1: something has arrived
+
+	mu       sync.Mutex
+	near     []schema.Entry
+	notices  []schema.Notice
+	receipts []receipt
+}
+
+type receipt struct {
+	o       *opened
+	receipt queue.Receipt
+	err     error
+}
+
+// maxMail bounds the near hints and the notices that wait in a mailbox; more are dropped, as advice may be.
+const maxMail = 50_000
+
+func (m *mailbox) wake() {
+	select {
+	case m.ring <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) addNear(entries []schema.Entry) {
+	m.mu.Lock()
+	if len(m.near) < maxMail {
+		m.near = append(m.near, entries...)
+	}
+	m.mu.Unlock()
+	m.wake()
+}
+
+func (m *mailbox) addNotices(notices []schema.Notice) {
+	m.mu.Lock()
+	if len(m.notices) < maxMail {
+		m.notices = append(m.notices, notices...)
+	}
+	m.mu.Unlock()
+	m.wake()
+}
+
+// addReceipt is never refused: there is one for each publication, and those are bounded.
+func (m *mailbox) addReceipt(r receipt) {
+	m.mu.Lock()
+	m.receipts = append(m.receipts, r)
+	m.mu.Unlock()
+	m.wake()
+}
+
+func (m *mailbox) take() (near []schema.Entry, notices []schema.Notice, receipts []receipt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	near, notices, receipts = m.near, m.notices, m.receipts
+	m.near, m.notices, m.receipts = nil, nil, nil
+	return near, notices, receipts
+}
+
+func newShard(d *Dispatcher, id schema.Shard) *shard {
+	return &shard{
+		d: d, id: id, lane: queue.Lane(int(id) % d.lanes), log: d.log.With("shard", int(id)),
+		book: newBook(), events: make(chan func(time.Time), 16), mail: mailbox{ring: make(chan struct{}, 1)},
+	}
+}
+
+// run owns the shard until ctx ends. Taking over: scan ahead from now; then the slice before now; then everything from the
+// settled cursor on, which is the same sweep that follows the scan later on, running behind.
+func (s *shard) run(ctx context.Context) {
+	near, err := s.d.queue.SubscribeNear(s.id, s.mail.addNear)
+	if err != nil {
+		s.log.Warn("no near hints: rows due soon will wait for the sweep", "err", err)
+		near = func() {}
+	}
+	defer near()
+	done, err := s.d.queue.SubscribeDone(s.id, s.mail.addNotices)
+	if err != nil {
+		s.log.Warn("no notices: every entry will be looked at", "err", err)
+		done = func() {}
+	}
+	defer done()
+	defer s.workers.Wait()
+
+	start := s.d.now()
+	s.scan.from(start)
+	s.sweepRecent(ctx, start)
+	s.readCursor(ctx)
+
+	// Shards are scanned at different instants of the second.
+	offset := scanEvery * time.Duration(s.id) / schema.MaxShards * 61 % scanEvery
+	nextScan := start
+	for {
+		now := s.d.now()
+		if s.d.halt.Halted() {
+			// Nothing held in memory may be acted on: the manager will start this shard anew.
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(retryPublish):
+				continue
+			}
+		}
+		s.readMail(ctx, now)
+		if !nextScan.After(now) {
+			s.startScan(ctx, now)
+			nextScan = now.Truncate(scanEvery).Add(offset)
+			for !nextScan.After(now) {
+				nextScan = nextScan.Add(scanEvery)
+			}
+		}
+		s.upkeep(ctx, now)
+		wake := s.flush(ctx, now)
+		if wake.IsZero() || nextScan.Before(wake) {
+			wake = nextScan
+		}
+		timer := time.NewTimer(max(wake.Sub(s.d.now()), 0))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case f := <-s.events:
+			f(s.d.now())
+		case <-s.mail.ring:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// work runs f in a worker, with a bounded time, and post on the shard's goroutine with f's error.
+func (s *shard) work(ctx context.Context, f func(ctx context.Context) error, post func(now time.Time, err error)) {
+	s.workers.Go(func() {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		err := f(bounded)
+		select {
+		case s.events <- func(now time.Time) { post(now, err) }:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// failed counts and tells an error of a worker, unless we are stopping.
+func (s *shard) failed(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		s.d.metrics.failures.WithLabelValues(what).Inc()
+		s.log.Warn("step failed", "step", what, "err", err)
+	}
+}
+
+// readMail takes in receipts, notices and hints.
+func (s *shard) readMail(ctx context.Context, now time.Time) {
+	near, notices, receipts := s.mail.take()
+	for _, r := range receipts {
+		s.received(ctx, r, now)
+	}
+	for _, n := range notices {
+		s.book.done(n.Entry)
+	}
+	for i := range near {
+		s.hinted(&near[i], now)
+	}
+}
+
+// received notes where a publication lies, or queues it again.
+func (s *shard) received(ctx context.Context, r receipt, now time.Time) {
+	o := r.o
+	if o.env == nil || ctx.Err() != nil {
+		return // done meanwhile
+	}
+	if r.err != nil {
+		s.d.metrics.publishFailures.Inc()
+		// Published again under the same id: if it was stored after all, the stream knows it.
+		o.notBefore = now.Add(retryPublish)
+		s.book.queue(o)
+		return
+	}
+	o.phase, o.receipt, o.published, o.env = published, r.receipt, now, nil
+}
+
+// hinted takes a row of which its writer says that it may lie behind our scan.
+func (s *shard) hinted(e *schema.Entry, now time.Time) {
+	switch {
+	case e.ID.Shard() != s.id || e.Fault != nil:
+		return
+	case e.Spec.Kind == schema.KindReschedule:
+		// Named by its mark only now: what was published before may have been passed over.
+		s.book.known[e.ID] = struct{}{}
+		if o, ok := s.book.open[e.ID]; ok && o.phase != published && o.phase != watching {
+			return
+		}
+		s.redispatch(*e, now, now)
+		return
+	case !s.scan.passed(e.ID):
+		return // the scan will find it
+	case !s.book.meet(e.ID):
+		return
+	case s.book.room() == 0:
+		delete(s.book.known, e.ID) // the sweep will find it
+		return
+	}
+	s.d.metrics.hinted.Inc()
+	// Nothing can have been said about the run before it was accepted: that is how fresh the row is.
+	s.book.add(&queue.Envelope{Entry: *e, CheckedAt: time.UnixMicro(e.Spec.Accepted).UTC()})
+}
+
+// redispatch queues an entry that may have been published before.
+func (s *shard) redispatch(e schema.Entry, checked, now time.Time) {
+	env := &queue.Envelope{Entry: e, CheckedAt: checked, Redispatch: true, Dispatch: s.d.dispatchID()}
+	s.d.metrics.redispatched.Inc()
+	o, ok := s.book.open[e.ID]
+	if !ok {
+		s.book.add(env).looked = now
+		return
+	}
+	o.env, o.looked = env, now
+	s.book.queue(o)
+}
+
+// flush publishes what is due, as far as the budget reaches, and returns when it is to be called again; zero = nothing waits.
+func (s *shard) flush(ctx context.Context, now time.Time) time.Time {
+	for ctx.Err() == nil {
+		o := s.book.due(now)
+		if o == nil {
+			break
+		}
+		if o.kind == schema.KindWatch && !o.env.Redispatch {
+			// A watch entry starts nothing by itself: it is looked at.
+			s.book.take(o)
+			o.phase, o.env = watching, nil
+			s.lookNow = append(s.lookNow, o.id)
+			continue
+		}
+		if !s.d.budget.take(s.lane, o.priority, now) {
+			return now.Add(retryPublish)
+		}
+		s.book.take(o)
+		env := o.env
+		if err := s.d.queue.Publish(ctx, s.lane, env, func(r queue.Receipt, err error) {
+			s.mail.addReceipt(receipt{o, r, err})
+		}); err != nil {
+			s.mail.addReceipt(receipt{o, queue.Receipt{}, err})
+			break
+		}
+		s.d.metrics.published.WithLabelValues(string(o.priority)).Inc()
+	}
+	at, ok := s.book.next()
+	if !ok {
+		return time.Time{}
+	}
+	return at
+}

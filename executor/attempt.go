@@ -1,0 +1,402 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// attempt is one message in hand, from delivery to acknowledgement.
+type attempt struct {
+	x        *Executor
+	delivery queue.Delivery
+	env      *queue.Envelope
+	entry    *schema.Entry
+
+	held  atomic.Int64 // when the message was last kept in progress, unix ns
+	acked atomic.Bool
+
+	mu      sync.Mutex
+	running bool
+	started time.Time
+	number  int
+	fence   schema.Fence
+	session string
+	marked  bool // the session cell is on its way …
+	known   bool // … or held: the store knows that the attempt runs
+	stop    context.CancelCauseFunc
+}
+
+// handle takes the message through: look if in doubt, hold to the instant, run, record.
+func (a *attempt) handle(ctx, attempts context.Context) {
+	x := a.x
+	if a.entry.Fault != nil {
+		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: "unreadable: " + a.entry.Fault.Error()})
+		return
+	}
+	known, ok := a.clear(ctx)
+	if !ok {
+		return
+	}
+	if !a.wait(ctx, a.entry.Due()) {
+		a.giveBack()
+		return
+	}
+	select {
+	case x.slots <- struct{}{}:
+	case <-ctx.Done():
+		a.giveBack()
+		return
+	}
+	defer func() { <-x.slots }()
+	// The slot may have taken time: what was read may be too old by now.
+	if now := x.now(); now.Sub(known.checked) > freshFor {
+		if known, ok = a.look(ctx); !ok {
+			return
+		}
+	}
+	a.start(attempts, known)
+}
+
+// known is what a start rests on.
+type known struct {
+	checked time.Time // the rows said so at this time
+	number  int       // of the attempt
+	doubt   bool      // another attempt may be under way or have been: the session is written before the start
+}
+
+// clear finds out whether the entry may start. Where there is no doubt it reads nothing.
+func (a *attempt) clear(ctx context.Context) (known, bool) {
+	e := a.entry
+	first := !a.delivery.Redelivered() && !a.env.Redispatch && e.Run() == e.ID
+	if first && a.x.now().Sub(a.env.CheckedAt) <= freshFor {
+		return known{checked: a.env.CheckedAt, number: e.Spec.AttemptNumber()}, true
+	}
+	if !a.wait(ctx, e.Due().Add(-lookBefore)) {
+		a.giveBack()
+		return known{}, false
+	}
+	return a.look(ctx)
+}
+
+// look reads the rows and acts on what they say: true means that the entry may start.
+func (a *attempt) look(ctx context.Context) (known, bool) {
+	x, e := a.x, a.entry
+	x.metrics.looks.Inc()
+	checked := x.now()
+	st, _, err := x.standing(ctx, e)
+	if err != nil {
+		if ctx.Err() == nil {
+			x.log.Warn("look failed: the message goes back", "run", e.Run(), "err", err)
+		}
+		a.giveBack()
+		return known{}, false
+	}
+	switch {
+	case st.Repeat != nil:
+		// Its follow-ups may be missing: they are repeated before the message goes.
+		x.metrics.passed.WithLabelValues("over").Inc()
+		a.put(*st.Repeat, true)
+		return known{}, false
+	case st.Over:
+		x.metrics.passed.WithLabelValues("over").Inc()
+		x.notices.Done(e.ID.Shard(), []schema.Notice{{Entry: e.ID, Run: e.Run(), Attempt: e.Spec.AttemptNumber()}})
+		a.finish()
+		return known{}, false
+	case st.Unnamed:
+		x.metrics.passed.WithLabelValues("unnamed").Inc()
+		a.finish()
+		return known{}, false
+	case st.Live:
+		x.metrics.passed.WithLabelValues("live").Inc()
+		a.finish()
+		return known{}, false
+	}
+	if len(st.Dead) > 0 && !a.bury(ctx, st.Dead) {
+		return known{}, false
+	}
+	doubt := a.delivery.Redelivered() || a.env.Redispatch || e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
+	return known{checked: checked, number: st.Next, doubt: doubt}, true
+}
+
+// bury records attempts whose sessions fell as lost. The last one allowed ends the run.
+func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
+	x := a.x
+	work, err := a.work(ctx)
+	if err != nil {
+		a.giveBack()
+		return false
+	}
+	now := x.now()
+	over := false
+	rows := make([]schema.Attempt, len(dead))
+	for i, d := range dead {
+		final := d.Number >= work.Retry.MaxAttempts || work.Guarantee == schema.AtMostOnce
+		over = over || final
+		rows[i] = d
+		rows[i].Session = nil
+		rows[i].Record = &schema.Record{
+			Entry: d.Session.Entry, Executor: d.Session.Executor, Started: d.Session.Started, Finished: now.UTC(),
+			Outcome: schema.Lost, Error: "the executor's session ended without an outcome", Final: final,
+		}
+		rows[i].Written, rows[i].Expires = now.UnixMicro(), x.writer.Expiry(a.entry.Due(), now)
+		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
+	}
+	if over {
+		for _, row := range rows[1:] {
+			a.x.recorder.put(word{entry: *a.entry, attempt: row, then: func() {}})
+		}
+		a.put(rows[0], true)
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := x.writer.Record(bounded, rows); err != nil {
+		x.log.Warn("lost attempts could not be recorded: the message goes back", "run", a.entry.Run(), "err", err)
+		a.giveBack()
+		return false
+	}
+	return true
+}
+
+// errNoTask: the entry names a task that does not exist.
+var errNoTask = errors.New("the task does not exist any more")
+
+// work returns the entry's work, with every default filled in.
+func (a *attempt) work(ctx context.Context) (schema.Work, error) {
+	spec := &a.entry.Spec
+	if spec.Work != nil {
+		return spec.Work.InForce(), nil
+	}
+	task, err := a.x.tasks.Task(ctx, spec.Tenant, spec.Task)
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
+		return schema.Work{}.InForce(), errNoTask
+	case err != nil:
+		return schema.Work{}, err
+	}
+	return task.Work.InForce(), nil
+}
+
+// start runs the attempt and records how it ended.
+func (a *attempt) start(ctx context.Context, k known) {
+	x, e := a.x, a.entry
+	now := x.now()
+	spec := &e.Spec
+	if m := spec.Misfire; m != nil && m.Deadline > 0 && now.After(e.Due().Add(m.Deadline.Std())) && k.number == 1 {
+		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: "its deadline of " + m.Deadline.String() + " had passed"})
+		return
+	}
+	session, alive := x.keeper.current(now)
+	if !alive || x.halt.Halted() {
+		a.giveBack()
+		return
+	}
+	work, err := a.work(ctx)
+	var payload []byte
+	if err == nil {
+		payload, err = x.writer.EntryPayload(ctx, e)
+	}
+	if err != nil && !errors.Is(err, errNoTask) {
+		x.log.Warn("work could not be read: the message goes back", "run", e.Run(), "err", err)
+		a.giveBack()
+		return
+	}
+	now = x.now()
+	if now.Before(e.Due()) {
+		x.metrics.early.Inc() // the clock was set back under us
+		a.giveBack()
+		return
+	}
+	run, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.begin(now, k.number, session, cancel)
+	if k.doubt && !a.mark(ctx, now) {
+		a.giveBack()
+		return
+	}
+	if k.number == 1 {
+		x.metrics.lateness.Observe(now.Sub(spec.Start(e.ID)).Seconds())
+	}
+	res := Result{Outcome: schema.Failed, Final: true}
+	if err != nil {
+		res.Error = err.Error() + ": " + spec.Task
+	} else {
+		res = a.call(run, work, payload)
+	}
+	a.conclude(res, work)
+}
+
+// begin notes that the attempt is under way.
+func (a *attempt) begin(now time.Time, number int, session string, stop context.CancelCauseFunc) {
+	a.x.metrics.running.Inc()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running, a.started, a.number, a.fence, a.session, a.stop = true, now.UTC(), number, schema.MakeFence(now), session, stop
+}
+
+// call runs the work.
+func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (res Result) {
+	target := a.x.targets.of(work)
+	if target == nil {
+		return Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), ErrTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			res = Result{Outcome: schema.Failed, Error: fmt.Sprintf("panic: %v", p)}
+		}
+	}()
+	return target.Run(ctx, Call{
+		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
+		Due: a.entry.Due(), Work: work, Payload: payload,
+	})
+}
+
+// conclude turns the result into a record and hands it to the recorder.
+func (a *attempt) conclude(res Result, work schema.Work) {
+	x, e := a.x, a.entry
+	now := x.now()
+	x.metrics.running.Dec()
+	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
+	rec := schema.Record{
+		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
+		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status, Output: head(string(res.Output), outputHead),
+		Redispatched: a.env.Redispatch || a.delivery.Redelivered(),
+	}
+	if due, again := after(res, *work.Retry, a.number, now); again {
+		rec.Next = schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash())
+	} else if res.Outcome == schema.Failed || res.Outcome == schema.TimedOut {
+		rec.Final = true
+	}
+	a.mu.Lock()
+	a.running = false
+	a.mu.Unlock()
+	a.put(schema.Attempt{
+		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
+		Written: now.UnixMicro(), Expires: x.writer.Expiry(e.Due(), now),
+	}, true)
+}
+
+// notStarted records why nothing started here.
+func (a *attempt) notStarted(rec schema.Record) {
+	a.x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
+	a.put(a.x.writer.NotStarted(*a.entry, rec, a.x.now()), true)
+}
+
+// put hands a row to the recorder; the message ends when the row and what follows are held.
+func (a *attempt) put(row schema.Attempt, notify bool) {
+	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
+}
+
+// mark writes the session cell before the start.
+func (a *attempt) mark(ctx context.Context, now time.Time) bool {
+	row := a.cell(now)
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := a.x.writer.Record(bounded, []schema.Attempt{row}); err != nil {
+		a.x.metrics.running.Dec()
+		a.x.log.Warn("session could not be noted: the message goes back", "run", a.entry.Run(), "err", err)
+		return false
+	}
+	a.mu.Lock()
+	a.known = true
+	a.mu.Unlock()
+	return true
+}
+
+// cell makes the row with the session of the attempt under way.
+func (a *attempt) cell(now time.Time) schema.Attempt {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.marked = true
+	return schema.Attempt{
+		Run: a.entry.Run(), Number: a.number, Fence: a.fence,
+		Session: &schema.SessionRef{Executor: a.x.name, ID: a.session, Started: a.started, Entry: a.entry.ID},
+		Written: now.UnixMicro(), Expires: a.x.writer.Expiry(a.entry.Due(), now),
+	}
+}
+
+// tend keeps the message in progress, and lets it go once the store knows that the attempt runs.
+func (a *attempt) tend(now time.Time) {
+	if a.acked.Load() {
+		return
+	}
+	a.mu.Lock()
+	long := a.running && !a.marked && now.Sub(a.started) >= ackAfter
+	known := a.running && a.known && now.Sub(a.started) >= ackAfter
+	a.mu.Unlock()
+	if long {
+		a.x.recorder.put(word{entry: *a.entry, attempt: a.cell(now), then: a.ack})
+	} else if known {
+		a.ack()
+	}
+	if now.UnixNano()-a.held.Load() >= holdEvery.Nanoseconds() {
+		a.held.Store(now.UnixNano())
+		a.delivery.Hold()
+	}
+}
+
+// ack acknowledges the message, once.
+func (a *attempt) ack() {
+	if !a.acked.Swap(true) {
+		a.delivery.Ack()
+	}
+}
+
+// finish acknowledges the message and ends its stay.
+func (a *attempt) finish() {
+	a.ack()
+	a.x.leave(a)
+}
+
+// giveBack returns the message to the stream, for anybody.
+func (a *attempt) giveBack() {
+	a.x.metrics.passed.WithLabelValues("returned").Inc()
+	if !a.acked.Swap(true) {
+		a.delivery.Return()
+	}
+	a.x.leave(a)
+}
+
+// cancel ends the attempt if it is under way.
+func (a *attempt) cancel(cause error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.running && a.stop != nil {
+		a.stop(cause)
+	}
+}
+
+// wait waits until t by the executor's clock; false means that ctx ended first.
+func (a *attempt) wait(ctx context.Context, t time.Time) bool {
+	for {
+		d := t.Sub(a.x.now())
+		if d <= 0 {
+			return true
+		}
+		timer := time.NewTimer(d)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+// head returns the first n bytes of s, cut at a character's border, as valid UTF-8.
+func head(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}

@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// The times of executing (DESIGN 7).
+const (
+	// freshFor is how old the read behind an envelope may be at the start: 2 s is what a cancel may take
+	// to be heeded, less a margin for clocks.
+	freshFor = 1900 * time.Millisecond
+	// lookBefore is how long before its due time an entry in doubt is looked at.
+	lookBefore = 500 * time.Millisecond
+	// ackAfter is how long a run may go before it gets a session cell and leaves the stream.
+	ackAfter = time.Second
+	// holdEvery is how often unacknowledged messages are kept in progress; well below queue.AckWait.
+	holdEvery = 2 * time.Second
+	// tendEvery is how often the runs under way are gone through.
+	tendEvery = 250 * time.Millisecond
+
+	// sessionLife is how long a session stands without renewal, renewEvery how often it is renewed.
+	sessionLife = 10 * time.Second
+	renewEvery  = 3 * time.Second
+
+	// recordWithin is how long a record waits for others of its partition.
+	recordWithin = 50 * time.Millisecond
+	// storeTimeout bounds one read or write.
+	storeTimeout = 5 * time.Second
+	// fetchWait bounds one request for messages.
+	fetchWait = 5 * time.Second
+	// maxRetryAfter bounds what a callee may ask for.
+	maxRetryAfter = 24 * time.Hour
+)
+
+// Bounds of an executor's memory.
+const (
+	DefaultSlots = 2048
+	// fetchLimit bounds the messages of one request.
+	fetchLimit = 512
+	// recordRows bounds the rows of one batch of records.
+	recordRows = 100
+	// recordWriters bounds the batches under way.
+	recordWriters = 32
+	// maxUnrecorded bounds the outcomes that wait to be recorded: beyond it nothing is pulled.
+	maxUnrecorded = 20_000
+	// outputHead bounds the output kept in a record, bytes.
+	outputHead = 2 << 10
+	// errorHead bounds the error kept in a record, bytes.
+	errorHead = 1 << 10
+)
+
+// The causes for which an attempt's context ends.
+var (
+	ErrTimeout   = errors.New("time-out")
+	ErrCancelled = errors.New("cancelled")
+	ErrStopped   = errors.New("the executor was stopped before the attempt ended")
+)
+
+// Store is what an executor needs of a store besides what bucketer writes for it.
+type Store interface {
+	schema.SessionStore
+	EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error)
+	Marks(ctx context.Context, id schema.RunID) (schema.Marks, error)
+}
+
+// Writer writes and reads on behalf of the executor (bucketer.Bucketer has it).
+type Writer interface {
+	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
+	Record(ctx context.Context, attempts []schema.Attempt) error
+	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
+	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
+	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
+	Expiry(due, now time.Time) time.Time
+}
+
+// Tasks answers for tasks by name (bucketer.Tasks).
+type Tasks interface {
+	Task(ctx context.Context, tenant, name string) (schema.Task, error)
+}
+
+// Config wires an Executor.
+type Config struct {
+	Name    string // unique among live executors: the key of its session
+	Region  string
+	Slots   int // attempts under way at once; default DefaultSlots
+	Lanes   int // default 1
+	Store   Store
+	Writer  Writer
+	Tasks   Tasks
+	Queue   queue.Consumer
+	Notices schema.Notices
+	Targets Targets
+	Halt    *bucketer.Halt
+	// DrainTimeout bounds how long a stop waits for attempts under way; default 30 s.
+	DrainTimeout time.Duration
+	Now          func() time.Time // default time.Now
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
+}
+
+// Validate reports every fault of c.
+func (c Config) Validate() error {
+	var faults []error
+	for _, f := range []struct {
+		wrong bool
+		what  string
+	}{
+		{c.Name == "", "no name"}, {c.Store == nil, "no store"}, {c.Writer == nil, "no writer"}, {c.Tasks == nil, "no tasks"},
+		{c.Queue == nil, "no queue"}, {c.Notices == nil, "no notices"}, {c.Halt == nil, "no halt detector"},
+		{c.Slots < 0, "slots must be positive"}, {c.Lanes < 0, "lanes must be positive"},
+	} {
+		if f.wrong {
+			faults = append(faults, errors.New("executor: "+f.what))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,25 @@
+// Package executor takes runs from the queue, holds each to its instant, runs it, and records what happened.
+//
+// # What is authoritative
+//
+// The rows of attempts. A message only says that something may be due; what starts, and under which number, the envelope
+// says where it is fresh and beyond doubt, and the rows say everywhere else.
+//
+// # Invariants
+//
+//  1. Nothing starts before its due time, by this node's clock.
+//  2. Whoever is in doubt (redelivered, redispatched, a later start of another row, or a read older than 1.9 s at the
+//     start) looks at the rows first.
+//  3. Record, then follow-ups, then notice, then acknowledgement. A message is acknowledged only when the store knows the outcome, or
+//     knows under which session the attempt runs.
+//  4. Nothing starts past the local deadline of the session, nor after the process was stopped and has not noticed.
+//  5. An attempt in doubt writes its session before it starts: if it dies it is counted, so a run that kills its executors ends
+//     after max_attempts.
+//  6. Outcomes that cannot be recorded are kept, and no new work is taken on.
+//
+// # If we crash
+//
+// Before the start: the message is delivered again. While the attempt runs, within its first second: the same, and it is
+// executed again (at_least_once). Later: its session is declared dead, the attempt is recorded as lost, and the
+// entry is dispatched again. Between record and follow-ups, notice or ack: whoever meets the record repeats what it says.
+package executor

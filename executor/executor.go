@@ -1,0 +1,214 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// Executor pulls runs, holds each to its instant, runs it and records what happened.
+type Executor struct {
+	name, region string
+	lanes        int
+	store        Store
+	writer       Writer
+	tasks        Tasks
+	queue        queue.Consumer
+	notices      schema.Notices
+	targets      Targets
+	halt         *bucketer.Halt
+	drain        time.Duration
+	now          func() time.Time
+	log          *slog.Logger
+	metrics      *metrics
+
+	keeper   *keeper
+	looker   *looker
+	recorder *recorder
+	slots    chan struct{} // a token for each attempt under way
+
+	mu     sync.Mutex
+	active map[*attempt]struct{} // every message in hand
+	freed  chan struct{}         // cap 1: a message left hand
+	inHand atomic.Int64
+
+	handlers sync.WaitGroup
+}
+
+// New returns an Executor that does nothing until Run.
+func New(c Config) (*Executor, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Slots == 0 {
+		c.Slots = DefaultSlots
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	m := newMetrics(c.Registerer)
+	return &Executor{
+		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks,
+		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
+		now: c.Now, log: c.Logger, metrics: m,
+		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Logger),
+		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now)),
+		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m),
+		slots:    make(chan struct{}, c.Slots),
+		active:   make(map[*attempt]struct{}),
+		freed:    make(chan struct{}, 1),
+	}, nil
+}
+
+// Running returns how many messages are in hand.
+func (x *Executor) Running() int { return int(x.inHand.Load()) }
+
+// Run executes until ctx ends, and then drains: what has not started is handed back, what runs may end within the
+// drain time-out, and every outcome is recorded. It returns nil.
+func (x *Executor) Run(ctx context.Context) error {
+	// Three lives, ended in this order: pulling, attempts, and what keeps them (session, records, holds).
+	attempts, stopAttempts := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopAttempts(nil)
+	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopKeeping()
+
+	var keepers sync.WaitGroup
+	keepers.Go(func() { x.keeper.run(keep) })
+	keepers.Go(func() { x.tend(keep) })
+	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecording()
+	var recorders sync.WaitGroup
+	recorders.Go(func() { x.recorder.run(recording) })
+
+	var pullers sync.WaitGroup
+	for lane := range x.lanes {
+		for _, p := range schema.Priorities {
+			pullers.Go(func() { x.pull(ctx, attempts, queue.Lane(lane), p) })
+		}
+	}
+	pullers.Wait()
+
+	ended := make(chan struct{})
+	go func() {
+		x.handlers.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(x.drain):
+		x.log.Warn("drain time-out: attempts under way are stopped", "messages", x.inHand.Load())
+		stopAttempts(ErrStopped)
+		<-ended
+	}
+	stopRecording()
+	recorders.Wait()
+	stopKeeping()
+	keepers.Wait()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := x.keeper.close(bounded); err != nil {
+		x.log.Warn("session could not be ended", "err", err)
+	}
+	return nil
+}
+
+// pull takes messages of a lane and priority while there is room for them.
+func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema.Priority) {
+	for ctx.Err() == nil {
+		room := min(fetchLimit, 2*cap(x.slots)-int(x.inHand.Load()))
+		if _, ok := x.keeper.current(x.now()); !ok || room <= 0 || x.recorder.overfull() || x.halt.Halted() {
+			select {
+			case <-ctx.Done():
+			case <-x.freed:
+			case <-time.After(tendEvery):
+			}
+			continue
+		}
+		deliveries, err := x.queue.Fetch(ctx, lane, p, room, fetchWait)
+		if err != nil && ctx.Err() == nil {
+			x.log.Warn("fetch failed", "priority", p, "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(tendEvery):
+			}
+		}
+		for _, d := range deliveries {
+			x.take(ctx, attempts, d)
+		}
+	}
+}
+
+// take starts handling a message.
+func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
+	a := &attempt{x: x, delivery: d, env: d.Envelope(), entry: &d.Envelope().Entry}
+	a.held.Store(x.now().UnixNano())
+	x.mu.Lock()
+	x.active[a] = struct{}{}
+	x.mu.Unlock()
+	x.metrics.held.Set(float64(x.inHand.Add(1)))
+	x.handlers.Go(func() { a.handle(ctx, attempts) })
+}
+
+// leave ends a message's stay.
+func (x *Executor) leave(a *attempt) {
+	x.mu.Lock()
+	delete(x.active, a)
+	x.mu.Unlock()
+	x.metrics.held.Set(float64(x.inHand.Add(-1)))
+	select {
+	case x.freed <- struct{}{}:
+	default:
+	}
+}
+
+// tend goes through the messages in hand: it keeps those in progress that are not acknowledged, and gives a session cell to
+// what has run for a second, so that the store, not the stream, knows that it runs.
+func (x *Executor) tend(ctx context.Context) {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := x.now()
+		x.mu.Lock()
+		all := make([]*attempt, 0, len(x.active))
+		for a := range x.active {
+			all = append(all, a)
+		}
+		x.mu.Unlock()
+		for _, a := range all {
+			a.tend(now)
+		}
+	}
+}
+
+// Cancel ends the attempts of a run that are under way here: the body of a signal of topic "cancel" is the run's id.
+func (x *Executor) Cancel(run schema.RunID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for a := range x.active {
+		if a.entry.Run() == run {
+			a.cancel(ErrCancelled)
+		}
+	}
+}

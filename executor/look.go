@@ -1,0 +1,169 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// lookWithin is how long a look waits for others of its partition.
+	lookWithin = 2 * time.Millisecond
+	// lookRows bounds the runs of one look, the contract's bound.
+	lookRows = 100
+	// lookWorkers bounds the looks under way.
+	lookWorkers = 16
+)
+
+// view is what the rows of a run say.
+type view struct {
+	exists   bool // the run's row stands
+	marks    schema.Marks
+	attempts []schema.Attempt
+	live     func(schema.SessionRef) bool
+}
+
+// looker reads what is known of runs, many of a partition at a time.
+type looker struct {
+	store  Store
+	writer Writer
+	live   *bucketer.Liveness
+
+	mu      sync.Mutex
+	waiting map[schema.Partition][]lookup
+	tokens  chan struct{}
+}
+
+type lookup struct {
+	run    schema.RunID
+	answer chan<- looked // buffered
+}
+
+type looked struct {
+	view view
+	err  error
+}
+
+func newLooker(store Store, writer Writer, live *bucketer.Liveness) *looker {
+	return &looker{store: store, writer: writer, live: live,
+		waiting: make(map[schema.Partition][]lookup), tokens: make(chan struct{}, lookWorkers)}
+}
+
+// look reads the marks and attempts of a run.
+func (l *looker) look(ctx context.Context, run schema.RunID) (view, error) {
+	answer := make(chan looked, 1)
+	p := run.Partition()
+	l.mu.Lock()
+	l.waiting[p] = append(l.waiting[p], lookup{run, answer})
+	var batch []lookup
+	first := len(l.waiting[p]) == 1
+	if len(l.waiting[p]) == lookRows {
+		batch = l.take(p)
+	}
+	l.mu.Unlock()
+	switch {
+	case batch != nil:
+		l.read(ctx, p, batch)
+	case first:
+		// The first of a batch leads it: it waits a little for company, then reads for all, unless the
+		// batch was full before.
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookWithin):
+		}
+		l.mu.Lock()
+		batch = l.take(p)
+		l.mu.Unlock()
+		l.read(ctx, p, batch)
+	}
+	select {
+	case a := <-answer:
+		return a.view, a.err
+	case <-ctx.Done():
+		return view{}, fmt.Errorf("look at %s: %w", run, ctx.Err())
+	}
+}
+
+// take removes what waits of p; mu is held.
+func (l *looker) take(p schema.Partition) []lookup {
+	batch := l.waiting[p]
+	delete(l.waiting, p)
+	return batch
+}
+
+// read reads for a batch and answers it.
+func (l *looker) read(ctx context.Context, p schema.Partition, batch []lookup) {
+	if len(batch) == 0 {
+		return
+	}
+	l.tokens <- struct{}{}
+	defer func() { <-l.tokens }()
+	// Its leader's context must not fail the others: a stop fails all of them alike.
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	views, err := l.readAll(bounded, p, batch)
+	for _, b := range batch {
+		b.answer <- looked{views[b.run], err}
+	}
+}
+
+func (l *looker) readAll(ctx context.Context, p schema.Partition, batch []lookup) (map[schema.RunID]view, error) {
+	ids := make([]schema.RunID, 0, len(batch))
+	views := make(map[schema.RunID]view, len(batch))
+	for _, b := range batch {
+		if _, twice := views[b.run]; !twice {
+			views[b.run] = view{}
+			ids = append(ids, b.run)
+		}
+	}
+	// Marks before attempts: an attempt that is recorded in between is seen.
+	rows, err := l.store.EntriesByID(ctx, p, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look at rows in %s: %w", p, err)
+	}
+	for _, row := range rows {
+		views[row.ID] = view{exists: true, marks: row.Marks}
+	}
+	attempts, err := l.writer.Attempts(ctx, p, ids)
+	if err != nil {
+		return nil, err
+	}
+	for run, of := range attempts {
+		v := views[run]
+		v.attempts = of
+		views[run] = v
+	}
+	for run, v := range views {
+		if v.live, err = l.live.Of(ctx, v.attempts); err != nil {
+			return nil, err
+		}
+		views[run] = v
+	}
+	return views, nil
+}
+
+// standing looks at the run of e and judges where e stands.
+func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standing, view, error) {
+	v, err := x.looker.look(ctx, e.Run())
+	if err != nil {
+		return schema.Standing{}, v, err
+	}
+	if e.Spec.Kind == schema.KindReschedule && v.marks.MovedTo != e.ID {
+		// Only a read that waits for conditional writes under way may say that another was named.
+		m, err := x.store.Marks(ctx, e.Run())
+		if err != nil && !errors.Is(err, schema.ErrNotFound) {
+			return schema.Standing{}, v, fmt.Errorf("marks of %s: %w", e.Run(), err)
+		}
+		v.marks = m
+	}
+	st := schema.Judge(e, v.marks, v.attempts, v.live)
+	if !v.exists && len(v.attempts) == 0 {
+		st.Over = true // the row has left the store, or never was: nothing was asked for
+	}
+	return st, v, nil
+}

@@ -1,0 +1,44 @@
+package executor
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema"
+)
+
+type metrics struct {
+	lateness       prometheus.Histogram
+	outcomes       *prometheus.CounterVec
+	running        prometheus.Gauge
+	held           prometheus.Gauge
+	looks          prometheus.Counter
+	passed         *prometheus.CounterVec
+	recordFailures prometheus.Counter
+	early          prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
+	}
+	m := &metrics{
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "carillon", Subsystem: "executor",
+			Name: "lateness_seconds", Help: "Start of the first attempt after the due time or the acceptance, whichever is later.",
+			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}}),
+		outcomes:       prometheus.NewCounterVec(prometheus.CounterOpts(opts("attempts_total", "Attempts ended, by outcome.")), []string{"outcome"}),
+		running:        prometheus.NewGauge(prometheus.GaugeOpts(opts("attempts_running", "Attempts under way."))),
+		held:           prometheus.NewGauge(prometheus.GaugeOpts(opts("messages_held", "Messages that are not acknowledged yet."))),
+		looks:          prometheus.NewCounter(prometheus.CounterOpts(opts("looks_total", "Entries whose rows were read before the start."))),
+		passed:         prometheus.NewCounterVec(prometheus.CounterOpts(opts("passed_total", "Messages from which nothing was started, by reason.")), []string{"reason"}),
+		recordFailures: prometheus.NewCounter(prometheus.CounterOpts(opts("record_failures_total", "Batches of outcomes that could not be recorded at the first try."))),
+		early:          prometheus.NewCounter(prometheus.CounterOpts(opts("early_total", "Attempts started before their due time: always 0."))),
+	}
+	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Cancelled, schema.Missed} {
+		m.outcomes.WithLabelValues(string(o))
+	}
+	for _, reason := range []string{"over", "live", "unnamed", "returned"} {
+		m.passed.WithLabelValues(reason)
+	}
+	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early)
+	return m
+}

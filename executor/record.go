@@ -1,0 +1,173 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// word is one row for attempts on its way into the store, and what follows it.
+type word struct {
+	entry   schema.Entry
+	attempt schema.Attempt
+	// then is called once, when the row and its follow-ups are held; notify says whether the owner of the shard is
+	// told that the entry is finished.
+	then   func()
+	notify bool
+}
+
+// recorder writes rows in batches of one partition: record → follow-ups → notice → then. What cannot be written
+// is kept and tried again for as long as the executor lives.
+type recorder struct {
+	writer  Writer
+	notices schema.Notices
+	log     *slog.Logger
+	metrics *metrics
+
+	mu      sync.Mutex
+	waiting map[schema.Partition][]word
+	wake    chan struct{} // cap 1: a batch is full
+	kept    atomic.Int64  // words not held yet
+	failing atomic.Bool   // the last write failed
+	tokens  chan struct{}
+	writers sync.WaitGroup
+}
+
+func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics) *recorder {
+	return &recorder{writer: w, notices: n, log: log, metrics: m, waiting: make(map[schema.Partition][]word),
+		wake: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters)}
+}
+
+// put takes a word in. It does not wait.
+func (r *recorder) put(w word) {
+	r.kept.Add(1)
+	p := w.attempt.Run.Partition()
+	r.mu.Lock()
+	r.waiting[p] = append(r.waiting[p], w)
+	full := len(r.waiting[p]) >= recordRows
+	r.mu.Unlock()
+	if full {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// overfull reports that nothing new should be taken on: too much is unrecorded, or recording fails.
+func (r *recorder) overfull() bool { return r.kept.Load() > maxUnrecorded || r.failing.Load() }
+
+// run flushes until ctx ends, and then once more what is left. It returns when every write has ended.
+func (r *recorder) run(ctx context.Context) {
+	tick := time.NewTicker(recordWithin)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.flush(ctx, 1)
+			r.writers.Wait()
+			return
+		case <-r.wake:
+			r.flush(ctx, recordRows)
+		case <-tick.C:
+			r.flush(ctx, 1)
+		}
+	}
+}
+
+// flush starts writing every partition of which at least n rows wait.
+func (r *recorder) flush(ctx context.Context, n int) {
+	r.mu.Lock()
+	var batches [][]word
+	for p, words := range r.waiting {
+		if len(words) < n {
+			continue
+		}
+		delete(r.waiting, p)
+		for len(words) > 0 {
+			k := min(len(words), recordRows)
+			batches = append(batches, words[:k:k])
+			words = words[k:]
+		}
+	}
+	r.mu.Unlock()
+	for _, batch := range batches {
+		r.tokens <- struct{}{}
+		r.writers.Go(func() {
+			defer func() { <-r.tokens }()
+			r.write(ctx, batch)
+		})
+	}
+}
+
+// write writes one batch. After the stop began it is tried once more, and then given up: the message was
+// not acknowledged, or the session will be declared dead.
+func (r *recorder) write(ctx context.Context, batch []word) {
+	rows := make([]schema.Attempt, len(batch))
+	for i := range batch {
+		rows[i] = batch[i].attempt
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := r.writer.Record(bounded, rows); err != nil {
+		r.again(ctx, batch, err)
+		return
+	}
+	finished := make([]bucketer.Finished, len(batch))
+	for i := range batch {
+		finished[i] = bucketer.Finished{Entry: batch[i].entry, Attempt: batch[i].attempt}
+	}
+	var mu sync.Mutex
+	var failed []word
+	var cause error
+	notices := make(map[schema.Shard][]schema.Notice)
+	var done []word
+	r.writer.FollowUp(bounded, finished, func(i int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		w := batch[i]
+		if err != nil {
+			failed, cause = append(failed, w), err
+			return
+		}
+		done = append(done, w)
+		if w.notify {
+			s := w.entry.ID.Shard()
+			notices[s] = append(notices[s], schema.Notice{Entry: w.entry.ID, Run: w.attempt.Run, Attempt: w.attempt.Number})
+		}
+	})
+	for s, n := range notices {
+		r.notices.Done(s, n)
+	}
+	for _, w := range done {
+		r.kept.Add(-1)
+		w.then()
+	}
+	if len(failed) > 0 {
+		r.again(ctx, failed, cause)
+		return
+	}
+	r.failing.Store(false)
+}
+
+// again keeps what could not be written for the next flush.
+func (r *recorder) again(ctx context.Context, batch []word, err error) {
+	r.metrics.recordFailures.Inc()
+	if ctx.Err() != nil {
+		r.log.Error("outcomes could not be recorded before the stop: they will be attempted again elsewhere", "outcomes", len(batch), "err", err)
+		r.kept.Add(-int64(len(batch)))
+		return
+	}
+	if !r.failing.Swap(true) {
+		r.log.Warn("outcomes cannot be recorded: they are kept, and nothing new is taken on", "err", err)
+	}
+	p := batch[0].attempt.Run.Partition()
+	r.mu.Lock()
+	r.waiting[p] = append(batch, r.waiting[p]...)
+	r.mu.Unlock()
+}

@@ -1,0 +1,132 @@
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// keeper keeps the executor's session: one heartbeat, however many runs are under way.
+//
+// The session stands in the store until somebody declares it dead; the executor itself stops trusting it at a local
+// deadline, counted from before the last good renewal was sent: no observer can declare it dead
+// before that.
+type keeper struct {
+	store schema.SessionStore
+	name  string
+	now   func() time.Time
+	log   *slog.Logger
+
+	mu       sync.Mutex
+	session  schema.Session
+	deadline time.Time // monotonic: start nothing from then on
+}
+
+func newKeeper(store schema.SessionStore, name string, now func() time.Time, log *slog.Logger) *keeper {
+	return &keeper{store: store, name: name, now: now, log: log}
+}
+
+// current returns the session's id, and whether anything may be started under it.
+func (k *keeper) current(now time.Time) (string, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session.ID, k.session.ID != "" && now.Before(k.deadline)
+}
+
+// beat opens the session or renews it.
+func (k *keeper) beat(ctx context.Context) error {
+	sent := k.now()
+	k.mu.Lock()
+	was := k.session
+	k.mu.Unlock()
+	is := schema.Session{Executor: k.name, ID: was.ID, Expires: sent.UTC().Add(sessionLife).Truncate(time.Millisecond)}
+	if was.ID == "" {
+		// Whoever had this name before us is gone: its session ends with ours beginning.
+		stored, err := k.store.Session(ctx, k.name)
+		if err != nil && !errors.Is(err, schema.ErrNotFound) {
+			return fmt.Errorf("open session: %w", err)
+		}
+		was, is.ID = stored, newSessionID()
+	}
+	was.Executor = k.name
+	err := k.store.SwapSession(ctx, was, is)
+	if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrUnknown) {
+		return k.recover(ctx, err)
+	}
+	if err != nil {
+		return fmt.Errorf("renew session: %w", err)
+	}
+	k.set(is, sent.Add(sessionLife))
+	return nil
+}
+
+// recover finds out what stands after a swap that did not go through: ours after all, or another's.
+func (k *keeper) recover(ctx context.Context, cause error) error {
+	stored, err := k.store.Session(ctx, k.name)
+	if err != nil && !errors.Is(err, schema.ErrNotFound) {
+		return fmt.Errorf("read session: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if stored.ID != "" && stored.ID == k.session.ID {
+		k.session = stored // an earlier renewal of unknown outcome went through: renew from there
+		return fmt.Errorf("renew session: %w", cause)
+	}
+	if k.session.ID != "" {
+		k.log.Warn("session was declared dead: what runs under it counts as lost", "session", k.session.ID)
+	}
+	k.session, k.deadline = schema.Session{}, time.Time{}
+	return fmt.Errorf("renew session: %w", cause)
+}
+
+func (k *keeper) set(s schema.Session, deadline time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.session, k.deadline = s, deadline
+}
+
+// run renews the session until ctx ends, sooner again after a failure.
+func (k *keeper) run(ctx context.Context) {
+	for {
+		wait := renewEvery
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		if err := k.beat(bounded); err != nil && ctx.Err() == nil {
+			k.log.Warn("heartbeat failed", "err", err)
+			wait = renewEvery / 6
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// close ends the session: nothing runs under it any more.
+func (k *keeper) close(ctx context.Context) error {
+	k.mu.Lock()
+	was := k.session
+	k.session, k.deadline = schema.Session{}, time.Time{}
+	k.mu.Unlock()
+	if was.ID == "" {
+		return nil
+	}
+	if err := k.store.SwapSession(ctx, was, schema.Session{Executor: k.name}); err != nil && !errors.Is(err, schema.ErrConflict) {
+		return fmt.Errorf("end session: %w", err)
+	}
+	return nil
+}
+
+func newSessionID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,53 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Call is one attempt, as a target sees it.
+type Call struct {
+	Tenant  string
+	Run     schema.RunID // constant over attempts: the callee's idempotency key
+	Job     schema.JobID
+	Number  int // of the attempt, from 1
+	Fence   schema.Fence
+	Due     time.Time
+	Work    schema.Work // in force
+	Payload []byte      // JSON, or nil
+}
+
+// Result is how an attempt ended.
+type Result struct {
+	Outcome    schema.Outcome // Succeeded, Failed, TimedOut or Cancelled
+	Error      string         // what went wrong, without secrets
+	Status     int            // of HTTP
+	Output     []byte         // bounded by the target
+	RetryAfter time.Duration  // at least this long until the next attempt; 0 = as the policy says
+	Final      bool           // no attempt may follow
+}
+
+// Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has: then with TimedOut
+// or Cancelled, as ctx's cause says (ErrTimeout, ErrCancelled, ErrStopped). It may be called from many goroutines.
+type Target interface {
+	Run(ctx context.Context, c Call) Result
+}
+
+// Targets holds the target of each kind; nil = not enabled here.
+type Targets struct {
+	HTTP, NATS, Script Target
+}
+
+func (t Targets) of(w schema.Work) Target {
+	switch {
+	case w.HTTP != nil:
+		return t.HTTP
+	case w.NATS != nil:
+		return t.NATS
+	case w.Script != nil:
+		return t.Script
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package schema
+
+// Standing is where one entry stands: what the rows of its run say about starting from it.
+type Standing struct {
+	// Over: nothing (more) starts from this entry.
+	Over bool
+	// Repeat is the record that ended the entry, if it names something that nobody was seen to have met: its
+	// follow-ups must be repeated before the entry counts as done, unless a notice says that they stand.
+	Repeat *Attempt
+	// Unnamed: a reschedule entry that moved_to does not name, so far. It neither starts nor is done.
+	Unnamed bool
+	// Live: an attempt with a standing session is under way.
+	Live bool
+	// Dead are the attempts whose session fell without a record: they are lost, and count.
+	Dead []Attempt
+	// Next is the number that a start would take.
+	Next int
+}
+
+// Judge derives where the entry e stands from the marks and the attempts of its run (any order); live is
+// as in Fold. It says the same to the dispatcher that settles, and to the executor that looks
+// before it starts.
+func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool) Standing {
+	st := Standing{Next: e.Spec.AttemptNumber()}
+	recorded := func(a *Attempt) bool { // more than a bare "lost", after which this very entry starts again
+		return a.Record != nil && (a.Record.Outcome != Lost || a.Record.Final || !a.Record.Next.IsZero())
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		switch {
+		case a.Number == 0:
+			st.Over = st.Over || a.Record != nil && a.Record.Entry == e.ID
+		case a.Record == nil && a.Session == nil:
+		case a.Record == nil && live(*a.Session):
+			st.Live = true
+		case a.Record == nil:
+			st.Dead = append(st.Dead, *a)
+			st.Next = max(st.Next, a.Number+1)
+		case recorded(a) && (a.Number >= e.Spec.AttemptNumber() || a.Record.Entry == e.ID):
+			st.Over = true
+			if st.Repeat == nil || a.Number < st.Repeat.Number {
+				st.Repeat = a
+			}
+		default:
+			st.Next = max(st.Next, a.Number+1)
+		}
+	}
+	if st.Repeat != nil && (st.Repeat.Record.Next.IsZero() || later(attempts, st.Repeat.Number)) {
+		st.Repeat = nil
+	}
+	switch {
+	case Fold(marks, attempts, live).Terminal():
+		st.Over = true
+	case e.Spec.Kind == KindReschedule && marks.MovedTo != e.ID:
+		st.Unnamed = marks.MovedTo.IsZero()
+		st.Over = st.Over || !st.Unnamed
+	case e.Spec.Kind == KindRun && !marks.MovedTo.IsZero():
+		st.Over = true
+	}
+	return st
+}
+
+// later reports whether an attempt after number n stands.
+func later(attempts []Attempt, n int) bool {
+	for i := range attempts {
+		if attempts[i].Number > n {
+			return true
+		}
+	}
+	return false
+}
