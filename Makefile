@@ -1,0 +1,138 @@
+# Every target works on a clean clone with Go 1.26 alone, except those that start Cassandra (Java 17 and Maven as well).
+# Everything built, downloaded, started or measured lies in .local/.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .local/bin
+
+# The version is stamped below; Go's own stamp fails where the clone belongs to another user.
+export GOFLAGS ?= -buildvcs=false
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+
+##@ Try it
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build .local/bin/carillon
+	@mkdir -p $(BIN)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/carillon ./cmd/carillon
+
+.PHONY: demo
+demo: build ## the whole system in one process, with 20 jobs a second for a minute
+	$(BIN)/carillon dev --demo
+
+##@ A real cluster on this machine (CASSANDRA=0|1|3 NATS=0|1|3 NODES=0..16 PROFILE=test|load COMMITLOG=periodic|group)
+
+CASSANDRA ?= 1
+NATS      ?= 1
+NODES     ?= 2
+PROFILE   ?= test
+COMMITLOG ?= periodic
+DIR       ?= .local/cluster
+
+.PHONY: up
+up: build ## start Cassandra, NATS and Carillon nodes, for example: make up CASSANDRA=3 NATS=3 NODES=2
+	go run ./deploy/local up --dir '$(DIR)' --cassandra $(CASSANDRA) --nats $(NATS) --nodes $(NODES) \
+	  --profile $(PROFILE) --commitlog $(COMMITLOG)
+
+.PHONY: status
+status: ## show its members, their state and addresses
+	@go run ./deploy/local status --dir '$(DIR)'
+
+.PHONY: down
+down: ## stop it; its data stays for the next `make up` (PURGE=1 removes it)
+	go run ./deploy/local down --dir '$(DIR)' $(if $(PURGE),--purge)
+
+##@ Check and test
+
+.PHONY: test
+test: $(BIN)/gotestsum ## every test, with a real Cassandra and a real NATS (PKG=./ring/... RUN=TestJoin for less)
+	@bash .ci/test
+
+.PHONY: check
+check: format-check vet lint tidy-check generate-check scripts-check ## format, vet, lint, go.mod, generated files, shell scripts
+
+.PHONY: format-check
+format-check: $(BIN)/gofumpt
+	@files=$$(git ls-files -co --exclude-standard --deduplicate -- '*.go' | while IFS= read -r f; do [[ ! -f $$f ]] || printf '%s\n' "$$f"; done | xargs -r $(BIN)/gofumpt -l); \
+	  [[ -z $$files ]] || { printf 'not gofumpt-clean, run make format:\n%s\n' "$$files"; exit 1; }
+
+.PHONY: format
+format: $(BIN)/gofumpt ## write every Go file as gofumpt wants it
+	@git ls-files -co --exclude-standard --deduplicate -- '*.go' | while IFS= read -r f; do [[ ! -f $$f ]] || printf '%s\n' "$$f"; done | xargs -r $(BIN)/gofumpt -w
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## golangci-lint alone (PKG=./ring/... for less)
+	$(BIN)/golangci-lint run $(PKG)
+
+.PHONY: tidy-check
+tidy-check:
+	go mod tidy -diff
+
+.PHONY: generate-check
+generate-check:
+	@bash .ci/generate-check
+
+.PHONY: scripts-check
+scripts-check:
+	@for f in $$(git ls-files -- '.ci/*' | while IFS= read -r f; do head -n 1 "$$f" | grep -q '^#!.*bash' && echo "$$f" || true; done); do bash -n "$$f"; done
+	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files -- '.ci/*' | xargs grep -lE '^#!.*bash'); \
+	  else echo 'shellcheck is not installed: scripts were only parsed'; fi
+
+.PHONY: sim
+sim: ## the simulation with many seeds (SEEDS=5000; SEED=42 replays one; PKG=…)
+	CARILLON_SIM_SEEDS=$(or $(SEEDS),5000) CARILLON_SIM_SEED=$(SEED) \
+	  go test -count=1 -timeout 60m -run Simulation -v $(or $(PKG),./...)
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for a while (FUZZTIME=30s)
+	@FUZZTIME='$(or $(FUZZTIME),30s)' bash .ci/fuzz
+
+##@ Measure
+
+.PHONY: bench
+bench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (BENCH=. COUNT=6 PKG=./...; BASE=file compares)
+	@mkdir -p .local/bench
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),6) -timeout 60m $(or $(PKG),./...) \
+	  | tee .local/bench/$(VERSION).txt
+	$(BIN)/benchstat $(BASE) .local/bench/$(VERSION).txt
+
+.PHONY: spine
+spine: build ## 100,000 jobs over 3 Cassandra nodes, 3 NATS servers and 2 nodes, with kills and freezes
+	go run ./loadtest/cmd/carillon-load spine $(ARGS)
+
+##@ Tools
+
+TOOLS := golangci-lint gofumpt gotestsum benchstat
+
+.PHONY: tools
+tools: $(TOOLS:%=$(BIN)/%) ## build golangci-lint, gofumpt, gotestsum and benchstat, as pinned in .ci/tools/go.mod
+
+# The tools have a go.mod of their own, so that none of their dependencies is the product's. A tool is built again only
+# if that changes. TOOLFLAGS='-p 1' leaves a core to others.
+$(BIN)/golangci-lint: IMPORT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BIN)/gofumpt:       IMPORT := mvdan.cc/gofumpt
+$(BIN)/gotestsum:     IMPORT := gotest.tools/gotestsum
+$(BIN)/benchstat:     IMPORT := golang.org/x/perf/cmd/benchstat
+$(TOOLS:%=$(BIN)/%): .ci/tools/go.mod .ci/tools/go.sum
+	@mkdir -p $(BIN)
+	cd .ci/tools && GOWORK=off go build -mod=readonly $(TOOLFLAGS) -trimpath -o ../../$@ $(IMPORT)
+	@touch $@
+
+.PHONY: clean
+clean: ## stop the cluster of `make up` and remove .local
+	@if [[ -d $(DIR) ]]; then go run ./deploy/local down --dir '$(DIR)'; fi
+	rm -rf .local
