@@ -1,0 +1,143 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// PutAttempts implements schema.AttemptStore. Batches over the bounds are split.
+func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
+	lines := make([]line, 0, len(attempts))
+	for i := range attempts {
+		l, err := s.attemptLine(&attempts[i])
+		if err != nil {
+			return fmt.Errorf("put attempt %d of %s: %w", attempts[i].Number, attempts[i].Run, err)
+		}
+		lines = append(lines, l)
+	}
+	if err := s.writeBatches(ctx, insertAttempt, lines); err != nil {
+		return fmt.Errorf("put %d attempts: %w", len(attempts), err)
+	}
+	return nil
+}
+
+func (s *Store) attemptLine(a *schema.Attempt) (line, error) {
+	ttl, err := s.ttl(a.Expires)
+	if err != nil {
+		return line{}, err
+	}
+	var record, session []byte
+	if a.Record != nil {
+		if record, err = schema.EncodeRecord(a.Record); err != nil {
+			return line{}, err
+		}
+	}
+	if a.Session != nil {
+		if session, err = schema.EncodeSessionRef(a.Session); err != nil {
+			return line{}, err
+		}
+	}
+	size := len(record) + len(session) + 64
+	if size > maxRowBytes {
+		return line{}, fmt.Errorf("%d bytes: %w", size, schema.ErrTooLarge)
+	}
+	p := a.Run.Partition()
+	return line{
+		args: []any{
+			int64(p.Bucket), int(p.Shard), uuid(a.Run), a.Number, int64(a.Fence),
+			cell(record), cell(session), a.Written, ttl,
+		},
+		bytes: size,
+	}, nil
+}
+
+// Attempts implements schema.AttemptStore. Written is unknown (zero) when read, as Expires is.
+func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
+	if err := within(p, runs); err != nil {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	var fault error
+	args := []any{int64(p.Bucket), int(p.Shard), uuids(runs)}
+	attempts, err := readPages(ctx, s, selectAttempts, &s.attemptRows, math.MaxInt, args,
+		func(iter *gocql.Iter) (schema.Attempt, int, bool, bool) {
+			a, size, more, err := scanAttempt(iter)
+			if err != nil && fault == nil {
+				fault = err
+			}
+			return a, size, err == nil, more
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read attempts of %d runs of %s: %w", len(runs), p, err)
+	}
+	return attempts, nil
+}
+
+func scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, more bool, err error) {
+	var run gocql.UUID
+	var fence int64
+	var record, session []byte
+	if !iter.Scan(&run, &a.Number, &fence, &record, &session) {
+		return a, 0, false, nil
+	}
+	a.Run, a.Fence = schema.RunID(run), schema.Fence(fence)
+	if record != nil {
+		if a.Record, err = schema.DecodeRecord(record); err != nil {
+			return a, 0, true, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
+		}
+	}
+	if session != nil {
+		if a.Session, err = schema.DecodeSessionRef(session); err != nil {
+			return a, 0, true, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
+		}
+	}
+	return a, len(record) + len(session) + 64, true, nil
+}
+
+// PutOutput implements schema.OutputStore.
+func (s *Store) PutOutput(ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time) error {
+	ttl, err := s.ttl(expires)
+	if err == nil && len(data) > maxRowBytes {
+		err = fmt.Errorf("%d bytes: %w", len(data), schema.ErrTooLarge)
+	}
+	if err == nil {
+		p := run.Partition()
+		err = s.write(ctx, insertOutput, int64(p.Bucket), int(p.Shard), uuid(run), attempt, part, data, written, ttl)
+	}
+	if err != nil {
+		return fmt.Errorf("put output of %s, attempt %d, part %d: %w", run, attempt, part, err)
+	}
+	return nil
+}
+
+// Outputs implements schema.OutputStore.
+func (s *Store) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte, error) {
+	type part struct {
+		attempt int
+		data    []byte
+	}
+	p := run.Partition()
+	parts, err := readPages(ctx, s, selectOutputs, &s.outputRows, math.MaxInt, []any{int64(p.Bucket), int(p.Shard), uuid(run)},
+		func(iter *gocql.Iter) (v part, size int, keep, more bool) {
+			more = iter.Scan(&v.attempt, &v.data)
+			return v, len(v.data) + 64, true, more
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read outputs of %s: %w", run, err)
+	}
+	out := make(map[int][]byte)
+	for _, p := range parts {
+		out[p.attempt] = append(out[p.attempt], p.data...)
+	}
+	return out, nil
+}

@@ -1,0 +1,107 @@
+package cassandra
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// errHalfCursor is a cursor of which one register was never written: every writer writes both.
+var errHalfCursor = errors.New("cursor without both its registers")
+
+// Cursors implements schema.CursorStore.
+func (s *Store) Cursors(ctx context.Context) ([]schema.Cursor, error) {
+	var fault error
+	cursors, err := readPages(ctx, s, selectCursors, &s.smallRows, schema.MaxShards, nil,
+		func(iter *gocql.Iter) (c schema.Cursor, size int, keep, more bool) {
+			var dispatched, settled *int64
+			if !iter.Scan(&c.Shard, &c.Epoch, &dispatched, &settled) {
+				return c, 0, false, false
+			}
+			if dispatched == nil || settled == nil {
+				fault = fmt.Errorf("shard %d: %w", c.Shard, errHalfCursor)
+				return c, 64, false, true
+			}
+			c.Dispatched, c.Settled = schema.Bucket(*dispatched), schema.Bucket(*settled)
+			return c, 64, true, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read cursors: %w", err)
+	}
+	slices.SortFunc(cursors, func(a, b schema.Cursor) int { return cmp.Compare(a.Shard, b.Shard) })
+	return cursors, nil
+}
+
+// Cursor implements schema.CursorStore.
+func (s *Store) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, error) {
+	c := schema.Cursor{Shard: shard}
+	var dispatched, settled *int64
+	err := s.one(ctx, selectCursor, []any{int(shard)}, &c.Epoch, &dispatched, &settled)
+	if err == nil && (dispatched == nil || settled == nil) {
+		err = errHalfCursor
+	}
+	if err != nil {
+		return schema.Cursor{}, fmt.Errorf("read cursor of shard %d: %w", shard, err)
+	}
+	c.Dispatched, c.Settled = schema.Bucket(*dispatched), schema.Bucket(*settled)
+	return c, nil
+}
+
+// AdvanceCursor implements schema.CursorStore. Each register's write time is the end of its bucket in µs: of two
+// writes in any order the higher bucket stays.
+func (s *Store) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
+	err := s.repeat(ctx, raiseDispatched, writing, func() error {
+		b := s.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx).DefaultTimestamp(false).
+			SpeculativeExecutionPolicy(s.speculation)
+		b.Entries = []gocql.BatchEntry{
+			{
+				Stmt: string(raiseDispatched), Idempotent: true,
+				Args: []any{c.Dispatched.End().UnixMicro(), int64(c.Dispatched), int(c.Shard), c.Epoch},
+			},
+			{
+				Stmt: string(raiseSettled), Idempotent: true,
+				Args: []any{c.Settled.End().UnixMicro(), int64(c.Settled), int(c.Shard), c.Epoch},
+			},
+		}
+		return s.session.ExecuteBatch(b)
+	})
+	if err != nil {
+		return fmt.Errorf("advance cursor of shard %d: %w", c.Shard, err)
+	}
+	return nil
+}
+
+// The one row of settings that schema.Settings lies in.
+const (
+	settingsScope = "cluster"
+	settingsName  = "core"
+)
+
+// storedSettings is schema.Settings as it lies in its row.
+type storedSettings struct {
+	Shards    int                 `json:"shards"`
+	Retention schema.Duration     `json:"retention"`
+	History   []schema.ShardCount `json:"history,omitempty"`
+}
+
+// Settings implements schema.SettingsStore.
+func (s *Store) Settings(ctx context.Context) (schema.Settings, error) {
+	var text []byte
+	if err := s.one(ctx, selectSetting, []any{settingsScope, settingsName}, &text); err != nil {
+		return schema.Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	var stored storedSettings
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return schema.Settings{}, fmt.Errorf("decode settings: %w", err)
+	}
+	return schema.Settings{Shards: stored.Shards, Retention: stored.Retention.Std(), History: stored.History}, nil
+}

@@ -1,0 +1,173 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// lowestID and highestID lie before and after every id: the version nibble, which Cassandra compares
+// first, is 0 and 15.
+var (
+	lowestID  = gocql.UUID{}
+	highestID = gocql.UUID{
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+	}
+)
+
+// PutEntries implements schema.EntryWriter. Batches over the bounds are split.
+func (s *Store) PutEntries(ctx context.Context, entries []schema.Entry) error {
+	rows, payloads, err := s.entryLines(entries)
+	if err != nil {
+		return err
+	}
+	if err := s.writeBatches(ctx, insertPayload, payloads); err != nil {
+		return fmt.Errorf("put %d payloads: %w", len(payloads), err)
+	}
+	if err := s.writeBatches(ctx, insertEntry, rows); err != nil {
+		return fmt.Errorf("put %d entries: %w", len(rows), err)
+	}
+	return nil
+}
+
+// entryLines returns what is to be written to runs and to payloads.
+func (s *Store) entryLines(entries []schema.Entry) (rows, payloads []line, err error) {
+	rows = make([]line, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if e.Fault != nil {
+			return nil, nil, fmt.Errorf("put entry: %w", e.Fault)
+		}
+		if size := e.Size(); size > maxRowBytes {
+			return nil, nil, fmt.Errorf("put entry %s of %d bytes: %w", e.ID, size, schema.ErrTooLarge)
+		}
+		ttl, err := s.ttl(e.Expires)
+		if err != nil {
+			return nil, nil, fmt.Errorf("put entry %s: %w", e.ID, err)
+		}
+		inline := e.Payload
+		if len(inline) > schema.InlinePayload {
+			at, ok := e.LargePayload()
+			if !ok {
+				return nil, nil, fmt.Errorf("put entry %s: %w: its spec does not know of its payload", e.ID, errors.ErrUnsupported)
+			}
+			p := at.Partition()
+			payloads = append(payloads, line{
+				args:  []any{int64(p.Bucket), int(p.Shard), uuid(at), inline, e.Spec.Accepted, ttl},
+				bytes: len(inline) + 64,
+			})
+			inline = nil
+		}
+		p := e.ID.Partition()
+		rows = append(rows, line{
+			args:  []any{int64(p.Bucket), int(p.Shard), uuid(e.ID), e.Text(), cell(inline), e.Spec.Accepted, ttl},
+			bytes: len(e.Text()) + len(inline) + 64,
+		})
+	}
+	return rows, payloads, nil
+}
+
+// Entries implements schema.EntryReader.
+func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
+	args := slice(p, r)
+	entries, err := readPages(ctx, s, selectEntries, &s.entryRows, limit, args, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("read entries of %s: %w", p, err)
+	}
+	return entries, nil
+}
+
+// EntryIDs implements schema.EntryReader.
+func (s *Store) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
+	ids, err := readPages(ctx, s, selectEntryIDs, &s.idRows, limit, slice(p, r),
+		func(iter *gocql.Iter) (schema.EntryID, int, bool, bool) {
+			var id gocql.UUID
+			var written *int64
+			more := iter.Scan(&id, &written)
+			return schema.EntryID(id), 48, written != nil, more
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read entry ids of %s: %w", p, err)
+	}
+	return ids, nil
+}
+
+// EntriesByID implements schema.EntryReader.
+func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
+	if err := within(p, ids); err != nil {
+		return nil, fmt.Errorf("read entries by id: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := []any{int64(p.Bucket), int(p.Shard), uuids(ids)}
+	entries, err := readPages(ctx, s, selectEntriesByID, &s.entryRows, len(ids), args, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("read %d entries of %s by id: %w", len(ids), p, err)
+	}
+	return entries, nil
+}
+
+// Payload implements schema.EntryReader.
+func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
+	p := id.Partition()
+	var payload []byte
+	if err := s.one(ctx, selectPayload, []any{int64(p.Bucket), int(p.Shard), uuid(id)}, &payload); err != nil {
+		return nil, fmt.Errorf("read payload %s: %w", id, err)
+	}
+	return payload, nil
+}
+
+// scanEntry takes a row of selectEntries or selectEntriesByID. Rows without a spec do not count.
+func scanEntry(iter *gocql.Iter) (e schema.Entry, bytes int, keep, more bool) {
+	var id, moved gocql.UUID
+	var spec, payload, cancelled []byte
+	if !iter.Scan(&id, &spec, &payload, &cancelled, &moved) {
+		return schema.Entry{}, 0, false, false
+	}
+	bytes = len(spec) + len(payload) + len(cancelled) + 64
+	if spec == nil {
+		return schema.Entry{}, bytes, false, true
+	}
+	marks, err := loadMarks(cancelled, moved)
+	e = schema.LoadEntry(schema.EntryID(id), spec, payload, marks)
+	if err != nil {
+		e.Spec, e.Fault = schema.Spec{}, fmt.Errorf("marks of %s: %w", e.ID, err)
+	}
+	return e, bytes, true, true
+}
+
+// slice returns the values of a read of r in p.
+func slice(p schema.Partition, r schema.IDRange) []any {
+	after, before := lowestID, highestID
+	if !r.After.IsZero() {
+		after = uuid(r.After)
+	}
+	if !r.Before.IsZero() {
+		before = uuid(r.Before)
+	}
+	return []any{int64(p.Bucket), int(p.Shard), after, before}
+}
+
+// errManyIDs and errElsewhere are faults of the caller.
+var (
+	errManyIDs   = fmt.Errorf("more than %d ids", maxIDsPerRead)
+	errElsewhere = errors.New("not in the partition")
+)
+
+// within tells whether all ids lie in p and are not too many.
+func within(p schema.Partition, ids []schema.EntryID) error {
+	if len(ids) > maxIDsPerRead {
+		return fmt.Errorf("%d: %w", len(ids), errManyIDs)
+	}
+	for _, id := range ids {
+		if id.Partition() != p {
+			return fmt.Errorf("%s, partition %s: %w", id, p, errElsewhere)
+		}
+	}
+	return nil
+}

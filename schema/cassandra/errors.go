@@ -1,0 +1,112 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// mode is what an unanswered request may have done.
+type mode int
+
+const (
+	reading     mode = iota // nothing
+	writing                 // written; sending it again is right
+	conditional             // written; sending it again is not
+)
+
+// translate says in the words of schema what an error of the driver means. The driver's error stays
+// within, so that its text and the context's errors can still be seen.
+func translate(err error, m mode) error {
+	if err == nil {
+		return nil
+	}
+	kind := classify(err, m)
+	if kind == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}
+
+// classify returns the sentinel of schema that err is a case of, or nil if it is none: a fault of ours or of
+// the configuration.
+func classify(err error, m mode) error {
+	silent := schema.ErrUnavailable // no answer, or one that does not tell what was done
+	if m != reading {
+		silent = schema.ErrUnknown
+	}
+	var request gocql.RequestError
+	if errors.As(err, &request) {
+		switch request.Code() {
+		case gocql.ErrCodeUnavailable, gocql.ErrCodeBootstrapping:
+			return schema.ErrUnavailable // told before anything was sent to a replica
+		case gocql.ErrCodeOverloaded, gocql.ErrCodeServer, gocql.ErrCodeReadTimeout, gocql.ErrCodeReadFailure,
+			gocql.ErrCodeWriteTimeout, gocql.ErrCodeWriteFailure, gocql.ErrCodeCASWriteUnknown:
+			return silent
+		case gocql.ErrCodeInvalid:
+			if strings.Contains(strings.ToLower(request.Message()), "too large") {
+				return schema.ErrTooLarge
+			}
+		}
+		return nil
+	}
+	var marshal gocql.MarshalError
+	switch {
+	case errors.Is(err, gocql.ErrNotFound):
+		return schema.ErrNotFound
+	case errors.Is(err, gocql.ErrFrameTooBig):
+		return schema.ErrTooLarge
+	case unsent(err):
+		return schema.ErrUnavailable
+	case errors.As(err, &marshal):
+		return nil
+	}
+	return silent // time-outs, broken connections, contexts that ended
+}
+
+// unsent reports whether err says that the driver sent nothing.
+func unsent(err error) bool {
+	for _, e := range []error{
+		gocql.ErrNoConnections, gocql.ErrNoStreams, gocql.ErrNoConnectionsStarted,
+		gocql.ErrNoHosts, gocql.ErrSessionClosed, gocql.ErrUnavailable,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatable reports whether a request in mode m that failed with the translated error may be sent again.
+func repeatable(err error, m mode) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, gocql.ErrSessionClosed) {
+		return false
+	}
+	return errors.Is(err, schema.ErrUnavailable) || m != conditional && errors.Is(err, schema.ErrUnknown)
+}
+
+// result names how a statement ended, for the metrics.
+func result(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, schema.ErrNotFound):
+		return "not_found"
+	case errors.Is(err, schema.ErrConflict):
+		return "conflict"
+	case errors.Is(err, schema.ErrUnknown):
+		return "unknown"
+	case errors.Is(err, schema.ErrUnavailable):
+		return "unavailable"
+	case errors.Is(err, schema.ErrTooLarge):
+		return "too_large"
+	}
+	return "error"
+}
+
+// results are all that result returns.
+var results = []string{"ok", "not_found", "conflict", "unknown", "unavailable", "too_large", "error"}

@@ -1,0 +1,207 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// query returns st with its values, idempotent and speculative.
+func (s *Store) query(ctx context.Context, st statement, args ...any) *gocql.Query {
+	return s.session.Query(string(st), args...).WithContext(ctx).Idempotent(true).SetSpeculativeExecutionPolicy(s.speculation)
+}
+
+// serial returns st, a read, to be done so that every conditional write begun before is decided.
+func (s *Store) serial(ctx context.Context, st statement, args ...any) *gocql.Query {
+	return s.query(ctx, st, args...).Consistency(gocql.Consistency(gocql.LocalSerial))
+}
+
+// repeat calls once until it succeeds, fails for good, or was retried maxRetries times, and returns the
+// translated error. Once one try was of unknown outcome, the whole is, whatever a later one says.
+func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() error) error {
+	start := time.Now()
+	err := repeat(ctx, m, func() { s.metrics.retries.WithLabelValues(names[st]).Inc() }, once)
+	s.metrics.observe(st, time.Since(start), err)
+	return err
+}
+
+func repeat(ctx context.Context, m mode, retried func(), once func() error) error {
+	var unknown bool
+	for n := 0; ; n++ {
+		began := time.Now()
+		err := translate(once(), m)
+		if err == nil {
+			return nil
+		}
+		if m == writing && errors.Is(err, schema.ErrUnavailable) && time.Since(began) >= speculativeDelay {
+			unknown = true // a copy may have gone to another node, which may have done it
+		}
+		unknown = unknown || errors.Is(err, schema.ErrUnknown)
+		if n < maxRetries && repeatable(err, m) && wait(ctx, retryWait(n)) {
+			retried()
+			continue
+		}
+		if unknown && !errors.Is(err, schema.ErrUnknown) {
+			return fmt.Errorf("%w: last: %v", schema.ErrUnknown, err) //nolint:errorlint // must not be found as what it is
+		}
+		return err
+	}
+}
+
+// wait waits for d and reports whether ctx still stands.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// write executes an idempotent write.
+func (s *Store) write(ctx context.Context, st statement, args ...any) error {
+	return s.repeat(ctx, st, writing, func() error { return s.query(ctx, st, args...).Exec() })
+}
+
+// one reads one row, or ErrNotFound.
+func (s *Store) one(ctx context.Context, st statement, args []any, dest ...any) error {
+	return s.repeat(ctx, st, reading, func() error { return s.query(ctx, st, args...).Scan(dest...) })
+}
+
+// oneSerial reads one row at LOCAL_SERIAL, or ErrNotFound.
+func (s *Store) oneSerial(ctx context.Context, st statement, args []any, dest ...any) error {
+	return s.repeat(ctx, st, reading, func() error { return s.serial(ctx, st, args...).Scan(dest...) })
+}
+
+// swap executes a conditional write once (again only where nothing was sent). row receives the current
+// cells when the condition did not hold. After ErrUnknown the caller reads, at LOCAL_SERIAL, what is.
+func (s *Store) swap(ctx context.Context, st statement, row map[string]any, args ...any) (applied bool, err error) {
+	err = s.repeat(ctx, st, conditional, func() error {
+		clear(row)
+		q := s.session.Query(string(st), args...).WithContext(ctx).Idempotent(false).RetryPolicy(nil)
+		var err error
+		applied, err = q.MapScanCAS(row)
+		return err
+	})
+	return applied, err
+}
+
+// line is one statement's values within a batch.
+type line struct {
+	args  []any
+	bytes int
+}
+
+// writeBatches executes st for every line, in unlogged batches that stay within the bounds, one after the
+// other. A single line goes as a plain statement, for which the server has no threshold.
+func (s *Store) writeBatches(ctx context.Context, st statement, lines []line) error {
+	for len(lines) > 0 {
+		n := fit(lines, maxBatchRows, int(s.batchBytes.Load()))
+		chunk := lines[:n]
+		lines = lines[n:]
+		err := s.repeat(ctx, st, writing, func() error {
+			if n == 1 {
+				return s.query(ctx, st, chunk[0].args...).Exec()
+			}
+			b := s.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx).DefaultTimestamp(false).
+				SpeculativeExecutionPolicy(s.speculation)
+			b.Entries = make([]gocql.BatchEntry, n)
+			for i := range chunk {
+				b.Entries[i] = gocql.BatchEntry{Stmt: string(st), Args: chunk[i].args, Idempotent: true}
+			}
+			return s.session.ExecuteBatch(b)
+		})
+		if err != nil {
+			return err
+		}
+		s.metrics.rows.WithLabelValues(names[st]).Add(float64(n))
+	}
+	return nil
+}
+
+// fit returns how many of the first lines make a batch: at least one.
+func fit(lines []line, rows, bytes int) int {
+	total := 0
+	for i := range min(len(lines), rows) {
+		total += lines[i].bytes
+		if total > bytes && i > 0 {
+			return i
+		}
+	}
+	return min(len(lines), rows)
+}
+
+// pageSizer chooses how many rows to ask for so that a page stays within so many bytes: the protocol
+// counts pages in rows. It assumes the largest row it has seen, and forgets an eighth of that a page.
+type pageSizer struct{ largest atomic.Int64 }
+
+// firstRowGuess is what a row is assumed to have before one was seen, bytes.
+const firstRowGuess = 2 << 10
+
+// rows returns how many rows to ask for, at most limit.
+func (p *pageSizer) rows(bytes, limit int) int {
+	row := int(p.largest.Load())
+	if row == 0 {
+		row = firstRowGuess
+	}
+	return max(1, min(bytes/row, maxPageRows, limit))
+}
+
+// saw records the largest row of a page.
+func (p *pageSizer) saw(largest int) {
+	if largest > 0 {
+		p.largest.Store(max(int64(largest), p.largest.Load()*7/8))
+	}
+}
+
+// readPages reads the rows of st page by page, until there are none or limit are kept. scan takes the next row
+// from the iterator and says how many bytes it has and whether it counts; more is false after the last row.
+func readPages[T any](ctx context.Context, s *Store, st statement, sizer *pageSizer, limit int, args []any,
+	scan func(*gocql.Iter) (v T, bytes int, keep, more bool),
+) ([]T, error) {
+	var out []T
+	var state []byte
+	for len(out) < limit {
+		var page []T
+		var next []byte
+		var largest int
+		rows := sizer.rows(s.cfg.PageBytes, limit-len(out))
+		err := s.repeat(ctx, st, reading, func() error {
+			page, largest = page[:0], 0
+			iter := s.query(ctx, st, args...).PageSize(rows).PageState(state).Iter()
+			for {
+				v, bytes, keep, more := scan(iter)
+				if !more {
+					break
+				}
+				largest = max(largest, bytes)
+				if keep {
+					page = append(page, v)
+				}
+			}
+			next = append([]byte(nil), iter.PageState()...)
+			return iter.Close() // an iterator ends in silence when the read fails: only this tells
+		})
+		if err != nil {
+			return nil, err
+		}
+		sizer.saw(largest)
+		if out == nil {
+			out = page
+		} else {
+			out = append(out, page...)
+		}
+		if len(next) == 0 {
+			break
+		}
+		state = next
+	}
+	return out[:min(len(out), limit)], nil
+}

@@ -1,0 +1,168 @@
+package cassandra_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/cassandra"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testKeyspace is shared by all tests that use a real Cassandra, in every package: it is migrated under a lock,
+// and each test keeps to rows of its own.
+const testKeyspace = "carillon_test"
+
+// testAddress returns the address of the Cassandra to test on.
+func testAddress(t *testing.T) (host string, port int) {
+	t.Helper()
+	address := os.Getenv("CARILLON_TEST_CASSANDRA")
+	if address == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("CARILLON_TEST_CASSANDRA names no Cassandra, and CI=true allows leaving nothing out")
+		}
+		t.Skip("LEFT OUT: no Cassandra: CARILLON_TEST_CASSANDRA=host:port is not set")
+	}
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatalf("CARILLON_TEST_CASSANDRA=%q: %v", address, err)
+	}
+	if port, err = strconv.Atoi(text); err != nil {
+		t.Fatalf("CARILLON_TEST_CASSANDRA=%q: %v", address, err)
+	}
+	return host, port
+}
+
+// testConfig returns a configuration for the keyspace of all tests. It does not connect.
+func testConfig(t *testing.T) cassandra.Config {
+	t.Helper()
+	host, port := testAddress(t)
+	return cassandra.Config{
+		Hosts: []string{host}, Port: port, Keyspace: testKeyspace,
+		Datacenter: os.Getenv("CARILLON_TEST_CASSANDRA_DC"), // "" = the default
+		Timeout:    20 * time.Second,                        // a busy machine is no failure
+		Logger:     slog.New(slog.DiscardHandler),
+	}
+}
+
+// openTest returns a store on a real, migrated Cassandra, closed at the test's end.
+func openTest(t *testing.T) *cassandra.Store {
+	t.Helper()
+	return openWith(t, testConfig(t))
+}
+
+// openCounted is openTest with the store's metrics.
+func openCounted(t *testing.T) (*cassandra.Store, *prometheus.Registry) {
+	t.Helper()
+	cfg := testConfig(t)
+	reg := prometheus.NewRegistry()
+	cfg.Registerer = reg
+	return openWith(t, cfg), reg
+}
+
+func openWith(t *testing.T, cfg cassandra.Config) *cassandra.Store {
+	t.Helper()
+	migrateTest(t, cfg)
+	s, err := cassandra.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("Open(%v): %v", cfg.Hosts, err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+var migrated struct {
+	sync.Mutex
+	done bool
+}
+
+// migrateTest migrates the keyspace of all tests, once a process.
+func migrateTest(t *testing.T, cfg cassandra.Config) {
+	t.Helper()
+	migrated.Lock()
+	defer migrated.Unlock()
+	if migrated.done {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if _, err := cassandra.Migrate(ctx, cfg, cassandra.MigrateOptions{Replication: "1", Out: &out}); err != nil {
+		t.Fatalf("Migrate: %v\n%s", err, out.String())
+	}
+	migrated.done = true
+}
+
+// counted sums the statements of that name, over all results.
+func counted(t *testing.T, reg *prometheus.Registry) map[string]int {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatalf("Gather: %v", err)
+	}
+	out := make(map[string]int)
+	for _, f := range families {
+		if f.GetName() != "carillon_cassandra_statements_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "statement" && m.GetCounter().GetValue() > 0 {
+					out[l.GetValue()] += int(m.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	return out
+}
+
+// seeded returns random numbers and logs how to get the same ones.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// somewhere returns the first instant of a random bucket of the next nine years: a test's own part of the keyspace.
+func somewhere() time.Time {
+	const minutes = 9 * 365 * 24 * 60
+	return schema.BucketOf(time.Now().Add(time.Duration(1+rand.IntN(minutes)) * time.Minute)).Start()
+}
+
+// entryAt makes an entry of tenant due at t in shard s.
+func entryAt(tb testing.TB, t time.Time, s schema.Shard, tenant string, payload []byte) schema.Entry {
+	tb.Helper()
+	e, err := schema.NewEntry(schema.MakeEntryID(t, s, schema.RandomHash()),
+		schema.Spec{Tenant: tenant, Nominal: t, Accepted: time.Now().UnixMicro()}, payload, time.Now().Add(time.Hour))
+	if err != nil {
+		tb.Fatalf("NewEntry: %v", err)
+	}
+	return e
+}
+
+// put writes the entries or ends the test.
+func put(t *testing.T, s *cassandra.Store, entries ...schema.Entry) {
+	t.Helper()
+	if err := s.PutEntries(t.Context(), entries); err != nil {
+		t.Fatalf("PutEntries of %d: %v", len(entries), err)
+	}
+}
+
+func unique(prefix string) string { return fmt.Sprintf("%s-%x", prefix, rand.Uint64()) }

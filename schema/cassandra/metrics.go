@@ -1,0 +1,75 @@
+package cassandra
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts what is asked of Cassandra. A batch is one statement, and so is a page.
+type metrics struct {
+	statements *prometheus.CounterVec   // statement, result
+	seconds    *prometheus.HistogramVec // statement
+	retries    *prometheus.CounterVec   // statement
+	rows       *prometheus.CounterVec   // statement
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	opts := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "carillon", Subsystem: "cassandra", Name: name, Help: help}
+	}
+	m := &metrics{
+		statements: prometheus.NewCounterVec(opts("statements_total",
+			"Statements, by name and result. A batch counts once, and so does a page; retries do not."), []string{"statement", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "carillon", Subsystem: "cassandra", Name: "statement_seconds",
+			Help:    "Seconds from a statement's first sending to its result, retries included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}, []string{"statement"}),
+		retries: prometheus.NewCounterVec(opts("retries_total", "Statements sent again, by name."), []string{"statement"}),
+		rows:    prometheus.NewCounterVec(opts("rows_written_total", "Rows written, by statement."), []string{"statement"}),
+	}
+	for _, name := range names {
+		for _, r := range results {
+			m.statements.WithLabelValues(name, r)
+		}
+		m.seconds.WithLabelValues(name)
+		m.retries.WithLabelValues(name)
+	}
+	for _, st := range []statement{insertEntry, insertPayload, insertAttempt} {
+		m.rows.WithLabelValues(names[st])
+	}
+	if r == nil {
+		return m, nil
+	}
+	var faults [4]error
+	m.statements, faults[0] = register(r, m.statements)
+	m.seconds, faults[1] = register(r, m.seconds)
+	m.retries, faults[2] = register(r, m.retries)
+	m.rows, faults[3] = register(r, m.rows)
+	if err := errors.Join(faults[:]...); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return m, nil
+}
+
+// register returns c, or what a store of the same process has registered in its place before.
+func register[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
+	err := r.Register(c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if before, ok := already.ExistingCollector.(C); ok {
+			return before, nil
+		}
+	}
+	return c, err
+}
+
+// observe records a finished statement.
+func (m *metrics) observe(st statement, took time.Duration, err error) {
+	name := names[st]
+	m.statements.WithLabelValues(name, result(err)).Inc()
+	m.seconds.WithLabelValues(name).Observe(took.Seconds())
+}

@@ -1,0 +1,348 @@
+package cassandra
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// Defaults of MigrateOptions.
+const (
+	DefaultShards    = 64
+	DefaultRetention = 7 * 24 * time.Hour
+)
+
+// firstEpoch is the epoch of the first cursors.
+const firstEpoch = 1
+
+// How long changing the layout may take.
+const (
+	ddlTimeout   = 30 * time.Second // one statement: it is flushed to disk on every node
+	agreeTimeout = 30 * time.Second // all nodes having seen it
+)
+
+// MigrateOptions says what Migrate makes where nothing is yet. What exists keeps what it has.
+type MigrateOptions struct {
+	DryRun      bool
+	Replication string        // "3": copies in Config.Datacenter; "dc1:3,dc2:3": in each. Needed for a new keyspace
+	Shards      int           // S; 64 by default
+	Retention   time.Duration // how long rows stay after their due time; 7 days by default
+	Out         io.Writer     // told each step as it is taken; discards by default
+}
+
+// Migrated is what Migrate did, or with DryRun would have done.
+type Migrated struct {
+	Keyspace bool            // created
+	Applied  []string        // names of the migrations applied
+	Settings bool            // written
+	Cursors  int             // first cursors written
+	InForce  schema.Settings // the settings after it; zero for a dry run of a new keyspace
+}
+
+// migrator is one call of Migrate.
+type migrator struct {
+	cfg   Config
+	opts  MigrateOptions
+	known []migration
+	did   Migrated
+}
+
+// Migrate brings the keyspace to the layout of this version: it creates it, applies the migrations that it lacks, one
+// process at a time, and writes the settings and first cursors that it lacks. Repeating it is harmless, and so is
+// cutting it short. ErrNewer and ErrChanged mean that nothing was applied.
+func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, error) {
+	m := migrator{cfg: cfg.withDefaults(), opts: opts}
+	m.opts.Shards = or(opts.Shards, DefaultShards)
+	m.opts.Retention = or(opts.Retention, DefaultRetention)
+	if m.opts.Out == nil {
+		m.opts.Out = io.Discard
+	}
+	var err error
+	m.known, err = loadMigrations(migrationFiles)
+	if err = errors.Join(err, cfg.Validate(), m.opts.validate()); err != nil {
+		return Migrated{}, err
+	}
+	m.cfg.Timeout = max(m.cfg.Timeout, ddlTimeout)
+	m.cfg.Registerer = nil // the store that follows registers its own
+	if err := m.run(ctx); err != nil {
+		return m.did, fmt.Errorf("migrate keyspace %s: %w", m.cfg.Keyspace, err)
+	}
+	return m.did, nil
+}
+
+func (o MigrateOptions) validate() error {
+	var faults []error
+	if o.Shards < 1 || o.Shards > schema.MaxShards {
+		faults = append(faults, fmt.Errorf("shards: %d is not between 1 and %d", o.Shards, schema.MaxShards))
+	}
+	if o.Retention < time.Hour {
+		faults = append(faults, fmt.Errorf("retention: %s is less than 1h", o.Retention))
+	}
+	if o.Replication != "" {
+		_, err := replication(o.Replication, DefaultDatacenter)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+func (m *migrator) run(ctx context.Context) error {
+	if err := m.createKeyspace(ctx); err != nil {
+		return err
+	}
+	if m.did.Keyspace && m.opts.DryRun {
+		m.plan(m.known)
+		m.did.Settings, m.did.Cursors = true, m.opts.Shards
+		m.say("would write settings and the cursors of %d shards", m.opts.Shards)
+		return nil
+	}
+	s, err := connect(ctx, m.cfg, m.cfg.Keyspace)
+	if err != nil {
+		return err
+	}
+	err = m.migrate(ctx, s)
+	return errors.Join(err, s.Close())
+}
+
+// createKeyspace creates the keyspace if there is none, and the two tables that migrating itself needs.
+func (m *migrator) createKeyspace(ctx context.Context) error {
+	s, err := connect(ctx, m.cfg, "")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // never fails
+	if warnings, err := s.Check(ctx); err != nil {
+		return err
+	} else if len(warnings) > 0 {
+		m.say("note: %s", strings.Join(warnings, "\nnote: "))
+	}
+	var name string
+	err = s.session.Query(`SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?`, m.cfg.Keyspace).
+		WithContext(ctx).Consistency(gocql.One).Scan(&name)
+	if err != nil && !errors.Is(err, gocql.ErrNotFound) {
+		return fmt.Errorf("look for the keyspace: %w", translate(err, reading))
+	}
+	exists := err == nil
+	if !exists {
+		if m.opts.Replication == "" {
+			return errors.New("there is no such keyspace: say with which replication to create it")
+		}
+		m.did.Keyspace = true
+		spec, err := replication(m.opts.Replication, m.cfg.Datacenter)
+		if err != nil {
+			return err
+		}
+		if err := m.ddl(ctx, s, fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = %s AND durable_writes = true", m.cfg.Keyspace, spec)); err != nil {
+			return err
+		}
+	}
+	for _, table := range []struct{ name, columns string }{
+		{"migrations", "scope text, version int, name text, checksum text, applied_at timestamp, applied_by text, PRIMARY KEY ((scope), version)"},
+		{"migration_lock", "name text PRIMARY KEY, owner text, taken_at timestamp"},
+	} {
+		var id gocql.UUID
+		err := s.session.Query(`SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?`, m.cfg.Keyspace, table.name).
+			WithContext(ctx).Consistency(gocql.One).Scan(&id)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, gocql.ErrNotFound) {
+			return fmt.Errorf("look for table %s: %w", table.name, translate(err, reading))
+		}
+		// Nothing can lock before these two exist. A fixed id makes two that create them at once
+		// create the same table; elsewhere Cassandra would be left with two of one name.
+		err = m.ddl(ctx, s, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s (%s) WITH ID = %s",
+			m.cfg.Keyspace, table.name, table.columns, tableID(m.cfg.Keyspace, table.name)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableID returns the id of a table that is always the same for the same keyspace and name.
+func tableID(keyspace, table string) gocql.UUID {
+	sum := sha256.Sum256([]byte("carillon/" + keyspace + "/" + table))
+	var id gocql.UUID
+	copy(id[:], sum[:])
+	id[6] = 0x80 | id[6]&0x0f
+	id[8] = 0x80 | id[8]&0x3f
+	return id
+}
+
+// migrate applies what s lacks, under the lock.
+func (m *migrator) migrate(ctx context.Context, s *Store) error {
+	done, err := s.appliedMigrations(ctx)
+	if errors.Is(err, ErrNotMigrated) && m.opts.DryRun {
+		done, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	open, err := missing(m.known, done)
+	if err != nil {
+		return err
+	}
+	if m.opts.DryRun {
+		m.plan(open)
+		return nil
+	}
+	l, err := takeMigrationLock(ctx, s, owner())
+	if err != nil {
+		return err
+	}
+	err = m.locked(ctx, s, l)
+	return errors.Join(err, l.drop(context.WithoutCancel(ctx)))
+}
+
+// locked is the part of migrate that one process at a time does.
+func (m *migrator) locked(ctx context.Context, s *Store, l *lock) error {
+	done, err := s.appliedMigrations(ctx) // again: another may have held the lock
+	if err != nil {
+		return err
+	}
+	open, err := missing(m.known, done)
+	if err != nil {
+		return err
+	}
+	for _, mig := range open {
+		m.say("applying %s", mig.name)
+		for _, text := range mig.statements {
+			if err := l.keep(ctx); err != nil {
+				return err
+			}
+			if err := m.ddl(ctx, s, text); err != nil {
+				return fmt.Errorf("%s: %w", mig.name, err)
+			}
+		}
+		if err := agree(ctx, s); err != nil {
+			return err
+		}
+		if err := l.keep(ctx); err != nil {
+			return err
+		}
+		// A duplicate or an unknown outcome is no harm: the checksum is the same, and read below.
+		_, err := s.swap(ctx, recordMigration, make(map[string]any), mig.version, mig.name, mig.checksum, m.cfg.Now(), l.owner)
+		if err != nil {
+			return fmt.Errorf("record %s: %w", mig.name, err)
+		}
+		m.did.Applied = append(m.did.Applied, mig.name)
+	}
+	if err := l.keep(ctx); err != nil {
+		return err
+	}
+	return m.first(ctx, s)
+}
+
+// first writes the settings and the cursors where there are none.
+func (m *migrator) first(ctx context.Context, s *Store) error {
+	text, err := json.Marshal(storedSettings{Shards: m.opts.Shards, Retention: schema.Duration(m.opts.Retention)})
+	if err != nil {
+		return fmt.Errorf("encode settings: %w", err)
+	}
+	m.did.Settings, err = s.swap(ctx, createSetting, make(map[string]any), settingsScope, settingsName, text)
+	if err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	if m.did.InForce, err = s.Settings(ctx); err != nil {
+		return err
+	}
+	// Registers only rise: writing "the bucket before now" over a cursor that stands behind would skip what it
+	// has not done. So only shards without any cursor get one; the lock keeps others from doing the same.
+	have, err := s.Cursors(ctx)
+	if err != nil {
+		return err
+	}
+	before := schema.BucketOf(m.cfg.Now()) - 1
+	for shard := range m.did.InForce.Shards {
+		c := schema.Cursor{Shard: schema.Shard(shard), Epoch: firstEpoch, Dispatched: before, Settled: before} // #nosec G115 -- at most MaxShards
+		if slices.ContainsFunc(have, func(h schema.Cursor) bool { return h.Shard == c.Shard }) {
+			continue
+		}
+		if err := s.AdvanceCursor(ctx, c); err != nil {
+			return err
+		}
+		m.did.Cursors++
+	}
+	if m.did.Settings {
+		m.say("wrote settings: %d shards, retention %s", m.did.InForce.Shards, m.did.InForce.Retention)
+	}
+	if m.did.Cursors > 0 {
+		m.say("wrote the first cursors of %d shards", m.did.Cursors)
+	}
+	return nil
+}
+
+// ddl executes a statement that changes the layout, or shows it.
+func (m *migrator) ddl(ctx context.Context, s *Store, text string) error {
+	if m.opts.DryRun {
+		m.say("would run:\n%s;", text)
+		return nil
+	}
+	if err := s.session.Query(text).WithContext(ctx).Exec(); err != nil {
+		head, _, _ := strings.Cut(text, "(")
+		return fmt.Errorf("%s: %w", strings.TrimSpace(head), translate(err, writing))
+	}
+	return nil
+}
+
+// plan shows what applying open would do.
+func (m *migrator) plan(open []migration) {
+	for _, mig := range open {
+		m.did.Applied = append(m.did.Applied, mig.name)
+		m.say("would apply %s:\n%s;", mig.name, strings.Join(mig.statements, ";\n"))
+	}
+}
+
+func (m *migrator) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(m.opts.Out, format+"\n", args...) // a reader that left does not stop a migration
+}
+
+// agree waits until all nodes have the same layout.
+func agree(ctx context.Context, s *Store) error {
+	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
+	defer cancel()
+	if err := s.session.AwaitSchemaAgreement(ctx); err != nil {
+		return fmt.Errorf("wait for all nodes to agree on the layout: %w", translate(err, reading))
+	}
+	return nil
+}
+
+// replication returns the CQL map for "3" (in datacenter dc) or "dc1:3,dc2:3".
+func replication(text, dc string) (string, error) {
+	if n, err := strconv.Atoi(text); err == nil {
+		text = fmt.Sprintf("%s:%d", dc, n)
+	}
+	out := "{'class': 'NetworkTopologyStrategy'"
+	var seen []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, number, _ := strings.Cut(strings.TrimSpace(part), ":")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > 9 || !datacenter.MatchString(name) || slices.Contains(seen, name) {
+			return "", fmt.Errorf("replication: %q is neither a number of copies (1 to 9) nor a list such as dc1:3,dc2:3", text)
+		}
+		seen = append(seen, name)
+		out += fmt.Sprintf(", '%s': %d", name, n)
+	}
+	return out + "}", nil
+}
+
+// owner returns a name for this call: where it runs, for people to read, and random text.
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
+}

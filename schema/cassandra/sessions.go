@@ -1,0 +1,82 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// sessionTTL is how long a session's row stays after its last renewal, seconds: a session is renewed every
+// few seconds, and one that was not for an hour was declared dead long ago, or had no attempts.
+const sessionTTL = 3600
+
+// SwapSession implements schema.SessionStore.
+func (s *Store) SwapSession(ctx context.Context, was, is schema.Session) error {
+	if err := s.swapSession(ctx, was, is); err != nil {
+		return fmt.Errorf("swap session of %s: %w", or(is.Executor, was.Executor), err)
+	}
+	return nil
+}
+
+func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
+	executor := or(is.Executor, was.Executor)
+	row := make(map[string]any)
+	var applied bool
+	var err error
+	switch {
+	case was.ID == "" && is.ID == "":
+		return errors.New("neither an old nor a new session")
+	case was.ID == "":
+		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, sessionTTL)
+	case is.ID == "":
+		applied, err = s.swap(ctx, removeSession, row, executor, was.ID, was.Expires)
+	default:
+		applied, err = s.swap(ctx, renewSession, row, sessionTTL, is.ID, is.Expires, executor, was.ID, was.Expires)
+	}
+	switch {
+	case errors.Is(err, schema.ErrUnknown):
+		return s.settleSession(ctx, executor, was, is, err)
+	case err != nil:
+		return err
+	case !applied:
+		return schema.ErrConflict
+	}
+	return nil
+}
+
+// settleSession decides a swap that was not answered (unknown) by reading the session.
+func (s *Store) settleSession(ctx context.Context, executor string, was, is schema.Session, unknown error) error {
+	now, err := s.Session(ctx, executor)
+	if err != nil && !errors.Is(err, schema.ErrNotFound) {
+		return errors.Join(unknown, errors.New("read again: "+err.Error()))
+	}
+	switch {
+	case sameSession(now, is):
+		return nil
+	case sameSession(now, was):
+		return unknown // its condition still holds: it may yet be done
+	}
+	return schema.ErrConflict
+}
+
+// sameSession compares what is stored of sessions; no session is the same as none.
+func sameSession(a, b schema.Session) bool {
+	if a.ID == "" || b.ID == "" {
+		return a.ID == b.ID
+	}
+	return a.ID == b.ID && a.Expires.UnixMilli() == b.Expires.UnixMilli()
+}
+
+// Session implements schema.SessionStore.
+func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
+	session := schema.Session{Executor: executor}
+	var expires time.Time
+	if err := s.oneSerial(ctx, selectSession, []any{executor}, &session.ID, &expires); err != nil {
+		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)
+	}
+	session.Expires = expires.UTC()
+	return session, nil
+}

@@ -1,0 +1,111 @@
+package cassandra
+
+// statement is the text of one CQL statement.
+type statement string
+
+// All statements are LOCAL_QUORUM but where it is said otherwise. "Idempotent" means that it may be sent
+// again, also while a first copy is still under way, because timestamp and expiry are bound. No
+// statement filters, and none reads more than one partition but where it is said.
+const (
+	// runs of one partition; written in batches of it. Idempotent. An absent payload is left unset.
+	insertEntry statement = `INSERT INTO runs (bucket, shard, entry_id, spec, payload) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// payloads of one partition; written in batches of it, before the rows. Idempotent.
+	insertPayload statement = `INSERT INTO payloads (bucket, shard, entry_id, payload) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+
+	// A slice of one partition of runs, in id order. Idempotent.
+	selectEntries statement = `SELECT entry_id, spec, payload, cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ? AND entry_id > ? AND entry_id < ?`
+	// The same without what rows hold. The write time tells rows of an entry from rows of marks alone. Idempotent.
+	selectEntryIDs statement = `SELECT entry_id, writetime(spec) FROM runs WHERE bucket = ? AND shard = ? AND entry_id > ? AND entry_id < ?`
+	// At most maxIDsPerRead rows of one partition of runs, in id order. Idempotent.
+	selectEntriesByID statement = `SELECT entry_id, spec, payload, cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ? AND entry_id IN ?`
+	// One row of payloads. Idempotent.
+	selectPayload statement = `SELECT payload FROM payloads WHERE bucket = ? AND shard = ? AND entry_id = ?`
+
+	// One row of runs, conditional (LOCAL_SERIAL). Not idempotent.
+	cancelRun statement = `UPDATE runs USING TTL ? SET cancelled = ? WHERE bucket = ? AND shard = ? AND entry_id = ? IF spec != null AND cancelled = null AND moved_to = ?`
+	// One row of runs, conditional (LOCAL_SERIAL). Not idempotent.
+	moveRun statement = `UPDATE runs USING TTL ? SET moved_to = ? WHERE bucket = ? AND shard = ? AND entry_id = ? IF spec != null AND cancelled = null AND moved_to = ?`
+	// One row of runs, at LOCAL_SERIAL. Idempotent.
+	selectMarks statement = `SELECT writetime(spec), cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ? AND entry_id = ?`
+
+	// attempts of one partition; written in batches of it. Idempotent. Absent cells are left unset.
+	insertAttempt statement = `INSERT INTO attempts (bucket, shard, run_id, attempt, fence, record, session) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// The attempts of at most maxIDsPerRead runs of one partition, in order of run, attempt and fence. Idempotent.
+	selectAttempts statement = `SELECT run_id, attempt, fence, record, session FROM attempts WHERE bucket = ? AND shard = ? AND run_id IN ?`
+
+	// One row of outputs. Idempotent.
+	insertOutput statement = `INSERT INTO outputs (bucket, shard, run_id, attempt, part, data) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One run's slice of a partition of outputs, in order of attempt and part. Idempotent.
+	selectOutputs statement = `SELECT attempt, data FROM outputs WHERE bucket = ? AND shard = ? AND run_id = ?`
+
+	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
+	createSession statement = `INSERT INTO sessions (executor, session, expires) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?`
+	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
+	renewSession statement = `UPDATE sessions USING TTL ? SET session = ?, expires = ? WHERE executor = ? IF session = ? AND expires = ?`
+	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
+	removeSession statement = `DELETE FROM sessions WHERE executor = ? IF session = ? AND expires = ?`
+	// One row of sessions, at LOCAL_SERIAL. Idempotent.
+	selectSession statement = `SELECT session, expires FROM sessions WHERE executor = ?`
+
+	// One row of keys, conditional (LOCAL_SERIAL). Not idempotent.
+	claimKey statement = `INSERT INTO keys (tenant, "key", body_hash, entry_id, spec, payload, expires) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
+	// One row of keys, at LOCAL_SERIAL. Idempotent.
+	selectKey statement = `SELECT body_hash, entry_id, spec, payload, expires FROM keys WHERE tenant = ? AND "key" = ?`
+
+	// One row of cursors; the timestamp is the bucket's end, so that the highest bucket stays. Idempotent.
+	raiseDispatched statement = `UPDATE cursors USING TIMESTAMP ? SET dispatched = ? WHERE shard = ? AND epoch = ?`
+	// One row of cursors, as raiseDispatched. Idempotent.
+	raiseSettled statement = `UPDATE cursors USING TIMESTAMP ? SET settled = ? WHERE shard = ? AND epoch = ?`
+	// The first row of one partition of cursors, the newest epoch. Idempotent.
+	selectCursor statement = `SELECT epoch, dispatched, settled FROM cursors WHERE shard = ? LIMIT 1`
+	// The first row of every partition of cursors: at most schema.MaxShards of them, read at start. Idempotent.
+	selectCursors statement = `SELECT shard, epoch, dispatched, settled FROM cursors PER PARTITION LIMIT 1`
+
+	// One row of settings. Idempotent.
+	selectSetting statement = `SELECT value FROM settings WHERE scope = ? AND name = ?`
+	// One row of settings, conditional (LOCAL_SERIAL). Not idempotent.
+	createSetting statement = `INSERT INTO settings (scope, name, value) VALUES (?, ?, ?) IF NOT EXISTS`
+
+	// One row of tasks. Idempotent.
+	insertTask statement = `INSERT INTO tasks (tenant, name, spec) VALUES (?, ?, ?) USING TIMESTAMP ?`
+	// One row of tasks. Idempotent.
+	deleteTask statement = `DELETE FROM tasks USING TIMESTAMP ? WHERE tenant = ? AND name = ?`
+	// One row of tasks. Idempotent.
+	selectTask statement = `SELECT spec FROM tasks WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's tasks, in name order. Idempotent.
+	selectTasks statement = `SELECT name, spec FROM tasks WHERE tenant = ? AND name > ?`
+
+	// The coordinator's clock, at ONE: it touches no data. Idempotent.
+	selectTime statement = `SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`
+	// What the coordinator is, at ONE. Idempotent.
+	selectLocal statement = `SELECT release_version, data_center, toTimestamp(now()) FROM system.local WHERE key = 'local'`
+	// The coordinator's settings, at ONE: a virtual table of one node, so a whole read is cheap. Idempotent.
+	selectServerSettings statement = `SELECT name, value FROM system_views.settings`
+
+	// All applied migrations: one partition. Idempotent.
+	selectMigrations statement = `SELECT version, name, checksum, applied_at FROM migrations WHERE scope = 'schema'`
+	// One row of migrations, conditional (LOCAL_SERIAL). Not idempotent.
+	recordMigration statement = `INSERT INTO migrations (scope, version, name, checksum, applied_at, applied_by) VALUES ('schema', ?, ?, ?, ?, ?) IF NOT EXISTS`
+	// One row of migration_lock, conditional (LOCAL_SERIAL). Not idempotent.
+	takeLock statement = `INSERT INTO migration_lock (name, owner, taken_at) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?`
+	// One row of migration_lock, conditional (LOCAL_SERIAL). Not idempotent.
+	keepLock statement = `UPDATE migration_lock USING TTL ? SET owner = ?, taken_at = ? WHERE name = ? IF owner = ?`
+	// One row of migration_lock, conditional (LOCAL_SERIAL). Not idempotent.
+	dropLock statement = `DELETE FROM migration_lock WHERE name = ? IF owner = ?`
+)
+
+// names are what the metrics call the statements.
+var names = map[statement]string{
+	insertEntry: "insert_entry", insertPayload: "insert_payload",
+	selectEntries: "select_entries", selectEntryIDs: "select_entry_ids", selectEntriesByID: "select_entries_by_id", selectPayload: "select_payload",
+	cancelRun: "cancel_run", moveRun: "move_run", selectMarks: "select_marks",
+	insertAttempt: "insert_attempt", selectAttempts: "select_attempts",
+	insertOutput: "insert_output", selectOutputs: "select_outputs",
+	createSession: "create_session", renewSession: "renew_session", removeSession: "remove_session", selectSession: "select_session",
+	claimKey: "claim_key", selectKey: "select_key",
+	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
+	selectSetting: "select_setting", createSetting: "create_setting",
+	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
+	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
+	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",
+}

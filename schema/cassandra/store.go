@@ -1,0 +1,163 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// maxTTL is the longest expiry that Cassandra takes, seconds: 20 years.
+const maxTTL = 20 * 365 * 24 * 60 * 60
+
+// Store keeps the rows of schema in one keyspace. Its methods may be called concurrently.
+type Store struct {
+	cfg         Config
+	session     *gocql.Session
+	speculation *speculation
+	metrics     *metrics
+
+	batchBytes atomic.Int64 // bytes of one batch: lower than maxBatchBytes where the server takes less
+
+	entryRows, idRows, attemptRows, outputRows, smallRows pageSizer
+}
+
+var _ schema.Store = (*Store)(nil)
+
+// Open connects, checks the server (Check) and that the keyspace has exactly the migrations that
+// this version knows. Warnings go to the logger. ErrUnavailable means that nobody answered: it is worth trying again;
+// ErrNotMigrated and ErrNewer that it is not.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	s, err := connect(ctx, cfg, cfg.Keyspace)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := s.Check(ctx)
+	for _, w := range warnings {
+		cfg.Logger.Warn("cassandra differs from what is wanted", "what", w)
+	}
+	if err == nil {
+		err = s.checkMigrated(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// connect opens a session in keyspace, or in none if it is empty.
+func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := cfg.cluster(keyspace)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cassandra: %w", err)
+	}
+	sp := newSpeculation(cluster.PoolConfig.HostSelectionPolicy)
+	cluster.PoolConfig.HostSelectionPolicy = sp
+	session, err := newSession(ctx, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
+	}
+	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m}
+	s.batchBytes.Store(maxBatchBytes)
+	return s, nil
+}
+
+// newSession creates a session. The driver takes no context for that: when ctx ends first, the session is
+// closed as soon as it exists, which the driver's own time-outs bound.
+func newSession(ctx context.Context, cluster *gocql.ClusterConfig) (*gocql.Session, error) {
+	type made struct {
+		session *gocql.Session
+		err     error
+	}
+	ch := make(chan made, 1)
+	go func() {
+		session, err := cluster.CreateSession()
+		ch <- made{session, err}
+	}()
+	select {
+	case m := <-ch:
+		if m.err != nil {
+			return nil, sessionError(m.err, cluster.Keyspace)
+		}
+		return m.session, nil
+	case <-ctx.Done():
+		go func() {
+			if m := <-ch; m.session != nil {
+				m.session.Close()
+			}
+		}()
+		return nil, fmt.Errorf("%w: %w", schema.ErrUnavailable, ctx.Err())
+	}
+}
+
+// Close closes all connections.
+func (s *Store) Close() error {
+	s.session.Close()
+	return nil
+}
+
+// Time returns the clock of a node of Cassandra, to the ms.
+func (s *Store) Time(ctx context.Context) (time.Time, error) {
+	var t time.Time
+	err := s.repeat(ctx, selectTime, reading, func() error {
+		return s.query(ctx, selectTime).Consistency(gocql.One).Scan(&t)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read cassandra's clock: %w", err)
+	}
+	return t.UTC(), nil
+}
+
+// errNoExpiry is a fault of the caller: a row that would stay for ever, or leave at once.
+var errNoExpiry = errors.New("no expiry given")
+
+// ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes.
+func (s *Store) ttl(expires time.Time) (int, error) {
+	if expires.IsZero() {
+		return 0, errNoExpiry
+	}
+	return ttlAt(s.cfg.Now(), expires), nil
+}
+
+func ttlAt(now, expires time.Time) int {
+	seconds := expires.Unix() - now.Unix()
+	return int(min(max(seconds, 1), maxTTL))
+}
+
+func uuid(id schema.EntryID) gocql.UUID { return gocql.UUID(id) }
+
+// uuidOrNil is the value of a cell or condition that a zero id leaves null.
+func uuidOrNil(id schema.EntryID) any {
+	if id.IsZero() {
+		return nil
+	}
+	return gocql.UUID(id)
+}
+
+func uuids(ids []schema.EntryID) []gocql.UUID {
+	out := make([]gocql.UUID, len(ids))
+	for i, id := range ids {
+		out[i] = gocql.UUID(id)
+	}
+	return out
+}
+
+// cell is the value of a cell that is left as it is when there are no bytes for it.
+func cell(b []byte) any {
+	if len(b) == 0 {
+		return gocql.UnsetValue
+	}
+	return b
+}
