@@ -83,11 +83,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	tick := time.NewTicker(handover / 6)
 	defer tick.Stop()
 	for {
+		changed := d.ring.Changed() // before the snapshot is read: nothing is missed
 		d.follow(ctx, tenures, d.now())
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.ring.Changed():
+		case <-changed:
 		case <-tick.C:
 		case <-halts:
 			// We were stopped: others may own our shards by now, and what we hold may be done.

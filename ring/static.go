@@ -1,0 +1,78 @@
+package ring
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// board shows the newest snapshot and wakes those who wait for the next.
+type board struct {
+	mu     sync.Mutex // serialises publish
+	notice atomic.Pointer[notice]
+}
+
+// notice is a snapshot together with the channel that is closed when it is no longer the newest.
+type notice struct {
+	snapshot   *Snapshot
+	superseded chan struct{}
+}
+
+func (b *board) init() {
+	b.notice.Store(&notice{snapshot: &Snapshot{}, superseded: make(chan struct{})})
+}
+
+// Snapshot returns the newest view. Of a [Ring] it is empty before the first join and once told to stop.
+func (b *board) Snapshot() *Snapshot { return b.notice.Load().snapshot }
+
+// Changed returns a channel that is closed when a snapshot newer than the present one can be read. Ask for it before reading
+// the snapshot, then nothing is missed; several changes in a row count as one:
+//
+//	for {
+//		changed := r.Changed()
+//		use(r.Snapshot())
+//		select { case <-ctx.Done(): return nil; case <-changed: }
+//	}
+func (b *board) Changed() <-chan struct{} { return b.notice.Load().superseded }
+
+// publish shows the view of these members, and tells whether it is a new one.
+func (b *board) publish(now time.Time, members []Member, gone map[string]Fate, shards int) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.notice.Load()
+	s, err := build(old.snapshot, members, gone, shards)
+	if err != nil || old.snapshot.same(s) {
+		return false, err
+	}
+	s.version, s.madeAt = old.snapshot.version+1, now
+	b.notice.Store(&notice{snapshot: s, superseded: make(chan struct{})})
+	close(old.superseded)
+	return true, nil
+}
+
+// Fixed is a ring without a network: its members are those it was told.
+type Fixed struct{ board }
+
+// Static returns a ring of exactly these members, for a process that is the whole system, and for simulations.
+// It fails as [Assign] does.
+func Static(members []Member, shards int) (*Fixed, error) {
+	f := &Fixed{}
+	f.init()
+	if err := f.Set(members, nil, shards); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Set replaces members and number of shards. Those in gone, and not in members, have that fate; gone may be nil.
+func (f *Fixed) Set(members []Member, gone map[string]Fate, shards int) error {
+	_, err := f.publish(time.Now().UTC(), members, gone, shards)
+	return err
+}
+
+// Ready is always nil: there is nobody to wait for.
+func (f *Fixed) Ready() error { return nil }
+
+// Refresh is always nil: what there is to know is known.
+func (f *Fixed) Refresh(context.Context) error { return nil }
