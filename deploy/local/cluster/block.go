@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -42,8 +43,8 @@ var errBusy = errors.New("in use")
 // claim takes the block if no address of it that spec needs is in use. Until release is called no other claim of the
 // block succeeds; the kernel releases it when this program ends. Always looks at three addresses, so that a small
 // cluster does not settle on the addresses of a member that somebody has just killed.
-func (b block) claim(spec Spec) (release func(), err error) {
-	guard, err := listen(b.addr(1, claimPort))
+func (b block) claim(ctx context.Context, spec Spec) (release func(), err error) {
+	guard, err := listen(ctx, b.addr(1, claimPort))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (b block) claim(spec Spec) (release func(), err error) {
 		ports = append(ports, b.addr(1, apiBasePort+i), b.addr(1, ringBasePort+i), b.addr(1, adminBasePort+i))
 	}
 	for _, addr := range ports {
-		l, err := listen(addr)
+		l, err := listen(ctx, addr)
 		if err != nil {
 			release()
 			return nil, err
@@ -75,8 +76,8 @@ func (b block) claim(spec Spec) (release func(), err error) {
 }
 
 // listen opens addr; an address in use is errBusy.
-func listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp4", addr)
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp4", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s: %w", addr, errBusy)
 	}
@@ -87,10 +88,10 @@ func listen(addr string) (net.Listener, error) {
 }
 
 // claimBlock claims the first free block from first on.
-func claimBlock(first block, spec Spec) (block, func(), error) {
+func claimBlock(ctx context.Context, first block, spec Spec) (block, func(), error) {
 	var firstErr error
 	for b := first; b <= lastBlock; b++ {
-		release, err := b.claim(spec)
+		release, err := b.claim(ctx, spec)
 		if err == nil {
 			return b, release, nil
 		}

@@ -169,11 +169,11 @@ func TestOldJavaIsRefused(t *testing.T) {
 
 func TestBlocksDoNotMeet(t *testing.T) {
 	spec := Spec{NATS: 1}
-	first, release, err := claimBlock(50, spec)
+	first, release, err := claimBlock(t.Context(), 50, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, releaseSecond, err := claimBlock(first, spec)
+	second, releaseSecond, err := claimBlock(t.Context(), first, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,15 +184,15 @@ func TestBlocksDoNotMeet(t *testing.T) {
 	release()
 
 	// What listens on an address of a third member is in the way of a cluster of one, too.
-	l, err := listen(first.addr(3, natsPort))
+	l, err := listen(t.Context(), first.addr(3, natsPort))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	if _, err := first.claim(spec); !errors.Is(err, errBusy) {
+	if _, err := first.claim(t.Context(), spec); !errors.Is(err, errBusy) {
 		t.Errorf("claim of a block in use: %v, want errBusy", err)
 	}
-	if _, release, err := claimBlock(lastBlock+1, spec); err == nil {
+	if _, release, err := claimBlock(t.Context(), lastBlock+1, spec); err == nil {
 		release()
 		t.Error("claimBlock past the last: no error")
 	}

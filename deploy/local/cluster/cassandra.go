@@ -248,7 +248,7 @@ func (c *cache) classArchive(ctx context.Context, tools javaTools) (string, erro
 
 func trainArchive(ctx context.Context, tools javaTools, path string) (err error) {
 	spec := Spec{Cassandra: 1}.withDefaults()
-	b, release, err := claimBlock(firstTestBlock, spec)
+	b, release, err := claimBlock(ctx, firstTestBlock, spec)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,7 +69,7 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	if o.Attached {
 		first = firstTestBlock
 	}
-	if err := c.settle(first, spec); err != nil {
+	if err := c.settle(ctx, first, spec); err != nil {
 		return nil, err
 	}
 	c.launcher = newLauncher(!o.Attached)
@@ -103,10 +104,10 @@ func Open(o Options) (*Cluster, error) {
 }
 
 // settle makes or changes the cluster's plan, and stores it before anything is started by it.
-func (c *Cluster) settle(first block, spec Spec) error {
+func (c *Cluster) settle(ctx context.Context, first block, spec Spec) error {
 	p, err := readPlan(c.dir)
 	if errors.Is(err, ErrNoCluster) {
-		b, release, err := claimBlock(first, spec)
+		b, release, err := claimBlock(ctx, first, spec)
 		if err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func (c *Cluster) startAll(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stores := append(stopped[kindCassandra], stopped[kindNATS]...)
+	stores := slices.Concat(stopped[kindCassandra], stopped[kindNATS])
 	started = append(started, stores...)
 	if err := c.startMembers(ctx, parts, stores, c.plan.members()); err != nil {
 		return err

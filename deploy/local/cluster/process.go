@@ -173,8 +173,8 @@ func (l *launcher) start(dir, logFile string, argv []string) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("open log: %w", err)
 	}
-	defer func() { _ = out.Close() }() // the child has its own descriptor; nothing was written through this one
-	cmd := exec.Command(argv[0], argv[1:]...)
+	defer func() { _ = out.Close() }()        // the child has its own descriptor; nothing was written through this one
+	cmd := exec.Command(argv[0], argv[1:]...) // not CommandContext: a member outlives the call that starts it
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.SysProcAttr = processAttributes(l.detached)
 	if l.detached {

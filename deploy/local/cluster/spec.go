@@ -48,7 +48,7 @@ type Spec struct {
 
 	Profile    Profile   `json:"profile"`    // default ProfileTest
 	CommitLog  CommitLog `json:"commit_log"` // default CommitLogPeriodic
-	DataCenter string    `json:"data_center"`
+	DataCenter string    `json:"datacenter"`
 	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 = the server's
 	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`

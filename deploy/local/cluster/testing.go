@@ -115,7 +115,7 @@ func shared(tb testing.TB, s *sharedCluster, spec Spec) *Cluster {
 	if s.cluster != nil {
 		return s.cluster
 	}
-	dir, err := os.MkdirTemp("", "carillon-test-*")
+	dir, err := os.MkdirTemp("", "carillon-test-*") //nolint:usetesting // it outlives the test that asks first
 	if err != nil {
 		tb.Fatalf("make folder for shared cluster: %v", err)
 	}
