@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
+)
+
+const (
+	pageLimit = 500 // the most the API allows
+	// maxPages bounds the pages of one window: above 500,000,000 runs, or a cursor that goes round in circles.
+	maxPages = 1_000_000
+)
+
+// Run is a run as the API tells it.
+type Run struct {
+	check.Run
+	Payload json.RawMessage `json:"payload"`
+}
+
+// Window is a span of due time, From ≤ due < To, at most an hour.
+type Window struct{ From, To time.Time }
+
+// List reads the runs due within w, in the order of the API, and calls visit for each. A nil error means that the window was read
+// to its end.
+func (c *Client) List(ctx context.Context, w Window, visit func(*Run)) error {
+	q := url.Values{
+		"from": {w.From.UTC().Format(time.RFC3339Nano)}, "to": {w.To.UTC().Format(time.RFC3339Nano)},
+		"limit": {fmt.Sprint(pageLimit)},
+	}
+	for range maxPages {
+		status, body, err := c.get(ctx, "/v1/runs?"+q.Encode())
+		if err != nil {
+			return fmt.Errorf("list runs: %w", err)
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("list runs: %w: %d", ErrUnreadable, status)
+		}
+		var page struct {
+			Items      []Run  `json:"items"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return fmt.Errorf("list runs: read page: %w", err)
+		}
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		if page.NextCursor == "" {
+			return nil
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+	return fmt.Errorf("list runs: more than %d pages from %s to %s", maxPages, w.From, w.To)
+}
+
+// Run reads one run. found is false if the API says that there is none.
+func (c *Client) Run(ctx context.Context, id string) (run Run, found bool, err error) {
+	status, body, err := c.get(ctx, "/v1/runs/"+url.PathEscape(id))
+	if err != nil {
+		return Run{}, false, fmt.Errorf("read run: %w", err)
+	}
+	if status == http.StatusNotFound {
+		return Run{}, false, nil
+	}
+	if err := json.Unmarshal(body, &run); err != nil {
+		return Run{}, false, fmt.Errorf("read run %s: %w", id, err)
+	}
+	if run.ID != id {
+		return Run{}, false, fmt.Errorf("read run %s: the answer is about %q", id, run.ID)
+	}
+	return run, true, nil
+}
+
+// windowJoin is how far apart two minutes of interest may be for what lies between to be read too.
+const windowJoin = 10
+
+// Windows covers the minutes of all times, those beside them, and short gaps between, in windows of a minute, in order.
+func Windows(times []time.Time) []Window {
+	minutes := make([]int64, 0, len(times))
+	for _, t := range times {
+		if !t.IsZero() {
+			minutes = append(minutes, t.Unix()/60)
+		}
+	}
+	slices.Sort(minutes)
+	minutes = slices.Compact(minutes)
+	var ws []Window
+	next := int64(0) // the first minute not covered yet
+	for i, m := range minutes {
+		first := m - 1
+		if i > 0 && (first < next || first-next <= windowJoin) {
+			first = next
+		}
+		for ; first <= m+1; first++ {
+			ws = append(ws, Window{time.Unix(first*60, 0).UTC(), time.Unix(first*60+60, 0).UTC()})
+		}
+		next = first
+	}
+	return ws
+}
+
+// ref returns the job that the run's payload names.
+func (r *Run) ref() check.Ref { return journal.RefOfPayload(r.Payload) }
+
+// whole reports whether a listed run tells all that the judge needs: a started run must come with its attempts.
+func (r *Run) whole() bool {
+	return len(r.Attempts) > 0 || (r.StartedAt.IsZero() && r.State != check.Running && r.State != check.Retrying &&
+		r.State != check.Succeeded && r.State != check.Failed)
+}

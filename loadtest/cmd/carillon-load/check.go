@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
+)
+
+// farAhead is how far ahead a due instant may lie for a check to wait for it. Later runs are reported as not due.
+const farAhead = time.Hour
+
+// evidence says where a check finds what it judges.
+type evidence struct {
+	asked, acks, seen, changes []string
+}
+
+func newCheck() *cobra.Command {
+	var to target
+	var ev evidence
+	var out string
+	var wait, apart, timeout time.Duration
+	var concurrency int
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Judge what came of a load test",
+		Long: `Read what was asked, what was acknowledged and what the sink saw; read every run through the API, wait for open ones to end,
+and read everything again --apart later; print the report. The tenant must be the test's own: a run that was not asked for in the files
+given is unexpected. Exit status 1 if a promise was broken or something could not be read.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := withTimeout(cmd.Context(), timeout)
+			defer cancel()
+			log := newLog(cmd.ErrOrStderr())
+			h, err := ev.read()
+			if err != nil {
+				return err
+			}
+			log.Info("evidence read", "asked", len(h.Asked), "answers", len(h.Acks), "arrivals", len(h.Seen), "changes", len(h.Changes))
+			client, done := to.client(log)
+			defer done()
+			now := time.Now()
+			ids, times, last := scope(&h, now.Add(farAhead))
+			o := &api.Observer{
+				Client: client, IDs: ids, Windows: api.Windows(times), WaitUntil: later(now, last).Add(wait), Apart: apart,
+				Concurrency: concurrency, Log: log,
+			}
+			if h.Runs, h.Unlisted, err = o.Observe(ctx); err != nil {
+				return err
+			}
+			// The sink saw more while we waited. Its record is read again now that everything has ended.
+			if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
+				return err
+			}
+			rep, err := check.Judge(h)
+			if err != nil {
+				return err
+			}
+			return report(&rep, cmd.OutOrStdout(), out)
+		},
+	}
+	to.flags(cmd)
+	f := cmd.Flags()
+	f.StringArrayVar(&ev.asked, "asked", nil, "file of jobs that was imported (required, may be repeated)")
+	f.StringArrayVar(&ev.acks, "acks", nil, "answers that import wrote (required, may be repeated)")
+	f.StringArrayVar(&ev.seen, "sink", nil, "record of a sink (required, may be repeated)")
+	f.StringArrayVar(&ev.changes, "changes", nil, "cancels and reschedules (may be repeated)")
+	f.DurationVar(&wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
+	f.DurationVar(&apart, "apart", 30*time.Second, "how long the second read comes after the first")
+	f.DurationVar(&timeout, "timeout", 0, "bound of the whole; 0 = none")
+	f.IntVar(&concurrency, "concurrency", 4, "requests under way at once")
+	f.StringVar(&out, "out", "", "file for the report as JSON")
+	for _, name := range []string{"asked", "acks", "sink"} {
+		if err := cmd.MarkFlagRequired(name); err != nil { // only if there is no such flag
+			panic(err)
+		}
+	}
+	return cmd
+}
+
+// read reads all files.
+func (ev *evidence) read() (check.History, error) {
+	var h check.History
+	for _, path := range ev.asked {
+		source, err := journal.SourceOf(path)
+		if err != nil {
+			return h, err
+		}
+		asks, err := readFile(path, func(r io.Reader) ([]check.Ask, error) { return journal.ReadAsked(r, source) })
+		if err != nil {
+			return h, err
+		}
+		h.Asked = append(h.Asked, asks...)
+	}
+	for _, path := range ev.acks {
+		acks, err := readFile(path, journal.ReadAcks)
+		if err != nil {
+			return h, err
+		}
+		h.Acks = append(h.Acks, acks...)
+	}
+	for _, path := range ev.changes {
+		changes, err := readFile(path, journal.ReadChanges)
+		if err != nil {
+			return h, err
+		}
+		h.Changes = append(h.Changes, changes...)
+	}
+	var err error
+	h.Seen, h.SeenAll, err = ev.readSeen()
+	return h, err
+}
+
+// readSeen reads the sinks' records; they are complete if each is.
+func (ev *evidence) readSeen() (seen []check.Sighting, all bool, err error) {
+	all = true
+	for _, path := range ev.seen {
+		more, err := readFile(path, func(r io.Reader) ([]check.Sighting, error) {
+			more, complete, err := journal.ReadSeen(r)
+			all = all && complete
+			return more, err
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		seen = append(seen, more...)
+	}
+	return seen, all, nil
+}
+
+func readFile[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open evidence: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	ts, err := read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return ts, nil
+}
+
+// scope returns the runs to be looked at, every time at which something was asked or happened, and the last due instant before limit.
+func scope(h *check.History, limit time.Time) (ids []string, times []time.Time, last time.Time) {
+	for i := range h.Asked {
+		times = append(times, h.Asked[i].At)
+		if h.Asked[i].At.Before(limit) {
+			last = later(last, h.Asked[i].At)
+		}
+	}
+	for i := range h.Acks {
+		times = append(times, h.Acks[i].At)
+		if id := h.Acks[i].ID; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	for i := range h.Changes {
+		c := &h.Changes[i]
+		ids = append(ids, c.Run)
+		times = append(times, c.Due, c.Acked)
+		if c.Due.Before(limit) {
+			last = later(last, c.Due)
+		}
+	}
+	for i := range h.Seen {
+		times = append(times, h.Seen[i].At)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), times, last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// report prints rep, keeps it if it is to be kept, and turns a bad one into errVerdict.
+func report(rep *check.Report, w io.Writer, out string) error {
+	if err := rep.WriteText(w); err != nil {
+		return err
+	}
+	if out != "" {
+		f, err := os.Create(out)
+		if err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		if err := errors.Join(rep.WriteJSON(f), f.Close()); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+	}
+	if rep.Failed() {
+		return fmt.Errorf("check: %w", errVerdict)
+	}
+	return nil
+}
+
+// withTimeout bounds ctx; 0 = not.
+func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}

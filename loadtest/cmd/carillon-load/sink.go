@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/loadtest/sink"
+)
+
+// drainTimeout bounds how long a sink that was told to stop waits for calls under way.
+const drainTimeout = 5 * time.Second
+
+func newSink() *cobra.Command {
+	var cfg sink.Config
+	var listen, out string
+	cmd := &cobra.Command{
+		Use:   "sink",
+		Short: "Receive calls over HTTP and write down each of them",
+		Long: `Receive calls over HTTP and write down each of them. --out is appended to, so a sink may be killed and started again; its
+record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or SIGINT.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			f, err := appendTo(out)
+			if err != nil {
+				return err
+			}
+			defer func() { // the only place that tells of a late write error
+				if cerr := f.Close(); err == nil && cerr != nil {
+					err = fmt.Errorf("close record: %w", cerr)
+				}
+			}()
+			ln, err := net.Listen("tcp", listen)
+			if err != nil {
+				return fmt.Errorf("listen: %w", err)
+			}
+			return serveSink(cmd.Context(), sink.New(cfg, f), ln, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:9900", "address to listen on")
+	f.StringVar(&out, "out", "", "record, appended to (required)")
+	f.DurationVar(&cfg.Delay, "delay", 0, "how long each answer takes")
+	f.Float64Var(&cfg.FailRate, "fail-rate", 0, "share of attempts that fail, 0 to 1")
+	f.IntVar(&cfg.FailStatus, "status", http.StatusInternalServerError, "what a failing attempt is answered")
+	f.Uint64Var(&cfg.Seed, "seed", 1, "decides which attempts fail")
+	if err := cmd.MarkFlagRequired("out"); err != nil { // only if there is no such flag
+		panic(err)
+	}
+	return cmd
+}
+
+// appendTo opens a record at its end, after ending a line that a killed sink left half written.
+func appendTo(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open record: %w", err)
+	}
+	if err := endLine(f); err != nil {
+		return nil, fmt.Errorf("open record: %w", errors.Join(err, f.Close()))
+	}
+	return f, nil
+}
+
+func endLine(f *os.File) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := f.ReadAt(last, size-1); err != nil {
+		return err
+	}
+	if last[0] != '\n' {
+		_, err = f.Write([]byte{'\n'})
+	}
+	return err
+}
+
+// serveSink serves until ctx is done. The record is closed after the last call has been answered.
+func serveSink(ctx context.Context, s *sink.Sink, ln net.Listener, progress io.Writer) error {
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecording()
+	recorded := make(chan error, 1)
+	go func() { recorded <- s.Run(recording) }()
+	_, _ = fmt.Fprintf(progress, "sink listens on %s\n", ln.Addr())
+
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var errs []error
+	for last := int64(0); ; {
+		select {
+		case <-tick.C:
+			if st := s.Stats(); st.Seen != last {
+				_, _ = fmt.Fprintf(progress, "sink %d/s, %d in all, %d failed, %d dropped\n", st.Seen-last, st.Seen, st.Failed, st.Dropped)
+				last = st.Seen
+			}
+			continue
+		case <-ctx.Done():
+		case err := <-recorded:
+			errs = append(errs, err)
+			recorded <- nil
+		case err := <-served:
+			errs = append(errs, fmt.Errorf("serve: %w", err))
+			served <- http.ErrServerClosed
+		}
+		break
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := srv.Shutdown(drain); err != nil {
+		errs = append(errs, fmt.Errorf("stop serving: %w", err), srv.Close())
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		errs = append(errs, fmt.Errorf("serve: %w", err))
+	}
+	stopRecording()
+	errs = append(errs, <-recorded)
+	_, _ = fmt.Fprintf(progress, "sink stopped, %d in all\n", s.Stats().Seen)
+	return errors.Join(errs...)
+}
