@@ -1,0 +1,190 @@
+// Package config is what an operator can set: the file, the environment and the flags of a node, and every fault
+// of them at once.
+//
+// The order of force is file < environment < flags. A key a.b_c of the file is CARILLON_A_B_C in the environment;
+// lists are separated by commas there.
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is the configuration of a node. Default has the values of what is not set.
+type Config struct {
+	Node      Node      `koanf:"node"`
+	Roles     []string  `koanf:"roles"` // bucketer, dispatcher, executor
+	API       API       `koanf:"api"`
+	Ring      Ring      `koanf:"ring"`
+	Cassandra Cassandra `koanf:"cassandra"`
+	NATS      NATS      `koanf:"nats"`
+	Executor  Executor  `koanf:"executor"`
+	Log       Log       `koanf:"log"`
+}
+
+// Node says who the process is.
+type Node struct {
+	Name   string `koanf:"name"` // unique in the cluster, the same after a restart; default: the host's name
+	Zone   string `koanf:"zone"`
+	Region string `koanf:"region"`
+}
+
+// API is the HTTP interface. Every node listens, whatever its roles: for health, metrics and the cluster's state.
+type API struct {
+	Listen    string `koanf:"listen"`     // host:port
+	Advertise string `koanf:"advertise"`  // base URL told to the others; default: http://<listen>
+	CursorKey string `koanf:"cursor_key"` // signs the cursors of lists; the same on every node
+}
+
+// Ring is the gossip.
+type Ring struct {
+	Listen    string   `koanf:"listen"` // ip:port, UDP and TCP
+	Advertise string   `koanf:"advertise"`
+	Seeds     []string `koanf:"seeds"`
+	Key       string   `koanf:"key"` // base64 of 16, 24 or 32 bytes
+}
+
+// Cassandra is the store of a cluster.
+type Cassandra struct {
+	Hosts      []string `koanf:"hosts"` // host or host:port
+	Keyspace   string   `koanf:"keyspace"`
+	Datacenter string   `koanf:"datacenter"`
+	Username   string   `koanf:"username"`
+	Password   string   `koanf:"password"`
+	TLS        TLS      `koanf:"tls"`
+}
+
+// TLS turns encryption on. The server's certificate is always verified.
+type TLS struct {
+	Enabled    bool   `koanf:"enabled"`
+	CA         string `koanf:"ca"` // file; default: the system's roots
+	Cert       string `koanf:"cert"`
+	Key        string `koanf:"key"`
+	ServerName string `koanf:"server_name"`
+}
+
+// NATS is the queue of a cluster.
+type NATS struct {
+	URLs        []string `koanf:"urls"`
+	Credentials string   `koanf:"credentials"`
+	User        string   `koanf:"user"`
+	Password    string   `koanf:"password"`
+	Token       string   `koanf:"token"`
+	Lanes       int      `koanf:"lanes"`
+}
+
+// Executor says what may be run here.
+type Executor struct {
+	Slots        int           `koanf:"slots"`       // attempts under way at once
+	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
+	DrainTimeout time.Duration `koanf:"drain_timeout"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `koanf:"level"`  // debug, info, warn, error
+	Format string `koanf:"format"` // text, json
+}
+
+// Roles of a node.
+const (
+	Bucketer   = "bucketer"
+	Dispatcher = "dispatcher"
+	ExecutorR  = "executor"
+)
+
+// Default returns the configuration in force where nothing is set.
+func Default() Config {
+	return Config{
+		Roles:     []string{Bucketer, Dispatcher, ExecutorR},
+		API:       API{Listen: "127.0.0.1:8080"},
+		Ring:      Ring{Listen: "127.0.0.1:7946"},
+		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
+		NATS:      NATS{Lanes: 1},
+		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second},
+		Log:       Log{Level: "info", Format: "text"},
+	}
+}
+
+// Validate reports every fault of c, each with its key.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	if c.Node.Name == "" {
+		fault("node.name", "is empty")
+	}
+	if len(c.Roles) == 0 {
+		fault("roles", "names no role")
+	}
+	for _, r := range c.Roles {
+		if !slices.Contains([]string{Bucketer, Dispatcher, ExecutorR}, r) {
+			fault("roles", "%q is not bucketer, dispatcher or executor", r)
+		}
+	}
+	if _, _, err := net.SplitHostPort(c.API.Listen); err != nil {
+		fault("api.listen", "%q is not host:port", c.API.Listen)
+	}
+	if c.API.Advertise != "" {
+		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {
+			fault("api.advertise", "%q is not a URL", c.API.Advertise)
+		}
+	}
+	for key, addr := range map[string]string{"ring.listen": c.Ring.Listen, "ring.advertise": c.Ring.Advertise} {
+		if _, err := netip.ParseAddrPort(addr); err != nil && (addr != "" || key == "ring.listen") {
+			fault(key, "%q is not ip:port", addr)
+		}
+	}
+	if key, err := base64.StdEncoding.DecodeString(c.Ring.Key); c.Ring.Key != "" && (err != nil || !slices.Contains([]int{16, 24, 32}, len(key))) {
+		fault("ring.key", "is not the base64 of 16, 24 or 32 bytes")
+	}
+	if len(c.Cassandra.Hosts) == 0 {
+		fault("cassandra.hosts", "names no host")
+	}
+	if len(c.NATS.URLs) == 0 {
+		fault("nats.urls", "names no server")
+	}
+	if c.NATS.Lanes < 1 || c.NATS.Lanes > 64 {
+		fault("nats.lanes", "%d is not between 1 and 64", c.NATS.Lanes)
+	}
+	if c.Executor.Slots < 1 || c.Executor.Slots > 1_000_000 {
+		fault("executor.slots", "%d is not between 1 and 1,000,000", c.Executor.Slots)
+	}
+	if c.Executor.DrainTimeout < 0 {
+		fault("executor.drain_timeout", "is negative")
+	}
+	for _, cidr := range c.Executor.AllowCIDRs {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			fault("executor.allow_cidrs", "%q is not a range of addresses such as 10.0.0.0/8", cidr)
+		}
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		fault("log.level", "%q is not debug, info, warn or error", c.Log.Level)
+	}
+	if !slices.Contains([]string{"text", "json"}, c.Log.Format) {
+		fault("log.format", "%q is not text or json", c.Log.Format)
+	}
+	return errors.Join(faults...)
+}
+
+// Has reports whether the node has a role.
+func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
+
+// Prefixes returns the executor's allowed ranges. Validate has parsed them before.
+func (c Config) Prefixes() []netip.Prefix {
+	var ps []netip.Prefix
+	for _, cidr := range c.Executor.AllowCIDRs {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(cidr)); err == nil {
+			ps = append(ps, p.Masked())
+		}
+	}
+	return ps
+}
