@@ -182,16 +182,17 @@ func parseAddr(text string) (netip.AddrPort, error) {
 
 // splitSeed returns host and port of a seed, host:port or host alone.
 func splitSeed(seed string, defaultPort uint16) (host string, port uint16, err error) {
+	fault := fmt.Errorf("seed %q: want host:port or host", seed)
 	host, portText, err := net.SplitHostPort(seed)
-	if err != nil {
-		if host, port, err = seed, defaultPort, nil; host != "" && !hasPortSyntax(host) {
-			return host, port, nil
+	if err != nil { // no port
+		if seed == "" || hasPortSyntax(seed) {
+			return "", 0, fault
 		}
-		return "", 0, fmt.Errorf("seed %q: want host:port or host", seed)
+		return seed, defaultPort, nil
 	}
 	n, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil || n == 0 || host == "" {
-		return "", 0, fmt.Errorf("seed %q: want host:port or host", seed)
+		return "", 0, fault
 	}
 	return host, uint16(n), nil
 }

@@ -13,6 +13,7 @@ type view interface {
 	Snapshot() *Snapshot
 	Changed() <-chan struct{}
 	Ready() error
+	Refresh(ctx context.Context) error
 }
 
 var (
@@ -48,6 +49,9 @@ func TestStatic(t *testing.T) {
 	}
 	if err := f.Ready(); err != nil {
 		t.Errorf("Ready() = %v, want nil", err)
+	}
+	if err := f.Refresh(t.Context()); err != nil {
+		t.Errorf("Refresh() = %v, want nil", err)
 	}
 	if _, err := Static(dispatchers("a"), -1); err == nil {
 		t.Error("Static with -1 shards = nil, want an error")
