@@ -60,7 +60,8 @@ var layers = []layer{
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
-	{folder: "cmd/internal/config", imports: parts}, // for their Config types
+	{folder: "cmd/internal/config", imports: parts},                                   // for their Config types
+	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/..."}, parts...)}, // wires the fakes, judged by the checker
 	{folder: "cmd/internal/layout"},
 
 	{folder: "loadtest", imports: []string{"schema", "bucketer/httpapi", "deploy/local/cluster"}},
