@@ -117,6 +117,16 @@ func TestImport(t *testing.T) {
 			answer: map[int][]int{5: {503, 201}, 6: {422}, 7: {429, 201}},
 		},
 		{
+			name: "answered 503, then cut, then known", keyed: true,
+			fault: func(n int) apitest.Fault {
+				return []apitest.Fault{
+					{Line: func(line int) int { return map[int]int{5: 503}[line] }}, {Cut: true, Swallow: 1}, {},
+				}[n-1]
+			},
+			want: api.Summary{Lines: n, Created: n - 1, Existing: 1, Sends: 3}, runs: n,
+			answer: map[int][]int{5: {503, 0, 200}},
+		},
+		{
 			name:  "one line unknown, one refused, one too many, without keys",
 			fault: once(apitest.Fault{Line: func(line int) int { return map[int]int{5: 503, 6: 422, 7: 429}[line] }}),
 			want:  api.Summary{Lines: n, Created: n - 2, Refused: 1, Unknown: 1, Sends: 2}, runs: n - 2,
@@ -380,5 +390,30 @@ func TestObserveAsksAnotherNode(t *testing.T) {
 	obs, unlisted, err := o.Observe(t.Context())
 	if err != nil || unlisted != 0 || len(obs) != 1 {
 		t.Errorf("Observe = %v, %d, %v, want one run and all listed", obs, unlisted, err)
+	}
+}
+
+func TestRunsListedWithoutTheirAttemptsAreReadByID(t *testing.T) {
+	cluster := apitest.New(t)
+	cluster.Bare = true
+	now := time.Now()
+	cluster.Put("waiting", "pending", now.Add(time.Hour))
+	cluster.Put("ended", "succeeded", now)
+	var paths []string // one request at a time, as Concurrency says
+	cluster.Read = func(r *http.Request) int {
+		if r.URL.Path != "/v1/runs" {
+			paths = append(paths, r.URL.Path)
+		}
+		return 0
+	}
+	o := &api.Observer{
+		Client: client(t, cluster.Serve(t)), Windows: api.Windows([]time.Time{now, now.Add(time.Hour)}), WaitUntil: now,
+		Concurrency: 1, Log: quiet,
+	}
+	if _, _, err := o.Observe(t.Context()); err != nil {
+		t.Fatalf("Observe: %v", err)
+	}
+	if want := []string{"/v1/runs/ended", "/v1/runs/ended"}; !slices.Equal(paths, want) {
+		t.Errorf("read by id: %v, want %v, once at each read", paths, want)
 	}
 }

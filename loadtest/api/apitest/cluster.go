@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sort"
@@ -47,8 +48,9 @@ type Cluster struct {
 	// Idle accepts jobs and never runs them.
 	Idle bool
 
-	ctx context.Context
-	wg  sync.WaitGroup
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	runs    map[string]*run
@@ -79,8 +81,8 @@ type run struct {
 func New(t *testing.T) *Cluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Cluster{ctx: ctx, runs: map[string]*run{}, keys: map[string]string{}}
-	t.Cleanup(func() { cancel(); c.wg.Wait() })
+	c := &Cluster{ctx: ctx, stop: cancel, runs: map[string]*run{}, keys: map[string]string{}}
+	t.Cleanup(func() { c.stop(); c.wg.Wait() })
 	return c
 }
 
@@ -92,7 +94,7 @@ func (c *Cluster) Serve(t *testing.T) string {
 	mux.HandleFunc("GET /v1/runs", c.serveList)
 	mux.HandleFunc("GET /v1/runs/{id}", c.serveRun)
 	srv := httptest.NewServer(mux)
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	t.Cleanup(func() { c.stop(); srv.CloseClientConnections(); srv.Close() })
 	return srv.URL
 }
 
@@ -172,6 +174,9 @@ func (c *Cluster) serveImport(w http.ResponseWriter, r *http.Request) {
 	case f.Hang:
 		if f.Hung != nil {
 			f.Hung()
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return // the server notices a client that goes away only while it reads, or after it has read everything
 		}
 		select {
 		case <-r.Context().Done():
