@@ -119,4 +119,3 @@ func marksOf(row *cells, nowMS int64) (marks schema.Marks, err error) {
 	}
 	return marks, nil
 }
-

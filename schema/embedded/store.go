@@ -98,6 +98,7 @@ func Open(cfg Config) (_ *Store, err error) {
 	}
 	cfg = cfg.withDefaults()
 	opts := &pebble.Options{
+		FS:                 vfs.Default, // without it Pebble watches the disk, by a goroutine that outlives a failed Open
 		FormatMajorVersion: pebble.FormatNewest,
 		Merger:             merger,
 		MemTableSize:       memTable,

@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
+	"carillon.dev/carillon/schema/schematest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,4 +60,35 @@ func TestStoreLivesInABubble(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fast is a clock that runs twenty times as fast as the real one, so that what expires does so soon.
+func fast() func() time.Time {
+	begin := time.Now()
+	return func() time.Time { return begin.Add(20 * time.Since(begin)) }
+}
+
+func TestContract(t *testing.T) {
+	schematest.Exercise(t, func(t *testing.T) schema.Store { return open(t, embedded.Config{Now: fast()}) })
+}
+
+func TestContractOnDisk(t *testing.T) {
+	schematest.Exercise(t, func(t *testing.T) schema.Store { return open(t, embedded.Config{Dir: t.TempDir(), Now: fast()}) })
+}
+
+// The contract holds through a store that delays, fails, loses answers, tears batches and writes
+// late, for whoever repeats what may be repeated.
+func TestContractThroughFaults(t *testing.T) {
+	odds := schematest.Odds{Delay: 0.1, Fail: 0.1, Lose: 0.2, Tear: 0.1, Late: 0.1}
+	schematest.Exercise(t, func(t *testing.T) schema.Store {
+		seed := rand.Uint64()
+		t.Logf("seed of the faults: %d", seed)
+		s := schematest.Faulty(open(t, embedded.Config{Now: fast()}), schematest.Seeded(seed, odds))
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("Close() = %v", err)
+			}
+		})
+		return schematest.Retrying(s)
+	})
 }

@@ -1,0 +1,200 @@
+package schematest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// call is one call of a store's method, on its way.
+type call struct {
+	op          string
+	rows        int  // how many rows it asks for or writes, at least 1
+	write       bool // else a read
+	conditional bool // of a write: it depends on what is stored
+	do          func(ctx context.Context) error
+	half        func(ctx context.Context) error // of a batch: does the first half of it; else nil
+}
+
+// around is a store each of whose calls but Close goes through wrap.
+type around struct {
+	inner schema.Store
+	wrap  func(ctx context.Context, c call) error
+}
+
+var _ schema.Store = (*around)(nil)
+
+// read passes a read on. What it answers besides an error is dropped with one.
+func read[T any](ctx context.Context, a *around, op string, rows int, do func(ctx context.Context) (T, error)) (T, error) {
+	var answer T
+	err := a.wrap(ctx, call{op: op, rows: max(rows, 1), do: func(ctx context.Context) (err error) {
+		answer, err = do(ctx)
+		return err
+	}})
+	if err != nil {
+		answer = *new(T)
+	}
+	return answer, err
+}
+
+// put passes an unconditional write on.
+func put(ctx context.Context, a *around, op string, do func(ctx context.Context) error) error {
+	return a.wrap(ctx, call{op: op, rows: 1, write: true, do: do})
+}
+
+// swap passes a conditional write on. Its answer counts with success or a conflict.
+func swap[T any](ctx context.Context, a *around, op string, do func(ctx context.Context) (T, error)) (T, error) {
+	var answer T
+	err := a.wrap(ctx, call{op: op, rows: 1, write: true, conditional: true, do: func(ctx context.Context) (err error) {
+		answer, err = do(ctx)
+		return err
+	}})
+	if err != nil && !errors.Is(err, schema.ErrConflict) {
+		answer = *new(T)
+	}
+	return answer, err
+}
+
+// putBatch passes the write of a batch on.
+func putBatch[T any](ctx context.Context, a *around, op string, batch []T, do func(context.Context, []T) error) error {
+	return a.wrap(ctx, call{
+		op: op, rows: len(batch), write: true,
+		do:   func(ctx context.Context) error { return do(ctx, batch) },
+		half: func(ctx context.Context) error { return do(ctx, batch[:len(batch)/2]) },
+	})
+}
+
+func (a *around) PutEntries(ctx context.Context, entries []schema.Entry) error {
+	return putBatch(ctx, a, "PutEntries", entries, a.inner.PutEntries)
+}
+
+func (a *around) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
+	return read(ctx, a, "Entries", limit, func(ctx context.Context) ([]schema.Entry, error) {
+		return a.inner.Entries(ctx, p, r, limit)
+	})
+}
+
+func (a *around) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
+	return read(ctx, a, "EntryIDs", limit, func(ctx context.Context) ([]schema.EntryID, error) {
+		return a.inner.EntryIDs(ctx, p, r, limit)
+	})
+}
+
+func (a *around) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
+	return read(ctx, a, "EntriesByID", len(ids), func(ctx context.Context) ([]schema.Entry, error) {
+		return a.inner.EntriesByID(ctx, p, ids)
+	})
+}
+
+func (a *around) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
+	return read(ctx, a, "Payload", 1, func(ctx context.Context) ([]byte, error) { return a.inner.Payload(ctx, id) })
+}
+
+func (a *around) CancelRun(
+	ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time,
+) (schema.Marks, error) {
+	return swap(ctx, a, "CancelRun", func(ctx context.Context) (schema.Marks, error) {
+		return a.inner.CancelRun(ctx, id, asRead, mark, expires)
+	})
+}
+
+func (a *around) MoveRun(
+	ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time,
+) (schema.Marks, error) {
+	return swap(ctx, a, "MoveRun", func(ctx context.Context) (schema.Marks, error) {
+		return a.inner.MoveRun(ctx, id, asRead, to, expires)
+	})
+}
+
+func (a *around) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
+	return read(ctx, a, "Marks", 1, func(ctx context.Context) (schema.Marks, error) { return a.inner.Marks(ctx, id) })
+}
+
+func (a *around) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
+	return putBatch(ctx, a, "PutAttempts", attempts, a.inner.PutAttempts)
+}
+
+func (a *around) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
+	return read(ctx, a, "Attempts", len(runs), func(ctx context.Context) ([]schema.Attempt, error) {
+		return a.inner.Attempts(ctx, p, runs)
+	})
+}
+
+func (a *around) PutOutput(
+	ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time,
+) error {
+	return put(ctx, a, "PutOutput", func(ctx context.Context) error {
+		return a.inner.PutOutput(ctx, run, attempt, part, data, written, expires)
+	})
+}
+
+func (a *around) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte, error) {
+	return read(ctx, a, "Outputs", 1, func(ctx context.Context) (map[int][]byte, error) { return a.inner.Outputs(ctx, run) })
+}
+
+func (a *around) SwapSession(ctx context.Context, was, is schema.Session) error {
+	_, err := swap(ctx, a, "SwapSession", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, a.inner.SwapSession(ctx, was, is)
+	})
+	return err
+}
+
+func (a *around) Session(ctx context.Context, executor string) (schema.Session, error) {
+	return read(ctx, a, "Session", 1, func(ctx context.Context) (schema.Session, error) { return a.inner.Session(ctx, executor) })
+}
+
+func (a *around) ClaimKey(
+	ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time,
+) (schema.KeyClaim, bool, error) {
+	type answer struct {
+		claim schema.KeyClaim
+		mine  bool
+	}
+	got, err := swap(ctx, a, "ClaimKey", func(ctx context.Context) (got answer, err error) {
+		got.claim, got.mine, err = a.inner.ClaimKey(ctx, tenant, key, claim, expires)
+		return got, err
+	})
+	return got.claim, got.mine, err
+}
+
+func (a *around) Cursors(ctx context.Context) ([]schema.Cursor, error) {
+	return read(ctx, a, "Cursors", 1, a.inner.Cursors)
+}
+
+func (a *around) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, error) {
+	return read(ctx, a, "Cursor", 1, func(ctx context.Context) (schema.Cursor, error) { return a.inner.Cursor(ctx, shard) })
+}
+
+func (a *around) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
+	return put(ctx, a, "AdvanceCursor", func(ctx context.Context) error { return a.inner.AdvanceCursor(ctx, c) })
+}
+
+func (a *around) Settings(ctx context.Context) (schema.Settings, error) {
+	return read(ctx, a, "Settings", 1, a.inner.Settings)
+}
+
+func (a *around) PutTask(ctx context.Context, t schema.Task) error {
+	return put(ctx, a, "PutTask", func(ctx context.Context) error { return a.inner.PutTask(ctx, t) })
+}
+
+func (a *around) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	return read(ctx, a, "Task", 1, func(ctx context.Context) (schema.Task, error) { return a.inner.Task(ctx, tenant, name) })
+}
+
+func (a *around) Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error) {
+	return read(ctx, a, "Tasks", limit, func(ctx context.Context) ([]schema.Task, error) {
+		return a.inner.Tasks(ctx, tenant, after, limit)
+	})
+}
+
+func (a *around) DeleteTask(ctx context.Context, tenant, name string, at time.Time) error {
+	return put(ctx, a, "DeleteTask", func(ctx context.Context) error { return a.inner.DeleteTask(ctx, tenant, name, at) })
+}
+
+func (a *around) Time(ctx context.Context) (time.Time, error) {
+	return read(ctx, a, "Time", 1, a.inner.Time)
+}
+
+func (a *around) Close() error { return a.inner.Close() }

@@ -1,0 +1,124 @@
+package schematest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// maxTries bounds how often Retrying repeats a call.
+const maxTries = 100
+
+// retrying repeats what the contract says may be repeated.
+type retrying struct{ around }
+
+// Retrying returns store with every call repeated, at once and at most 100 times, while it answers
+// ErrUnavailable or ErrUnknown. A conditional write of unknown outcome is not repeated blindly: what
+// it was to change is read first, as the contract asks.
+func Retrying(store schema.Store) schema.Store {
+	return &retrying{around{inner: store, wrap: func(ctx context.Context, c call) error {
+		return try(ctx, func() error {
+			err := c.do(ctx)
+			if c.conditional && errors.Is(err, schema.ErrUnknown) {
+				return settled{err}
+			}
+			return err
+		})
+	}}}
+}
+
+// settled is an error that try must not repeat.
+type settled struct{ error }
+
+func (s settled) Unwrap() error { return s.error }
+
+// try repeats do while its outcome is open.
+func try(ctx context.Context, do func() error) (err error) {
+	for range maxTries {
+		err = do()
+		var end settled
+		open := errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrUnknown)
+		if !open || errors.As(err, &end) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// decide does a conditional write until its outcome is known: look reads what stands after an unknown outcome, and
+// reports whether that is what was written, or else whether the write may be repeated.
+func decide(ctx context.Context, do func() error, look func() (mine, again bool, err error)) (err error) {
+	for range maxTries {
+		err = do()
+		if !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil {
+			return err
+		}
+		mine, again, lookErr := look()
+		switch {
+		case lookErr != nil:
+			return lookErr
+		case mine:
+			return nil
+		case !again:
+			return schema.ErrConflict
+		}
+	}
+	return err
+}
+
+func (r *retrying) CancelRun(
+	ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time,
+) (marks schema.Marks, err error) {
+	err = decide(ctx, func() error {
+		marks, err = r.around.CancelRun(ctx, id, asRead, mark, expires)
+		return err
+	}, func() (mine, again bool, err error) {
+		marks, err = r.Marks(ctx, id)
+		mine = marks.Cancelled != nil && marks.Cancelled.By == mark.By && marks.Cancelled.At.Equal(mark.At)
+		return mine, marks.Cancelled == nil && marks.MovedTo == asRead, err
+	})
+	return marks, err
+}
+
+func (r *retrying) MoveRun(
+	ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time,
+) (marks schema.Marks, err error) {
+	err = decide(ctx, func() error {
+		marks, err = r.around.MoveRun(ctx, id, asRead, to, expires)
+		return err
+	}, func() (mine, again bool, err error) {
+		marks, err = r.Marks(ctx, id)
+		return marks.MovedTo == to, marks.Cancelled == nil && marks.MovedTo == asRead, err
+	})
+	return marks, err
+}
+
+func (r *retrying) SwapSession(ctx context.Context, was, is schema.Session) error {
+	executor := is.Executor
+	if executor == "" {
+		executor = was.Executor
+	}
+	return decide(ctx, func() error { return r.around.SwapSession(ctx, was, is) }, func() (mine, again bool, err error) {
+		stands, err := r.Session(ctx, executor)
+		if errors.Is(err, schema.ErrNotFound) {
+			err = nil
+		}
+		same := func(s schema.Session) bool {
+			return stands.ID == s.ID && (s.ID == "" || stands.Expires.Equal(s.Expires))
+		}
+		return same(is), same(was), err
+	})
+}
+
+func (r *retrying) ClaimKey(
+	ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time,
+) (inForce schema.KeyClaim, mine bool, err error) {
+	// A claim that meets itself says so: asking again is the look.
+	err = decide(ctx, func() error {
+		inForce, mine, err = r.around.ClaimKey(ctx, tenant, key, claim, expires)
+		return err
+	}, func() (bool, bool, error) { return false, true, nil })
+	return inForce, mine, err
+}
