@@ -11,6 +11,9 @@ import (
 // ErrFull: the stream holds as much as it may (DiscardNew). Nothing was stored; try later.
 var ErrFull = errors.New("stream is full")
 
+// ErrClosed: the connection to the queue was closed.
+var ErrClosed = errors.New("queue is closed")
+
 // Lane names one of the L streams over which the load is spread: shard mod L.
 type Lane int
 
@@ -34,8 +37,8 @@ type Publisher interface {
 	// goroutine: with the receipt once the stream holds the message, or with an error
 	// (ErrFull: it is not stored; anything else: it may or may not be). done must neither block nor publish.
 	// Publish blocks only while MaxPublishing publications are under way, and returns an error, without
-	// calling done, if the envelope was not taken: ctx ended before, the connection is closed, or it
-	// is too large (ErrTooLarge). Publish keeps nothing of env.
+	// calling done, if the envelope was not taken: ctx ended before, the queue is closed (ErrClosed), or
+	// it is too large (ErrTooLarge). Publish keeps nothing of env.
 	Publish(ctx context.Context, lane Lane, env *Envelope, done func(Receipt, error)) error
 }
 
@@ -65,7 +68,7 @@ type Delivery interface {
 type Consumer interface {
 	// Fetch returns between 1 and limit messages of a lane and priority, oldest first, as soon as there is
 	// one, or none when wait has passed or ctx has ended. An error means that nothing could be asked;
-	// it comes no sooner than wait has passed unless the connection is closed, so that a loop over
+	// it comes no sooner than wait has passed unless the queue is closed (ErrClosed), so that a loop over
 	// Fetch needs no pause of its own.
 	Fetch(ctx context.Context, lane Lane, p schema.Priority, limit int, wait time.Duration) ([]Delivery, error)
 }

@@ -16,12 +16,8 @@ const DefaultMaxBytes = 64 << 20
 // PublishTimeout is how long a publication waits for its receipt.
 const PublishTimeout = 3 * time.Second
 
-var (
-	// ErrClosed: the connection was closed.
-	ErrClosed = errors.New("connection is closed")
-	// ErrNoAnswer: nothing came back in time, because of a cut or a Fault.
-	ErrNoAnswer = errors.New("no answer")
-)
+// ErrNoAnswer: nothing came back in time, because of a cut or a Fault.
+var ErrNoAnswer = errors.New("no answer")
 
 // Config is how a broker behaves. The zero value is a network without faults.
 type Config struct {

@@ -45,7 +45,7 @@ func (c *Conn) setCut(cut bool) {
 	c.changed = make(chan struct{})
 }
 
-// Close ends the connection: every publication under way ends with ErrClosed, every subscription ends, and
+// Close ends the connection: every publication under way ends with queue.ErrClosed, every subscription ends, and
 // what the node holds comes back to others after queue.AckWait. It waits for callbacks under way,
 // so it must not be called from one. The error is always nil.
 func (c *Conn) Close() error {
@@ -64,7 +64,7 @@ func (c *Conn) Close() error {
 	c.mu.Unlock()
 
 	for _, p := range pending {
-		c.finish(p, queue.Receipt{}, ErrClosed)
+		c.finish(p, queue.Receipt{}, queue.ErrClosed)
 	}
 	c.receipts.close(true)
 	<-c.receipts.ended
@@ -95,7 +95,7 @@ func (c *Conn) down() error {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return ErrClosed
+		return queue.ErrClosed
 	case c.cut:
 		return ErrNoAnswer
 	}
@@ -107,7 +107,7 @@ func (c *Conn) own(l *listener) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return ErrClosed
+		return queue.ErrClosed
 	}
 	l.box = newMailbox()
 	c.listeners = append(c.listeners, l)
@@ -150,7 +150,7 @@ func (c *Conn) Publish(ctx context.Context, lane queue.Lane, env *queue.Envelope
 		changed, closed := c.changed, c.closed
 		c.mu.Unlock()
 		if closed {
-			return fmt.Errorf("publish %s: %w", env.Entry.ID, ErrClosed)
+			return fmt.Errorf("publish %s: %w", env.Entry.ID, queue.ErrClosed)
 		}
 		select {
 		case c.window <- struct{}{}:
@@ -168,7 +168,7 @@ func (c *Conn) publish(lane queue.Lane, env *queue.Envelope, wire []byte, done f
 	if c.closed {
 		c.mu.Unlock()
 		<-c.window
-		return fmt.Errorf("publish %s: %w", env.Entry.ID, ErrClosed)
+		return fmt.Errorf("publish %s: %w", env.Entry.ID, queue.ErrClosed)
 	}
 	c.pending[p] = struct{}{}
 	p.timeout = time.AfterFunc(PublishTimeout, func() { c.finish(p, queue.Receipt{}, ErrNoAnswer) })

@@ -21,7 +21,7 @@ func (c *Conn) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, li
 		changed, cut, closed := c.changed, c.cut, c.closed
 		c.mu.Unlock()
 		if closed {
-			return nil, fmt.Errorf("fetch of lane %d, %s: %w", lane, p.Or(), ErrClosed)
+			return nil, fmt.Errorf("fetch of lane %d, %s: %w", lane, p.Or(), queue.ErrClosed)
 		}
 		now := time.Now()
 		wake := end

@@ -19,7 +19,8 @@ type Rig struct {
 	MaxBytes int
 	// DeleteStream throws a lane's stream away behind the adapter's back.
 	DeleteStream func(lane queue.Lane)
-	// Serve answers the requests for subject until stop is called. It returns once the worker can be reached.
+	// Serve answers the requests for subject until stop is called. It returns once the worker can be reached, and
+	// stop once it cannot and the answer under way is given.
 	Serve func(subject string, w Worker) (stop func())
 	// Close closes Queue, and returns when everything that it had started has ended.
 	Close func()
