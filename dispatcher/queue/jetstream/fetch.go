@@ -1,0 +1,296 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// maxPull is how long one pull waits at the server: an idle lane and priority costs one pull in that time,
+	// and a pull that was lost with a server delays messages by no more.
+	maxPull = 2 * time.Second
+	// pullGrace is how long after its end the status of a pull is awaited, and, once there are
+	// messages, how long the rest of them may take.
+	pullGrace = 500 * time.Millisecond
+	// maxPullBytes bounds what one pull brings, so the memory of one Fetch.
+	maxPullBytes = 16 << 20
+	// Pauses after a pull that failed or was refused.
+	pullPause    = 10 * time.Millisecond
+	pullPauseMax = 250 * time.Millisecond
+	// maxMalformed is how often a message that cannot be read is left for others (a newer version may
+	// understand it) before it is thrown away. The store knows the entry: it is not lost.
+	maxMalformed = 10
+)
+
+// puller is an inbox for pulls, one at a time.
+type puller struct {
+	sub   *nats.Subscription
+	inbox string
+	pulls uint64
+}
+
+// Fetch implements queue.Consumer.
+func (q *Queue) Fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	ds, err := q.fetch(ctx, n, p, limit, wait)
+	if err != nil {
+		return nil, fmt.Errorf("fetch of lane %d, %s: %w", n, p.Or(), err)
+	}
+	return ds, nil
+}
+
+func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	l, err := q.lane(n)
+	if err != nil {
+		return nil, err
+	}
+	if limit < 1 {
+		return nil, fmt.Errorf("limit %d", limit)
+	}
+	subject := "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + queue.ConsumerName(p)
+	end := time.Now().Add(wait)
+	pause := pullPause
+	for {
+		session, err := q.current()
+		if err != nil {
+			return nil, err
+		}
+		ds, err := q.pull(ctx, session, l, p, subject, limit, min(time.Until(end), maxPull))
+		if len(ds) > 0 || ctx.Err() != nil {
+			return ds, nil
+		}
+		left := time.Until(end)
+		if left <= 0 {
+			return nil, err
+		}
+		if err == nil {
+			pause = pullPause
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-q.stopping.Done():
+			return nil, queue.ErrClosed
+		case <-time.After(min(pause, left)):
+		}
+		pause = min(2*pause, pullPauseMax)
+	}
+}
+
+// pull asks once. It returns messages, or nothing if there was none within wait or a context ended,
+// or an error if the question was refused.
+func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, subject string, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	in, err := q.puller(l, p)
+	if err != nil {
+		return nil, err
+	}
+	in.pulls++
+	inbox := in.inbox + strconv.FormatUint(in.pulls, 36)
+	// One shot: whatever is there at once, or else the first that comes.
+	request, err := json.Marshal(struct {
+		Expires  time.Duration `json:"expires"`
+		Batch    int           `json:"batch"`
+		MaxBytes int           `json:"max_bytes"`
+		NoWait   bool          `json:"no_wait"`
+	}{max(wait, time.Millisecond), limit, maxPullBytes, true})
+	if err != nil {
+		return nil, err
+	}
+	if err := q.nc.PublishRequest(subject, inbox, request); err != nil {
+		q.discard(in)
+		return nil, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, wait+pullGrace)
+	defer cancel()
+	defer context.AfterFunc(session, cancel)()
+	var ds []queue.Delivery
+	for {
+		m, err := in.sub.NextMsgWithContext(ctx)
+		if err != nil {
+			// Ended by a context: what else arrives for this pull goes back.
+			q.discard(in)
+			if ctx.Err() != nil {
+				err = nil
+			}
+			return ds, err
+		}
+		if m.Subject != inbox { // a message: it has the subject it was published to
+			d, ok := q.delivery(m)
+			if ok {
+				ds = append(ds, d)
+			}
+			if len(ds) == 1 && ok {
+				cancelEarly := time.AfterFunc(pullGrace, cancel)
+				defer cancelEarly.Stop()
+			}
+			if limit--; limit > 0 {
+				continue
+			}
+			q.keep(l, p, in)
+			return ds, nil
+		}
+		ended, err := q.status(m)
+		if ended {
+			q.keep(l, p, in)
+			return ds, err
+		}
+	}
+}
+
+// status reads the status message of a pull. ended means that no message follows.
+func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
+	status, description := m.Header.Get("Status"), m.Header.Get("Description")
+	switch status {
+	case "100": // still there
+		return false, nil
+	case "404": // no more messages
+		return true, nil
+	case "408":
+		if description == "Request Timeout" {
+			return true, nil
+		}
+		return true, fmt.Errorf("pull refused: %s", description) // others wait already, and there is too little
+	case "409":
+		switch description {
+		case "Message Size Exceeds MaxBytes":
+			return true, nil
+		case "Exceeded MaxWaiting":
+		default: // consumer or stream deleted, leadership changed, server shut down
+			q.look()
+		}
+		return true, fmt.Errorf("pull ended: %s", description)
+	case "503":
+		q.look()
+		return true, errors.New("no consumer answers")
+	}
+	return true, fmt.Errorf("pull ended: %s %s", status, description)
+}
+
+// puller takes an idle inbox of the lane and priority, or makes one.
+func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, queue.ErrClosed
+	}
+	idle := l.pullers[p.Or()]
+	if n := len(idle); n > 0 {
+		l.pullers[p.Or()] = idle[:n-1]
+		return idle[n-1], nil
+	}
+	in := &puller{inbox: nats.NewInbox() + "."}
+	var err error
+	if in.sub, err = q.nc.SubscribeSync(in.inbox + "*"); err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	if err := in.sub.SetPendingLimits(-1, -1); err != nil { // a pull is bounded by itself
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	return in, nil
+}
+
+// keep makes an inbox idle.
+func (q *Queue) keep(l *lane, p schema.Priority, in *puller) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l.pullers[p.Or()] = append(l.pullers[p.Or()], in)
+}
+
+// discard gives an inbox up, whose pull may still be under way, and returns what arrived unasked. What
+// arrives later comes back after queue.AckWait.
+func (q *Queue) discard(in *puller) {
+	n, _, err := in.sub.Pending()
+	for ; err == nil && n > 0; n-- {
+		var m *nats.Msg
+		if m, err = in.sub.NextMsg(time.Millisecond); err == nil && m.Reply != "" {
+			q.tell(m.Reply, nakText)
+		}
+	}
+	if err := in.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
+		q.log.Debug("could not end a subscription", "err", err)
+	}
+}
+
+// What a consumer is told about a message.
+var (
+	ackText      = []byte("+ACK")
+	nakText      = []byte("-NAK")
+	progressText = []byte("+WPI")
+	termText     = []byte("+TERM")
+)
+
+// tell sends word about a message.
+func (q *Queue) tell(reply string, word []byte) {
+	if err := q.nc.Publish(reply, word); err != nil {
+		q.metrics.unsent.Inc()
+	}
+}
+
+// delivery is a message in the hands of this node.
+type delivery struct {
+	q           *Queue
+	reply       string
+	env         queue.Envelope
+	redelivered bool
+	ended       atomic.Bool
+}
+
+// delivery reads a message. It reports false for one that cannot be read.
+func (q *Queue) delivery(m *nats.Msg) (*delivery, bool) {
+	meta, err := m.Metadata()
+	if err != nil {
+		q.metrics.malformed.Inc()
+		q.log.Warn("a message that no consumer sent", "subject", m.Subject, "err", err)
+		return nil, false
+	}
+	env, rest, err := queue.Parse(m.Data)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes too many", queue.ErrMalformed, len(rest))
+	}
+	if err != nil {
+		q.metrics.malformed.Inc()
+		q.log.Error("a message cannot be read", "subject", m.Subject, "sequence", meta.Sequence.Stream, "deliveries", meta.NumDelivered, "err", err)
+		if meta.NumDelivered >= maxMalformed {
+			q.tell(m.Reply, termText)
+		}
+		return nil, false
+	}
+	q.metrics.fetched.Inc()
+	if meta.NumDelivered > 1 {
+		q.metrics.redelivered.Inc()
+	}
+	return &delivery{q: q, reply: m.Reply, env: env, redelivered: meta.NumDelivered > 1}, true
+}
+
+func (d *delivery) Envelope() *queue.Envelope { return &d.env }
+
+func (d *delivery) Redelivered() bool { return d.redelivered }
+
+func (d *delivery) Ack() {
+	if !d.ended.Swap(true) {
+		d.q.tell(d.reply, ackText)
+	}
+}
+
+func (d *delivery) Return() {
+	if !d.ended.Swap(true) {
+		d.q.tell(d.reply, nakText)
+	}
+}
+
+func (d *delivery) Hold() {
+	if !d.ended.Load() {
+		d.q.tell(d.reply, progressText)
+	}
+}

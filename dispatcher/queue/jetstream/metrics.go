@@ -1,0 +1,59 @@
+package jetstream
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the counts of one Queue.
+type metrics struct {
+	published   map[string]prometheus.Counter // by outcome
+	fetched     prometheus.Counter
+	redelivered prometheus.Counter
+	malformed   prometheus.Counter
+	unsent      prometheus.Counter
+	made        prometheus.Counter
+	reconnected prometheus.Counter
+	underWay    prometheus.Gauge
+}
+
+// Outcomes of a publication.
+const (
+	outcomeStored  = "stored"
+	outcomeKnown   = "known"
+	outcomeFull    = "full"
+	outcomeUnknown = "unknown"
+)
+
+func newMetrics() *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "queue", Name: name, Help: help})
+	}
+	m := &metrics{
+		published:   make(map[string]prometheus.Counter),
+		fetched:     counter("deliveries_total", "Messages handed to this node."),
+		redelivered: counter("redeliveries_total", "Messages handed to this node that had been handed out before."),
+		malformed:   counter("malformed_total", "Messages that could not be read."),
+		unsent:      counter("unsent_total", "Acknowledgements, hints, notices and signals that could not be sent."),
+		made:        counter("streams_made_total", "Streams that this node made."),
+		reconnected: counter("reconnects_total", "Times that the connection to NATS was lost and came back."),
+		underWay: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "queue", Name: "publications_under_way", Help: "Publications without receipt yet.",
+		}),
+	}
+	for _, outcome := range []string{outcomeStored, outcomeKnown, outcomeFull, outcomeUnknown} {
+		m.published[outcome] = prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "carillon", Subsystem: "queue", Name: "publications_total",
+			Help: "Publications by how they ended.", ConstLabels: prometheus.Labels{"outcome": outcome},
+		})
+	}
+	return m
+}
+
+// collectors returns everything to register.
+func (m *metrics) collectors() []prometheus.Collector {
+	all := []prometheus.Collector{m.fetched, m.redelivered, m.malformed, m.unsent, m.made, m.reconnected, m.underWay}
+	for _, c := range m.published {
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,257 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"carillon.dev/carillon/dispatcher/queue"
+)
+
+const (
+	// receiptTimeout is how long a publication waits for its receipt. Publishing the same again after it is
+	// harmless within queue.DuplicateWindow.
+	receiptTimeout = 3 * time.Second
+	expireInterval = 250 * time.Millisecond
+
+	codeStoreFailed        = 10077 // among others: the stream is full
+	codeInsufficientBytes  = 10047 // the servers' storage is full
+	codeInsufficientMemory = 10028
+)
+
+// errNoReceipt: the message may or may not be stored.
+var errNoReceipt = errors.New("no receipt")
+
+// publisher sends envelopes and matches the receipts. nats.go has such a thing too; this one has no
+// timer, no goroutine and no map entry for each message, and ends every publication when the connection goes.
+type publisher struct {
+	q     *Queue
+	inbox string // receipts go to <inbox>.<slot>.<turn>
+	free  chan int
+
+	mu     sync.Mutex
+	slots  [queue.MaxPublishing]publication
+	closed bool
+}
+
+// publication is one envelope under way.
+type publication struct {
+	turn        uint64 // tells the users of a slot apart
+	done        func(queue.Receipt, error)
+	lane        *lane
+	incarnation string // known before the message was sent
+	since       time.Time
+}
+
+func newPublisher(q *Queue) *publisher {
+	p := &publisher{q: q, inbox: nats.NewInbox(), free: make(chan int, queue.MaxPublishing)}
+	for n := range queue.MaxPublishing {
+		p.free <- n
+	}
+	return p
+}
+
+// listen subscribes to the receipts.
+func (p *publisher) listen() error {
+	sub, err := p.q.subscribe(p.inbox+".*.*", p.receive)
+	if err != nil {
+		return err
+	}
+	// There are at most MaxPublishing receipts, and late ones of publications that were given up.
+	return sub.SetPendingLimits(-1, -1)
+}
+
+// Publish implements queue.Publisher.
+func (q *Queue) Publish(ctx context.Context, n queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
+	if err := q.pub.publish(ctx, n, env, done); err != nil {
+		return fmt.Errorf("publish %s: %w", env.Entry.ID, err)
+	}
+	return nil
+}
+
+func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
+	l, err := p.q.lane(n)
+	if err != nil {
+		return err
+	}
+	wire, err := env.Encode()
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var slot int
+	select {
+	case slot = <-p.free:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.q.stopping.Done():
+		return queue.ErrClosed
+	}
+
+	pub := publication{done: done, lane: l, incarnation: l.handle.Load().incarnation, since: time.Now()}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		p.free <- slot
+		return queue.ErrClosed
+	}
+	turn := p.slots[slot].turn + 1
+	pub.turn = turn
+	p.slots[slot] = pub
+	p.mu.Unlock()
+	p.q.metrics.underWay.Inc()
+
+	err = p.q.nc.PublishMsg(&nats.Msg{
+		Subject: p.q.cfg.Names.Run(n, env.Entry.Spec.Priority),
+		Reply:   p.inbox + "." + strconv.Itoa(slot) + "." + strconv.FormatUint(turn, 36),
+		Header:  nats.Header{jetstream.MsgIDHeader: {env.MessageID()}},
+		Data:    wire,
+	})
+	if err != nil {
+		// Nothing was sent. The envelope counts as not taken, unless the connection's end has ended it meanwhile.
+		if _, open := p.take(slot, turn); open {
+			p.release(slot)
+			return err
+		}
+	}
+	return nil
+}
+
+// take ends a publication and returns it, unless it has ended. The caller calls done and then release.
+func (p *publisher) take(slot int, turn uint64) (publication, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.slots[slot]
+	if s.done == nil || s.turn != turn {
+		return publication{}, false
+	}
+	pub := *s
+	*s = publication{turn: turn}
+	return pub, true
+}
+
+// release lets another publication have the slot.
+func (p *publisher) release(slot int) {
+	p.q.metrics.underWay.Dec()
+	p.free <- slot
+}
+
+// end ends a publication, unless it has ended.
+func (p *publisher) end(slot int, turn uint64, answer func(publication) (queue.Receipt, error)) {
+	pub, open := p.take(slot, turn)
+	if !open {
+		return
+	}
+	r, err := answer(pub)
+	outcome := outcomeStored
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		outcome = outcomeFull
+	case err != nil:
+		outcome = outcomeUnknown
+	case r.Known:
+		outcome = outcomeKnown
+	}
+	p.q.metrics.published[outcome].Inc()
+	pub.done(r, err)
+	p.release(slot)
+}
+
+// receive matches a receipt.
+func (p *publisher) receive(m *nats.Msg) {
+	slotText, turnText, ok := strings.Cut(m.Subject[len(p.inbox)+1:], ".")
+	slot, err := strconv.Atoi(slotText)
+	turn, err2 := strconv.ParseUint(turnText, 36, 64)
+	if !ok || err != nil || err2 != nil || slot < 0 || slot >= queue.MaxPublishing {
+		return // not of our making
+	}
+	p.end(slot, turn, func(pub publication) (queue.Receipt, error) { return p.read(m, pub) })
+}
+
+// read reads what the stream answered.
+func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
+	if len(m.Data) == 0 {
+		// The status 503: nobody stores messages with this subject. The stream is gone, or has no leader.
+		p.q.look()
+		return queue.Receipt{}, fmt.Errorf("%w: no stream answers", errNoReceipt)
+	}
+	var ack struct {
+		Error     *jetstream.APIError `json:"error"`
+		Sequence  uint64              `json:"seq"`
+		Duplicate bool                `json:"duplicate"`
+	}
+	if err := json.Unmarshal(m.Data, &ack); err != nil {
+		return queue.Receipt{}, fmt.Errorf("%w: %w", errNoReceipt, err)
+	}
+	if e := ack.Error; e != nil {
+		if isFull(e) {
+			return queue.Receipt{}, fmt.Errorf("%w (%s)", queue.ErrFull, e.Description)
+		}
+		return queue.Receipt{}, fmt.Errorf("%w: %w", errNoReceipt, e)
+	}
+	if !ack.Duplicate && pub.lane.odd(ack.Sequence) {
+		p.q.look()
+	}
+	return queue.Receipt{Stream: pub.incarnation, Sequence: ack.Sequence, Known: ack.Duplicate}, nil
+}
+
+// isFull reports whether the stream, or the servers' storage, has no room. Of a failure to store there is
+// only the text to tell a full stream from others.
+func isFull(e *jetstream.APIError) bool {
+	switch e.ErrorCode {
+	case codeInsufficientBytes, codeInsufficientMemory:
+		return true
+	case codeStoreFailed:
+		return strings.Contains(e.Description, "maximum")
+	}
+	return false
+}
+
+// expire ends publications that have waited for too long, until the queue is closed.
+func (p *publisher) expire() {
+	tick := time.NewTicker(expireInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.q.stopping.Done():
+			return
+		case now := <-tick.C:
+			p.fail(now.Add(-receiptTimeout), errNoReceipt)
+		}
+	}
+}
+
+// failAll ends all publications.
+func (p *publisher) failAll(err error) { p.fail(time.Now().Add(time.Hour), err) }
+
+// fail ends the publications that are under way since before that instant.
+func (p *publisher) fail(before time.Time, err error) {
+	for slot := range p.slots {
+		p.mu.Lock()
+		s := &p.slots[slot]
+		old := s.done != nil && s.since.Before(before)
+		turn := s.turn
+		p.mu.Unlock()
+		if old {
+			p.end(slot, turn, func(publication) (queue.Receipt, error) { return queue.Receipt{}, err })
+		}
+	}
+}
+
+// close ends all publications, and takes no more.
+func (p *publisher) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.failAll(queue.ErrClosed)
+}

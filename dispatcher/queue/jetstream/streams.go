@@ -1,0 +1,309 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	watchInterval  = time.Second            // between two looks at the streams
+	lookPause      = 200 * time.Millisecond // at least, between two looks that were asked for
+	upgradePeriod  = time.Minute            // between two attempts to have as many replicas as wanted
+	wantedReplicas = 3                      // where Config.Replicas is 0
+	leap           = 1_000_000              // a sequence that jumps by more than this may be of a stream made anew
+
+	codeReplicasUnsupported = 10074 // a server that is in no cluster
+	codeNoPeers             = 10005 // fewer servers than replicas
+)
+
+// lane is one stream.
+type lane struct {
+	n      queue.Lane
+	stream string
+
+	// handle is what was last learned of the stream, nil before the first time.
+	handle atomic.Pointer[handle]
+	last   atomic.Uint64 // the highest sequence that was seen
+
+	pullers map[schema.Priority][]*puller // idle ones; the queue's mutex guards them
+}
+
+// handle is one incarnation of a stream.
+type handle struct {
+	stream      jetstream.Stream
+	incarnation string
+}
+
+func newLane(n queue.Lane, names queue.Names) *lane {
+	return &lane{n: n, stream: names.Stream(n), pullers: make(map[schema.Priority][]*puller)}
+}
+
+// incarnation returns the incarnation that s had when it was asked.
+func incarnation(s jetstream.Stream) string {
+	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 10)
+}
+
+// learn remembers what s said and reports whether the stream is another than before.
+func (l *lane) learn(s jetstream.Stream) (another bool) {
+	now := &handle{s, incarnation(s)}
+	old := l.handle.Load()
+	if old != nil && old.incarnation == now.incarnation {
+		return false
+	}
+	// Of two that learn at once either may win: the next look settles it, and until then receipts carry
+	// an incarnation that is too old, never one too new, or one that is gone.
+	l.handle.Store(now)
+	l.last.Store(0)
+	return old != nil
+}
+
+// odd reports whether a new message's sequence suggests that the stream was made anew.
+func (l *lane) odd(sequence uint64) bool {
+	for {
+		last := l.last.Load()
+		if sequence <= last {
+			return last-sequence > leap
+		}
+		if l.last.CompareAndSwap(last, sequence) {
+			return last != 0 && sequence-last > leap
+		}
+	}
+}
+
+// EnsureStreams makes the streams and consumers that are missing and brings the others up to date.
+// It tries once, each lane for itself, and returns all faults.
+func (q *Queue) EnsureStreams(ctx context.Context) error {
+	if _, err := q.current(); err != nil {
+		return err
+	}
+	q.ensuring.Lock()
+	defer q.ensuring.Unlock()
+	var faults []error
+	for _, l := range q.lanes {
+		if err := q.ensure(ctx, l); err != nil {
+			faults = append(faults, fmt.Errorf("stream %s: %w", l.stream, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (q *Queue) ensure(ctx context.Context, l *lane) error {
+	s, err := q.ensureStream(ctx, l)
+	if err != nil {
+		return err
+	}
+	for _, p := range schema.Priorities {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable:       queue.ConsumerName(p),
+			Description:   "runs of priority " + string(p),
+			FilterSubject: q.cfg.Names.Run(l.n, p),
+			DeliverPolicy: jetstream.DeliverAllPolicy,
+			AckPolicy:     jetstream.AckExplicitPolicy,
+			AckWait:       queue.AckWait,
+			MaxAckPending: queue.MaxAckPending,
+			MaxDeliver:    -1,
+		})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("consumer %s: %w", queue.ConsumerName(p), err)
+		}
+	}
+	// Only now: whoever has a handle finds the consumers too.
+	if l.learn(s) {
+		q.log.Warn("the stream was made anew", "stream", l.stream)
+	}
+	return nil
+}
+
+// ensureStream returns the stream, made or brought up to date if need be.
+func (q *Queue) ensureStream(ctx context.Context, l *lane) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := q.js.Stream(ctx, l.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		cfg := q.streamConfig(l, jetstream.StreamConfig{FirstSeq: uint64(time.Now().UnixMicro())}) // #nosec G115 -- after 1970
+		s, err = q.withReplicas(cfg, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) { return q.js.CreateStream(ctx, cfg) })
+		if err == nil {
+			q.metrics.made.Inc()
+			q.log.Info("made a stream", "stream", l.stream, "replicas", s.CachedInfo().Config.Replicas)
+			return s, nil
+		}
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node was faster
+			s, err = q.js.Stream(ctx, l.stream)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	is := s.CachedInfo().Config
+	want := q.streamConfig(l, is)
+	if same(is, want) {
+		return s, nil
+	}
+	updated, err := q.withReplicas(want, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+		if same(is, cfg) {
+			return s, nil
+		}
+		return q.js.UpdateStream(ctx, cfg)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bring up to date: %w", err)
+	}
+	if updated != s {
+		q.log.Info("brought a stream up to date", "stream", l.stream, "replicas", updated.CachedInfo().Config.Replicas)
+	}
+	return updated, nil
+}
+
+// streamConfig returns base with everything that Carillon decides.
+func (q *Queue) streamConfig(l *lane, base jetstream.StreamConfig) jetstream.StreamConfig {
+	base.Name = l.stream
+	base.Description = "runs about to start; made by carillon, safe to delete"
+	base.Subjects = []string{q.cfg.Names.Runs(l.n)}
+	base.Retention = jetstream.WorkQueuePolicy
+	base.Discard = jetstream.DiscardNew
+	base.MaxBytes = q.cfg.MaxBytes
+	base.MaxMsgs = -1
+	base.MaxAge = 0
+	base.MaxMsgSize = queue.MaxEnvelope + 1024 // and its headers
+	base.Duplicates = queue.DuplicateWindow
+	base.AllowDirect = false
+	if base.Replicas == 0 { // a new one; the storage of another cannot be changed
+		base.Storage = jetstream.FileStorage
+		if q.cfg.Memory {
+			base.Storage = jetstream.MemoryStorage
+		}
+	}
+	switch {
+	case q.cfg.Replicas > 0:
+		base.Replicas = q.cfg.Replicas
+	case q.nc.ConnectedClusterName() == "":
+		base.Replicas = max(base.Replicas, 1)
+	default:
+		base.Replicas = max(base.Replicas, wantedReplicas)
+	}
+	return base
+}
+
+// same reports whether two configurations agree in everything that Carillon decides.
+func same(a, b jetstream.StreamConfig) bool {
+	return len(a.Subjects) == 1 && a.Subjects[0] == b.Subjects[0] &&
+		a.Description == b.Description && a.Retention == b.Retention && a.Discard == b.Discard &&
+		a.MaxBytes == b.MaxBytes && a.MaxMsgs == b.MaxMsgs && a.MaxAge == b.MaxAge && a.MaxMsgSize == b.MaxMsgSize &&
+		a.Duplicates == b.Duplicates && a.AllowDirect == b.AllowDirect && a.Replicas == b.Replicas && a.Storage == b.Storage
+}
+
+// withReplicas does act with as many replicas as the servers allow, where their number was left open.
+func (q *Queue) withReplicas(cfg jetstream.StreamConfig, act func(jetstream.StreamConfig) (jetstream.Stream, error)) (jetstream.Stream, error) {
+	for {
+		s, err := act(cfg)
+		var api *jetstream.APIError
+		short := errors.As(err, &api) && (api.ErrorCode == codeNoPeers || api.ErrorCode == codeReplicasUnsupported)
+		if !short || q.cfg.Replicas > 0 || cfg.Replicas <= 1 {
+			return s, err
+		}
+		cfg.Replicas--
+	}
+}
+
+// lookIfGone asks for a look at the streams if err says that something is missing.
+func (q *Queue) lookIfGone(err error) {
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
+		errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, nats.ErrNoResponders) {
+		q.look()
+	}
+}
+
+// look asks the watch to look at the streams at once. It does not wait.
+func (q *Queue) look() {
+	select {
+	case q.kick <- struct{}{}:
+	default:
+	}
+}
+
+// watch looks at the streams once a second, or when it is asked to, and makes what is missing.
+func (q *Queue) watch() {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	upgraded := time.Now()
+	for {
+		asked := false
+		select {
+		case <-q.stopping.Done():
+			return
+		case <-tick.C:
+		case <-q.kick:
+			asked = true
+		}
+		now := time.Now()
+		whole := asked || now.Sub(upgraded) >= upgradePeriod
+		var err error
+		if !whole {
+			err = q.observe()
+		}
+		if whole || err != nil && q.nc.IsConnected() {
+			upgraded = now
+			err = q.EnsureStreams(q.stopping)
+		}
+		q.report(err)
+		if !asked {
+			continue
+		}
+		select { // bounds the rate of looks that are asked for
+		case <-q.stopping.Done():
+			return
+		case <-time.After(lookPause):
+		}
+	}
+}
+
+// observe learns the incarnations of all streams. It fails if one is missing or does not answer.
+func (q *Queue) observe() error {
+	for _, l := range q.lanes {
+		ctx, cancel := context.WithTimeout(q.stopping, callTimeout)
+		s, err := q.js.Stream(ctx, l.stream)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", l.stream, err)
+		}
+		if l.learn(s) {
+			q.log.Warn("the stream was made anew", "stream", l.stream)
+		}
+	}
+	return nil
+}
+
+// report keeps what a look said, and logs where it differs from the one before.
+func (q *Queue) report(err error) {
+	if q.stopping.Err() != nil {
+		return
+	}
+	var was error
+	if p := q.health.Load(); p != nil {
+		was = *p
+	}
+	switch {
+	case err == nil:
+		q.health.Store(nil)
+		if was != nil {
+			q.log.Info("the streams are well again")
+		}
+	default:
+		q.health.Store(&err)
+		if was == nil {
+			q.log.Warn("the streams are not well", "err", err)
+		}
+	}
+}
