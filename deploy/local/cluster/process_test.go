@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,13 @@ func TestParseStat(t *testing.T) {
 // startSleeper starts a shell that runs script and returns its identity, once it has written "ready" to its log.
 func startSleeper(t *testing.T, script string) identity {
 	t.Helper()
+	id, _ := startLogged(t, script)
+	return id
+}
+
+// startLogged is startSleeper that also returns the path of the log.
+func startLogged(t *testing.T, script string) (identity, string) {
+	t.Helper()
 	l := newLauncher(false)
 	t.Cleanup(l.close)
 	dir := t.TempDir()
@@ -69,7 +77,7 @@ func startSleeper(t *testing.T, script string) identity {
 	if err != nil {
 		t.Fatalf("wait for the script: %v", err)
 	}
-	return id
+	return id, logFile
 }
 
 const obedient = "echo ready; exec sleep 1000"
@@ -99,21 +107,23 @@ func TestSignalNeverHitsAStranger(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	t.Run("by SIGTERM", func(t *testing.T) {
-		id := startSleeper(t, `trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
-		if err := id.stop(t.Context(), time.Minute); err != nil || id.state() != Stopped {
-			t.Errorf("stop: %v, then %v", err, id.state())
-		}
-	})
-	t.Run("frozen", func(t *testing.T) {
-		id := startSleeper(t, obedient)
-		if err := id.signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		if err := id.stop(t.Context(), time.Minute); err != nil || id.state() != Stopped {
-			t.Errorf("stop: %v, then %v", err, id.state())
-		}
-	})
+	const polite = `trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done`
+	for _, frozen := range []bool{false, true} {
+		t.Run(fmt.Sprintf("by SIGTERM, frozen %t", frozen), func(t *testing.T) {
+			id, logFile := startLogged(t, polite)
+			if frozen {
+				if err := id.signal(syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := id.stop(t.Context(), 10*time.Second); err != nil || id.state() != Stopped {
+				t.Errorf("stop: %v, then %v", err, id.state())
+			}
+			if !strings.Contains(logTail(logFile), "asked") {
+				t.Error("it was killed before it could stop by itself")
+			}
+		})
+	}
 	t.Run("by SIGKILL when it does not listen", func(t *testing.T) {
 		id := startSleeper(t, `trap '' TERM; echo ready; while :; do sleep 0.01; done`)
 		if err := id.stop(t.Context(), 50*time.Millisecond); err != nil || id.state() != Stopped {
@@ -177,7 +187,9 @@ func TestDeathOfTheParent(t *testing.T) {
 			}
 			_ = parent.Wait() // killed, as asked
 			if c.want == Stopped {
-				if err := id.waitStopped(t.Context()); err != nil {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				if err := id.waitStopped(ctx); err != nil {
 					t.Errorf("wait for the death of the child: %v", err)
 				}
 				return
