@@ -21,13 +21,27 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command().ExecuteContext(ctx)
 	stop()
-	var child *exec.ExitError
-	if errors.As(err, &child) {
-		os.Exit(max(1, child.ExitCode())) // it has said what was wrong; -1 if a signal ended it
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(1)
+	}
+	os.Exit(exitCode(err))
+}
+
+// A childError says that the command run for the user has failed.
+type childError struct{ err *exec.ExitError }
+
+func (e childError) Error() string { return "the command failed: " + e.err.Error() }
+
+// exitCode is that of the command run for the user, if it was that which failed.
+func exitCode(err error) int {
+	var child childError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &child):
+		return max(1, child.err.ExitCode()) // -1 if a signal ended it
+	default:
+		return 1
 	}
 }
 
@@ -245,7 +259,12 @@ func run(cmd *cobra.Command, env, argv []string) error {
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
 	child.Env = append(os.Environ(), env...)
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	return child.Run()
+	err := child.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return childError{exit}
+	}
+	return err
 }
 
 func jarsCommand() *cobra.Command {
