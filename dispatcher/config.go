@@ -111,8 +111,13 @@ func (c Config) Validate() error {
 		missing bool
 		what    string
 	}{
-		{c.Name == "", "name"}, {c.Incarnation == "", "incarnation"}, {c.Store == nil, "store"}, {c.Queue == nil, "queue"},
-		{c.Ring == nil, "ring"}, {c.Writer == nil, "writer"}, {c.Halt == nil, "halt detector"},
+		{c.Name == "", "name"},
+		{c.Incarnation == "", "incarnation"},
+		{c.Store == nil, "store"},
+		{c.Queue == nil, "queue"},
+		{c.Ring == nil, "ring"},
+		{c.Writer == nil, "writer"},
+		{c.Halt == nil, "halt detector"},
 	} {
 		if f.missing {
 			faults = append(faults, errors.New("dispatcher: no "+f.what))

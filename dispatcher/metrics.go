@@ -29,8 +29,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		published: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "published_total", Help: "Envelopes handed to the queue, by priority."}, []string{"priority"}),
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "published_total", Help: "Envelopes handed to the queue, by priority.",
+		}, []string{"priority"}),
 		publishFailures: counter("publish_failures_total", "Publications that the queue refused or did not confirm."),
 		redispatched:    counter("redispatched_total", "Entries queued to be published although they may have been before."),
 		hinted:          counter("hinted_total", "Entries taken from near hints."),
@@ -40,14 +42,22 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),
 		halts:           counter("halts_total", "Times the process was found to have been stopped."),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "step_failures_total", Help: "Steps that failed and are tried again, by step."}, []string{"step"}),
-		owned: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "shards_owned", Help: "Shards dispatched here."}),
-		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "stream_depth", Help: "Messages that wait or are held by executors, by priority."}, []string{"priority"}),
-		settledLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "settled_lag_seconds", Help: "Time since the end of the last settled bucket, by shard."}, []string{"shard"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "step_failures_total", Help: "Steps that failed and are tried again, by step.",
+		}, []string{"step"}),
+		owned: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "shards_owned", Help: "Shards dispatched here.",
+		}),
+		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "stream_depth", Help: "Messages that wait or are held by executors, by priority.",
+		}, []string{"priority"}),
+		settledLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "settled_lag_seconds", Help: "Time since the end of the last settled bucket, by shard.",
+		}, []string{"shard"}),
 	}
 	for _, p := range schema.Priorities {
 		m.published.WithLabelValues(string(p))

@@ -219,7 +219,6 @@ func (a *attempt) start(ctx context.Context, k known) {
 	defer cancel(nil)
 	a.begin(now, k.number, session, cancel)
 	if k.doubt && !a.mark(ctx, now) {
-		a.giveBack()
 		return
 	}
 	if k.number == 1 {
@@ -297,20 +296,39 @@ func (a *attempt) put(row schema.Attempt, notify bool) {
 	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
 }
 
-// mark writes the session cell before the start.
+// markTries bounds how often the session cell is tried before the start is given up.
+const markTries = 3
+
+// mark writes the session cell before the start. If that fails the cell may stand all the same, and would say for as long as our
+// session lives that the attempt is under way: so the attempt is recorded as lost before the message goes back.
 func (a *attempt) mark(ctx context.Context, now time.Time) bool {
+	x := a.x
 	row := a.cell(now)
-	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	if err := a.x.writer.Record(bounded, []schema.Attempt{row}); err != nil {
-		a.x.metrics.running.Dec()
-		a.x.log.Warn("session could not be noted: the message goes back", "run", a.entry.Run(), "err", err)
-		return false
+	var err error
+	for range markTries {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		err = x.writer.Record(bounded, []schema.Attempt{row})
+		cancel()
+		if err == nil {
+			a.mu.Lock()
+			a.known = true
+			a.mu.Unlock()
+			return true
+		}
 	}
+	x.metrics.running.Dec()
+	x.log.Warn("session could not be noted: the message goes back", "run", a.entry.Run(), "err", err)
 	a.mu.Lock()
-	a.known = true
+	a.running = false
 	a.mu.Unlock()
-	return true
+	now = x.now()
+	row.Session, row.Written = nil, now.UnixMicro()
+	row.Record = &schema.Record{
+		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
+		Error: "not started: the session could not be noted",
+	}
+	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+	return false
 }
 
 // cell makes the row with the session of the attempt under way.

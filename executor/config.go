@@ -114,9 +114,15 @@ func (c Config) Validate() error {
 		wrong bool
 		what  string
 	}{
-		{c.Name == "", "no name"}, {c.Store == nil, "no store"}, {c.Writer == nil, "no writer"}, {c.Tasks == nil, "no tasks"},
-		{c.Queue == nil, "no queue"}, {c.Notices == nil, "no notices"}, {c.Halt == nil, "no halt detector"},
-		{c.Slots < 0, "slots must be positive"}, {c.Lanes < 0, "lanes must be positive"},
+		{c.Name == "", "no name"},
+		{c.Store == nil, "no store"},
+		{c.Writer == nil, "no writer"},
+		{c.Tasks == nil, "no tasks"},
+		{c.Queue == nil, "no queue"},
+		{c.Notices == nil, "no notices"},
+		{c.Halt == nil, "no halt detector"},
+		{c.Slots < 0, "slots must be positive"},
+		{c.Lanes < 0, "lanes must be positive"},
 	} {
 		if f.wrong {
 			faults = append(faults, errors.New("executor: "+f.what))

@@ -50,8 +50,10 @@ type looked struct {
 }
 
 func newLooker(store Store, writer Writer, live *bucketer.Liveness) *looker {
-	return &looker{store: store, writer: writer, live: live,
-		waiting: make(map[schema.Partition][]lookup), tokens: make(chan struct{}, lookWorkers)}
+	return &looker{
+		store: store, writer: writer, live: live,
+		waiting: make(map[schema.Partition][]lookup), tokens: make(chan struct{}, lookWorkers),
+	}
 }
 
 // look reads the marks and attempts of a run.

@@ -22,9 +22,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
 	}
 	m := &metrics{
-		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "carillon", Subsystem: "executor",
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "carillon", Subsystem: "executor",
 			Name: "lateness_seconds", Help: "Start of the first attempt after the due time or the acceptance, whichever is later.",
-			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}}),
+			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300},
+		}),
 		outcomes:       prometheus.NewCounterVec(prometheus.CounterOpts(opts("attempts_total", "Attempts ended, by outcome.")), []string{"outcome"}),
 		running:        prometheus.NewGauge(prometheus.GaugeOpts(opts("attempts_running", "Attempts under way."))),
 		held:           prometheus.NewGauge(prometheus.GaugeOpts(opts("messages_held", "Messages that are not acknowledged yet."))),

@@ -39,8 +39,10 @@ type recorder struct {
 }
 
 func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics) *recorder {
-	return &recorder{writer: w, notices: n, log: log, metrics: m, waiting: make(map[schema.Partition][]word),
-		wake: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters)}
+	return &recorder{
+		writer: w, notices: n, log: log, metrics: m, waiting: make(map[schema.Partition][]word),
+		wake: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
+	}
 }
 
 // put takes a word in. It does not wait.

@@ -1,0 +1,372 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher"
+	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// detection is how long the ring takes to notice that a member is gone.
+const detection = 2500 * time.Millisecond
+
+// Faults says how likely what goes wrong is, of one call or one message.
+type Faults struct {
+	Store   float64 // each of: fail, lose the answer, apply late, delay
+	Message float64 // each of: drop, double, delay
+	Target  float64 // the callee answers with an error
+}
+
+// Cluster is a few nodes over one store and one broker.
+type Cluster struct {
+	shards int
+	store  *embedded.Store
+	broker *inproc.Broker
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	faults Faults
+	seen   []check.Sighting
+	nodes  []*Node
+	lives  int
+}
+
+// New makes a cluster of n nodes, none of which runs. It must be closed in the bubble in which it was made.
+func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
+	store, err := embedded.Open(embedded.Config{Shards: shards})
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{shards: shards, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1))}
+	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
+	for i := range n {
+		c.nodes = append(c.nodes, &Node{c: c, name: fmt.Sprintf("n%d", i+1)})
+	}
+	return c, nil
+}
+
+// Close stops what runs.
+func (c *Cluster) Close() error {
+	for _, n := range c.nodes {
+		n.Thaw()
+		n.Kill()
+	}
+	c.broker.Close()
+	return c.store.Close()
+}
+
+// SetFaults sets what goes wrong from now on.
+func (c *Cluster) SetFaults(f Faults) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = f
+}
+
+// chance draws one of the given number of kinds of fault, each with probability p; -1 = none.
+func (c *Cluster) chance(p func(Faults) float64, kinds int) (kind int, draw float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.rng.Float64()
+	each := p(c.faults)
+	if each <= 0 || x >= each*float64(kinds) {
+		return -1, 0
+	}
+	return int(x / each), c.rng.Float64()
+}
+
+func (c *Cluster) messageFault(inproc.Event) inproc.Verdict {
+	switch kind, draw := c.chance(func(f Faults) float64 { return f.Message }, 3); kind {
+	case 0:
+		return inproc.Verdict{Drop: true}
+	case 1:
+		return inproc.Verdict{Double: true}
+	case 2:
+		return inproc.Verdict{Delay: time.Duration(draw * float64(6*time.Second))}
+	}
+	return inproc.Verdict{}
+}
+
+func (c *Cluster) storeFault() schematest.Fault {
+	switch kind, draw := c.chance(func(f Faults) float64 { return f.Store }, 5); kind {
+	case 0:
+		return schematest.Fault{Fail: true}
+	case 1:
+		return schematest.Fault{Lose: true}
+	case 2:
+		return schematest.Fault{Late: time.Duration(draw * float64(8*time.Second))}
+	case 3:
+		return schematest.Fault{Delay: time.Duration(draw * float64(8*time.Second))}
+	case 4:
+		return schematest.Fault{Tear: true}
+	}
+	return schematest.Fault{}
+}
+
+// members returns who runs, frozen or not.
+func (c *Cluster) members() []ring.Member {
+	var ms []ring.Member
+	for _, n := range c.nodes {
+		if n.up {
+			ms = append(ms, ring.Member{Name: n.name, Incarnation: uint64(n.life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}})
+		}
+	}
+	return ms
+}
+
+// spread tells the members that can hear it who is there, after the time that takes. Frozen ones keep their view.
+func (c *Cluster) spread(after time.Duration) {
+	time.AfterFunc(after, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		var there []ring.Member
+		for _, m := range c.members() {
+			if n := c.node(m.Name); n.frozen == nil || time.Since(n.frozenAt) < detection {
+				there = append(there, m)
+			}
+		}
+		for _, n := range c.nodes {
+			if n.up && n.frozen == nil {
+				_ = n.view.Set(there, nil, c.shards) // same names as before
+			}
+		}
+	})
+}
+
+func (c *Cluster) node(name string) *Node {
+	for _, n := range c.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Node is one simulated process.
+type Node struct {
+	c    *Cluster
+	name string
+
+	// Guarded by Cluster.mu.
+	up       bool
+	life     int
+	frozen   chan struct{} // closed at the thaw; nil = not frozen
+	frozenAt time.Time
+	offset   time.Duration // of its clock
+
+	view     *ring.Fixed
+	conn     *inproc.Conn
+	bucketer *bucketer.Bucketer
+	stop     context.CancelFunc
+	dead     chan struct{} // closed at the kill
+	running  sync.WaitGroup
+}
+
+// simRing is the node's view, with a refresh that hears the others.
+type simRing struct {
+	*ring.Fixed
+	n *Node
+}
+
+func (r simRing) Refresh(context.Context) error {
+	r.n.c.spread(0)
+	return nil
+}
+
+// Start starts the node's process.
+func (n *Node) Start() error {
+	c := n.c
+	c.mu.Lock()
+	if n.up {
+		c.mu.Unlock()
+		return nil
+	}
+	c.lives++
+	n.up, n.life, n.dead = true, c.lives, make(chan struct{})
+	members := c.members()
+	c.mu.Unlock()
+	view, err := ring.Static(members, c.shards)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.view, n.stop = view, cancel
+	n.conn = c.broker.Connect(n.name)
+	dead := n.dead
+	store := schematest.Faulty(c.store, func(ctx context.Context, _ string) schematest.Fault {
+		n.pause(dead)
+		select {
+		case <-dead:
+			return schematest.Fault{Fail: true}
+		default:
+			return c.storeFault()
+		}
+	})
+	log := c.log.With("node", n.name, "life", n.life)
+	now := func() time.Time { return n.now(dead) }
+	halt := bucketer.NewHalt(now)
+	n.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: n.conn, Signals: n.conn, Now: now, Halted: halt.Halted, Logger: log})
+	if err != nil {
+		return err
+	}
+	d, err := dispatcher.New(dispatcher.Config{
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, n.life), Store: store, Queue: n.conn, Ring: simRing{view, n},
+		Writer: n.bucketer, Halt: halt, Now: now, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	x, err := executor.New(executor.Config{
+		Name: n.name, Slots: 64, Store: store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.conn, Notices: n.conn,
+		Targets: executor.Targets{HTTP: sink{n, dead}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	unsubscribe, err := n.conn.SubscribeSignal("cancel", func(body []byte) {
+		if id, err := schema.ParseEntryID(string(body)); err == nil {
+			x.Cancel(id)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, run := range []func(context.Context) error{halt.Run, n.bucketer.Watch, d.Run, x.Run} {
+		n.running.Go(func() {
+			if err := run(ctx); err != nil {
+				panic(err) // none of them returns one
+			}
+		})
+	}
+	context.AfterFunc(ctx, unsubscribe)
+	c.spread(100 * time.Millisecond)
+	return nil
+}
+
+// Kill ends the process at once: from here on it writes and sends nothing.
+func (n *Node) Kill() {
+	c := n.c
+	c.mu.Lock()
+	if !n.up {
+		c.mu.Unlock()
+		return
+	}
+	n.up = false
+	if n.frozen != nil {
+		close(n.frozen)
+		n.frozen = nil
+	}
+	close(n.dead)
+	c.mu.Unlock()
+	n.conn.Cut()
+	n.stop()
+	n.running.Wait()
+	_ = n.conn.Close() // always nil
+	c.spread(detection)
+}
+
+// Freeze stops the process (SIGSTOP): whatever it does next, it does after the thaw.
+func (n *Node) Freeze() {
+	c := n.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.up && n.frozen == nil {
+		n.frozen, n.frozenAt = make(chan struct{}), time.Now()
+		c.spread(detection)
+	}
+}
+
+// Thaw lets it go on.
+func (n *Node) Thaw() {
+	c := n.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.frozen != nil {
+		close(n.frozen)
+		n.frozen = nil
+		// The others hear of it soon; itself it believes in its old view until it hears from them.
+		c.spread(500 * time.Millisecond)
+	}
+}
+
+// pause waits while the process is frozen, unless it is killed.
+func (n *Node) pause(dead chan struct{}) {
+	n.c.mu.Lock()
+	frozen := n.frozen
+	n.c.mu.Unlock()
+	if frozen == nil {
+		return
+	}
+	select {
+	case <-frozen:
+	case <-dead:
+	}
+}
+
+// now is the node's clock. A frozen process that reads it goes on after the thaw.
+func (n *Node) now(dead chan struct{}) time.Time {
+	n.pause(dead)
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return time.Now().Add(n.offset)
+}
+
+// sink is what jobs call: it writes down who came, by the clock of the node that called.
+type sink struct {
+	n    *Node
+	dead chan struct{}
+}
+
+var errRefused = errors.New("the callee refuses")
+
+// Run answers after a while, sometimes a long one, and sometimes with an error.
+func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
+	c := s.n.c
+	at := s.n.now(s.dead)
+	select {
+	case <-s.dead:
+		return executor.Result{Outcome: schema.Failed}
+	default:
+	}
+	kind, draw := c.chance(func(f Faults) float64 { return f.Target }, 2)
+	c.mu.Lock()
+	took := time.Duration(c.rng.ExpFloat64() * float64(30*time.Millisecond))
+	if kind == 1 {
+		took = time.Duration(draw * float64(20*time.Second)) // a slow one
+	}
+	c.mu.Unlock()
+	ref, _ := check.ParseRef(call.Work.HTTP.URL)
+	saw := check.Sighting{Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200}
+	res := executor.Result{Outcome: schema.Succeeded}
+	timer := time.NewTimer(took)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if kind == 0 {
+			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
+		}
+	case <-ctx.Done():
+		saw.Status, res = 0, executor.Result{Outcome: schema.Failed, Error: context.Cause(ctx).Error()}
+		if errors.Is(context.Cause(ctx), executor.ErrCancelled) {
+			res.Outcome = schema.Cancelled
+		}
+	}
+	saw.End = time.Now()
+	c.mu.Lock()
+	c.seen = append(c.seen, saw)
+	c.mu.Unlock()
+	return res
+}
