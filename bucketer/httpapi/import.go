@@ -1,0 +1,463 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// How an import is answered and bounded, besides Config.
+const (
+	ndjson = "application/x-ndjson"
+	// answerBuffer is how many bytes of answers wait to be sent together.
+	answerBuffer = 64 << 10
+	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is brought to an end.
+	chunkTimeout = time.Minute
+	// maxKnownTasks bounds the tasks that a validate_only import remembers.
+	maxKnownTasks = 1024
+)
+
+type importQuery struct {
+	ValidateOnly    bool   `query:"validate_only" doc:"Check, and write nothing: a valid line is answered 200, without id"`
+	Results         string `query:"results" enum:"all,errors" default:"all" doc:"errors: answer only lines that failed, and the summary"`
+	ContentType     string `header:"Content-Type"`
+	ContentEncoding string `header:"Content-Encoding" doc:"gzip or zstd"`
+}
+
+func (s *Server) routeImports() {
+	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many one-off jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
+	op.Description = "The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional \"key\". " +
+		"The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
+		"Read the answer while sending: an import whose answers nobody takes stands still."
+	op.Responses["200"].Content = map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{OneOf: []*huma.Schema{
+		s.schema(reflect.TypeFor[ImportResult]()),
+		{
+			Type: huma.TypeObject, Required: []string{"summary"},
+			Properties: map[string]*huma.Schema{"summary": s.schema(reflect.TypeFor[ImportSummary]())},
+		},
+		{
+			Type: huma.TypeObject, Required: []string{"error"}, Description: "The import ends here, before its end",
+			Properties: map[string]*huma.Schema{"error": s.schema(reflect.TypeFor[Problem]())},
+		},
+	}}}}
+	huma.Register(s.api, op, s.importJobs)
+	s.describeBody(importPath, http.MethodPost, reflect.TypeFor[bucketer.JobRequest](), ndjson)
+}
+
+func (s *Server) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
+	if err := checkMedia(in.ContentType, ndjson, "application/ndjson", "application/jsonl"); err != nil {
+		return nil, err
+	}
+	if !knownEncoding(in.ContentEncoding) {
+		return nil, plain(http.StatusUnsupportedMediaType, "The content encoding must be gzip or zstd, or none.")
+	}
+	select {
+	case <-s.stopping:
+		return nil, stoppingProblem()
+	case s.imports <- struct{}{}:
+	default:
+		p := plain(http.StatusTooManyRequests, fmt.Sprintf("%d imports are under way, and no more are taken.", s.config.MaxImports))
+		p.RetryAfter = 5 * time.Second
+		return nil, p
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer func() { <-s.imports }()
+		s.metrics.imports.Inc()
+		defer s.metrics.imports.Dec()
+		s.newImporter(ctx, humagin.Unwrap(hc), in).run()
+	}}, nil
+}
+
+func stoppingProblem() *Problem {
+	p := bucketerNotReady()
+	p.Detail = "The node is stopping. Send the import again: keys make it safe."
+	return p
+}
+
+func bucketerNotReady() *Problem { return problemOf(bucketer.ErrNotReady) }
+
+// importer is one import under way. The goroutine of the request splits lines, decodes them and gathers
+// chunks; one more reads the body, and one for each chunk in flight submits it and writes its answers.
+type importer struct {
+	s            *Server
+	ctx          context.Context
+	gin          *gin.Context
+	conn         *http.ResponseController
+	tenant       string
+	validateOnly bool
+	errorsOnly   bool
+	encoding     string
+
+	blocks  chan block    // what was read, in order; closed after one with an error
+	free    chan []byte   // buffers to read into
+	slots   chan struct{} // a token for each chunk in flight
+	chunks  sync.WaitGroup
+	broken  chan struct{} // closed when answers can no longer be written
+	breakIt sync.Once
+	known   map[string]error // what validate_only knows about tasks
+
+	lines splitter
+	chunk chunk
+
+	mu      sync.Mutex
+	out     *bufio.Writer // to the caller
+	wrote   bool          // something lies in the buffers of the connection
+	summary ImportSummary
+}
+
+// chunk is the jobs that go to the bucketer together, with their lines.
+type chunk struct {
+	jobs  []bucketer.Job
+	lines []int64
+	bytes int
+}
+
+func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
+	m := &importer{
+		s: s, ctx: ctx, gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
+		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", encoding: in.ContentEncoding,
+		blocks: make(chan block), free: make(chan []byte, readBuffers), slots: make(chan struct{}, s.config.Chunks),
+		broken: make(chan struct{}), known: make(map[string]error),
+	}
+	m.out = bufio.NewWriterSize(answerWriter{m}, answerBuffer)
+	for range readBuffers {
+		m.free <- make([]byte, readBuffer)
+	}
+	return m
+}
+
+// run answers the import.
+func (m *importer) run() {
+	_ = m.conn.EnableFullDuplex() // HTTP/2 has no need of it; recorders of tests do without
+	done := make(chan struct{})
+	readerGone := make(chan struct{})
+	go func() {
+		defer close(readerGone)
+		m.read(m.gin.Request.Body, done)
+	}()
+	err := m.gather()
+	close(done)
+	if err != nil { // the reader may be waiting for a caller who sends nothing more: end that
+		_ = m.conn.SetReadDeadline(time.Now())
+	}
+	m.chunks.Wait()
+	<-readerGone
+	m.end(err)
+}
+
+// end writes the last line: the summary, or why there is none.
+func (m *importer) end(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.reply(struct {
+			Summary ImportSummary `json:"summary"`
+		}{m.summary})
+		m.flush()
+		return
+	}
+	m.s.log.Debug("import cut", "tenant", m.tenant, "lines", m.summary.Lines, "err", err)
+	p := problemOf(err)
+	if !m.gin.Writer.Written() && m.out.Buffered() == 0 {
+		m.s.refuse(m.gin, p)
+		return
+	}
+	m.reply(struct {
+		Error *Problem `json:"error"`
+	}{p})
+	m.flush()
+}
+
+// gather takes lines in until the body ends, and hands them on in chunks. It returns nil at the end of the
+// body, or why there was none.
+func (m *importer) gather() error {
+	d := m.s.decoder()
+	defer m.s.decoders.Put(d)
+	age := time.NewTimer(m.s.config.ChunkAge)
+	defer age.Stop()
+	var (
+		waiting bool // the timer runs for the oldest line in the chunk
+		due     bool // the chunk is old enough
+		ended   bool // there is nothing more to read
+		failure error
+	)
+	for {
+		for !m.full() && m.lines.next() {
+			m.line(d)
+		}
+		if m.lines.buffer != nil && len(m.lines.rest) == 0 {
+			m.free <- m.lines.release()
+		}
+		if ended && len(m.chunk.jobs) == 0 && !m.lines.more() {
+			return failure
+		}
+		if !waiting && (len(m.chunk.jobs) > 0 || m.unsent()) {
+			waiting = true
+			age.Reset(m.s.config.ChunkAge)
+		}
+		var (
+			slot chan<- struct{}
+			in   <-chan block
+		)
+		if len(m.chunk.jobs) > 0 && (due || ended || m.full()) {
+			slot = m.slots
+		}
+		if !ended && !m.lines.more() {
+			in = m.blocks
+		}
+		select {
+		case b := <-in:
+			m.lines.feed(b.data)
+			if b.err != nil {
+				ended = true
+				if failure = b.err; errors.Is(failure, io.EOF) {
+					failure = nil
+					m.lines.end()
+				}
+			}
+		case slot <- struct{}{}:
+			m.submit()
+			waiting, due = false, false
+		case <-age.C:
+			waiting, due = false, len(m.chunk.jobs) > 0
+			m.mu.Lock()
+			m.flush()
+			m.mu.Unlock()
+		case <-m.s.stopping:
+			return stoppingProblem()
+		case <-m.broken:
+			return errors.New("the answers cannot be written")
+		}
+	}
+}
+
+func (m *importer) full() bool {
+	return len(m.chunk.jobs) >= m.s.config.ChunkLines || m.chunk.bytes >= m.s.config.ChunkBytes
+}
+
+// line takes the line at which the splitter stands.
+func (m *importer) line(d *bucketer.Decoder) {
+	text, number := m.lines.text, m.lines.number
+	if m.lines.tooLong {
+		m.answerAlone(number, &Problem{
+			Type: problemType + "too-large", Title: "The line is too large", Status: http.StatusRequestEntityTooLarge,
+			Detail: "A line of an import is at most 256 KiB.",
+		})
+		return
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return
+	}
+	job, err := d.Line(m.tenant, text, m.s.config.Now())
+	if err == nil && m.validateOnly {
+		if err = m.checkTask(job.Task); err == nil {
+			m.answerAlone(number, nil)
+			return
+		}
+	}
+	if err != nil {
+		m.answerAlone(number, lineProblem(err))
+		return
+	}
+	m.chunk.jobs = append(m.chunk.jobs, job)
+	m.chunk.lines = append(m.chunk.lines, number)
+	m.chunk.bytes += len(text)
+}
+
+// checkTask asks whether the task exists, once for each name.
+func (m *importer) checkTask(name string) error {
+	if name == "" {
+		return nil
+	}
+	err, ok := m.known[name]
+	if !ok {
+		if _, err = m.s.deps.Tasks.Task(m.ctx, m.tenant, name); errors.Is(err, schema.ErrNotFound) {
+			err = bucketer.ErrNoTask
+		}
+		if len(m.known) < maxKnownTasks {
+			m.known[name] = err
+		}
+	}
+	return err
+}
+
+// lineProblem is problemOf with the places that a line has.
+func lineProblem(err error) *Problem {
+	p := problemOf(err)
+	for i := range p.Errors {
+		if p.Errors[i].Location == "header."+keyHeader {
+			p.Errors[i].Location = "body.key"
+		}
+	}
+	return p
+}
+
+// submit hands the chunk on, and answers its lines when they are decided. It holds a slot.
+func (m *importer) submit() {
+	c := m.chunk
+	m.chunk = chunk{}
+	m.chunks.Add(1)
+	go func() {
+		defer func() {
+			<-m.slots
+			m.chunks.Done()
+		}()
+		m.answer(c, m.decide(c))
+	}()
+}
+
+// decision is what became of one job.
+type decision struct {
+	receipt bucketer.Receipt
+	err     error
+}
+
+var errUndecided = errors.New("the bucketer said nothing about this job")
+
+// decide submits the chunk. What the bucketer did not answer is undecided.
+func (m *importer) decide(c chunk) (decisions []decision) {
+	decisions = make([]decision, len(c.jobs))
+	for i := range decisions {
+		decisions[i].err = errUndecided
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			m.s.log.Error("import chunk panicked", "err", v, "stack", string(debug.Stack()))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), chunkTimeout)
+	defer cancel()
+	m.s.deps.Jobs.SubmitBatch(ctx, c.jobs, func(i int, r bucketer.Receipt, err error) {
+		decisions[i] = decision{r, err} // each exactly once, before SubmitBatch returns
+	})
+	return decisions
+}
+
+// answer writes the lines of a decided chunk, and sends them.
+func (m *importer) answer(c chunk, decisions []decision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var made, known int64
+	var text []byte
+	var logged bool
+	for i, d := range decisions {
+		m.summary.Lines++
+		if d.err != nil {
+			p := lineProblem(d.err)
+			if p.Status >= http.StatusInternalServerError && !logged {
+				logged = true
+				m.s.log.Warn("import lines failed", "tenant", m.tenant, "line", c.lines[i], "err", d.err)
+			}
+			m.failed(c.lines[i], p)
+			continue
+		}
+		status := http.StatusCreated
+		if d.receipt.Existing {
+			status = http.StatusOK
+			known++
+		} else {
+			made++
+		}
+		if !m.errorsOnly {
+			text = append(strconv.AppendInt(append(text[:0], `{"line":`...), c.lines[i], 10), `,"id":"`...)
+			text = append(append(text, d.receipt.Run.String()...), `","status":`...)
+			text = append(strconv.AppendInt(text, int64(status), 10), "}\n"...)
+			_, _ = m.out.Write(text) // the writer remembers its error
+		}
+	}
+	m.summary.Created += made
+	m.summary.Existing += known
+	m.s.metrics.line(http.StatusCreated, made)
+	m.s.metrics.line(http.StatusOK, known)
+	m.flush()
+}
+
+// answerAlone answers a line that goes to nobody: it has a problem, or (nil) was only to be checked.
+func (m *importer) answerAlone(line int64, p *Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.summary.Lines++
+	if p != nil {
+		m.failed(line, p)
+		return
+	}
+	m.s.metrics.line(http.StatusOK, 1)
+	if !m.errorsOnly {
+		m.reply(ImportResult{Line: line, Status: http.StatusOK})
+	}
+}
+
+// failed answers a line that has a problem. The caller holds mu.
+func (m *importer) failed(line int64, p *Problem) {
+	m.summary.Failed++
+	m.s.metrics.line(p.Status, 1)
+	m.reply(ImportResult{Line: line, Status: p.Status, Error: p})
+}
+
+// reply writes one line of the answer. The caller holds mu.
+func (m *importer) reply(v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		m.s.log.Error("encode a line of an import's answer", "err", err)
+		m.breakOff()
+		return
+	}
+	_, _ = m.out.Write(append(text, '\n')) // the writer remembers its error
+}
+
+// unsent reports whether answers wait to be sent.
+func (m *importer) unsent() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.out.Buffered() > 0 || m.wrote
+}
+
+// flush sends what is written. The caller holds mu.
+func (m *importer) flush() {
+	if m.out.Flush() != nil || !m.wrote {
+		return
+	}
+	m.wrote = false
+	if err := m.conn.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		m.breakOff()
+	}
+}
+
+func (m *importer) breakOff() { m.breakIt.Do(func() { close(m.broken) }) }
+
+// answerWriter writes answers to the caller, within the write time-out each.
+type answerWriter struct{ m *importer }
+
+func (w answerWriter) Write(p []byte) (int, error) {
+	m := w.m
+	if !m.gin.Writer.Written() {
+		m.gin.Header("Content-Type", ndjson)
+		m.gin.Header("X-Content-Type-Options", "nosniff")
+		m.gin.Status(http.StatusOK)
+	}
+	_ = m.conn.SetWriteDeadline(time.Now().Add(m.s.config.WriteTimeout)) // recorders of tests have none
+	m.wrote = true
+	n, err := m.gin.Writer.Write(p)
+	if err != nil {
+		m.breakOff()
+		return n, fmt.Errorf("answer import: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"carillon.dev/carillon/bucketer"
+)
+
+const (
+	tenantHeader  = "Carillon-Tenant"
+	keyHeader     = "Idempotency-Key"
+	defaultTenant = "default"
+	importPath    = "/v1/imports"
+)
+
+type (
+	tenantKey      struct{}
+	bodyTimeoutKey struct{}
+)
+
+// tenantOf returns the tenant that a request is for.
+func tenantOf(ctx context.Context) string {
+	if t, ok := ctx.Value(tenantKey{}).(string); ok {
+		return t
+	}
+	return defaultTenant
+}
+
+// observe counts, times and logs requests.
+func (s *Server) observe(c *gin.Context) {
+	start := time.Now()
+	s.metrics.inFlight.Inc()
+	defer func() {
+		s.metrics.inFlight.Dec()
+		route, took := c.FullPath(), time.Since(start)
+		method := c.Request.Method
+		if route == "" { // and whatever method somebody may think of
+			route, method = "none", "any"
+		}
+		s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(c.Writer.Status())).Inc()
+		if route != importPath {
+			s.metrics.seconds.WithLabelValues(route, method).Observe(took.Seconds())
+		}
+		s.log.Debug("answered", "method", c.Request.Method, "path", c.Request.URL.Path, "status", c.Writer.Status(),
+			"bytes", c.Writer.Size(), "took", took, "tenant", tenantOf(c.Request.Context()))
+	}()
+	c.Next()
+}
+
+// recover answers 500 for a panic of what comes after it.
+func (s *Server) recover(c *gin.Context) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(v)
+		}
+		s.log.Error("request panicked", "method", c.Request.Method, "route", c.FullPath(), "err", v, "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler) // the answer is half out: the caller must see that it was cut
+		}
+		s.refuse(c, internal.problem(""))
+	}()
+	c.Next()
+}
+
+// bound gives a request its time. Imports have their own.
+func (s *Server) bound(c *gin.Context) {
+	if c.FullPath() == importPath {
+		c.Next()
+		return
+	}
+	rc := http.NewResponseController(c.Writer)
+	// Recorders of tests have no deadlines; a real connection has.
+	_ = rc.SetWriteDeadline(time.Now().Add(s.config.BodyTimeout + s.config.RequestTimeout + s.config.WriteTimeout))
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, bucketer.MaxBody)
+	ctx := context.WithValue(c.Request.Context(), bodyTimeoutKey{}, s.config.BodyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.config.BodyTimeout+s.config.RequestTimeout)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
+	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // for what is left of a body that nobody read
+}
+
+// tenant finds out whom a request is for. Keys that name a tenant are not built yet: it is who
+// the caller says.
+func (s *Server) tenant(c *gin.Context) {
+	tenant := c.GetHeader(tenantHeader)
+	if tenant == "" {
+		tenant = defaultTenant
+	} else if what := bucketer.NameFault(tenant); what != "" {
+		s.refuse(c, invalid(bucketer.Fault{Location: "header." + tenantHeader, Message: what}))
+		return
+	}
+	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), tenantKey{}, tenant))
+	c.Next()
+}
+
+// refuse answers with a problem, and nothing after it.
+func (s *Server) refuse(c *gin.Context, p *Problem) {
+	c.Abort()
+	for name, values := range p.GetHeaders() {
+		c.Writer.Header()[name] = values
+	}
+	c.Header("Content-Type", problemJSON)
+	c.Status(p.Status)
+	if err := json.NewEncoder(c.Writer).Encode(p); err != nil {
+		s.log.Debug("answer with a problem", "err", err)
+	}
+}
+
+// fail turns the error of a request into what is answered, and logs what the caller is not told.
+func (s *Server) fail(ctx context.Context, what string, err error) error {
+	p := problemOf(err)
+	switch {
+	case p.Status == http.StatusInternalServerError:
+		s.log.Error("request failed", "act", what, "tenant", tenantOf(ctx), "err", err)
+	case p.Status == http.StatusServiceUnavailable:
+		s.log.Warn("request refused", "act", what, "tenant", tenantOf(ctx), "err", err)
+	}
+	return p
+}

@@ -1,0 +1,340 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// timeFormat is how answers write times: UTC, with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// Time is an instant that is written in UTC with milliseconds. The zero Time is left out.
+type Time struct{ time.Time }
+
+// MarshalJSON writes t in UTC with milliseconds.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return []byte(t.UTC().Format(`"` + timeFormat + `"`)), nil
+}
+
+// UnmarshalJSON reads an RFC 3339 time.
+func (t *Time) UnmarshalJSON(text []byte) error {
+	if err := t.Time.UnmarshalJSON(text); err != nil {
+		return fmt.Errorf("read time: %w", err)
+	}
+	return nil
+}
+
+// Schema describes a Time in the OpenAPI document.
+func (Time) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-21T09:30:00.000Z"}}
+}
+
+// Task is a task as the API answers it, with the values in force.
+type Task struct {
+	Name string `json:"name"`
+	schema.Work
+	Description string `json:"description,omitempty"`
+	CreatedAt   Time   `json:"created_at,omitzero"`
+	UpdatedAt   Time   `json:"updated_at,omitzero"`
+}
+
+func taskOf(t schema.Task) Task {
+	return Task{
+		Name: t.Name, Work: t.Work.InForce(), Description: t.Description,
+		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt},
+	}
+}
+
+// JobSchedule is the schedule of a one-off job as the API answers it.
+type JobSchedule struct {
+	At Time `json:"at"`
+}
+
+// JobMisfire is what becomes of a late run, as the API answers it.
+type JobMisfire struct {
+	Policy   string          `json:"policy"`
+	Deadline schema.Duration `json:"deadline,omitempty"` // absent: none
+}
+
+// NextRun is the run of a job that comes next.
+type NextRun struct {
+	ID        schema.RunID `json:"id"`
+	NominalAt Time         `json:"nominal_at"`
+	DueAt     Time         `json:"due_at"`
+}
+
+// Job is a one-off job as the API answers it. The limits of inline work are those in force; those of a
+// task stand with the task.
+type Job struct {
+	ID     schema.JobID `json:"id"`
+	Tenant string       `json:"tenant"`
+	Task   string       `json:"task,omitempty"`
+	schema.Work
+
+	Schedule JobSchedule       `json:"schedule"`
+	Payload  json.RawMessage   `json:"payload,omitempty"`
+	Priority schema.Priority   `json:"priority"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Misfire  JobMisfire        `json:"misfire"`
+
+	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
+	Generation int64    `json:"generation"`
+	NextRun    *NextRun `json:"next_run,omitempty"`
+	CreatedAt  Time     `json:"created_at"`
+	UpdatedAt  Time     `json:"updated_at"`
+}
+
+// standing returns the entry that says what r is now: its own, or the one that it was moved to.
+func standing(r *bucketer.Run) *schema.Entry {
+	if r.Current.ID.IsZero() {
+		return &r.Entry
+	}
+	return &r.Current
+}
+
+// requestOf returns what the one-off job that is the run r asks for, as it stands now.
+func requestOf(r *bucketer.Run, payload []byte) bucketer.Job {
+	s := &standing(r).Spec
+	return bucketer.Job{
+		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
+		Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
+	}
+}
+
+// jobOf returns the one-off job that is the run r.
+func jobOf(r *bucketer.Run, payload []byte) Job {
+	e := standing(r)
+	j := jobFrom(schema.JobOf(r.ID), requestOf(r, payload))
+	j.CreatedAt = Time{time.UnixMicro(r.Entry.Spec.Accepted)}
+	j.UpdatedAt = Time{time.UnixMicro(e.Spec.Accepted)}
+	switch r.State {
+	case schema.StateCancelled:
+		j.State = "cancelled"
+		if c := r.Entry.Marks.Cancelled; c != nil {
+			j.UpdatedAt = Time{c.At}
+		}
+	case schema.StateSucceeded, schema.StateFailed, schema.StateMissed:
+		j.State = "finished"
+	case schema.StatePending:
+		j.NextRun = &NextRun{ID: r.ID, NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}}
+	}
+	return j
+}
+
+// jobFrom returns a one-off job with the values in force, active.
+func jobFrom(id schema.JobID, b bucketer.Job) Job {
+	j := Job{
+		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}}, Payload: b.Payload,
+		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: JobMisfire{Policy: "run_all"}, State: "active", Generation: 1,
+	}
+	if b.Work != nil {
+		j.Work = b.Work.InForce()
+	}
+	if m := b.Misfire; m != nil {
+		j.Misfire.Deadline = m.Deadline
+		if m.Policy != "" {
+			j.Misfire.Policy = m.Policy
+		}
+	}
+	return j
+}
+
+// Attempt is one execution of a run as the API answers it. One without outcome is still going.
+type Attempt struct {
+	Number       int            `json:"number"`
+	Executor     string         `json:"executor,omitempty"`
+	Region       string         `json:"region,omitempty"`
+	StartedAt    Time           `json:"started_at,omitzero"`
+	FinishedAt   Time           `json:"finished_at,omitzero"`
+	Outcome      schema.Outcome `json:"outcome,omitempty" enum:"succeeded,failed,timed_out,cancelled,lost,superseded"`
+	Error        string         `json:"error,omitempty"`
+	StatusCode   int            `json:"status_code,omitempty"`
+	Output       string         `json:"output,omitempty"`
+	Redispatched bool           `json:"redispatched,omitempty"`
+}
+
+// Missed says which nominal times had no run, and why.
+type Missed struct {
+	From   Time   `json:"from"`
+	To     Time   `json:"to"`
+	Count  int64  `json:"count"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Run is a run as the API answers it.
+type Run struct {
+	ID         schema.RunID `json:"id"`
+	JobID      schema.JobID `json:"job_id"`
+	JobName    string       `json:"job_name,omitempty"`
+	Tenant     string       `json:"tenant"`
+	Task       string       `json:"task,omitempty"`
+	State      schema.State `json:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
+	DeadLetter bool         `json:"dead_letter,omitempty"`
+
+	Priority      schema.Priority `json:"priority" enum:"critical,high,normal,low"`
+	NominalAt     Time            `json:"nominal_at"`
+	DueAt         Time            `json:"due_at"`
+	StartedAt     Time            `json:"started_at,omitzero"`
+	FinishedAt    Time            `json:"finished_at,omitzero"`
+	LatenessMS    *int64          `json:"lateness_ms,omitempty" doc:"Start of the first attempt less the later of due time and acceptance, in ms"`
+	Origin        schema.RunID    `json:"origin,omitzero"`
+	NextAttemptAt Time            `json:"next_attempt_at,omitzero"`
+	Missed        *Missed         `json:"missed,omitempty"`
+	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
+	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
+	Attempts      []Attempt       `json:"attempts"`
+}
+
+// runOf returns the run r as the API answers it.
+func runOf(r *bucketer.Run, payload []byte) Run {
+	e := standing(r)
+	s := &r.Entry.Spec
+	out := Run{
+		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.State,
+		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(),
+		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
+		Payload: payload, Attempts: []Attempt{},
+	}
+	if out.JobID.IsZero() {
+		out.JobID = schema.JobOf(r.ID)
+	}
+	if out.Trigger == schema.TriggerSchedule {
+		out.Trigger = "schedule"
+	}
+	var next schema.EntryID
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Number == 0 {
+			if rec := a.Record; rec != nil && rec.Outcome == schema.Missed && r.State == schema.StateMissed {
+				out.Missed = &Missed{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
+			}
+			continue
+		}
+		shown := attemptOf(a)
+		if at := shown.StartedAt; !at.IsZero() && (out.StartedAt.IsZero() || at.Before(out.StartedAt.Time)) {
+			out.StartedAt = at
+		}
+		if a.Record != nil && a.Record.Outcome != schema.Superseded {
+			next = a.Record.Next
+		}
+		out.Attempts = append(out.Attempts, shown)
+	}
+	if !out.StartedAt.IsZero() {
+		late := out.StartedAt.Sub(e.Spec.Start(e.ID)).Milliseconds()
+		out.LatenessMS = &late
+	}
+	if r.State == schema.StateRetrying && !next.IsZero() {
+		out.NextAttemptAt = Time{next.Time()}
+	}
+	if r.State.Terminal() {
+		out.FinishedAt = finished(r)
+	}
+	return out
+}
+
+func attemptOf(a *schema.Attempt) Attempt {
+	out := Attempt{Number: a.Number}
+	if s := a.Session; s != nil {
+		out.Executor, out.StartedAt = s.Executor, Time{s.Started}
+	}
+	if rec := a.Record; rec != nil {
+		out.Region, out.FinishedAt, out.Outcome = rec.Region, Time{rec.Finished}, rec.Outcome
+		out.Error, out.StatusCode, out.Output, out.Redispatched = rec.Error, rec.Status, rec.Output, rec.Redispatched
+		if rec.Executor != "" {
+			out.Executor = rec.Executor
+		}
+		if !rec.Started.IsZero() {
+			out.StartedAt = Time{rec.Started}
+		}
+	}
+	return out
+}
+
+// finished returns when the run came to its end: the first record that says what its state says,
+// or else its cancel mark.
+func finished(r *bucketer.Run) Time {
+	var at time.Time
+	for i := range r.Attempts {
+		rec := r.Attempts[i].Record
+		if rec == nil {
+			continue
+		}
+		ends := false
+		switch r.State {
+		case schema.StateSucceeded:
+			ends = rec.Outcome == schema.Succeeded
+		case schema.StateFailed:
+			ends = rec.Final
+		case schema.StateCancelled:
+			ends = rec.Outcome == schema.Cancelled
+		case schema.StateMissed:
+			ends = rec.Outcome == schema.Missed
+		}
+		if ends && (at.IsZero() || rec.Finished.Before(at)) {
+			at = rec.Finished
+		}
+	}
+	if c := r.Entry.Marks.Cancelled; at.IsZero() && r.State == schema.StateCancelled && c != nil {
+		at = c.At
+	}
+	return Time{at}
+}
+
+// Cluster is what a node sees of its cluster.
+type Cluster struct {
+	Node    string   `json:"node" doc:"The node that answers"`
+	Version string   `json:"version"`
+	Members []Member `json:"members"`
+	Shards  []Shard  `json:"shards"`
+	Regions []Region `json:"regions"`
+}
+
+// Member is a node of the cluster.
+type Member struct {
+	Name    string   `json:"name"`
+	Address string   `json:"address,omitempty"`
+	API     string   `json:"api,omitempty" doc:"Base URL of its API, if it serves one"`
+	Roles   []string `json:"roles"`
+	Zone    string   `json:"zone,omitempty"`
+	Region  string   `json:"region,omitempty"`
+	Version string   `json:"version,omitempty"`
+}
+
+// Shard is a shard, who owns it, and how far it has come.
+type Shard struct {
+	Shard         schema.Shard `json:"shard"`
+	Owner         string       `json:"owner,omitempty"`
+	Epoch         int64        `json:"epoch"`
+	Dispatched    Time         `json:"dispatched" doc:"Every bucket that ends by then has been published whole"`
+	Settled       Time         `json:"settled" doc:"Every bucket that ends by then is finished"`
+	BehindSeconds float64      `json:"behind_seconds" doc:"Now less dispatched"`
+}
+
+// Region is a region and the shards that are at home in it.
+type Region struct {
+	Name  string `json:"name"`
+	Local bool   `json:"local,omitempty"`
+	Epoch int64  `json:"epoch"`
+}
+
+// ImportResult is what became of a line of an import.
+type ImportResult struct {
+	Line   int64        `json:"line"`
+	ID     schema.JobID `json:"id,omitzero"`
+	Status int          `json:"status"` // 201 made, 200 known before (or valid, if nothing was to be written), else the error's
+	Error  *Problem     `json:"error,omitempty"`
+}
+
+// ImportSummary is the last word on an import. Lines that are blank do not count.
+type ImportSummary struct {
+	Lines    int64 `json:"lines"`
+	Created  int64 `json:"created"`
+	Existing int64 `json:"existing"`
+	Failed   int64 `json:"failed"`
+}

@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// document returns the frame of the OpenAPI document.
+func (s *Server) document() huma.Config {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	c := huma.DefaultConfig("Carillon", s.config.Version)
+	c.OpenAPI = &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "Carillon", Version: s.config.Version,
+			Description: "A scheduler for very large numbers of jobs. Times are RFC 3339, answered in UTC with milliseconds; " +
+				"durations are strings such as \"1m30s\". Unknown fields are refused; a field that is null counts as absent. " +
+				"Errors are problem+json (RFC 9457) with every fault that was found.",
+		},
+		Components: &huma.Components{Schemas: registry},
+	}
+	c.CreateHooks = nil // no $schema links in answers
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
+	c.RejectUnknownQueryParameters = true
+	c.Transformers = []huma.Transformer{asProblem}
+	return c
+}
+
+// operation describes a request that is answered with success or one of the problems.
+func (s *Server) operation(id, method, path, summary string, success int, problems ...int) huma.Operation {
+	op := huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: success,
+		Parameters: []*huma.Param{{
+			Name: tenantHeader, In: "header", Description: "The tenant that the request is for; default: " + defaultTenant,
+			Schema: &huma.Schema{Type: huma.TypeString, Pattern: namePattern},
+		}},
+		Responses: map[string]*huma.Response{
+			strconv.Itoa(success): {Description: http.StatusText(success)},
+		},
+	}
+	for _, status := range append(problems, http.StatusInternalServerError) {
+		op.Responses[strconv.Itoa(status)] = s.problemResponse(status)
+	}
+	return op
+}
+
+func (s *Server) problemResponse(status int) *huma.Response {
+	r := &huma.Response{
+		Description: http.StatusText(status),
+		Content:     map[string]*huma.MediaType{problemJSON: {Schema: s.schema(reflect.TypeFor[Problem]())}},
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		r.Headers = map[string]*huma.Param{"Retry-After": {
+			Description: "Seconds until it may be tried again", Schema: &huma.Schema{Type: huma.TypeInteger},
+		}}
+	}
+	return r
+}
+
+func (s *Server) schema(t reflect.Type) *huma.Schema {
+	return s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
+}
+
+// describeBody documents the JSON body of a registered operation. It comes after the registration: huma would
+// otherwise read and validate the body itself, less strictly.
+func (s *Server) describeBody(path, method string, t reflect.Type, media ...string) {
+	body := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
+	for _, m := range media {
+		body.Content[m] = &huma.MediaType{Schema: s.schema(t)}
+	}
+	item := s.api.OpenAPI().Paths[path]
+	switch method {
+	case http.MethodPost:
+		item.Post.RequestBody = body
+	case http.MethodPut:
+		item.Put.RequestBody = body
+	case http.MethodPatch:
+		item.Patch.RequestBody = body
+	}
+}
+
+// describeSystem documents what is not part of /v1.
+func (s *Server) describeSystem() {
+	for _, r := range []struct {
+		id, path, summary, media string
+		statuses                 []int
+	}{
+		{"healthz", "/healthz", "Whether the process is alive", "text/plain", []int{200}},
+		{"readyz", "/readyz", "Whether the node can do its work: a line for each dependency", "text/plain", []int{200, 503}},
+		{"metrics", "/metrics", "Metrics in the text format of Prometheus", "text/plain", []int{200}},
+		{"openapi", "/openapi.json", "This document", "application/openapi+json", []int{200}},
+		{"docs", "/docs", "This document as a page", "text/html", []int{200}},
+	} {
+		op := &huma.Operation{OperationID: r.id, Method: http.MethodGet, Path: r.path, Summary: r.summary, Responses: map[string]*huma.Response{}}
+		for _, status := range r.statuses {
+			op.Responses[strconv.Itoa(status)] = &huma.Response{
+				Description: http.StatusText(status), Content: map[string]*huma.MediaType{r.media: {Schema: &huma.Schema{}}},
+			}
+		}
+		s.api.OpenAPI().AddOperation(op)
+	}
+}
+
+const (
+	namePattern     = `^[a-z0-9][a-z0-9._-]{0,62}$`
+	durationPattern = `^[+-]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
+)
+
+// finishDocument says in the schemas what the types of Go do not, and makes the document.
+func (s *Server) finishDocument() error {
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for _, p := range []struct {
+		schema, field string
+		say           func(*huma.Schema)
+	}{
+		{"JobRequest", "key", func(f *huma.Schema) {
+			f.Description = "Idempotency key of a line of an import; not of a single request"
+		}},
+		{"JobRequest", "task", func(f *huma.Schema) {
+			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats and script"
+		}},
+		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
+		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
+		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
+		{"TaskRequest", "description", func(f *huma.Schema) { f.Description = "At most 1024 bytes" }},
+		{"Schedule", "at", func(f *huma.Schema) {
+			f.Description = "When it is due, to the ms; absent or past: now; at most ten years ahead"
+		}},
+		{"HTTPTarget", "method", words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
+		{"HTTPTarget", "url", func(f *huma.Schema) {
+			f.Format, f.Description = "uri", "Absolute, http or https, without user and password"
+		}},
+		{"HTTPTarget", "headers", func(f *huma.Schema) { f.Description = "At most 32, 8 KiB together" }},
+		{"HTTPTarget", "body", words("payload", "none")},
+		{"NATSTarget", "subject", func(f *huma.Schema) { f.Description = "Without wildcards; not under $, _ or carillon" }},
+		{"ScriptTarget", "command", func(f *huma.Schema) { f.Description = "A name in the operator's allow list" }},
+		{"Retry", "max_attempts", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(100) }},
+		{"Retry", "factor", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(100) }},
+		{"Retry", "jitter", words("full", "none")},
+		{"Retry", "initial", duration},
+		{"Retry", "max", duration},
+		{"JobRequest", "timeout", duration},
+		{"TaskRequest", "timeout", duration},
+		{"Job", "timeout", duration},
+		{"Task", "timeout", duration},
+		{"Misfire", "policy", words("run_all", "run_latest", "skip")},
+		{"Misfire", "deadline", duration},
+		{"JobRequest", "guarantee", words("at_least_once")},
+		{"TaskRequest", "guarantee", words("at_least_once")},
+	} {
+		of := schemas[p.schema]
+		if of == nil || of.Properties[p.field] == nil {
+			return fmt.Errorf("the OpenAPI document has no %s.%s", p.schema, p.field)
+		}
+		p.say(of.Properties[p.field])
+	}
+	text, err := json.MarshalIndent(s.api.OpenAPI(), "", "  ")
+	if err != nil {
+		return fmt.Errorf("make the OpenAPI document: %w", err)
+	}
+	s.openapi = append(text, '\n')
+	return nil
+}
+
+func words(ws ...string) func(*huma.Schema) {
+	return func(f *huma.Schema) {
+		for _, w := range ws {
+			f.Enum = append(f.Enum, w)
+		}
+	}
+}
+
+func duration(f *huma.Schema) {
+	f.Pattern, f.Examples = durationPattern, []any{schema.Duration(90e9).String()}
+}
+
+func number(v float64) *float64 { return &v }

@@ -1,0 +1,171 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// problemType starts the type of every problem that has a kind.
+const problemType = "urn:carillon:problem:"
+
+// Problem is an error as the API answers it (RFC 9457).
+type Problem struct {
+	Type   string           `json:"type"`   // "urn:carillon:problem:" and the kind, or "about:blank"
+	Title  string           `json:"title"`  // the same for every problem of a type
+	Status int              `json:"status"` // the HTTP status
+	Detail string           `json:"detail,omitempty"`
+	Errors []bucketer.Fault `json:"errors,omitempty"` // every fault that was found
+
+	// RetryAfter says when to try again; zero means that it was not said. It travels as a header.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// Error returns the problem in one line.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, ": %s", p.Detail)
+	}
+	if len(p.Errors) > 0 {
+		fmt.Fprintf(&b, ": %s", bucketer.Faults(p.Errors).Error())
+	}
+	return b.String()
+}
+
+// Kind returns the last part of the type: "invalid", "not-found", "key-reused", and so on.
+func (p *Problem) Kind() string { return strings.TrimPrefix(p.Type, problemType) }
+
+// GetStatus returns the HTTP status: huma asks for it.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders returns the headers that go with the problem: huma asks for them.
+func (p *Problem) GetHeaders() http.Header {
+	h := make(http.Header)
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", retrySeconds(p.RetryAfter))
+	}
+	return h
+}
+
+// ContentType returns the media type of a problem: huma asks for it.
+func (p *Problem) ContentType(string) string { return problemJSON }
+
+const problemJSON = "application/problem+json"
+
+// retrySeconds returns d as Retry-After says it: whole seconds, rounded up.
+func retrySeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// kind is what an error means to a caller.
+type kind struct {
+	name       string
+	status     int
+	title      string
+	detail     string
+	location   string // of the one fault that the error is, if it is one
+	retryAfter time.Duration
+}
+
+// kinds is the one table from errors to answers. The first that matches decides.
+var kinds = []struct {
+	err error
+	kind
+}{
+	{bucketer.ErrNoTask, kind{name: "no-task", status: 422, title: "The request is not valid", location: "body.task"}},
+	{bucketer.ErrKeyReused, kind{name: "key-reused", status: 422, title: "The idempotency key was used before", location: "header.Idempotency-Key"}},
+	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "The run cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
+	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
+	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
+	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
+	{schema.ErrNotFound, kind{name: "not-found", status: 404, title: "There is no such thing"}},
+	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
+	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},
+	{schema.ErrUnknown, kind{name: "unknown", status: 503, title: "It is not known whether this was written", detail: "Send it again with the same idempotency key.", retryAfter: time.Second}},
+	{schema.ErrUnavailable, kind{name: "unavailable", status: 503, title: "The store cannot be reached", retryAfter: time.Second}},
+	{context.DeadlineExceeded, kind{name: "unknown", status: 503, title: "This took too long", detail: "It is not known whether anything was written. Send it again with the same idempotency key.", retryAfter: time.Second}},
+	{context.Canceled, kind{name: "unknown", status: 503, title: "The request was given up", detail: "It is not known whether anything was written.", retryAfter: time.Second}},
+}
+
+var internal = kind{name: "internal", status: 500, title: "Something went wrong here", detail: "The log of the node says what."}
+
+func (k kind) problem(detail string) *Problem {
+	if detail == "" {
+		detail = k.detail
+	}
+	return &Problem{Type: problemType + k.name, Title: k.title, Status: k.status, Detail: detail, RetryAfter: k.retryAfter}
+}
+
+// problemOf returns what err is to a caller. Of an error of the store, or of ours, it says no more than
+// its kind: the words of drivers are for the log.
+func problemOf(err error) *Problem {
+	var (
+		problem *Problem
+		faults  bucketer.Faults
+		syntax  *bucketer.NotJSONError
+	)
+	switch {
+	case errors.As(err, &problem):
+		return problem
+	case errors.As(err, &faults):
+		return invalid(faults...)
+	case errors.As(err, &syntax):
+		return &Problem{Type: problemType + "not-json", Title: "The body is not JSON", Status: http.StatusBadRequest, Detail: syntax.Error()}
+	}
+	for i := range kinds {
+		if k := &kinds[i]; errors.Is(err, k.err) {
+			p := k.problem("")
+			if k.location != "" {
+				p.Errors = []bucketer.Fault{{Location: k.location, Message: k.err.Error()}}
+			}
+			return p
+		}
+	}
+	return internal.problem("")
+}
+
+// invalid is the problem of a request with faults.
+func invalid(faults ...bucketer.Fault) *Problem {
+	return &Problem{Type: problemType + "invalid", Title: "The request is not valid", Status: http.StatusUnprocessableEntity, Errors: faults}
+}
+
+// plain is a problem that its status says all about.
+func plain(status int, detail string) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+// notFound is the problem of an address at which nothing is.
+func notFound(detail string) *Problem {
+	p := problemOf(schema.ErrNotFound)
+	p.Detail = detail
+	return p
+}
+
+// asProblem makes a Problem of an error model of huma, which speaks of parameters.
+func asProblem(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := plain(m.Status, m.Detail)
+	if m.Status == http.StatusUnprocessableEntity {
+		p = invalid()
+	}
+	for _, e := range m.Errors {
+		if e != nil {
+			p.Errors = append(p.Errors, bucketer.Fault{Location: e.Location, Message: e.Message, Value: e.Value})
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,259 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// maxWindow is the longest stretch of due times of one list of runs.
+const maxWindow = time.Hour
+
+type (
+	runByID struct {
+		ID string `path:"id" doc:"The run's id" example:"0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"`
+	}
+	runCancel struct {
+		ID string `path:"id" doc:"The run's id"`
+		body
+	}
+	runRetry struct {
+		ID  string `path:"id" doc:"The run's id"`
+		Key string `header:"Idempotency-Key" maxLength:"260" doc:"At most 128 bytes, quoted or not, kept for 24 h: the same key gives the same new run"`
+		body
+	}
+	runFilter struct {
+		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		From   time.Time `query:"from" required:"true" doc:"First due time"`
+		To     time.Time `query:"to" required:"true" doc:"Due times before this one; at most an hour after from"`
+		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
+		Job    string    `query:"job" doc:"Only the run of this one-off job"`
+		Task   string    `query:"task" doc:"Only runs of this task"`
+	}
+)
+
+func parseRun(id string) (schema.RunID, error) {
+	run, err := schema.ParseEntryID(id)
+	if err != nil {
+		return schema.RunID{}, invalid(bucketer.Fault{Location: "path.id", Message: "is not the id of a run"})
+	}
+	return run, nil
+}
+
+type runAnswer struct {
+	Status   int
+	Replayed string `header:"Idempotency-Replayed" doc:"true, if the key was known"`
+	Location string `header:"Location"`
+	Body     Run
+}
+
+type runList struct {
+	Body struct {
+		Items      []Run  `json:"items"`
+		NextCursor string `json:"next_cursor,omitempty"`
+	}
+}
+
+func (s *Server) routeRuns() {
+	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/v1/runs/{id}", "A run and its attempts", 200, 404, 422, 503), s.getRun)
+	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
+	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 503), s.cancelRun)
+	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
+	op := s.operation("get-run-output", http.MethodGet, "/v1/runs/{id}/output", "All output of a run's attempts, as text", 200, 404, 422, 503)
+	op.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	huma.Register(s.api, op, s.runOutput)
+}
+
+func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
+	id, err := parseRun(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.deps.Runs.Run(ctx, tenantOf(ctx), id)
+	if err != nil {
+		return nil, s.fail(ctx, "read run", err)
+	}
+	return s.answerRun(ctx, run, http.StatusOK)
+}
+
+func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*runAnswer, error) {
+	payload, err := s.deps.Runs.Payload(ctx, run)
+	if err != nil {
+		return nil, s.fail(ctx, "read payload", err)
+	}
+	return &runAnswer{Status: status, Body: runOf(&run, payload)}, nil
+}
+
+func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
+	var faults bucketer.Faults
+	w := bucketer.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
+	switch {
+	case !w.To.After(w.From):
+		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
+	case w.To.Sub(w.From) > maxWindow:
+		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be at most an hour after from"})
+	}
+	if in.Task != "" {
+		if what := bucketer.NameFault(in.Task); what != "" {
+			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
+		}
+	}
+	var only schema.RunID
+	if in.Job != "" {
+		job, err := schema.ParseJobID(in.Job)
+		one, ok := job.OneOff()
+		switch {
+		case err != nil:
+			faults = append(faults, bucketer.Fault{Location: "query.job", Message: "is not the id of a job"})
+		case !ok:
+			faults = append(faults, bucketer.Fault{Location: "query.job", Message: "is not supported yet for a job that can have many runs"})
+		}
+		only = one
+	}
+	var pos bucketer.Position
+	question := []any{"runs", w, in.Job}
+	if in.Cursor != "" {
+		var p *Problem
+		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
+			faults = append(faults, p.Errors...)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, invalid(faults...)
+	}
+	out := new(runList)
+	out.Body.Items = []Run{}
+	if !only.IsZero() {
+		return out, s.listOne(ctx, w, only, out)
+	}
+	runs, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
+	if err != nil {
+		return nil, s.fail(ctx, "list runs", err)
+	}
+	for i := range runs {
+		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
+	}
+	if next != nil {
+		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
+			return nil, s.fail(ctx, "list runs", err)
+		}
+	}
+	return out, nil
+}
+
+// listOne lists the run id if it lies in the window.
+func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID, out *runList) error {
+	run, err := s.deps.Runs.Run(ctx, w.Tenant, id)
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
+		return nil
+	case err != nil:
+		return s.fail(ctx, "list runs", err)
+	}
+	e := standing(&run)
+	if due := e.Due(); due.Before(w.From) || !due.Before(w.To) ||
+		w.State != "" && run.State != w.State || w.Task != "" && e.Spec.Task != w.Task {
+		return nil
+	}
+	out.Body.Items = append(out.Body.Items, runOf(&run, e.Payload))
+	return nil
+}
+
+func (s *Server) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {
+	id, err := parseRun(in.ID)
+	if err == nil {
+		err = s.noBody(&in.body)
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "cancel run", err)
+	}
+	run, err := s.deps.Jobs.Cancel(ctx, tenantOf(ctx), id, canceller)
+	if err != nil {
+		return nil, s.fail(ctx, "cancel run", err)
+	}
+	return s.answerRun(ctx, run, http.StatusOK)
+}
+
+func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error) {
+	id, err := parseRun(in.ID)
+	if err == nil {
+		err = s.noBody(&in.body)
+	}
+	key, faults := idempotencyKey(in.Key)
+	if err = also(err, faults); err != nil {
+		return nil, s.fail(ctx, "retry run", err)
+	}
+	run, err := s.deps.Runs.Run(ctx, tenantOf(ctx), id)
+	if err != nil {
+		return nil, s.fail(ctx, "retry run", err)
+	}
+	if !run.State.Terminal() {
+		return nil, &Problem{
+			Type: problemType + "not-finished", Title: "The run has not ended", Status: http.StatusConflict,
+			Detail: "It is " + string(run.State) + ". Only a run that has ended can be run again.",
+		}
+	}
+	payload, err := s.deps.Runs.Payload(ctx, run)
+	if err != nil {
+		return nil, s.fail(ctx, "retry run", err)
+	}
+	job := requestOf(&run, payload)
+	job.At, job.Trigger, job.Origin = time.Time{}, schema.TriggerRetry, id
+	if key != "" {
+		job.Key, job.BodyHash = key, "retry "+id.String()
+	}
+	receipt, err := s.deps.Jobs.Submit(ctx, job)
+	if err != nil {
+		return nil, s.fail(ctx, "retry run", err)
+	}
+	out := &runAnswer{Status: http.StatusCreated, Location: "/v1/runs/" + receipt.Run.String()}
+	if receipt.Existing {
+		out.Replayed = "true"
+	}
+	// The new run is durable, whether or not it can be read now.
+	again, err := s.deps.Runs.Run(ctx, job.Tenant, receipt.Run)
+	if err != nil {
+		again = bucketer.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: schema.Spec{
+			Tenant: job.Tenant, Nominal: receipt.Run.Time(), Task: job.Task, Work: job.Work, Priority: job.Priority,
+			Trigger: job.Trigger, Origin: job.Origin,
+		}}}
+	}
+	out.Body = runOf(&again, payload)
+	return out, nil
+}
+
+// noBody checks the body of a request that takes none.
+func (s *Server) noBody(b *body) error {
+	text, err := b.text()
+	if err != nil {
+		return err
+	}
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	return d.EmptyBody(text)
+}
+
+type textAnswer struct {
+	ContentType string `header:"Content-Type"`
+	Sniff       string `header:"X-Content-Type-Options"`
+	Body        []byte
+}
+
+func (s *Server) runOutput(ctx context.Context, in *runByID) (*textAnswer, error) {
+	id, err := parseRun(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.deps.Runs.Output(ctx, tenantOf(ctx), id)
+	if err != nil {
+		return nil, s.fail(ctx, "read output", err)
+	}
+	return &textAnswer{ContentType: "text/plain; charset=utf-8", Sniff: "nosniff", Body: text}, nil
+}

@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+)
+
+type (
+	taskByName struct {
+		Name string `path:"name" doc:"1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID" example:"send-email"`
+	}
+	taskPut struct {
+		Name string `path:"name" doc:"1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID" example:"send-email"`
+		body
+	}
+	taskPage struct {
+		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+	}
+)
+
+type taskAnswer struct {
+	Status int
+	Body   Task
+}
+
+type taskList struct {
+	Body struct {
+		Items      []Task `json:"items"`
+		NextCursor string `json:"next_cursor,omitempty"`
+	}
+}
+
+func (s *Server) routeTasks() {
+	huma.Register(s.api, s.operation("put-task", http.MethodPut, "/v1/tasks/{name}", "Create or replace a task", 200, 400, 408, 413, 415, 422, 503), s.putTask)
+	s.describeBody("/v1/tasks/{name}", http.MethodPut, reflect.TypeFor[bucketer.TaskRequest](), "application/json")
+	huma.Register(s.api, s.operation("get-task", http.MethodGet, "/v1/tasks/{name}", "A task", 200, 404, 422, 503), s.getTask)
+	huma.Register(s.api, s.operation("list-tasks", http.MethodGet, "/v1/tasks", "The tasks of the tenant, by name", 200, 422, 503), s.listTasks)
+	huma.Register(s.api, s.operation("delete-task", http.MethodDelete, "/v1/tasks/{name}", "Delete a task; its runs to come will fail", 204, 404, 422, 503), s.deleteTask)
+}
+
+func (s *Server) putTask(ctx context.Context, in *taskPut) (*taskAnswer, error) {
+	text, err := in.text()
+	if err != nil {
+		return nil, err
+	}
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	task, err := d.Task(tenantOf(ctx), in.Name, text)
+	if err != nil {
+		return nil, s.fail(ctx, "put task", err)
+	}
+	stored, created, err := s.deps.Tasks.PutTask(ctx, task)
+	if err != nil {
+		return nil, s.fail(ctx, "put task", err)
+	}
+	out := &taskAnswer{Status: http.StatusOK, Body: taskOf(stored)}
+	if created {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+func (s *Server) getTask(ctx context.Context, in *taskByName) (*taskAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	task, err := s.deps.Tasks.Task(ctx, tenantOf(ctx), in.Name)
+	if err != nil {
+		return nil, s.fail(ctx, "read task", err)
+	}
+	return &taskAnswer{Status: http.StatusOK, Body: taskOf(task)}, nil
+}
+
+func (s *Server) listTasks(ctx context.Context, in *taskPage) (*taskList, error) {
+	question := []string{"tasks", tenantOf(ctx)}
+	after := ""
+	if in.Cursor != "" {
+		if err := s.cursors.read(in.Cursor, question, &after); err != nil {
+			return nil, s.fail(ctx, "list tasks", err)
+		}
+	}
+	tasks, err := s.deps.Tasks.Tasks(ctx, tenantOf(ctx), after, in.Limit+1)
+	if err != nil {
+		return nil, s.fail(ctx, "list tasks", err)
+	}
+	out := new(taskList)
+	more := len(tasks) > in.Limit
+	if more {
+		tasks = tasks[:in.Limit]
+		if out.Body.NextCursor, err = s.cursors.make(question, tasks[in.Limit-1].Name); err != nil {
+			return nil, s.fail(ctx, "list tasks", err)
+		}
+	}
+	out.Body.Items = make([]Task, len(tasks))
+	for i, t := range tasks {
+		out.Body.Items[i] = taskOf(t)
+	}
+	return out, nil
+}
+
+func (s *Server) deleteTask(ctx context.Context, in *taskByName) (*struct{}, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if err := s.deps.Tasks.DeleteTask(ctx, tenantOf(ctx), in.Name); err != nil {
+		return nil, s.fail(ctx, "delete task", err)
+	}
+	return nil, nil //nolint:nilnil // huma's way to say 204
+}
+
+func (n *taskByName) check() error {
+	if what := bucketer.NameFault(n.Name); what != "" {
+		return invalid(bucketer.Fault{Location: "path.name", Message: what})
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Jobs takes jobs in and changes them (bucketer.Bucketer).
+type Jobs interface {
+	Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt, error)
+	SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer func(i int, r bucketer.Receipt, err error))
+	Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error)
+	Reschedule(ctx context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error)
+}
+
+// Runs reads runs (bucketer.Bucketer).
+type Runs interface {
+	Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error)
+	Runs(ctx context.Context, w bucketer.Window, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
+	Payload(ctx context.Context, run bucketer.Run) ([]byte, error)
+	Output(ctx context.Context, tenant string, id schema.RunID) ([]byte, error)
+}
+
+// Tasks keeps the tasks of tenants (bucketer.Bucketer).
+type Tasks interface {
+	PutTask(ctx context.Context, t schema.Task) (stored schema.Task, created bool, err error)
+	Task(ctx context.Context, tenant, name string) (schema.Task, error)
+	Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error)
+	DeleteTask(ctx context.Context, tenant, name string) error
+}
+
+// Dependency is how something stands that the node needs: a nil Err is well.
+type Dependency struct {
+	Name string
+	Err  error
+}
+
+// Deps are what the API speaks for.
+type Deps struct {
+	Jobs  Jobs
+	Runs  Runs
+	Tasks Tasks
+	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
+	Ready func(ctx context.Context) []Dependency
+	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees nothing.
+	Cluster func(ctx context.Context) (Cluster, error)
+	// Gatherer is what /metrics shows; nil means nothing.
+	Gatherer prometheus.Gatherer
+}
+
+// Config sets up a Server. The zero value of a field is its default.
+type Config struct {
+	Rules   bucketer.Rules
+	Version string // of the program, shown in the OpenAPI document; default "dev"
+
+	// CursorKey signs cursors; the nodes of a cluster share it, at least 16 bytes. Default: drawn at
+	// New, so that cursors hold only on this node and until it stops.
+	CursorKey []byte
+
+	HeaderTimeout  time.Duration // to read the head of a request; default 10 s
+	BodyTimeout    time.Duration // to read the body, imports left out; default 15 s
+	RequestTimeout time.Duration // to answer, imports left out; default 15 s
+	IdleTimeout    time.Duration // of a connection between two requests; default 2 min
+	ImportIdle     time.Duration // an import from which nothing comes for so long is cut; default 5 min
+	WriteTimeout   time.Duration // a caller who takes nothing for so long is cut; default 30 s
+	StopTimeout    time.Duration // for requests under way when Run is told to stop; default 10 s
+
+	MaxImports int           // imports at once; default 16
+	ChunkLines int           // lines of one SubmitBatch; default and at most bucketer.MaxChunk
+	ChunkBytes int           // bytes of the lines of one SubmitBatch; default 4 MiB
+	ChunkAge   time.Duration // a line waits no longer than this for others; default 50 ms
+	Chunks     int           // SubmitBatches at once of one import; default 4
+
+	// Now is the clock; nil means time.Now.
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// minCursorKey is the least length of a key that signs cursors, in bytes.
+const minCursorKey = 16
+
+// Validate reports every fault of c.
+func (c *Config) Validate() error {
+	var faults []error
+	if n := len(c.CursorKey); n > 0 && n < minCursorKey {
+		faults = append(faults, fmt.Errorf("httpapi: a cursor key of %d bytes, fewer than %d", n, minCursorKey))
+	}
+	for _, d := range []struct {
+		name string
+		span time.Duration
+	}{
+		{"header time-out", c.HeaderTimeout},
+		{"body time-out", c.BodyTimeout},
+		{"request time-out", c.RequestTimeout},
+		{"idle time-out", c.IdleTimeout},
+		{"import idle time-out", c.ImportIdle},
+		{"write time-out", c.WriteTimeout},
+		{"stop time-out", c.StopTimeout},
+		{"chunk age", c.ChunkAge},
+	} {
+		if d.span < 0 {
+			faults = append(faults, fmt.Errorf("httpapi: a negative %s", d.name))
+		}
+	}
+	for _, n := range []struct {
+		name   string
+		number int
+		most   int
+	}{
+		{"imports", c.MaxImports, 1 << 16},
+		{"chunk lines", c.ChunkLines, bucketer.MaxChunk},
+		{"chunk bytes", c.ChunkBytes, 1 << 30},
+		{"chunks", c.Chunks, 1 << 10},
+	} {
+		if n.number < 0 || n.number > n.most {
+			faults = append(faults, fmt.Errorf("httpapi: %d %s, not 0 to %d", n.number, n.name, n.most))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// withDefaults returns c with its zero fields filled in.
+func (c Config) withDefaults() Config {
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	if len(c.CursorKey) == 0 {
+		c.CursorKey = make([]byte, 32)
+		_, _ = rand.Read(c.CursorKey) // never fails
+	}
+	span := func(d *time.Duration, otherwise time.Duration) {
+		if *d == 0 {
+			*d = otherwise
+		}
+	}
+	span(&c.HeaderTimeout, 10*time.Second)
+	span(&c.BodyTimeout, 15*time.Second)
+	span(&c.RequestTimeout, 15*time.Second)
+	span(&c.IdleTimeout, 2*time.Minute)
+	span(&c.ImportIdle, 5*time.Minute)
+	span(&c.WriteTimeout, 30*time.Second)
+	span(&c.StopTimeout, 10*time.Second)
+	span(&c.ChunkAge, 50*time.Millisecond)
+	number := func(n *int, otherwise int) {
+		if *n == 0 {
+			*n = otherwise
+		}
+	}
+	number(&c.MaxImports, 16)
+	number(&c.ChunkLines, bucketer.MaxChunk)
+	number(&c.ChunkBytes, 4<<20)
+	number(&c.Chunks, 4)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	return c
+}
+
+// Server is the HTTP API. It is an http.Handler; Run serves it on a listener.
+type Server struct {
+	config  Config
+	deps    Deps
+	log     *slog.Logger
+	metrics *metrics
+	cursors cursors
+
+	engine   *gin.Engine
+	api      huma.API
+	openapi  []byte    // the document, as it is served
+	decoders sync.Pool // of *bucketer.Decoder
+	imports  chan struct{}
+
+	stopping chan struct{} // closed when Run is told to stop: imports end
+	stop     sync.Once
+}
+
+func init() { gin.SetMode(gin.ReleaseMode) } // gin has no other way to keep it from writing to standard output
+
+// New makes the API. It starts nothing.
+func New(config Config, deps Deps) (*Server, error) {
+	faults := []error{config.Validate()}
+	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil {
+		faults = append(faults, errors.New("httpapi: needs jobs, runs and tasks"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	c := config.withDefaults()
+	s := &Server{
+		config: c, deps: deps, log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey},
+		imports: make(chan struct{}, c.MaxImports), stopping: make(chan struct{}),
+	}
+	s.decoders.New = func() any { return &bucketer.Decoder{Rules: c.Rules} }
+
+	s.engine = gin.New()
+	s.engine.HandleMethodNotAllowed = true
+	s.engine.RedirectTrailingSlash = false
+	s.engine.UseRawPath = true
+	if err := s.engine.SetTrustedProxies(nil); err != nil {
+		return nil, fmt.Errorf("set trusted proxies: %w", err)
+	}
+	s.engine.Use(s.observe, s.recover, s.bound, s.tenant)
+	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
+	s.engine.NoMethod(func(c *gin.Context) {
+		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))
+	})
+
+	s.api = humagin.New(s.engine, s.document())
+	s.routeTasks()
+	s.routeJobs()
+	s.routeRuns()
+	s.routeImports()
+	if err := s.routeSystem(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }
+
+// Run serves the API on l until ctx ends. It then takes no new requests, ends imports where they are, gives
+// the others StopTimeout, and closes what is left. It returns nil when it was told to stop. It closes l.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: s.config.HeaderTimeout, IdleTimeout: s.config.IdleTimeout, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err := <-served:
+		s.endImports()
+		return fmt.Errorf("serve the API: %w", err)
+	case <-ctx.Done():
+	}
+	s.endImports()
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
+	defer cancel()
+	if err := server.Shutdown(bound); err != nil {
+		s.log.Warn("requests cut at the end", "err", err)
+		if err := server.Close(); err != nil {
+			s.log.Debug("close the API", "err", err)
+		}
+	}
+	<-served
+	return nil
+}
+
+func (s *Server) endImports() { s.stop.Do(func() { close(s.stopping) }) }

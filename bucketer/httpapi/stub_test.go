@@ -1,0 +1,373 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	_ Jobs  = (*bucketer.Bucketer)(nil)
+	_ Runs  = (*bucketer.Bucketer)(nil)
+	_ Tasks = (*bucketer.Bucketer)(nil)
+)
+
+var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+
+// stub is a bucketer in memory. Its hooks, where set, come before what it would do.
+type stub struct {
+	mu    sync.Mutex
+	runs  map[schema.RunID]*bucketer.Run
+	order []schema.RunID
+	keys  map[string]schema.RunID
+	tasks map[string]schema.Task
+	count uint64
+
+	batches int // SubmitBatch calls that have begun
+	largest int // jobs of the largest
+	err     error
+	onBatch func(jobs []bucketer.Job)
+	onRun   func(ctx context.Context)
+	by      string // who cancelled last
+}
+
+func newStub() *stub {
+	return &stub{runs: map[schema.RunID]*bucketer.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}}
+}
+
+func (s *stub) Submit(_ context.Context, job bucketer.Job) (bucketer.Receipt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.submit(job)
+}
+
+func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
+	if s.err != nil {
+		return bucketer.Receipt{}, s.err
+	}
+	if job.Task != "" {
+		if _, ok := s.tasks[job.Tenant+"/"+job.Task]; !ok {
+			return bucketer.Receipt{}, fmt.Errorf("submit: %w", bucketer.ErrNoTask)
+		}
+	}
+	key := job.Tenant + "/" + job.Key
+	if id, ok := s.keys[key]; ok && job.Key != "" {
+		if s.runs[id].Entry.Spec.BodyHash != job.BodyHash {
+			return bucketer.Receipt{}, fmt.Errorf("submit: %w", bucketer.ErrKeyReused)
+		}
+		return bucketer.Receipt{Run: id, Existing: true}, nil
+	}
+	at := job.At
+	if at.Before(testNow) {
+		at = testNow
+	}
+	nominal := job.At
+	if nominal.IsZero() {
+		nominal = at
+	}
+	s.count++
+	id := schema.MakeEntryID(at, 3, s.count)
+	e, err := schema.NewEntry(id, schema.Spec{
+		Tenant: job.Tenant, Nominal: nominal, Accepted: testNow.UnixMicro(), Task: job.Task, Work: job.Work, Priority: job.Priority,
+		Misfire: job.Misfire, Labels: job.Labels, Trigger: job.Trigger, Origin: job.Origin, Key: job.Key, BodyHash: job.BodyHash,
+	}, job.Payload, time.Time{})
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	s.runs[id] = &bucketer.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
+	s.order = append(s.order, id)
+	if job.Key != "" {
+		s.keys[key] = id
+	}
+	return bucketer.Receipt{Run: id}, nil
+}
+
+func (s *stub) SubmitBatch(_ context.Context, jobs []bucketer.Job, answer func(int, bucketer.Receipt, error)) {
+	s.mu.Lock()
+	s.batches++
+	s.largest = max(s.largest, len(jobs))
+	s.mu.Unlock()
+	if s.onBatch != nil {
+		s.onBatch(jobs)
+	}
+	for i, j := range jobs {
+		s.mu.Lock()
+		r, err := s.submit(j)
+		s.mu.Unlock()
+		answer(i, r, err)
+	}
+}
+
+func (s *stub) Cancel(_ context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	switch {
+	case err != nil:
+		return bucketer.Run{}, err
+	case r.State == schema.StateCancelled:
+	case r.State.Terminal():
+		return bucketer.Run{}, fmt.Errorf("cancel: %w", bucketer.ErrFinished)
+	default:
+		r.State, s.by = schema.StateCancelled, by
+		r.Entry.Marks.Cancelled = &schema.Cancel{At: testNow, By: by}
+	}
+	return *r, nil
+}
+
+func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return bucketer.Run{}, err
+	}
+	if r.State != schema.StatePending {
+		return bucketer.Run{}, fmt.Errorf("reschedule: %w", bucketer.ErrFinished)
+	}
+	spec, payload, due := r.Current.Spec, r.Current.Payload, r.Current.Due()
+	spec.Kind, spec.Of = schema.KindReschedule, id
+	spec.Accepted += int64(time.Second / time.Microsecond)
+	if c.At != nil {
+		if due = *c.At; due.IsZero() {
+			due = testNow
+		}
+		spec.Nominal = due
+	}
+	if c.Payload != nil {
+		payload = *c.Payload
+	}
+	if c.Priority != nil {
+		spec.Priority = *c.Priority
+	}
+	if c.Labels != nil {
+		spec.Labels = *c.Labels
+	}
+	if c.Work != nil {
+		spec.Work, spec.Task = c.Work, ""
+	}
+	if c.Task != nil {
+		spec.Work, spec.Task = nil, *c.Task
+	}
+	s.count++
+	r.Current, err = schema.NewEntry(schema.MakeEntryID(due, 3, s.count), spec, payload, time.Time{})
+	r.Entry.Marks.MovedTo = r.Current.ID
+	return *r, err
+}
+
+func (s *stub) find(tenant string, id schema.RunID) (*bucketer.Run, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	r, ok := s.runs[id]
+	if !ok || r.Entry.Spec.Tenant != tenant {
+		return nil, fmt.Errorf("run %s: %w", id, schema.ErrNotFound)
+	}
+	return r, nil
+}
+
+func (s *stub) Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error) {
+	if s.onRun != nil {
+		s.onRun(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return bucketer.Run{}, err
+	}
+	return *r, nil
+}
+
+// Runs lists in order of ids, a page of at most limit rows looked at.
+func (s *stub) Runs(_ context.Context, w bucketer.Window, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, nil, s.err
+	}
+	ids := slices.Clone(s.order)
+	slices.SortFunc(ids, schema.EntryID.Compare)
+	var out []bucketer.Run
+	looked := 0
+	for _, id := range ids {
+		r := s.runs[id]
+		if id.Compare(pos.After) <= 0 || r.Entry.Spec.Tenant != w.Tenant {
+			continue
+		}
+		if looked++; looked > limit {
+			return out, &bucketer.Position{At: pos.At, After: last(ids, id)}, nil
+		}
+		if due := r.Current.Due(); due.Before(w.From) || !due.Before(w.To) ||
+			w.State != "" && r.State != w.State || w.Task != "" && r.Current.Spec.Task != w.Task {
+			continue
+		}
+		out = append(out, *r)
+	}
+	return out, nil, nil
+}
+
+func last(ids []schema.EntryID, before schema.EntryID) schema.EntryID {
+	return ids[slices.Index(ids, before)-1]
+}
+
+func (s *stub) Payload(_ context.Context, run bucketer.Run) ([]byte, error) {
+	return standing(&run).Payload, nil
+}
+
+func (s *stub) Output(ctx context.Context, tenant string, id schema.RunID) ([]byte, error) {
+	if _, err := s.Run(ctx, tenant, id); err != nil {
+		return nil, err
+	}
+	return []byte("<b>done</b>\n"), nil
+}
+
+func (s *stub) PutTask(_ context.Context, t schema.Task) (schema.Task, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return schema.Task{}, false, s.err
+	}
+	old, known := s.tasks[t.Tenant+"/"+t.Name]
+	t.CreatedAt, t.UpdatedAt = testNow, testNow
+	if known {
+		t.CreatedAt = old.CreatedAt
+	}
+	s.tasks[t.Tenant+"/"+t.Name] = t
+	return t, !known, nil
+}
+
+func (s *stub) Task(_ context.Context, tenant, name string) (schema.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.tasks[tenant+"/"+name]
+	if !ok {
+		return schema.Task{}, fmt.Errorf("task %s: %w", name, schema.ErrNotFound)
+	}
+	return t, nil
+}
+
+func (s *stub) Tasks(_ context.Context, tenant, after string, limit int) ([]schema.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []schema.Task
+	for _, t := range s.tasks {
+		if t.Tenant == tenant && t.Name > after {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b schema.Task) int { return strings.Compare(a.Name, b.Name) })
+	return out[:min(limit, len(out))], nil
+}
+
+func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
+	if _, err := s.Task(context.Background(), tenant, name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tasks, tenant+"/"+name)
+	return nil
+}
+
+// serve starts a server in front of a stub.
+func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Server {
+	t.Helper()
+	c := Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")}
+	d := Deps{Jobs: b, Runs: b, Tasks: b}
+	for _, f := range change {
+		f(&c, &d)
+	}
+	s, err := New(c, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := httptest.NewServer(s)
+	t.Cleanup(func() {
+		s.endImports()
+		hs.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return hs
+}
+
+// call is a request and what its answer should be.
+type call struct {
+	method, path, body string
+	header             http.Header
+}
+
+// do answers a call: status, header and body.
+func do(t testing.TB, hs *httptest.Server, c call) (int, http.Header, []byte) {
+	t.Helper()
+	req, err := http.NewRequest(c.method, hs.URL+c.path, strings.NewReader(c.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, values := range c.header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	resp, err := hs.Client().Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", c.method, c.path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: read: %v", c.method, c.path, err)
+	}
+	return resp.StatusCode, resp.Header, text
+}
+
+// doJSON answers a call that must have that status, decoded into v.
+func doJSON(t testing.TB, hs *httptest.Server, c call, status int, v any) http.Header {
+	t.Helper()
+	got, header, text := do(t, hs, c)
+	if got != status {
+		t.Fatalf("%s %s = %d %s, want %d", c.method, c.path, got, text, status)
+	}
+	if v != nil {
+		if err := json.Unmarshal(text, v); err != nil {
+			t.Fatalf("%s %s: %v in %s", c.method, c.path, err, text)
+		}
+	}
+	return header
+}
+
+// doProblem answers a call that must fail with that status, in the words of RFC 9457.
+func doProblem(t testing.TB, hs *httptest.Server, c call, status int) Problem {
+	t.Helper()
+	var p Problem
+	header := doJSON(t, hs, c, status, &p)
+	if got := header.Get("Content-Type"); got != problemJSON {
+		t.Errorf("%s %s: content type %q, want %q", c.method, c.path, got, problemJSON)
+	}
+	if p.Status != status || p.Title == "" || p.Type == "" {
+		t.Errorf("%s %s: problem %+v, want type, title and status %d", c.method, c.path, p, status)
+	}
+	retry := header.Get("Retry-After") != ""
+	if want := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable; retry != want {
+		t.Errorf("%s %s: %d with Retry-After %q", c.method, c.path, status, header.Get("Retry-After"))
+	}
+	return p
+}
+
+const jobBody = `{"http":{"url":"http://x.test/"},"schedule":{"at":"2026-11-21T10:00:00Z"},"payload":{"a":1}}`
