@@ -133,3 +133,6 @@ func (b *Bucketer) taskChanged(tenant, name string) {
 	b.tasks.Changed(body)
 	b.signals.Signal(topicTask, body)
 }
+
+// TaskCache returns the cache that the bucketer itself asks.
+func (b *Bucketer) TaskCache() *Tasks { return b.tasks }

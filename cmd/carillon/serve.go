@@ -1,0 +1,76 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/cmd/internal/node"
+)
+
+func serveCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node of a cluster, on Cassandra and NATS",
+		Long: "Run a node of a cluster, on Cassandra and NATS.\n\nWhat is set by a flag is in force before the environment (CARILLON_API_LISTEN and so on), and that before the file.\n" +
+			"A node that cannot reach Cassandra or NATS waits for them, and is not ready until then.",
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
+	cmd.Flags().StringSlice("roles", nil, "what the node does: bucketer, dispatcher, executor")
+	cmd.Flags().String("name", "", "name of the node, unique in the cluster")
+	cmd.Flags().String("listen", "", "`host:port` of the API")
+	cmd.Flags().String("log-level", "", "debug, info, warn or error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := config.Load(file, os.Environ(), changed(cmd, map[string]string{
+			"roles": "roles", "name": "node.name", "listen": "api.listen", "log-level": "log.level",
+		}))
+		if err != nil {
+			return err
+		}
+		log := newLogger(cmd.ErrOrStderr(), cfg.Log)
+		reg := newRegistry()
+		return node.New(cfg, node.Options{
+			Opener: node.Cluster(cfg, version, log, reg), Version: version, Logger: log, Registry: reg,
+		}).Run(cmd.Context())
+	}
+	return cmd
+}
+
+// changed returns the values of the flags that were given, by configuration key.
+func changed(cmd *cobra.Command, keys map[string]string) map[string]any {
+	set := make(map[string]any)
+	for flag, key := range keys {
+		if !cmd.Flags().Changed(flag) {
+			continue
+		}
+		if list, err := cmd.Flags().GetStringSlice(flag); err == nil {
+			set[key] = list
+			continue
+		}
+		set[key] = cmd.Flags().Lookup(flag).Value.String()
+	}
+	return set
+}
+
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated; else info
+	opts := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+func newRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}

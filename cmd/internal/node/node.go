@@ -1,0 +1,302 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
+)
+
+// Queue is a queue that can be closed.
+type Queue interface {
+	queue.Queue
+	queue.Prober
+	Close() error
+}
+
+// Ring is a ring that can be run.
+type Ring interface {
+	dispatcher.Ring
+	Ready() error
+	Run(ctx context.Context) error
+}
+
+// Opener opens what a node stands on. Each blocks until it can, or until ctx ends; the node closes what it was given.
+type Opener struct {
+	Store func(ctx context.Context) (schema.Store, error)
+	Queue func(ctx context.Context) (Queue, error)
+	// Ring makes the ring, once the settings are known. It does no I/O.
+	Ring func(shards int, api string) (Ring, error)
+}
+
+// Options are what a node needs besides its configuration.
+type Options struct {
+	Opener  Opener
+	Version string
+	Logger  *slog.Logger
+	// Registry takes the metrics; nil makes one.
+	Registry *prometheus.Registry
+	// Listener is the API's; nil listens where the configuration says.
+	Listener *net.TCPListener
+	// Ready is called once, when the node serves, with the address of its API.
+	Ready func(api string)
+}
+
+// Node is one process's worth of Carillon.
+type Node struct {
+	cfg  config.Config
+	opts Options
+	log  *slog.Logger
+	reg  *prometheus.Registry
+	gate gate
+
+	store schema.Store
+	queue Queue
+	ring  Ring
+	clock *clock
+	halt  *bucketer.Halt
+
+	bucketer   *bucketer.Bucketer
+	dispatcher *dispatcher.Dispatcher
+	executor   *executor.Executor
+	api        *httpapi.Server
+}
+
+// New returns a node that does nothing until Run. The configuration must be valid.
+func New(cfg config.Config, opts Options) *Node {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Registry == nil {
+		opts.Registry = prometheus.NewRegistry()
+		opts.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	return &Node{cfg: cfg, opts: opts, log: opts.Logger, reg: opts.Registry}
+}
+
+// Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to stop, and an error if it
+// could not start.
+func (n *Node) Run(ctx context.Context) error {
+	l := n.opts.Listener
+	if l == nil {
+		any, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.API.Listen)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		l = any.(*net.TCPListener)
+	}
+	base := "http://" + l.Addr().String()
+	n.gate.waitFor("the store")
+	openGate := n.gate.serve(l)
+
+	stops, err := n.start(ctx, base)
+	defer stops.run(n.log)
+	if gerr := openGate(); gerr != nil && err == nil {
+		err = fmt.Errorf("open the API: %w", gerr)
+	}
+	if err != nil {
+		_ = l.Close() // nothing serves on it
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	return n.serve(ctx, l, base)
+}
+
+// start opens what the node stands on and makes its parts.
+func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
+	stops := &cleanups{}
+	var err error
+	if n.store, err = n.opts.Opener.Store(ctx); err != nil {
+		return stops, fmt.Errorf("open the store: %w", err)
+	}
+	stops.push("store", n.store.Close)
+	n.gate.waitFor("the queue")
+	if n.queue, err = n.opts.Opener.Queue(ctx); err != nil {
+		return stops, fmt.Errorf("open the queue: %w", err)
+	}
+	stops.push("queue", n.queue.Close)
+	n.gate.waitFor("the settings")
+	settings, err := n.settings(ctx)
+	if err != nil {
+		return stops, err
+	}
+	api := n.cfg.API.Advertise
+	if api == "" {
+		api = base
+	}
+	if n.ring, err = n.opts.Opener.Ring(settings.Shards, api); err != nil {
+		return stops, fmt.Errorf("make the ring: %w", err)
+	}
+	return stops, n.assemble()
+}
+
+// settings reads the settings, and goes on trying.
+func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
+	for {
+		s, err := n.store.Settings(ctx)
+		switch {
+		case err == nil:
+			return s, nil
+		case ctx.Err() != nil:
+			return schema.Settings{}, ctx.Err()
+		}
+		n.log.Warn("settings could not be read: trying again", "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// assemble makes the parts. It does no I/O.
+func (n *Node) assemble() (err error) {
+	now := time.Now
+	n.halt = bucketer.NewHalt(now)
+	n.clock = &clock{now: now, log: n.log, sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}}}
+	n.bucketer, err = bucketer.New(bucketer.Config{
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.halted,
+		Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
+	})
+	if err != nil {
+		return err
+	}
+	if n.cfg.Has(config.Dispatcher) {
+		n.dispatcher, err = dispatcher.New(dispatcher.Config{
+			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Halt: n.halt,
+			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if n.cfg.Has(config.ExecutorR) {
+		if err := n.assembleExecutor(); err != nil {
+			return err
+		}
+	}
+	n.api, err = httpapi.New(httpapi.Config{
+		Version: n.opts.Version, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
+	}, httpapi.Deps{
+		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
+	})
+	return err
+}
+
+func (n *Node) assembleExecutor() error {
+	http, err := executor.NewHTTP(executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")})
+	if err != nil {
+		return err
+	}
+	n.executor, err = executor.New(executor.Config{
+		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
+		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue,
+		Targets: executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}, Halt: n.halt,
+		DrainTimeout: n.cfg.Executor.DrainTimeout,
+		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
+	})
+	return err
+}
+
+// halted reports that nothing may be written or started: the process was stopped, or the clock is off.
+func (n *Node) halted() bool { return n.halt.Halted() || n.clock.Err() != nil }
+
+// serve runs the parts until ctx ends, and stops them in order.
+func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
+	life := context.WithoutCancel(ctx)
+	var g stages
+	defer g.stop(n.log)
+	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
+	g.start(life, "ring", n.ring.Run)
+	g.start(life, "watch", func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = n.halt.Run(ctx) }) // returns nil
+		wg.Go(func() { n.clock.run(ctx) })
+		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
+		wg.Wait()
+		return nil
+	})
+	unsubscribe, err := n.listen()
+	if err != nil {
+		return err
+	}
+	defer unsubscribe()
+	if n.executor != nil {
+		g.start(life, "executor", n.executor.Run)
+	}
+	if n.dispatcher != nil {
+		g.start(life, "dispatcher", n.dispatcher.Run)
+	}
+	n.log.Info("node is up", "name", n.cfg.Node.Name, "roles", n.cfg.Roles, "api", base)
+	if n.opts.Ready != nil {
+		n.opts.Ready(base)
+	}
+	select {
+	case <-ctx.Done():
+		n.log.Info("node is stopping")
+		return nil
+	case err := <-g.failed():
+		return err
+	}
+}
+
+// listen hears what every node should know at once.
+func (n *Node) listen() (cancel func(), err error) {
+	tasks, err := n.queue.SubscribeSignal(queue.TopicTask, n.bucketer.TaskCache().Changed)
+	if err != nil {
+		return nil, fmt.Errorf("listen for changed tasks: %w", err)
+	}
+	if n.executor == nil {
+		return tasks, nil
+	}
+	cancels, err := n.queue.SubscribeSignal(queue.TopicCancel, func(body []byte) {
+		if id, err := schema.ParseEntryID(string(body)); err == nil {
+			n.executor.Cancel(id)
+		}
+	})
+	if err != nil {
+		tasks()
+		return nil, fmt.Errorf("listen for cancelled runs: %w", err)
+	}
+	return func() { tasks(); cancels() }, nil
+}
+
+// ready tells how everything stands that the node needs.
+func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
+	_, storeErr := n.store.Time(ctx)
+	halted := error(nil)
+	if n.halt.Halted() {
+		halted = errors.New("the process was stopped and has not caught up")
+	}
+	return []httpapi.Dependency{
+		{Name: "store", Err: storeErr},
+		{Name: "queue", Err: n.queue.Ready()},
+		{Name: "ring", Err: n.ring.Ready()},
+		{Name: "clock", Err: n.clock.Err()},
+		{Name: "process", Err: halted},
+		{Name: "settings", Err: n.bucketer.Ready()},
+	}
+}
+
+// Members returns the ring's view, for tests.
+func (n *Node) Members() *ring.Snapshot { return n.ring.Snapshot() }
+
+func (n *Node) now() time.Time { return time.Now() }

@@ -1,0 +1,154 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
+	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/cassandra"
+	pebble "carillon.dev/carillon/schema/embedded"
+)
+
+// storeRetry is how long a store that cannot be reached is left alone.
+const storeRetry = 2 * time.Second
+
+// CassandraConfig turns the configuration into the adapter's.
+func CassandraConfig(c config.Config, log *slog.Logger, reg prometheus.Registerer) (cassandra.Config, error) {
+	cc := cassandra.Config{
+		Hosts: c.Cassandra.Hosts, Keyspace: c.Cassandra.Keyspace, Datacenter: c.Cassandra.Datacenter,
+		Username: c.Cassandra.Username, Password: c.Cassandra.Password, Logger: log, Registerer: reg,
+	}
+	// Hosts may carry the port, which is the same for all.
+	cc.Hosts = nil
+	for _, h := range c.Cassandra.Hosts {
+		host, port, err := net.SplitHostPort(h)
+		if err != nil {
+			cc.Hosts = append(cc.Hosts, h)
+			continue
+		}
+		n, err := strconv.Atoi(port)
+		if err != nil || cc.Port != 0 && cc.Port != n {
+			return cassandra.Config{}, fmt.Errorf("cassandra.hosts: %q: one port for all hosts", h)
+		}
+		cc.Hosts, cc.Port = append(cc.Hosts, host), n
+	}
+	if t := c.Cassandra.TLS; t.Enabled {
+		cc.TLS = &cassandra.TLS{CA: t.CA, Cert: t.Cert, Key: t.Key, ServerName: t.ServerName}
+	}
+	return cc, cc.Validate()
+}
+
+// Cluster opens a node of a cluster: Cassandra, NATS, gossip.
+func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
+	return Opener{
+		Store: func(ctx context.Context) (schema.Store, error) {
+			cc, err := CassandraConfig(c, log.With("part", "store"), reg)
+			if err != nil {
+				return nil, err
+			}
+			for {
+				s, err := cassandra.Open(ctx, cc)
+				switch {
+				case err == nil:
+					return s, nil
+				case ctx.Err() != nil:
+					return nil, ctx.Err()
+				case errors.Is(err, cassandra.ErrNewer), errors.Is(err, cassandra.ErrChanged):
+					return nil, err
+				}
+				log.Warn("cassandra is not there yet: trying again", "hosts", c.Cassandra.Hosts, "err", err)
+				select {
+				case <-ctx.Done():
+				case <-time.After(storeRetry):
+				}
+			}
+		},
+		Queue: func(ctx context.Context) (Queue, error) {
+			q, err := jetstream.Connect(ctx, jetstream.Config{
+				URLs: c.NATS.URLs, Name: c.Node.Name, Credentials: c.NATS.Credentials, User: c.NATS.User,
+				Password: c.NATS.Password, Token: c.NATS.Token, Lanes: c.NATS.Lanes,
+				Logger: log.With("part", "queue"), Registerer: reg,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return q, nil
+		},
+		Ring: func(shards int, api string) (Ring, error) {
+			return ring.New(ring.Config{
+				Name: c.Node.Name, Bind: c.Ring.Listen, Advertise: c.Ring.Advertise, Seeds: c.Ring.Seeds, Key: ring.Key(c.Ring.Key),
+				API: api, Roles: c.Roles, Zone: c.Node.Zone, Region: c.Node.Region, Version: version, Shards: shards,
+				Logger: log.With("part", "ring"), Registerer: reg,
+			})
+		},
+	}
+}
+
+// fixed is a ring of one, which need not run.
+type fixed struct{ *ring.Fixed }
+
+func (fixed) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// owned is a queue with the server that it is connected to.
+type owned struct {
+	Queue
+	server *embedded.Server
+}
+
+func (o owned) Close() error {
+	err := o.Queue.Close()
+	o.server.Close()
+	return err
+}
+
+// Embedded opens a node that is the whole system: the store in Pebble, NATS in this process. Both lie below dir.
+func Embedded(c config.Config, dir, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
+	return Opener{
+		Store: func(context.Context) (schema.Store, error) {
+			s, err := pebble.Open(pebble.Config{Dir: filepath.Join(dir, "store"), Shards: devShards, Logger: log.With("part", "store")})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		Queue: func(ctx context.Context) (Queue, error) {
+			server, err := embedded.Start(embedded.Config{Dir: filepath.Join(dir, "nats"), Logger: log.With("part", "nats")})
+			if err != nil {
+				return nil, err
+			}
+			q, err := jetstream.Connect(ctx, jetstream.Config{
+				Server: server, Name: c.Node.Name, Lanes: c.NATS.Lanes, Logger: log.With("part", "queue"), Registerer: reg,
+			})
+			if err != nil {
+				server.Close()
+				return nil, err
+			}
+			return owned{q, server}, nil
+		},
+		Ring: func(shards int, api string) (Ring, error) {
+			r, err := ring.Static([]ring.Member{{Name: c.Node.Name, Incarnation: 1, API: api, Roles: c.Roles, Version: version}}, shards)
+			if err != nil {
+				return nil, err
+			}
+			return fixed{r}, nil
+		},
+	}
+}
+
+// devShards is S of a store that carillon dev makes: a single process fills its batches better with few.
+const devShards = 16
