@@ -151,8 +151,11 @@ func TestComposeConfig(t *testing.T) {
 	c := readCompose(t)
 	var config struct {
 		Roles []string
-		API   struct{ Listen string }
-		Ring  struct {
+		API   struct {
+			Listen    string
+			CursorKey string `yaml:"cursor_key"`
+		}
+		Ring struct {
 			Listen, Key string
 			Seeds       []string
 		}
@@ -180,8 +183,13 @@ func TestComposeConfig(t *testing.T) {
 	if dc := c.Services["cassandra-1"].Environment["CASSANDRA_DC"]; dc != config.Cassandra.Datacenter {
 		t.Errorf("config carillon says data centre %q, Cassandra says %q", config.Cassandra.Datacenter, dc)
 	}
-	if !strings.HasPrefix(config.Ring.Key, "${") {
-		t.Error("the ring key stands in the file")
+	if !strings.HasPrefix(config.Ring.Key, "${") || !strings.HasPrefix(config.API.CursorKey, "${") {
+		t.Error("a key stands in the file")
+	}
+	for _, name := range []string{"carillon-1", "carillon-2"} {
+		if got, want := c.Services[name].Environment["CARILLON_API_ADVERTISE"], "http://"+name+":8080"; got != want {
+			t.Errorf("%s tells the others %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ type carillonConfig struct {
 	} `yaml:"node"`
 	Roles []string `yaml:"roles"`
 	API   struct {
-		Listen string `yaml:"listen"`
+		Listen    string `yaml:"listen"`
+		CursorKey string `yaml:"cursor_key"` // signs the cursors of lists
 	} `yaml:"api"`
 	Ring struct {
 		Listen string   `yaml:"listen"`
@@ -48,6 +49,7 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 	c.Node.Name = memberName(kindCarillon, index)
 	c.Roles = p.Spec.rolesOf(index)
 	c.API.Listen = p.Block.addr(1, apiBasePort+index)
+	c.API.CursorKey = p.CursorKey
 	c.Ring.Listen = p.Block.addr(1, ringBasePort+index)
 	for i := 1; i <= p.Spec.Nodes; i++ {
 		c.Ring.Seeds = append(c.Ring.Seeds, p.Block.addr(1, ringBasePort+i))

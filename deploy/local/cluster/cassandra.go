@@ -30,8 +30,8 @@ const (
 
 	// startLimit bounds the wait for one member to be ready; cold and loaded machines need a tenth of it.
 	startLimit = 2 * time.Minute
-	// stopGrace is how long a member may take to stop by itself.
-	stopGrace = 20 * time.Second
+	// stopGrace is how long a member may take to stop by itself; a Carillon node drains for up to 30 s.
+	stopGrace = 45 * time.Second
 )
 
 // cassandraSizes are the parts of a node's configuration that go with its heap.

@@ -112,7 +112,7 @@ func (c *Cluster) settle(ctx context.Context, first block, spec Spec) error {
 			return err
 		}
 		c.release = release
-		c.plan = plan{Spec: spec, Block: b, RingKey: newRingKey()}
+		c.plan = plan{Spec: spec, Block: b, RingKey: newKey(), CursorKey: newKey()}
 		if b != first {
 			c.say(fmt.Sprintf("addresses on %s are in use, taking %s", first.ip(1), b.ip(1)))
 		}

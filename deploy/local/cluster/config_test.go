@@ -82,7 +82,7 @@ func TestNATSConfig(t *testing.T) {
 }
 
 func TestCarillonConfig(t *testing.T) {
-	p := plan{Spec: Spec{Cassandra: 3, NATS: 3, Nodes: 2, Roles: [][]string{nil, {"executor"}}}.withDefaults(), Block: 0, RingKey: "a2V5"}
+	p := plan{Spec: Spec{Cassandra: 3, NATS: 3, Nodes: 2, Roles: [][]string{nil, {"executor"}}}.withDefaults(), Block: 0, RingKey: "a2V5", CursorKey: "c2lnbg=="}
 	got, err := renderCarillon(p, 2)
 	if err != nil {
 		t.Fatal(err)

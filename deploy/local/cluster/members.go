@@ -108,7 +108,7 @@ func (c *Cluster) live(name, act string) (identity, error) {
 }
 
 // Down stops every member, Carillon nodes first: frozen ones are thawed, all are asked to stop, and killed if they
-// have not within 20 s. Their data stays, so that Up goes on where they were.
+// have not within 45 s. Their data stays, so that Up goes on where they were.
 func (c *Cluster) Down(ctx context.Context) error {
 	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
 	if err != nil {

@@ -17,9 +17,12 @@ const planName = "cluster.json"
 
 // A plan is what is decided once about a cluster and kept: everything else follows from it.
 type plan struct {
-	Spec    Spec   `json:"spec"`
-	Block   block  `json:"block"`
-	RingKey string `json:"ring_key"` // of the gossip between Carillon nodes, base64 of 32 bytes
+	Spec  Spec  `json:"spec"`
+	Block block `json:"block"`
+
+	// Secrets that all Carillon nodes share, base64 of 32 bytes: of their gossip, and of the cursors of their lists.
+	RingKey   string `json:"ring_key"`
+	CursorKey string `json:"cursor_key"`
 }
 
 // A member is one process of the plan.
@@ -115,7 +118,7 @@ func (p plan) change(spec Spec, anyRunning bool) (plan, error) {
 	return p, nil
 }
 
-func newRingKey() string {
+func newKey() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	return base64.StdEncoding.EncodeToString(key)
