@@ -18,7 +18,9 @@ func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) erro
 		if err != nil {
 			return fmt.Errorf("put attempt %d of %s: %w", attempts[i].Number, attempts[i].Run, err)
 		}
-		lines = append(lines, l)
+		if l.args != nil {
+			lines = append(lines, l)
+		}
 	}
 	if err := s.writeBatches(ctx, insertAttempt, lines); err != nil {
 		return fmt.Errorf("put %d attempts: %w", len(attempts), err)
@@ -26,12 +28,13 @@ func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) erro
 	return nil
 }
 
+// attemptLine returns what is to be written of a: nothing if both cells are to be left as they are.
 func (s *Store) attemptLine(a *schema.Attempt) (line, error) {
-	ttl, err := s.ttl(a.Expires)
-	if err != nil {
-		return line{}, err
+	if a.Record == nil && a.Session == nil {
+		return line{}, nil
 	}
 	var record, session []byte
+	var err error
 	if a.Record != nil {
 		if record, err = schema.EncodeRecord(a.Record); err != nil {
 			return line{}, err
@@ -50,13 +53,13 @@ func (s *Store) attemptLine(a *schema.Attempt) (line, error) {
 	return line{
 		args: []any{
 			int64(p.Bucket), int(p.Shard), uuid(a.Run), a.Number, int64(a.Fence),
-			cell(record), cell(session), a.Written, ttl,
+			cell(record), cell(session), a.Written, s.ttl(a.Expires),
 		},
 		bytes: size,
 	}, nil
 }
 
-// Attempts implements schema.AttemptStore. Written is unknown (zero) when read, as Expires is.
+// Attempts implements schema.AttemptStore. Written is the later one of an attempt's two cells.
 func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
 	if err := within(p, runs); err != nil {
 		return nil, fmt.Errorf("read attempts: %w", err)
@@ -72,7 +75,7 @@ func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.
 			if err != nil && fault == nil {
 				fault = err
 			}
-			return a, size, err == nil, more
+			return a, size, err == nil && (a.Record != nil || a.Session != nil), more
 		})
 	if err == nil {
 		err = fault
@@ -87,9 +90,11 @@ func scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, more bool, err e
 	var run gocql.UUID
 	var fence int64
 	var record, session []byte
-	if !iter.Scan(&run, &a.Number, &fence, &record, &session) {
+	var recordWritten, sessionWritten int64 // 0 where there is no cell
+	if !iter.Scan(&run, &a.Number, &fence, &record, &session, &recordWritten, &sessionWritten) {
 		return a, 0, false, nil
 	}
+	a.Written = max(recordWritten, sessionWritten)
 	a.Run, a.Fence = schema.RunID(run), schema.Fence(fence)
 	if record != nil {
 		if a.Record, err = schema.DecodeRecord(record); err != nil {
@@ -106,13 +111,12 @@ func scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, more bool, err e
 
 // PutOutput implements schema.OutputStore.
 func (s *Store) PutOutput(ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time) error {
-	ttl, err := s.ttl(expires)
-	if err == nil && len(data) > maxRowBytes {
+	var err error
+	if len(data) > maxRowBytes {
 		err = fmt.Errorf("%d bytes: %w", len(data), schema.ErrTooLarge)
-	}
-	if err == nil {
+	} else {
 		p := run.Partition()
-		err = s.write(ctx, insertOutput, int64(p.Bucket), int(p.Shard), uuid(run), attempt, part, data, written, ttl)
+		err = s.write(ctx, insertOutput, int64(p.Bucket), int(p.Shard), uuid(run), attempt, part, data, written, s.ttl(expires))
 	}
 	if err != nil {
 		return fmt.Errorf("put output of %s, attempt %d, part %d: %w", run, attempt, part, err)

@@ -52,6 +52,8 @@ type Config struct {
 	Now        func() time.Time      // the clock that expiries are counted from; time.Now by default
 	Logger     *slog.Logger          // discards by default
 	Registerer prometheus.Registerer // of the metrics; nil = none
+
+	dialer gocql.Dialer // tests put faults between here and the server; nil = the network
 }
 
 // TLS says how connections are encrypted. The server's certificate is always verified.
@@ -131,7 +133,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// tlsConfig reads the files of t.
+// config reads the files of t.
 func (t TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA != "" {
@@ -173,6 +175,9 @@ func (c Config) cluster(keyspace string) (*gocql.ClusterConfig, error) {
 	cl.HostFilter = gocql.DataCentreHostFilter(c.Datacenter)
 	cl.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(
 		gocql.DCAwareRoundRobinPolicy(c.Datacenter), gocql.ShuffleReplicas())
+	if c.dialer != nil {
+		cl.Dialer = c.dialer
+	}
 	if c.Username != "" {
 		cl.Authenticator = gocql.PasswordAuthenticator{Username: c.Username, Password: c.Password}
 	}

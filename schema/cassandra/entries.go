@@ -39,21 +39,18 @@ func (s *Store) entryLines(entries []schema.Entry) (rows, payloads []line, err e
 	rows = make([]line, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		if e.Fault != nil {
-			return nil, nil, fmt.Errorf("put entry: %w", e.Fault)
-		}
 		if size := e.Size(); size > maxRowBytes {
 			return nil, nil, fmt.Errorf("put entry %s of %d bytes: %w", e.ID, size, schema.ErrTooLarge)
 		}
-		ttl, err := s.ttl(e.Expires)
-		if err != nil {
-			return nil, nil, fmt.Errorf("put entry %s: %w", e.ID, err)
+		if len(e.Text()) == 0 {
+			return nil, nil, fmt.Errorf("put entry %s: %w", e.ID, errNoText)
 		}
+		ttl := s.ttl(e.Expires)
 		inline := e.Payload
 		if len(inline) > schema.InlinePayload {
 			at, ok := e.LargePayload()
 			if !ok {
-				return nil, nil, fmt.Errorf("put entry %s: %w: its spec does not know of its payload", e.ID, errors.ErrUnsupported)
+				return nil, nil, fmt.Errorf("put entry %s: %w", e.ID, errStrayPayload)
 			}
 			p := at.Partition()
 			payloads = append(payloads, line{
@@ -153,10 +150,12 @@ func slice(p schema.Partition, r schema.IDRange) []any {
 	return []any{int64(p.Bucket), int(p.Shard), after, before}
 }
 
-// errManyIDs and errElsewhere are faults of the caller.
+// Faults of the caller.
 var (
-	errManyIDs   = fmt.Errorf("more than %d ids", maxIDsPerRead)
-	errElsewhere = errors.New("not in the partition")
+	errManyIDs      = fmt.Errorf("more than %d ids", maxIDsPerRead)
+	errElsewhere    = errors.New("not in the partition")
+	errNoText       = errors.New("entry without text")
+	errStrayPayload = errors.New("payload over the inline bound, of which the spec does not know")
 )
 
 // within tells whether all ids lie in p and are not too many.

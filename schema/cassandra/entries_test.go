@@ -1,4 +1,4 @@
-package cassandra_test
+package cassandra
 
 import (
 	"bytes"
@@ -155,16 +155,6 @@ func TestRowsLeave(t *testing.T) {
 		}
 	}
 	t.Fatal("the row never left")
-}
-
-// TestNoExpiryIsRefused: a zero expiry is a fault of the caller, not a row that stays.
-func TestNoExpiryIsRefused(t *testing.T) {
-	s := openTest(t)
-	e := entryAt(t, somewhere(), 3, unique("ttl"), nil)
-	e.Expires = time.Time{}
-	if err := s.PutEntries(t.Context(), []schema.Entry{e}); err == nil {
-		t.Error("PutEntries without expiry: got nil, want an error")
-	}
 }
 
 // TestLongerLivedWins: the same row written again, with a longer and then with a shorter life, keeps the longer.

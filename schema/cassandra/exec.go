@@ -31,6 +31,9 @@ func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() er
 }
 
 func repeat(ctx context.Context, m mode, retried func(), once func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", schema.ErrUnavailable, err) // nothing was sent
+	}
 	var unknown bool
 	for n := 0; ; n++ {
 		began := time.Now()

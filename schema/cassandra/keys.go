@@ -20,16 +20,12 @@ func (s *Store) ClaimKey(ctx context.Context, tenant, key string, claim schema.K
 }
 
 func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time) (schema.KeyClaim, bool, error) {
-	ttl, err := s.ttl(expires)
-	if err != nil {
-		return schema.KeyClaim{}, false, err
-	}
 	if len(claim.Text)+len(claim.Payload) > maxRowBytes {
 		return schema.KeyClaim{}, false, schema.ErrTooLarge
 	}
 	row := make(map[string]any)
 	applied, err := s.swap(ctx, claimKey, row, tenant, key,
-		claim.BodyHash, uuid(claim.Entry), claim.Text, cell(claim.Payload), claim.Expires, ttl)
+		claim.BodyHash, uuid(claim.Entry), claim.Text, cell(claim.Payload), claim.Expires, s.ttl(expires))
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		return s.settleClaim(ctx, tenant, key, claim, err)
@@ -46,11 +42,14 @@ func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.K
 	text, _ := row["spec"].(string)
 	payload, _ := row["payload"].([]byte)
 	until, _ := row["expires"].(time.Time)
-	return keyClaim(hash, entry, []byte(text), payload, until), false, nil
+	inForce := keyClaim(hash, entry, []byte(text), payload, until)
+	return inForce, sameClaim(inForce, claim), nil
 }
 
-// settleClaim decides a claim that was not answered (unknown) by reading the one in force. An entry's id is
-// drawn for each claim, so that a claim with it is this one.
+// sameClaim tells by what a claim says, not by who wrote it, so that one that is repeated after ErrUnknown is its own.
+func sameClaim(a, b schema.KeyClaim) bool { return a.Entry == b.Entry && a.BodyHash == b.BodyHash }
+
+// settleClaim decides a claim that was not answered (unknown) by reading the one in force.
 func (s *Store) settleClaim(ctx context.Context, tenant, key string, claim schema.KeyClaim, unknown error) (schema.KeyClaim, bool, error) {
 	var hash string
 	var entry gocql.UUID
@@ -63,7 +62,8 @@ func (s *Store) settleClaim(ctx context.Context, tenant, key string, claim schem
 	if err != nil {
 		return schema.KeyClaim{}, false, errors.Join(unknown, errors.New("read again: "+err.Error()))
 	}
-	return keyClaim(hash, entry, text, payload, until), schema.EntryID(entry) == claim.Entry, nil
+	inForce := keyClaim(hash, entry, text, payload, until)
+	return inForce, sameClaim(inForce, claim), nil
 }
 
 func keyClaim(hash string, entry gocql.UUID, text, payload []byte, until time.Time) schema.KeyClaim {

@@ -34,7 +34,7 @@ func takeMigrationLock(ctx context.Context, s *Store, owner string) (*lock, erro
 		applied, err := s.swap(ctx, takeLock, row, lockName, owner, s.cfg.Now(), lockTTL)
 		holder, _ := row["owner"].(string)
 		switch {
-		case err != nil && !errors.Is(err, schema.ErrUnknown):
+		case err != nil && !errors.Is(err, schema.ErrUnknown) && !noSuchTable(err): // the node may not have seen it yet
 			return nil, fmt.Errorf("take migration lock: %w", err)
 		case applied, err == nil && holder == owner: // ours by an earlier try that was not answered
 			return &lock{s, owner}, nil

@@ -1,70 +1,53 @@
-package cassandra_test
+package cassandra
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/schema"
-	"carillon.dev/carillon/schema/cassandra"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Main(m)) }
 
 // testKeyspace is shared by all tests that use a real Cassandra, in every package: it is migrated under a lock,
 // and each test keeps to rows of its own.
 const testKeyspace = "carillon_test"
 
-// testAddress returns the address of the Cassandra to test on.
-func testAddress(t *testing.T) (host string, port int) {
-	t.Helper()
-	address := os.Getenv("CARILLON_TEST_CASSANDRA")
-	if address == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("CARILLON_TEST_CASSANDRA names no Cassandra, and CI=true allows leaving nothing out")
-		}
-		t.Skip("LEFT OUT: no Cassandra: CARILLON_TEST_CASSANDRA=host:port is not set")
-	}
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatalf("CARILLON_TEST_CASSANDRA=%q: %v", address, err)
-	}
-	if port, err = strconv.Atoi(text); err != nil {
-		t.Fatalf("CARILLON_TEST_CASSANDRA=%q: %v", address, err)
-	}
-	return host, port
-}
-
 // testConfig returns a configuration for the keyspace of all tests. It does not connect.
-func testConfig(t *testing.T) cassandra.Config {
+func testConfig(t *testing.T) Config {
 	t.Helper()
-	host, port := testAddress(t)
-	return cassandra.Config{
+	host, text, err := net.SplitHostPort(cluster.Cassandra(t))
+	if err != nil {
+		t.Fatalf("address of the test's Cassandra: %v", err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("port of the test's Cassandra: %v", err)
+	}
+	return Config{
 		Hosts: []string{host}, Port: port, Keyspace: testKeyspace,
-		Datacenter: os.Getenv("CARILLON_TEST_CASSANDRA_DC"), // "" = the default
-		Timeout:    20 * time.Second,                        // a busy machine is no failure
-		Logger:     slog.New(slog.DiscardHandler),
+		Timeout: 20 * time.Second, // a busy machine is no failure
 	}
 }
 
 // openTest returns a store on a real, migrated Cassandra, closed at the test's end.
-func openTest(t *testing.T) *cassandra.Store {
+func openTest(t *testing.T) *Store {
 	t.Helper()
 	return openWith(t, testConfig(t))
 }
 
 // openCounted is openTest with the store's metrics.
-func openCounted(t *testing.T) (*cassandra.Store, *prometheus.Registry) {
+func openCounted(t *testing.T) (*Store, *prometheus.Registry) {
 	t.Helper()
 	cfg := testConfig(t)
 	reg := prometheus.NewRegistry()
@@ -72,10 +55,10 @@ func openCounted(t *testing.T) (*cassandra.Store, *prometheus.Registry) {
 	return openWith(t, cfg), reg
 }
 
-func openWith(t *testing.T, cfg cassandra.Config) *cassandra.Store {
+func openWith(t *testing.T, cfg Config) *Store {
 	t.Helper()
 	migrateTest(t, cfg)
-	s, err := cassandra.Open(t.Context(), cfg)
+	s, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("Open(%v): %v", cfg.Hosts, err)
 	}
@@ -93,7 +76,7 @@ var migrated struct {
 }
 
 // migrateTest migrates the keyspace of all tests, once a process.
-func migrateTest(t *testing.T, cfg cassandra.Config) {
+func migrateTest(t *testing.T, cfg Config) {
 	t.Helper()
 	migrated.Lock()
 	defer migrated.Unlock()
@@ -103,7 +86,7 @@ func migrateTest(t *testing.T, cfg cassandra.Config) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	if _, err := cassandra.Migrate(ctx, cfg, cassandra.MigrateOptions{Replication: "1", Out: &out}); err != nil {
+	if _, err := Migrate(ctx, cfg, MigrateOptions{Replication: "1", Out: &out}); err != nil {
 		t.Fatalf("Migrate: %v\n%s", err, out.String())
 	}
 	migrated.done = true
@@ -158,7 +141,7 @@ func entryAt(tb testing.TB, t time.Time, s schema.Shard, tenant string, payload 
 }
 
 // put writes the entries or ends the test.
-func put(t *testing.T, s *cassandra.Store, entries ...schema.Entry) {
+func put(t *testing.T, s *Store, entries ...schema.Entry) {
 	t.Helper()
 	if err := s.PutEntries(t.Context(), entries); err != nil {
 		t.Fatalf("PutEntries of %d: %v", len(entries), err)

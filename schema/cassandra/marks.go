@@ -49,13 +49,9 @@ func (s *Store) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.
 func (s *Store) mark(ctx context.Context, st statement, id schema.RunID, value any, asRead schema.EntryID, expires time.Time,
 	wanted schema.Marks, written func(schema.Marks) bool,
 ) (schema.Marks, error) {
-	ttl, err := s.ttl(expires)
-	if err != nil {
-		return schema.Marks{}, err
-	}
 	p := id.Partition()
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, st, row, ttl, value, int64(p.Bucket), int(p.Shard), uuid(id), uuidOrNil(asRead))
+	applied, err := s.swap(ctx, st, row, s.ttl(expires), value, int64(p.Bucket), int(p.Shard), uuid(id), uuidOrNil(asRead))
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		return s.settleMark(ctx, id, asRead, written, err)

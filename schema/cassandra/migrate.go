@@ -69,11 +69,11 @@ func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, er
 	if m.opts.Out == nil {
 		m.opts.Out = io.Discard
 	}
-	var err error
-	m.known, err = loadMigrations(migrationFiles)
-	if err = errors.Join(err, cfg.Validate(), m.opts.validate()); err != nil {
-		return Migrated{}, err
+	known, err := loadMigrations(migrationFiles)
+	if faults := errors.Join(err, cfg.Validate(), m.opts.validate()); faults != nil {
+		return Migrated{}, faults
 	}
+	m.known = known
 	m.cfg.Timeout = max(m.cfg.Timeout, ddlTimeout)
 	m.cfg.Registerer = nil // the store that follows registers its own
 	if err := m.run(ctx); err != nil {
@@ -127,13 +127,10 @@ func (m *migrator) createKeyspace(ctx context.Context) error {
 	} else if len(warnings) > 0 {
 		m.say("note: %s", strings.Join(warnings, "\nnote: "))
 	}
-	var name string
-	err = s.session.Query(`SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?`, m.cfg.Keyspace).
-		WithContext(ctx).Consistency(gocql.One).Scan(&name)
-	if err != nil && !errors.Is(err, gocql.ErrNotFound) {
-		return fmt.Errorf("look for the keyspace: %w", translate(err, reading))
+	exists, err := s.keyspaceExists(ctx, m.cfg.Keyspace)
+	if err != nil {
+		return err
 	}
-	exists := err == nil
 	if !exists {
 		if m.opts.Replication == "" {
 			return errors.New("there is no such keyspace: say with which replication to create it")
@@ -151,24 +148,19 @@ func (m *migrator) createKeyspace(ctx context.Context) error {
 		{"migrations", "scope text, version int, name text, checksum text, applied_at timestamp, applied_by text, PRIMARY KEY ((scope), version)"},
 		{"migration_lock", "name text PRIMARY KEY, owner text, taken_at timestamp"},
 	} {
-		var id gocql.UUID
-		err := s.session.Query(`SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?`, m.cfg.Keyspace, table.name).
-			WithContext(ctx).Consistency(gocql.One).Scan(&id)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, gocql.ErrNotFound) {
-			return fmt.Errorf("look for table %s: %w", table.name, translate(err, reading))
-		}
-		// Nothing can lock before these two exist. A fixed id makes two that create them at once
-		// create the same table; elsewhere Cassandra would be left with two of one name.
+		// Nothing can lock before these two exist. A fixed id makes two that create them at once create the
+		// same table; Cassandra would be left with two of one name. Asking first whether they exist would
+		// tell too early: the answer is yes some time before they can be used.
 		err = m.ddl(ctx, s, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s (%s) WITH ID = %s",
 			m.cfg.Keyspace, table.name, table.columns, tableID(m.cfg.Keyspace, table.name)))
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if m.opts.DryRun {
+		return nil
+	}
+	return agree(ctx, s)
 }
 
 // tableID returns the id of a table that is always the same for the same keyspace and name.
@@ -184,7 +176,7 @@ func tableID(keyspace, table string) gocql.UUID {
 // migrate applies what s lacks, under the lock.
 func (m *migrator) migrate(ctx context.Context, s *Store) error {
 	done, err := s.appliedMigrations(ctx)
-	if errors.Is(err, ErrNotMigrated) && m.opts.DryRun {
+	if errors.Is(err, ErrNotMigrated) { // another may just be creating it; it is read again under the lock
 		done, err = nil, nil
 	}
 	if err != nil {
@@ -208,6 +200,9 @@ func (m *migrator) migrate(ctx context.Context, s *Store) error {
 
 // locked is the part of migrate that one process at a time does.
 func (m *migrator) locked(ctx context.Context, s *Store, l *lock) error {
+	if err := agree(ctx, s); err != nil {
+		return err
+	}
 	done, err := s.appliedMigrations(ctx) // again: another may have held the lock
 	if err != nil {
 		return err

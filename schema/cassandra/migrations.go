@@ -166,15 +166,14 @@ func noSuchTable(err error) bool {
 		(strings.Contains(request.Message(), "does not exist") || strings.Contains(request.Message(), "unconfigured table"))
 }
 
-// sessionError says what it means that a session could not be made. The driver gives text only.
-func sessionError(err error, keyspace string) error {
+// sessionError says what it means that a session could not be made: ErrUnavailable, unless the text, which
+// is all that the driver gives, tells of what does not get better by itself.
+func sessionError(err error) error {
 	text := err.Error()
-	switch {
-	case keyspace != "" && strings.Contains(text, "Keyspace '"+keyspace+"' does not exist"):
-		return fmt.Errorf("%w: there is no keyspace %s", ErrNotMigrated, keyspace)
-	case strings.Contains(text, "Bad credentials"), strings.Contains(text, "Provided username"), strings.Contains(text, "authentication required"),
-		strings.Contains(text, "x509:"), strings.Contains(text, "certificate"):
-		return err
+	for _, lasting := range []string{"Bad credentials", "Provided username", "requires authentication", "authentication required", "x509:", "certificate"} {
+		if strings.Contains(text, lasting) {
+			return err
+		}
 	}
 	return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
 }

@@ -28,7 +28,13 @@ func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
 	var err error
 	switch {
 	case was.ID == "" && is.ID == "":
-		return errors.New("neither an old nor a new session")
+		switch _, err := s.Session(ctx, executor); {
+		case errors.Is(err, schema.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		return schema.ErrConflict
 	case was.ID == "":
 		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, sessionTTL)
 	case is.ID == "":

@@ -31,7 +31,7 @@ const (
 	// attempts of one partition; written in batches of it. Idempotent. Absent cells are left unset.
 	insertAttempt statement = `INSERT INTO attempts (bucket, shard, run_id, attempt, fence, record, session) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// The attempts of at most maxIDsPerRead runs of one partition, in order of run, attempt and fence. Idempotent.
-	selectAttempts statement = `SELECT run_id, attempt, fence, record, session FROM attempts WHERE bucket = ? AND shard = ? AND run_id IN ?`
+	selectAttempts statement = `SELECT run_id, attempt, fence, record, session, writetime(record), writetime(session) FROM attempts WHERE bucket = ? AND shard = ? AND run_id IN ?`
 
 	// One row of outputs. Idempotent.
 	insertOutput statement = `INSERT INTO outputs (bucket, shard, run_id, attempt, part, data) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
@@ -79,9 +79,11 @@ const (
 	selectTime statement = `SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`
 	// What the coordinator is, at ONE. Idempotent.
 	selectLocal statement = `SELECT release_version, data_center, toTimestamp(now()) FROM system.local WHERE key = 'local'`
-	// The coordinator's settings, at ONE: a virtual table of one node, so a whole read is cheap. Idempotent.
+	// The coordinator's settings: a virtual table, local whatever the consistency, so a whole read is cheap. Idempotent.
 	selectServerSettings statement = `SELECT name, value FROM system_views.settings`
 
+	// Whether there is a keyspace, of the node's own table of them: it is local, whatever the consistency. Idempotent.
+	selectKeyspace statement = `SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?`
 	// All applied migrations: one partition. Idempotent.
 	selectMigrations statement = `SELECT version, name, checksum, applied_at FROM migrations WHERE scope = 'schema'`
 	// One row of migrations, conditional (LOCAL_SERIAL). Not idempotent.
@@ -107,5 +109,6 @@ var names = map[statement]string{
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
+	selectKeyspace:   "select_keyspace",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",
 }

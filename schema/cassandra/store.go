@@ -35,14 +35,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
-	s, err := connect(ctx, cfg, cfg.Keyspace)
+	s, err := connect(ctx, cfg, cfg.withDefaults().Keyspace)
 	if err != nil {
 		return nil, err
 	}
 	warnings, err := s.Check(ctx)
 	for _, w := range warnings {
-		cfg.Logger.Warn("cassandra differs from what is wanted", "what", w)
+		s.cfg.Logger.Warn("cassandra differs from what is wanted", "what", w)
 	}
 	if err == nil {
 		err = s.checkMigrated(ctx)
@@ -55,6 +54,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 
 // connect opens a session in keyspace, or in none if it is empty.
 func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
+	cfg = cfg.withDefaults()
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
 		return nil, err
@@ -66,12 +66,45 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	sp := newSpeculation(cluster.PoolConfig.HostSelectionPolicy)
 	cluster.PoolConfig.HostSelectionPolicy = sp
 	session, err := newSession(ctx, cluster)
+	if errors.Is(err, gocql.ErrNoConnectionsStarted) && keyspace != "" {
+		// The driver says the same when every node is down and when every node refuses the keyspace.
+		if missing := missingKeyspace(ctx, cfg, keyspace); missing != nil {
+			err = missing
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
 	}
 	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m}
 	s.batchBytes.Store(maxBatchBytes)
 	return s, nil
+}
+
+// missingKeyspace returns ErrNotMigrated if the cluster can be reached and says that it has no such keyspace.
+func missingKeyspace(ctx context.Context, cfg Config, keyspace string) error {
+	s, err := connect(ctx, cfg, "")
+	if err != nil {
+		return nil // then it is not for the keyspace
+	}
+	defer func() { _ = s.Close() }() // never fails
+	exists, err := s.keyspaceExists(ctx, keyspace)
+	if err == nil && !exists {
+		return fmt.Errorf("%w: there is no keyspace %s", ErrNotMigrated, keyspace)
+	}
+	return err
+}
+
+// keyspaceExists tells whether the cluster has the keyspace.
+func (s *Store) keyspaceExists(ctx context.Context, keyspace string) (bool, error) {
+	var name string
+	err := s.one(ctx, selectKeyspace, []any{keyspace}, &name)
+	if errors.Is(err, schema.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for keyspace %s: %w", keyspace, err)
+	}
+	return true, nil
 }
 
 // newSession creates a session. The driver takes no context for that: when ctx ends first, the session is
@@ -89,7 +122,7 @@ func newSession(ctx context.Context, cluster *gocql.ClusterConfig) (*gocql.Sessi
 	select {
 	case m := <-ch:
 		if m.err != nil {
-			return nil, sessionError(m.err, cluster.Keyspace)
+			return nil, sessionError(m.err)
 		}
 		return m.session, nil
 	case <-ctx.Done():
@@ -120,18 +153,14 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// errNoExpiry is a fault of the caller: a row that would stay for ever, or leave at once.
-var errNoExpiry = errors.New("no expiry given")
-
-// ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes.
-func (s *Store) ttl(expires time.Time) (int, error) {
-	if expires.IsZero() {
-		return 0, errNoExpiry
-	}
-	return ttlAt(s.cfg.Now(), expires), nil
-}
+// ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes. The zero time
+// is never, which Cassandra writes as 0.
+func (s *Store) ttl(expires time.Time) int { return ttlAt(s.cfg.Now(), expires) }
 
 func ttlAt(now, expires time.Time) int {
+	if expires.IsZero() {
+		return 0
+	}
 	seconds := expires.Unix() - now.Unix()
 	return int(min(max(seconds, 1), maxTTL))
 }
