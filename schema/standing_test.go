@@ -1,0 +1,68 @@
+package schema_test
+
+import (
+	"testing"
+
+	"carillon.dev/carillon/schema"
+)
+
+func TestJudge(t *testing.T) {
+	run, second := schema.Spec{}, schema.Spec{Kind: schema.KindRetry, Of: theRun, Attempt: 2}
+	moving := schema.Spec{Kind: schema.KindReschedule, Of: theRun}
+	byRetry := func(r *schema.Record) { r.Entry = retry }
+	byRun := func(r *schema.Record) { r.Entry = theRun }
+	for _, c := range []struct {
+		name     string
+		id       schema.EntryID
+		spec     schema.Spec
+		marks    schema.Marks
+		attempts rows
+		over     bool
+		repeat   int // the attempt whose follow-ups are to be repeated
+		unnamed  bool
+		live     bool
+		dead     int
+		next     int
+	}{
+		{name: "nothing happened", id: theRun, spec: run, next: 1},
+		{name: "running", id: theRun, spec: run, attempts: rows{}.under(1, "live"), live: true, next: 1},
+		{name: "its session fell", id: theRun, spec: run, attempts: rows{}.under(1, "dead"), dead: 1, next: 2},
+		{name: "lost, and started again from here", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Lost, byRun), next: 2},
+		{name: "succeeded", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, next: 1},
+		{name: "failed, its retry not seen", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Failed, byRun, retried), over: true, repeat: 1, next: 1},
+		{
+			name: "failed, its retry under way", id: theRun, spec: run,
+			attempts: rows{}.ended(1, schema.Failed, byRun, retried).under(2, "live"), over: true, live: true, next: 1,
+		},
+		{name: "failed for good", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Failed, byRun, final), over: true, next: 1},
+		{name: "the retry of a failure", id: retry, spec: second, attempts: rows{}.ended(1, schema.Failed, byRun, retried), next: 2},
+		{
+			name: "the retry, done", id: retry, spec: second,
+			attempts: rows{}.ended(1, schema.Failed, byRun, retried).ended(2, schema.Failed, byRetry, retried), over: true, repeat: 2, next: 2,
+		},
+		{name: "handed on", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRun), over: true, next: 1},
+		{name: "another entry handed on", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRetry), next: 1},
+		{name: "missed", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Missed, byRun), over: true, next: 1},
+		{name: "cancelled", id: theRun, spec: run, marks: schema.Marks{Cancelled: &schema.Cancel{At: begin}}, over: true, next: 1},
+		{name: "moved", id: theRun, spec: run, marks: schema.Marks{MovedTo: retry}, over: true, next: 1},
+		{name: "a reschedule that is named", id: retry, spec: moving, marks: schema.Marks{MovedTo: retry}, next: 1},
+		{name: "a reschedule not yet named", id: retry, spec: moving, unnamed: true, next: 1},
+		{name: "a reschedule that lost to another", id: retry, spec: moving, marks: schema.Marks{MovedTo: theRun}, over: true, next: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := schema.Entry{ID: c.id, Spec: c.spec}
+			for _, attempts := range orders(c.attempts) {
+				got := schema.Judge(&e, c.marks, attempts, live)
+				repeat := 0
+				if got.Repeat != nil {
+					repeat = got.Repeat.Number
+				}
+				if got.Over != c.over || repeat != c.repeat || got.Unnamed != c.unnamed || got.Live != c.live ||
+					len(got.Dead) != c.dead || !got.Over && got.Next != c.next {
+					t.Errorf("Judge = %+v (repeat %d), want over %v, repeat %d, unnamed %v, live %v, %d dead, next %d",
+						got, repeat, c.over, c.repeat, c.unnamed, c.live, c.dead, c.next)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package schema_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"carillon.dev/carillon/schema"
+)
+
+// rows builds the attempts of a run for a test of the fold.
+type rows []schema.Attempt
+
+// ended adds an attempt with a record.
+func (r rows) ended(number int, outcome schema.Outcome, more ...func(*schema.Record)) rows {
+	record := &schema.Record{Outcome: outcome}
+	for _, m := range more {
+		m(record)
+	}
+	return append(r, schema.Attempt{Run: theRun, Number: number, Fence: schema.Fence(number), Record: record})
+}
+
+// under adds an attempt with a session and no record.
+func (r rows) under(number int, session string) rows {
+	return append(r, schema.Attempt{
+		Run: theRun, Number: number, Fence: schema.Fence(number),
+		Session: &schema.SessionRef{Executor: "ex", ID: session, Entry: theRun},
+	})
+}
+
+var (
+	begin  = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	theRun = schema.MakeEntryID(begin, 1, 1)
+	retry  = schema.MakeEntryID(begin.Add(time.Second), 1, 2)
+)
+
+func final(r *schema.Record)   { r.Final = true }
+func retried(r *schema.Record) { r.Next = retry }
+
+// live knows the sessions of this test: those named live stand.
+func live(s schema.SessionRef) bool { return s.ID == "live" }
+
+func TestFold(t *testing.T) {
+	cancelled := schema.Marks{Cancelled: &schema.Cancel{At: begin}}
+	moved := schema.Marks{MovedTo: retry}
+	for _, c := range []struct {
+		name     string
+		marks    schema.Marks
+		attempts rows
+		want     schema.State
+	}{
+		{name: "nothing happened", want: schema.StatePending},
+		{name: "rescheduled", marks: moved, want: schema.StatePending},
+
+		// A success → succeeded, for ever.
+		{name: "success", attempts: rows{}.ended(1, schema.Succeeded), want: schema.StateSucceeded},
+		{name: "success after failures", attempts: rows{}.ended(1, schema.Failed, retried).ended(2, schema.Succeeded), want: schema.StateSucceeded},
+		{name: "late success of an attempt that was lost", attempts: rows{}.ended(1, schema.Succeeded).ended(2, schema.Lost, final), want: schema.StateSucceeded},
+		{name: "late success turns failed", attempts: rows{}.ended(1, schema.Succeeded).ended(2, schema.Failed, final), want: schema.StateSucceeded},
+		{name: "late success turns cancelled", marks: cancelled, attempts: rows{}.ended(1, schema.Succeeded), want: schema.StateSucceeded},
+		{name: "late success turns missed", attempts: rows{}.ended(0, schema.Missed).ended(1, schema.Succeeded), want: schema.StateSucceeded},
+		{name: "success while another attempt lives", attempts: rows{}.ended(1, schema.Succeeded).under(2, "live"), want: schema.StateSucceeded},
+		{name: "failure recorded after a success", attempts: rows{}.ended(1, schema.Succeeded).ended(2, schema.Superseded), want: schema.StateSucceeded},
+
+		// A cancel mark or outcome with no live session → cancelled.
+		{name: "cancelled before it started", marks: cancelled, want: schema.StateCancelled},
+		{name: "cancelled, as attempt 0 says", attempts: rows{}.ended(0, schema.Cancelled), want: schema.StateCancelled},
+		{name: "cancelled while running, still running", marks: cancelled, attempts: rows{}.under(1, "live"), want: schema.StateRunning},
+		{name: "cancelled while running, its session died", marks: cancelled, attempts: rows{}.under(1, "dead"), want: schema.StateCancelled},
+		{name: "cancelled while running, and stopped", marks: cancelled, attempts: rows{}.ended(1, schema.Cancelled), want: schema.StateCancelled},
+		{name: "stopped without a mark", attempts: rows{}.ended(1, schema.Cancelled), want: schema.StateCancelled},
+		{name: "cancelled between two attempts", marks: cancelled, attempts: rows{}.ended(1, schema.Failed, retried), want: schema.StateCancelled},
+		{name: "cancelled and failed for good", marks: cancelled, attempts: rows{}.ended(1, schema.Failed, final), want: schema.StateCancelled},
+		{name: "cancelled and missed", marks: cancelled, attempts: rows{}.ended(0, schema.Missed), want: schema.StateCancelled},
+		{name: "cancelled and moved", marks: schema.Marks{Cancelled: cancelled.Cancelled, MovedTo: retry}, want: schema.StateCancelled},
+
+		// A final failure or attempts exhausted → failed.
+		{name: "failed for good", attempts: rows{}.ended(1, schema.Failed, final), want: schema.StateFailed},
+		{name: "timed out for good", attempts: rows{}.ended(1, schema.TimedOut, final), want: schema.StateFailed},
+		{name: "lost for good", attempts: rows{}.ended(1, schema.Failed, retried).ended(2, schema.Lost, final), want: schema.StateFailed},
+		{name: "failed for good beside a live session", attempts: rows{}.ended(1, schema.Failed, final).under(2, "live"), want: schema.StateFailed},
+		{name: "failed for good, cancelled, and one still live", marks: cancelled, attempts: rows{}.ended(1, schema.Failed, final).under(2, "live"), want: schema.StateFailed},
+		{name: "a final outcome that lost its fence", attempts: rows{}.ended(1, schema.Superseded, final), want: schema.StatePending},
+
+		// A live session → running.
+		{name: "running", attempts: rows{}.under(1, "live"), want: schema.StateRunning},
+		{name: "running its second attempt", attempts: rows{}.ended(1, schema.Failed, retried).under(2, "live"), want: schema.StateRunning},
+		{name: "running its second attempt after a loss", attempts: rows{}.under(1, "dead").under(2, "live"), want: schema.StateRunning},
+		{name: "running, though its redispatch was missed", attempts: rows{}.ended(0, schema.Missed).under(1, "live"), want: schema.StateRunning},
+		{name: "its session fell without a record", attempts: rows{}.under(1, "dead"), want: schema.StatePending},
+		{name: "a record ends a session that still stands", attempts: rows{{
+			Run: theRun, Number: 1, Record: &schema.Record{Outcome: schema.Failed, Next: retry}, Session: &schema.SessionRef{ID: "live"},
+		}}, want: schema.StateRetrying},
+		{name: "neither session nor record", attempts: rows{{Run: theRun, Number: 1}}, want: schema.StatePending},
+
+		// A next start named in the last record → retrying.
+		{name: "retrying", attempts: rows{}.ended(1, schema.Failed, retried), want: schema.StateRetrying},
+		{name: "retrying after a time-out", attempts: rows{}.ended(1, schema.TimedOut, retried), want: schema.StateRetrying},
+		{name: "retrying after its retry's session fell", attempts: rows{}.ended(1, schema.Failed, retried).under(2, "dead"), want: schema.StateRetrying},
+		{name: "retrying though attempt 0 says missed", attempts: rows{}.ended(0, schema.Missed).ended(1, schema.Failed, retried), want: schema.StateRetrying},
+		{name: "a superseded record is not the last", attempts: rows{}.ended(1, schema.Failed, retried).ended(2, schema.Superseded), want: schema.StateRetrying},
+		{name: "the last record names none", attempts: rows{}.ended(1, schema.Failed, retried).ended(2, schema.Lost), want: schema.StatePending},
+		{name: "of one number the higher fence is the last", attempts: rows{
+			{Number: 1, Fence: 9, Record: &schema.Record{Outcome: schema.Failed, Next: retry}},
+			{Number: 1, Fence: 8, Record: &schema.Record{Outcome: schema.Lost}},
+		}, want: schema.StateRetrying},
+
+		// Attempt 0 → what it says; else pending.
+		{name: "missed", attempts: rows{}.ended(0, schema.Missed), want: schema.StateMissed},
+		{name: "missed after a loss", attempts: rows{}.ended(0, schema.Missed).ended(1, schema.Lost), want: schema.StateMissed},
+		{name: "handed on", attempts: rows{}.ended(0, schema.HandedOn), want: schema.StatePending},
+		{name: "handed on, then missed", attempts: rows{}.ended(0, schema.HandedOn).ended(0, schema.Missed), want: schema.StateMissed},
+		{name: "handed on, with a next", attempts: rows{}.ended(0, schema.HandedOn, retried), want: schema.StatePending},
+		{name: "effectively once: a lost fence and the holder's failure", attempts: rows{}.ended(1, schema.Superseded).ended(2, schema.Failed, final), want: schema.StateFailed},
+		{name: "effectively once: a lost fence, the holder lives", attempts: rows{}.ended(1, schema.Superseded).under(2, "live"), want: schema.StateRunning},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, attempts := range orders(c.attempts) {
+				if got := schema.Fold(c.marks, attempts, live); got != c.want {
+					t.Errorf("Fold(%+v, %d attempts) = %s, want %s", c.marks, len(attempts), got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// orders returns attempts forwards and backwards: their order does not matter.
+func orders(attempts rows) [2]rows {
+	var back rows
+	for i := range attempts {
+		back = append(back, attempts[len(attempts)-1-i])
+	}
+	return [2]rows{attempts, back}
+}
+
+func drawAttempts(t *rapid.T) rows {
+	var r rows
+	for range rapid.IntRange(0, 5).Draw(t, "attempts") {
+		number := rapid.IntRange(0, 3).Draw(t, "number")
+		switch rapid.IntRange(0, 2).Draw(t, "kind") {
+		case 0:
+			r = r.under(number, rapid.SampledFrom([]string{"live", "dead"}).Draw(t, "session"))
+		default:
+			outcomes := []schema.Outcome{
+				schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded,
+				schema.Cancelled, schema.Missed, schema.HandedOn,
+			}
+			record := func(rec *schema.Record) {
+				rec.Final = rapid.Bool().Draw(t, "final")
+				if rapid.Bool().Draw(t, "retried") {
+					rec.Next = retry
+				}
+			}
+			r = r.ended(number, rapid.SampledFrom(outcomes).Draw(t, "outcome"), record)
+			r[len(r)-1].Fence = schema.Fence(len(r)) // rows differ
+		}
+	}
+	return r
+}
+
+// A late row may turn a terminal state into a success and never into anything that goes on; a success
+// is for ever; and the order of rows does not matter.
+func TestFoldOnlyMovesForward(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		attempts := drawAttempts(t)
+		marks := schema.Marks{}
+		if rapid.Bool().Draw(t, "cancelled") {
+			marks.Cancelled = &schema.Cancel{At: begin}
+		}
+		state := schema.Fold(marks, attempts, live)
+		shuffled := rapid.Permutation(attempts).Draw(t, "order")
+		if got := schema.Fold(marks, shuffled, live); got != state {
+			t.Errorf("Fold = %s, of the same rows in another order %s", state, got)
+		}
+		success := attempts.ended(9, schema.Succeeded)
+		if got := schema.Fold(marks, success, live); got != schema.StateSucceeded {
+			t.Errorf("Fold with a success = %s", got)
+		}
+		if got := schema.Fold(marks, success.ended(10, schema.Failed, final), live); got != schema.StateSucceeded {
+			t.Errorf("Fold with a failure after a success = %s", got)
+		}
+		if superseded := schema.Fold(marks, attempts.ended(9, schema.Superseded, final, retried), live); superseded != state {
+			t.Errorf("Fold = %s, with a superseded outcome %s", state, superseded)
+		}
+	})
+}
+
+// live is asked only about attempts whose state hangs on it.
+func TestFoldAsksOnlyAboutOpenSessions(t *testing.T) {
+	asked := 0
+	attempts := rows{{Number: 1, Record: &schema.Record{Outcome: schema.Failed}, Session: &schema.SessionRef{}}, {Number: 2}}
+	schema.Fold(schema.Marks{}, attempts.under(3, "dead"), func(schema.SessionRef) bool { asked++; return false })
+	if asked != 1 {
+		t.Errorf("live was asked %d times, want once", asked)
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	for state, want := range map[schema.State]bool{
+		schema.StatePending: false, schema.StateRunning: false, schema.StateRetrying: false, "": false,
+		schema.StateSucceeded: true, schema.StateFailed: true, schema.StateCancelled: true, schema.StateMissed: true,
+	} {
+		if got := state.Terminal(); got != want {
+			t.Errorf("%q.Terminal() = %v, want %v", state, got, want)
+		}
+	}
+}
