@@ -136,8 +136,10 @@ var entryRules = []rule{
 		p := b.partition()
 		p.Shard = 1 + p.Shard%(schema.MaxShards-2)
 		around := []schema.Partition{
-			{Bucket: p.Bucket, Shard: p.Shard - 1}, {Bucket: p.Bucket, Shard: p.Shard + 1},
-			{Bucket: p.Bucket - 1, Shard: p.Shard}, {Bucket: p.Bucket + 1, Shard: p.Shard},
+			{Bucket: p.Bucket, Shard: p.Shard - 1},
+			{Bucket: p.Bucket, Shard: p.Shard + 1},
+			{Bucket: p.Bucket - 1, Shard: p.Shard},
+			{Bucket: p.Bucket + 1, Shard: p.Shard},
 		}
 		first, last := b.id(p, 0), b.id(p, 59_999)
 		batch := []schema.Entry{b.entry(first, ""), b.entry(last, "")}
