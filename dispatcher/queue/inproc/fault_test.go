@@ -34,7 +34,7 @@ func envelope(t *testing.T, n uint64) *queue.Envelope {
 }
 
 // publish publishes and returns how and after what time that ended.
-func publish(t *testing.T, c *inproc.Conn, env *queue.Envelope) (queue.Receipt, error, time.Duration) { //nolint:revive // the error is what is tested
+func publish(t *testing.T, c *inproc.Conn, env *queue.Envelope) (r queue.Receipt, took time.Duration, err error) {
 	t.Helper()
 	start := time.Now()
 	type answer struct {
@@ -46,7 +46,7 @@ func publish(t *testing.T, c *inproc.Conn, env *queue.Envelope) (queue.Receipt, 
 		t.Fatalf("Publish: %v", err)
 	}
 	a := <-ch
-	return a.r, a.err, time.Since(start)
+	return a.r, time.Since(start), a.err
 }
 
 // fetch fetches once, and returns what came and after what time.
@@ -87,7 +87,7 @@ func TestFaults(t *testing.T) {
 				b := inproc.New(inproc.Config{Fault: only(c.point, c.v)})
 				defer b.Close()
 				conn := b.Connect("a")
-				_, err, took := publish(t, conn, envelope(t, 1))
+				_, took, err := publish(t, conn, envelope(t, 1))
 				if !errors.Is(err, c.published) || took != c.publishedFor {
 					t.Errorf("the publication ended with %v after %v, want %v after %v", err, took, c.published, c.publishedFor)
 				}
@@ -131,7 +131,7 @@ func TestLostWordsAboutADelivery(t *testing.T) {
 				b := inproc.New(inproc.Config{Fault: only(c.point, c.v)})
 				defer b.Close()
 				conn := b.Connect("a")
-				if _, err, _ := publish(t, conn, envelope(t, 1)); err != nil {
+				if _, _, err := publish(t, conn, envelope(t, 1)); err != nil {
 					t.Fatalf("Publish: %v", err)
 				}
 				ds, _ := fetch(t, conn, time.Second)
@@ -219,7 +219,7 @@ func TestCut(t *testing.T) {
 		b := inproc.New(inproc.Config{})
 		defer b.Close()
 		cut, other := b.Connect("cut"), b.Connect("other")
-		if _, err, _ := publish(t, cut, envelope(t, 1)); err != nil {
+		if _, _, err := publish(t, cut, envelope(t, 1)); err != nil {
 			t.Fatalf("Publish: %v", err)
 		}
 		ds, _ := fetch(t, cut, time.Second)
@@ -232,7 +232,7 @@ func TestCut(t *testing.T) {
 		if cut.Ready() == nil {
 			t.Error("Ready of a cut node = nil, want an error")
 		}
-		if _, err, took := publish(t, cut, envelope(t, 2)); !errors.Is(err, inproc.ErrNoAnswer) || took != inproc.PublishTimeout {
+		if _, took, err := publish(t, cut, envelope(t, 2)); !errors.Is(err, inproc.ErrNoAnswer) || took != inproc.PublishTimeout {
 			t.Errorf("a publication of a cut node ended with %v after %v", err, took)
 		}
 		start := time.Now()
@@ -260,7 +260,7 @@ func TestMaxAckPendingHoldsBack(t *testing.T) {
 		defer b.Close()
 		c := b.Connect("a")
 		for n := range uint64(3) {
-			if _, err, _ := publish(t, c, envelope(t, n)); err != nil {
+			if _, _, err := publish(t, c, envelope(t, n)); err != nil {
 				t.Fatalf("Publish: %v", err)
 			}
 		}
@@ -319,7 +319,7 @@ func TestDuplicateWindowEnds(t *testing.T) {
 			known bool
 		}{{0, false}, {queue.DuplicateWindow - time.Millisecond, true}, {time.Millisecond, false}} {
 			time.Sleep(step.wait)
-			r, err, _ := publish(t, c, env)
+			r, _, err := publish(t, c, env)
 			if err != nil || r.Known != step.known {
 				t.Errorf("after another %v: %+v, %v, want known %v", step.wait, r, err, step.known)
 			}

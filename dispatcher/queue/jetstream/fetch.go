@@ -114,9 +114,20 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 	ctx, cancel := context.WithTimeout(ctx, wait+pullGrace)
 	defer cancel()
 	defer context.AfterFunc(session, cancel)()
+	var gather *time.Timer // runs once there are messages
+	defer func() {
+		if gather != nil {
+			gather.Stop()
+		}
+	}()
 	var ds []queue.Delivery
 	for {
 		m, err := in.sub.NextMsgWithContext(ctx)
+		if errors.Is(err, nats.ErrNoResponders) { // how nats.go tells the status 503
+			q.keep(l, p, in)
+			q.look()
+			return ds, errors.New("no consumer answers")
+		}
 		if err != nil {
 			// Ended by a context: what else arrives for this pull goes back.
 			q.discard(in)
@@ -130,9 +141,8 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 			if ok {
 				ds = append(ds, d)
 			}
-			if len(ds) == 1 && ok {
-				cancelEarly := time.AfterFunc(pullGrace, cancel)
-				defer cancelEarly.Stop()
+			if gather == nil {
+				gather = time.AfterFunc(pullGrace, cancel)
 			}
 			if limit--; limit > 0 {
 				continue
@@ -170,9 +180,6 @@ func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
 			q.look()
 		}
 		return true, fmt.Errorf("pull ended: %s", description)
-	case "503":
-		q.look()
-		return true, errors.New("no consumer answers")
 	}
 	return true, fmt.Errorf("pull ended: %s %s", status, description)
 }

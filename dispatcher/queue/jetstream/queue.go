@@ -63,6 +63,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, log: cfg.Logger, metrics: newMetrics(), kick: make(chan struct{}, 1)}
 	q.stopping, q.stop = context.WithCancel(context.Background())
 	q.session, q.end = context.WithCancel(q.stopping)
+	q.pub = newPublisher(q)
 	for n := range cfg.Lanes {
 		q.lanes = append(q.lanes, newLane(queue.Lane(n), cfg.Names))
 	}
@@ -162,7 +163,6 @@ func (q *Queue) dial(context.Context) error {
 		return err
 	}
 	q.nc, q.js = nc, js
-	q.pub = newPublisher(q)
 	q.log.Info("connected to nats", "url", nc.ConnectedUrlRedacted(), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
 	return nil
 }

@@ -60,8 +60,8 @@ func (l *lane) learn(s jetstream.Stream) (another bool) {
 	if old != nil && old.incarnation == now.incarnation {
 		return false
 	}
-	// Of two that learn at once either may win: the next look settles it, and until then receipts carry
-	// an incarnation that is too old, never one too new, or one that is gone.
+	// Of two that learn at once either may win: the next look settles it, and until then receipts may carry
+	// an incarnation that is too old, never one that is too new.
 	l.handle.Store(now)
 	l.last.Store(0)
 	return old != nil
