@@ -94,13 +94,13 @@ func TestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				real := open(t)
+				inner := open(t)
 				old := entries(t, 5)[4]
-				if err := real.PutEntries(ctx, []schema.Entry{old}); err != nil {
-					t.Fatalf("PutEntries of the real store = %v", err)
+				if err := inner.PutEntries(ctx, []schema.Entry{old}); err != nil {
+					t.Fatalf("PutEntries of the store beneath = %v", err)
 				}
 				var ops []string
-				s := schematest.Faulty(real, func(_ context.Context, op string) schematest.Fault {
+				s := schematest.Faulty(inner, func(_ context.Context, op string) schematest.Fault {
 					ops = append(ops, op)
 					return c.fault
 				})
@@ -111,13 +111,13 @@ func TestFaults(t *testing.T) {
 				if took := time.Since(begin); took != c.takes {
 					t.Errorf("PutEntries took %v, want %v", took, c.takes)
 				}
-				if got := held(t, real) - 1; got != c.heldAtOnce {
+				if got := held(t, inner) - 1; got != c.heldAtOnce {
 					t.Errorf("held when PutEntries returned = %d of 4, want %d", got, c.heldAtOnce)
 				}
 				if _, err := s.CancelRun(ctx, old.ID, schema.EntryID{}, schema.Cancel{At: begin}, time.Time{}); !errors.Is(err, c.markErr) {
 					t.Errorf("CancelRun = %v, want %v", err, c.markErr)
 				}
-				if marks, err := real.Marks(ctx, old.ID); err != nil || (marks.Cancelled != nil) != c.cancelled {
+				if marks, err := inner.Marks(ctx, old.ID); err != nil || (marks.Cancelled != nil) != c.cancelled {
 					t.Errorf("Marks = %+v, %v; want cancelled %v", marks, err, c.cancelled)
 				}
 				if got, err := s.Entries(ctx, partition, schema.IDRange{}, 9); !errors.Is(err, c.readErr) || err != nil && got != nil {
@@ -127,7 +127,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("the plan was asked about %q, want %q", ops, want)
 				}
 				time.Sleep(2 * time.Hour)
-				if got := held(t, real) - 1; got != c.heldAtClose {
+				if got := held(t, inner) - 1; got != c.heldAtClose {
 					t.Errorf("held in the end = %d of 4, want %d", got, c.heldAtClose)
 				}
 				if err := s.Close(); err != nil {
@@ -156,14 +156,14 @@ func TestCloseWaitsForLateWrites(t *testing.T) {
 
 func TestDelayEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		real := open(t)
-		s := schematest.Faulty(real, func(context.Context, string) schematest.Fault {
+		inner := open(t)
+		s := schematest.Faulty(inner, func(context.Context, string) schematest.Fault {
 			return schematest.Fault{Delay: time.Hour}
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := s.PutEntries(ctx, entries(t, 1)); !errors.Is(err, schema.ErrUnavailable) || held(t, real) != 0 {
-			t.Errorf("PutEntries = %v, %d held; want %v, none", err, held(t, real), schema.ErrUnavailable)
+		if err := s.PutEntries(ctx, entries(t, 1)); !errors.Is(err, schema.ErrUnavailable) || held(t, inner) != 0 {
+			t.Errorf("PutEntries = %v, %d held; want %v, none", err, held(t, inner), schema.ErrUnavailable)
 		}
 	})
 }
@@ -200,13 +200,13 @@ func TestSeededPlanRepeats(t *testing.T) {
 // An unknown outcome that was one's own is a success, somebody else's is a conflict.
 func TestRetryingDecidesUnknownOutcomes(t *testing.T) {
 	ctx := t.Context()
-	real := open(t)
+	inner := open(t)
 	run := entries(t, 1)[0]
-	if err := real.PutEntries(ctx, []schema.Entry{run}); err != nil {
+	if err := inner.PutEntries(ctx, []schema.Entry{run}); err != nil {
 		t.Fatalf("PutEntries = %v", err)
 	}
 	lost := 0
-	s := schematest.Retrying(schematest.Faulty(real, func(_ context.Context, op string) schematest.Fault {
+	s := schematest.Retrying(schematest.Faulty(inner, func(_ context.Context, op string) schematest.Fault {
 		lose := op == "CancelRun" || op == "SwapSession"
 		if lose {
 			lost++

@@ -121,8 +121,8 @@ var entryRules = []rule{
 				pageIDs, err := b.store.EntryIDs(b.ctx, p, r, limit)
 				b.must(err, "EntryIDs, limit %d", limit)
 				got, gotIDs = append(got, idsOf(page)...), append(gotIDs, pageIDs...)
-				if len(page) > limit {
-					b.Fatalf("Entries, limit %d = %d entries", limit, len(page))
+				if len(page) > limit || len(got) > len(ids) {
+					b.Fatalf("Entries, limit %d = a page of %d, %d entries so far; want at most %d", limit, len(page), len(got), len(ids))
 				}
 				if len(page) < limit {
 					break

@@ -325,7 +325,7 @@ var taskRules = []rule{
 				for _, t := range page {
 					got = append(got, t.Name)
 				}
-				if len(page) < limit {
+				if len(page) < limit || len(got) > len(names) {
 					break
 				}
 			}
