@@ -231,6 +231,9 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { _ = n.halt.Run(ctx) }) // returns nil
 		wg.Go(func() { n.clock.run(ctx) })
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
+		if e, ok := n.store.(expirer); ok {
+			wg.Go(func() { n.expire(ctx, e) })
+		}
 		wg.Wait()
 		return nil
 	})
@@ -255,6 +258,29 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		return nil
 	case err := <-g.failed():
 		return err
+	}
+}
+
+// expirer is a store that wants to be told when to give space back; Cassandra needs nobody for that.
+type expirer interface {
+	Expire(ctx context.Context, now time.Time) (buckets int, err error)
+}
+
+// expireEvery is how often the embedded store drops what has left.
+const expireEvery = time.Minute
+
+func (n *Node) expire(ctx context.Context, e expirer) {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := e.Expire(ctx, n.now()); err != nil && ctx.Err() == nil {
+			n.log.Warn("rows that have left could not be dropped", "err", err)
+		}
 	}
 }
 

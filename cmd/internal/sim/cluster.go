@@ -169,6 +169,7 @@ type Node struct {
 
 	view     *ring.Fixed
 	conn     *inproc.Conn
+	counts   *schematest.CountingStore // what its present life asked of the store
 	bucketer *bucketer.Bucketer
 	stop     context.CancelFunc
 	dead     chan struct{} // closed at the kill
@@ -206,7 +207,8 @@ func (n *Node) Start() error {
 	n.view, n.stop = view, cancel
 	n.conn = c.broker.Connect(n.name)
 	dead := n.dead
-	store := schematest.Faulty(c.store, func(ctx context.Context, _ string) schematest.Fault {
+	n.counts = schematest.Counting(c.store)
+	store := schematest.Faulty(n.counts, func(ctx context.Context, _ string) schematest.Fault {
 		n.pause(dead)
 		select {
 		case <-dead:
