@@ -24,7 +24,7 @@ type Schedule struct {
 
 // JobRequest is the body of POST /v1/jobs and, with Key, a line of an import.
 type JobRequest struct {
-	Key         string `json:"key,omitempty"`  // idempotency key of an import's line; nowhere else
+	Key         string `json:"key,omitempty"`  // idempotency key of a line of an import; a single request has a header
 	Task        string `json:"task,omitempty"` // the task to run, or else …
 	schema.Work        // … the work itself, inline
 

@@ -106,7 +106,7 @@ type encodedReader struct {
 
 func (r encodedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // a reader's end is io.EOF itself; anything that wraps it is none
+	if err != nil && err != io.EOF { // the end itself; whatever wraps it is none
 		err = &encodingError{r.encoding, err}
 	}
 	return n, err

@@ -265,7 +265,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 			s.log.Debug("close the API", "err", err)
 		}
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		s.log.Debug("end of serving", "err", err)
+	}
 	return nil
 }
 

@@ -1,0 +1,312 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// CreateJob makes a one-off job. With a Key it may be sent again until it is known to be durable; without one, an
+// answer that leaves that open (503, kind "unknown") comes back as it is.
+func (c *Client) CreateJob(ctx context.Context, job bucketer.JobRequest) (Job, error) {
+	var out Job
+	key := job.Key
+	job.Key = ""
+	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: job, header: keyed(key), repeatable: key != ""}, &out)
+	return out, err
+}
+
+func keyed(key string) http.Header {
+	h := make(http.Header)
+	if key != "" {
+		h.Set(keyHeader, `"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key)+`"`)
+	}
+	return h
+}
+
+// Job returns a job by its id.
+func (c *Client) Job(ctx context.Context, id string) (Job, error) {
+	var out Job
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
+	return out, err
+}
+
+// PatchJob changes a pending one-off job by a merge patch, which is anything that encodes as a JSON object.
+func (c *Client) PatchJob(ctx context.Context, id string, patch any) (Job, error) {
+	var out Job
+	_, err := c.call(ctx, request{method: http.MethodPatch, path: "/v1/jobs/" + url.PathEscape(id), body: patch, repeatable: true}, &out)
+	return out, err
+}
+
+// CancelJob cancels a job; twice is the same as once.
+func (c *Client) CancelJob(ctx context.Context, id string) (Job, error) {
+	var out Job
+	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
+	return out, err
+}
+
+// Run returns a run and its attempts.
+func (c *Client) Run(ctx context.Context, id schema.RunID) (Run, error) {
+	var out Run
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/runs/" + id.String(), repeatable: true}, &out)
+	return out, err
+}
+
+// CancelRun cancels a run; twice is the same as once.
+func (c *Client) CancelRun(ctx context.Context, id schema.RunID) (Run, error) {
+	var out Run
+	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/cancel", repeatable: true}, &out)
+	return out, err
+}
+
+// RetryRun runs a finished run again, as a new run. About key see CreateJob.
+func (c *Client) RetryRun(ctx context.Context, id schema.RunID, key string) (Run, error) {
+	var out Run
+	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/retry", header: keyed(key), repeatable: key != ""}, &out)
+	return out, err
+}
+
+// Output returns all output of a run's attempts.
+func (c *Client) Output(ctx context.Context, id schema.RunID) ([]byte, error) {
+	var out []byte
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/runs/" + id.String() + "/output", repeatable: true}, &out)
+	return out, err
+}
+
+// RunQuery selects runs by due time, From ≤ due < To. Empty fields select all.
+type RunQuery struct {
+	From, To time.Time // however far apart: the client asks for an hour at a time
+	State    schema.State
+	Task     string
+	Job      string // id of a one-off job
+	Limit    int    // of one page; 0 means 500
+}
+
+// Runs returns the runs of q, in due order. It ends with the first error.
+func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		if !q.To.After(q.From) { // the server says what is wrong with it
+			q.To = q.From
+		}
+		for from := q.From; ; {
+			to := from.Add(maxWindow)
+			if to.After(q.To) {
+				to = q.To
+			}
+			params := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
+			for name, v := range map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job} {
+				if v != "" {
+					params.Set(name, v)
+				}
+			}
+			if !eachItem(ctx, c, "/v1/runs", params, q.Limit, yield) {
+				return
+			}
+			if from = to; !from.Before(q.To) {
+				return
+			}
+		}
+	}
+}
+
+// Tasks returns the tasks of the tenant, by name. It ends with the first error.
+func (c *Client) Tasks(ctx context.Context) iter.Seq2[Task, error] {
+	return func(yield func(Task, error) bool) { eachItem(ctx, c, "/v1/tasks", url.Values{}, 0, yield) }
+}
+
+// eachItem yields every item of a list, page by page. It returns false when it should not go on.
+func eachItem[T any](ctx context.Context, c *Client, path string, params url.Values, limit int, yield func(T, error) bool) bool {
+	if limit == 0 {
+		limit = 500
+	}
+	params.Set("limit", strconv.Itoa(limit))
+	for {
+		var page struct {
+			Items      []T    `json:"items"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if _, err := c.call(ctx, request{method: http.MethodGet, path: path + "?" + params.Encode(), repeatable: true}, &page); err != nil {
+			var none T
+			yield(none, err)
+			return false
+		}
+		for _, item := range page.Items {
+			if !yield(item, nil) {
+				return false
+			}
+		}
+		if page.NextCursor == "" {
+			return true
+		}
+		params.Set("cursor", page.NextCursor)
+	}
+}
+
+// PutTask creates or replaces a task.
+func (c *Client) PutTask(ctx context.Context, name string, task bucketer.TaskRequest) (Task, error) {
+	var out Task
+	_, err := c.call(ctx, request{method: http.MethodPut, path: "/v1/tasks/" + url.PathEscape(name), body: task, repeatable: true}, &out)
+	return out, err
+}
+
+// Task returns a task.
+func (c *Client) Task(ctx context.Context, name string) (Task, error) {
+	var out Task
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, &out)
+	return out, err
+}
+
+// DeleteTask deletes a task.
+func (c *Client) DeleteTask(ctx context.Context, name string) error {
+	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, nil)
+	return err
+}
+
+// Cluster returns what a node sees of its cluster.
+func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
+	var out Cluster
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/cluster", repeatable: true}, &out)
+	return out, err
+}
+
+// Ready asks a node once whether it is ready: nil, or a *Problem whose Detail has a line for each dependency.
+func (c *Client) Ready(ctx context.Context) error {
+	node := c.at.Load()
+	_, err := c.once(ctx, node, request{method: http.MethodGet, path: "/readyz"}, nil, nil)
+	if err != nil {
+		c.next(node)
+	}
+	return err
+}
+
+// ImportOptions say how an import is sent and answered.
+type ImportOptions struct {
+	ValidateOnly bool   // check, and write nothing
+	ErrorsOnly   bool   // answer only lines that failed
+	Encoding     string // how the text is compressed as it is: "", "gzip" or "zstd"
+}
+
+// ErrImportCut: an import ended before its summary. What was answered stands; sent again, its keyed lines
+// are found. It comes with the reason, a *Problem if the server gave one.
+var ErrImportCut = errors.New("the import was cut")
+
+// maxAnswerLine bounds a line of the answer of an import, in bytes.
+const maxAnswerLine = 1 << 20
+
+// Import sends r, a job a line (bucketer.JobRequest), and calls onResult (which may be nil) for each answered line, in any order,
+// while it sends. An error of onResult ends the import. Import is not repeated once anything was sent: who has the lines
+// sends them again. The answers must be taken: a slow onResult slows the import down.
+func (c *Client) Import(ctx context.Context, r io.Reader, o ImportOptions, onResult func(ImportResult) error) (ImportSummary, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	params := url.Values{}
+	if o.ValidateOnly {
+		params.Set("validate_only", "true")
+	}
+	if o.ErrorsOnly {
+		params.Set("results", "errors")
+	}
+	resp, err := c.openImport(ctx, r, o.Encoding, importPath+"?"+params.Encode())
+	if err != nil {
+		return ImportSummary{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(make([]byte, 64<<10), maxAnswerLine)
+	for lines.Scan() {
+		var l struct {
+			ImportResult
+			Summary *ImportSummary `json:"summary"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return ImportSummary{}, fmt.Errorf("%w: decode an answer: %w", ErrImportCut, err)
+		}
+		switch {
+		case l.Summary != nil:
+			return *l.Summary, nil
+		case l.Line == 0 && l.Error != nil:
+			return ImportSummary{}, fmt.Errorf("%w: %w", ErrImportCut, l.Error)
+		case onResult != nil:
+			if err := onResult(l.ImportResult); err != nil {
+				return ImportSummary{}, err
+			}
+		}
+	}
+	err = lines.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return ImportSummary{}, fmt.Errorf("%w: %w", ErrImportCut, err)
+}
+
+// openImport starts to send r, at the first node that takes it. Once some of r is gone there is no other try.
+func (c *Client) openImport(ctx context.Context, r io.Reader, encoding, path string) (*http.Response, error) {
+	for try := 0; ; try++ {
+		node := c.at.Load()
+		body := &takenReader{r: r}
+		req, err := c.request(ctx, node, http.MethodPost, path, body)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Content-Type", ndjson)
+		if encoding != "" {
+			req.Header.Set("Content-Encoding", encoding)
+		}
+		// Nothing is sent before the server agrees, so that a refusal costs none of r.
+		req.Header.Set("Expect", "100-continue")
+		resp, err := c.http.Do(req)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("import: %w", err)
+		case resp.StatusCode != http.StatusOK:
+			err = readProblemOf(resp)
+			_ = resp.Body.Close()
+		default:
+			return resp, nil
+		}
+		again, wait := c.again(ctx, err, true)
+		if !again || try >= c.config.Retries || !body.withdraw() {
+			return nil, err
+		}
+		c.next(node)
+		if wait == 0 {
+			wait = backoff(try)
+		}
+		if err := sleep(ctx, min(wait, c.config.MaxWait)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// takenReader is the body of one try to send an import. It can be withdrawn until the first byte is taken, so that
+// another try may have it: a transport may otherwise read on after its request has failed.
+type takenReader struct {
+	r     io.Reader
+	state atomic.Int32 // 0 fresh, 1 taken, 2 withdrawn
+}
+
+func (t *takenReader) Read(p []byte) (int, error) {
+	if t.state.Load() != 1 && !t.state.CompareAndSwap(0, 1) {
+		return 0, errors.New("the import is being sent by another try")
+	}
+	return t.r.Read(p) //nolint:wrapcheck // io.EOF must stay itself
+}
+
+// Close does nothing: who has the reader closes it.
+func (t *takenReader) Close() error { return nil }
+
+// withdraw reports whether nothing was taken, and sees to it that nothing will be.
+func (t *takenReader) withdraw() bool { return t.state.CompareAndSwap(0, 2) }

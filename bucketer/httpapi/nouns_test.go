@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+func TestRunAsItsRowsTellIt(t *testing.T) {
+	due := testNow.Add(time.Minute)
+	id := schema.MakeEntryID(due, 3, 7)
+	retry := schema.MakeEntryID(due.Add(10*time.Second), 3, 8)
+	moved := schema.MakeEntryID(due.Add(time.Hour), 3, 9)
+	at := due.Add
+	clock := func(d time.Duration) string { return at(d).Format(timeFormat) }
+	spec := schema.Spec{Tenant: "acme", Nominal: due, Accepted: testNow.UnixMicro(), Task: "t"}
+	entry := func(id schema.EntryID, spec schema.Spec) schema.Entry {
+		e, err := schema.NewEntry(id, spec, nil, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	record := func(number int, from, to time.Duration, o schema.Outcome, change func(*schema.Record)) schema.Attempt {
+		r := &schema.Record{Entry: id, Executor: "e1", Started: at(from), Finished: at(to), Outcome: o}
+		if number == 0 {
+			r.Executor, r.Started = "", time.Time{}
+		}
+		if change != nil {
+			change(r)
+		}
+		return schema.Attempt{Run: id, Number: number, Record: r}
+	}
+	shown := func(number int, from, to time.Duration, o string) map[string]any {
+		return map[string]any{"number": float64(number), "executor": "e1", "started_at": clock(from), "finished_at": clock(to), "outcome": o}
+	}
+	cancelled := entry(id, spec)
+	cancelled.Marks.Cancelled = &schema.Cancel{At: at(-time.Second)}
+	rescheduled := spec
+	rescheduled.Of, rescheduled.Kind, rescheduled.Nominal, rescheduled.Accepted = id, schema.KindReschedule, moved.Time(), at(0).UnixMicro()
+	behind := spec
+	behind.Accepted = at(30 * time.Second).UnixMicro()
+
+	for name, row := range map[string]struct {
+		run  bucketer.Run
+		want map[string]any // besides what every run has
+	}{
+		"pending": {bucketer.Run{State: schema.StatePending, Entry: entry(id, spec)}, map[string]any{}},
+		"running": {
+			bucketer.Run{State: schema.StateRunning, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				{Run: id, Number: 1, Session: &schema.SessionRef{Executor: "e1", Started: at(3 * time.Millisecond)}},
+			}},
+			map[string]any{"started_at": clock(3 * time.Millisecond), "lateness_ms": 3.0, "attempts": []any{
+				map[string]any{"number": 1.0, "executor": "e1", "started_at": clock(3 * time.Millisecond)},
+			}},
+		},
+		"on the dot": {
+			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Succeeded, nil)}},
+			map[string]any{"started_at": clock(0), "finished_at": clock(time.Second), "lateness_ms": 0.0, "attempts": []any{shown(1, 0, time.Second, "succeeded")}},
+		},
+		"late counts from acceptance": {
+			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, behind), Attempts: []schema.Attempt{record(1, 30*time.Second+5*time.Millisecond, time.Minute, schema.Succeeded, nil)}},
+			map[string]any{"started_at": clock(30*time.Second + 5*time.Millisecond), "finished_at": clock(time.Minute), "lateness_ms": 5.0, "attempts": []any{shown(1, 30*time.Second+5*time.Millisecond, time.Minute, "succeeded")}},
+		},
+		"retrying": {
+			bucketer.Run{State: schema.StateRetrying, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error, r.Status, r.Redispatched = retry, "boom", 500, true })}},
+			map[string]any{"started_at": clock(0), "lateness_ms": 0.0, "next_attempt_at": clock(10 * time.Second), "attempts": []any{
+				map[string]any{"number": 1.0, "executor": "e1", "started_at": clock(0), "finished_at": clock(time.Second), "outcome": "failed", "error": "boom", "status_code": 500.0, "redispatched": true},
+			}},
+		},
+		"failed": {
+			bucketer.Run{State: schema.StateFailed, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next = retry }),
+				record(2, 10*time.Second, 11*time.Second, schema.TimedOut, func(r *schema.Record) { r.Final = true }),
+			}},
+			map[string]any{"dead_letter": true, "started_at": clock(0), "finished_at": clock(11 * time.Second), "lateness_ms": 0.0, "attempts": []any{
+				shown(1, 0, time.Second, "failed"), shown(2, 10*time.Second, 11*time.Second, "timed_out"),
+			}},
+		},
+		"cancelled by its mark": {
+			bucketer.Run{State: schema.StateCancelled, Entry: cancelled}, map[string]any{"finished_at": clock(-time.Second)},
+		},
+		"missed": {
+			bucketer.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) { r.Reason = "deadline" })}},
+			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(0), "count": 1.0, "reason": "deadline"}},
+		},
+		"handed on": {
+			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.HandedOn, func(r *schema.Record) { r.To = retry })}},
+			map[string]any{},
+		},
+		"moved": {
+			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Current: entry(moved, rescheduled), Attempts: []schema.Attempt{record(1, time.Hour+2*time.Millisecond, time.Hour+time.Second, schema.Succeeded, nil)}},
+			map[string]any{
+				"nominal_at": clock(time.Hour), "due_at": clock(time.Hour), "started_at": clock(time.Hour + 2*time.Millisecond), "finished_at": clock(time.Hour + time.Second),
+				"lateness_ms": 2.0, "attempts": []any{shown(1, time.Hour+2*time.Millisecond, time.Hour+time.Second, "succeeded")},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row.run.ID = id
+			want := map[string]any{
+				"id": id.String(), "job_id": id.String(), "tenant": "acme", "task": "t", "state": string(row.run.State), "priority": "normal",
+				"nominal_at": clock(0), "due_at": clock(0), "trigger": "schedule", "attempts": []any{},
+			}
+			for k, v := range row.want {
+				want[k] = v
+			}
+			text, err := json.Marshal(runOf(&row.run, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got map[string]any
+			if err := json.Unmarshal(text, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("runOf (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTimesAreUTCWithMilliseconds(t *testing.T) {
+	for want, at := range map[string]time.Time{
+		`"2026-11-21T09:30:00.000Z"`: testNow.In(time.FixedZone("", 3600)),
+		`"2026-11-21T09:30:00.123Z"`: testNow.Add(123*time.Millisecond + 999*time.Microsecond),
+	} {
+		if got, err := json.Marshal(Time{at}); err != nil || string(got) != want {
+			t.Errorf("Time %s = %s, %v; want %s", at, got, err, want)
+		}
+	}
+	var back Time
+	if err := json.Unmarshal([]byte(`"2026-11-21T10:30:00+01:00"`), &back); err != nil || !back.Equal(testNow) {
+		t.Errorf("a time read = %s, %v; want %s", back, err, testNow)
+	}
+	if err := json.Unmarshal([]byte(`"noon"`), &back); err == nil {
+		t.Error("noon is read as a time")
+	}
+}
