@@ -274,6 +274,7 @@ func TestCursorsOnlyRise(t *testing.T) {
 		{"first", epoch, at, at - 5, schema.Cursor{Shard: shard, Epoch: epoch, Dispatched: at, Settled: at - 5}},
 		{"both rise", epoch, at + 2, at, schema.Cursor{Shard: shard, Epoch: epoch, Dispatched: at + 2, Settled: at}},
 		{"one would fall", epoch, at + 1, at + 1, schema.Cursor{Shard: shard, Epoch: epoch, Dispatched: at + 2, Settled: at + 1}},
+		{"the other would fall", epoch, at + 3, at - 7, schema.Cursor{Shard: shard, Epoch: epoch, Dispatched: at + 3, Settled: at + 1}},
 		{"newer epoch, further back", epoch + 1, at - 9, at - 9, schema.Cursor{Shard: shard, Epoch: epoch + 1, Dispatched: at - 9, Settled: at - 9}},
 		{"older epoch", epoch, at + 9, at + 9, schema.Cursor{Shard: shard, Epoch: epoch + 1, Dispatched: at - 9, Settled: at - 9}},
 	} {
