@@ -281,6 +281,26 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
+// An import of which some was sent is not sent again: the rest of it would pass for the whole.
+func TestClientDoesNotSendTheRestOfAnImportAgain(t *testing.T) {
+	first := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadFull(r.Body, make([]byte, 10))
+		panic(http.ErrAbortHandler)
+	}))
+	defer first.Close()
+	b := newStub()
+	c := newClient(t, first.URL, serve(t, b).URL)
+	text := strings.Repeat(line+"\n", 100_000)
+	if sum, err := c.Import(t.Context(), strings.NewReader(text), ImportOptions{}, nil); err == nil {
+		t.Errorf("Import = %+v, nil; want an error", sum)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.runs) > 0 {
+		t.Errorf("%d lines went to another node", len(b.runs))
+	}
+}
+
 func TestClientImportWithoutSummary(t *testing.T) {
 	for name, answer := range map[string]string{
 		"an error":    `{"line":1,"status":201}` + "\n" + `{"error":{"type":"urn:carillon:problem:not-ready","title":"t","status":503}}` + "\n",

@@ -509,3 +509,20 @@ func TestRunStops(t *testing.T) {
 		t.Error("the listener is open after Run")
 	}
 }
+
+// A run of a job that can have many runs is no job of its own: cancelling it by that id would look like cancelling the job.
+func TestRunOfARecurringJobIsNoJob(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b)
+	var j Job
+	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &j)
+	b.runs[schema.RunID(j.ID)].Entry.Spec.Job = schema.MakeJobID(testNow, 3, 9)
+	for _, method := range []string{"GET", "DELETE", "PATCH"} {
+		c := call{method: method, path: "/v1/jobs/" + j.ID.String()}
+		if method == "PATCH" {
+			c.body = `{}`
+		}
+		doProblem(t, hs, c, 404)
+	}
+	doJSON(t, hs, call{method: "GET", path: "/v1/runs/" + j.ID.String()}, 200, nil)
+}

@@ -87,12 +87,12 @@ func FuzzRequests(f *testing.F) {
 	f.Add("PUT", "/v1/tasks/%00", `{"nats":{"subject":"a"}}`)
 	f.Add("POST", "/v1/imports?results=errors", "{}\n\x00\n"+line)
 	f.Add("DELETE", "/v1/jobs/a%2fb", "")
+	b := newStub()
+	s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, method, path, body string) {
-		b := newStub()
-		s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b})
-		if err != nil {
-			t.Fatal(err)
-		}
 		req, err := http.NewRequest(method, "http://x.test", strings.NewReader(body))
 		if err != nil {
 			t.Skip()
