@@ -61,7 +61,6 @@ type Store interface {
 	schema.CursorStore
 	schema.SessionStore
 	schema.Prober
-	Marks(ctx context.Context, id schema.RunID) (schema.Marks, error)
 }
 
 // Queue is what a dispatcher needs of the queue.

@@ -109,12 +109,6 @@ func (s *shard) look(ctx context.Context, entries []schema.Entry, checked time.T
 		if e.Run() != e.ID {
 			m = marks[e.Run()]
 		}
-		if e.Spec.Kind == schema.KindReschedule && m.MovedTo != e.ID {
-			// Only a read that waits for conditional writes under way may say that another was named.
-			if m, err = s.d.store.Marks(ctx, e.Run()); err != nil && !errors.Is(err, schema.ErrNotFound) {
-				return nil, err
-			}
-		}
 		mets[i] = met{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live)}
 	}
 	return mets, nil
@@ -274,7 +268,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 			if mets[i].standing.Over {
 				continue // the next look closes it
 			}
-			to, err := s.watchEntry(e, now)
+			to, err := s.watchEntry(e, mets[i].standing.Unnamed, now)
 			if err != nil {
 				return err
 			}
@@ -296,12 +290,23 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 	})
 }
 
-// watchEntry makes the watch entry that takes e's place: due the smallest multiple of watchStep after e that lies ahead, under
-// an id that is a function of the run and that time.
-func (s *shard) watchEntry(e *schema.Entry, now time.Time) (schema.Entry, error) {
+// watchEntry makes the watch entry that takes e's place, under an id that is a function of what it stands for and of its due time: the
+// smallest multiple of watchStep after e that lies ahead. One that waits to be named may wait for as long as the run
+// does, so its watch entries come at twice the distance each time.
+func (s *shard) watchEntry(e *schema.Entry, unnamed bool, now time.Time) (schema.Entry, error) {
 	due := e.Due()
-	due = due.Add(now.Sub(due).Truncate(watchStep) + watchStep)
-	hash := schema.HashOf("watch", e.Run().String(), strconv.FormatInt(due.UnixMilli(), 10))
+	first, _ := e.First() // zero for a later attempt's
+	if unnamed {
+		due = first.Time()
+		step := watchStep
+		for !due.Add(step).After(now) {
+			step *= 2
+		}
+		due = due.Add(step)
+	} else {
+		due = due.Add(now.Sub(due).Truncate(watchStep) + watchStep)
+	}
+	hash := schema.HashOf("watch", e.Run().String(), first.String(), strconv.FormatInt(due.UnixMilli(), 10))
 	id := schema.MakeEntryID(due, e.ID.Shard(), hash)
 	w, err := s.d.writer.Later(e, schema.KindWatch, id, e.Spec.AttemptNumber(), due)
 	if err != nil {

@@ -69,7 +69,6 @@ var (
 type Store interface {
 	schema.SessionStore
 	EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error)
-	Marks(ctx context.Context, id schema.RunID) (schema.Marks, error)
 }
 
 // Writer writes and reads on behalf of the executor (bucketer.Bucketer has it).

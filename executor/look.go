@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -154,14 +153,6 @@ func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standi
 	v, err := x.looker.look(ctx, e.Run())
 	if err != nil {
 		return schema.Standing{}, v, err
-	}
-	if e.Spec.Kind == schema.KindReschedule && v.marks.MovedTo != e.ID {
-		// Only a read that waits for conditional writes under way may say that another was named.
-		m, err := x.store.Marks(ctx, e.Run())
-		if err != nil && !errors.Is(err, schema.ErrNotFound) {
-			return schema.Standing{}, v, fmt.Errorf("marks of %s: %w", e.Run(), err)
-		}
-		v.marks = m
 	}
 	st := schema.Judge(e, v.marks, v.attempts, v.live)
 	if !v.exists && len(v.attempts) == 0 {

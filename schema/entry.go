@@ -45,6 +45,9 @@ type Spec struct {
 	Tenant string `json:"tenant"`
 	Kind   Kind   `json:"kind,omitempty"`
 	Of     RunID  `json:"of,omitzero"` // the run, for every kind but KindRun
+	// For is the entry that a late or watch entry stands in for, if that was to start the run's first
+	// attempt: the run itself, or a reschedule entry. It may start only if the other might.
+	For EntryID `json:"for,omitzero"`
 
 	// Nominal is the instant that was asked for, in UTC, to the ms. The due time is the id's.
 	Nominal time.Time `json:"nominal"`
@@ -71,6 +74,18 @@ type Spec struct {
 
 	PayloadSize int     `json:"payload_size,omitempty"` // bytes; more than InlinePayload lie in payloads …
 	PayloadAt   EntryID `json:"payload_at,omitzero"`    // … under this entry; zero means under this very one
+}
+
+// First returns the entry whose right to start the run's first attempt the entry e has: itself or the one it stands in
+// for; false for one that starts a later attempt.
+func (e *Entry) First() (EntryID, bool) {
+	switch {
+	case e.Spec.Kind == KindRun || e.Spec.Kind == KindReschedule:
+		return e.ID, true
+	case !e.Spec.For.IsZero():
+		return e.Spec.For, true
+	}
+	return EntryID{}, false
 }
 
 // AttemptNumber returns the number of the attempt that the entry starts, at least 1.

@@ -7,7 +7,7 @@ type Standing struct {
 	// Repeat is the record that ended the entry, if it names something that nobody was seen to have met: its
 	// follow-ups must be repeated before the entry counts as done, unless a notice says that they stand.
 	Repeat *Attempt
-	// Unnamed: a reschedule entry that moved_to does not name, so far. It neither starts nor is done.
+	// Unnamed: a reschedule entry that moved_to does not name (yet, or any more). It neither starts nor is done.
 	Unnamed bool
 	// Live: an attempt with a standing session is under way.
 	Live bool
@@ -51,13 +51,23 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 	switch {
 	case Fold(marks, attempts, live).Terminal():
 		st.Over = true
-	case e.Spec.Kind == KindReschedule && marks.MovedTo != e.ID:
-		st.Unnamed = marks.MovedTo.IsZero()
-		st.Over = st.Over || !st.Unnamed
-	case e.Spec.Kind == KindRun && !marks.MovedTo.IsZero():
-		st.Over = true
+	default:
+		st.moved(e, marks)
 	}
 	return st
+}
+
+// moved judges an entry that is to start the run's first attempt by the mark: the run itself starts unless it was moved, a
+// reschedule entry only if moved_to names it, and what stands in for either as the other would.
+func (st *Standing) moved(e *Entry, marks Marks) {
+	switch first, ok := e.First(); {
+	case !ok:
+	case first == e.Run():
+		st.Over = st.Over || !marks.MovedTo.IsZero()
+	case marks.MovedTo != first && !st.Over:
+		// Its writer may be about to name it, however late: only the end of the run ends it.
+		st.Unnamed = true
+	}
 }
 
 // later reports whether an attempt after number n stands.

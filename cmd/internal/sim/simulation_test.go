@@ -45,6 +45,9 @@ var scenarios = []struct {
 	{"callees fail and are slow", 20, Scenario{Faults: Faults{Target: 0.1}}},
 	{"clocks are off", 20, Scenario{Skew: time.Second, Kills: 2}},
 	{"runs are cancelled and moved", 40, Scenario{Changes: true}},
+	{"runs are cancelled and moved while everything fails", 60, Scenario{
+		Changes: true, Kills: 3, Freezes: 2, Faults: Faults{Store: 0.01, Message: 0.01},
+	}},
 	{"everything at once", 80, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}},
