@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"testing"
+	"time"
 
 	"carillon.dev/carillon/schema"
 )
@@ -9,6 +10,10 @@ import (
 func TestJudge(t *testing.T) {
 	run, second := schema.Spec{}, schema.Spec{Kind: schema.KindRetry, Of: theRun, Attempt: 2}
 	moving := schema.Spec{Kind: schema.KindReschedule, Of: theRun}
+	moved := schema.MakeEntryID(begin.Add(time.Hour), 1, 3)
+	watch := func(first schema.EntryID) schema.Spec {
+		return schema.Spec{Kind: schema.KindWatch, Of: theRun, For: first}
+	}
 	byRetry := func(r *schema.Record) { r.Entry = retry }
 	byRun := func(r *schema.Record) { r.Entry = theRun }
 	for _, c := range []struct {
@@ -47,7 +52,16 @@ func TestJudge(t *testing.T) {
 		{name: "moved", id: theRun, spec: run, marks: schema.Marks{MovedTo: retry}, over: true, next: 1},
 		{name: "a reschedule that is named", id: retry, spec: moving, marks: schema.Marks{MovedTo: retry}, next: 1},
 		{name: "a reschedule not yet named", id: retry, spec: moving, unnamed: true, next: 1},
-		{name: "a reschedule that lost to another", id: retry, spec: moving, marks: schema.Marks{MovedTo: theRun}, over: true, next: 1},
+		// Its writer may be about to name it still: it stays open until the run ends.
+		{name: "a reschedule while another is named", id: retry, spec: moving, marks: schema.Marks{MovedTo: theRun}, unnamed: true, next: 1},
+		{name: "a watch for the run", id: retry, spec: watch(theRun), next: 1},
+		{name: "a watch for the run, which was moved since", id: retry, spec: watch(theRun), marks: schema.Marks{MovedTo: moved}, over: true, next: 1},
+		{name: "a watch for a reschedule that was never named", id: retry, spec: watch(moved), unnamed: true, next: 1},
+		{name: "a watch for a reschedule that is named", id: retry, spec: watch(moved), marks: schema.Marks{MovedTo: moved}, next: 1},
+		{
+			name: "a watch for a reschedule, the run done", id: retry, spec: watch(moved),
+			attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, next: 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := schema.Entry{ID: c.id, Spec: c.spec}
