@@ -141,29 +141,45 @@ func TestExpireDoesNotRemoveWhatIsBeingWritten(t *testing.T) {
 	s, set := backwards(t, begin)
 	now := begin.Add(time.Hour)
 	set(now)
+	ctx := t.Context()
+	done := make(chan struct{})
 	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range 100 {
-				due := begin.Add(time.Duration(i%10) * time.Minute)
-				e := entry(t, due, 1, "", now.Add(time.Hour))
-				old := entry(t, due, 2, "", due)
-				if err := s.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
-					t.Errorf("PutEntries = %v", err)
-				}
-				if err := s.PutEntries(t.Context(), []schema.Entry{old}); err != nil {
-					t.Errorf("PutEntries = %v", err)
-				}
-				if _, err := s.Expire(t.Context(), now); err != nil {
-					t.Errorf("Expire = %v", err)
-				}
-				got, err := s.EntriesByID(t.Context(), e.ID.Partition(), []schema.EntryID{e.ID})
-				if err != nil || len(got) != 1 {
-					t.Errorf("EntriesByID of an acknowledged entry = %d, %v; want it", len(got), err)
-				}
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
 			}
-		})
+			if _, err := s.Expire(ctx, now); err != nil {
+				t.Errorf("Expire = %v", err)
+			}
+		}
+	})
+	for round := range 20 {
+		// Many buckets that have expired, each until its second entry comes.
+		var old, fresh []schema.Entry
+		for i := range 100 {
+			due := begin.Add(-time.Duration(100*round+i) * time.Minute)
+			old = append(old, entry(t, due, 2, "", due))
+			fresh = append(fresh, entry(t, due, 1, "", now.Add(time.Hour)))
+		}
+		if err := s.PutEntries(ctx, old); err != nil {
+			t.Errorf("PutEntries = %v", err)
+		}
+		for _, e := range fresh {
+			if err := s.PutEntries(ctx, []schema.Entry{e}); err != nil {
+				t.Errorf("PutEntries = %v", err)
+			}
+		}
+		for _, e := range fresh {
+			got, err := s.EntriesByID(ctx, e.ID.Partition(), []schema.EntryID{e.ID})
+			if err != nil || len(got) != 1 {
+				t.Errorf("EntriesByID of an acknowledged entry = %d, %v; want it", len(got), err)
+			}
+		}
 	}
+	close(done)
 	wg.Wait()
 }
 

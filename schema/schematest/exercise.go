@@ -208,6 +208,12 @@ func (b *bench) eventually(what string, is func() bool) {
 	}
 }
 
+// Whether conditional writes exclude each other is tried in so many rounds, by so many at once.
+const (
+	raceRounds = 10
+	racers     = 6
+)
+
 // race calls do n times at once, and waits for all.
 func race(n int, do func(i int)) {
 	var wg sync.WaitGroup

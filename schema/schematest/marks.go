@@ -130,28 +130,30 @@ var markRules = []rule{
 		}
 	}},
 	{"of many at once one wins", func(b *bench) {
-		p := b.partition()
-		id := b.run(p)
-		var won atomic.Int32
-		race(6, func(i int) {
-			var err error
-			if i%2 == 0 {
-				_, err = b.store.CancelRun(b.ctx, id, schema.EntryID{}, b.cancel(fmt.Sprint(i)), b.later())
-			} else {
-				_, err = b.store.MoveRun(b.ctx, id, schema.EntryID{}, b.id2(p, i), b.later())
+		for range raceRounds {
+			p := b.partition()
+			id := b.run(p)
+			var won atomic.Int32
+			race(racers, func(i int) {
+				var err error
+				if i%2 == 0 {
+					_, err = b.store.CancelRun(b.ctx, id, schema.EntryID{}, b.cancel(fmt.Sprint(i)), b.later())
+				} else {
+					_, err = b.store.MoveRun(b.ctx, id, schema.EntryID{}, b.id2(p, i), b.later())
+				}
+				switch {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, schema.ErrUnknown): // the store may not have known: the marks tell
+				case !errors.Is(err, schema.ErrConflict):
+					b.Errorf("mark %d = %v, want none or %v", i, err, schema.ErrConflict)
+				}
+			})
+			marks, err := b.store.Marks(b.ctx, id)
+			b.must(err, "Marks")
+			if (marks.Cancelled == nil) == marks.MovedTo.IsZero() || won.Load() > 1 {
+				b.Errorf("%d of %d won; marks = %+v, want one winner and its mark", won.Load(), racers, marks)
 			}
-			switch {
-			case err == nil:
-				won.Add(1)
-			case errors.Is(err, schema.ErrUnknown): // the store may not have known: the marks tell
-			case !errors.Is(err, schema.ErrConflict):
-				b.Errorf("mark %d = %v, want none or %v", i, err, schema.ErrConflict)
-			}
-		})
-		marks, err := b.store.Marks(b.ctx, id)
-		b.must(err, "Marks")
-		if (marks.Cancelled == nil) == marks.MovedTo.IsZero() || won.Load() > 1 {
-			b.Errorf("%d of 6 won; marks = %+v, want one winner and its mark", won.Load(), marks)
 		}
 	}},
 	{"marks do not keep a row that has left", func(b *bench) {
