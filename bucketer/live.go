@@ -10,9 +10,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// sessionCacheAge is how long a session that was seen to stand is believed to stand: well below the time
-// after which a silent one may be declared dead.
-const sessionCacheAge = time.Second
+const (
+	// sessionCacheAge is how long a session that was seen to stand is believed to stand: well below the time
+	// after which a silent one may be declared dead.
+	sessionCacheAge = time.Second
+	// sessionCacheSize bounds the sessions kept in memory; beyond it the cache is emptied.
+	sessionCacheSize = 10_000
+)
 
 // SessionReader reads sessions.
 type SessionReader interface {
@@ -32,38 +36,43 @@ type Liveness struct {
 	now     func() time.Time
 
 	mu   sync.Mutex
-	seen map[string]seenSession // by executor
+	seen map[sessionKey]seenSession
 }
 
+// sessionKey is one session of one executor. An executor draws an id at every start, so what is known of its last
+// session says nothing about its next one.
+type sessionKey struct{ executor, id string }
+
 type seenSession struct {
-	session schema.Session // zero: none stands
-	at      time.Time
+	stands bool // false is for ever: a session that fell never stands again
+	at     time.Time
 }
 
 // NewLiveness returns a Liveness that reads sessions from store.
 func NewLiveness(store SessionReader, now func() time.Time) *Liveness {
-	return &Liveness{store: store, now: now, seen: make(map[string]seenSession)}
+	return &Liveness{store: store, now: now, seen: make(map[sessionKey]seenSession)}
 }
 
 // Of returns a function for schema.Fold that tells which of the sessions named in attempts stand, having
-// read each executor's session at most once a second.
+// read each session that stands at most once a second, and one that fell not again.
 func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(schema.SessionRef) bool, error) {
-	standing := make(map[string]string) // executor → session id
+	standing := make(map[sessionKey]bool)
 	for i := range attempts {
 		a := &attempts[i]
 		if a.Record != nil || a.Session == nil {
 			continue
 		}
-		if _, asked := standing[a.Session.Executor]; asked {
+		key := sessionKey{a.Session.Executor, a.Session.ID}
+		if _, asked := standing[key]; asked {
 			continue
 		}
-		s, err := l.session(ctx, a.Session.Executor)
+		stands, err := l.stands(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		standing[a.Session.Executor] = s.ID
+		standing[key] = stands
 	}
-	return func(ref schema.SessionRef) bool { return ref.ID != "" && standing[ref.Executor] == ref.ID }, nil
+	return func(ref schema.SessionRef) bool { return standing[sessionKey{ref.Executor, ref.ID}] }, nil
 }
 
 // NewReaper returns a Liveness that also declares dead what it meets more than schema.SessionGrace past its
@@ -74,14 +83,33 @@ func NewReaper(store schema.SessionStore, now func() time.Time) *Liveness {
 	return l
 }
 
-func (l *Liveness) session(ctx context.Context, executor string) (schema.Session, error) {
+func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
+	if key.id == "" {
+		return false, nil
+	}
 	now := l.now()
 	l.mu.Lock()
-	s, ok := l.seen[executor]
+	seen, ok := l.seen[key]
 	l.mu.Unlock()
-	if ok && now.Sub(s.at) < sessionCacheAge {
-		return s.session, nil
+	if ok && (!seen.stands || now.Sub(seen.at) < sessionCacheAge) {
+		return seen.stands, nil
 	}
+	stored, err := l.session(ctx, key.executor, now)
+	if err != nil {
+		return false, err
+	}
+	seen = seenSession{stands: stored.ID == key.id, at: now}
+	l.mu.Lock()
+	if len(l.seen) >= sessionCacheSize {
+		clear(l.seen)
+	}
+	l.seen[key] = seen
+	l.mu.Unlock()
+	return seen.stands, nil
+}
+
+// session reads the session of an executor (zero: none), and declares it dead if that is due and is ours to do.
+func (l *Liveness) session(ctx context.Context, executor string, now time.Time) (schema.Session, error) {
 	stored, err := l.store.Session(ctx, executor)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Session{}, fmt.Errorf("session of %s: %w", executor, err)
@@ -94,8 +122,5 @@ func (l *Liveness) session(ctx context.Context, executor string) (schema.Session
 			return schema.Session{}, fmt.Errorf("declare session of %s dead: %w", executor, err)
 		}
 	}
-	l.mu.Lock()
-	l.seen[executor] = seenSession{stored, now}
-	l.mu.Unlock()
 	return stored, nil
 }

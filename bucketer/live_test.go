@@ -1,0 +1,178 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// under is an attempt that runs under a session.
+func under(executor, id string) schema.Attempt {
+	return schema.Attempt{Number: 1, Session: &schema.SessionRef{Executor: executor, ID: id}}
+}
+
+// swap stores an executor's session and returns it.
+func (w *world) swap(was schema.Session, id string, life time.Duration) schema.Session {
+	w.t.Helper()
+	is := schema.Session{Executor: "x", ID: id, Expires: time.Now().Add(life).UTC().Truncate(time.Millisecond)}
+	was.Executor = "x"
+	if err := w.counts.SwapSession(context.Background(), was, is); err != nil {
+		w.t.Fatalf("SwapSession = %v", err)
+	}
+	return is
+}
+
+func (w *world) alive(l *Liveness, executor, id string) bool {
+	w.t.Helper()
+	a := under(executor, id)
+	live, err := l.Of(context.Background(), []schema.Attempt{a})
+	if err != nil {
+		w.t.Fatalf("Of = %v", err)
+	}
+	return live(*a.Session)
+}
+
+// An executor that starts again has another session within the second for which the last one is believed.
+func TestNextSessionStandsWhileTheLastOneIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		l := NewLiveness(w.counts, time.Now)
+		if w.alive(l, "x", "s1") {
+			t.Error("a session that was never there stands")
+		}
+		s1 := w.swap(schema.Session{}, "s2", time.Minute)
+		if !w.alive(l, "x", "s2") {
+			t.Error("the first session of an executor does not stand right after none was seen")
+		}
+		w.swap(s1, "s3", time.Minute)
+		if !w.alive(l, "x", "s3") {
+			t.Error("the next session of an executor does not stand right after the last one was seen")
+		}
+		time.Sleep(sessionCacheAge)
+		if w.alive(l, "x", "s2") {
+			t.Error("a session that was replaced stands")
+		}
+	})
+}
+
+func TestLivenessReadsASessionOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		l := NewLiveness(w.counts, time.Now)
+		w.swap(schema.Session{}, "s1", time.Minute)
+		w.counts.Reset()
+		attempts := []schema.Attempt{
+			under("x", "s1"), under("x", "s1"), under("x", "dead"), under("y", "gone"), under("x", ""),
+			{Number: 0},
+			{Number: 1, Record: &schema.Record{}, Session: &schema.SessionRef{Executor: "z", ID: "s"}},
+		}
+		for range 10 {
+			live, err := l.Of(t.Context(), attempts)
+			if err != nil || !live(*attempts[0].Session) || live(*attempts[2].Session) || live(*attempts[3].Session) || live(schema.SessionRef{}) {
+				t.Fatalf("Of = %v; want s1 alone to stand", err)
+			}
+		}
+		if n := w.counts.Tally("Session").Calls; n != 3 {
+			t.Errorf("%d reads within a second, want one for each of three sessions", n)
+		}
+		time.Sleep(sessionCacheAge)
+		if _, err := l.Of(t.Context(), attempts); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.counts.Tally("Session").Calls; n != 4 {
+			t.Errorf("%d reads after a second, want one more, for the session that stood", n)
+		}
+	})
+}
+
+func TestLivenessConcludesNothingFromAFailedRead(t *testing.T) {
+	w := newWorld(t, schema.Settings{})
+	l := NewLiveness(w.faulty, time.Now)
+	w.first(1, "Session", schematest.Fault{Fail: true})
+	if _, err := l.Of(t.Context(), []schema.Attempt{under("x", "s1")}); !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("Of = %v, want ErrUnavailable", err)
+	}
+	w.swap(schema.Session{}, "s1", time.Minute)
+	if !w.alive(l, "x", "s1") {
+		t.Error("the failed read was remembered")
+	}
+}
+
+// A session is declared dead by a reaper alone, and only when it is 2 s past its expiry.
+func TestReaperDeclaresDead(t *testing.T) {
+	for name, row := range map[string]struct {
+		after  time.Duration
+		reaper bool
+		stands bool
+	}{
+		"before its expiry":                {9 * time.Second, true, true},
+		"at its expiry":                    {10 * time.Second, true, true},
+		"2 s after":                        {12 * time.Second, true, true},
+		"2.001 s after":                    {12*time.Second + time.Millisecond, true, false},
+		"an hour after, by who only looks": {time.Hour, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{})
+				w.swap(schema.Session{}, "s1", 10*time.Second)
+				time.Sleep(row.after)
+				l := NewLiveness(w.counts, time.Now)
+				if row.reaper {
+					l = NewReaper(w.counts, time.Now)
+				}
+				if got := w.alive(l, "x", "s1"); got != row.stands {
+					t.Errorf("stands = %v, want %v", got, row.stands)
+				}
+				_, err := w.counts.Session(t.Context(), "x")
+				if gone := errors.Is(err, schema.ErrNotFound); gone == row.stands {
+					t.Errorf("stored session gone: %v (%v), want %v", gone, err, !row.stands)
+				}
+			})
+		})
+	}
+}
+
+// renewing is a store in which the executor renews its session between read and declaration.
+type renewing struct {
+	schema.SessionStore
+	renew func()
+}
+
+func (r renewing) SwapSession(ctx context.Context, was, is schema.Session) error {
+	r.renew()
+	return r.SessionStore.SwapSession(ctx, was, is)
+}
+
+func TestRenewalBeforeTheDeclarationWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		s1 := w.swap(schema.Session{}, "s1", 10*time.Second)
+		time.Sleep(time.Minute)
+		l := NewReaper(renewing{w.counts, func() { w.swap(s1, "s1", 10*time.Second) }}, time.Now)
+		if !w.alive(l, "x", "s1") {
+			t.Error("a session that was renewed in between was declared dead")
+		}
+	})
+}
+
+// A declaration of unknown outcome decides nothing: the attempt may still be under way.
+func TestDeclarationOfUnknownOutcomeDecidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		w.swap(schema.Session{}, "s1", 10*time.Second)
+		time.Sleep(time.Minute)
+		l := NewReaper(w.faulty, time.Now)
+		w.first(1, "SwapSession", schematest.Fault{Lose: true})
+		if _, err := l.Of(t.Context(), []schema.Attempt{under("x", "s1")}); !errors.Is(err, schema.ErrUnknown) {
+			t.Errorf("Of = %v, want ErrUnknown", err)
+		}
+		if w.alive(l, "x", "s1") {
+			t.Error("the session was removed, and still stands")
+		}
+	})
+}
