@@ -30,8 +30,9 @@ type Tasks struct {
 	store schema.TaskStore
 	now   func() time.Time
 
-	mu    sync.Mutex
-	known map[taskKey]cachedTask
+	mu      sync.Mutex
+	known   map[taskKey]cachedTask
+	changes int // heard of so far: what was read across one may be out of date
 }
 
 // NewTasks returns an empty cache over store.
@@ -45,6 +46,7 @@ func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, err
 	now := t.now()
 	t.mu.Lock()
 	c, ok := t.known[key]
+	changes := t.changes
 	t.mu.Unlock()
 	if ok && now.Sub(c.at) < taskCacheAge {
 		return c.task, c.err
@@ -54,11 +56,14 @@ func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, err
 		return schema.Task{}, fmt.Errorf("task %s: %w", name, err)
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changes != changes {
+		return task, err // right for a call that began before the change, not for later ones
+	}
 	if len(t.known) >= taskCacheSize {
 		clear(t.known)
 	}
 	t.known[key] = cachedTask{task, err, now}
-	t.mu.Unlock()
 	return task, err
 }
 
@@ -67,6 +72,7 @@ func (t *Tasks) Changed(body []byte) {
 	tenant, name, _ := strings.Cut(string(body), "\n")
 	t.mu.Lock()
 	delete(t.known, taskKey{tenant, name})
+	t.changes++
 	t.mu.Unlock()
 }
 
