@@ -16,9 +16,13 @@
 //  3. The near rule: of a row due within 5 s of being held its shard's owner is told, since it may lie
 //     behind the owner's scan. A lost hint is found by the sweep.
 //  4. A keyed line with an instant is the same row however often it is sent. A key without one is claimed before
-//     its row is written, and whoever finds it claimed writes that row again.
+//     its row is written, and whoever finds it claimed writes that row if it is not there. A row that is there is judged
+//     by its marks: what was cancelled or moved does not start because somebody asked again.
 //  5. An unkeyed import line costs a share of one batch: no read, no conditional write, no delete.
-//  6. What a record says follows (the retry entry) is a function of entry and record: repeating it is harmless.
+//  6. What a record says follows (the retry entry) is a function of the record and of the entry that was started, whichever
+//     entry it is met beside: repeating it is harmless.
+//  7. A mark lives as long as every row that would start without it; a row and a payload live as long as every entry
+//     that refers to them.
 //
 // # If we crash
 //

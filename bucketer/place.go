@@ -77,6 +77,15 @@ func (f *fill) take(p schema.Partition, n int) bool {
 	return true
 }
 
+// give takes back what take counted and what was not written after all.
+func (f *fill) give(p schema.Partition, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bytes[p] -= n; f.bytes[p] <= 0 {
+		delete(f.bytes, p)
+	}
+}
+
 // forget drops the counts of every bucket before b.
 func (f *fill) forget(b schema.Bucket) {
 	f.mu.Lock()

@@ -33,24 +33,33 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	if err := b.room(&e); err != nil {
+		return Receipt{}, err // before a key is claimed for it
+	}
 	if job.Key != "" {
 		return b.submitKeyed(ctx, &job, e, now)
 	}
-	return b.submitNew(ctx, e)
+	return Receipt{Run: e.ID}, b.writeOne(ctx, e)
 }
 
-func (b *Bucketer) submitNew(ctx context.Context, e schema.Entry) (Receipt, error) {
-	if !b.fill.take(e.ID.Partition(), e.Size()) {
-		b.metrics.refused.WithLabelValues("partition_full").Inc()
-		return Receipt{}, ErrPartitionFull
+// room counts e into its partition, unless that is full.
+func (b *Bucketer) room(e *schema.Entry) error {
+	if b.fill.take(e.ID.Partition(), e.Size()) {
+		return nil
 	}
+	b.metrics.refused.WithLabelValues("partition_full").Inc()
+	return ErrPartitionFull
+}
+
+func (b *Bucketer) writeOne(ctx context.Context, e schema.Entry) error {
 	err := schema.ErrUnavailable
 	b.write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
-	return Receipt{Run: e.ID}, err
+	return err
 }
 
-// submitKeyed claims the key before the row is written. Who finds it taken writes the recorded row again:
-// the first one may have crashed between claim and row.
+// submitKeyed claims the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
+// it is not there: the first one may have crashed between claim and row. A row that is there is left alone, since it may have been
+// cancelled or moved.
 func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
 	claim := schema.KeyClaim{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
 	held, mine, err := b.store.ClaimKey(ctx, job.Tenant, job.Key, claim, now.Add(keyRetention))
@@ -58,23 +67,26 @@ func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	case err != nil:
 		return Receipt{}, fmt.Errorf("claim key: %w", err)
 	case mine:
-		return b.submitNew(ctx, e)
-	case held.BodyHash != job.BodyHash:
+		return Receipt{Run: e.ID}, b.writeOne(ctx, e)
+	}
+	b.fill.give(e.ID.Partition(), e.Size())
+	if held.BodyHash != job.BodyHash {
 		return Receipt{}, ErrKeyReused
 	}
-	known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
-	known.Expires = held.Expires
 	receipt := Receipt{Run: held.Entry, Existing: true}
-	started, err := b.touched(ctx, []schema.Entry{known})
+	if !now.Before(held.Expires) {
+		return receipt, nil // the run has come and gone; its row may not come back
+	}
+	rows, err := b.store.EntriesByID(ctx, held.Entry.Partition(), []schema.EntryID{held.Entry})
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("row of a known key: %w", err)
 	}
-	if started[held.Entry] {
-		return receipt, nil
+	if len(rows) == 0 {
+		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
+		known.Expires = held.Expires
+		return receipt, b.writeOne(ctx, known)
 	}
-	// write applies the late rule to the row as of now.
-	err = schema.ErrUnavailable
-	b.write(ctx, []schema.Entry{known}, func(_ int, e error) { err = e })
+	b.meet(ctx, rows, func(_ int, e error) { err = e })
 	return receipt, err
 }
 
@@ -90,15 +102,21 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		err = fmt.Errorf("%w: %d jobs in one chunk, at most %d", ErrOverloaded, len(jobs), MaxChunk)
 	}
 	if err != nil {
-		b.metrics.refused.WithLabelValues("not_ready").Add(float64(len(jobs)))
+		reason := "not_ready"
+		if errors.Is(err, ErrOverloaded) {
+			reason = "overloaded"
+		}
+		b.metrics.refused.WithLabelValues(reason).Add(float64(len(jobs)))
 		for i := range jobs {
 			answer(i, Receipt{}, err)
 		}
 		return
 	}
 
-	c := chunk{b: b, now: now, settings: s, jobs: jobs, answer: answer,
-		shards: chunkShards{shards: s.Shards, drawn: make(map[schema.Bucket]schema.Shard)}}
+	c := chunk{
+		b: b, now: now, settings: s, jobs: jobs, answer: answer,
+		shards: chunkShards{shards: s.Shards, drawn: make(map[schema.Bucket]schema.Shard)},
+	}
 	c.sort(ctx)
 	var wg sync.WaitGroup
 	if len(c.claimed) > 0 {
@@ -172,9 +190,8 @@ func (c *chunk) sort(ctx context.Context) {
 // add makes the row of job i under id, unless it does not fit its partition.
 func (c *chunk) add(i int, id schema.EntryID) {
 	e, err := c.b.entry(&c.jobs[i], id, c.now)
-	if err == nil && !c.b.fill.take(id.Partition(), e.Size()) {
-		c.b.metrics.refused.WithLabelValues("partition_full").Inc()
-		err = ErrPartitionFull
+	if err == nil {
+		err = c.b.room(&e)
 	}
 	if err != nil {
 		c.answer(i, Receipt{}, err)
@@ -214,6 +231,9 @@ func (c *chunk) look(ctx context.Context) {
 			ids[id.Partition()] = append(ids[id.Partition()], id)
 		}
 	}
+	for _, list := range ids {
+		c.b.metrics.keysChecked.Add(float64((len(list) + readIDs - 1) / readIDs))
+	}
 	rows, failed := c.b.rows(ctx, ids)
 	var existing []schema.Entry
 	var whose []int
@@ -239,14 +259,16 @@ func (c *chunk) look(ctx context.Context) {
 			c.add(i, keyedID(job.Tenant, job.Key, job.At, c.settings.Shards))
 		}
 	}
-	c.b.meet(ctx, c.now, existing, func(k int, err error) {
+	c.b.meet(ctx, existing, func(k int, err error) {
 		c.answer(whose[k], Receipt{Run: existing[k].ID, Existing: true}, err)
 	})
 }
 
 // meet applies the late rule to rows that were found, not written: one whose time has passed and that
-// nothing was recorded of may have been held too late for its sweep.
-func (b *Bucketer) meet(ctx context.Context, now time.Time, rows []schema.Entry, done func(i int, err error)) {
+// nothing was recorded of may have been held too late for its sweep. That they were read says only that they are held
+// now. A row that was cancelled or moved does not start, late or not.
+func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
+	now := b.now()
 	var late []schema.Entry
 	var index []int
 	for i := range rows {
@@ -260,6 +282,8 @@ func (b *Bucketer) meet(ctx context.Context, now time.Time, rows []schema.Entry,
 		return
 	}
 	touched, err := b.touched(ctx, late)
+	var missed []schema.Entry
+	var whose []int
 	for k, i := range index {
 		switch {
 		case err != nil:
@@ -267,8 +291,11 @@ func (b *Bucketer) meet(ctx context.Context, now time.Time, rows []schema.Entry,
 		case touched[late[k].ID]:
 			done(i, nil)
 		default:
-			done(i, b.standIn(ctx, late[k]))
+			missed, whose = append(missed, late[k]), append(whose, i)
 		}
+	}
+	for k, err := range b.standIn(ctx, missed) {
+		done(whose[k], err)
 	}
 }
 
@@ -285,7 +312,6 @@ func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.E
 			b.writes <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-b.writes }()
-				b.metrics.keysChecked.Inc()
 				entries, err := b.store.EntriesByID(ctx, p, part)
 				mu.Lock()
 				defer mu.Unlock()

@@ -36,10 +36,7 @@ func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(
 }
 
 func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
-	rows := make([]schema.Entry, len(batch))
-	for k, i := range batch {
-		rows[k] = entries[i]
-	}
+	rows := pick(entries, batch)
 	if err := b.store.PutEntries(ctx, rows); err != nil {
 		for _, i := range batch {
 			done(i, err)
@@ -71,16 +68,20 @@ func kindLabel(k schema.Kind) string {
 func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Entry) []error {
 	errs := make([]error, len(rows))
 	near := make(map[schema.Shard][]schema.Entry)
+	var late []int
 	for i := range rows {
 		switch due := rows[i].Due(); {
 		case held.After(due.Add(lateAfter)):
-			errs[i] = b.standIn(ctx, rows[i])
+			late = append(late, i)
 		case due.Sub(held) < NearSpan && rows[i].Spec.Kind != schema.KindReschedule:
 			// A reschedule entry means nothing until moved_to names it: its writer hints afterwards.
 			near[rows[i].ID.Shard()] = append(near[rows[i].ID.Shard()], rows[i])
 		}
 	}
 	b.hint(near)
+	for k, err := range b.standIn(ctx, pick(rows, late)) {
+		errs[late[k]] = err
+	}
 	return errs
 }
 
@@ -91,34 +92,80 @@ func (b *Bucketer) hint(near map[schema.Shard][]schema.Entry) {
 	}
 }
 
-// standIn is the late rule: the row of e may have missed its sweep, so an entry of it that is due
-// now is written. Two of them, or one beside a sweep that did find the row, cost a look.
-func (b *Bucketer) standIn(ctx context.Context, e schema.Entry) error {
-	for range lateTries {
-		now := b.now()
-		late, err := b.Later(&e, schema.KindLate, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+// standIn is the late rule: the rows may have missed their sweep, so for each an entry of it that is due
+// now is written. Two of them, or one beside a sweep that did find the row, cost a look. It answers for each row.
+func (b *Bucketer) standIn(ctx context.Context, rows []schema.Entry) []error {
+	errs := make([]error, len(rows))
+	open := make([]int, len(rows))
+	for i := range open {
+		open[i] = i
+	}
+	for try := 0; try < lateTries && len(open) > 0; try++ {
+		open = b.standInOnce(ctx, rows, open, errs)
+	}
+	for _, i := range open {
+		errs[i] = fmt.Errorf("late entry of %s: %w: every one was held too late", rows[i].Run(), schema.ErrUnknown)
+	}
+	return errs
+}
+
+// standInOnce writes a late entry for each of the open rows, and returns those whose late entry was itself held
+// too late. The outcome of the others is in errs.
+func (b *Bucketer) standInOnce(ctx context.Context, rows []schema.Entry, open []int, errs []error) (again []int) {
+	now := b.now()
+	var late []schema.Entry
+	var whose []int
+	for _, i := range open {
+		e := &rows[i]
+		l, err := b.Later(e, schema.KindLate, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {
-			return err
+			errs[i] = err
+			continue
 		}
-		if err := b.store.PutEntries(ctx, []schema.Entry{late}); err != nil {
-			return fmt.Errorf("late entry of %s: %w", e.Run(), err)
+		late, whose = append(late, l), append(whose, i)
+	}
+	near := make(map[schema.Shard][]schema.Entry)
+	for _, batch := range plan(late) {
+		entries := pick(late, batch)
+		if err := b.store.PutEntries(ctx, entries); err != nil {
+			for _, k := range batch {
+				errs[whose[k]] = fmt.Errorf("late entry of %s: %w", late[k].Run(), err)
+			}
+			continue
 		}
-		b.metrics.late.Inc()
 		held := b.now()
-		b.count([]schema.Entry{late})
-		if !held.After(late.Due().Add(lateAfter)) {
-			b.hint(map[schema.Shard][]schema.Entry{late.ID.Shard(): {late}})
-			return nil
+		b.metrics.late.Add(float64(len(entries)))
+		b.count(entries)
+		for n, k := range batch {
+			if held.After(late[k].Due().Add(lateAfter)) {
+				again = append(again, whose[k])
+				continue
+			}
+			shard := late[k].ID.Shard()
+			near[shard] = append(near[shard], entries[n])
 		}
 	}
-	return fmt.Errorf("late entry of %s: %w: every one was held too late", e.Run(), schema.ErrUnknown)
+	b.hint(near)
+	return again
+}
+
+// pick returns the entries at the indices.
+func pick(entries []schema.Entry, indices []int) []schema.Entry {
+	picked := make([]schema.Entry, len(indices))
+	for k, i := range indices {
+		picked[k] = entries[i]
+	}
+	return picked
 }
 
 // Later makes, without writing it, a later start of e's run under id: same work, same payload, another
 // kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
 func (b *Bucketer) Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
-	spec.Kind, spec.Of, spec.Attempt, spec.Accepted = kind, e.Run(), attempt, accepted.UnixMicro()
+	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
+	if first, ok := e.First(); ok && kind != schema.KindRetry {
+		spec.For = first // it may start only while the entry that it stands in for might
+	}
 	payload := e.Payload
 	if at, large := e.LargePayload(); large {
 		spec.PayloadAt, payload = at, nil
@@ -144,9 +191,6 @@ const defaultRetention = 7 * 24 * time.Hour
 // plan groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
 // batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
 func plan(entries []schema.Entry) [][]int {
-	if len(entries) == 1 {
-		return [][]int{{0}}
-	}
 	order := make([]int, len(entries))
 	for i := range order {
 		order[i] = i
@@ -163,7 +207,7 @@ func plan(entries []schema.Entry) [][]int {
 		if len(batch) >= leftoverRows {
 			batches = append(batches, batch)
 		} else if len(batch) > 0 {
-			if len(mixed)+len(batch) > mixedRows || mixedBytes+bytes > batchBytes {
+			if len(mixed) > 0 && (len(mixed)+len(batch) > mixedRows || mixedBytes+bytes > batchBytes) {
 				batches = append(batches, mixed)
 				mixed, mixedBytes = nil, 0
 			}
