@@ -34,10 +34,10 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 		}
 		now := b.now()
 		mark := schema.Cancel{At: now.UTC().Truncate(time.Millisecond), By: by}
-		_, err = b.store.CancelRun(ctx, id, run.Entry.Marks.MovedTo, mark, b.expiry(run.Current.Due(), now))
+		_, err = b.store.CancelRun(ctx, id, run.Entry.Marks.MovedTo, mark, b.markExpiry(&run, run.Current.Due(), now))
 		switch {
-		case errors.Is(err, schema.ErrConflict):
-			continue
+		case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+			continue // of an unknown outcome the next round finds either the mark or nothing: both are right
 		case err != nil:
 			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
 		}
@@ -52,7 +52,13 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 		}
 		return run, nil
 	}
-	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnavailable)
+	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
+}
+
+// markExpiry returns when a mark may leave that names or follows an entry due at due: with the last entry that asks for
+// it. A run that was moved to an earlier time still has the row it was born with, which without the mark would start.
+func (b *Bucketer) markExpiry(run *Run, due, now time.Time) time.Time {
+	return b.expiry(latest(run.ID.Time(), run.Current.Due(), due), now)
 }
 
 // Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to names it. It may start at its old
@@ -76,7 +82,7 @@ func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunI
 		if err != nil {
 			return Run{}, err
 		}
-		_, err = b.store.MoveRun(ctx, id, run.Entry.Marks.MovedTo, entry.ID, entry.Expires)
+		err = b.name(ctx, &run, &entry)
 		switch {
 		case errors.Is(err, schema.ErrConflict):
 			continue
@@ -89,6 +95,24 @@ func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunI
 		return b.Run(ctx, tenant, id)
 	}
 	return Run{}, fmt.Errorf("reschedule %s: %w: the run keeps changing", id, schema.ErrUnavailable)
+}
+
+// name sets moved_to, and answers ErrConflict where the run has changed since it was read. After an unknown outcome the same
+// is asked again: its condition holds at most once, and a conflict shows whose entry was named.
+func (b *Bucketer) name(ctx context.Context, run *Run, entry *schema.Entry) error {
+	expires := b.markExpiry(run, entry.Due(), b.now())
+	var err error
+	for range markTries {
+		var marks schema.Marks
+		marks, err = b.store.MoveRun(ctx, run.ID, run.Entry.Marks.MovedTo, entry.ID, expires)
+		switch {
+		case errors.Is(err, schema.ErrConflict) && marks.MovedTo == entry.ID:
+			return nil
+		case !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil:
+			return err
+		}
+	}
+	return err
 }
 
 // moved writes the entry that carries the change, in time for its own sweep.
@@ -128,7 +152,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 		if !b.fill.take(id.Partition(), entry.Size()) {
 			return schema.Entry{}, ErrPartitionFull
 		}
-		if err := b.outlive(ctx, &run.Entry, due); err != nil {
+		if err := b.outlive(ctx, &entry); err != nil {
 			return schema.Entry{}, err
 		}
 		if err := b.store.PutEntries(ctx, []schema.Entry{entry}); err != nil {

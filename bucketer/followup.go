@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,12 +27,8 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 			done(i, nil)
 			continue
 		}
-		next, err := b.Later(&finished[i].Entry, schema.KindRetry, rec.Next, finished[i].Attempt.Number+1, rec.Finished)
+		next, err := b.retry(ctx, &finished[i])
 		if err != nil {
-			done(i, err)
-			continue
-		}
-		if err := b.outlive(ctx, &finished[i].Entry, next.Due()); err != nil {
 			done(i, err)
 			continue
 		}
@@ -40,13 +37,38 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 	b.write(ctx, entries, func(k int, err error) { done(index[k], err) })
 }
 
+// retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
+func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error) {
+	rec := f.Attempt.Record
+	starter := f.Entry
+	if !rec.Entry.IsZero() && rec.Entry != starter.ID {
+		// The record was met beside another entry of the run, such as the row of a run that was moved, which has another
+		// spec. What follows is a function of the entry that was started.
+		rows, err := b.store.EntriesByID(ctx, rec.Entry.Partition(), []schema.EntryID{rec.Entry})
+		if err != nil {
+			return schema.Entry{}, fmt.Errorf("entry %s that was started: %w", rec.Entry, err)
+		}
+		if len(rows) > 0 && rows[0].Fault == nil {
+			starter = rows[0]
+		}
+	}
+	next, err := b.Later(&starter, schema.KindRetry, rec.Next, f.Attempt.Number+1, rec.Finished)
+	if err != nil {
+		return schema.Entry{}, err
+	}
+	if err := b.outlive(ctx, &next); err != nil {
+		return schema.Entry{}, err
+	}
+	return next, nil
+}
+
 // HandOn writes the entry `to`, which stands in for `from`, and then says so in an attempt 0 of the
 // run. Crash in between: `from` is still open, and whoever meets it next hands it on to the same id.
 func (b *Bucketer) HandOn(ctx context.Context, from, to schema.Entry) error {
-	if err := b.outlive(ctx, &from, to.Due()); err != nil {
+	if err := b.outlive(ctx, &to); err != nil {
 		return err
 	}
-	var err error
+	err := schema.ErrUnavailable
 	b.write(ctx, []schema.Entry{to}, func(_ int, e error) { err = e })
 	if err != nil {
 		return fmt.Errorf("hand %s on to %s: %w", from.ID, to.ID, err)
@@ -59,7 +81,7 @@ func (b *Bucketer) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	rec.Entry, rec.Finished = e.ID, now.UTC()
 	return schema.Attempt{
 		Run: e.Run(), Fence: schema.MakeFence(now), Record: &rec,
-		Written: now.UnixMicro(), Expires: b.expiry(e.Due(), now),
+		Written: now.UnixMicro(), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
 	}
 }
 
@@ -85,31 +107,54 @@ func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error 
 	return nil
 }
 
-// outlive keeps the row of the run in the store for as long as a later start of it, due at due, may need it: if
-// less than half of the retention would be left by then, row and payload are written again, byte for
-// byte and with their own timestamps, with a longer life. Of equal cells the longer-lived one wins.
-func (b *Bucketer) outlive(ctx context.Context, e *schema.Entry, due time.Time) error {
-	run := e.Run()
+// outlive keeps what a later start of a run needs in the store for as long as it may need it: the row that the run was
+// born with, and the large payload, which may lie under another entry.
+func (b *Bucketer) outlive(ctx context.Context, next *schema.Entry) error {
+	run := next.Run()
+	if err := b.lengthen(ctx, run, next.Due()); err != nil {
+		return err
+	}
+	if at, large := next.LargePayload(); large && at != run && at != next.ID {
+		return b.lengthen(ctx, at, next.Due())
+	}
+	return nil
+}
+
+// lengthen keeps an entry, and a payload that lies under it, until a start due at due is past: if less than half of the
+// retention would be left by then, row and payload are written again, byte for byte and with their own timestamps, with
+// a longer life. Of equal cells the longer-lived one wins.
+func (b *Bucketer) lengthen(ctx context.Context, id schema.EntryID, due time.Time) error {
 	half := b.expiry(due, due).Sub(due) / 2
-	if due.Before(run.Time().Add(half)) {
+	if due.Before(id.Time().Add(half)) {
 		return nil
 	}
-	rows, err := b.store.EntriesByID(ctx, run.Partition(), []schema.EntryID{run})
+	rows, err := b.store.EntriesByID(ctx, id.Partition(), []schema.EntryID{id})
 	if err != nil {
-		return fmt.Errorf("row of %s: %w", run, err)
+		return fmt.Errorf("row of %s: %w", id, err)
 	}
 	if len(rows) == 0 {
 		return nil // it has left already: the later start carries all that is needed
 	}
 	row := rows[0]
-	if at, large := row.LargePayload(); large {
-		if row.Payload, err = b.store.Payload(ctx, at); err != nil {
-			return fmt.Errorf("payload of %s: %w", run, err)
+	if at, large := row.LargePayload(); large && at == id {
+		row.Payload, err = b.store.Payload(ctx, at)
+		if err != nil && !errors.Is(err, schema.ErrNotFound) {
+			return fmt.Errorf("payload of %s: %w", id, err)
 		}
 	}
 	row.Expires = b.expiry(due, due)
 	if err := b.store.PutEntries(ctx, []schema.Entry{row}); err != nil {
-		return fmt.Errorf("lengthen the life of %s: %w", run, err)
+		return fmt.Errorf("lengthen the life of %s: %w", id, err)
 	}
 	return nil
+}
+
+// latest returns the latest of the instants.
+func latest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(t) {
+			t = o
+		}
+	}
+	return t
 }
