@@ -40,8 +40,11 @@ func (h *Halt) Halted() bool { return stopped(*h.last.Load(), h.now()) }
 
 // stopped reports whether what lies between two steps says that the process was stopped or its clock was set.
 func stopped(last, now time.Time) bool {
-	mono := now.Sub(last) // monotonic where both have a reading
-	wall := now.Round(0).Sub(last.Round(0))
+	return outOfStep(now.Sub(last), now.Round(0).Sub(last.Round(0)))
+}
+
+// outOfStep judges what has passed between two steps by the monotonic clock and by the wall clock.
+func outOfStep(mono, wall time.Duration) bool {
 	slip := wall - mono
 	return mono > haltAfter || wall > haltAfter || slip > clockSlip || slip < -clockSlip
 }
