@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/spine"
+)
+
+func newSpine() *cobra.Command {
+	var cfg spine.Config
+	var scenario, commitLog, profile, out string
+	var beside []string
+	var keep bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "spine",
+		Short: "Run jobs on a real cluster of its own, break it meanwhile, and judge",
+		Long: `Start Cassandra, NATS and Carillon on loopback addresses of their own, import jobs due over a minute, break the cluster as the
+scenario says while they run, and judge everything with check. Works beside other clusters; stops all that it started.
+
+  faults    kill -9 one Carillon node and start it again, freeze the other, kill -9 a Cassandra node and a NATS server
+            and bring them back; a few hundred cancels and reschedules meanwhile
+  calm      the same without faults
+  stream    faults, and in the middle the JetStream streams are deleted
+  blackout  every process is killed at once, a second after the summary of an import, and all is started again
+  kill      one Carillon node is killed and started again, for small clusters
+
+Writes its report as JSON and as a block of RESULTS.md into --out. Exit status 1 if a promise was broken; the folder with
+all logs, jobs, answers and arrivals is kept then, and named.`,
+		Example: "  spine --jobs 2000 --rate-span 20s --cassandra 1 --nats 1 --scenario kill\n  spine --scenario faults --beside .local/spine/calm.json",
+		Args:    cobra.NoArgs,
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		cfg.Scenario = spine.Scenario(scenario)
+		cfg.Cluster.CommitLog, cfg.Cluster.Profile = cluster.CommitLog(commitLog), cluster.Profile(profile)
+		if cfg.Span == 0 {
+			cfg.Span = -1 // all at one instant
+		}
+		if cfg.Changes == 0 {
+			cfg.Changes = -1 // none
+		}
+		if err := cluster.Available(); err != nil {
+			return err
+		}
+		others, err := readReports(beside)
+		if err != nil {
+			return err
+		}
+		if cfg.Program, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		cfg.Command = commandLine(os.Args)
+		temporary := cfg.Dir == ""
+		if temporary {
+			if cfg.Dir, err = os.MkdirTemp("", "carillon-spine-"); err != nil {
+				return fmt.Errorf("make folder: %w", err)
+			}
+		}
+		cfg.Log = newLog(cmd.ErrOrStderr())
+		ctx, cancel := withTimeout(cmd.Context(), timeout)
+		defer cancel()
+
+		rep, err := spine.Run(ctx, cfg, cmd.OutOrStdout())
+		if rep != nil {
+			err = errors.Join(err, writeSpine(rep, others, out, cmd.OutOrStdout()))
+		}
+		failed := rep == nil || rep.Failed()
+		if !temporary || keep || failed || err != nil {
+			cmd.PrintErrln("everything of this run is in", cfg.Dir)
+		} else if rerr := os.RemoveAll(cfg.Dir); rerr != nil {
+			err = errors.Join(err, fmt.Errorf("clean up: %w", rerr))
+		}
+		if err == nil && failed {
+			err = fmt.Errorf("spine: %w: %s", errVerdict, strings.Join(rep.Faults(), "; "))
+		}
+		return err
+	}
+	f := cmd.Flags()
+	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill")
+	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate")
+	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
+	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
+	f.IntVar(&cfg.Changes, "changes", 300, "runs cancelled and rescheduled")
+	f.BoolVar(&cfg.Unkeyed, "unkeyed", false, "import the main part without idempotency keys")
+	f.IntVar(&cfg.Payload, "payload", 0, "bytes of each payload; 0 = the least")
+	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of everything random but the faults' effects")
+	f.IntVar(&cfg.Cluster.Cassandra, "cassandra", 3, "Cassandra nodes: 1 or 3")
+	f.IntVar(&cfg.Cluster.NATS, "nats", 3, "NATS servers: 1 or 3")
+	f.IntVar(&cfg.Cluster.Nodes, "nodes", 2, "Carillon nodes")
+	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogGroup), "Cassandra: group (acknowledged = on disk) or periodic")
+	f.StringVar(&profile, "profile", string(cluster.ProfileTest), "Cassandra: test (small) or load (2 GiB of heap a node)")
+	f.DurationVar(&cfg.Cluster.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
+	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "how long runs may take to end after the last due instant")
+	f.DurationVar(&cfg.Apart, "apart", 30*time.Second, "how long the second read comes after the first")
+	f.DurationVar(&cfg.Idle, "idle", 5*time.Second, "how long the idle cluster is measured before the import")
+	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole; 0 = none")
+	f.StringVar(&cfg.Dir, "dir", "", "folder for everything, empty or missing, which is kept (default: a temporary one, kept on failure)")
+	f.BoolVar(&keep, "keep", false, "keep the temporary folder in any case")
+	f.StringVar(&out, "out", filepath.Join(".local", "spine"), "folder for the report: <scenario>.json and <scenario>.md")
+	f.StringSliceVar(&beside, "beside", nil, "reports (JSON) to show beside this one")
+	return cmd
+}
+
+// commandLine is how the program was called, without the way to it.
+func commandLine(args []string) string {
+	words := append([]string{filepath.Base(args[0])}, args[1:]...)
+	for i, w := range words {
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$|&;<>()`*?[]{}") {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func readReports(paths []string) ([]*spine.Report, error) {
+	var reports []*spine.Report
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("open report: %w", err)
+		}
+		rep, err := spine.ReadReport(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		reports = append(reports, rep)
+	}
+	return reports, nil
+}
+
+// writeSpine writes the report into the folder and its markdown, beside that of others, to w too.
+func writeSpine(rep *spine.Report, others []*spine.Report, folder string, w io.Writer) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	all := append([]*spine.Report{rep}, others...)
+	base := filepath.Join(folder, string(rep.Scenario))
+	for _, part := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{
+		{base + ".json", rep.WriteJSON},
+		{base + ".md", func(w io.Writer) error { return spine.WriteMarkdown(w, all...) }},
+	} {
+		f, err := os.Create(part.path)
+		if err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		if err := errors.Join(part.write(f), f.Close()); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+	}
+	_, _ = fmt.Fprintln(w)
+	return spine.WriteMarkdown(w, all...)
+}

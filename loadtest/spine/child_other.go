@@ -1,0 +1,8 @@
+//go:build !linux
+
+package spine
+
+import "syscall"
+
+// childAttributes: clusters need Linux, so nothing is ever started here.
+func childAttributes() *syscall.SysProcAttr { return nil }

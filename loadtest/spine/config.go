@@ -1,0 +1,148 @@
+package spine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+)
+
+// A Scenario says what happens to the cluster while jobs run.
+type Scenario string
+
+// The scenarios.
+const (
+	// Faults kills a Carillon node, a Cassandra node and a NATS server, and freezes another Carillon node.
+	Faults Scenario = "faults"
+	// Calm is the same without faults.
+	Calm Scenario = "calm"
+	// Stream is Faults and, in the middle, the deletion of every JetStream stream of Carillon's by hand.
+	Stream Scenario = "stream"
+	// Blackout kills every process of the cluster at once, a second after the summary of the last import, and starts all again.
+	Blackout Scenario = "blackout"
+	// Kill kills one Carillon node and starts it again: for small clusters and short runs.
+	Kill Scenario = "kill"
+)
+
+// Scenarios lists them all.
+var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill}
+
+// Config describes one run. The zero value of a field is its default, where one is named.
+type Config struct {
+	Scenario Scenario // default Faults
+	Jobs     int      // in all; default 100,000, at least 200
+	// Lead is from the start of the main import to the first due instant; default 20 s.
+	Lead time.Duration
+	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only).
+	Span time.Duration
+	// Changes is how many runs are cancelled or rescheduled, half each; default 300, negative = none.
+	Changes int
+	// Unkeyed imports the main part without idempotency keys. A cut of it then leaves lines of unknown outcome.
+	Unkeyed bool
+	Payload int // bytes of each payload; 0 = the least
+	Seed    uint64
+
+	Cluster cluster.Spec
+
+	// Dir holds everything: members' data and logs, jobs, answers, the sink's record, the report. It must be empty or missing.
+	Dir string
+	// Program is the path of carillon-load, which is run as sink and as judge.
+	Program string
+	// Command is how the run was started, for the report.
+	Command string
+
+	// Wait is how long after the last due instant runs may take to end; default 2 min.
+	Wait time.Duration
+	// Apart is how long the judge's second read comes after the first; default 30 s.
+	Apart time.Duration
+	// Idle is how long the idle cluster's CPU is measured before the import; default 5 s.
+	Idle time.Duration
+
+	Log *slog.Logger
+}
+
+const (
+	defaultJobs    = 100_000
+	defaultLead    = 20 * time.Second
+	defaultSpan    = time.Minute
+	defaultChanges = 300
+	defaultWait    = 2 * time.Minute
+	defaultApart   = 30 * time.Second
+	defaultIdle    = 5 * time.Second
+
+	minJobs = 200
+)
+
+// withDefaults returns c with the defaults filled in; what is negative for "none" becomes 0.
+func (c Config) withDefaults() Config {
+	if c.Scenario == "" {
+		c.Scenario = Faults
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.Lead, defaultLead}, {&c.Span, defaultSpan}, {&c.Wait, defaultWait}, {&c.Apart, defaultApart}, {&c.Idle, defaultIdle}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	c.Span = max(c.Span, 0)
+	if c.Jobs == 0 {
+		c.Jobs = defaultJobs
+	}
+	if c.Changes == 0 {
+		c.Changes = defaultChanges
+	}
+	c.Changes = max(c.Changes, 0)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports every fault of c together.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !slices.Contains(Scenarios, c.Scenario) {
+		fault("scenario is %q, want one of %q", c.Scenario, Scenarios)
+	}
+	if c.Jobs < minJobs {
+		fault("jobs: %d, want at least %d", c.Jobs, minJobs)
+	}
+	if c.Span == 0 && c.Scenario != Calm {
+		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
+	}
+	if c.Span%time.Millisecond != 0 {
+		fault("the span is %s, want whole milliseconds", c.Span)
+	}
+	if c.Changes > c.Jobs/10 {
+		fault("changes: %d, want at most a tenth of the %d jobs", c.Changes, c.Jobs)
+	}
+	for name, d := range map[string]time.Duration{"lead": c.Lead, "wait": c.Wait, "apart": c.Apart, "idle": c.Idle} {
+		if d < 0 {
+			fault("%s is %s, want it positive", name, d)
+		}
+	}
+	if c.Dir == "" {
+		fault("dir is not given")
+	}
+	if c.Program == "" {
+		fault("program is not given")
+	}
+	if c.Cluster.Cassandra < 1 || c.Cluster.NATS < 1 || c.Cluster.Nodes < 1 {
+		fault("cluster: at least one each of Cassandra, NATS and Carillon is needed, asked for are %d, %d, %d",
+			c.Cluster.Cassandra, c.Cluster.NATS, c.Cluster.Nodes)
+	}
+	if len(c.Cluster.Roles) > 0 {
+		fault("cluster: roles are not for this program: every node has them all")
+	}
+	if c.Scenario == Blackout && c.Cluster.CommitLog != cluster.CommitLogGroup {
+		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")
+	}
+	return errors.Join(append(faults, c.Cluster.Validate())...)
+}

@@ -1,0 +1,21 @@
+// Package spine runs the main job for real: it starts a cluster of Cassandra, NATS and Carillon processes, imports
+// jobs over HTTP, kills and freezes processes while they run, and has everything judged by package check.
+//
+// # The instants
+//
+// All instants are counted from T0, the first due instant, which lies Config.Lead after the start of the main import:
+//
+//	start … T0          the main import (94.5 % of the jobs), due over Config.Span from T0 on
+//	from T0 on          the late imports: five portions of jobs that are due within the very minute of their import, and
+//	                    of immediate ones (5 % and 0.5 % of the jobs)
+//	T0 … T0 + 0.8 span  cancels and reschedules, each of a run that is due soon
+//	T0 …                the faults of the scenario; the offsets are made for a span of a minute and shrink with it
+//
+// # Invariants
+//
+//  1. What was started is stopped, whatever happens: members of the cluster and the sink die with this program.
+//  2. What is asked, answered and changed is written down as it happens, in the files that `carillon-load check` reads;
+//     the judge is a process of its own that reads those files and the API, and nothing else.
+//  3. Faults are real: signals to processes, and requests to NATS as an operator's tool would send them. Nothing of the
+//     product is linked in.
+package spine
