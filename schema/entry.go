@@ -135,7 +135,7 @@ type Entry struct {
 // NewEntry makes the entry with that id, spec and payload, due to leave the store at expires. A
 // spec with PayloadAt keeps its PayloadSize: its payload lies elsewhere already.
 func NewEntry(id EntryID, spec Spec, payload []byte, expires time.Time) (Entry, error) {
-	spec.Nominal = spec.Nominal.UTC()
+	spec.Nominal = spec.Nominal.UTC().Truncate(time.Millisecond)
 	if spec.PayloadAt.IsZero() {
 		spec.PayloadSize = len(payload)
 	}

@@ -15,8 +15,8 @@ var (
 	// repeating an unconditional write with the same timestamp is always right.
 	ErrUnknown = errors.New("outcome unknown")
 
-	// ErrUnavailable: the store could not answer. Of a read nothing may be concluded; a write
-	// did not happen.
+	// ErrUnavailable: the store could not answer. Of a read nothing may be concluded; a single write
+	// did not happen, and of a batch any part may have.
 	ErrUnavailable = errors.New("unavailable")
 
 	// ErrTooLarge: a row is larger than the store takes; nothing was written.
