@@ -22,6 +22,8 @@ type Halt struct {
 	now  func() time.Time
 	last atomic.Pointer[time.Time] // the last step; carries the monotonic reading
 
+	also func() bool // another reason; nil = none
+
 	mu    sync.Mutex
 	halts int
 	subs  []chan struct{}
@@ -35,8 +37,14 @@ func NewHalt(now func() time.Time) *Halt {
 	return h
 }
 
-// Halted reports that the process was stopped and has not taken note of it yet.
-func (h *Halt) Halted() bool { return stopped(*h.last.Load(), h.now()) }
+// Also makes f another reason to be halted for as long as it says so; when it does no more, everything in memory counts as out of
+// date. It is set before anything else is called.
+func (h *Halt) Also(f func() bool) { h.also = f }
+
+// Halted reports that the process was stopped and has not taken note of it yet, or that another reason holds.
+func (h *Halt) Halted() bool { return stopped(*h.last.Load(), h.now()) || h.another() }
+
+func (h *Halt) another() bool { return h.also != nil && h.also() }
 
 // stopped reports whether what lies between two steps says that the process was stopped or its clock was set.
 func stopped(last, now time.Time) bool {
@@ -71,6 +79,7 @@ func (h *Halt) Run(ctx context.Context) error {
 	defer tick.Stop()
 	t := h.now()
 	h.last.Store(&t)
+	other := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,7 +87,9 @@ func (h *Halt) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := h.now()
-		if stopped(*h.last.Load(), now) {
+		was := other
+		other = h.another()
+		if stopped(*h.last.Load(), now) || was && !other {
 			h.tell()
 		}
 		h.last.Store(&now)

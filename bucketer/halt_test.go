@@ -90,3 +90,37 @@ func TestHaltedBeforeRun(t *testing.T) {
 		}
 	})
 }
+
+// A clock that is off halts the node for as long as it is; afterwards what is in memory counts as out of date.
+func TestHaltedForAnotherReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHalt(time.Now)
+		var off atomic.Bool
+		h.Also(off.Load)
+		told := h.Subscribe()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if h.Halted() || h.Halts() != 0 {
+			t.Errorf("Halted() = %v, %d halts, while all is well", h.Halted(), h.Halts())
+		}
+		off.Store(true)
+		if !h.Halted() {
+			t.Error("Halted() = false while the other reason holds")
+		}
+		time.Sleep(time.Minute)
+		if h.Halts() != 0 {
+			t.Error("told before the reason was gone")
+		}
+		off.Store(false)
+		<-told
+		if h.Halted() || h.Halts() != 1 {
+			t.Errorf("Halted() = %v, %d halts afterwards, want false and 1", h.Halted(), h.Halts())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}

@@ -24,7 +24,8 @@ type gossip struct {
 
 	name                string
 	meta, metaOnLeaving []byte
-	leaving             atomic.Bool
+	metaAtRest          []byte // without the role of a dispatcher
+	leaving, resting    atomic.Bool
 
 	// changed and conflict hold one signal each, so that sending never blocks.
 	changed, conflict chan struct{}
@@ -46,6 +47,11 @@ func newGossip(c Config, m *metrics) (*gossip, error) {
 		return nil, err
 	}
 	if g.metaOnLeaving, err = encodeMetadata(c.member(), true); err != nil {
+		return nil, err
+	}
+	atRest := c.member()
+	atRest.Roles = slices.DeleteFunc(slices.Clone(atRest.Roles), func(r string) bool { return r == RoleDispatcher })
+	if g.metaAtRest, err = encodeMetadata(atRest, false); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -133,8 +139,11 @@ func (g *gossip) NotifyConflict(existing, other *memberlist.Node) {
 
 // NodeMeta returns what we tell of ourselves.
 func (g *gossip) NodeMeta(int) []byte {
-	if g.leaving.Load() {
+	switch {
+	case g.leaving.Load():
 		return g.metaOnLeaving
+	case g.resting.Load():
+		return g.metaAtRest
 	}
 	return g.meta
 }

@@ -134,6 +134,23 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	return exchanged
 }
 
+// Rest makes this member one that does not dispatch, as far as everybody in the ring is concerned, or (false) makes it what it
+// was. A node whose clock is off rests: others take its shards. It tells the others within a few hundred milliseconds; ErrNotReady
+// means that Run is not running, and any other error that some of them may hear of it later.
+func (r *Ring) Rest(rest bool) error {
+	s := r.state.Load()
+	if s == nil || closed(s.stopped) {
+		return ErrNotReady
+	}
+	if r.gossip.resting.Swap(rest) == rest {
+		return nil
+	}
+	if err := s.list.UpdateNode(announceTimeout); err != nil {
+		return fmt.Errorf("ring: announce the rest: %w", err)
+	}
+	return nil
+}
+
 // Run takes part in the ring until ctx ends, then leaves it, and returns nil. It may be called once. It fails only if the
 // gossip cannot be started, for instance because its address is in use. Leaving takes at most 3 s, and 6 s more if an
 // exchange with a silent peer is under way.

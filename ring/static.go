@@ -76,3 +76,6 @@ func (f *Fixed) Ready() error { return nil }
 
 // Refresh is always nil: what there is to know is known.
 func (f *Fixed) Refresh(context.Context) error { return nil }
+
+// Rest does nothing: there is nobody to take over.
+func (f *Fixed) Rest(bool) error { return nil }

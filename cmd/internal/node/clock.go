@@ -30,7 +30,12 @@ type clock struct {
 	now     func() time.Time
 	log     *slog.Logger
 	offset  atomic.Int64 // of our clock against the median, ns
+	// changed is called when the clock is found to be off, and when it is right again.
+	changed func(off bool)
 }
+
+// Off reports whether the clock is off by more than it may be.
+func (c *clock) Off() bool { return c.Err() != nil }
 
 // Err tells how far off the clock is, if it is.
 func (c *clock) Err() error {
@@ -76,10 +81,17 @@ func (c *clock) compare(ctx context.Context) {
 	}
 	was := c.Err()
 	c.offset.Store(int64(median(offsets)))
-	if is := c.Err(); is != nil && was == nil {
+	is := c.Err()
+	if (is == nil) == (was == nil) {
+		return
+	}
+	if is != nil {
 		c.log.Error("this node stops dispatching and refuses writes", "err", is)
-	} else if is == nil && was != nil {
+	} else {
 		c.log.Info("the clock is right again")
+	}
+	if c.changed != nil {
+		c.changed(is != nil)
 	}
 }
 

@@ -34,6 +34,7 @@ type Queue interface {
 type Ring interface {
 	dispatcher.Ring
 	Ready() error
+	Rest(rest bool) error
 	Run(ctx context.Context) error
 }
 
@@ -170,9 +171,10 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 func (n *Node) assemble() (err error) {
 	now := time.Now
 	n.halt = bucketer.NewHalt(now)
-	n.clock = &clock{now: now, log: n.log, sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}}}
+	n.clock = &clock{now: now, log: n.log, sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}}, changed: n.rest}
+	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.halted,
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.halt.Halted,
 		Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
@@ -216,8 +218,12 @@ func (n *Node) assembleExecutor() error {
 	return err
 }
 
-// halted reports that nothing may be written or started: the process was stopped, or the clock is off.
-func (n *Node) halted() bool { return n.halt.Halted() || n.clock.Err() != nil }
+// rest hands our shards to others while the clock is off: it, and only it, must not dispatch.
+func (n *Node) rest(off bool) {
+	if err := n.ring.Rest(off); err != nil {
+		n.log.Warn("the ring could not be told", "resting", off, "err", err)
+	}
+}
 
 // serve runs the parts until ctx ends, and stops them in order.
 func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
