@@ -112,11 +112,20 @@ func (m *merge) advance() {
 	}
 }
 
-// refill reads on in every shard of which nothing is at hand.
+// refill reads on until something is at hand of every shard that has not ended: only then is the least known. A page of
+// rows that cannot be understood leaves nothing at hand and does not end its shard.
 func (m *merge) refill(ctx context.Context) error {
-	if m.done {
-		return nil
+	wants := func(st stream) bool { return len(st.entries) == 0 && !st.ended }
+	for !m.done && slices.ContainsFunc(m.streams, wants) {
+		if err := m.readOn(ctx); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// readOn reads one page of every shard of which nothing is at hand.
+func (m *merge) readOn(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var first error

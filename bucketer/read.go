@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"carillon.dev/carillon/schema"
 )
@@ -42,13 +43,9 @@ func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 	for p, err := range failed {
 		return nil, fmt.Errorf("entries in %s: %w", p, err)
 	}
-	attempts := make(map[schema.RunID][]schema.Attempt)
-	for p, ids := range byPartition {
-		some, err := b.Attempts(ctx, p, ids)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(attempts, some)
+	attempts, err := b.attemptsOf(ctx, byPartition)
+	if err != nil {
+		return nil, err
 	}
 	for i := range runs {
 		r := &runs[i]
@@ -63,6 +60,30 @@ func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 		r.State = schema.Fold(r.Entry.Marks, r.Attempts, live)
 	}
 	return runs, nil
+}
+
+// attemptsOf reads the attempts of runs of many partitions, several at a time.
+func (b *Bucketer) attemptsOf(ctx context.Context, runs map[schema.Partition][]schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
+	var mu sync.Mutex
+	var first error
+	all := make(map[schema.RunID][]schema.Attempt)
+	var wg sync.WaitGroup
+	tokens := make(chan struct{}, mergeReads)
+	for p, ids := range runs {
+		tokens <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-tokens }()
+			some, err := b.Attempts(ctx, p, ids)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				first = err
+			}
+			maps.Copy(all, some)
+		})
+	}
+	wg.Wait()
+	return all, first
 }
 
 // Payload returns the payload of the entry that starts the run; nil = none.
@@ -104,9 +125,11 @@ func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID) (
 }
 
 const (
-	// A page of runs walks at most pageReads slices or pageRows rows.
+	// A page of runs reads about pageReads slices (of entries and of attempts) or pageRows rows, and then ends.
 	pageReads = 500
 	pageRows  = 100_000
+	// walkRows is how many rows of a listing are looked at together, at least.
+	walkRows = 128
 )
 
 // Runs returns the tenant's runs in w, in order of due time, at most limit of them, from pos on. A page
@@ -120,23 +143,58 @@ func (b *Bucketer) Runs(ctx context.Context, w Window, pos Position, limit int) 
 	m := merge{b: b, window: w, shards: s, after: pos.After, page: max(min(limit, pageRows/s), 16)}
 	var runs []Run
 	for len(runs) < limit {
-		rows, err := m.next(ctx, limit-len(runs))
+		rows, err := m.next(ctx, max(limit-len(runs), walkRows))
 		if err != nil {
 			return nil, nil, err
 		}
-		some, err := b.standing(ctx, w, rows)
+		own, err := b.standing(ctx, w, rows)
 		if err != nil {
 			return nil, nil, err
+		}
+		room := limit - len(runs)
+		cut := false
+		if w.State == "" && len(own) > room {
+			own, cut = own[:room], true // before their attempts are read
+		}
+		m.reads += partitions(own)
+		some, err := b.fold(ctx, own)
+		if err != nil {
+			return nil, nil, err
+		}
+		if w.State != "" {
+			some = slices.DeleteFunc(some, func(r Run) bool { return r.State != w.State })
+		}
+		if len(some) > room {
+			some, cut = some[:room], true
 		}
 		runs = append(runs, some...)
-		if m.done {
+		switch {
+		case cut:
+			return runs, &Position{After: runs[len(runs)-1].place()}, nil
+		case m.done:
 			return runs, nil, nil
-		}
-		if m.reads >= pageReads || m.rows >= pageRows {
-			break
+		case m.reads >= pageReads || m.rows >= pageRows:
+			return runs, &Position{After: m.after}, nil
 		}
 	}
 	return runs, &Position{After: m.after}, nil
+}
+
+// place returns the id of the row at which the run is listed: the one that starts it.
+func (r *Run) place() schema.EntryID {
+	if to := r.Entry.Marks.MovedTo; !to.IsZero() {
+		return to
+	}
+	return r.ID
+}
+
+// partitions counts the partitions in which the entries lie.
+func partitions(entries []schema.Entry) int {
+	seen := make(map[schema.Partition]struct{})
+	for i := range entries {
+		seen[entries[i].ID.Partition()] = struct{}{}
+	}
+	return len(seen)
 }
 
 // shards returns the highest number of shards that ids may have been given.
@@ -152,8 +210,9 @@ func (b *Bucketer) shards() (int, error) {
 	return n, nil
 }
 
-// standing keeps the rows that stand for a run of the window, and makes runs of them, in the order of rows.
-func (b *Bucketer) standing(ctx context.Context, w Window, rows []schema.Entry) ([]Run, error) {
+// standing keeps the rows that stand for a run of the window, and returns the rows with which those runs were born, in
+// the order of rows.
+func (b *Bucketer) standing(ctx context.Context, w Window, rows []schema.Entry) ([]schema.Entry, error) {
 	births := make(map[schema.Partition][]schema.EntryID) // of runs that were moved here
 	for i := range rows {
 		if e := &rows[i]; e.Spec.Tenant == w.Tenant && e.Spec.Kind == schema.KindReschedule {
@@ -181,12 +240,5 @@ func (b *Bucketer) standing(ctx context.Context, w Window, rows []schema.Entry) 
 			}
 		}
 	}
-	runs, err := b.fold(ctx, own)
-	if err != nil {
-		return nil, err
-	}
-	if w.State != "" {
-		runs = slices.DeleteFunc(runs, func(r Run) bool { return r.State != w.State })
-	}
-	return runs, nil
+	return own, nil
 }

@@ -336,15 +336,13 @@ func (b *Bucketer) touched(ctx context.Context, entries []schema.Entry) (map[sch
 		id := entries[i].Run()
 		byPartition[id.Partition()] = append(byPartition[id.Partition()], id)
 	}
-	touched := make(map[schema.RunID]bool)
-	for p, runs := range byPartition {
-		attempts, err := b.Attempts(ctx, p, runs)
-		if err != nil {
-			return nil, err
-		}
-		for run := range attempts {
-			touched[run] = true
-		}
+	attempts, err := b.attemptsOf(ctx, byPartition)
+	if err != nil {
+		return nil, err
+	}
+	touched := make(map[schema.RunID]bool, len(attempts))
+	for run := range attempts {
+		touched[run] = true
 	}
 	return touched, nil
 }
