@@ -1,11 +1,14 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -13,6 +16,9 @@ import (
 
 // errDenied: an address that tasks may not call. Its text goes into records: it names no address.
 var errDenied = errors.New("address is not allowed")
+
+// errUnreached: of several addresses some are denied and the others do not answer.
+var errUnreached = errors.New("no allowed address answers")
 
 // guard decides which addresses may be dialled: those of the public internet, and what the operator allows.
 //
@@ -46,12 +52,33 @@ func newGuard(allow []netip.Prefix, denied func()) (*guard, error) {
 	}, nil
 }
 
-// control is a net.Dialer's Control: it sees every address just before it is connected to.
-func (g *guard) control(network, address string, _ syscall.RawConn) error {
+// dialKey is the context key of the *atomic.Bool that says whether a dial came across an address that is allowed.
+type dialKey struct{}
+
+// dialContext returns a function that dials with d as its base, allowed addresses only. Where a name has several it passes over the others.
+// The error is errDenied only if every address was: a callee that is down for a moment is not denied because it has a
+// private address as well.
+func (g *guard) dialContext(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	d.ControlContext = g.control
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		allowed := new(atomic.Bool)
+		conn, err := d.DialContext(context.WithValue(ctx, dialKey{}, allowed), network, address)
+		if errors.Is(err, errDenied) && allowed.Load() {
+			return nil, errUnreached
+		}
+		return conn, err
+	}
+}
+
+// control sees every address just before it is connected to.
+func (g *guard) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") || !g.allows(to.Addr()) {
 		g.denied()
 		return errDenied
+	}
+	if allowed, ok := ctx.Value(dialKey{}).(*atomic.Bool); ok {
+		allowed.Store(true)
 	}
 	return nil
 }

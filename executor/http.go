@@ -107,12 +107,11 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, Control: g.control, Resolver: c.resolver}
 	return &HTTP{
 		maxBody: c.MaxBody, now: c.Now, log: c.Logger,
 		transport: &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our stead, past the guard
-			DialContext:            dialer.DialContext,
+			DialContext:            g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}),
 			TLSClientConfig:        c.tls,
 			TLSHandshakeTimeout:    connectTimeout,
 			ForceAttemptHTTP2:      true,

@@ -135,6 +135,8 @@ func explain(err error, host string) (text string, final bool) {
 	switch {
 	case errors.Is(err, errDenied):
 		return named(host) + ": " + errDenied.Error(), true
+	case errors.Is(err, errUnreached):
+		return named(host) + ": " + errUnreached.Error(), false
 	case errors.As(err, &dns):
 		if dns.IsNotFound {
 			return named(host) + ": host not found", false
@@ -168,7 +170,6 @@ func explain(err error, host string) (text string, final bool) {
 		{"response headers exceeded", "the headers of the answer are too large", false},
 		{"response header list larger", "the headers of the answer are too large", false},
 		{"too many 1xx", "the headers of the answer are too large", false},
-		{"server gave HTTP response to HTTPS client", "the host does not speak TLS", false},
 		{"closed idle connection", "the connection was closed", false},
 		{"malformed", "the answer is not valid HTTP", false},
 		{"chunk", "the answer is not valid HTTP", false},
