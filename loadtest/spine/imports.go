@@ -74,7 +74,7 @@ func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportRes
 	r.keepSource(spec.Source)
 	r.keepDue(spec.From.Add(spec.Spread))
 	began := time.Now()
-	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("source", spec.Source)}
+	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
 	s, err := im.Run(ctx)
 	res = ImportResult{
 		Source: spec.Source, Began: began.UTC(), Lines: s.Lines, Created: s.Created, Existing: s.Existing, Refused: s.Refused,
@@ -83,7 +83,7 @@ func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportRes
 	if err != nil {
 		return res, err
 	}
-	r.log.Info("imported", "source", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,
+	r.log.Info("imported", "jobs", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,
 		"refused", s.Refused, "unknown", s.Unknown, "sends", s.Sends, "lines_per_s", int(res.Rate()))
 	return res, nil
 }

@@ -1,8 +1,10 @@
 package spine
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +38,8 @@ func WriteMarkdown(w io.Writer, reports ...*Report) error {
 			continue
 		}
 		fmt.Fprintf(&b, "\nWhat happened in *%s*, in seconds after the first due instant:\n\n", r.Scenario)
-		for _, e := range r.Events {
+		events := slices.SortedFunc(slices.Values(r.Events), func(a, b Event) int { return cmp.Compare(a.AfterFirstDue, b.AfterFirstDue) })
+		for _, e := range events { // they are kept in the order of their ends
 			fmt.Fprintf(&b, "* %.1f: %s\n", e.AfterFirstDue, e)
 		}
 	}

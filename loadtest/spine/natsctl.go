@@ -3,6 +3,7 @@ package spine
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 
 const (
 	natsTimeout = 10 * time.Second
-	natsInbox   = "_INBOX.carillon-load"
 	maxNATSBody = 8 << 20
 	// streamPrefix is how Carillon's own streams are called.
 	streamPrefix = "carillon_runs_"
@@ -30,10 +30,10 @@ var errNATS = errors.New("nats")
 
 // A natsConn is a connection on which requests are made one at a time.
 type natsConn struct {
-	conn net.Conn
-	r    *bufio.Reader
-	// Version of the server.
-	version string
+	conn    net.Conn
+	r       *bufio.Reader
+	inbox   string // of this connection alone: whoever shares one gets the other's answers
+	version string // of the server
 }
 
 // dialNATS connects to a server, "nats://host:port".
@@ -43,7 +43,7 @@ func dialNATS(ctx context.Context, url string) (n *natsConn, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to nats: %w", err)
 	}
-	n = &natsConn{conn: conn, r: bufio.NewReader(conn)}
+	n = &natsConn{conn: conn, r: bufio.NewReader(conn), inbox: "_INBOX." + rand.Text()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("connect to nats: %w", err), conn.Close())
@@ -64,7 +64,7 @@ func dialNATS(ctx context.Context, url string) (n *natsConn, err error) {
 		return nil, fmt.Errorf("%w: a server says INFO first, not %.80q", errNATS, line)
 	}
 	n.version = hello.Version
-	_, err = io.WriteString(conn, `CONNECT {"verbose":false,"pedantic":false,"name":"carillon-load","lang":"go","protocol":1}`+"\r\nSUB "+natsInbox+" 1\r\nPING\r\n")
+	_, err = io.WriteString(conn, `CONNECT {"verbose":false,"pedantic":false,"name":"carillon-load","lang":"go","protocol":1}`+"\r\nSUB "+n.inbox+" 1\r\nPING\r\n")
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (n *natsConn) exchange(subject, payload string) ([]byte, error) {
 	if err := n.conn.SetDeadline(time.Now().Add(natsTimeout)); err != nil {
 		return nil, err
 	}
-	if _, err := fmt.Fprintf(n.conn, "PUB %s %s %d\r\n%s\r\n", subject, natsInbox, len(payload), payload); err != nil {
+	if _, err := fmt.Fprintf(n.conn, "PUB %s %s %d\r\n%s\r\n", subject, n.inbox, len(payload), payload); err != nil {
 		return nil, err
 	}
 	for {

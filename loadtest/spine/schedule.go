@@ -36,8 +36,9 @@ const fullSpan = time.Minute
 // schedule returns the faults of a scenario on a cluster with so many nodes of each sort.
 //
 // The first Carillon node is killed at 10 s and started again at 20 s; the last one is frozen for 12 s at 25 s, and not
-// before the first is ready again. A Cassandra node is killed at 28 s, while the last Carillon node is frozen, and started
-// at 42 s; a NATS server is killed at 45 s and started at 50 s. Streams are deleted at 30 s: with one dispatcher frozen,
+// before the first is ready again. A Cassandra node is killed at 28 s, while the last Carillon node is frozen, and
+// started at 48 s; a NATS server is killed at 38 s, while the Cassandra node is away, and started at 46 s (before that
+// node: members start one at a time, and Cassandra takes long). Streams are deleted at 30 s: with one dispatcher frozen,
 // which finds out when it comes back, and a Cassandra node away.
 func schedule(s Scenario, cassandra, nats, nodes int, span time.Duration) []chain {
 	at := func(seconds float64) time.Duration {
@@ -63,7 +64,7 @@ func schedule(s Scenario, cassandra, nats, nodes int, span time.Duration) []chai
 			other := fmt.Sprintf("carillon-%d", nodes)
 			carillon = append(carillon, step{at(25), ActFreeze, other}, step{at(25 + 12), ActThaw, other})
 		}
-		chains = []chain{carillon, killed(second("cassandra", cassandra), 28, 42), killed(second("nats", nats), 45, 50)}
+		chains = []chain{carillon, killed(second("cassandra", cassandra), 28, 48), killed(second("nats", nats), 38, 46)}
 	}
 	if s == Stream {
 		chains = append(chains, chain{{at(30), ActStream, "nats-1"}})

@@ -122,7 +122,7 @@ func emptyDir(dir string) (string, error) {
 func (r *run) up(ctx context.Context) error {
 	c, err := cluster.Up(ctx, cluster.Options{
 		Dir: filepath.Join(r.cfg.Dir, "cluster"), Attached: true,
-		Say: func(line string) { r.log.Info("cluster: " + line) },
+		Say: func(line string) { r.log.Info("cluster", "says", line) },
 	}, r.cfg.Cluster)
 	if err != nil {
 		return fmt.Errorf("start cluster: %w", err)
