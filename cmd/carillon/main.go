@@ -4,7 +4,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,13 +18,25 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := 0
-	if err := root().ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "carillon: %v\n", err)
-		code = 1
-	}
+	code := execute(ctx, root(), os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// execute runs a command and returns the exit code: 1 for what went wrong, 2 for a command line that makes no sense.
+func execute(ctx context.Context, cmd *cobra.Command, stderr io.Writer) int {
+	began := false
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	report(stderr, err)
+	var usage *usageError
+	if !began || errors.As(err, &usage) {
+		return 2
+	}
+	return 1
 }
 
 func root() *cobra.Command {
@@ -33,6 +46,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), runCommand(), versionCommand())
 	return cmd
 }

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+func jobCommand() *cobra.Command {
+	r := &remote{}
+	cmd := group(&cobra.Command{
+		Use:   "job",
+		Short: "Create, show and cancel jobs",
+	})
+	r.flags(cmd)
+	cmd.AddCommand(jobCreateCommand(r), jobGetCommand(r), jobCancelCommand(r))
+	return cmd
+}
+
+// jobFlags is a job as the command line states it.
+type jobFlags struct {
+	url, method, subject, task string
+	headers, labels            []string
+	at                         string
+	in, timeout                time.Duration
+	payload, priority, key     string
+	maxAttempts                int
+}
+
+func jobCreateCommand(r *remote) *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use:   "create (--url URL | --subject SUBJECT | --task NAME) [flags]",
+		Short: "Create a one-off job, due now or at an instant",
+		Long: "Create a one-off job, due now or at an instant, that calls a URL, asks a NATS subject, or runs a task.\n\n" +
+			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
+		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
+			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
+			"  carillon job create --subject work.report --payload @report.json --label team=billing",
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "`URL` to call")
+	flags.StringVar(&f.method, "method", "", "method of the call (default POST)")
+	flags.StringArrayVar(&f.headers, "header", nil, "`name:value` of the call; may be repeated")
+	flags.StringVar(&f.subject, "subject", "", "NATS `subject` to ask")
+	flags.StringVar(&f.task, "task", "", "`name` of the task to run")
+	flags.StringVar(&f.at, "at", "", "due `time`, RFC 3339 with an offset (default now)")
+	flags.DurationVar(&f.in, "in", 0, "due so long from now")
+	flags.StringVar(&f.payload, "payload", "", "payload: `JSON`, @file, or - for standard input")
+	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
+	flags.StringArrayVar(&f.labels, "label", nil, "`name=value`; may be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try")
+	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		job, err := f.request(cmd, time.Now())
+		if err != nil {
+			return err
+		}
+		made, err := client.CreateJob(cmd.Context(), job)
+		if err != nil {
+			return fmt.Errorf("create job: %w", err)
+		}
+		if r.json() {
+			return document(cmd.OutOrStdout(), made)
+		}
+		return writeJobs(cmd.OutOrStdout(), made)
+	}
+	return cmd
+}
+
+// request makes the job of the flags. What only the API can judge is left to it.
+func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobRequest, error) {
+	job := bucketer.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
+	given := cmd.Flags().Changed
+	targets := 0
+	for _, name := range []string{"url", "subject", "task"} {
+		if given(name) {
+			targets++
+		}
+	}
+	switch {
+	case targets != 1:
+		return job, usagef("state exactly one of --url, --subject and --task")
+	case given("at") && given("in"):
+		return job, usagef("state --at or --in, not both")
+	case f.url == "" && (given("method") || given("header")):
+		return job, usagef("--method and --header go with --url")
+	}
+	if f.url != "" {
+		headers, err := pairs("header", f.headers, ":")
+		if err != nil {
+			return job, err
+		}
+		job.HTTP = &schema.HTTPTarget{URL: f.url, Method: f.method, Headers: headers}
+	}
+	if f.subject != "" {
+		job.NATS = &schema.NATSTarget{Subject: f.subject}
+	}
+	job.Timeout = schema.Duration(f.timeout)
+	if given("max-attempts") {
+		job.Retry = &schema.Retry{MaxAttempts: f.maxAttempts}
+	}
+	if given("at") {
+		at, err := time.Parse(time.RFC3339Nano, f.at)
+		if err != nil {
+			return job, usagef("--at: %q is not a time such as 2026-11-21T10:00:00+01:00", f.at)
+		}
+		job.Schedule = &bucketer.Schedule{At: at}
+	}
+	if given("in") {
+		job.Schedule = &bucketer.Schedule{At: now.Add(f.in)}
+	}
+	var err error
+	if job.Labels, err = pairs("label", f.labels, "="); err != nil {
+		return job, err
+	}
+	if given("payload") {
+		if job.Payload, err = readPayload(f.payload, cmd.InOrStdin()); err != nil {
+			return job, err
+		}
+	}
+	if job.Key == "" {
+		job.Key = uuid.NewString()
+	}
+	return job, nil
+}
+
+// pairs reads name and value of repeated flags.
+func pairs(flag string, texts []string, separator string) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, nil //nolint:nilnil // none stated, none sent
+	}
+	m := make(map[string]string, len(texts))
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, separator)
+		name = strings.TrimSpace(name)
+		if _, twice := m[name]; !ok || name == "" || twice {
+			return nil, usagef("--%s: %q is not a name, %q and a value, each name once", flag, text, separator)
+		}
+		m[name] = strings.TrimSpace(value)
+	}
+	return m, nil
+}
+
+// readPayload returns the payload that a flag states: JSON, @file, or - for in.
+func readPayload(text string, in io.Reader) (json.RawMessage, error) {
+	payload := []byte(text)
+	var err error
+	file, isFile := strings.CutPrefix(text, "@")
+	switch {
+	case text == "-":
+		// One byte more than is allowed is enough for the API to refuse it.
+		payload, err = io.ReadAll(io.LimitReader(in, bucketer.MaxBody+1))
+	case isFile:
+		payload, err = os.ReadFile(file) //nolint:gosec // the user names it
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read payload: %w", err)
+	}
+	if !json.Valid(payload) {
+		return nil, usagef("--payload: %.60q is not JSON (a text needs its quotes: '\"text\"')", payload)
+	}
+	return payload, nil
+}
+
+func jobGetCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get ID",
+		Short: "Show a job",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			job, err := client.Job(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("get job: %w", err)
+			}
+			if r.json() {
+				return document(cmd.OutOrStdout(), job)
+			}
+			return writeJobs(cmd.OutOrStdout(), job)
+		},
+	}
+}
+
+func jobCancelCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a job that has not ended",
+		Long:  "Cancel a job that has not ended: nothing of it starts later than two seconds after the answer. Cancelling twice is the same as once.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			job, err := client.CancelJob(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("cancel job: %w", err)
+			}
+			if r.json() {
+				return document(cmd.OutOrStdout(), job)
+			}
+			return writeJobs(cmd.OutOrStdout(), job)
+		},
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/cmd/internal/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// startNode runs a whole system until the test ends, and returns the base URL of its API.
+func startNode(t *testing.T) (api string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Node.Name = "test"
+	cfg.Executor.AllowCIDRs = []string{"127.0.0.0/8"}
+	reg := prometheus.NewRegistry()
+	log := slog.New(slog.DiscardHandler)
+	ready := make(chan string, 1)
+	n := node.New(cfg, node.Options{
+		Opener: node.Embedded(cfg, t.TempDir(), "test", log, reg), Version: "test", Registry: reg,
+		Listener: l.(*net.TCPListener), Ready: func(api string) { ready <- api },
+	})
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ends after the test's other cleanups
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run of the node = %v, want nil", err)
+		}
+	})
+	select {
+	case api := <-ready:
+		return api
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the node ended before it was up: %v", err)
+		return ""
+	}
+}
+
+// result is what a command left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// carillon runs a command line with stdin.
+func carillon(ctx context.Context, stdin string, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	cmd := root()
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&stdout)
+	cmd.SetErr(&stderr)
+	code := execute(ctx, cmd, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// succeed runs a command line that must exit 0.
+func succeed(t *testing.T, args ...string) result {
+	t.Helper()
+	r := carillon(t.Context(), "", args...)
+	if r.code != 0 {
+		t.Fatalf("carillon %s exits %d, want 0\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
+	}
+	return r
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/schema"
+)
+
+func runCommand() *cobra.Command {
+	r := &remote{}
+	cmd := group(&cobra.Command{
+		Use:   "run",
+		Short: "Show runs",
+	})
+	r.flags(cmd)
+	cmd.AddCommand(runGetCommand(r), runListCommand(r))
+	return cmd
+}
+
+func runGetCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get ID",
+		Short: "Show a run, its attempts, and the head of their output",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			id, err := schema.ParseEntryID(args[0])
+			if err != nil {
+				return usagef("%w", err)
+			}
+			run, err := client.Run(cmd.Context(), id)
+			if err != nil {
+				return fmt.Errorf("get run: %w", err)
+			}
+			if r.json() {
+				return document(cmd.OutOrStdout(), run)
+			}
+			return writeRun(cmd.OutOrStdout(), &run)
+		},
+	}
+}
+
+func runListCommand(r *remote) *cobra.Command {
+	var from, to, state string
+	var q httpapi.RunQuery
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List runs by due time",
+		Long: "List the runs that are due from --from up to --to, in order of due time. Each is a time (RFC 3339) or a span from now.\n\n" +
+			"With -o json there is one run a line, attempts and payload included.",
+		Example: "  carillon run list --state failed --from -1h --to 0s\n" +
+			"  carillon run list --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z --task send-email --limit 0 -o json",
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&from, "from", "-10m", "due at this `time` or later")
+	cmd.Flags().StringVar(&to, "to", "50m", "due before this `time`")
+	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled or missed")
+	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
+	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		now := time.Now()
+		if q.From, err = instant("from", from, now); err != nil {
+			return err
+		}
+		if q.To, err = instant("to", to, now); err != nil {
+			return err
+		}
+		switch {
+		case !q.From.Before(q.To):
+			return usagef("--from must be before --to")
+		case limit < 0:
+			return usagef("--limit: %d is negative", limit)
+		}
+		q.State = schema.State(state)
+		return listRuns(cmd, r, client, q, limit)
+	}
+	return cmd
+}
+
+// pageLimit is the most that the API answers at once.
+const pageLimit = 500
+
+// listRuns shows the runs of q, at most limit of them unless that is 0, and says on stderr if there are more.
+func listRuns(cmd *cobra.Command, r *remote, client *httpapi.Client, q httpapi.RunQuery, limit int) error {
+	if q.Limit = pageLimit; limit > 0 {
+		q.Limit = min(limit+1, pageLimit)
+	}
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetEscapeHTML(false)
+	rows := [][]string{{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "TASK"}}
+	shown, more := 0, false
+	for run, err := range client.Runs(cmd.Context(), q) {
+		if err != nil {
+			return fmt.Errorf("list runs: %w", err)
+		}
+		if len(rows) == pageLimit {
+			if err := table(cmd.OutOrStdout(), rows); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
+		if more = limit > 0 && shown == limit; more {
+			break
+		}
+		shown++
+		if r.json() {
+			if err := enc.Encode(run); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+			continue
+		}
+		rows = append(rows, []string{
+			run.ID.String(), string(run.State), showTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), run.Task,
+		})
+	}
+	if !r.json() {
+		if err := table(cmd.OutOrStdout(), rows); err != nil {
+			return err
+		}
+	}
+	if more {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "There are more: --limit %d shows only the first.\n", limit) // advice
+	}
+	return nil
+}
