@@ -192,12 +192,12 @@ const defaultRetention = 7 * 24 * time.Hour
 // batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
 func plan(entries []schema.Entry) [][]int {
 	order := make([]int, len(entries))
+	parts := make([]schema.Partition, len(entries))
 	for i := range order {
-		order[i] = i
+		order[i], parts[i] = i, entries[i].ID.Partition()
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		p, q := entries[i].ID.Partition(), entries[j].ID.Partition()
-		return cmp.Or(cmp.Compare(p.Bucket, q.Bucket), cmp.Compare(p.Shard, q.Shard))
+		return cmp.Or(cmp.Compare(parts[i].Bucket, parts[j].Bucket), cmp.Compare(parts[i].Shard, parts[j].Shard))
 	})
 	var batches [][]int
 	var mixed []int
@@ -216,7 +216,7 @@ func plan(entries []schema.Entry) [][]int {
 		batch, bytes = nil, 0
 	}
 	for k, i := range order {
-		if k > 0 && entries[i].ID.Partition() != entries[order[k-1]].ID.Partition() {
+		if k > 0 && parts[i] != parts[order[k-1]] {
 			flush()
 		}
 		size := entries[i].Size()
