@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -251,7 +252,9 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			res = Result{Outcome: schema.Failed, Error: fmt.Sprintf("panic: %v", p)}
+			// What was panicked with may hold secrets of the payload: it goes to the log's stack, not into the record.
+			a.x.log.Error("a target panicked", "run", a.entry.Run(), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			res = Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
 		}
 	}()
 	return target.Run(ctx, Call{
@@ -268,7 +271,7 @@ func (a *attempt) conclude(res Result, work schema.Work) {
 	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
 	rec := schema.Record{
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
-		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status, Output: head(string(res.Output), outputHead),
+		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status, Output: head(string(res.Output[:min(len(res.Output), outputHead)]), outputHead),
 		Redispatched: a.env.Redispatch || a.delivery.Redelivered(),
 	}
 	if due, again := after(res, *work.Retry, a.number, now); again {

@@ -31,5 +31,9 @@ func after(res Result, r schema.Retry, n int, finished time.Time) (time.Time, bo
 		return time.Time{}, false
 	}
 	wait := max(backOff(r, n, rand.Float64), min(res.RetryAfter, maxRetryAfter))
-	return finished.Add(wait), true
+	due := finished.Add(wait)
+	if cut := due.Truncate(time.Millisecond); cut.Before(due) { // ids hold ms: never sooner than was asked
+		due = cut.Add(time.Millisecond)
+	}
+	return due, true
 }

@@ -146,7 +146,7 @@ func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 	if n.ring, err = n.opts.Opener.Ring(settings.Shards, api); err != nil {
 		return stops, fmt.Errorf("make the ring: %w", err)
 	}
-	return stops, n.assemble()
+	return stops, n.assemble(stops)
 }
 
 // settings reads the settings, and goes on trying.
@@ -168,7 +168,7 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 }
 
 // assemble makes the parts. It does no I/O.
-func (n *Node) assemble() (err error) {
+func (n *Node) assemble(stops *cleanups) (err error) {
 	now := time.Now
 	n.halt = bucketer.NewHalt(now)
 	n.clock = &clock{now: now, log: n.log, sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}}, changed: n.rest}
@@ -191,7 +191,7 @@ func (n *Node) assemble() (err error) {
 		}
 	}
 	if n.cfg.Has(config.ExecutorR) {
-		if err := n.assembleExecutor(); err != nil {
+		if err := n.assembleExecutor(stops); err != nil {
 			return err
 		}
 	}
@@ -203,11 +203,12 @@ func (n *Node) assemble() (err error) {
 	return err
 }
 
-func (n *Node) assembleExecutor() error {
+func (n *Node) assembleExecutor(stops *cleanups) error {
 	http, err := executor.NewHTTP(executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")})
 	if err != nil {
 		return err
 	}
+	stops.push("http target", func() error { http.Close(); return nil })
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue,
