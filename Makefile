@@ -111,8 +111,10 @@ bench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (BENCH=
 	$(BIN)/benchstat $(BASE) .local/bench/$(VERSION).txt
 
 .PHONY: spine
-spine: build ## 100,000 jobs over 3 Cassandra nodes, 3 NATS servers and 2 nodes, with kills and freezes
-	go run ./loadtest/cmd/carillon-load spine $(ARGS)
+spine: ## 100,000 jobs on 3 Cassandra, 3 NATS and 2 nodes, with kills and freezes (SCENARIO=faults|calm|stream|blackout ARGS=…)
+	@mkdir -p $(BIN)
+	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
+	$(BIN)/carillon-load spine --scenario $(or $(SCENARIO),faults) $(ARGS)
 
 ##@ Tools
 

@@ -38,7 +38,7 @@ type Config struct {
 	Lead time.Duration
 	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only).
 	Span time.Duration
-	// Changes is how many runs are cancelled or rescheduled, half each; default 300, negative = none.
+	// Changes is how many runs are cancelled or rescheduled, half each; default 300 or a tenth of the jobs, negative = none.
 	Changes int
 	// Unkeyed imports the main part without idempotency keys. A cut of it then leaves lines of unknown outcome.
 	Unkeyed bool
@@ -94,7 +94,7 @@ func (c Config) withDefaults() Config {
 		c.Jobs = defaultJobs
 	}
 	if c.Changes == 0 {
-		c.Changes = defaultChanges
+		c.Changes = min(defaultChanges, c.Jobs/10)
 	}
 	c.Changes = max(c.Changes, 0)
 	if c.Log == nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/workload"
@@ -116,21 +118,20 @@ func (r *run) latePart(n, of int, t time.Time) workload.Spec {
 	}
 }
 
-// lateImports imports the portions at their instants.
+// lateImports imports the portions, each at its instant: one that takes long does not hold up the next.
 func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duration) error {
+	g, ctx := errgroup.WithContext(ctx)
 	for i, at := range plan {
-		// A portion that comes late because the one before took long is moved like any other.
-		when := portionAt(latest(t0.Add(at), time.Now()))
-		if err := sleepUntil(ctx, when); err != nil {
+		g.Go(func() error {
+			if err := sleepUntil(ctx, portionAt(t0.Add(at))); err != nil {
+				return err
+			}
+			res, err := r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
+			r.keepImport(res)
 			return err
-		}
-		res, err := r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
-		r.keepImport(res)
-		if err != nil {
-			return err
-		}
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
 func latest(a, b time.Time) time.Time {

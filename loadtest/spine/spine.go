@@ -2,6 +2,7 @@ package spine
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,6 +136,32 @@ func (r *run) up(ctx context.Context) error {
 	}
 	r.client = &api.Client{URLs: c.APIs(), HTTP: r.http, Log: r.log}
 	return nil
+}
+
+// upAgain starts all members again. That builds the program anew; the note says so if it has become another one, because
+// the source was changed meanwhile.
+func (r *run) upAgain(ctx context.Context) (note string, err error) {
+	before, err := r.programSum()
+	if err != nil {
+		return "", err
+	}
+	if err := r.up(ctx); err != nil {
+		return "", err
+	}
+	after, err := r.programSum()
+	if err == nil && before != after {
+		note = "the source was changed: another program than before"
+	}
+	return note, err
+}
+
+// programSum returns the SHA-256 of the program that the nodes run.
+func (r *run) programSum() ([sha256.Size]byte, error) {
+	text, err := os.ReadFile(filepath.Join(r.cfg.Dir, "cluster", "carillon"))
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("look at the nodes' program: %w", err)
+	}
+	return sha256.Sum256(text), nil
 }
 
 // play is the run from the idle cluster to the last arrival.
@@ -294,7 +321,8 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 		}
 		return "", g.Wait()
 	case ActStartAll:
-		return "", r.up(ctx) // the one before keeps its hold on the addresses until the end
+		// The cluster before keeps its hold on the addresses until the end.
+		return r.upAgain(ctx)
 	default:
 		return "", fmt.Errorf("unknown act %q", s.act)
 	}

@@ -4,7 +4,9 @@
 //	carillon-load gen    --n 100000 --from +20s --spread 60s --seed 1 --target http://127.0.0.1:9900 --keyed > jobs.ndjson
 //	carillon-load import --api http://127.0.0.1:8081,http://127.0.0.1:8082 jobs.ndjson --acks acks.ndjson
 //	carillon-load check  --asked jobs.ndjson --acks acks.ndjson --sink seen.ndjson --api http://127.0.0.1:8081 --out report.json
+//	carillon-load spine  --scenario faults --jobs 100000
 //
+// spine does all of it on a cluster that it starts, breaks and stops; the others work on any cluster.
 // Results go to standard output and to files, progress to standard error. Exit status: 0 = fine; 1 = a promise was broken, or an
 // import was left incomplete; 2 = the command itself could not do its work.
 package main

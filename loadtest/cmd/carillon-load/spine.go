@@ -45,7 +45,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		if cfg.Span == 0 {
 			cfg.Span = -1 // all at one instant
 		}
-		if cfg.Changes == 0 {
+		if cfg.Changes == 0 && cmd.Flags().Changed("changes") {
 			cfg.Changes = -1 // none
 		}
 		if err := cluster.Available(); err != nil {
@@ -70,8 +70,8 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		defer cancel()
 
 		rep, err := spine.Run(ctx, cfg, cmd.OutOrStdout())
-		if rep != nil {
-			err = errors.Join(err, writeSpine(rep, others, out, cmd.OutOrStdout()))
+		if err == nil { // one that was cut short does not replace an earlier report
+			err = writeSpine(rep, others, out, cmd.OutOrStdout())
 		}
 		failed := rep == nil || rep.Failed()
 		if !temporary || keep || failed || err != nil {
@@ -89,7 +89,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
-	f.IntVar(&cfg.Changes, "changes", 300, "runs cancelled and rescheduled")
+	f.IntVar(&cfg.Changes, "changes", 0, "runs cancelled and rescheduled (default 300 or a tenth of the jobs)")
 	f.BoolVar(&cfg.Unkeyed, "unkeyed", false, "import the main part without idempotency keys")
 	f.IntVar(&cfg.Payload, "payload", 0, "bytes of each payload; 0 = the least")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of everything random but the faults' effects")
