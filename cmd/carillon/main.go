@@ -46,6 +46,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), runCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), runCommand(), importCommand(), versionCommand())
 	return cmd
 }
