@@ -21,15 +21,17 @@ type attempt struct {
 	env      *queue.Envelope
 	entry    *schema.Entry
 
-	held  atomic.Int64 // when the message was last kept in progress, unix ns
+	held  time.Time // when the message was last kept in progress; only tend looks at it
 	acked atomic.Bool
 
 	mu      sync.Mutex
 	running bool
-	started time.Time
+	began   time.Time // monotonic
+	started time.Time // the same in UTC, for the store
 	number  int
 	fence   schema.Fence
 	session string
+	told    bool // a cancel was heard of before the start
 	marked  bool // the session cell is on its way …
 	known   bool // … or held: the store knows that the attempt runs
 	stop    context.CancelCauseFunc
@@ -57,13 +59,7 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 		return
 	}
 	defer func() { <-x.slots }()
-	// The slot may have taken time: what was read may be too old by now.
-	if now := x.now(); now.Sub(known.checked) > freshFor {
-		if known, ok = a.look(ctx); !ok {
-			return
-		}
-	}
-	a.start(attempts, known)
+	a.start(ctx, attempts, known)
 }
 
 // known is what a start rests on.
@@ -77,7 +73,11 @@ type known struct {
 func (a *attempt) clear(ctx context.Context) (known, bool) {
 	e := a.entry
 	first := !a.delivery.Redelivered() && !a.env.Redispatch && e.Run() == e.ID
-	if first && a.x.now().Sub(a.env.CheckedAt) <= freshFor {
+	at := a.x.now() // of the start: what will be too old by then is looked at in time
+	if e.Due().After(at) {
+		at = e.Due()
+	}
+	if first && at.Sub(a.env.CheckedAt) <= freshFor {
 		return known{checked: a.env.CheckedAt, number: e.Spec.AttemptNumber()}, true
 	}
 	if !a.wait(ctx, e.Due().Add(-lookBefore)) {
@@ -94,22 +94,19 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	checked := x.now()
 	st, _, err := x.standing(ctx, e)
 	if err != nil {
-		if ctx.Err() == nil {
-			x.log.Warn("look failed: the message goes back", "run", e.Run(), "err", err)
-		}
-		a.giveBack()
+		a.postpone(ctx, "look", err)
 		return known{}, false
 	}
+	x.troubled.Store(false)
 	switch {
 	case st.Repeat != nil:
-		// Its follow-ups may be missing: they are repeated before the message goes.
+		// Its follow-ups may be missing: they are repeated before the message goes. The record stands.
 		x.metrics.passed.WithLabelValues("over").Inc()
-		a.put(*st.Repeat, true)
+		x.recorder.put(word{entry: *e, attempt: *st.Repeat, held: true, notify: true, then: a.finish})
 		return known{}, false
 	case st.Over:
 		x.metrics.passed.WithLabelValues("over").Inc()
-		x.notices.Done(e.ID.Shard(), []schema.Notice{{Entry: e.ID, Run: e.Run(), Attempt: e.Spec.AttemptNumber()}})
-		a.finish()
+		a.over(e.Spec.AttemptNumber())
 		return known{}, false
 	case st.Unnamed:
 		x.metrics.passed.WithLabelValues("unnamed").Inc()
@@ -123,7 +120,8 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	if len(st.Dead) > 0 && !a.bury(ctx, st.Dead) {
 		return known{}, false
 	}
-	doubt := a.delivery.Redelivered() || a.env.Redispatch || e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
+	doubt := a.delivery.Redelivered() || a.env.Redispatch || st.Next > e.Spec.AttemptNumber() ||
+		e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
 	return known{checked: checked, number: st.Next, doubt: doubt}, true
 }
 
@@ -131,8 +129,8 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 	x := a.x
 	work, err := a.work(ctx)
-	if err != nil {
-		a.giveBack()
+	if err != nil && !errors.Is(err, errNoTask) {
+		a.postpone(ctx, "read work", err)
 		return false
 	}
 	now := x.now()
@@ -147,28 +145,47 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 			Entry: d.Session.Entry, Executor: d.Session.Executor, Started: d.Session.Started, Finished: now.UTC(),
 			Outcome: schema.Lost, Error: "the executor's session ended without an outcome", Final: final,
 		}
-		rows[i].Written, rows[i].Expires = now.UnixMicro(), x.writer.Expiry(a.entry.Due(), now)
-		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
+		rows[i].Written, rows[i].Expires = now.UnixMicro(), a.expiry(now)
 	}
-	if over {
-		for _, row := range rows[1:] {
-			a.x.recorder.put(word{entry: *a.entry, attempt: row, then: func() {}})
-		}
-		a.put(rows[0], true)
-		return false
-	}
+	// All of them before anything is said: a notice ends the entry, and nobody would count the rest.
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := x.writer.Record(bounded, rows); err != nil {
-		x.log.Warn("lost attempts could not be recorded: the message goes back", "run", a.entry.Run(), "err", err)
-		a.giveBack()
+		a.postpone(ctx, "record lost attempts", err)
 		return false
 	}
-	return true
+	x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Add(float64(len(rows)))
+	if over {
+		a.over(rows[len(rows)-1].Number)
+	}
+	return !over
+}
+
+// over tells that the entry is finished, by attempt number or before it, and ends the message.
+func (a *attempt) over(number int) {
+	e := a.entry
+	a.x.notices.Done(e.ID.Shard(), []schema.Notice{{Entry: e.ID, Run: e.Run(), Attempt: number}})
+	a.finish()
+}
+
+// postpone gives the message back after a call of the store that failed, a little later: it would come again at once.
+func (a *attempt) postpone(ctx context.Context, act string, err error) {
+	x := a.x
+	if ctx.Err() == nil && !x.troubled.Swap(true) {
+		x.log.Warn("store fails: messages that need it go back", "act", act, "run", a.entry.Run(), "err", err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(postponeFor):
+	}
+	a.giveBack()
 }
 
 // errNoTask: the entry names a task that does not exist.
 var errNoTask = errors.New("the task does not exist any more")
+
+// errNoPayload: the payload has left the store.
+var errNoPayload = errors.New("the payload does not exist any more")
 
 // work returns the entry's work, with every default filled in.
 func (a *attempt) work(ctx context.Context) (schema.Work, error) {
@@ -186,48 +203,79 @@ func (a *attempt) work(ctx context.Context) (schema.Work, error) {
 	return task.Work.InForce(), nil
 }
 
-// start runs the attempt and records how it ended.
-func (a *attempt) start(ctx context.Context, k known) {
+// needs reads what the attempt runs with. An error other than one that the record shall tell is the store's.
+func (a *attempt) needs(ctx context.Context) (work schema.Work, payload []byte, fault error, err error) {
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	work, err = a.work(bounded)
+	if errors.Is(err, errNoTask) {
+		return work, nil, fmt.Errorf("%w: %s", errNoTask, a.entry.Spec.Task), nil
+	}
+	if err != nil {
+		return work, nil, nil, err
+	}
+	payload, err = a.x.writer.EntryPayload(bounded, a.entry)
+	if errors.Is(err, schema.ErrNotFound) {
+		return work, nil, errNoPayload, nil // it will not come back: to try again would be for ever
+	}
+	return work, payload, nil, err
+}
+
+// fresh looks again while what the start rests on is too old, or a cancel was heard of since.
+func (a *attempt) fresh(ctx context.Context, k known) (known, bool) {
+	for range lookTries {
+		a.mu.Lock()
+		told := a.told
+		a.told = false
+		a.mu.Unlock()
+		if !told && a.x.now().Sub(k.checked) <= freshFor {
+			return k, true
+		}
+		var ok bool
+		if k, ok = a.look(ctx); !ok {
+			return known{}, false
+		}
+	}
+	a.giveBack()
+	return known{}, false
+}
+
+// start runs the attempt and records how it ended. Until it begins it is ended by ctx, then by attempts.
+func (a *attempt) start(ctx, attempts context.Context, k known) {
 	x, e := a.x, a.entry
-	now := x.now()
 	spec := &e.Spec
+	work, payload, fault, err := a.needs(ctx)
+	if err != nil {
+		a.postpone(ctx, "read work", err)
+		return
+	}
+	// The slot and the reads may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
+	k, ok := a.fresh(ctx, k)
+	if !ok {
+		return
+	}
+	now := x.now()
 	if m := spec.Misfire; m != nil && m.Deadline > 0 && now.After(e.Due().Add(m.Deadline.Std())) && k.number == 1 {
 		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: "its deadline of " + m.Deadline.String() + " had passed"})
 		return
 	}
 	session, alive := x.keeper.current(now)
-	if !alive || x.halt.Halted() {
+	if !alive || x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()) { // before: the clock was set back under us
 		a.giveBack()
 		return
 	}
-	work, err := a.work(ctx)
-	var payload []byte
-	if err == nil {
-		payload, err = x.writer.EntryPayload(ctx, e)
-	}
-	if err != nil && !errors.Is(err, errNoTask) {
-		x.log.Warn("work could not be read: the message goes back", "run", e.Run(), "err", err)
-		a.giveBack()
-		return
-	}
-	now = x.now()
-	if now.Before(e.Due()) {
-		x.metrics.early.Inc() // the clock was set back under us
-		a.giveBack()
-		return
-	}
-	run, cancel := context.WithCancelCause(ctx)
+	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
 	a.begin(now, k.number, session, cancel)
-	if k.doubt && !a.mark(ctx, now) {
+	if k.doubt && !a.mark(attempts, now) {
 		return
 	}
 	if k.number == 1 {
 		x.metrics.lateness.Observe(now.Sub(spec.Start(e.ID)).Seconds())
 	}
 	res := Result{Outcome: schema.Failed, Final: true}
-	if err != nil {
-		res.Error = err.Error() + ": " + spec.Task
+	if fault != nil {
+		res.Error = fault.Error()
 	} else {
 		res = a.call(run, work, payload)
 	}
@@ -237,9 +285,12 @@ func (a *attempt) start(ctx context.Context, k known) {
 // begin notes that the attempt is under way.
 func (a *attempt) begin(now time.Time, number int, session string, stop context.CancelCauseFunc) {
 	a.x.metrics.running.Inc()
+	if now.Before(a.entry.Due()) {
+		a.x.metrics.early.Inc()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running, a.started, a.number, a.fence, a.session, a.stop = true, now.UTC(), number, schema.MakeFence(now), session, stop
+	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, now, now.UTC(), number, schema.MakeFence(now), session, stop
 }
 
 // call runs the work.
@@ -284,7 +335,7 @@ func (a *attempt) conclude(res Result, work schema.Work) {
 	a.mu.Unlock()
 	a.put(schema.Attempt{
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
-		Written: now.UnixMicro(), Expires: x.writer.Expiry(e.Due(), now),
+		Written: now.UnixMicro(), Expires: a.expiry(now),
 	}, true)
 }
 
@@ -342,8 +393,18 @@ func (a *attempt) cell(now time.Time) schema.Attempt {
 	return schema.Attempt{
 		Run: a.entry.Run(), Number: a.number, Fence: a.fence,
 		Session: &schema.SessionRef{Executor: a.x.name, ID: a.session, Started: a.started, Entry: a.entry.ID},
-		Written: now.UnixMicro(), Expires: a.x.writer.Expiry(a.entry.Due(), now),
+		Written: now.UnixMicro(), Expires: a.expiry(now),
 	}
+}
+
+// expiry returns when a row of the attempt leaves: not before the run's own row, which may be due later than the entry if the run
+// was moved forward.
+func (a *attempt) expiry(now time.Time) time.Time {
+	due := a.entry.Due()
+	if run := a.entry.Run().Time(); run.After(due) {
+		due = run
+	}
+	return a.x.writer.Expiry(due, now)
 }
 
 // tend keeps the message in progress, and lets it go once the store knows that the attempt runs.
@@ -352,16 +413,25 @@ func (a *attempt) tend(now time.Time) {
 		return
 	}
 	a.mu.Lock()
-	long := a.running && !a.marked && now.Sub(a.started) >= ackAfter
-	known := a.running && a.known && now.Sub(a.started) >= ackAfter
+	long := a.running && !a.marked && now.Sub(a.began) >= ackAfter
+	known := a.running && a.known && now.Sub(a.began) >= ackAfter
+	if long {
+		// The session in force now, which is another one if that of the start was declared dead meanwhile. While
+		// there is none to be trusted the message stays in hand.
+		if session, alive := a.x.keeper.current(now); alive {
+			a.session = session
+		} else {
+			long = false
+		}
+	}
 	a.mu.Unlock()
 	if long {
 		a.x.recorder.put(word{entry: *a.entry, attempt: a.cell(now), then: a.ack})
 	} else if known {
 		a.ack()
 	}
-	if now.UnixNano()-a.held.Load() >= holdEvery.Nanoseconds() {
-		a.held.Store(now.UnixNano())
+	if now.Sub(a.held) >= holdEvery {
+		a.held = now
 		a.delivery.Hold()
 	}
 }
@@ -388,10 +458,11 @@ func (a *attempt) giveBack() {
 	a.x.leave(a)
 }
 
-// cancel ends the attempt if it is under way.
+// cancel ends the attempt if it is under way; otherwise the rows are looked at before it starts.
 func (a *attempt) cancel(cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.told = true
 	if a.running && a.stop != nil {
 		a.stop(cause)
 	}
