@@ -56,12 +56,18 @@ func newBook() *book {
 	}
 }
 
+// has reports whether an id was met: it is open, or is not swept yet.
+func (b *book) has(id schema.EntryID) bool {
+	if _, ok := b.known[id]; ok {
+		return true
+	}
+	_, ok := b.open[id]
+	return ok
+}
+
 // meet notes an id and reports whether it was unknown.
 func (b *book) meet(id schema.EntryID) bool {
-	if _, ok := b.known[id]; ok {
-		return false
-	}
-	if _, ok := b.open[id]; ok {
+	if b.has(id) {
 		return false
 	}
 	b.known[id] = struct{}{}
@@ -176,9 +182,20 @@ func (b *book) swept(t time.Time) {
 	}
 }
 
-// settled returns the last bucket up to which nothing is open, given that everything up to dispatched was met.
-func (b *book) settled(dispatched schema.Bucket) schema.Bucket {
-	last := dispatched
+// dispatched returns the last bucket up to which nothing waits for the queue's receipt, given that everything up to swept was met.
+func (b *book) dispatched(swept schema.Bucket) schema.Bucket {
+	last := swept
+	for id, o := range b.open {
+		if o.phase == waiting || o.phase == publishing {
+			last = min(last, id.Bucket()-1)
+		}
+	}
+	return last
+}
+
+// settled returns the last bucket up to which nothing is open, given that everything up to swept was met.
+func (b *book) settled(swept schema.Bucket) schema.Bucket {
+	last := swept
 	for bucket := range b.openIn {
 		last = min(last, bucket-1)
 	}

@@ -110,14 +110,14 @@ func newGauge() *gauge {
 	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time)}
 }
 
-// front returns the front of a subject if it was read lately, and asks for the next reading.
-func (g *gauge) front(lane queue.Lane, p schema.Priority, now time.Time) (queue.Front, bool) {
+// front returns the front of a subject if it was read lately and after since, and asks for the next reading.
+func (g *gauge) front(lane queue.Lane, p schema.Priority, since, now time.Time) (queue.Front, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := subject{lane, p}
 	g.asked[s] = now
 	r, ok := g.fronts[s]
-	return r.front, ok && now.Sub(r.at) < frontAge
+	return r.front, ok && r.at.After(since) && now.Sub(r.at) < frontAge
 }
 
 // wanted returns the subjects whose front was asked for lately.

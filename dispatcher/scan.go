@@ -11,16 +11,17 @@ import (
 // scanner is how far a shard's scan has come. In steady state every row is read once.
 type scanner struct {
 	bucket schema.Bucket  // the open bucket
-	seen   schema.EntryID // the last id read in it; zero = none
-	until  time.Time      // what is due before it was, or is being, read
+	seen   schema.EntryID // what lies after it in the bucket is still to be read; zero = all of it
+	until  time.Time      // what is due before it was, or is being, read: a read under way or failed may miss what comes now
+	read   time.Time      // what is due before it was read, without an error
 	busy   bool
 	more   bool // the last page was full: there is more to read before until
 }
 
 // from starts the scan at t.
-func (c *scanner) from(t time.Time) {
-	c.bucket = schema.BucketOf(t)
-	c.until = t
+func (c *scanner) from(t time.Time, shard schema.Shard) {
+	c.bucket, c.seen = schema.BucketOf(t), below(schema.FirstID(t, shard))
+	c.until, c.read = t, t
 }
 
 // passed reports that the scan will not find id any more, or not for certain.
@@ -39,9 +40,6 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 	}
 	p := schema.Partition{Bucket: c.bucket, Shard: s.id}
 	r := schema.IDRange{After: c.seen}
-	if c.seen.IsZero() && c.until.After(p.Bucket.Start()) {
-		r.After = below(schema.FirstID(c.until, s.id))
-	}
 	end := horizon
 	if p.Bucket.End().After(horizon) {
 		r.Before = schema.FirstID(horizon, s.id)
@@ -63,16 +61,21 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			return // the next scan reads the same range again: seen did not move
 		}
 		s.found(ctx, entries, now, at)
-		switch {
-		case len(entries) == room:
-			c.seen = entries[len(entries)-1].ID
-		case end.Equal(p.Bucket.End()):
-			c.bucket, c.seen = p.Bucket+1, schema.EntryID{}
-		case len(entries) > 0:
+		if len(entries) > 0 {
 			c.seen = entries[len(entries)-1].ID
 		}
-		if len(entries) == room || c.bucket != p.Bucket && c.bucket.Start().Before(at.Add(scanAhead)) {
+		c.more = len(entries) == room
+		switch {
+		case c.more:
+			c.read = c.seen.Time()
 			s.startScan(ctx, at)
+		case end.Equal(p.Bucket.End()):
+			c.bucket, c.seen, c.read = p.Bucket+1, schema.EntryID{}, end
+			if c.bucket.Start().Before(at.Add(scanAhead)) {
+				s.startScan(ctx, at)
+			}
+		default:
+			c.read = end
 		}
 	})
 }
@@ -89,6 +92,8 @@ func (s *shard) found(ctx context.Context, entries []schema.Entry, checked, now 
 	for i := range entries {
 		e := &entries[i]
 		switch {
+		case e.Due().Before(s.sweptTo):
+			// The sweep has met it, and may have forgotten it since.
 		case !s.book.meet(e.ID):
 		case e.Fault != nil:
 			s.book.watch(e, now)

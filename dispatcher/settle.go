@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,9 +20,12 @@ type met struct {
 	standing schema.Standing
 }
 
-// meetIDs reads entries by id and looks at them.
+// meetIDs reads entries by id and looks at them. Those that have left the store are left out.
 func (s *shard) meetIDs(ctx context.Context, ids []schema.EntryID) ([]met, error) {
 	var entries []schema.Entry
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, schema.EntryID.Compare) // by partition
+	ids = slices.Compact(ids)
 	checked := s.d.now()
 	for len(ids) > 0 {
 		p := ids[0].Partition()
@@ -38,9 +42,9 @@ func (s *shard) meetIDs(ctx context.Context, ids []schema.EntryID) ([]met, error
 	return s.look(ctx, entries, checked)
 }
 
-// meetRange reads the entries of r and looks at those that skip does not hold. It gives up beyond limit of them, since the
-// sweep will come to them anyway.
-func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange, limit int, skip map[schema.EntryID]struct{}) ([]met, error) {
+// meetRange reads the entries of r and looks at them. It gives up beyond limit of them, since the sweep will come to
+// them anyway.
+func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange, limit int) ([]met, error) {
 	var entries []schema.Entry
 	checked := s.d.now()
 	for len(entries) < limit {
@@ -48,11 +52,7 @@ func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange
 		if err != nil {
 			return nil, err
 		}
-		for i := range page {
-			if _, ok := skip[page[i].ID]; !ok {
-				entries = append(entries, page[i])
-			}
-		}
+		entries = append(entries, page...)
 		if len(page) < scanPage {
 			break
 		}
@@ -188,7 +188,7 @@ func (s *shard) settle(now time.Time) {
 		case o.phase == watching:
 			s.lookNow = append(s.lookNow, id)
 		case o.phase == published && now.Sub(o.published) > settleAfter:
-			front, ok := s.d.gauge.front(s.lane, o.priority, now)
+			front, ok := s.d.gauge.front(s.lane, o.priority, o.published, now)
 			if ok && (front.Stream != o.receipt.Stream || front.Empty || front.Sequence > o.receipt.Sequence) {
 				s.lookNow = append(s.lookNow, id)
 			}
@@ -231,10 +231,18 @@ func (s *shard) startLook(ctx context.Context) {
 			s.failed(ctx, "look", err)
 			return
 		}
+		found := make(map[schema.EntryID]bool, len(mets))
 		var open []met
 		for i := range mets {
-			if _, ok := s.book.open[mets[i].entry.ID]; ok { // no notice came meanwhile
+			id := mets[i].entry.ID
+			found[id] = true
+			if _, ok := s.book.open[id]; ok { // no notice came meanwhile
 				open = append(open, mets[i])
+			}
+		}
+		for _, id := range ids {
+			if !found[id] && s.book.done(id) {
+				s.log.Warn("entry has left the store unfinished: nothing starts from it any more", "entry", id)
 			}
 		}
 		s.settleMet(ctx, open, now)
@@ -249,7 +257,9 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 	}
 	var ids []schema.EntryID
 	for id, o := range s.book.open {
-		if (o.phase == watching || o.phase == published) && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
+		// What was published just now is left to its executor: handed on, it would pass it over.
+		stays := o.phase == watching || o.phase == published && now.Sub(o.published) > lookAgain
+		if stays && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
 			ids = append(ids, id)
 		}
 	}

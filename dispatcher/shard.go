@@ -23,7 +23,7 @@ type shard struct {
 
 	cursor     schema.Cursor // as stored
 	haveCursor bool
-	sweptTo    time.Time      // everything due before it has been met …
+	sweptTo    time.Time      // everything due before it has been met, and may be forgotten …
 	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
 	recentDone bool           // the slice before the take-over has been met
 
@@ -119,9 +119,10 @@ func (s *shard) run(ctx context.Context) {
 	}
 	defer done()
 	defer s.workers.Wait()
+	defer s.d.metrics.settledLag.DeleteLabelValues(s.label())
 
 	start := s.d.now()
-	s.scan.from(start)
+	s.scan.from(start, s.id)
 	s.sweepRecent(ctx, start)
 	s.readCursor(ctx)
 
@@ -149,6 +150,9 @@ func (s *shard) run(ctx context.Context) {
 		}
 		s.upkeep(ctx, now)
 		wake := s.flush(ctx, now)
+		if s.scan.more && s.book.room() >= scanPage {
+			s.startScan(ctx, now)
+		}
 		if wake.IsZero() || nextScan.Before(wake) {
 			wake = nextScan
 		}
@@ -232,6 +236,8 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return
 	case !s.scan.passed(e.ID):
 		return // the scan will find it
+	case e.Due().Before(s.sweptTo):
+		return // the sweep has met it, or it came too late to count
 	case !s.book.meet(e.ID):
 		return
 	case s.book.room() == 0:

@@ -52,7 +52,7 @@ func (s *shard) sweepRecent(ctx context.Context, start time.Time) {
 	s.work(ctx, func(ctx context.Context) (err error) {
 		for b := schema.BucketOf(from); b <= schema.BucketOf(start) && err == nil; b++ {
 			var part []met
-			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(start, s.id)}, maxHeld, nil)
+			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(start, s.id)}, maxHeld)
 			unmet = append(unmet, part...)
 		}
 		return err
@@ -99,52 +99,75 @@ func (s *shard) startSweep(ctx context.Context, now time.Time) {
 	if past := bucket.End(); past.Add(bucketer.Grace).Before(now) {
 		end = past
 	}
-	if s.scan.until.Before(end) || !s.flushed(end) || s.book.behindRoom() == 0 {
-		s.nextSweep = now.Add(scanEvery) // what is held below end must be published first
+	if s.scan.read.Before(end) || !s.flushed(end) {
+		s.nextSweep = now.Add(scanEvery) // what is due before end must be read and published first
+		return
+	}
+	if s.book.behindRoom() < sweepPage {
+		s.nextSweep = now.Add(retryPublish)
 		return
 	}
 	s.sweeping = true
-	known := s.book.below(end)
-	after, limit := s.sweepAfter, min(sweepPage, s.book.behindRoom())
-	if after.IsZero() {
-		after = below(schema.FirstID(s.sweptTo, s.id))
+	r := schema.IDRange{After: s.sweepAfter}
+	if r.After.IsZero() {
+		r.After = below(schema.FirstID(s.sweptTo, s.id))
 	}
-	var unmet []met
-	var last schema.EntryID // where the next page starts; zero = the stretch has been met whole
+	if end.Before(bucket.End()) {
+		r.Before = schema.FirstID(end, s.id)
+	}
+	var ids []schema.EntryID
 	s.work(ctx, func(ctx context.Context) (err error) {
-		r := schema.IDRange{After: after}
-		if end.Before(bucket.End()) {
-			r.Before = schema.FirstID(end, s.id)
-		}
-		ids, err := s.d.store.EntryIDs(ctx, schema.Partition{Bucket: bucket, Shard: s.id}, r, sweepPage)
+		ids, err = s.d.store.EntryIDs(ctx, schema.Partition{Bucket: bucket, Shard: s.id}, r, sweepPage)
+		return err
+	}, func(now time.Time, err error) {
 		if err != nil {
-			return err
+			s.sweepFailed(ctx, err, now)
+			return
 		}
+		var last schema.EntryID // where the next page starts; zero = the stretch was read to its end
 		if len(ids) == sweepPage {
 			last = ids[len(ids)-1]
 		}
-		ids = slices.DeleteFunc(ids, func(id schema.EntryID) bool { _, ok := known[id]; return ok })
-		if len(ids) > limit {
-			ids = ids[:limit]
-			last = ids[limit-1]
-		}
-		unmet, err = s.meetIDs(ctx, ids)
-		return err
-	}, func(now time.Time, err error) {
+		s.sweepUnmet(ctx, slices.DeleteFunc(ids, s.book.has), end, last)
+	})
+}
+
+// sweepUnmet looks at the ids of a page that were not met, and notes that the stretch up to end is swept up to last.
+func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, end time.Time, last schema.EntryID) {
+	swept := func() {
 		s.sweeping = false
-		if err != nil {
-			s.failed(ctx, "sweep", err)
-			s.nextSweep = now.Add(scanEvery)
-			return
-		}
-		s.settleMet(ctx, unmet, now)
 		s.sweepAfter = last
 		if last.IsZero() {
 			s.sweptTo = end
 			s.book.swept(end)
 		}
 		s.d.metrics.sweeps.Inc()
+	}
+	if len(ids) == 0 {
+		swept()
+		return
+	}
+	var unmet []met
+	s.work(ctx, func(ctx context.Context) (err error) {
+		unmet, err = s.meetIDs(ctx, ids)
+		return err
+	}, func(now time.Time, err error) {
+		if err != nil {
+			s.sweepFailed(ctx, err, now)
+			return
+		}
+		// What a hint brought meanwhile is on its way.
+		unmet = slices.DeleteFunc(unmet, func(m met) bool { return s.book.has(m.entry.ID) })
+		s.settleMet(ctx, unmet, now)
+		swept()
 	})
+}
+
+// sweepFailed has the same page swept again after a pause.
+func (s *shard) sweepFailed(ctx context.Context, err error, now time.Time) {
+	s.sweeping = false
+	s.failed(ctx, "sweep", err)
+	s.nextSweep = now.Add(scanEvery)
 }
 
 // flushed reports whether everything held that is due before t was handed to the queue.
@@ -157,13 +180,13 @@ func (s *shard) flushed(t time.Time) bool {
 	return true
 }
 
-// startAdvance moves the cursors: dispatched to the last bucket that is swept whole and whose end is past by the
-// store's clock too, settled to the last one up to which nothing is open.
+// startAdvance moves the cursors: dispatched to the last bucket that is swept whole, of which nothing waits for publication, and whose
+// end is past by the store's clock too, settled to the last one up to which nothing is open.
 func (s *shard) startAdvance(ctx context.Context, now time.Time) {
 	s.nextAdvance = now.Add(sliceSpan)
 	to := s.cursor
 	swept := schema.BucketOf(s.sweptTo) - 1
-	to.Dispatched = max(to.Dispatched, swept)
+	to.Dispatched = max(to.Dispatched, s.book.dispatched(swept))
 	to.Settled = max(to.Settled, s.book.settled(swept))
 	s.d.metrics.settledLag.WithLabelValues(s.label()).Set(now.Sub(to.Settled.End()).Seconds())
 	if to == s.cursor {
@@ -191,19 +214,3 @@ func (s *shard) startAdvance(ctx context.Context, now time.Time) {
 
 // errClock: the store's clock says that a bucket which we have swept is not over.
 var errClock = errors.New("the store's clock is behind ours: the bucket stays open")
-
-// below returns the ids due before t that need no look.
-func (b *book) below(t time.Time) map[schema.EntryID]struct{} {
-	ids := make(map[schema.EntryID]struct{}, len(b.known))
-	for id := range b.known {
-		if id.Time().Before(t) {
-			ids[id] = struct{}{}
-		}
-	}
-	for id := range b.open {
-		if id.Time().Before(t) {
-			ids[id] = struct{}{}
-		}
-	}
-	return ids
-}

@@ -1,0 +1,174 @@
+package dispatcher
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func (r *rig) own(names ...string) {
+	r.t.Helper()
+	if err := r.ring.Set(members(names...), nil, r.shards); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestShardsFollowTheRing: a shard is taken at once, and given up 3 s after a live peer was seen to own it.
+func TestShardsFollowTheRing(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, r *rig) {
+		r.own()
+		d := r.start("d1")
+		synctest.Wait()
+		if got := d.Owned(); got != 0 {
+			t.Errorf("Owned = %d in an empty ring, want 0", got)
+		}
+		r.own("d1")
+		synctest.Wait()
+		if got := d.Owned(); got != 4 {
+			t.Errorf("Owned = %d alone, want 4", got)
+		}
+		r.own("d2")
+		time.Sleep(handover - time.Second)
+		if got := d.Owned(); got != 4 {
+			t.Errorf("Owned = %d before the hand-over is over, want 4", got)
+		}
+		r.own("d1", "d2")
+		synctest.Wait()
+		r.own("d2")
+		time.Sleep(handover + time.Second)
+		if got := d.Owned(); got != 0 {
+			t.Errorf("Owned = %d after the hand-over, want 0", got)
+		}
+	})
+}
+
+// TestTwoOwners: a shard with two owners loses no run and publishes none twice that its stream knows.
+func TestTwoOwners(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		start := time.Now()
+		a := r.start("d1")
+		entries := r.before(300, start.Add(20*time.Second))
+		more := r.before(300, start.Add(80*time.Second))
+		time.Sleep(2 * time.Second)
+		r.start("d1") // another process under that name, as if each had its own view of the ring
+		time.Sleep(100 * time.Second)
+		a.stop()
+		time.Sleep(3 * time.Minute)
+		for _, e := range append(entries, more...) {
+			if n := len(h.sights(e.ID)); n < 1 || n > 2 {
+				t.Fatalf("published %s, want once or twice", describe(h.sights(e.ID)))
+			}
+		}
+		if got, most := len(h.all()), 660; got > most {
+			t.Errorf("%d messages for 600 runs, want at most %d", got, most)
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestAHaltStartsEverythingAnew: what a process that was stopped remembers is thrown away, and made anew from the rows.
+func TestAHaltStartsEverythingAnew(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		n := r.start("d1")
+		time.Sleep(10 * time.Second)
+		done, held := r.run(time.Now().Add(3*time.Second), 0), r.run(time.Now().Add(61*time.Second), 0)
+		time.Sleep(30 * time.Second)
+		n.jump(3 * time.Second)
+		time.Sleep(time.Minute)
+		h.only(&done)
+		if seen := h.sights(held.ID); len(seen) != 1 {
+			t.Errorf("published %s, want once", describe(seen))
+		}
+		if got := r.counts.Tally("Cursor").Calls; got != 2 {
+			t.Errorf("the cursor was read %d times, want once at the start and once after the halt", got)
+		}
+	})
+}
+
+// TestTakingOver: what the former owner left is published, the slice before the take-over first; what is done is not.
+func TestTakingOver(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		now := time.Now()
+		old := r.run(now.Add(10*time.Second), 0)
+		time.Sleep(2 * time.Minute)
+		now = time.Now()
+		recently, ahead, done := r.run(now.Add(-2*time.Second), 0), r.run(now.Add(time.Second), 0), r.run(now.Add(-time.Second), 0)
+		r.ended(&done, 1, schema.Record{Outcome: schema.Succeeded})
+		r.start("d1")
+		synctest.Wait()
+		if seen := h.sights(recently.ID); len(seen) != 1 || !seen[0].env.Redispatch {
+			t.Errorf("the recent one was published %s, want at once, as a redispatch", describe(seen))
+		}
+		time.Sleep(2 * time.Minute)
+		h.only(&ahead)
+		if seen := h.sights(old.ID); len(seen) != 1 || !seen[0].env.Redispatch || seen[0].at.Before(h.sights(recently.ID)[0].at) {
+			t.Errorf("the old one was published %s, want once, as a redispatch, after the recent one", describe(seen))
+		}
+		if n := len(h.sights(done.ID)); n != 0 {
+			t.Errorf("a finished run was published %d times", n)
+		}
+	})
+}
+
+// TestTakingOverStartsFromSettled: what was published and not finished lies between settled and dispatched.
+func TestTakingOverStartsFromSettled(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		e := r.run(time.Now().Add(10*time.Second), 0)
+		time.Sleep(5 * time.Minute)
+		c := r.cursor(0)
+		c.Dispatched = schema.BucketOf(time.Now()) - 2
+		if err := r.inner.AdvanceCursor(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		r.start("d1")
+		time.Sleep(time.Minute)
+		if seen := h.sights(e.ID); len(seen) != 1 || !seen[0].env.Redispatch {
+			t.Errorf("published %s, want once, as a redispatch", describe(seen))
+		}
+	})
+}
+
+// TestTakingOverWhileTheStoreFails: every step of it is repeated.
+func TestTakingOverWhileTheStoreFails(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		old := r.run(time.Now().Add(time.Second), 0)
+		time.Sleep(2 * time.Minute)
+		recently := r.run(time.Now().Add(-5*time.Second), 0)
+		for _, op := range []string{"Cursor", "Entries", "Attempts"} {
+			r.fail(op, true)
+		}
+		r.start("d1")
+		for _, op := range []string{"Cursor", "Entries", "Attempts"} {
+			time.Sleep(5 * time.Second)
+			if n := len(h.all()); n != 0 {
+				t.Errorf("%d messages while the store fails, want none", n)
+			}
+			r.fail(op, false)
+		}
+		time.Sleep(time.Minute)
+		for _, e := range []schema.Entry{old, recently} {
+			if seen := h.sights(e.ID); len(seen) != 1 || !seen[0].env.Redispatch {
+				t.Errorf("published %s, want once, as a redispatch", describe(seen))
+			}
+		}
+	})
+}
+
+func TestConfigReportsEveryFault(t *testing.T) {
+	_, err := New(Config{Lanes: -1})
+	for _, what := range []string{"name", "incarnation", "store", "queue", "ring", "writer", "halt", "lanes"} {
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("New of nothing = %v, want it to name %q", err, what)
+		}
+	}
+}

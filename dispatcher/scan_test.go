@@ -1,0 +1,428 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// inBubble runs a test with a rig in a synctest bubble.
+func inBubble(t *testing.T, shards int, f func(t *testing.T, r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, shards)
+		defer r.close()
+		f(t, r)
+	})
+}
+
+// TestEveryRowIsReadOnce: in steady state, over the boundaries of buckets, a row is read once and published Lead before it is due.
+func TestEveryRowIsReadOnce(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		r.start("d1")
+		time.Sleep(30 * time.Second)
+		start := time.Now()
+		var entries []schema.Entry
+		for i := range 600 {
+			entries = append(entries, r.entry(start.Add(5*time.Second+time.Duration(i)*311*time.Millisecond), schema.Shard(i%2), schema.Spec{}))
+		}
+		r.put(entries...)
+		time.Sleep(5 * time.Minute)
+		reads := r.store.reads()
+		for i := range entries {
+			h.only(&entries[i])
+			if n := reads[entries[i].ID]; n != 1 {
+				t.Errorf("row due at %v was read %d times, want once", entries[i].Due(), n)
+			}
+		}
+		if n := r.counts.Tally("EntriesByID").Calls + r.counts.Tally("Attempts").Calls; n != 0 {
+			t.Errorf("%d looks, want none", n)
+		}
+	})
+}
+
+// TestIdleShardsAreCheap: an idle shard costs at most 1.2 statements a second.
+func TestIdleShardsAreCheap(t *testing.T) {
+	inBubble(t, 8, func(t *testing.T, r *rig) {
+		r.start("d1")
+		time.Sleep(2 * time.Minute)
+		r.counts.Reset()
+		const span = 10 * time.Minute
+		time.Sleep(span)
+		calls := 0
+		for op, tally := range r.counts.Tallies() {
+			t.Logf("%s: %d", op, tally.Calls)
+			calls += tally.Calls
+			if op == "AdvanceCursor" {
+				calls += tally.Calls // two statements in Cassandra: each number has its own timestamp
+			}
+		}
+		if rate := float64(calls) / 8 / span.Seconds(); rate > 1.2 || rate < 1 {
+			t.Errorf("%.3f statements a shard and second, want 1.0 to 1.2", rate)
+		}
+	})
+}
+
+func TestRowsAtTheBoundaryOfABucket(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		r.start("d1")
+		end := schema.BucketOf(time.Now()).End()
+		var entries []schema.Entry
+		for _, at := range []time.Duration{-time.Second, -time.Millisecond, 0, time.Millisecond, time.Second, 59999 * time.Millisecond, time.Minute} {
+			entries = append(entries, r.entry(end.Add(at), 0, schema.Spec{}))
+		}
+		r.put(entries...)
+		time.Sleep(3 * time.Minute)
+		for i := range entries {
+			h.only(&entries[i])
+		}
+	})
+}
+
+// TestABurstIsScannedInPages: more rows at one instant than a page or the memory of a shard holds are published as fast as the queue
+// takes them, each once; the memory keeps its bound.
+func TestABurstIsScannedInPages(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		const n = 5*maxHeld + 17
+		h := r.hand(nil)
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(20 * time.Second)
+		entries := make([]schema.Entry, n)
+		for i := range entries {
+			entries[i] = r.entry(at, 0, schema.Spec{})
+		}
+		r.put(entries...)
+		time.Sleep(18500*time.Millisecond + scanEvery) // scanned, not yet published
+		if read := len(r.store.reads()); read > maxHeld {
+			t.Errorf("%d rows were read before any was published, want at most %d", read, maxHeld)
+		}
+		time.Sleep(2 * time.Minute)
+		last := at
+		ids := make(map[schema.EntryID]int)
+		for _, s := range h.all() {
+			ids[s.env.Entry.ID]++
+			if s.at.After(last) {
+				last = s.at
+			}
+			if s.env.Redispatch {
+				t.Fatalf("%v was published as a redispatch: the sweep overtook the scan", s.env.Entry.ID)
+			}
+		}
+		if len(ids) != n || len(h.all()) != n {
+			t.Errorf("%d entries were published in %d messages, want %d of each", len(ids), len(h.all()), n)
+		}
+		// Once a second 2,000 would take 5 s; what bounds it is the budget: 2,500 at first, 10,000 more a second later.
+		if late := last.Sub(at); late > 2*time.Second {
+			t.Errorf("the last of %d was published %v late, want less than 2 s", n, late)
+		}
+	})
+}
+
+// TestFailedScanOfAnEmptyBucketIsRepeated: what a scan that failed should have read was left to the sweep if nothing had been read
+// of the bucket before.
+func TestFailedScanOfAnEmptyBucketIsRepeated(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		r.start("d1")
+		time.Sleep(10 * time.Second)
+		e := r.run(time.Now().Add(4*time.Second), 0)
+		time.Sleep(2100 * time.Millisecond)
+		r.fail("Entries", true)
+		time.Sleep(1400 * time.Millisecond)
+		r.fail("Entries", false)
+		time.Sleep(5 * time.Second)
+		seen := h.sights(e.ID)
+		if len(seen) != 1 || seen[0].env.Redispatch {
+			t.Errorf("published %s, want once by the scan", describe(seen))
+		}
+	})
+}
+
+// TestScanForgetsWhatTheSweepHasMet: after scans had failed for a while, a row that the sweep had met, and that was done, was
+// published once more as if for the first time.
+func TestScanForgetsWhatTheSweepHasMet(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now()
+		s.sweptTo = now
+		swept, ahead := r.entry(now.Add(-time.Second), 0, schema.Spec{}), r.entry(now.Add(time.Second), 0, schema.Spec{})
+		s.found(t.Context(), []schema.Entry{swept, ahead}, now, now)
+		if s.book.has(swept.ID) || !s.book.has(ahead.ID) {
+			t.Errorf("has(swept) = %v, has(ahead) = %v, want false, true", s.book.has(swept.ID), s.book.has(ahead.ID))
+		}
+	})
+}
+
+// TestRowsBehindTheLastOneRead: a row written between the last id read and the horizon is found by the next scan, without a hint.
+func TestRowsBehindTheLastOneRead(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		r.start("d1")
+		time.Sleep(10 * time.Second)
+		first := r.run(time.Now().Add(time.Second), 0)
+		time.Sleep(3 * time.Second)
+		behind := r.run(time.Now().Add(-time.Second), 0)
+		time.Sleep(scanEvery + 100*time.Millisecond)
+		h.only(&first)
+		if seen := h.sights(behind.ID); len(seen) != 1 {
+			t.Errorf("a row behind the scan was published %s, want once by the next scan", describe(seen))
+		}
+	})
+}
+
+func TestMarkedRunsAreNotPublished(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		at := time.Now().Add(10 * time.Second)
+		cancelled, moved := r.run(at, 0), r.run(at, 0)
+		to := r.entry(at.Add(time.Minute), 0, schema.Spec{Kind: schema.KindReschedule, Of: moved.ID})
+		r.put(to)
+		if _, err := r.inner.CancelRun(t.Context(), cancelled.ID, schema.EntryID{}, schema.Cancel{At: time.Now()}, at.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.inner.MoveRun(t.Context(), moved.ID, schema.EntryID{}, to.ID, at.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		r.start("d1")
+		time.Sleep(6 * time.Minute)
+		if n := len(h.sights(cancelled.ID)) + len(h.sights(moved.ID)); n != 0 {
+			t.Errorf("%d marked runs were published, want none", n)
+		}
+		h.only(&to)
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestFaultyRowsAreMissed: a row that cannot be understood is recorded as missed, also if that fails at first, and holds nothing up.
+func TestFaultyRowsAreMissed(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		at := time.Now().Add(10 * time.Second)
+		id := schema.MakeEntryID(at, 0, 9)
+		broken := schema.LoadEntry(id, []byte("{not a spec"), nil, schema.Marks{})
+		broken.Expires = at.Add(time.Hour)
+		good := r.entry(at, 0, schema.Spec{})
+		r.put(broken, good)
+		r.fail("PutAttempts", true)
+		r.start("d1")
+		time.Sleep(12 * time.Second)
+		r.fail("PutAttempts", false)
+		time.Sleep(4 * time.Minute)
+		h.only(&good)
+		if n := len(h.sights(id)); n != 0 {
+			t.Errorf("a row that cannot be understood was published %d times", n)
+		}
+		attempts, err := r.inner.Attempts(t.Context(), id.Partition(), []schema.RunID{id})
+		if err != nil || len(attempts) == 0 || attempts[0].Number != 0 || attempts[0].Record.Outcome != schema.Missed {
+			t.Errorf("Attempts = %+v, %v, want attempt 0: missed", attempts, err)
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+func TestHints(t *testing.T) {
+	accepted := func(e *schema.Entry) time.Time { return time.UnixMicro(e.Spec.Accepted).UTC() }
+	t.Run("behind the scan is published at once", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			r.start("d1")
+			time.Sleep(10100 * time.Millisecond)
+			r.fail("Entries", true) // the scan would find it as well
+			e := r.run(time.Now(), 0)
+			r.conn.Near(0, []schema.Entry{e})
+			synctest.Wait()
+			seen := h.sights(e.ID)
+			if len(seen) != 1 || seen[0].env.Redispatch || !seen[0].env.CheckedAt.Equal(accepted(&e)) {
+				t.Errorf("published %s, want once, as fresh as its acceptance", describe(seen))
+			}
+			r.conn.Near(0, []schema.Entry{e}) // heard twice
+			r.fail("Entries", false)
+			time.Sleep(time.Minute)
+			if got := len(h.sights(e.ID)); got != 1 {
+				t.Errorf("published %d times, want once", got)
+			}
+		})
+	})
+	t.Run("ahead of the scan is left to it", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			r.start("d1")
+			time.Sleep(10100 * time.Millisecond)
+			e := r.run(time.Now().Add(4*time.Second), 0)
+			r.conn.Near(0, []schema.Entry{e})
+			time.Sleep(10 * time.Second)
+			h.only(&e)
+			if got := h.sights(e.ID)[0].env.CheckedAt; !got.After(accepted(&e)) {
+				t.Errorf("checked at %v, want the scan's time", got)
+			}
+		})
+	})
+	t.Run("a lost one is found by the sweep", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			r.start("d1")
+			time.Sleep(11 * time.Second)
+			// The scan has gone on to the next bucket: it cannot find what comes behind it in this one.
+			end := schema.BucketOf(time.Now()).End()
+			time.Sleep(time.Until(end) - 100*time.Millisecond)
+			e := r.run(time.Now(), 0)
+			time.Sleep(sliceSpan + 10*time.Second + 2*scanEvery)
+			if seen := h.sights(e.ID); len(seen) != 1 || !seen[0].env.Redispatch {
+				t.Errorf("published %s, want once, by the sweep", describe(seen))
+			}
+		})
+	})
+	t.Run("of a reschedule that was passed over is published under its own id", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(always(lose)) // as an executor does that finds it unnamed
+			r.start("d1")
+			time.Sleep(10 * time.Second)
+			run := r.run(time.Now().Add(time.Hour), 0)
+			e := r.entry(time.Now().Add(3*time.Second), 0, schema.Spec{Kind: schema.KindReschedule, Of: run.ID})
+			r.put(e)
+			time.Sleep(4 * time.Second)
+			h.change(nil)
+			r.conn.Near(0, []schema.Entry{e})
+			synctest.Wait()
+			seen := h.sights(e.ID)
+			if len(seen) != 2 || seen[0].env.Redispatch || !seen[1].env.Redispatch || seen[0].id == seen[1].id {
+				t.Errorf("published %s, want again at once, as a redispatch under another id", describe(seen))
+			}
+		})
+	})
+	t.Run("of another shard or unreadable is ignored", func(t *testing.T) {
+		inBubble(t, 2, func(t *testing.T, r *rig) {
+			s := r.shardOf(r.idle(), 0)
+			now := time.Now()
+			s.scan.from(now, 0)
+			other := r.entry(now.Add(-time.Second), 1, schema.Spec{})
+			broken := schema.LoadEntry(schema.MakeEntryID(now.Add(-time.Second), 0, 1), []byte("?"), nil, schema.Marks{})
+			s.hinted(&other, now)
+			s.hinted(&broken, now)
+			if len(s.book.open) != 0 {
+				t.Errorf("%d entries were taken from such hints, want none", len(s.book.open))
+			}
+		})
+	})
+	t.Run("beyond the bound is left to the sweep", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			s := r.shardOf(r.idle(), 0)
+			now := time.Now()
+			s.scan.from(now, 0)
+			for i := range maxHeld + 10 {
+				e := schema.Entry{ID: schema.MakeEntryID(now.Add(-time.Second), 0, uint64(i))}
+				s.hinted(&e, now)
+			}
+			if len(s.book.open) != maxHeld || len(s.book.known) != maxHeld {
+				t.Errorf("%d open and %d known, want %d of each: the sweep must find the others", len(s.book.open), len(s.book.known), maxHeld)
+			}
+		})
+	})
+}
+
+// TestMailboxIsBounded: advice beyond the bound is dropped, receipts never are.
+func TestMailboxIsBounded(t *testing.T) {
+	m := mailbox{ring: make(chan struct{}, 1)}
+	for range maxMail/1000 + 5 {
+		m.addNear(make([]schema.Entry, 1000))
+		m.addNotices(make([]schema.Notice, 1000))
+	}
+	for range maxMail + 5 {
+		m.addReceipt(receipt{})
+	}
+	near, notices, receipts := m.take()
+	if len(near) != maxMail || len(notices) != maxMail || len(receipts) != maxMail+5 {
+		t.Errorf("take = %d hints, %d notices, %d receipts, want %d, %d, %d", len(near), len(notices), len(receipts), maxMail, maxMail, maxMail+5)
+	}
+}
+
+// benchQueue answers every publication at once.
+type benchQueue struct {
+	Queue
+	mu  sync.Mutex
+	seq uint64
+}
+
+func (q *benchQueue) Publish(_ context.Context, _ queue.Lane, _ *queue.Envelope, done func(queue.Receipt, error)) error {
+	q.mu.Lock()
+	q.seq++
+	seq := q.seq
+	q.mu.Unlock()
+	done(queue.Receipt{Stream: "1", Sequence: seq}, nil)
+	return nil
+}
+
+// pass takes rows through the actor of a shard, from the scan to the notice.
+func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schema.Notice, now time.Time) {
+	for len(entries) > 0 {
+		n := min(len(entries), scanPage)
+		s.found(ctx, entries[:n], now, now)
+		s.flush(ctx, now)
+		s.readMail(ctx, now)
+		s.mail.addNotices(notices[:n])
+		s.readMail(ctx, now)
+		entries, notices = entries[n:], notices[n:]
+	}
+	s.book.swept(now.Add(time.Hour))
+}
+
+func passable(t testing.TB, r *rig, n int) (*shard, []schema.Entry, []schema.Notice, time.Time) {
+	d := r.idle()
+	d.queue = &benchQueue{Queue: r.conn}
+	s := r.shardOf(d, 0)
+	now := time.Now()
+	entries, notices := make([]schema.Entry, n), make([]schema.Notice, n)
+	for i := range entries {
+		entries[i] = r.entry(now, 0, schema.Spec{})
+		notices[i] = schema.Notice{Entry: entries[i].ID, Run: entries[i].ID, Attempt: 1}
+	}
+	return s, entries, notices, now
+}
+
+func refilled(d *Dispatcher) {
+	d.budget.subjects[subject{0, schema.Normal}] = &allowance{left: 1 << 30}
+}
+
+// TestAllocationsOfARun: from the scan to the notice a run costs its envelope, what is remembered of it, and its receipt.
+func TestAllocationsOfARun(t *testing.T) {
+	r := newRig(t, 1)
+	defer r.close()
+	const n = 10_000
+	s, entries, notices, now := passable(t, r, n)
+	refilled(s.d)
+	allocs := testing.AllocsPerRun(3, func() { pass(t.Context(), s, entries, notices, now) })
+	if per := allocs / n; per > 6 {
+		t.Errorf("%.1f allocations a run, want at most 6", per)
+	} else {
+		t.Logf("%.2f allocations a run", per)
+	}
+	if b := s.book; len(b.known)+len(b.open)+len(b.openIn)+len(b.held)+len(b.behind) != 0 {
+		t.Errorf("the book remembers what is done: %d known, %d open, %d held", len(b.known), len(b.open), len(b.held))
+	}
+}
+
+// BenchmarkScanToPublish is the dispatcher's own work for 10,000 rows, without store and queue.
+func BenchmarkScanToPublish(b *testing.B) {
+	r := newRig(b, 1)
+	defer r.close()
+	const n = 10_000
+	s, entries, notices, now := passable(b, r, n)
+	refilled(s.d)
+	b.ReportAllocs()
+	for b.Loop() {
+		pass(b.Context(), s, entries, notices, now)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/run")
+}

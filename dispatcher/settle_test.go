@@ -1,0 +1,284 @@
+package dispatcher
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// TestTheStreamIsDeleted: everything unfinished is published again, at most once in 15 s, each time under an id of its own.
+func TestTheStreamIsDeleted(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(always(keep))
+		r.start("d1")
+		entries := r.before(100, time.Now().Add(5*time.Second))
+		time.Sleep(15 * time.Second)
+		r.broker.DeleteStream(0)
+		time.Sleep(25 * time.Second)
+		for range 2 {
+			r.broker.DeleteStream(0)
+			time.Sleep(8 * time.Second)
+		}
+		h.change(nil)
+		r.broker.DeleteStream(0)
+		time.Sleep(time.Minute)
+		for i := range entries {
+			seen := h.sights(entries[i].ID)
+			if len(seen) < 3 {
+				t.Fatalf("published %s, want again after a stream was lost", describe(seen))
+			}
+			for k := 1; k < len(seen); k++ {
+				if gap := seen[k].at.Sub(seen[k-1].at); !seen[k].env.Redispatch || seen[k].id == seen[k-1].id || k > 1 && gap < lookAgain {
+					t.Fatalf("published %s, want redispatches under ids of their own, at least %v apart", describe(seen), lookAgain)
+				}
+			}
+		}
+		time.Sleep(3 * time.Minute)
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestWhatItsStreamHoldsIsLeft: an entry whose message waits in its stream is neither looked at nor published again.
+func TestWhatItsStreamHoldsIsLeft(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(always(keep))
+		r.start("d1")
+		e := r.run(time.Now().Add(5*time.Second), 0)
+		time.Sleep(100 * time.Second)
+		h.only(&e)
+		if n := r.counts.Tally("Attempts").Calls; n != 0 {
+			t.Errorf("%d looks, want none", n)
+		}
+	})
+}
+
+// TestAFrontReadBeforeThePublication: the front of a stream from before an entry was published says nothing about it. An empty
+// one made an entry count as lost whose message had just been stored, when reading the front failed for some seconds.
+func TestAFrontReadBeforeThePublication(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now()
+		e := r.entry(now, 0, schema.Spec{})
+		o := s.book.add(&queue.Envelope{Entry: e})
+		o.phase, o.env, o.published, o.receipt = published, nil, now, queue.Receipt{Stream: "1", Sequence: 1}
+		d.gauge.set(subject{0, schema.Normal}, queue.Front{Stream: "1", Empty: true}, now.Add(-time.Millisecond))
+		s.settle(now.Add(settleAfter + time.Second))
+		if len(s.lookNow) != 0 {
+			t.Error("an entry was taken for lost by a front that is older than its publication")
+		}
+		d.gauge.set(subject{0, schema.Normal}, queue.Front{Stream: "1", Empty: true}, now.Add(time.Second))
+		s.settle(now.Add(settleAfter + 2*time.Second))
+		if len(s.lookNow) != 1 {
+			t.Error("an entry that its stream does not hold was not picked")
+		}
+	})
+}
+
+func TestFrontsTellWhatIsLost(t *testing.T) {
+	held := queue.Receipt{Stream: "1", Sequence: 5}
+	for _, c := range []struct {
+		name  string
+		front queue.Front
+		pick  bool
+	}{
+		{"it waits", queue.Front{Stream: "1", Sequence: 5}, false},
+		{"older ones wait", queue.Front{Stream: "1", Sequence: 2}, false},
+		{"the front is past it", queue.Front{Stream: "1", Sequence: 6}, true},
+		{"nothing waits", queue.Front{Stream: "1", Empty: true}, true},
+		{"the stream was made anew", queue.Front{Stream: "2", Sequence: 1}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				d := r.idle()
+				s := r.shardOf(d, 0)
+				now := time.Now()
+				o := s.book.add(&queue.Envelope{Entry: r.entry(now, 0, schema.Spec{})})
+				o.phase, o.env, o.published, o.receipt = published, nil, now, held
+				at := now.Add(settleAfter + time.Millisecond)
+				d.gauge.set(subject{0, schema.Normal}, c.front, at)
+				s.settle(at)
+				if got := len(s.lookNow) == 1; got != c.pick {
+					t.Errorf("picked %v, want %v", got, c.pick)
+				}
+			})
+		})
+	}
+}
+
+// TestARecordWithoutNotice: its follow-ups are repeated, then the entry is closed; what they name runs.
+func TestARecordWithoutNotice(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		var next schema.EntryID
+		h := r.hand(nil)
+		r.start("d1")
+		e := r.run(time.Now().Add(5*time.Second), 0)
+		h.change(func(env *queue.Envelope) fate {
+			if env.Entry.ID == e.ID {
+				next = schema.MakeEntryID(time.Now().Add(40*time.Second), 0, 77)
+				r.ended(&env.Entry, 1, schema.Record{Outcome: schema.Failed, Next: next})
+				return lose // recorded, and the executor died before the follow-ups
+			}
+			return finish
+		})
+		time.Sleep(4 * time.Minute)
+		h.only(&e)
+		if seen := h.sights(next); len(seen) != 1 || seen[0].env.Entry.Spec.Kind != schema.KindRetry || seen[0].env.Entry.Spec.Attempt != 2 {
+			t.Errorf("the retry that the record names was published %s, want once", describe(seen))
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestNoticesAreAdvice: without any, every entry is looked at and closed.
+func TestNoticesAreAdvice(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(always(silent))
+		r.start("d1")
+		entries := r.before(50, time.Now().Add(5*time.Second))
+		time.Sleep(4 * time.Minute)
+		for i := range entries {
+			h.only(&entries[i])
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestSessions: what runs in a session that stands is left alone; when the session falls it is published again.
+func TestSessions(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		die := r.live()
+		h := r.hand(always(outlast))
+		r.start("d1")
+		e := r.run(time.Now().Add(5*time.Second), 0)
+		time.Sleep(70 * time.Second)
+		h.only(&e)
+		die()
+		h.change(nil)
+		time.Sleep(40 * time.Second) // 10 s until it expires, 2 s of grace, a look every 15 s, settled every 5 s
+		if seen := h.sights(e.ID); len(seen) != 2 || !seen[1].env.Redispatch {
+			t.Errorf("published %s, want again, as a redispatch", describe(seen))
+		}
+	})
+}
+
+// TestALongRunIsWatched: settled lags by minutes while a run lasts for ten, through a chain of watch entries, also
+// over a change of owner; when its session falls the last of them starts it again.
+func TestALongRunIsWatched(t *testing.T) {
+	for _, handOver := range []bool{false, true} {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			die := r.live()
+			h := r.hand(always(outlast))
+			n := r.start("d1")
+			e := r.run(time.Now().Add(5*time.Second), 0)
+			for minute := range 10 {
+				time.Sleep(time.Minute)
+				if lag := r.lag(0); lag > 4 {
+					t.Errorf("settled lags by %d buckets after %d min, want at most 4", lag, minute+1)
+				}
+				if handOver && minute == 5 {
+					n.stop()
+					r.start("d1")
+				}
+			}
+			h.only(&e)
+			if got := len(h.all()); got != 1 {
+				t.Errorf("%d messages while it ran, want 1", got)
+			}
+			h.change(nil)
+			die()
+			time.Sleep(3 * time.Minute)
+			all := h.all()
+			if last := all[len(all)-1].env.Entry; len(all) != 2 || last.Spec.Kind != schema.KindWatch || last.Run() != e.ID {
+				t.Errorf("%d messages after its session fell, the last of %q, want 2, of a watch entry of the run", len(all), last.Spec.Kind)
+			}
+			time.Sleep(5 * time.Minute)
+			if lag := r.lag(0); lag > 2 {
+				t.Errorf("settled lags by %d buckets when all is done, want 2", lag)
+			}
+		})
+	}
+}
+
+// TestWatchEntriesAreFunctions: two owners that hand on one entry write one row, and its due time lies ahead.
+func TestWatchEntriesAreFunctions(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		e := r.run(time.Now(), 0)
+		first, err := s.watchEntry(&e, false, e.Due().Add(3*time.Minute+time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := s.watchEntry(&e, false, e.Due().Add(4*time.Minute-time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := e.Due().Add(4 * time.Minute); first.ID != second.ID || !first.Due().Equal(want) {
+			t.Errorf("watch entries %v and %v, due %v, want one, due %v", first.ID, second.ID, first.Due(), want)
+		}
+		if string(first.Text()) != string(second.Text()) {
+			t.Errorf("two texts of one watch entry:\n%s\n%s", first.Text(), second.Text())
+		}
+	})
+}
+
+// TestWhatWasPublishedJustNowIsNotHandedOn: a run published two minutes after its bucket's end was handed on at once, and its
+// executor, if it looked, passed it over for up to two minutes.
+func TestWhatWasPublishedJustNowIsNotHandedOn(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(always(keep))
+		e := r.run(time.Now().Add(10*time.Second), 0)
+		time.Sleep(10 * time.Minute)
+		r.start("d1")
+		time.Sleep(lookAgain - time.Second)
+		synctest.Wait()
+		if n := r.counts.Tally("PutEntries").Calls; n != 0 || len(h.sights(e.ID)) != 1 {
+			t.Errorf("%d watch entries %v after %s, want none", n, lookAgain, describe(h.sights(e.ID)))
+		}
+		time.Sleep(3 * time.Minute)
+		if lag := r.lag(0); lag > 4 {
+			t.Errorf("settled lags by %d buckets, want at most 4", lag)
+		}
+	})
+}
+
+// TestAnEntryThatHasLeftTheStore: an open entry whose row is gone held settled back for ever.
+func TestAnEntryThatHasLeftTheStore(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		r.hand(always(lose))
+		r.start("d1")
+		time.Sleep(10 * time.Second)
+		ghost := r.entry(time.Now(), 0, schema.Spec{})
+		r.conn.Near(0, []schema.Entry{ghost}) // of a row that nobody finds
+		time.Sleep(4 * time.Minute)
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestLooksAreByPartition: ids of several partitions, in any order, cost one read a partition.
+func TestLooksAreByPartition(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		var ids []schema.EntryID
+		for i := range 90 {
+			e := r.run(time.Now().Add(time.Duration(i%3)*time.Minute), 0)
+			ids = append(ids, e.ID, e.ID) // asked for twice
+		}
+		r.counts.Reset()
+		mets, err := s.meetIDs(t.Context(), ids)
+		if got := r.counts.Tally("EntriesByID"); err != nil || len(mets) != 90 || got.Calls != 3 || got.Rows != 90 {
+			t.Errorf("meetIDs = %d entries, %v, by %+v, want 90 entries by 3 reads of 90 rows", len(mets), err, got)
+		}
+	})
+}

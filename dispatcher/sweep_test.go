@@ -1,0 +1,283 @@
+package dispatcher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/schema"
+)
+
+// before puts rows of a bucket that is long past, as a former owner may have left them, and lets the cursor lie before it.
+func (r *rig) before(n int, at time.Time) []schema.Entry {
+	r.t.Helper()
+	entries := make([]schema.Entry, n)
+	for i := range entries {
+		entries[i] = r.entry(at, 0, schema.Spec{})
+	}
+	r.put(entries...)
+	return entries
+}
+
+// TestASweepOfMoreThanAPage: many thousands of entries at one millisecond are met by pages of ids, within the bound of
+// what may wait, and each is published.
+func TestASweepOfMoreThanAPage(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		const n = 20*sweepPage + 1
+		h := r.hand(nil)
+		at := time.Now().Add(10 * time.Second)
+		r.before(n, at)
+		time.Sleep(3 * time.Minute)
+		r.start("d1")
+		time.Sleep(5 * time.Minute)
+		ids := make(map[schema.EntryID]bool)
+		for _, s := range h.all() {
+			ids[s.env.Entry.ID] = true
+			if !s.env.Redispatch {
+				t.Fatalf("%v, long overdue, was not published as a redispatch", s.env.Entry.ID)
+			}
+		}
+		if len(ids) != n || len(h.all()) != n {
+			t.Errorf("%d entries in %d messages, want %d of each", len(ids), len(h.all()), n)
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestASweepOfWhatWasMetLooksAtNothing: 20,000 entries at one instant that the scan has met cost pages of ids.
+func TestASweepOfWhatWasMetLooksAtNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("20,000 rows")
+	}
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		const n = 20_000
+		h := r.hand(nil)
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		r.before(n, time.Now().Add(2500*time.Millisecond))
+		time.Sleep(2 * time.Minute)
+		if got := len(h.all()); got != n {
+			t.Errorf("%d messages, want one for each of %d", got, n)
+		}
+		if got := r.counts.Tally("Attempts").Calls; got != 0 {
+			t.Errorf("%d looks, want none", got)
+		}
+	})
+}
+
+// TestSweptRowsThatAreDoneAreNotPublished: what a former owner published and executors finished is met, looked at, and left.
+func TestSweptRowsThatAreDoneAreNotPublished(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		entries := r.before(50, time.Now().Add(10*time.Second))
+		for i := range entries {
+			if i != 7 {
+				r.ended(&entries[i], 1, schema.Record{Outcome: schema.Succeeded})
+			}
+		}
+		time.Sleep(3 * time.Minute)
+		r.start("d1")
+		time.Sleep(3 * time.Minute)
+		if got := len(h.all()); got != 1 || len(h.sights(entries[7].ID)) != 1 {
+			t.Errorf("%d messages, want one: of what was open", got)
+		}
+	})
+}
+
+// TestASweepWaitsForRoom: a sweep starts only while a page of it may wait behind its time.
+func TestASweepWaitsForRoom(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		r.harm(func(e inproc.Event) inproc.Verdict { return inproc.Verdict{Drop: e.Point == inproc.Publish} })
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now().Add(time.Hour)
+		s.haveCursor, s.recentDone, s.sweptTo = true, true, now.Add(-30*time.Minute)
+		s.scan.from(now, 0)
+		for i := range maxHeld - sweepPage + 1 {
+			s.book.add(&queue.Envelope{Entry: schema.Entry{ID: schema.MakeEntryID(now, 0, uint64(i))}, Redispatch: true})
+		}
+		s.startSweep(t.Context(), now)
+		if s.sweeping {
+			t.Error("a sweep started without room for a page")
+		}
+		if want := now.Add(retryPublish); !s.nextSweep.Equal(want) {
+			t.Errorf("the next sweep is at %v, want %v", s.nextSweep, want)
+		}
+	})
+}
+
+// TestASweepWaitsForTheScan: a sweep meets a slice only after everything in it was read and published; it overtook a scan that was
+// behind, and had what lay ahead of the scan published as redispatches.
+func TestASweepWaitsForTheScan(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 40, 0, time.UTC)
+	for _, c := range []struct {
+		name  string
+		read  time.Duration // since the slice's end
+		held  bool
+		sweep bool
+	}{
+		{"all was read", 0, false, true},
+		{"the scan is behind", -time.Millisecond, false, false},
+		{"something is held", time.Second, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				s := r.shardOf(r.idle(), 0)
+				s.sweptTo = now.Add(-20 * time.Second)
+				s.scan.from(now, 0)
+				s.scan.read = s.sweptTo.Add(sliceSpan + c.read)
+				if c.held {
+					s.book.add(&queue.Envelope{Entry: r.entry(s.sweptTo.Add(time.Second), 0, schema.Spec{})})
+				}
+				s.startSweep(t.Context(), now)
+				if s.sweeping != c.sweep {
+					t.Errorf("sweeping = %v, want %v", s.sweeping, c.sweep)
+				}
+				if s.sweeping {
+					(<-s.events)(now)
+				}
+				s.workers.Wait()
+			})
+		})
+	}
+}
+
+// TestAHintDuringASweepIsNoRedispatch: an id that a sweep listed as unmet and that a hint brought before the sweep had looked was
+// published twice.
+func TestAHintDuringASweepIsNoRedispatch(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now().Add(time.Minute)
+		e := r.run(now.Add(-15*time.Second), 0)
+		s.sweptTo = now.Add(-20 * time.Second)
+		s.scan.from(now, 0)
+		s.startSweep(t.Context(), now)
+		(<-s.events)(now) // the ids
+		s.book.meet(e.ID)
+		o := s.book.add(&queue.Envelope{Entry: e})
+		o.phase, o.env = published, nil
+		(<-s.events)(now) // the look
+		s.workers.Wait()
+		if o.phase != published || len(s.book.behind) != 0 {
+			t.Errorf("phase %d with %d behind, want published and nothing behind", o.phase, len(s.book.behind))
+		}
+	})
+}
+
+// TestDispatchedWaitsForWhatIsNotPublished: dispatched moved over buckets whose swept entries still waited for the queue.
+func TestDispatchedWaitsForWhatIsNotPublished(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		e := r.run(time.Now().Add(10*time.Second), 0)
+		time.Sleep(5 * time.Minute)
+		r.harm(func(e inproc.Event) inproc.Verdict { return inproc.Verdict{Drop: e.Point == inproc.Publish} })
+		r.start("d1")
+		time.Sleep(time.Minute)
+		if c := r.cursor(0); c.Dispatched >= e.ID.Bucket() {
+			t.Errorf("dispatched = %d, want less than bucket %d of what is not published", c.Dispatched, e.ID.Bucket())
+		}
+		r.harm(nil)
+		time.Sleep(2 * time.Minute)
+		if len(h.sights(e.ID)) == 0 {
+			t.Error("it was never published")
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestCursorsWaitForTheStoresClock: a bucket that is over by our clock only stays open.
+func TestCursorsWaitForTheStoresClock(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		r.store.clock = -10 * time.Minute
+		r.start("d1")
+		was := r.cursor(0)
+		time.Sleep(5 * time.Minute)
+		if c := r.cursor(0); c != was {
+			t.Errorf("cursor = %+v while the store's clock is behind, want %+v", c, was)
+		}
+		r.store.mu.Lock()
+		r.store.clock = 0
+		r.store.mu.Unlock()
+		time.Sleep(time.Minute)
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}
+
+// TestSettledNeverPassesWhatIsOpen: whatever fails, on its way to settled the cursor passes no bucket with a run that has not ended.
+func TestSettledNeverPassesWhatIsOpen(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				rng := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- a seeded test
+				t.Logf("seed %d", seed)
+				h := r.hand(nil)
+				start := time.Now()
+				var entries []schema.Entry
+				for range 200 {
+					entries = append(entries, r.entry(start.Add(time.Duration(rng.IntN(240_000))*time.Millisecond), 0, schema.Spec{}))
+				}
+				r.put(entries...)
+				n := r.start("d1")
+				ops := []string{"Entries", "EntryIDs", "EntriesByID", "Attempts", "Cursor", "AdvanceCursor", "Time", "PutAttempts", "PutEntries"}
+				for range 120 {
+					for _, op := range ops {
+						r.fail(op, rng.IntN(4) == 0)
+					}
+					drop := rng.IntN(3)
+					r.harm(func(e inproc.Event) inproc.Verdict {
+						return inproc.Verdict{Drop: drop == 0 && (e.Point == inproc.Publish || e.Point == inproc.Receipt || e.Point == inproc.Notice)}
+					})
+					switch rng.IntN(30) {
+					case 0:
+						r.broker.DeleteStream(0)
+					case 1:
+						n.stop()
+						n = r.start("d1")
+					}
+					time.Sleep(time.Duration(rng.IntN(4000)) * time.Millisecond)
+					c := r.cursor(0)
+					for i := range entries {
+						if b := entries[i].ID.Bucket(); c.Settled >= b && len(h.sights(entries[i].ID)) == 0 {
+							t.Fatalf("settled = %d, and a run of bucket %d was never published", c.Settled, b)
+						}
+					}
+					if c.Settled > c.Dispatched {
+						t.Fatalf("settled = %d beyond dispatched = %d", c.Settled, c.Dispatched)
+					}
+				}
+				for _, op := range ops {
+					r.fail(op, false)
+				}
+				r.harm(nil)
+				time.Sleep(5 * time.Minute)
+				for i := range entries {
+					if len(h.sights(entries[i].ID)) == 0 {
+						t.Errorf("the run due at %v was never published", entries[i].Due())
+					}
+				}
+				if lag := r.lag(0); lag > 2 {
+					t.Errorf("settled lags by %d buckets when all is done, want 2", lag)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestGraceIsLongEnough: what the late rule lets count is there when its slice is swept.
+func TestGraceIsLongEnough(t *testing.T) {
+	if bucketer.Grace < sliceSpan/2 || recent < bucketer.Grace {
+		t.Errorf("grace %v, recent %v: a row held half a grace late must be met by a sweep or a take-over", bucketer.Grace, recent)
+	}
+}
