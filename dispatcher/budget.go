@@ -14,7 +14,8 @@ const (
 	gaugeEvery = time.Second
 	// gaugeIdle is how long a lane and priority that nobody asked about is still read.
 	gaugeIdle = 10 * time.Second
-	// floorDepth is how deep a subject may be whatever its drain: enough for a start from rest.
+	// floorDepth is how deep a subject may be when it is read: enough for a start from rest, and for the time until the next
+	// reading has had its effect.
 	floorDepth = 10_000
 	// frontAge is how old a front may be for an entry to be judged by it.
 	frontAge = 5 * time.Second
@@ -37,7 +38,6 @@ type allowance struct {
 	left      int // publications allowed until the next refill
 	published int // since the last refill
 	depth     int // at the last refill
-	drain     int // finished between the last two refills, by all executors, of what we published
 	asked     time.Time
 }
 
@@ -70,14 +70,24 @@ func (b *budget) refill(s subject, depth, dispatchers int) {
 	}
 }
 
-// refill follows from: what left the subject since the last reading is what was added less the growth of its depth. The
-// subject may be as deep as one such reading, at least floorDepth; what is free of that, and what
-// will drain meanwhile, is shared by the live dispatchers.
+// refill steers the depth to floorDepth: with bursts published at once, a subject is then about a second of drain deep at most. A
+// dispatcher publishes as much again as it did since the last reading, corrected by its share of what is missing
+// below floorDepth and of the growth since: the growth of which it does not know who caused it. While executors take all
+// there is, it publishes half as much again; when it is twice as deep as it should be and grows, half as much. The least that is
+// left up to there is for one that comes late to a subject which others keep at its depth.
 func (a *allowance) refill(depth, dispatchers int) {
-	dispatchers = max(dispatchers, 1)
-	a.drain = max(a.published*dispatchers-(depth-a.depth), 0)
-	target := max(a.drain, floorDepth)
-	a.left = max(target-depth+a.drain, 0) / dispatchers
+	n := max(dispatchers, 1)
+	growth := depth - a.depth
+	left := a.published + (floorDepth-depth-growth)/n
+	switch {
+	case max(depth, a.depth) < floorDepth/4:
+		left = a.published + max(a.published/2, floorDepth/n)
+	case depth < 2*floorDepth:
+		left = max(left, floorDepth/10/n)
+	case growth > 0:
+		left = min(left, a.published/2)
+	}
+	a.left = max(left, 0)
 	a.depth, a.published = depth, 0
 }
 
