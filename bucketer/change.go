@@ -62,7 +62,7 @@ func (b *Bucketer) markExpiry(run *Run, due, now time.Time) time.Time {
 }
 
 // Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to names it. It may start at its old
-// time until 2 s after the answer.
+// time until 2 s after the answer. A change of another entry than the one that starts it answers ErrConflict.
 //
 // Crash before the mark: the new entry is never named and never starts. Crash after it: the new entry is a
 // row like any other, and the sweep finds it.
@@ -77,6 +77,8 @@ func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunI
 			return Run{}, err
 		case run.State != schema.StatePending || len(run.Attempts) > 0 && started(run.Attempts):
 			return run, ErrFinished
+		case !c.Of.IsZero() && run.Current.ID != c.Of:
+			return run, fmt.Errorf("reschedule %s: %w", id, schema.ErrConflict)
 		}
 		entry, err := b.moved(ctx, &run, c)
 		if err != nil {

@@ -437,3 +437,22 @@ func TestLargePayloadOutlivesTheEntryItCameWith(t *testing.T) {
 		w.mustRun(id)
 	})
 }
+
+// A change that was made up to one entry does not fall on another: whoever made it up looks again.
+func TestChangeOfAnEntryThatWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		id := w.submit(callTo(time.Now().Add(time.Hour)))
+		run, err := w.Reschedule(t.Context(), "t", id, Change{Of: id, Priority: pointer(schema.High)})
+		if err != nil {
+			t.Fatalf("a change of the entry that starts the run = %v", err)
+		}
+		if _, err := w.Reschedule(t.Context(), "t", id, Change{Of: id, Priority: pointer(schema.Low)}); !errors.Is(err, schema.ErrConflict) {
+			t.Errorf("a change of the entry before = %v, want ErrConflict", err)
+		}
+		again, err := w.Run(t.Context(), "t", id)
+		if err != nil || again.Current.ID != run.Current.ID || again.Current.Spec.Priority != schema.High {
+			t.Errorf("after it the run is %+v, %v; want it as it was", again.Current, err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -53,6 +54,10 @@ var (
 
 // Change is a validated change of a pending one-off job. Nil fields stay as they are.
 type Change struct {
+	// Of is the entry to which the change was made up (Run.Current): if another one starts the run by now, the answer is
+	// ErrConflict. Zero = whichever starts it.
+	Of schema.EntryID
+
 	At       *time.Time // a new instant; zero time = now
 	Payload  *[]byte    // a new payload; nil slice = none
 	Priority *schema.Priority
@@ -78,9 +83,20 @@ type Window struct {
 	Task     string       // "" = any
 }
 
-// Position is where a listing goes on: the partition and the last id seen in it. The zero
-// Position is the start of the window.
+// Position is where a listing goes on. The zero Position is the start of the window.
 type Position struct {
-	At    time.Time      // start of the slice of a minute that is being merged
-	After schema.EntryID // the last id answered; zero at the start of the slice
+	After schema.EntryID // the last entry walked over, in the order of ids over all shards
+}
+
+// MarshalText returns 32 hexadecimal digits. The form of an id would not do: After may lie between the ids of two
+// buckets and be no entry's, and the parser of ids refuses it then.
+func (p Position) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, p.After[:]), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (p *Position) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(p.After)) {
+		return errors.New("not a position")
+	}
+	_, err := hex.Decode(p.After[:], text)
+	return err
 }

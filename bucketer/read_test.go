@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -100,7 +101,13 @@ func (w *world) pages(win Window, limit int) []Run {
 		if next.After.Compare(pos.After) <= 0 {
 			w.t.Fatalf("page %d goes on at %s, and began at %s", n, next.After, pos.After)
 		}
-		pos = *next
+		text, err := json.Marshal(next) // as it travels in a cursor
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &pos); err != nil || pos != *next {
+			w.t.Fatalf("position %s came back as %v, %v", text, pos, err)
+		}
 	}
 }
 

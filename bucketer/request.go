@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
@@ -252,12 +253,14 @@ func (d *Decoder) Patch(current Job, body []byte, now time.Time) (Change, error)
 		touched[string(d.doc.name(c))] = true
 	}
 	request := current.Request()
-	text, err := json.Marshal(&request)
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // six bytes for each < would push a payload over its limit
+	if err := e.Encode(&request); err != nil {
 		return Change{}, err
 	}
 	var target document
-	if err := target.parse(text); err != nil {
+	if err := target.parse(text.Bytes()); err != nil {
 		return Change{}, err
 	}
 	merged, err := d.job(current.Tenant, mergePatch(nil, &target, 0, &d.doc, 0), now, false)

@@ -211,7 +211,7 @@ func (d *Decoder) instant(i int32, now time.Time) time.Time {
 		d.fault(i, `must be a string such as "2026-11-21T09:30:00Z"`)
 		return time.Time{}
 	}
-	if err := t.UnmarshalText(d.doc.stringOf(i)); err != nil {
+	if text := d.doc.stringOf(i); t.UnmarshalText(text) != nil || !isStrictTime(text) || t.UTC().Year() < 0 {
 		d.fault(i, `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`)
 		return time.Time{}
 	}
@@ -226,6 +226,19 @@ func (d *Decoder) instant(i int32, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+// isStrictTime reports whether a text that package time takes for RFC 3339 is: it also takes hours of one digit, commas for
+// points, and offsets of a day and more.
+func isStrictTime(text []byte) bool {
+	if text[len("2006-01-02T15")] != ':' || bytes.IndexByte(text, ',') >= 0 {
+		return false
+	}
+	if text[len(text)-1] == 'Z' {
+		return true
+	}
+	offset := text[len(text)-len("07:00"):]
+	return string(offset[:2]) < "24" && string(offset[3:]) < "60"
 }
 
 // payload returns a copy of the text of node i.

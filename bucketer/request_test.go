@@ -84,16 +84,20 @@ var faultyBodies = map[string]struct {
 	"a UUID as task":              {`{"task":"0192e5a0-0000-8000-8000-000000000000"}`, []string{"body.task must not be a UUID"}},
 	"limits beside a task":        {`{"task":"t","timeout":"1s","retry":{}}`, []string{"body.timeout belongs to the task", "body.retry belongs to the task"}},
 
-	"at without offset":         {`{"task":"t","schedule":{"at":"2026-11-21T10:00:00"}}`, []string{"body.schedule.at must be an RFC 3339"}},
-	"at with a space":           {`{"task":"t","schedule":{"at":"2026-11-21 10:00:00Z"}}`, []string{"body.schedule.at must be an RFC 3339"}},
-	"at on a day that is none":  {`{"task":"t","schedule":{"at":"2026-02-29T10:00:00Z"}}`, []string{"body.schedule.at must be an RFC 3339"}},
-	"at as a number":            {`{"task":"t","schedule":{"at":1795253400}}`, []string{"body.schedule.at must be a string"}},
-	"more than ten years ahead": {`{"task":"t","schedule":{"at":"2036-11-21T09:30:00.001Z"}}`, []string{"body.schedule.at must not be more than 10 years"}},
-	"a schedule as text":        {`{"task":"t","schedule":"now"}`, []string{"body.schedule must be an object"}},
-	"cron":                      {`{"task":"t","schedule":{"cron":"* * * * *","timezone":"UTC"}}`, []string{"body.schedule.cron is not supported yet", "body.schedule.timezone is not supported yet"}},
-	"every":                     {`{"task":"t","schedule":{"every":"15m"}}`, []string{"body.schedule.every is not supported yet"}},
-	"triggered":                 {`{"task":"t","after":{"jobs":["a"]},"on":{"event":"e"}}`, []string{"body.after is not supported yet", "body.on is not supported yet"}},
-	"of many runs":              {`{"task":"t","name":"n","start":"x","end":"x","max_runs":1,"jitter":"1s","concurrency":{},"region":"eu"}`, []string{"body.name is not", "body.start is not", "body.end is not", "body.max_runs is not", "body.jitter is not", "body.concurrency is not", "body.region is not"}},
+	"at without offset":          {`{"task":"t","schedule":{"at":"2026-11-21T10:00:00"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at with a space":            {`{"task":"t","schedule":{"at":"2026-11-21 10:00:00Z"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at on a day that is none":   {`{"task":"t","schedule":{"at":"2026-02-29T10:00:00Z"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at with an offset of a day": {`{"task":"t","schedule":{"at":"2026-11-21T10:00:00+24:00"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at with a comma":            {`{"task":"t","schedule":{"at":"2026-11-21T10:00:00,5Z"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at with an hour of a digit": {`{"task":"t","schedule":{"at":"2026-11-21T9:00:00Z"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at before the year 0":       {`{"task":"t","schedule":{"at":"0000-01-01T00:00:00+23:59"}}`, []string{"body.schedule.at must be an RFC 3339"}},
+	"at as a number":             {`{"task":"t","schedule":{"at":1795253400}}`, []string{"body.schedule.at must be a string"}},
+	"more than ten years ahead":  {`{"task":"t","schedule":{"at":"2036-11-21T09:30:00.001Z"}}`, []string{"body.schedule.at must not be more than 10 years"}},
+	"a schedule as text":         {`{"task":"t","schedule":"now"}`, []string{"body.schedule must be an object"}},
+	"cron":                       {`{"task":"t","schedule":{"cron":"* * * * *","timezone":"UTC"}}`, []string{"body.schedule.cron is not supported yet", "body.schedule.timezone is not supported yet"}},
+	"every":                      {`{"task":"t","schedule":{"every":"15m"}}`, []string{"body.schedule.every is not supported yet"}},
+	"triggered":                  {`{"task":"t","after":{"jobs":["a"]},"on":{"event":"e"}}`, []string{"body.after is not supported yet", "body.on is not supported yet"}},
+	"of many runs":               {`{"task":"t","name":"n","start":"x","end":"x","max_runs":1,"jitter":"1s","concurrency":{},"region":"eu"}`, []string{"body.name is not", "body.start is not", "body.end is not", "body.max_runs is not", "body.jitter is not", "body.concurrency is not", "body.region is not"}},
 
 	"a payload over the limit": {`{"task":"t","payload":"` + strings.Repeat("x", schema.MaxPayload-1) + `"}`, []string{"body.payload must be at most 65536 bytes"}},
 	"an unknown priority":      {`{"task":"t","priority":"urgent"}`, []string{"body.priority must be one of critical, high, normal, low"}},
@@ -336,6 +340,7 @@ func TestDecodePatch(t *testing.T) {
 		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/", Headers: map[string]string{"h": "v"}}, Timeout: schema.Duration(time.Second)},
 	}
 	byTask := Job{Tenant: "acme", Task: "send"}
+	lots := Job{Tenant: "acme", Task: "send", Payload: []byte(`"` + strings.Repeat("<", schema.MaxPayload-2) + `"`)}
 	later, soon := at.Add(time.Hour), time.Time{}
 	ref := func(v []byte) *[]byte { return &v }
 	high, none, email := schema.High, schema.Priority(""), "email"
@@ -366,6 +371,7 @@ func TestDecodePatch(t *testing.T) {
 		"cron":                  {inline, `{"schedule":{"cron":"* * * * *"}}`, Change{}, "body.schedule.cron is not supported"},
 		"a doubled name":        {inline, `{"task":"a","task":"b"}`, Change{}, "body.task is there twice"},
 		"no object":             {inline, `5`, Change{}, "body must be an object"},
+		"beside a payload of <": {lots, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, Change{At: &later}, ""},
 		"misfire":               {inline, `{"misfire":{"policy":"skip"}}`, Change{}, "body.misfire cannot be changed yet"},
 		"nested too deep":       {inline, strings.Repeat(`{"payload":`, 101) + `1` + strings.Repeat(`}`, 101), Change{}, "body.payload.payload"},
 		"payload grown too big": {inline, `{"payload":{"z":"` + strings.Repeat("x", schema.MaxPayload) + `"}}`, Change{}, "body.payload must be at most"},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,10 +32,13 @@ func (b *body) Resolve(ctx huma.Context) []error {
 		return nil
 	}
 	if r := ctx.BodyReader(); r != nil {
-		if d, ok := ctx.Context().Value(bodyTimeoutKey{}).(time.Duration); ok {
-			_ = ctx.SetReadDeadline(time.Now().Add(d)) // recorders of tests have none
+		allowed, ok := ctx.Context().Value(allowanceKey{}).(*allowance)
+		if !ok {
+			allowed = new(allowance)
+		} else {
+			_ = ctx.SetReadDeadline(time.Now().Add(allowed.span)) // recorders of tests have none
 		}
-		if b.read, b.err = io.ReadAll(r); b.err != nil {
+		if b.read, b.err = allowed.read(r); b.err != nil {
 			b.err = bodyProblem(b.err)
 		}
 		// Not later: the server takes a deadline that passes while a request is answered for the caller's leaving.
@@ -46,6 +50,54 @@ func (b *body) Resolve(ctx huma.Context) []error {
 // text returns the body, or the problem with it.
 func (b *body) text() ([]byte, error) { return b.read, b.err }
 
+// smallBody is how many bytes of a body are read without a share of the memory for bodies.
+const smallBody = 16 << 10
+
+// allowance is what a request may spend on its body: time, and memory out of what all requests have together.
+type allowance struct {
+	span   time.Duration
+	memory *atomic.Int64 // left for bodies, in bytes; nil = without end
+	taken  int64
+}
+
+// read reads a body to its end. The memory that it takes beyond smallBody is taken before it is filled; where there is not
+// enough the error is bucketer.ErrOverloaded.
+func (a *allowance) read(r io.Reader) ([]byte, error) {
+	text := make([]byte, 0, 512)
+	for {
+		if len(text) == cap(text) {
+			size := 2 * cap(text)
+			if size > smallBody && !a.take(int64(size)) {
+				return nil, bucketer.ErrOverloaded
+			}
+			text = append(make([]byte, 0, size), text...)
+		}
+		n, err := r.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return text, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+func (a *allowance) take(n int64) bool {
+	if a.memory == nil {
+		return true
+	}
+	if a.memory.Add(-n) < 0 {
+		a.memory.Add(n)
+		return false
+	}
+	a.taken += n
+	return true
+}
+
+// release gives back what was taken.
+func (a *allowance) release() { a.memory.Add(a.taken) }
+
 // bodyProblem is what an error of reading a body means.
 func bodyProblem(err error) *Problem {
 	var (
@@ -53,6 +105,8 @@ func bodyProblem(err error) *Problem {
 		timeout  net.Error
 	)
 	switch {
+	case errors.Is(err, bucketer.ErrOverloaded):
+		return problemOf(err)
 	case errors.As(err, &tooLarge):
 		return &Problem{
 			Type: problemType + "too-large", Title: "The request is too large", Status: http.StatusRequestEntityTooLarge,

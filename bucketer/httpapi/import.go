@@ -145,7 +145,7 @@ func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuer
 
 // run answers the import.
 func (m *importer) run() {
-	_ = m.conn.EnableFullDuplex() // HTTP/2 has no need of it; recorders of tests do without
+	m.gin.Writer.Header().Del("Connection") // it is taken, and its body will be read
 	done := make(chan struct{})
 	readerGone := make(chan struct{})
 	go func() {
@@ -176,6 +176,7 @@ func (m *importer) end(err error) {
 	m.s.log.Debug("import cut", "tenant", m.tenant, "lines", m.summary.Lines, "err", err)
 	p := problemOf(err)
 	if !m.gin.Writer.Written() && m.out.Buffered() == 0 {
+		m.gin.Header("Connection", "close")
 		m.s.refuse(m.gin, p)
 		return
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,8 +25,8 @@ const (
 )
 
 type (
-	tenantKey      struct{}
-	bodyTimeoutKey struct{}
+	tenantKey    struct{}
+	allowanceKey struct{} // of the *allowance for the body
 )
 
 // tenantOf returns the tenant that a request is for.
@@ -76,21 +79,55 @@ func (s *Server) recover(c *gin.Context) {
 
 // bound gives a request its time. Imports have their own.
 func (s *Server) bound(c *gin.Context) {
+	rc := http.NewResponseController(c.Writer)
 	if c.FullPath() == importPath {
+		// Before anything is refused: the server would otherwise wait for the body before it sends the refusal. A connection
+		// on which a body is left over serves no other request: net/http cannot tell the two apart in full duplex.
+		_ = rc.EnableFullDuplex() // HTTP/2 has no need of it; recorders of tests do without
+		c.Header("Connection", "close")
 		c.Next()
+		_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 		return
 	}
-	rc := http.NewResponseController(c.Writer)
 	// Recorders of tests have no deadlines; a real connection has.
 	_ = rc.SetWriteDeadline(time.Now().Add(s.config.BodyTimeout + s.config.RequestTimeout + s.config.WriteTimeout))
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, bucketer.MaxBody)
-	ctx := context.WithValue(c.Request.Context(), bodyTimeoutKey{}, s.config.BodyTimeout)
+	allowed := &allowance{span: s.config.BodyTimeout, memory: &s.bodies}
+	defer allowed.release()
+	ctx := context.WithValue(c.Request.Context(), allowanceKey{}, allowed)
 	ctx, cancel := context.WithTimeout(ctx, s.config.BodyTimeout+s.config.RequestTimeout)
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
 	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // for what is left of a body that nobody read
 }
+
+// form refuses what a reader of the request may understand in two ways, and what a page of somebody else makes a browser
+// send: where no key is needed, being able to reach the node is all that protects it.
+func (s *Server) form(c *gin.Context) {
+	if err := s.crossOrigin.Check(c.Request); err != nil {
+		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
+		return
+	}
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	var faults []bucketer.Fault
+	if err != nil {
+		faults = append(faults, bucketer.Fault{Location: "query", Message: "is not a form-encoded query"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if len(query[name]) > 1 && len(name) <= maxParameter {
+			faults = append(faults, bucketer.Fault{Location: "query." + name, Message: "is there more than once"})
+		}
+	}
+	if len(faults) > 0 {
+		s.refuse(c, invalid(faults...))
+		return
+	}
+	c.Next()
+}
+
+// maxParameter bounds the name of a parameter that is said back, bytes: longer ones are unknown, and refused as such.
+const maxParameter = 63
 
 // tenant finds out whom a request is for. Keys that name a tenant are not built yet: it is who
 // the caller says.

@@ -45,6 +45,9 @@ func (s *Server) operation(id, method, path, summary string, success int, proble
 			strconv.Itoa(success): {Description: http.StatusText(success)},
 		},
 	}
+	if method != http.MethodGet {
+		problems = append(problems, http.StatusForbidden)
+	}
 	for _, status := range append(problems, http.StatusInternalServerError) {
 		op.Responses[strconv.Itoa(status)] = s.problemResponse(status)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -106,29 +107,42 @@ func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error)
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.oneOff(ctx, in.ID)
-	if err == nil {
-		err = checkMatch(in.IfMatch, &run)
+	for try := 1; ; try++ {
+		run, err := s.patch(ctx, in, text)
+		switch {
+		case err == nil:
+			return s.answerJob(ctx, run)
+		case !errors.Is(err, schema.ErrConflict) || try == patchTries:
+			return nil, s.fail(ctx, "change job", err)
+		}
 	}
+}
+
+// patchTries bounds how often a patch is made up again because another one was faster.
+const patchTries = 5
+
+// patch makes a patch up to the job as it stands, and changes the job if it still stands so: otherwise one of two
+// patches at once would undo the other, and both would match one ETag.
+func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (bucketer.Run, error) {
+	run, err := s.oneOff(ctx, in.ID)
 	if err != nil {
-		return nil, s.fail(ctx, "change job", err)
+		return run, err
+	}
+	if err := checkMatch(in.IfMatch, &run); err != nil {
+		return run, err
 	}
 	payload, err := s.deps.Runs.Payload(ctx, run)
 	if err != nil {
-		return nil, s.fail(ctx, "change job", err)
+		return run, err
 	}
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	change, err := d.Patch(requestOf(&run, payload), text, s.config.Now())
-	if err != nil {
-		return nil, s.fail(ctx, "change job", err)
+	if err != nil || change == (bucketer.Change{}) {
+		return run, err
 	}
-	if change != (bucketer.Change{}) {
-		if run, err = s.deps.Jobs.Reschedule(ctx, tenantOf(ctx), run.ID, change); err != nil {
-			return nil, s.fail(ctx, "change job", err)
-		}
-	}
-	return s.answerJob(ctx, run)
+	change.Of = standing(&run).ID
+	return s.deps.Jobs.Reschedule(ctx, tenantOf(ctx), run.ID, change)
 }
 
 func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, error) {

@@ -64,7 +64,7 @@ type runList struct {
 func (s *Server) routeRuns() {
 	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/v1/runs/{id}", "A run and its attempts", 200, 404, 422, 503), s.getRun)
 	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
-	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 503), s.cancelRun)
+	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
 	op := s.operation("get-run-output", http.MethodGet, "/v1/runs/{id}/output", "All output of a run's attempts, as text", 200, 404, 422, 503)
 	op.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
@@ -94,6 +94,14 @@ func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*
 func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
 	var faults bucketer.Faults
 	w := bucketer.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
+	for _, t := range []struct {
+		location string
+		time     time.Time
+	}{{"query.from", w.From}, {"query.to", w.To}} {
+		if y := t.time.Year(); y < 0 || y > 9999 { // has no form in JSON
+			faults = append(faults, bucketer.Fault{Location: t.location, Message: "must lie in the years 0 to 9999 of UTC"})
+		}
+	}
 	switch {
 	case !w.To.After(w.From):
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
@@ -119,7 +127,7 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	}
 	var pos bucketer.Position
 	question := []any{"runs", w, in.Job}
-	if in.Cursor != "" {
+	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
 			faults = append(faults, p.Errors...)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -81,6 +83,7 @@ type Config struct {
 	StopTimeout    time.Duration // for requests under way when Run is told to stop; default 10 s
 
 	MaxImports int           // imports at once; default 16
+	MaxBodies  int           // bytes of bodies in memory at once, imports and small ones left out; default 64 MiB
 	ChunkLines int           // lines of one SubmitBatch; default and at most bucketer.MaxChunk
 	ChunkBytes int           // bytes of the lines of one SubmitBatch; default 4 MiB
 	ChunkAge   time.Duration // a line waits no longer than this for others; default 50 ms
@@ -124,6 +127,7 @@ func (c *Config) Validate() error {
 		most   int
 	}{
 		{"imports", c.MaxImports, 1 << 16},
+		{"bytes of bodies", c.MaxBodies, math.MaxInt},
 		{"chunk lines", c.ChunkLines, bucketer.MaxChunk},
 		{"chunk bytes", c.ChunkBytes, 1 << 30},
 		{"chunks", c.Chunks, 1 << 10},
@@ -163,6 +167,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	number(&c.MaxImports, 16)
+	number(&c.MaxBodies, 64<<20)
 	number(&c.ChunkLines, bucketer.MaxChunk)
 	number(&c.ChunkBytes, 4<<20)
 	number(&c.Chunks, 4)
@@ -191,6 +196,9 @@ type Server struct {
 	openapi  []byte    // the document, as it is served
 	decoders sync.Pool // of *bucketer.Decoder
 	imports  chan struct{}
+	bodies   atomic.Int64 // bytes left for bodies
+
+	crossOrigin *http.CrossOriginProtection
 
 	stopping chan struct{} // closed when Run is told to stop: imports end
 	stop     sync.Once
@@ -211,7 +219,9 @@ func New(config Config, deps Deps) (*Server, error) {
 	s := &Server{
 		config: c, deps: deps, log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey},
 		imports: make(chan struct{}, c.MaxImports), stopping: make(chan struct{}),
+		crossOrigin: http.NewCrossOriginProtection(),
 	}
+	s.bodies.Store(int64(c.MaxBodies))
 	s.decoders.New = func() any { return &bucketer.Decoder{Rules: c.Rules} }
 
 	s.engine = gin.New()
@@ -221,7 +231,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	if err := s.engine.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("set trusted proxies: %w", err)
 	}
-	s.engine.Use(s.observe, s.recover, s.bound, s.tenant)
+	s.engine.Use(s.observe, s.recover, s.bound, s.form, s.tenant)
 	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
 	s.engine.NoMethod(func(c *gin.Context) {
 		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))

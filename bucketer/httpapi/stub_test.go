@@ -44,6 +44,8 @@ type stub struct {
 	onBatch func(jobs []bucketer.Job)
 	onRun   func(ctx context.Context)
 	by      string // who cancelled last
+
+	onReschedule func()
 }
 
 func newStub() *stub {
@@ -131,6 +133,9 @@ func (s *stub) Cancel(_ context.Context, tenant string, id schema.RunID, by stri
 }
 
 func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error) {
+	if s.onReschedule != nil {
+		s.onReschedule()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.find(tenant, id)
@@ -139,6 +144,9 @@ func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c b
 	}
 	if r.State != schema.StatePending {
 		return bucketer.Run{}, fmt.Errorf("reschedule: %w", bucketer.ErrFinished)
+	}
+	if !c.Of.IsZero() && c.Of != standing(r).ID {
+		return bucketer.Run{}, fmt.Errorf("reschedule: %w", schema.ErrConflict)
 	}
 	spec, payload, due := r.Current.Spec, r.Current.Payload, r.Current.Due()
 	spec.Kind, spec.Of = schema.KindReschedule, id
@@ -211,7 +219,7 @@ func (s *stub) Runs(_ context.Context, w bucketer.Window, pos bucketer.Position,
 			continue
 		}
 		if looked++; looked > limit {
-			return out, &bucketer.Position{At: pos.At, After: last(ids, id)}, nil
+			return out, &bucketer.Position{After: last(ids, id)}, nil
 		}
 		if due := r.Current.Due(); due.Before(w.From) || !due.Before(w.To) ||
 			w.State != "" && r.State != w.State || w.Task != "" && r.Current.Spec.Task != w.Task {
