@@ -97,7 +97,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.IntVar(&cfg.Cluster.NATS, "nats", 3, "NATS servers: 1 or 3")
 	f.IntVar(&cfg.Cluster.Nodes, "nodes", 2, "Carillon nodes")
 	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogGroup), "Cassandra: group (acknowledged = on disk) or periodic")
-	f.StringVar(&profile, "profile", string(cluster.ProfileTest), "Cassandra: test (small) or load (2 GiB of heap a node)")
+	f.StringVar(&profile, "profile", string(cluster.ProfileLoad), "Cassandra: load (2 GiB of heap a node) or test (256 MiB: for at most 10,000 jobs or so)")
 	f.DurationVar(&cfg.Cluster.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
 	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "how long runs may take to end after the last due instant")
 	f.DurationVar(&cfg.Apart, "apart", 30*time.Second, "how long the second read comes after the first")
