@@ -174,3 +174,20 @@ func TestFrontsAge(t *testing.T) {
 		})
 	}
 }
+
+// TestBudgetsAreRefilled: more than the first allowance is published, since depths are read every second.
+func TestBudgetsAreRefilled(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		r.hand(nil)
+		d := r.start("d1")
+		r.before(floorDepth, time.Now().Add(5*time.Second))
+		time.Sleep(10 * time.Second)
+		depth, err := d.queue.Depth(t.Context(), 0, schema.Normal)
+		if err != nil || depth != 0 {
+			t.Errorf("Depth = %d, %v, want 0", depth, err)
+		}
+		if c := r.counts.Tally("Entries").Rows; c < floorDepth {
+			t.Errorf("%d rows were asked for within 10 s, want at least %d", c, floorDepth)
+		}
+	})
+}

@@ -282,3 +282,21 @@ func TestLooksAreByPartition(t *testing.T) {
 		}
 	})
 }
+
+// TestANoticeClosesItsOwnEntry: a notice of a later start says nothing about the run's own entry.
+func TestANoticeClosesItsOwnEntry(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now()
+		run := r.entry(now, 0, schema.Spec{})
+		retry := r.entry(now.Add(time.Second), 0, schema.Spec{Kind: schema.KindRetry, Of: run.ID, Attempt: 2})
+		for _, e := range []schema.Entry{run, retry} {
+			s.book.add(&queue.Envelope{Entry: e})
+		}
+		s.mail.addNotices([]schema.Notice{{Entry: retry.ID, Run: run.ID, Attempt: 2}})
+		s.readMail(t.Context(), now)
+		if s.book.open[retry.ID] != nil || s.book.open[run.ID] == nil {
+			t.Errorf("open: retry %v, run %v, want false, true", s.book.open[retry.ID] != nil, s.book.open[run.ID] != nil)
+		}
+	})
+}
