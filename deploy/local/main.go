@@ -79,6 +79,7 @@ func specFlags(cmd *cobra.Command, defaults cluster.Spec) func() (cluster.Spec, 
 	f.StringVar(&profile, "profile", string(cluster.ProfileTest), "Cassandra: test (small, starts fast) or load (2 GiB of heap a node)")
 	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogPeriodic), "Cassandra: periodic, or group (acknowledged = on disk)")
 	f.DurationVar(&spec.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
+	f.IntVar(&spec.Shards, "shards", defaults.Shards, "shards of a new keyspace, about one for every 200 runs a second (default 16)")
 	return func() (cluster.Spec, error) {
 		spec.Profile, spec.CommitLog = cluster.Profile(profile), cluster.CommitLog(commitLog)
 		var err error

@@ -74,7 +74,8 @@ func carillonServe(program, config string) []string {
 
 // migrate brings the schema up to date, with as many replicas as there are Cassandra nodes, at most three.
 func migrate(ctx context.Context, program, dir, config string, p plan) error {
-	_, err := run(ctx, dir, program, "migrate", "--config", config, "--replication", strconv.Itoa(min(p.Spec.Cassandra, 3)))
+	_, err := run(ctx, dir, program, "migrate", "--config", config, "--replication", strconv.Itoa(min(p.Spec.Cassandra, 3)),
+		"--shards", strconv.Itoa(p.Spec.Shards))
 	return err
 }
 

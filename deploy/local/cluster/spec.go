@@ -52,6 +52,10 @@ type Spec struct {
 	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 = the server's
 	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`
+
+	// Shards is S of the keyspace that the first migration makes; default 16, enough for 3,000 runs a second, which is
+	// more than one machine with everything on it starts. Every shard costs a read a second, on each replica.
+	Shards int `json:"shards"`
 }
 
 // withDefaults returns s with the defaults filled in.
@@ -64,6 +68,9 @@ func (s Spec) withDefaults() Spec {
 	}
 	if s.DataCenter == "" {
 		s.DataCenter = "dc1"
+	}
+	if s.Shards == 0 {
+		s.Shards = 16
 	}
 	return s
 }
@@ -93,6 +100,9 @@ func (s Spec) Validate() error {
 	}
 	if s.CommitLog != CommitLogPeriodic && s.CommitLog != CommitLogGroup {
 		fault("commit log: %q is neither %q nor %q", s.CommitLog, CommitLogPeriodic, CommitLogGroup)
+	}
+	if s.Shards < 1 || s.Shards > 4096 {
+		fault("shards: %d; 1 to 4096 are possible", s.Shards)
 	}
 	if len(s.Roles) > s.Nodes {
 		fault("roles: stated for %d nodes, and there are %d", len(s.Roles), s.Nodes)
