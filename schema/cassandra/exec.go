@@ -25,7 +25,21 @@ func (s *Store) serial(ctx context.Context, st statement, args ...any) *gocql.Qu
 // translated error. Once one try was of unknown outcome, the whole is, whatever a later one says.
 func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() error) error {
 	start := time.Now()
-	err := repeat(ctx, m, func() { s.metrics.retries.WithLabelValues(names[st]).Inc() }, once)
+	if m != conditional { // heartbeats and claims of keys do not wait behind bulk work
+		select {
+		case s.tokens <- struct{}{}:
+			defer func() { <-s.tokens }()
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d statements under way: %w", schema.ErrUnavailable, maxInFlight, ctx.Err())
+		}
+	}
+	err := repeat(ctx, m, func() { s.metrics.retries.WithLabelValues(names[st]).Inc() }, func() error {
+		sent := time.Now()
+		err := once()
+		now := time.Now()
+		s.speculation.crowd.took(now.Sub(sent), now)
+		return err
+	})
 	s.metrics.observe(st, time.Since(start), err)
 	return err
 }

@@ -224,3 +224,42 @@ func TestSpeculationAsksNoMoreThanThereAre(t *testing.T) {
 		t.Errorf("Attempts with three of four: got %d, want 2", got)
 	}
 }
+
+// TestSlowClusterIsNotAskedTwice: one lingering node is worth asking another; when nearly everything lingers, more questions make
+// it worse.
+func TestSlowClusterIsNotAskedTwice(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name      string
+		slow, all int
+		want      bool
+	}{
+		{"all is quick", 0, 100, false},
+		{"one node of three is slow", 66, 100, false},
+		{"everything is slow", 100, 100, true},
+		{"too few to tell", 10, 10, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var crowd crowd
+			crowd.took(0, begin)
+			for i := range c.all {
+				d := time.Millisecond
+				if i < c.slow {
+					d = speculativeDelay + time.Millisecond
+				}
+				crowd.took(d, begin.Add(time.Millisecond))
+			}
+			crowd.took(0, begin.Add(lingerSpan))
+			if got := crowd.slowAll(); got != c.want {
+				t.Errorf("slowAll() after %d slow ones of %d = %v, want %v", c.slow, c.all, got, c.want)
+			}
+			for range lingerLeast {
+				crowd.took(0, begin.Add(lingerSpan+time.Millisecond))
+			}
+			crowd.took(0, begin.Add(2*lingerSpan))
+			if crowd.slowAll() {
+				t.Error("slowAll() stays when all is quick again")
+			}
+		})
+	}
+}

@@ -15,7 +15,45 @@ const (
 	maxRetryWait     = time.Second
 	speculativeTries = 2 // further nodes asked while the first does not answer …
 	speculativeDelay = 100 * time.Millisecond
+
+	// maxInFlight bounds the plain statements of one process under way: when Cassandra slows down, the rest waits here, where it
+	// costs a place in a queue, and not there, where it costs what the others need.
+	maxInFlight = 256
+	// One slow node in three makes up to two thirds of the statements linger; if more than lingerShare of at
+	// least lingerLeast in a lingerSpan do, it is not one node, and asking others as well would make it worse.
+	lingerShare = 0.75
+	lingerLeast = 20
+	lingerSpan  = time.Second
 )
+
+// crowd tells a slow node from a slow cluster by how many of the latest statements took long.
+type crowd struct {
+	mu            sync.Mutex
+	since         time.Time
+	slow, all     int
+	everybodySlow bool // by the last whole span
+}
+
+// took notes how long a statement took, which ended at now.
+func (c *crowd) took(d time.Duration, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.since) >= lingerSpan {
+		c.everybodySlow = c.all >= lingerLeast && float64(c.slow) > lingerShare*float64(c.all)
+		c.since, c.slow, c.all = now, 0, 0
+	}
+	c.all++
+	if d > speculativeDelay {
+		c.slow++
+	}
+}
+
+// slowAll reports whether nearly everything was slow of late.
+func (c *crowd) slowAll() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.everybodySlow
+}
 
 // retryWait returns how long to wait before retry number n (from 0): it doubles, spread by ±50 %.
 func retryWait(n int) time.Duration {
@@ -29,6 +67,7 @@ func retryWait(n int) time.Duration {
 // the whole request with "no hosts available" while the first node still works on it.
 type speculation struct {
 	gocql.HostSelectionPolicy
+	crowd crowd
 
 	mu sync.Mutex
 	up map[string]struct{} // ids of hosts
@@ -40,6 +79,9 @@ func newSpeculation(policy gocql.HostSelectionPolicy) *speculation {
 
 // Attempts returns how many further nodes may be asked.
 func (s *speculation) Attempts() int {
+	if s.crowd.slowAll() {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, min(speculativeTries, len(s.up)-1))

@@ -19,6 +19,7 @@ type Store struct {
 	cfg         Config
 	session     *gocql.Session
 	speculation *speculation
+	tokens      chan struct{} // one for each plain statement under way
 	metrics     *metrics
 
 	batchBytes atomic.Int64 // bytes of one batch: lower than maxBatchBytes where the server takes less
@@ -75,7 +76,7 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
 	}
-	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m}
+	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m, tokens: make(chan struct{}, maxInFlight)}
 	s.batchBytes.Store(maxBatchBytes)
 	return s, nil
 }
