@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
+
+// tellEvery is how often the failure of a step is logged, whatever the number of shards that fail at it.
+const tellEvery = 5 * time.Second
 
 // Dispatcher owns the shards that the ring gives it.
 type Dispatcher struct {
@@ -30,6 +34,7 @@ type Dispatcher struct {
 	live    *bucketer.Liveness
 	budget  *budget
 	gauge   *gauge
+	seldom  map[string]*rate.Sometimes // by step: a failing store is told of now and then, and counted always
 	counter atomic.Uint64
 	owned   atomic.Int64
 }
@@ -48,8 +53,13 @@ func New(c Config) (*Dispatcher, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
+	seldom := make(map[string]*rate.Sometimes, len(steps))
+	for _, step := range steps {
+		seldom[step] = &rate.Sometimes{Interval: tellEvery}
+	}
 	return &Dispatcher{
-		name: c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
+		seldom: seldom,
+		name:   c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
 		ring: c.Ring, writer: c.Writer, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
 		live: bucketer.NewReaper(c.Store, c.Now), budget: newBudget(), gauge: newGauge(),
 	}, nil

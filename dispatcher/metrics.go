@@ -6,6 +6,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// steps are the names under which failures are counted and told.
+var steps = []string{
+	"scan", "sweep", "look", "hand on", "follow up", "advance cursor", "read cursor", "take over", "condemn", "depth", "front",
+}
+
 type metrics struct {
 	published       *prometheus.CounterVec
 	publishFailures prometheus.Counter
@@ -62,7 +67,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, p := range schema.Priorities {
 		m.published.WithLabelValues(string(p))
 	}
-	for _, step := range []string{"scan", "sweep", "look", "hand on", "follow up", "advance cursor", "read cursor", "take over", "condemn", "depth", "front"} {
+	for _, step := range steps {
 		m.failures.WithLabelValues(step)
 	}
 	r.MustRegister(m.published, m.failures, m.owned, m.depth, m.settledLag)

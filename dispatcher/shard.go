@@ -187,7 +187,7 @@ func (s *shard) work(ctx context.Context, f func(ctx context.Context) error, pos
 func (s *shard) failed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		s.d.metrics.failures.WithLabelValues(what).Inc()
-		s.log.Warn("step failed", "step", what, "err", err)
+		s.d.seldom[what].Do(func() { s.log.Warn("step failed, of this and maybe other shards", "step", what, "err", err) })
 	}
 }
 

@@ -63,10 +63,15 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // validated; else info
 	opts := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(w, opts)
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		handler = slog.NewJSONHandler(w, opts)
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	log := slog.New(handler)
+	// What libraries say through the standard logger (net/http: bytes of a callee) is for debugging.
+	slog.SetLogLoggerLevel(slog.LevelDebug)
+	slog.SetDefault(log)
+	return log
 }
 
 func newRegistry() *prometheus.Registry {
