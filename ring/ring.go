@@ -135,14 +135,15 @@ func (r *Ring) Refresh(ctx context.Context) error {
 }
 
 // Rest makes this member one that does not dispatch, as far as everybody in the ring is concerned, or (false) makes it what it
-// was. A node whose clock is off rests: others take its shards. It tells the others within a few hundred milliseconds; ErrNotReady
-// means that Run is not running, and any other error that some of them may hear of it later.
+// was. A node whose clock is off rests: others take its shards. It tells the others within a few hundred milliseconds; said before Run,
+// it holds from the start. ErrNotReady means that Run has ended, and any other error that some of the others may hear of it later.
 func (r *Ring) Rest(rest bool) error {
+	changed := r.gossip.resting.Swap(rest) != rest
 	s := r.state.Load()
-	if s == nil || closed(s.stopped) {
+	switch {
+	case s != nil && closed(s.stopped):
 		return ErrNotReady
-	}
-	if r.gossip.resting.Swap(rest) == rest {
+	case s == nil || !changed:
 		return nil
 	}
 	if err := s.list.UpdateNode(announceTimeout); err != nil {
@@ -162,6 +163,7 @@ func (r *Ring) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ring: %w", err)
 	}
+	rested := r.gossip.resting.Load()
 	list, err := memberlist.Create(c)
 	if err != nil {
 		return fmt.Errorf("start gossip at %s: %w", r.config.bind(), err)
@@ -171,6 +173,11 @@ func (r *Ring) Run(ctx context.Context) error {
 		joined: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	r.state.Store(s)
+	if rested || r.gossip.resting.Load() { // told before the member had a voice, and maybe after it was introduced
+		if err := list.UpdateNode(announceTimeout); err != nil {
+			r.log.Warn("the rest is not announced yet", "err", err)
+		}
+	}
 	r.log.Info("gossip started", "member", r.config.Name, "addr", s.self, "encrypted", r.config.Key != "")
 
 	var joiner sync.WaitGroup

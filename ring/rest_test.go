@@ -1,0 +1,47 @@
+package ring
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Who is told to rest before it runs, and so has no voice yet, owns nothing from its first moment on, until it rests no more.
+func TestRestSaidBeforeRunHolds(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		others := c.startAll("a", "b")
+		config := c.configure("c")
+		config.transport = c.network.listen(config.Bind)
+		r, err := New(config)
+		if err != nil {
+			t.Fatalf("New = %v", err)
+		}
+		if err := r.Rest(true); err != nil {
+			t.Fatalf("Rest(true) before Run = %v, want nil", err)
+		}
+		ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended below
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		all := append(others, &node{Ring: r, addr: config.Bind})
+		owned := func() (n int) {
+			for _, at := range all {
+				n += len(at.Snapshot().Owned("c"))
+			}
+			return n
+		}
+		c.await("all see all", 30*time.Second, func() bool {
+			if n := owned(); n > 0 {
+				t.Fatalf("a member that rests from the start owns %d shards", n)
+			}
+			return allSee(all, "a", "b", "c")
+		})
+		if err := r.Rest(false); err != nil {
+			t.Fatalf("Rest(false) = %v", err)
+		}
+		c.await("it owns shards", 2*time.Second, func() bool { return owned() > 0 })
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+}
