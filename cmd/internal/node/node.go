@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,6 +73,8 @@ type Node struct {
 	ring  Ring
 	clock *clock
 	halt  *bucketer.Halt
+
+	stopping atomic.Bool // told to stop: our shards are others' from then on
 
 	bucketer   *bucketer.Bucketer
 	dispatcher *dispatcher.Dispatcher
@@ -171,7 +174,11 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 func (n *Node) assemble(stops *cleanups) (err error) {
 	now := time.Now
 	n.halt = bucketer.NewHalt(now)
-	n.clock = &clock{now: now, log: n.log, sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}}, changed: n.rest}
+	began := now()
+	n.clock = &clock{
+		now: now, mono: func() time.Duration { return time.Since(began) }, set: n.halt.Subscribe(), log: n.log, changed: n.rest,
+		sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}},
+	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.halt.Halted,
@@ -221,8 +228,18 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 
 // rest hands our shards to others while the clock is off: it, and only it, must not dispatch.
 func (n *Node) rest(off bool) {
+	off = off || n.stopping.Load() // a clock that is right again gives us nothing back then
 	if err := n.ring.Rest(off); err != nil {
 		n.log.Warn("the ring could not be told", "resting", off, "err", err)
+	}
+}
+
+// depart hands our shards to others before anything stops: the dispatcher stops first and the ring last, and in between the
+// executor may drain for a long time.
+func (n *Node) depart() {
+	n.stopping.Store(true)
+	if n.dispatcher != nil {
+		n.rest(true)
 	}
 }
 
@@ -231,6 +248,8 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	life := context.WithoutCancel(ctx)
 	var g stages
 	defer g.stop(n.log)
+	defer n.depart()
+	n.clock.compare(ctx) // before anybody is told that the node is up
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
 	g.start(life, "watch", func(ctx context.Context) error {
@@ -312,19 +331,27 @@ func (n *Node) listen() (cancel func(), err error) {
 	return func() { tasks(); cancels() }, nil
 }
 
+// readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits longer.
+const readyTimeout = 2 * time.Second
+
 // ready tells how everything stands that the node needs.
 func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
-	_, storeErr := n.store.Time(ctx)
-	halted := error(nil)
-	if n.halt.Halted() {
-		halted = errors.New("the process was stopped and has not caught up")
+	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	_, storeErr := n.store.Time(bounded)
+	var process error
+	switch {
+	case n.stopping.Load():
+		process = errors.New("the node is stopping")
+	case n.halt.Halted() && !n.clock.Off():
+		process = errors.New("the process was stopped and has not caught up")
 	}
 	return []httpapi.Dependency{
 		{Name: "store", Err: storeErr},
 		{Name: "queue", Err: n.queue.Ready()},
 		{Name: "ring", Err: n.ring.Ready()},
 		{Name: "clock", Err: n.clock.Err()},
-		{Name: "process", Err: halted},
+		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
 	}
 }
