@@ -26,8 +26,8 @@ type attempt struct {
 
 	mu      sync.Mutex
 	running bool
-	began   time.Time // monotonic
-	started time.Time // the same in UTC, for the store
+	began   time.Time // by the monotonic clock
+	started time.Time // by the executor's clock, UTC
 	number  int
 	fence   schema.Fence
 	session string
@@ -290,7 +290,7 @@ func (a *attempt) begin(now time.Time, number int, session string, stop context.
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, now, now.UTC(), number, schema.MakeFence(now), session, stop
+	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, time.Now(), now.UTC(), number, schema.MakeFence(now), session, stop
 }
 
 // call runs the work.
@@ -413,8 +413,9 @@ func (a *attempt) tend(now time.Time) {
 		return
 	}
 	a.mu.Lock()
-	long := a.running && !a.marked && now.Sub(a.began) >= ackAfter
-	known := a.running && a.known && now.Sub(a.began) >= ackAfter
+	// What has passed is told by the monotonic clock: the wall clock may be set back meanwhile.
+	long := a.running && !a.marked && time.Since(a.began) >= ackAfter
+	known := a.running && a.known && time.Since(a.began) >= ackAfter
 	if long {
 		// The session in force now, which is another one if that of the start was declared dead meanwhile. While
 		// there is none to be trusted the message stays in hand.
@@ -430,8 +431,8 @@ func (a *attempt) tend(now time.Time) {
 	} else if known {
 		a.ack()
 	}
-	if now.Sub(a.held) >= holdEvery {
-		a.held = now
+	if time.Since(a.held) >= holdEvery {
+		a.held = time.Now()
 		a.delivery.Hold()
 	}
 }

@@ -22,6 +22,10 @@ const (
 	lookBefore = 500 * time.Millisecond
 	// ackAfter is how long a run may go before it gets a session cell and leaves the stream.
 	ackAfter = time.Second
+	// lookTries bounds how often an entry is looked at because the look before took longer than freshFor.
+	lookTries = 3
+	// postponeFor is how long a message is kept before it goes back because the store failed.
+	postponeFor = 500 * time.Millisecond
 	// holdEvery is how often unacknowledged messages are kept in progress; well below queue.AckWait.
 	holdEvery = 2 * time.Second
 	// tendEvery is how often the runs under way are gone through.
@@ -33,6 +37,8 @@ const (
 
 	// recordWithin is how long a record waits for others of its partition.
 	recordWithin = 50 * time.Millisecond
+	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
+	recordLast = 5 * time.Second
 	// storeTimeout bounds one read or write.
 	storeTimeout = 5 * time.Second
 	// fetchWait bounds one request for messages.
@@ -44,6 +50,8 @@ const (
 // Bounds of an executor's memory.
 const (
 	DefaultSlots = 2048
+	// handPerSlot is how many messages may be in hand for each slot.
+	handPerSlot = 2
 	// fetchLimit bounds the messages of one request.
 	fetchLimit = 512
 	// recordRows bounds the rows of one batch of records.

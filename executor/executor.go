@@ -34,11 +34,15 @@ type Executor struct {
 	looker   *looker
 	recorder *recorder
 	slots    chan struct{} // a token for each attempt under way
+	troubled atomic.Bool   // the last read before a start failed
 
-	mu     sync.Mutex
-	active map[*attempt]struct{} // every message in hand
-	freed  chan struct{}         // cap 1: a message left hand
-	inHand atomic.Int64
+	mu       sync.Mutex
+	active   map[*attempt]struct{} // every message in hand
+	asked    int                   // messages that the fetches under way may bring
+	freed    chan struct{}         // cap 1: a message left hand, or a fetch brought fewer than it might
+	inHand   atomic.Int64
+	allowed  int // how many messages may be in hand, with those asked for
+	askLimit int // how many one fetch may bring
 
 	handlers sync.WaitGroup
 }
@@ -64,13 +68,18 @@ func New(c Config) (*Executor, error) {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	m := newMetrics(c.Registerer)
+	pullers := max(c.Lanes, 1) * len(schema.Priorities)
+	allowed := handPerSlot * max(c.Slots, pullers)
 	return &Executor{
+		// What all fetches together ask for is at most half of what is allowed, so that those that wait in
+		// vain leave enough to fill every slot.
+		allowed: allowed, askLimit: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		now: c.Now, log: c.Logger, metrics: m,
 		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Logger),
 		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now)),
-		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m),
+		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
 		slots:    make(chan struct{}, c.Slots),
 		active:   make(map[*attempt]struct{}),
 		freed:    make(chan struct{}, 1),
@@ -132,8 +141,11 @@ func (x *Executor) Run(ctx context.Context) error {
 // pull takes messages of a lane and priority while there is room for them.
 func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema.Priority) {
 	for ctx.Err() == nil {
-		room := min(fetchLimit, 2*cap(x.slots)-int(x.inHand.Load()))
-		if _, ok := x.keeper.current(x.now()); !ok || room <= 0 || x.recorder.overfull() || x.halt.Halted() {
+		room := 0
+		if _, ok := x.keeper.current(x.now()); ok && !x.recorder.overfull() && !x.halt.Halted() {
+			room = x.ask()
+		}
+		if room == 0 {
 			select {
 			case <-ctx.Done():
 			case <-x.freed:
@@ -152,13 +164,39 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 		for _, d := range deliveries {
 			x.take(ctx, attempts, d)
 		}
+		x.answered(room)
+	}
+}
+
+// ask reserves room for the messages of one fetch and returns for how many, 0 if there is none.
+func (x *Executor) ask() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := max(0, min(x.askLimit, x.allowed-len(x.active)-x.asked))
+	x.asked += n
+	return n
+}
+
+// answered gives back what a fetch had reserved; what it brought is in hand by now.
+func (x *Executor) answered(n int) {
+	x.mu.Lock()
+	x.asked -= n
+	x.mu.Unlock()
+	x.wake()
+}
+
+// wake lets a puller that found no room look again.
+func (x *Executor) wake() {
+	select {
+	case x.freed <- struct{}{}:
+	default:
 	}
 }
 
 // take starts handling a message.
 func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a := &attempt{x: x, delivery: d, env: d.Envelope(), entry: &d.Envelope().Entry}
-	a.held.Store(x.now().UnixNano())
+	a.held = time.Now()
 	x.mu.Lock()
 	x.active[a] = struct{}{}
 	x.mu.Unlock()
@@ -172,10 +210,7 @@ func (x *Executor) leave(a *attempt) {
 	delete(x.active, a)
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(-1)))
-	select {
-	case x.freed <- struct{}{}:
-	default:
-	}
+	x.wake()
 }
 
 // tend goes through the messages in hand: it keeps those in progress that are not acknowledged, and gives a session cell to
@@ -202,7 +237,7 @@ func (x *Executor) tend(ctx context.Context) {
 	}
 }
 
-// Cancel ends the attempts of a run that are under way here: the body of a signal of topic "cancel" is the run's id.
+// Cancel ends the attempts of a run that are under way here, and has those in hand looked at before they start: the body of a signal of topic "cancel" is the run's id.
 func (x *Executor) Cancel(run schema.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

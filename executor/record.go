@@ -19,6 +19,7 @@ type word struct {
 	// told that the entry is finished.
 	then   func()
 	notify bool
+	held   bool // the row stands already: only what follows it is to be repeated
 }
 
 // recorder writes rows in batches of one partition: record → follow-ups → notice → then. What cannot be written
@@ -28,6 +29,7 @@ type recorder struct {
 	notices schema.Notices
 	log     *slog.Logger
 	metrics *metrics
+	patient time.Duration // how long the stop waits for what cannot be recorded
 
 	mu      sync.Mutex
 	waiting map[schema.Partition][]word
@@ -38,9 +40,9 @@ type recorder struct {
 	writers sync.WaitGroup
 }
 
-func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics) *recorder {
+func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, patient time.Duration) *recorder {
 	return &recorder{
-		writer: w, notices: n, log: log, metrics: m, waiting: make(map[schema.Partition][]word),
+		writer: w, notices: n, log: log, metrics: m, patient: patient, waiting: make(map[schema.Partition][]word),
 		wake: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
 	}
 }
@@ -71,13 +73,28 @@ func (r *recorder) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			r.flush(ctx, 1)
-			r.writers.Wait()
+			r.last(ctx)
 			return
 		case <-r.wake:
 			r.flush(ctx, recordRows)
 		case <-tick.C:
 			r.flush(ctx, 1)
+		}
+	}
+}
+
+// last writes what is left, for as long as the stop may take.
+func (r *recorder) last(ctx context.Context) {
+	for end := time.Now().Add(r.patient); ; time.Sleep(recordWithin) {
+		r.flush(ctx, 1)
+		r.writers.Wait()
+		left := r.kept.Load()
+		if left == 0 {
+			return
+		}
+		if !time.Now().Before(end) {
+			r.log.Error("outcomes could not be recorded before the stop: they will be attempted again elsewhere", "outcomes", left)
+			return
 		}
 	}
 }
@@ -107,17 +124,18 @@ func (r *recorder) flush(ctx context.Context, n int) {
 	}
 }
 
-// write writes one batch. After the stop began it is tried once more, and then given up: the message was
-// not acknowledged, or the session will be declared dead.
+// write writes one batch, or keeps it. What is given up at the stop was not acknowledged, or its session will be declared dead.
 func (r *recorder) write(ctx context.Context, batch []word) {
-	rows := make([]schema.Attempt, len(batch))
+	rows := make([]schema.Attempt, 0, len(batch))
 	for i := range batch {
-		rows[i] = batch[i].attempt
+		if !batch[i].held {
+			rows = append(rows, batch[i].attempt)
+		}
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.writer.Record(bounded, rows); err != nil {
-		r.again(ctx, batch, err)
+		r.again(batch, err)
 		return
 	}
 	finished := make([]bucketer.Finished, len(batch))
@@ -128,7 +146,7 @@ func (r *recorder) write(ctx context.Context, batch []word) {
 	var failed []word
 	var cause error
 	notices := make(map[schema.Shard][]schema.Notice)
-	var done []word
+	done := make([]word, 0, len(batch))
 	r.writer.FollowUp(bounded, finished, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -151,20 +169,15 @@ func (r *recorder) write(ctx context.Context, batch []word) {
 		w.then()
 	}
 	if len(failed) > 0 {
-		r.again(ctx, failed, cause)
+		r.again(failed, cause)
 		return
 	}
 	r.failing.Store(false)
 }
 
 // again keeps what could not be written for the next flush.
-func (r *recorder) again(ctx context.Context, batch []word, err error) {
+func (r *recorder) again(batch []word, err error) {
 	r.metrics.recordFailures.Inc()
-	if ctx.Err() != nil {
-		r.log.Error("outcomes could not be recorded before the stop: they will be attempted again elsewhere", "outcomes", len(batch), "err", err)
-		r.kept.Add(-int64(len(batch)))
-		return
-	}
 	if !r.failing.Swap(true) {
 		r.log.Warn("outcomes cannot be recorded: they are kept, and nothing new is taken on", "err", err)
 	}

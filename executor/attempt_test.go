@@ -1,0 +1,165 @@
+package executor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+func TestStartsAtTheInstant(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		due := inAWhile(1300 * time.Millisecond)
+		e := w.entry(due)
+		w.publish(e, time.Now())
+		w.counts.Reset()
+		time.Sleep(2 * time.Second)
+		starts := w.started()
+		if len(starts) != 1 || !starts[0].at.Equal(due) {
+			t.Fatalf("starts: got %+v, want one at %v", starts, due)
+		}
+		w.want("a fresh envelope", "start 1, record 1 succeeded, notice, ack")
+		if tally := w.counts.Tallies(); tally["EntriesByID"].Calls+tally["Attempts"].Calls+tally["Session"].Calls > 0 || tally["PutAttempts"].Rows != 1 {
+			t.Errorf("statements of a start without doubt: got %+v, want no read and one row", tally)
+		}
+	})
+}
+
+// TestLooksWhenInDoubt: what is fresh starts without a look; whoever is in doubt reads the rows, and has its session held
+// before the start.
+func TestLooksWhenInDoubt(t *testing.T) {
+	const once = "start 1, record 1 succeeded, notice, ack"
+	const marked = "session 1, " + once
+	for _, tc := range []struct {
+		name   string
+		read   time.Duration // before the due time
+		kind   schema.Kind
+		change []func(*queue.Envelope)
+		looks  int
+		want   string
+	}{
+		{name: "read 1.8 s before", read: 1800 * time.Millisecond, want: once},
+		{name: "read 2.0 s before", read: 2 * time.Second, looks: 1, want: once},
+		{name: "read never", read: 10 * 365 * 24 * time.Hour, looks: 1, want: once},
+		{name: "redispatched", read: time.Second, change: []func(*queue.Envelope){redispatched}, looks: 1, want: marked},
+		{name: "of another row", read: time.Second, kind: schema.KindLate, looks: 1, want: marked},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				due := inAWhile(time.Second)
+				e := w.entry(due)
+				if tc.kind != "" {
+					of := e
+					e = w.entry(due, func(s *schema.Spec) { s.Kind, s.Of, s.For = tc.kind, of.ID, of.ID })
+				}
+				w.publish(e, due.Add(-tc.read), tc.change...)
+				w.counts.Reset()
+				time.Sleep(1500 * time.Millisecond)
+				w.want("the attempt", tc.want)
+				if got := w.counts.Tally("EntriesByID").Calls; got != tc.looks {
+					t.Errorf("looks: got %d, want %d", got, tc.looks)
+				}
+				if starts := w.started(); len(starts) == 1 && !starts[0].at.Equal(due) {
+					t.Errorf("start: got %v, want %v", starts[0].at, due)
+				}
+			})
+		})
+	}
+}
+
+// TestRedeliveredIsLookedAt: a message whose first holder vanished is looked at.
+func TestRedeliveredIsLookedAt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		dead := w.broker.Connect("dead")
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Now().Add(queue.AckWait)) // fresh enough also when it comes again
+		if got, err := dead.Fetch(context.Background(), 0, schema.Normal, 1, time.Second); err != nil || len(got) != 1 {
+			t.Fatalf("Fetch: %d, %v", len(got), err)
+		}
+		_ = dead.Close() // always nil
+		w.begin("x1")
+		time.Sleep(queue.AckWait)
+		w.want("delivered again", "session 1, start 1, record 1 succeeded, notice, ack")
+	})
+}
+
+// TestStanding: what starts, and what becomes of the message, for every standing of an entry.
+func TestStanding(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(w *world, e *schema.Entry)
+		want string
+		end  schema.State
+	}{
+		{"pending", func(*world, *schema.Entry) {}, "session 1, start 1, record 1 succeeded, notice, ack", schema.StateSucceeded},
+		{"over", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 1, &schema.Record{Entry: e.ID, Outcome: schema.Succeeded}, nil)
+		}, "notice, ack", schema.StateSucceeded},
+		{"cancelled", func(w *world, e *schema.Entry) {
+			if _, err := w.inner.CancelRun(context.Background(), e.ID, schema.EntryID{}, schema.Cancel{At: time.Now()}, time.Now().Add(time.Hour)); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "notice, ack", schema.StateCancelled},
+		{"over, its follow-ups missing", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 1, &schema.Record{Entry: e.ID, Outcome: schema.Failed, Next: schema.MakeEntryID(time.Now().Add(time.Minute), 0, 99)}, nil)
+		}, "entry retry, notice, ack", schema.StateRetrying},
+		{"unnamed", func(w *world, e *schema.Entry) {
+			run := *e
+			*e = w.entry(e.Due(), func(s *schema.Spec) { s.Kind, s.Of = schema.KindReschedule, run.ID })
+		}, "ack", schema.StatePending},
+		{"live", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 1, nil, w.session(*e, "a", time.Now().Add(time.Minute)))
+		}, "ack", schema.StateRunning},
+		{"expired, within the grace", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 1, nil, w.session(*e, "a", time.Now().Add(-500*time.Millisecond)))
+		}, "ack", schema.StateRunning},
+		{"dead", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 1, nil, w.session(*e, "a", time.Now().Add(-time.Minute)))
+		}, "record 1 lost, session 2, start 2, record 2 succeeded, notice, ack", schema.StateSucceeded},
+		{"the last one allowed is dead", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 3, nil, w.session(*e, "a", time.Now().Add(-time.Minute)))
+		}, "record 3 lost, notice, ack", schema.StateFailed},
+		{"several are dead, the last one allowed too", func(w *world, e *schema.Entry) {
+			w.attempt(*e, 2, nil, w.session(*e, "a", time.Now().Add(-time.Minute)))
+			w.attempt(*e, 3, nil, w.session(*e, "b", time.Now().Add(-time.Minute)))
+		}, "record 2 lost, record 3 lost, notice, ack", schema.StateFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				e := w.entry(inAWhile(time.Second))
+				run := e.ID
+				tc.make(w, &e)
+				w.publish(e, time.Now(), redispatched)
+				time.Sleep(1500 * time.Millisecond)
+				w.want("the message", tc.want)
+				if got := w.state(run); got != tc.end {
+					t.Errorf("state: got %s, want %s", got, tc.end)
+				}
+				if got := w.open(); got != 0 {
+					t.Errorf("messages left: got %d, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRowThatHasLeftStartsNothing: nothing is asked for any more.
+func TestRowThatHasLeftStartsNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		at := inAWhile(time.Second)
+		e := w.entry(at)
+		gone, err := schema.NewEntry(schema.MakeEntryID(at, 0, 1<<40), e.Spec, nil, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.publish(gone, time.Now(), redispatched)
+		time.Sleep(2 * time.Second)
+		w.want("no row", "notice, ack")
+	})
+}

@@ -1,0 +1,227 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// TestRecordThenFollowUpsThenNoticeThenAck: whatever fails on the way is tried again, and nothing is said before what it says is held.
+func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
+	const failed, then = "record 1 failed", "entry retry, notice, ack"
+	for _, tc := range []struct {
+		name  string
+		op    string
+		fault schematest.Fault
+		want  string
+	}{
+		{"nothing fails", "", schematest.Fault{}, failed + ", " + then},
+		{"the record fails", "PutAttempts", schematest.Fault{Fail: true}, failed + ", " + then},
+		{"the record's answer is lost", "PutAttempts", schematest.Fault{Lose: true}, failed + ", " + failed + ", " + then},
+		{"the record hangs", "PutAttempts", schematest.Fault{Delay: time.Minute}, failed + ", " + then},
+		{"the follow-up fails", "PutEntries", schematest.Fault{Fail: true}, failed + ", " + failed + ", " + then},
+		{"the follow-up's answer is lost", "PutEntries", schematest.Fault{Lose: true}, failed + ", entry retry, " + failed + ", " + then},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed} })
+				x := w.begin("x1")
+				e := w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry.Initial = schema.Duration(time.Hour) })
+				var befallen atomic.Bool
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					if op == tc.op && !befallen.Swap(true) {
+						return tc.fault
+					}
+					return schematest.Fault{}
+				})
+				w.publish(e, time.Now())
+				time.Sleep(8 * time.Second)
+				w.want("one attempt", "start 1, "+tc.want)
+				if got := x.Running(); got != 0 {
+					t.Errorf("messages in hand: got %d, want none", got)
+				}
+				if got := x.recorder.kept.Load(); got != 0 {
+					t.Errorf("kept outcomes: got %d, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// TestKeepsOutcomesWhileTheStoreIsDown: they are kept, nothing new is taken on, the message stays ours, and all goes on afterwards.
+func TestKeepsOutcomesWhileTheStoreIsDown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1")
+		w.breakDown("PutAttempts")
+		w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		time.Sleep(6500 * time.Millisecond) // beyond a fetch that was under way
+		for range 5 {
+			w.publish(w.entry(inAWhile(0)), time.Now(), func(env *queue.Envelope) { env.CheckedAt = time.Now() })
+		}
+		time.Sleep(6 * time.Second)
+		if got := len(w.started()); got > 1+4 {
+			t.Errorf("starts while nothing can be recorded: got %d, want at most what was fetched before", got)
+		}
+		taken := x.Running()
+		w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+		time.Sleep(6 * time.Second)
+		if got := w.open(); got != 0 || x.Running() != 0 {
+			t.Errorf("after the outage: got %d messages left, %d in hand, want none", got, x.Running())
+		}
+		if got := strings.Count(w.happened(), "start"); got != 6 {
+			t.Errorf("starts: got %d, want 6: one for each (%d were in hand)", got, taken)
+		}
+	})
+}
+
+// TestLongRunLeavesTheStreamOnceItsSessionIsHeld: after a second, and not before the cell is held.
+func TestLongRunLeavesTheStreamOnceItsSessionIsHeld(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		w.answer(func(ctx context.Context, _ Call) Result {
+			time.Sleep(20 * time.Second)
+			return Result{Outcome: schema.Succeeded}
+		})
+		w.breakDown("PutAttempts")
+		w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		time.Sleep(8 * time.Second)
+		w.want("while the store is down", "start 1")
+		w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+		time.Sleep(time.Second)
+		w.want("the store is back", "session 1, ack")
+		time.Sleep(15 * time.Second)
+		w.want("the end", "record 1 succeeded, notice")
+	})
+}
+
+// TestStartInDoubtWithoutSessionIsLost: a cell of unknown outcome would count as under way for as long as we live.
+func TestStartInDoubtWithoutSessionIsLost(t *testing.T) {
+	for _, fault := range []schematest.Fault{{Fail: true}, {Lose: true}} {
+		t.Run(fmt.Sprintf("%+v", fault), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				e := w.entry(inAWhile(time.Second))
+				var n atomic.Int64
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					if op == "PutAttempts" && n.Add(1) <= markTries {
+						return fault
+					}
+					return schematest.Fault{}
+				})
+				w.publish(e, time.Now(), redispatched)
+				time.Sleep(4 * time.Second)
+				cells := ""
+				if fault.Lose {
+					cells = strings.Repeat("session 1, ", markTries)
+				}
+				w.want("the message", cells+"record 1 lost, return, session 2, start 2, record 2 succeeded, notice, ack")
+			})
+		})
+	}
+}
+
+// TestLostAttemptsAreHeldBeforeTheyAreTold: of several lost attempts only the first was waited for, so that the entry could be told as
+// finished while the one that ends the run was not held.
+func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second))
+		w.attempt(e, 2, nil, w.session(e, "a", time.Now().Add(-time.Minute)))
+		w.attempt(e, 3, nil, w.session(e, "b", time.Now().Add(-time.Minute)))
+		var torn atomic.Bool
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			return schematest.Fault{Tear: op == "PutAttempts" && !torn.Swap(true)}
+		})
+		w.publish(e, time.Now(), redispatched)
+		time.Sleep(4 * time.Second)
+		w.want("the message", "record 2 lost, return, record 3 lost, notice, ack")
+	})
+}
+
+// TestRunThatKillsItsExecutorsEnds: after max_attempts, whatever dies of it.
+func TestRunThatKillsItsExecutorsEnds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.answer(func(ctx context.Context, _ Call) Result {
+			<-ctx.Done()
+			return Result{Outcome: schema.Failed}
+		})
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Now())
+		for i := range 6 {
+			x := w.begin(fmt.Sprintf("x%d", i), func(c *Config) { c.DrainTimeout = time.Nanosecond })
+			time.Sleep(800 * time.Millisecond) // it starts, and is dead within the second in which a first start has no cell
+			x.conn.Cut()
+			w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{Fail: true} })
+			x.kill()
+			w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+			time.Sleep(20 * time.Second) // past expiry and grace
+			if w.state(e.ID).Terminal() {
+				break
+			}
+			if w.open() == 0 { // it had left the stream: as a dispatcher that settles does
+				w.publish(e, time.Now(), redispatched, func(env *queue.Envelope) { env.Dispatch = fmt.Sprint(i) })
+			}
+		}
+		x := w.begin("last")
+		time.Sleep(5 * time.Second)
+		x.kill()
+		if got := w.state(e.ID); got != schema.StateFailed {
+			t.Errorf("state: got %s, want failed", got)
+		}
+		// One without a cell, and one with a cell for each that is allowed.
+		if got := len(w.started()); got != 4 {
+			t.Errorf("starts: got %d, want 4", got)
+		}
+	})
+}
+
+// TestCancelEndsTheAttempt: by its cause, and no retry follows.
+func TestCancelEndsTheAttempt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1")
+		w.answer(func(ctx context.Context, _ Call) Result {
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), ErrCancelled) {
+				t.Errorf("cause: got %v, want %v", context.Cause(ctx), ErrCancelled)
+			}
+			return Result{Outcome: schema.Cancelled}
+		})
+		e, other := w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second))
+		w.publish(e, time.Now())
+		w.publish(other, time.Now())
+		time.Sleep(1500 * time.Millisecond)
+		x.Cancel(e.ID)
+		time.Sleep(time.Second)
+		w.want("one of two", "start 1, start 1, record 1 cancelled, notice, ack, session 1, ack")
+		if got, want := w.state(e.ID), schema.StateCancelled; got != want {
+			t.Errorf("state: got %s, want %s", got, want)
+		}
+		x.Cancel(other.ID)
+		time.Sleep(time.Second)
+		w.want("the other", "record 1 cancelled, notice")
+	})
+}
+
+// TestCancelledInHandDoesNotStart: a message that waited for its instant started although the cancel had been heard of.
+func TestCancelledInHandDoesNotStart(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1")
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Now())
+		time.Sleep(500 * time.Millisecond)
+		if _, err := w.inner.CancelRun(context.Background(), e.ID, schema.EntryID{}, schema.Cancel{At: time.Now()}, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		x.Cancel(e.ID)
+		time.Sleep(time.Second)
+		w.want("cancelled in hand", "notice, ack")
+	})
+}

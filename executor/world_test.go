@@ -1,0 +1,341 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// world is a store, a queue and a callee, in a bubble. What happens to them is written down in the order in which it
+// happens.
+type world struct {
+	t      *testing.T
+	inner  *embedded.Store           // past every fault
+	counts *schematest.CountingStore // counts what the executors and their bucketers ask
+	store  *schematest.FaultyStore
+	broker *inproc.Broker
+	conn   *inproc.Conn
+	plan   atomic.Pointer[schematest.Plan]
+	callee atomic.Pointer[func(context.Context, Call) Result]
+
+	deliveries atomic.Int64
+
+	mu     sync.Mutex
+	events []string
+	starts []start
+	hash   uint64
+	stops  []func()
+}
+
+// start is one call of the callee.
+type start struct {
+	Call
+	at time.Time
+}
+
+// inWorld runs f in a bubble.
+func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t}
+		var err error
+		if w.inner, err = embedded.Open(embedded.Config{Shards: 1}); err != nil {
+			t.Fatalf("open the store: %v", err)
+		}
+		w.counts = schematest.Counting(w.inner)
+		w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+		w.store = schematest.Faulty(noted{w.counts, w}, func(ctx context.Context, op string) schematest.Fault { return (*w.plan.Load())(ctx, op) })
+		w.broker = inproc.New(inproc.Config{Fault: func(e inproc.Event) inproc.Verdict {
+			if e.Point == inproc.Ack || e.Point == inproc.Return {
+				w.note(string(e.Point))
+			}
+			if e.Point == inproc.Delivery {
+				w.deliveries.Add(1)
+			}
+			return inproc.Verdict{}
+		}})
+		w.conn = w.broker.Connect("test")
+		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		defer func() {
+			for _, stop := range slices.Backward(w.stops) {
+				stop()
+			}
+			w.broker.Close()
+			if err := w.store.Close(); err != nil {
+				t.Errorf("close the store: %v", err)
+			}
+		}()
+		f(t, w)
+	})
+}
+
+// noted is a store that writes down which rows it came to hold.
+type noted struct {
+	*schematest.CountingStore
+	w *world
+}
+
+func (s noted) PutAttempts(ctx context.Context, rows []schema.Attempt) error {
+	err := s.CountingStore.PutAttempts(ctx, rows)
+	for i := range rows {
+		switch a := &rows[i]; {
+		case err != nil:
+		case a.Record != nil:
+			s.w.note(fmt.Sprintf("record %d %s", a.Number, a.Record.Outcome))
+		case a.Session != nil:
+			s.w.note(fmt.Sprintf("session %d", a.Number))
+		}
+	}
+	return err
+}
+
+func (s noted) PutEntries(ctx context.Context, rows []schema.Entry) error {
+	err := s.CountingStore.PutEntries(ctx, rows)
+	if err == nil {
+		s.w.note("entry " + string(rows[0].Spec.Kind))
+	}
+	return err
+}
+
+// note writes an event down.
+func (w *world) note(event string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, event)
+}
+
+// happened returns the events so far, and forgets them.
+func (w *world) happened() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := strings.Join(w.events, ", ")
+	w.events = nil
+	return all
+}
+
+// want checks what has happened since it was asked last.
+func (w *world) want(when, want string) {
+	w.t.Helper()
+	if got := w.happened(); got != want {
+		w.t.Errorf("%s:\n got %s\nwant %s", when, got, want)
+	}
+}
+
+// befall sets the faults from now on.
+func (w *world) befall(plan schematest.Plan) { w.plan.Store(&plan) }
+
+// breakDown makes the methods fail from now on, or nothing.
+func (w *world) breakDown(ops ...string) {
+	w.befall(func(_ context.Context, op string) schematest.Fault {
+		return schematest.Fault{Fail: slices.Contains(ops, op)}
+	})
+}
+
+// answer sets what the callee does.
+func (w *world) answer(f func(context.Context, Call) Result) { w.callee.Store(&f) }
+
+// Run is the target of the world.
+func (w *world) Run(ctx context.Context, c Call) Result {
+	w.mu.Lock()
+	w.starts = append(w.starts, start{c, time.Now()})
+	w.events = append(w.events, fmt.Sprintf("start %d", c.Number))
+	w.mu.Unlock()
+	return (*w.callee.Load())(ctx, c)
+}
+
+// started returns the calls so far.
+func (w *world) started() []start {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.starts)
+}
+
+// Done notes notices.
+func (w *world) Done(_ schema.Shard, notices []schema.Notice) {
+	for range notices {
+		w.note("notice")
+	}
+}
+
+// node is an executor that runs.
+type node struct {
+	*Executor
+	conn *inproc.Conn
+	skew atomic.Int64 // of its clock, ns
+	kill func()       // stops it as SIGTERM does, and waits
+	term func()       // the same without waiting
+}
+
+// begin runs an executor under that name.
+func (w *world) begin(name string, change ...func(*Config)) *node {
+	w.t.Helper()
+	n := &node{conn: w.broker.Connect(name)}
+	now := func() time.Time {
+		t := time.Now()
+		if skew := time.Duration(n.skew.Load()); skew != 0 {
+			return t.Round(0).Add(skew) // a wall clock that was set
+		}
+		return t
+	}
+	halt := bucketer.NewHalt(time.Now)
+	b, err := bucketer.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn, Now: now})
+	if err == nil {
+		err = b.Refresh(context.Background())
+	}
+	if err != nil {
+		w.t.Fatalf("bucketer: %v", err)
+	}
+	c := Config{
+		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w},
+		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	if n.Executor, err = New(c); err != nil {
+		w.t.Fatalf("New: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := n.Executor.Run(ctx); err != nil {
+			w.t.Errorf("Run: got %v, want nil", err)
+		}
+	})
+	running.Go(func() { _ = halt.Run(ctx) }) // always nil
+	n.term = cancel
+	n.kill = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		_ = n.conn.Close() // always nil
+	})
+	w.stops = append(w.stops, n.kill)
+	time.Sleep(time.Second) // it has its session, and asks for messages
+	return n
+}
+
+// entry makes an entry due at at, to the ms, and holds it in the store.
+func (w *world) entry(at time.Time, change ...func(*schema.Spec)) schema.Entry {
+	w.t.Helper()
+	w.mu.Lock()
+	w.hash++
+	hash := w.hash
+	w.mu.Unlock()
+	spec := schema.Spec{Tenant: "t", Nominal: at, Accepted: time.Now().UnixMicro(), Work: &schema.Work{
+		HTTP: &schema.HTTPTarget{URL: "http://sink"}, Retry: &schema.Retry{MaxAttempts: 3, Jitter: "none"},
+	}}
+	for _, f := range change {
+		f(&spec)
+	}
+	e, err := schema.NewEntry(schema.MakeEntryID(at, 0, hash), spec, nil, at.Add(7*24*time.Hour))
+	if err != nil {
+		w.t.Fatalf("entry: %v", err)
+	}
+	if err := w.inner.PutEntries(context.Background(), []schema.Entry{e}); err != nil {
+		w.t.Fatalf("entry: %v", err)
+	}
+	return e
+}
+
+// publish hands an envelope that was read at `read` to the queue.
+func (w *world) publish(e schema.Entry, read time.Time, change ...func(*queue.Envelope)) {
+	w.t.Helper()
+	env := queue.Envelope{Entry: e, CheckedAt: read}
+	for _, f := range change {
+		f(&env)
+	}
+	done := make(chan error, 1)
+	err := w.conn.Publish(context.Background(), 0, &env, func(_ queue.Receipt, err error) { done <- err })
+	if err == nil {
+		err = <-done
+	}
+	if err != nil {
+		w.t.Fatalf("publish %s: %v", e.ID, err)
+	}
+}
+
+func redispatched(env *queue.Envelope) { env.Redispatch, env.Dispatch = true, "d-1" }
+
+// attempt holds an attempt of e in the store, past every fault.
+func (w *world) attempt(e schema.Entry, number int, rec *schema.Record, session *schema.SessionRef) schema.Attempt {
+	w.t.Helper()
+	now := time.Now()
+	if rec != nil {
+		rec.Finished = now.UTC()
+	}
+	a := schema.Attempt{
+		Run: e.Run(), Number: number, Fence: schema.MakeFence(now), Record: rec, Session: session,
+		Written: now.UnixMicro(), Expires: now.Add(24 * time.Hour),
+	}
+	if err := w.inner.PutAttempts(context.Background(), []schema.Attempt{a}); err != nil {
+		w.t.Fatalf("attempt: %v", err)
+	}
+	return a
+}
+
+// session opens the session of an executor that is not there, until `until`, and returns a reference of e to it.
+func (w *world) session(e schema.Entry, id string, until time.Time) *schema.SessionRef {
+	w.t.Helper()
+	name := "elsewhere-" + id
+	is := schema.Session{Executor: name, ID: id, Expires: until.UTC().Truncate(time.Millisecond)}
+	if err := w.inner.SwapSession(context.Background(), schema.Session{Executor: name}, is); err != nil {
+		w.t.Fatalf("session: %v", err)
+	}
+	return &schema.SessionRef{Executor: name, ID: id, Started: time.Now().UTC(), Entry: e.ID}
+}
+
+// attempts returns what the store holds of a run.
+func (w *world) attempts(run schema.RunID) []schema.Attempt {
+	w.t.Helper()
+	all, err := w.inner.Attempts(context.Background(), run.Partition(), []schema.RunID{run})
+	if err != nil {
+		w.t.Fatalf("attempts: %v", err)
+	}
+	return all
+}
+
+// state folds the rows of a run, with the sessions as the store has them.
+func (w *world) state(run schema.RunID) schema.State {
+	w.t.Helper()
+	rows, err := w.inner.EntriesByID(context.Background(), run.Partition(), []schema.EntryID{run})
+	if err != nil || len(rows) != 1 {
+		w.t.Fatalf("row of %s: %d, %v", run, len(rows), err)
+	}
+	all := w.attempts(run)
+	live, err := bucketer.NewLiveness(w.inner, time.Now).Of(context.Background(), all)
+	if err != nil {
+		w.t.Fatalf("sessions: %v", err)
+	}
+	return schema.Fold(rows[0].Marks, all, live)
+}
+
+// open returns how many messages the stream holds.
+func (w *world) open() int {
+	w.t.Helper()
+	n := 0
+	for _, p := range schema.Priorities {
+		d, err := w.conn.Depth(context.Background(), 0, p)
+		if err != nil {
+			w.t.Fatalf("depth: %v", err)
+		}
+		n += d
+	}
+	return n
+}
+
+// inAWhile returns the instant d from now, on a whole ms.
+func inAWhile(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Millisecond) }
