@@ -27,8 +27,8 @@ type subject struct {
 	priority schema.Priority
 }
 
-// budget keeps the streams shallow: a subject holds at most about what executors drain of it in a second, and each live
-// dispatcher adds its share of that. Take is called for each publication; refill once a gaugeEvery.
+// budget keeps the streams shallow: the depth of each subject is steered to floorDepth, by every live dispatcher for its
+// share. Take is called for each publication; refill once a gaugeEvery.
 type budget struct {
 	mu       sync.Mutex
 	subjects map[subject]*allowance
