@@ -107,11 +107,15 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	base := "http://" + l.Addr().String()
 	n.gate.waitFor("the store")
-	openGate := n.gate.serve(l)
+	release, closeGate := n.gate.serve(l)
 
 	stops, err := n.start(ctx, base)
 	defer stops.run(n.log)
-	if gerr := openGate(); gerr != nil && err == nil {
+	stops.push("gate", closeGate)
+	if err == nil {
+		n.gate.handOver(n.api)
+	}
+	if gerr := release(); gerr != nil && err == nil {
 		err = fmt.Errorf("open the API: %w", gerr)
 	}
 	if err != nil {
