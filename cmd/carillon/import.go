@@ -57,17 +57,15 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	var nodes []*httpapi.Client
-	for _, url := range f.nodes() {
-		c := f.config(url)
-		c.Retries = -1
-		client, err := httpapi.NewClient(c)
-		if err != nil {
-			return &usageError{err}
-		}
-		defer client.Close()
-		nodes = append(nodes, client)
+	nodes, err := f.clients()
+	if err != nil {
+		return err
 	}
+	defer func() {
+		for _, c := range nodes {
+			c.Close()
+		}
+	}()
 	if f.parallel == 0 {
 		f.parallel = 2 * len(nodes)
 	}
@@ -92,6 +90,20 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) error {
 		return fmt.Errorf("%d lines failed or are unknown", bad)
 	}
 	return nil
+}
+
+// clients returns a client for each node. They try nothing again: the sender knows what may be sent twice.
+func (f *importFlags) clients() (nodes []*httpapi.Client, err error) {
+	for _, url := range f.nodes() {
+		c := f.config(url)
+		c.Retries = -1
+		client, err := httpapi.NewClient(c)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		nodes = append(nodes, client)
+	}
+	return nodes, nil
 }
 
 // summary is what became of a file, imports of it before this one included.
@@ -291,7 +303,7 @@ func (s *sender) deal(src *source, blocks chan<- *block) error {
 				return err
 			}
 			continue
-		case err == io.EOF: //nolint:errorlint // the end itself
+		case errors.Is(err, io.EOF):
 			return hand()
 		case err != nil:
 			return errors.Join(fmt.Errorf("read: %w", err), hand())

@@ -63,7 +63,7 @@ func (f *failures) open() error {
 		mode = os.O_APPEND
 	}
 	for _, path := range []string{f.path, f.path + errorsSuffix} {
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o600) //nolint:gosec // the user names it
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o600)
 		if err != nil {
 			return fmt.Errorf("keep the lines that failed: %w", err)
 		}

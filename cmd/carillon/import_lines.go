@@ -45,7 +45,7 @@ func openSource(name string, stdin io.Reader) (_ *source, err error) {
 	s := &source{name: name, release: func() {}}
 	raw := stdin
 	if name != "-" {
-		if s.file, err = os.Open(name); err != nil { //nolint:gosec // the user names it
+		if s.file, err = os.Open(name); err != nil {
 			return nil, err
 		}
 		info, err := s.file.Stat()
@@ -115,7 +115,7 @@ func (s *source) next() ([]byte, error) {
 		_, err = s.text.ReadSlice('\n')
 	}
 	switch {
-	case err != nil && (err != io.EOF || len(text) == 0): //nolint:errorlint // the end itself; whatever wraps it is none
+	case err != nil && (err != io.EOF || len(text) == 0):
 		return nil, err
 	case long:
 		return nil, errLongLine
@@ -135,7 +135,7 @@ type counting struct {
 func (c counting) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n.Add(int64(n))
-	return n, err //nolint:wrapcheck // io.EOF must stay itself
+	return n, err
 }
 
 // fate is what is known of a line.

@@ -127,7 +127,6 @@ type importState struct {
 // openState opens the state of an import, or begins it.
 func openState(path string, head stateHead) (_ *importState, err error) {
 	s := &importState{path: path}
-	//nolint:gosec // it lies beside the file that the user named
 	if s.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open the state of the import: %w", err)
 	}
@@ -146,7 +145,7 @@ func (s *importState) load(want stateHead) error {
 	var good int64
 	for first := true; ; first = false {
 		text, err := r.ReadBytes('\n')
-		if err == io.EOF { //nolint:errorlint // the end itself
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

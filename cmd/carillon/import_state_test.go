@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -16,9 +17,9 @@ import (
 )
 
 func TestLineSetIsASet(t *testing.T) {
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	r := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
 		var s lineSet
 		model := map[int64]bool{}
@@ -122,7 +123,7 @@ func TestLineReaderSendsEachLineOnce(t *testing.T) {
 		if n := r.withdraw(); n != 3 {
 			t.Errorf("withdraw = %d, want 3", n)
 		}
-		if n, err := r.Read(make([]byte, 8)); n != 0 || err == nil || err == io.EOF {
+		if n, err := r.Read(make([]byte, 8)); n != 0 || err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("Read after withdraw = %d, %v, want an error", n, err)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -90,7 +91,7 @@ type proxy struct {
 
 func startProxy(t *testing.T, api string, onCut func(), cuts ...int64) (url string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func startProxy(t *testing.T, api string, onCut func(), cuts ...int64) (url stri
 }
 
 func (p *proxy) serve(down net.Conn) {
-	up, err := net.Dial("tcp", p.target) //nolint:noctx // at once
+	up, err := net.Dial("tcp", p.target)
 	if err != nil {
 		_ = down.Close()
 		return
@@ -131,7 +132,8 @@ func (p *proxy) serve(down net.Conn) {
 	if limit < 0 {
 		_, _ = io.Copy(down, up)
 	} else {
-		if n, _ := io.Copy(down, io.LimitReader(up, limit)); n == limit && p.onCut != nil {
+		n, _ := io.Copy(down, io.LimitReader(up, limit)) // either side may end it
+		if n == limit && p.onCut != nil {
 			p.onCut()
 		}
 	}
@@ -267,7 +269,7 @@ func TestUnkeyedLinesThatMayStandAreNotSentAgainSilently(t *testing.T) {
 func TestImportLeavesANodeThatIsSilent(t *testing.T) {
 	api := startNode(t)
 	due := importDue()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // never accepts
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,8 +393,8 @@ func TestSourceReadsEveryPacking(t *testing.T) {
 					text, err = []byte("(long)"), nil
 				}
 				if err != nil {
-					if row.err == nil && err != io.EOF || row.err != nil && !errors.Is(err, row.err) {
-						t.Errorf("next = %v, want %v at the end", err, row.err)
+					if want := cmp.Or(row.err, io.EOF); !errors.Is(err, want) {
+						t.Errorf("next = %v, want %v at the end", err, want)
 					}
 					break
 				}

@@ -144,7 +144,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobReque
 // pairs reads name and value of repeated flags.
 func pairs(flag string, texts []string, separator string) (map[string]string, error) {
 	if len(texts) == 0 {
-		return nil, nil //nolint:nilnil // none stated, none sent
+		return nil, nil
 	}
 	m := make(map[string]string, len(texts))
 	for _, text := range texts {
@@ -168,7 +168,7 @@ func readPayload(text string, in io.Reader) (json.RawMessage, error) {
 		// One byte more than is allowed is enough for the API to refuse it.
 		payload, err = io.ReadAll(io.LimitReader(in, bucketer.MaxBody+1))
 	case isFile:
-		payload, err = os.ReadFile(file) //nolint:gosec // the user names it
+		payload, err = os.ReadFile(file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read payload: %w", err)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // startNode runs a whole system until the test ends, and returns the base URL of its API.
 func startNode(t *testing.T) (api string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func startNode(t *testing.T) (api string) {
 		Opener: node.Embedded(cfg, t.TempDir(), "test", log, reg), Version: "test", Registry: reg,
 		Listener: l.(*net.TCPListener), Ready: func(api string) { ready <- api },
 	})
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ends after the test's other cleanups
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
 	t.Cleanup(func() {
