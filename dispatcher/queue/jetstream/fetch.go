@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -135,6 +136,9 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 				err = nil
 			}
 			return ds, err
+		}
+		if m.Subject != inbox && strings.HasPrefix(m.Subject, in.inbox) {
+			continue // the status of an earlier pull, which had all it asked for before
 		}
 		if m.Subject != inbox { // a message: it has the subject it was published to
 			d, ok := q.delivery(m)
