@@ -267,7 +267,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
 	a.begin(now, k.number, session, cancel)
-	if k.doubt && !a.mark(attempts, now) {
+	if k.doubt && !a.mark(attempts, now, k.checked) {
 		return
 	}
 	if k.number == 1 {
@@ -308,10 +308,16 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 			res = Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
 		}
 	}()
-	return target.Run(ctx, Call{
+	res = target.Run(ctx, Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
 		Due: a.entry.Due(), Work: work, Payload: payload,
 	})
+	switch res.Outcome {
+	case schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled:
+	default: // whatever a target says, a run must come to an end
+		res = Result{Outcome: schema.Failed, Error: "the target gave no outcome"}
+	}
+	return res
 }
 
 // conclude turns the result into a record and hands it to the recorder.
@@ -350,28 +356,35 @@ func (a *attempt) put(row schema.Attempt, notify bool) {
 	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
 }
 
-// markTries bounds how often the session cell is tried before the start is given up.
-const markTries = 3
+// errOutdated: between the look and the start too much time passed, or the session was lost.
+var errOutdated = errors.New("noting the session took too long")
 
-// mark writes the session cell before the start. If that fails the cell may stand all the same, and would say for as long as our
-// session lives that the attempt is under way: so the attempt is recorded as lost before the message goes back.
-func (a *attempt) mark(ctx context.Context, now time.Time) bool {
+// mark writes the session cell before the start, which rests on rows read at checked. It goes the way of records, in batches of a
+// partition: a backlog after trouble consists of starts in doubt, and a write for each would be dearer than the runs.
+// If it took so long that the start rests on nothing any more, the cell would say for as long as our session lives that the
+// attempt is under way: so the attempt is recorded as lost before the message goes back.
+func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
 	x := a.x
 	row := a.cell(now)
-	var err error
-	for range markTries {
-		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-		err = x.writer.Record(bounded, []schema.Attempt{row})
-		cancel()
-		if err == nil {
+	held := make(chan struct{})
+	x.recorder.put(word{entry: *a.entry, attempt: row, then: func() { close(held) }})
+	x.recorder.hurry()
+	err := errOutdated
+	select {
+	case <-held:
+		after := x.now()
+		session, alive := x.keeper.current(after)
+		if alive && session == a.session && !x.halt.Halted() && after.Sub(checked) <= freshFor {
 			a.mu.Lock()
 			a.known = true
 			a.mu.Unlock()
 			return true
 		}
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
 	x.metrics.running.Dec()
-	x.log.Warn("session could not be noted: the message goes back", "run", a.entry.Run(), "err", err)
+	x.log.Debug("not started: the message goes back", "run", a.entry.Run(), "err", err)
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
@@ -379,7 +392,7 @@ func (a *attempt) mark(ctx context.Context, now time.Time) bool {
 	row.Session, row.Written = nil, now.UnixMicro()
 	row.Record = &schema.Record{
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
-		Error: "not started: the session could not be noted",
+		Error: "not started: the session could not be noted in time",
 	}
 	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
 	return false

@@ -63,7 +63,9 @@ func TestLooksWhenInDoubt(t *testing.T) {
 				if got := w.counts.Tally("EntriesByID").Calls; got != tc.looks {
 					t.Errorf("looks: got %d, want %d", got, tc.looks)
 				}
-				if starts := w.started(); len(starts) == 1 && !starts[0].at.Equal(due) {
+				// A session cell is written first, with others of its partition.
+				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due) || starts[0].at.After(due.Add(markWithin)) ||
+					tc.want == once && !starts[0].at.Equal(due)) {
 					t.Errorf("start: got %v, want %v", starts[0].at, due)
 				}
 			})

@@ -37,6 +37,8 @@ const (
 
 	// recordWithin is how long a record waits for others of its partition.
 	recordWithin = 50 * time.Millisecond
+	// markWithin is how long the session cell of a start in doubt waits for others.
+	markWithin = 2 * time.Millisecond
 	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
 	recordLast = 5 * time.Second
 	// storeTimeout bounds one read or write.

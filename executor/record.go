@@ -34,6 +34,8 @@ type recorder struct {
 	mu      sync.Mutex
 	waiting map[schema.Partition][]word
 	wake    chan struct{} // cap 1: a batch is full
+	soon    chan struct{} // cap 1: somebody waits for a word
+	hurried atomic.Bool   // soon is about to be told
 	kept    atomic.Int64  // words not held yet
 	failing atomic.Bool   // the last write failed
 	tokens  chan struct{}
@@ -43,7 +45,7 @@ type recorder struct {
 func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, patient time.Duration) *recorder {
 	return &recorder{
 		writer: w, notices: n, log: log, metrics: m, patient: patient, waiting: make(map[schema.Partition][]word),
-		wake: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
+		wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
 	}
 }
 
@@ -77,10 +79,26 @@ func (r *recorder) run(ctx context.Context) {
 			return
 		case <-r.wake:
 			r.flush(ctx, recordRows)
+		case <-r.soon:
+			r.flush(ctx, 1)
 		case <-tick.C:
 			r.flush(ctx, 1)
 		}
 	}
+}
+
+// hurry has everything written within markWithin: a start waits for it.
+func (r *recorder) hurry() {
+	if r.hurried.Swap(true) {
+		return
+	}
+	time.AfterFunc(markWithin, func() {
+		r.hurried.Store(false)
+		select {
+		case r.soon <- struct{}{}:
+		default:
+		}
+	})
 }
 
 // last writes what is left, for as long as the stop may take.
