@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -62,18 +63,34 @@ func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error)
 	return next, nil
 }
 
-// HandOn writes the entry `to`, which stands in for `from`, and then says so in an attempt 0 of the
-// run. Crash in between: `from` is still open, and whoever meets it next hands it on to the same id.
-func (b *Bucketer) HandOn(ctx context.Context, from, to schema.Entry) error {
-	if err := b.outlive(ctx, &to); err != nil {
-		return err
+// HandOn writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of
+// each run; both in batches by partition. It returns the ids of those of `from` that were handed on, and what went wrong with the
+// others. Crash in between: such an entry is still open, and whoever meets it next hands it on to the same id.
+func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
+	for i := range to {
+		if err := b.outlive(ctx, &to[i]); err != nil {
+			return nil, err
+		}
 	}
-	err := schema.ErrUnavailable
-	b.write(ctx, []schema.Entry{to}, func(_ int, e error) { err = e })
-	if err != nil {
-		return fmt.Errorf("hand %s on to %s: %w", from.ID, to.ID, err)
+	var mu sync.Mutex
+	var errs []error
+	var handed []schema.EntryID
+	var rows []schema.Attempt
+	now := b.now()
+	b.write(ctx, to, func(i int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("hand %s on to %s: %w", from[i].ID, to[i].ID, err))
+			return
+		}
+		handed = append(handed, from[i].ID)
+		rows = append(rows, b.NotStarted(from[i], schema.Record{Outcome: schema.HandedOn, To: to[i].ID}, now))
+	})
+	if err := b.Record(ctx, rows); err != nil {
+		return nil, err
 	}
-	return b.Record(ctx, []schema.Attempt{b.NotStarted(from, schema.Record{Outcome: schema.HandedOn, To: to.ID}, b.now())})
+	return handed, errors.Join(errs...)
 }
 
 // NotStarted makes the attempt 0 that says why `e` did not start here. Its fence and timestamp are those of now, to the µs.

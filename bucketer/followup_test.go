@@ -142,17 +142,17 @@ func TestHandOnWritesTheEntryFirst(t *testing.T) {
 		attempts := func() []schema.Attempt { return w.mustRun(id).Attempts }
 
 		w.first(1, "PutEntries", schematest.Fault{Fail: true})
-		if err := w.HandOn(t.Context(), from, to); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
+		if _, err := w.HandOn(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
 			t.Errorf("HandOn without the entry = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
 		w.first(1, "PutAttempts", schematest.Fault{Fail: true})
-		if err := w.HandOn(t.Context(), from, to); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
+		if _, err := w.HandOn(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
 			t.Errorf("HandOn that crashed in between = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
 		if _, ok := w.row(to.ID); !ok {
 			t.Error("the entry that stands in is not there")
 		}
-		if err := w.HandOn(t.Context(), from, to); err != nil {
+		if _, err := w.HandOn(t.Context(), []schema.Entry{from}, []schema.Entry{to}); err != nil {
 			t.Errorf("HandOn again = %v", err)
 		}
 		got := attempts()

@@ -37,18 +37,28 @@ func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(
 
 func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
 	rows := pick(entries, batch)
+	sent := b.now()
 	if err := b.store.PutEntries(ctx, rows); err != nil {
 		for _, i := range batch {
 			done(i, err)
 		}
 		return
 	}
-	held := b.now()
+	held := laterOf(sent, b.now())
 	b.count(rows)
 	errs := b.heldAt(ctx, held, rows)
 	for k, i := range batch {
 		done(i, errs[k])
 	}
+}
+
+// laterOf returns when something ended that began at sent and ended at now: by the wall clock, or by the time that passed since if
+// the wall clock was set back meanwhile. A row must not count as held earlier than it was.
+func laterOf(sent, now time.Time) time.Time {
+	if passed := sent.Round(0).Add(now.Sub(sent)); passed.After(now.Round(0)) {
+		return passed
+	}
+	return now
 }
 
 func (b *Bucketer) count(rows []schema.Entry) {

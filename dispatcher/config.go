@@ -82,7 +82,7 @@ type Ring interface {
 type Writer interface {
 	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
-	HandOn(ctx context.Context, from, to schema.Entry) error
+	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
 	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	Record(ctx context.Context, attempts []schema.Attempt) error

@@ -257,9 +257,8 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 	}
 	var ids []schema.EntryID
 	for id, o := range s.book.open {
-		// What was published just now is left to its executor: handed on, it would pass it over.
-		stays := o.phase == watching || o.phase == published && now.Sub(o.published) > lookAgain
-		if stays && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
+		// What its stream still holds is left to an executor: handed on, it would be passed over, and a backlog would only grow.
+		if o.phase == watching && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
 			ids = append(ids, id)
 		}
 	}
@@ -273,21 +272,19 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		if err != nil {
 			return err
 		}
+		var from, to []schema.Entry
 		for i := range mets {
-			e := &mets[i].entry
 			if mets[i].standing.Over {
 				continue // the next look closes it
 			}
-			to, err := s.watchEntry(e, mets[i].standing.Unnamed, now)
+			w, err := s.watchEntry(&mets[i].entry, mets[i].standing.Unnamed, now)
 			if err != nil {
 				return err
 			}
-			if err := s.d.writer.HandOn(ctx, *e, to); err != nil {
-				return err
-			}
-			handed = append(handed, e.ID)
+			from, to = append(from, mets[i].entry), append(to, w)
 		}
-		return nil
+		handed, err = s.d.writer.HandOn(ctx, from, to)
+		return err
 	}, func(_ time.Time, err error) {
 		s.handing = false
 		for _, id := range handed {
