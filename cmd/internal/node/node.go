@@ -185,7 +185,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.halt.Halted,
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling,
 		Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
@@ -229,6 +229,10 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 	})
 	return err
 }
+
+// unwilling reports that no job is taken in: the process was stopped, its clock is off, or NATS is out of reach, so that a job due
+// soon would wait for a sweep.
+func (n *Node) unwilling() bool { return n.halt.Halted() || n.queue.Ready() != nil }
 
 // rest hands our shards to others while the clock is off: it, and only it, must not dispatch.
 func (n *Node) rest(off bool) {
