@@ -19,7 +19,7 @@ func TestRestSaidBeforeRunHolds(t *testing.T) {
 		if err := r.Rest(true); err != nil {
 			t.Fatalf("Rest(true) before Run = %v, want nil", err)
 		}
-		ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended below
+		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
 		all := append(others, &node{Ring: r, addr: config.Bind})

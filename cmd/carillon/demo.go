@@ -58,7 +58,9 @@ func runDemo(ctx context.Context, out io.Writer, api string) error {
 	go func() { served <- server.Serve(l) }()
 	defer func() {
 		_ = server.Close() // nothing of it is needed any more
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			_, _ = fmt.Fprintln(os.Stderr, "demo:", err) // all it can do by now
+		}
 	}()
 
 	lines, err := d.jobs(n, "http://"+l.Addr().String())

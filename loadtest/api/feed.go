@@ -51,7 +51,7 @@ func (f *feed) Read(p []byte) (int, error) {
 	for n < len(p) {
 		if len(f.rest) == 0 {
 			if err := f.nextLine(); err != nil {
-				if n > 0 && err == io.EOF {
+				if n > 0 && errors.Is(err, io.EOF) {
 					break
 				}
 				return n, err

@@ -325,7 +325,7 @@ func (im *Import) record(body io.Reader, feed *feed, answers *atomic.Int64) (saw
 		im.lines[line-1] |= heard | stateOf(a.Status)
 		if a.Status >= 400 {
 			if refusals++; refusals <= unreadableLogged {
-				im.Log.Warn("line refused", "line", line, "status", a.Status, "error", firstBytes(a.Error))
+				im.Log.Warn("line refused", "line", line, "status", a.Status, "err", firstBytes(a.Error))
 			}
 		}
 		if n := answers.Add(1); now.Sub(last) >= progressEvery {

@@ -265,6 +265,6 @@ func (p *progress) step() {
 	}
 	p.mu.Unlock()
 	if say {
-		p.log.Info(p.name, "done", done, "of", p.of)
+		p.log.Info("reading", "what", p.name, "done", done, "of", p.of)
 	}
 }

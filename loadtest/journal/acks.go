@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -131,12 +132,12 @@ func eachLine(r io.Reader, visit func(n int, b []byte) error, torn func(next []b
 	for n := 1; ; n++ {
 		b, err := br.ReadSlice('\n')
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			return fmt.Errorf("line %d is longer than %d bytes", n, MaxLine)
-		case err != nil && err != io.EOF:
+		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		}
-		atEnd := err == io.EOF
+		atEnd := errors.Is(err, io.EOF)
 		if bad != nil && len(b) > 0 && (torn == nil || !torn(b)) {
 			return bad
 		}

@@ -108,7 +108,8 @@ func (s *Store) claimKey(
 	}
 	if c := row.at(colValue, s.nowMS()); c != nil {
 		var stands schema.KeyClaim
-		return stands, unavailable(json.Unmarshal(c.data, &stands))
+		err := json.Unmarshal(c.data, &stands)
+		return stands, unavailable(err)
 	}
 	b := s.db.NewBatch()
 	defer closeQuietly(b)

@@ -315,7 +315,10 @@ func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, b.Refresh(ctx)
+	if err := b.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // read reads every run that lies in the store.
