@@ -58,7 +58,7 @@ func TestJobIsCreatedRunsAndIsShown(t *testing.T) {
 			t.Errorf("run get has no %q:\n%s", want, shown)
 		}
 	}
-	list := succeed(t, "run", "list", "--api", api, "--to", "5s").stdout
+	list := succeed(t, "run", "list", "--api", api).stdout
 	if !strings.Contains(list, job.ID.String()) || !strings.Contains(list, "succeeded") {
 		t.Errorf("run list does not show the run:\n%s", list)
 	}
