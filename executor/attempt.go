@@ -91,8 +91,7 @@ func (a *attempt) clear(ctx context.Context) (known, bool) {
 func (a *attempt) look(ctx context.Context) (known, bool) {
 	x, e := a.x, a.entry
 	x.metrics.looks.Inc()
-	checked := x.now()
-	st, _, err := x.standing(ctx, e)
+	st, v, err := x.standing(ctx, e)
 	if err != nil {
 		a.postpone(ctx, "look", err)
 		return known{}, false
@@ -122,7 +121,7 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	}
 	doubt := a.delivery.Redelivered() || a.env.Redispatch || st.Next > e.Spec.AttemptNumber() ||
 		e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
-	return known{checked: checked, number: st.Next, doubt: doubt}, true
+	return known{checked: v.at, number: st.Next, doubt: doubt}, true
 }
 
 // bury records attempts whose sessions fell as lost. The last one allowed ends the run.

@@ -78,7 +78,7 @@ func New(c Config) (*Executor, error) {
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		now: c.Now, log: c.Logger, metrics: m,
 		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Logger),
-		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now)),
+		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now), c.Now),
 		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
 		slots:    make(chan struct{}, c.Slots),
 		active:   make(map[*attempt]struct{}),

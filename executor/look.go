@@ -21,7 +21,8 @@ const (
 
 // view is what the rows of a run say.
 type view struct {
-	exists   bool // the run's row stands
+	at       time.Time // when the read began
+	exists   bool      // the run's row stands
 	marks    schema.Marks
 	attempts []schema.Attempt
 	live     func(schema.SessionRef) bool
@@ -32,6 +33,7 @@ type looker struct {
 	store  Store
 	writer Writer
 	live   *bucketer.Liveness
+	now    func() time.Time
 
 	mu      sync.Mutex
 	waiting map[schema.Partition][]lookup
@@ -48,9 +50,9 @@ type looked struct {
 	err  error
 }
 
-func newLooker(store Store, writer Writer, live *bucketer.Liveness) *looker {
+func newLooker(store Store, writer Writer, live *bucketer.Liveness, now func() time.Time) *looker {
 	return &looker{
-		store: store, writer: writer, live: live,
+		store: store, writer: writer, live: live, now: now,
 		waiting: make(map[schema.Partition][]lookup), tokens: make(chan struct{}, lookWorkers),
 	}
 }
@@ -69,7 +71,9 @@ func (l *looker) look(ctx context.Context, run schema.RunID) (view, error) {
 	l.mu.Unlock()
 	switch {
 	case batch != nil:
+		l.tokens <- struct{}{}
 		l.read(ctx, p, batch)
+		<-l.tokens
 	case first:
 		// The first of a batch leads it: it waits a little for company, then reads for all, unless the
 		// batch was full before.
@@ -77,10 +81,13 @@ func (l *looker) look(ctx context.Context, run schema.RunID) (view, error) {
 		case <-ctx.Done():
 		case <-time.After(lookWithin):
 		}
+		// Who waits for a turn joins it: the slower the store, the more each read is for.
+		l.tokens <- struct{}{}
 		l.mu.Lock()
 		batch = l.take(p)
 		l.mu.Unlock()
 		l.read(ctx, p, batch)
+		<-l.tokens
 	}
 	select {
 	case a := <-answer:
@@ -97,19 +104,20 @@ func (l *looker) take(p schema.Partition) []lookup {
 	return batch
 }
 
-// read reads for a batch and answers it.
+// read reads for a batch and answers it; its caller holds a token.
 func (l *looker) read(ctx context.Context, p schema.Partition, batch []lookup) {
 	if len(batch) == 0 {
 		return
 	}
-	l.tokens <- struct{}{}
-	defer func() { <-l.tokens }()
 	// Its leader's context must not fail the others: a stop fails all of them alike.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
+	at := l.now()
 	views, err := l.readAll(bounded, p, batch)
 	for _, b := range batch {
-		b.answer <- looked{views[b.run], err}
+		v := views[b.run]
+		v.at = at
+		b.answer <- looked{v, err}
 	}
 }
 
