@@ -186,7 +186,7 @@ func apply(spec *schema.Spec, c Change) {
 // started reports whether anything but an attempt 0 is among the attempts.
 func started(attempts []schema.Attempt) bool {
 	for i := range attempts {
-		if attempts[i].Number > 0 {
+		if attempts[i].Number > 0 && !attempts[i].Unstarted() {
 			return true
 		}
 	}

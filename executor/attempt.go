@@ -391,7 +391,7 @@ func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
 	row.Session, row.Written = nil, now.UnixMicro()
 	row.Record = &schema.Record{
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
-		Error: "not started: the session could not be noted in time",
+		Error: "not started: the session could not be noted in time", Unstarted: true,
 	}
 	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
 	return false

@@ -111,7 +111,7 @@ func TestStartInDoubtWhoseSessionCameTooLateIsLost(t *testing.T) {
 		want string
 	}{
 		{"in time", time.Second, "session 1, start 1, record 1 succeeded, notice, ack"},
-		{"too late", freshFor + time.Second, "session 1, record 1 lost, return, session 2, start 2, record 2 succeeded, notice, ack"},
+		{"too late", freshFor + time.Second, "session 1, record 1 lost, return, session 1, start 1, record 1 succeeded, notice, ack"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

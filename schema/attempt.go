@@ -58,6 +58,9 @@ type Record struct {
 
 	Redispatched bool `json:"redispatched,omitempty"`
 
+	// Unstarted: the attempt noted its session and was given up before it started. The row only says that the session stands for
+	// nothing any more; the number is free again.
+	Unstarted bool `json:"unstarted,omitempty"`
 	// Final: no attempt follows this failure.
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.
@@ -79,6 +82,9 @@ type Attempt struct {
 	Written int64     // write timestamp, µs; equal for every repetition of this write
 	Expires time.Time // when the row leaves; unknown (zero) when read
 }
+
+// Unstarted reports that the row stands for nothing: see Record.
+func (a *Attempt) Unstarted() bool { return a.Record != nil && a.Record.Unstarted }
 
 // EncodeRecord returns the stored form of r.
 func EncodeRecord(r *Record) ([]byte, error) { return encodeCell(r, "record") }

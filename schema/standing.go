@@ -30,7 +30,7 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 		switch {
 		case a.Number == 0:
 			st.Over = st.Over || a.Record != nil && a.Record.Entry == e.ID
-		case a.Record == nil && a.Session == nil:
+		case a.Unstarted(), a.Record == nil && a.Session == nil:
 		case a.Record == nil && live(*a.Session):
 			st.Live = true
 		case a.Record == nil:

@@ -52,6 +52,10 @@ func TestJudge(t *testing.T) {
 		{name: "moved", id: theRun, spec: run, marks: schema.Marks{MovedTo: retry}, over: true, next: 1},
 		{name: "a reschedule that is named", id: retry, spec: moving, marks: schema.Marks{MovedTo: retry}, next: 1},
 		{name: "a reschedule not yet named", id: retry, spec: moving, unnamed: true, next: 1},
+		{
+			name: "given up before it started", id: theRun, spec: run,
+			attempts: rows{}.ended(1, schema.Lost, byRun, func(r *schema.Record) { r.Unstarted = true }), next: 1,
+		},
 		// Its writer may be about to name it still: it stays open until the run ends.
 		{name: "a reschedule while another is named", id: retry, spec: moving, marks: schema.Marks{MovedTo: theRun}, unnamed: true, next: 1},
 		{name: "a watch for the run", id: retry, spec: watch(theRun), next: 1},

@@ -39,6 +39,9 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 			running = running || a.Number > 0 && a.Session != nil && live(*a.Session)
 			continue
 		}
+		if a.Unstarted() {
+			continue
+		}
 		switch a.Record.Outcome {
 		case Succeeded:
 			success = true

@@ -210,6 +210,9 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	var next schema.EntryID
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
+		if a.Unstarted() {
+			continue
+		}
 		if a.Number == 0 {
 			if rec := a.Record; rec != nil && rec.Outcome == schema.Missed && r.State == schema.StateMissed {
 				out.Missed = &Missed{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}

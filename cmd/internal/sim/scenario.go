@@ -360,7 +360,7 @@ func view(r bucketer.Run) check.Run {
 	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due()}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		if a.Number == 0 {
+		if a.Number == 0 || a.Unstarted() {
 			continue
 		}
 		out := check.Attempt{Number: a.Number}
