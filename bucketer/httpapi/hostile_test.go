@@ -62,33 +62,34 @@ func TestRefusedImportWaitsForNoBody(t *testing.T) {
 
 // Bodies that come at once share a bounded memory. Small ones are read nevertheless.
 func TestBodiesShareBoundedMemory(t *testing.T) {
-	hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.MaxBodies = 128 << 10 })
-	large := `{"http":{"url":"http://x.test/"},"payload":"` + strings.Repeat("a", 60<<10) + `"}`
-	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: large}, 201, nil)
-
-	held := dial(t, hs) // a body that stays unfinished holds what it took
-	_, _ = fmt.Fprintf(held, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n%s", large)
-	var header http.Header
-	for deadline := time.Now().Add(20 * time.Second); header == nil && time.Now().Before(deadline); {
-		status, h, text := do(t, hs, call{method: "POST", path: "/v1/jobs", body: large})
-		if status == 429 && strings.Contains(string(text), "overloaded") {
-			header = h
+	const memory = 128 << 10
+	hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.MaxBodies = memory })
+	// An answer reaches the client before the memory of its request is given back.
+	until := func(what string, holds func(left int64) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !holds(hs.Config.Handler.(*Server).bodies.Load()); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the memory for bodies: not %s within 20 s", what)
+			}
 		}
 	}
-	if header.Get("Retry-After") == "" {
-		t.Errorf("a body beyond the memory for bodies is answered with Retry-After %q, want 429 and a time", header.Get("Retry-After"))
+	free := func(left int64) bool { return left == memory }
+	large := call{method: "POST", path: "/v1/jobs", body: `{"http":{"url":"http://x.test/"},"payload":"` + strings.Repeat("a", 60<<10) + `"}`}
+	doJSON(t, hs, large, 201, nil)
+	until("given back by a request that was answered", free)
+
+	held := dial(t, hs) // a body that stays unfinished holds what it took
+	_, _ = fmt.Fprintf(held, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n%s", large.body)
+	until("taken by a body that came in part", func(left int64) bool { return left <= memory-64<<10 })
+	status, header, text := do(t, hs, large)
+	if status != 429 || !strings.Contains(string(text), "overloaded") || header.Get("Retry-After") == "" {
+		t.Errorf("a body beyond the memory for bodies is answered %d, Retry-After %q: %s; want 429 and a time", status, header.Get("Retry-After"), text)
 	}
 	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, nil)
 
 	_ = held.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if status, _, _ := do(t, hs, call{method: "POST", path: "/v1/jobs", body: large}); status == 201 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the memory of a body that was given up is not given back")
-		}
-	}
+	until("given back by a body that was given up", free)
+	doJSON(t, hs, large, 201, nil)
 }
 
 func TestRequestsOfTwoMeaningsAreRefused(t *testing.T) {

@@ -17,7 +17,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Main(m)) }
+func TestMain(m *testing.M) {
+	// A session of gocql that is closed while it hears of a change of the schema goes on asking a closed connection
+	// whether the nodes agree, five times a second, until MaxWaitSchemaAgreement ends it.
+	goleak.VerifyTestMain(cluster.Main(m), goleak.IgnoreAnyFunction("github.com/gocql/gocql.(*Conn).awaitSchemaAgreement"))
+}
 
 // testKeyspace is shared by all tests that use a real Cassandra, in every package: it is migrated under a lock,
 // and each test keeps to rows of its own.
