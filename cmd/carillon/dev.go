@@ -15,9 +15,9 @@ import (
 )
 
 func devCommand() *cobra.Command {
-	var dir string
+	var dir, admin string
 	var port int
-	var demo bool
+	var demo, noop bool
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system in one process, on embedded parts",
@@ -29,12 +29,17 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&dir, "data-dir", "", "keep everything in this `folder`")
 	cmd.Flags().IntVar(&port, "port", 8080, "port of the API, on 127.0.0.1; 0 takes a free one")
 	cmd.Flags().BoolVar(&demo, "demo", false, "run jobs one can watch, for a minute")
+	cmd.Flags().StringVar(&admin, "admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
+	cmd.Flags().BoolVar(&noop, "executor-noop", false, "for measurements: every run succeeds at once, and nothing is called")
+	_ = cmd.Flags().MarkHidden("executor-noop") // it exists
 	cmd.Flags().String("log-level", "", "debug, info, warn or error (default warn with --demo, else info)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		cfg := config.Default()
 		cfg.Node.Name = "dev"
 		cfg.API.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		cfg.Admin.Listen = admin
 		cfg.Executor.AllowCIDRs = []string{"127.0.0.0/8", "::1/128"}
+		cfg.Executor.Noop = noop
 		if demo {
 			cfg.Log.Level = "warn"
 		}

@@ -22,6 +22,7 @@ type Config struct {
 	Node      Node      `koanf:"node"`
 	Roles     []string  `koanf:"roles"` // bucketer, dispatcher, executor
 	API       API       `koanf:"api"`
+	Admin     Admin     `koanf:"admin"`
 	Ring      Ring      `koanf:"ring"`
 	Cassandra Cassandra `koanf:"cassandra"`
 	NATS      NATS      `koanf:"nats"`
@@ -41,6 +42,11 @@ type API struct {
 	Listen    string `koanf:"listen"`     // host:port
 	Advertise string `koanf:"advertise"`  // base URL told to the others; default: http://<listen>
 	CursorKey string `koanf:"cursor_key"` // signs the cursors of lists; the same on every node
+}
+
+// Admin is a listener for whoever runs the node: profiles under /debug/pprof/.
+type Admin struct {
+	Listen string `koanf:"listen"` // host:port, on the loopback interface or otherwise protected; empty = none
 }
 
 // Ring is the gossip.
@@ -85,6 +91,8 @@ type Executor struct {
 	Slots        int           `koanf:"slots"`       // attempts under way at once
 	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	// Noop is for measurements only: every run succeeds at once, and nothing is called.
+	Noop bool `koanf:"noop"`
 }
 
 // Log says what is logged, and how.
@@ -132,6 +140,9 @@ func (c Config) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.API.Listen); err != nil {
 		fault("api.listen", "%q is not host:port", c.API.Listen)
+	}
+	if _, _, err := net.SplitHostPort(c.Admin.Listen); c.Admin.Listen != "" && err != nil {
+		fault("admin.listen", "%q is not host:port", c.Admin.Listen)
 	}
 	if c.API.Advertise != "" {
 		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {

@@ -38,6 +38,22 @@ func TestFileThenEnvironmentThenFlags(t *testing.T) {
 	}
 }
 
+func TestNoopIsSetByTheEnvironment(t *testing.T) {
+	path := write(t, good+"node: {name: file}\n")
+	for _, row := range []struct {
+		name    string
+		environ []string
+		want    bool
+	}{{"not set", nil, false}, {"set", []string{"CARILLON_EXECUTOR_NOOP=true"}, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			c, err := Load(path, row.environ, nil)
+			if err != nil || c.Executor.Noop != row.want {
+				t.Errorf("Load with %q: noop %t, %v, want %t", row.environ, c.Executor.Noop, err, row.want)
+			}
+		})
+	}
+}
+
 func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 	path := write(t, "node: {nam: x}\nroles: [cook]\nring: {key: short, listen: nowhere}\nexecutor: {slots: 0, allow_cidrs: [all]}\nlog: {level: loud}\n")
 	_, err := Load(path, nil, nil)

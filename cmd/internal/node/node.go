@@ -106,6 +106,12 @@ func (n *Node) Run(ctx context.Context) error {
 		l = any.(*net.TCPListener)
 	}
 	base := "http://" + l.Addr().String()
+	_, stopAdmin, err := n.admin(ctx)
+	if err != nil {
+		_ = l.Close()
+		return err
+	}
+	defer stopAdmin()
 	n.gate.waitFor("the store")
 	release, closeGate := n.gate.serve(l)
 
@@ -220,10 +226,15 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
+	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}
+	if n.cfg.Executor.Noop {
+		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
+		targets = executor.Targets{HTTP: executor.Noop{}, NATS: executor.Noop{}, Script: executor.Noop{}}
+	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue,
-		Targets: executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}, Halt: n.halt,
+		Targets: targets, Halt: n.halt,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})

@@ -22,6 +22,9 @@ type carillonConfig struct {
 		Listen    string `yaml:"listen"`
 		CursorKey string `yaml:"cursor_key"` // signs the cursors of lists
 	} `yaml:"api"`
+	Admin struct {
+		Listen string `yaml:"listen"` // profiles
+	} `yaml:"admin"`
 	Ring struct {
 		Listen string   `yaml:"listen"`
 		Seeds  []string `yaml:"seeds"`
@@ -50,6 +53,7 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 	c.Roles = p.Spec.rolesOf(index)
 	c.API.Listen = p.Block.addr(1, apiBasePort+index)
 	c.API.CursorKey = p.CursorKey
+	c.Admin.Listen = p.Block.addr(1, adminBasePort+index)
 	c.Ring.Listen = p.Block.addr(1, ringBasePort+index)
 	for i := 1; i <= p.Spec.Nodes; i++ {
 		c.Ring.Seeds = append(c.Ring.Seeds, p.Block.addr(1, ringBasePort+i))
