@@ -164,6 +164,7 @@ func (c Config) cluster(keyspace string) (*gocql.ClusterConfig, error) {
 	cl.Keyspace = keyspace
 	cl.Timeout, cl.WriteTimeout = c.Timeout, c.Timeout
 	cl.ConnectTimeout = c.ConnectTimeout
+	cl.MaxWaitSchemaAgreement = agreeTimeout
 	cl.ReconnectInterval = c.ReconnectInterval
 	cl.NumConns = c.NumConns
 	cl.Consistency = gocql.LocalQuorum

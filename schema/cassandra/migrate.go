@@ -157,10 +157,7 @@ func (m *migrator) createKeyspace(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.opts.DryRun {
-		return nil
-	}
-	return agree(ctx, s)
+	return nil
 }
 
 // tableID returns the id of a table that is always the same for the same keyspace and name.
@@ -221,9 +218,6 @@ func (m *migrator) locked(ctx context.Context, s *Store, l *lock) error {
 				return fmt.Errorf("%s: %w", mig.name, err)
 			}
 		}
-		if err := agree(ctx, s); err != nil {
-			return err
-		}
 		if err := l.keep(ctx); err != nil {
 			return err
 		}
@@ -279,7 +273,7 @@ func (m *migrator) first(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// ddl executes a statement that changes the layout, or shows it.
+// ddl executes a statement that changes the layout and waits until all nodes have it, or shows it.
 func (m *migrator) ddl(ctx context.Context, s *Store, text string) error {
 	if m.opts.DryRun {
 		m.say("would run:\n%s;", text)
@@ -289,7 +283,8 @@ func (m *migrator) ddl(ctx context.Context, s *Store, text string) error {
 		head, _, _ := strings.Cut(text, "(")
 		return fmt.Errorf("%s: %w", strings.TrimSpace(head), translate(err, writing))
 	}
-	return nil
+	// The driver waits as well, and goes on if they do not agree. The next statement would only add to it.
+	return agree(ctx, s)
 }
 
 // plan shows what applying open would do.

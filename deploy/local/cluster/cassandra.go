@@ -129,6 +129,9 @@ func (n cassandraNode) command(tools javaTools, archive string) []string {
 		// Waits that only matter between machines.
 		"-Dcassandra.skip_wait_for_gossip_to_settle=0",
 		"-Dcassandra.ring_delay_ms=100",
+		// A node that joins is not to be forgotten before it has joined, as it would be after the ring delay: what gossip
+		// then still says of it is lost, and the nodes do not agree on a schema ever after.
+		"-Dcassandra.gossip_quarantine_delay_ms=60000",
 		"-Dcassandra.shutdown_announce_in_ms=0",
 		"-Dcassandra.jmx.local.port="+strconv.Itoa(n.block.jmxPort(n.index)),
 	)
