@@ -19,7 +19,7 @@ LDFLAGS := -X main.version=$(VERSION)
 help: ## show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build .local/bin/carillon
@@ -116,6 +116,14 @@ spine: ## 100,000 jobs on 3 Cassandra, 3 NATS and 2 nodes, with kills and freeze
 	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 	$(BIN)/carillon-load spine --scenario $(or $(SCENARIO),faults) $(ARGS)
 
+.PHONY: k6
+k6: $(BIN)/k6 ## k6 scripts on a cluster of their own (PROFILE=smoke|average|stress|spike|soak SCRIPT=jobs.js; API=URL for one that is up)
+	@bash .ci/k6/run
+
+.PHONY: k6-check
+k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile
+	@INSPECT=1 bash .ci/k6/run
+
 ##@ Tools
 
 TOOLS := golangci-lint gofumpt gotestsum benchstat
@@ -132,6 +140,12 @@ $(BIN)/benchstat:     IMPORT := golang.org/x/perf/cmd/benchstat
 $(TOOLS:%=$(BIN)/%): .ci/tools/go.mod .ci/tools/go.sum
 	@mkdir -p $(BIN)
 	cd .ci/tools && GOWORK=off go build -mod=readonly $(TOOLFLAGS) -trimpath -o ../../$@ $(IMPORT)
+	@touch $@
+
+# k6 takes minutes to build, so it is no part of `make tools`.
+$(BIN)/k6: .ci/k6/go.mod .ci/k6/go.sum
+	@mkdir -p $(BIN)
+	cd .ci/k6 && GOWORK=off go build -mod=readonly $(TOOLFLAGS) -trimpath -o ../../$@ go.k6.io/k6
 	@touch $@
 
 .PHONY: clean
