@@ -5,6 +5,7 @@
 //	workload  seeded streams of jobs
 //	sink      the HTTP receiver that writes down what arrives
 //	api       a client that speaks API.md and notes when each answer came
+//	process   starting processes and measuring their CPU time
 //	spine     the main job on a real cluster of its own, which is broken meanwhile
 //	cmd/carillon-load  the program over all of them
 //

@@ -1,47 +1,13 @@
 package spine
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
 )
-
-// userTick is the unit of times in /proc: USER_HZ is 100 on every Linux that Go runs on.
-const userTick = 10 * time.Millisecond
-
-// processCPU returns the user and system time that a process has used.
-func processCPU(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, fmt.Errorf("read cpu time: %w", err)
-	}
-	return parseCPU(string(text))
-}
-
-// parseCPU reads utime and stime from a line of /proc/<pid>/stat (proc(5)). The name in the second field may hold
-// anything, so fields are counted from the last closing parenthesis.
-func parseCPU(stat string) (time.Duration, error) {
-	const utime, stime = 11, 12 // 14 and 15 of proc(5), less the three before the parenthesis' end and one for counting from 0
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= stime {
-		return 0, fmt.Errorf("read cpu time: unreadable line %.200q", stat)
-	}
-	var sum time.Duration
-	for _, f := range fields[utime : stime+1] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read cpu time: %w", err)
-		}
-		sum += time.Duration(n) * userTick
-	}
-	return sum, nil
-}
 
 // A meter adds up the CPU time of members over all their processes. A member that is killed keeps what was read last, so
 // read shortly before a kill. It is safe for concurrent use.
@@ -133,7 +99,7 @@ func pids(c *cluster.Cluster) map[string]int {
 // sample reads the CPU times of everything.
 func (r *run) sample() map[string]time.Duration {
 	all := pids(r.cluster())
-	all["sink"], all["load"] = r.sink.pid, os.Getpid()
+	all["sink"], all["load"] = r.sink.PID, os.Getpid()
 	return r.meter.sample(all)
 }
 

@@ -104,7 +104,7 @@ func (r *run) mainPart(t0 time.Time) workload.Spec {
 	n, _, _ := counts(r.cfg.Jobs)
 	return workload.Spec{
 		N: n, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "main",
-		Target: r.sink.url, Keyed: !r.cfg.Unkeyed,
+		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed,
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *run) latePart(n, of int, t time.Time) workload.Spec {
 	from, spread := portionDue(t)
 	return workload.Spec{
 		N: (near + immediate) / of, Immediate: immediate / of, From: from, Spread: spread, PayloadBytes: r.cfg.Payload,
-		Seed: r.cfg.Seed + uint64(n), Source: fmt.Sprintf("late-%d", n), Target: r.sink.url, Keyed: true, // #nosec G115 -- small
+		Seed: r.cfg.Seed + uint64(n), Source: fmt.Sprintf("late-%d", n), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
 	}
 }
 

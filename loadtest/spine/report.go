@@ -10,13 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/process"
 )
 
 // An Event is one act on the cluster as it happened.
@@ -129,8 +129,8 @@ func (r *Report) describe(ctx context.Context, cfg Config) {
 		Cluster: cfg.Cluster, Replication: min(cfg.Cluster.Cassandra, 3), Jobs: cfg.Jobs, LeadSeconds: cfg.Lead.Seconds(),
 		SpanSeconds: cfg.Span.Seconds(), Keyed: !cfg.Unkeyed, PayloadBytes: cfg.Payload, Seed: cfg.Seed,
 	}
-	r.Commit = said(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12")
-	r.Machine = machine()
+	r.Commit = process.Commit(ctx)
+	r.Machine = process.Machine()
 	r.Versions = map[string]string{"go": runtime.Version(), "cassandra": "unknown", "java": javaVersion(ctx)}
 	if dir, err := cluster.Jars(ctx, func(string) {}); err == nil {
 		if jars, err := filepath.Glob(filepath.Join(dir, "cassandra-all-*.jar")); err == nil && len(jars) == 1 {
@@ -157,15 +157,6 @@ func (r *run) describeStream(ctx context.Context) (err error) {
 	return nil
 }
 
-// said returns what a command prints, in one line.
-func said(ctx context.Context, name string, args ...string) string {
-	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Join(strings.Fields(string(out)), " ")
-}
-
 func javaVersion(ctx context.Context) string {
 	java := "java"
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -180,30 +171,9 @@ func javaVersion(ctx context.Context) string {
 	return version
 }
 
-// machine describes this machine: cores, processor, memory, system.
-func machine() string {
-	line := func(file, key string) string {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "unknown"
-		}
-		for l := range strings.Lines(string(text)) {
-			if k, v, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(k) == key {
-				return strings.TrimSpace(v)
-			}
-		}
-		return "unknown"
-	}
-	memory := line("/proc/meminfo", "MemTotal")
-	if kib, err := strconv.ParseInt(strings.TrimSuffix(memory, " kB"), 10, 64); err == nil {
-		memory = fmt.Sprintf("%.1f GiB", float64(kib)/(1<<20))
-	}
-	return fmt.Sprintf("%d cores, %s, %s, %s/%s", runtime.NumCPU(), line("/proc/cpuinfo", "model name"), memory, runtime.GOOS, runtime.GOARCH)
-}
-
 // rates reads the sink's record.
 func (r *run) rates() (Rates, error) {
-	seen, err := readFile(r.sink.record, func(f io.Reader) ([]check.Sighting, error) {
+	seen, err := readFile(r.sink.Record, func(f io.Reader) ([]check.Sighting, error) {
 		seen, _, err := journal.ReadSeen(f)
 		return seen, err
 	})

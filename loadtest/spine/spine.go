@@ -24,6 +24,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/process"
 )
 
 const (
@@ -41,7 +42,7 @@ const (
 type run struct {
 	cfg    Config
 	log    *slog.Logger
-	sink   *sinkProcess
+	sink   *process.Sink
 	client *api.Client
 	http   *http.Client
 	meter  *meter
@@ -66,15 +67,15 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
 	r := &run{
-		cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: newMeter(processCPU),
+		cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: newMeter(process.CPU),
 		report: &Report{Scenario: cfg.Scenario, Command: cfg.Command, Began: time.Now().UTC()},
 	}
 	r.report.describe(ctx, cfg)
 
-	if r.sink, err = startSink(ctx, cfg.Program, cfg.Dir); err != nil {
+	if r.sink, err = process.StartSink(ctx, cfg.Program, cfg.Dir); err != nil {
 		return r.report, err
 	}
-	defer func() { err = errors.Join(err, r.sink.end()) }()
+	defer func() { err = errors.Join(err, r.sink.End()) }()
 	if err := r.up(ctx); err != nil {
 		return r.report, err
 	}
@@ -355,7 +356,7 @@ func (r *run) untilQuiet(ctx context.Context) error {
 }
 
 func (r *run) sinkSeen(ctx context.Context) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.sink.url+"/stats", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.sink.URL+"/stats", http.NoBody)
 	if err != nil {
 		return 0, fmt.Errorf("ask the sink: %w", err)
 	}

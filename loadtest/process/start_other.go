@@ -1,6 +1,6 @@
 //go:build !linux
 
-package spine
+package process
 
 import "syscall"
 

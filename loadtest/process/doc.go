@@ -1,0 +1,3 @@
+// Package process starts and measures processes for load tests: carillon-load itself as a sink or a judge, and the CPU
+// time that any process has used.
+package process

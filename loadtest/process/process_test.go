@@ -1,0 +1,27 @@
+package process
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParseCPU(t *testing.T) {
+	const tail = " S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0"
+	if got, err := parseCPU("42 (a b) c)" + tail); err != nil || got != 2*time.Second {
+		t.Errorf("parseCPU = %s, %v, want 2s", got, err)
+	}
+	for _, bad := range []string{"", "42 (java)", "42 (java) S 1 2 3", "42 (x)" + strings.ReplaceAll(tail, "150", "many")} {
+		if got, err := parseCPU(bad); err == nil {
+			t.Errorf("parseCPU(%q) = %s, nil, want an error", bad, got)
+		}
+	}
+	if got, err := CPU(os.Getpid()); err != nil || got < 0 {
+		t.Errorf("CPU of this process = %s, %v", got, err)
+	}
+}
