@@ -10,7 +10,10 @@ import (
 	"testing"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // execute runs the command line with args and returns what it prints and its error.
 func execute(t *testing.T, args ...string) (string, error) {

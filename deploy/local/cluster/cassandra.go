@@ -86,6 +86,8 @@ func (n cassandraNode) config() ([]byte, error) {
 		"CQLPort":     cqlPort,
 		"Data":        filepath.Join(n.dir, "data"),
 		"CommitLog":   string(n.spec.CommitLog),
+		"Secure":      n.spec.Secure,
+		"Certificate": n.conf(certificateName),
 		"Sizes":       profileSizes[n.spec.Profile],
 	})
 	if err != nil {
@@ -118,6 +120,10 @@ func (n cassandraNode) conf(name string) string { return filepath.Join(n.dir, "c
 func (n cassandraNode) command(tools javaTools, archive string) []string {
 	argv := append([]string{tools.java.path}, jvmFlags()...)
 	argv = append(argv, profileFlags[n.spec.Profile]...)
+	if n.spec.Secure {
+		// The first user is there at once, not after 10 s, and a password is checked in a millisecond, not in a tenth of a second.
+		argv = append(argv, "-Dcassandra.superuser_setup_delay_ms=0", "-Dcassandra.auth_bcrypt_gensalt_log2_rounds=4")
+	}
 	argv = append(argv, archive, "-Xshare:auto",
 		"-Dcassandra.config=file://"+n.conf("cassandra.yaml"),
 		"-Dlogback.configurationFile="+n.conf("logback.xml"),
@@ -179,10 +185,10 @@ const gossipQuery = "SELECT address, status_with_port, rpc_ready, \"schema\" FRO
 
 // cassandraReady says whether the node at addr sees every node of want ("ip") serving and of one schema version; if
 // not, it says what is missing.
-func cassandraReady(ctx context.Context, addr string, want []string) error {
+func cassandraReady(ctx context.Context, addr string, security *Security, want []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	rows, err := queryNode(ctx, addr, gossipQuery)
+	rows, err := queryNode(ctx, addr, security, gossipQuery)
 	if err != nil {
 		return err
 	}
@@ -274,7 +280,7 @@ func trainArchive(ctx context.Context, tools javaTools, path string) (err error)
 	}
 	defer func() { err = errors.Join(err, id.stop(context.WithoutCancel(ctx), startLimit)) }() // writing the archive takes seconds
 	return awaitReady(ctx, id, logFile, func(ctx context.Context) error {
-		return cassandraReady(ctx, b.addr(1, cqlPort), []string{b.ip(1)})
+		return cassandraReady(ctx, b.addr(1, cqlPort), nil, []string{b.ip(1)})
 	})
 }
 

@@ -236,6 +236,9 @@ func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expect
 		if err := node.writeConfig(); err != nil {
 			return err
 		}
+		if err := c.secure(node); err != nil {
+			return err
+		}
 		argv = node.command(parts.tools, "-XX:SharedArchiveFile="+parts.archive)
 		var want []string
 		for _, e := range expected {
@@ -244,7 +247,7 @@ func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expect
 			}
 		}
 		ready = func(ctx context.Context) error {
-			return cassandraReady(ctx, c.plan.Block.addr(m.index, cqlPort), want)
+			return cassandraReady(ctx, c.plan.Block.addr(m.index, cqlPort), c.Security(), want)
 		}
 	case kindNATS:
 		config := filepath.Join(dir, "nats.conf")

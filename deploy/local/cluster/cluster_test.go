@@ -27,7 +27,7 @@ func query(t *testing.T, addr, statement string) [][][]byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	rows, err := queryNode(ctx, addr, statement)
+	rows, err := queryNode(ctx, addr, nil, statement)
 	if err != nil {
 		t.Fatalf("queryNode(%s, %q): %v", addr, statement, err)
 	}
@@ -90,7 +90,7 @@ func TestLifeOfMembers(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	if _, err := queryNode(short, addr, "SELECT id FROM life.rows"); err == nil {
+	if _, err := queryNode(short, addr, nil, "SELECT id FROM life.rows"); err == nil {
 		t.Error("a frozen node answered")
 	}
 	if err := c.Thaw(ctx, "cassandra-1"); err != nil {
@@ -146,8 +146,8 @@ func awaitOneSchema(t *testing.T, c *Cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, addr := range c.CQL() {
-		if err := poll(ctx, func() (bool, error) { return cassandraReady(ctx, addr, ips) == nil, nil }); err != nil {
-			t.Fatalf("one schema in the eyes of %s: %v", addr, cassandraReady(t.Context(), addr, ips))
+		if err := poll(ctx, func() (bool, error) { return cassandraReady(ctx, addr, nil, ips) == nil, nil }); err != nil {
+			t.Fatalf("one schema in the eyes of %s: %v", addr, cassandraReady(t.Context(), addr, nil, ips))
 		}
 	}
 }

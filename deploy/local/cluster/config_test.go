@@ -39,6 +39,7 @@ func TestCassandraConfig(t *testing.T) {
 		node cassandraNode
 	}{
 		{"cassandra-one-test-periodic.yaml", cassandraNode{1, 1, "/d/cassandra-1", 0, Spec{Cassandra: 1}}},
+		{"cassandra-one-secure.yaml", cassandraNode{1, 1, "/d/cassandra-1", 3, Spec{Cassandra: 1, Secure: true}}},
 		{"cassandra-three-load-group.yaml", cassandraNode{2, 3, "/d/with blank/cassandra-2", 7, Spec{Cassandra: 3, Profile: ProfileLoad, CommitLog: CommitLogGroup}}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
@@ -106,6 +107,9 @@ func TestSpecValidate(t *testing.T) {
 		{"too many nodes", func(s *Spec) { s.Nodes = 17 }, []string{"nodes: 17"}},
 		{"unknown role", func(s *Spec) { s.Roles[0] = []string{"cook"} }, []string{`carillon-1: "cook"`}},
 		{"roles for nobody", func(s *Spec) { s.Nodes = 0 }, []string{"stated for 1 nodes"}},
+		{"secure", func(s *Spec) { *s = Spec{Cassandra: 1, NATS: 1, Secure: true} }, nil},
+		{"secure, three of them", func(s *Spec) { *s = Spec{Cassandra: 3, Secure: true} }, []string{"secure: is for one Cassandra"}},
+		{"secure, with nodes", func(s *Spec) { s.Cassandra, s.Secure = 1, true }, []string{"secure: is for one Cassandra"}},
 		{"every fault", func(s *Spec) { s.NATS, s.Profile, s.CommitLog = 4, "x", "y" }, []string{"nats: 4", `profile: "x"`, `commit log: "y"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,23 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 )
 
-// This file speaks just enough of the CQL binary protocol (version 4) to ask one node one question: STARTUP, QUERY,
-// and rows whose cells are taken as bytes. A driver would connect to the whole cluster, choose nodes and try again;
+// This file speaks just enough of the CQL binary protocol (version 4) to ask one node one question: STARTUP, a password
+// if it is asked for, QUERY, and rows whose cells are taken as bytes. A driver would connect to the whole cluster, choose nodes and try again;
 // whether this one node is ready is what must be known here, and only schema/cassandra imports a driver.
 
 const (
 	cqlRequest  = 0x04 // protocol version 4, from client to server
 	cqlResponse = 0x84
 
-	opError   = 0x00
-	opStartup = 0x01
-	opReady   = 0x02
-	opQuery   = 0x07
-	opResult  = 0x08
+	opError        = 0x00
+	opStartup      = 0x01
+	opReady        = 0x02
+	opAuthenticate = 0x03
+	opQuery        = 0x07
+	opResult       = 0x08
+	opAuthResponse = 0x0f
+	opAuthSuccess  = 0x10
 
 	resultRows       = 0x0002
 	flagGlobalTable  = 0x0001
@@ -34,11 +36,10 @@ const (
 	simpleTypesBelow = 0x0020 // option ids from here on carry more type information
 )
 
-// queryNode sends statement to the node at addr ("ip:port") and returns the cells of the answer's rows; a null cell
+// queryNode sends statement to the node at addr ("ip:port"), the way security says (nil: openly), and returns the cells of the answer's rows; a null cell
 // is nil. Consistency is ONE. Columns must be of simple types. An answer that is not rows returns none.
-func queryNode(ctx context.Context, addr, statement string) ([][][]byte, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+func queryNode(ctx context.Context, addr string, security *Security, statement string) ([][][]byte, error) {
+	conn, err := security.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +56,14 @@ func queryNode(ctx context.Context, addr, statement string) ([][][]byte, error) 
 	startup = binary.BigEndian.AppendUint16(startup, 1) // one option
 	startup = appendString(startup, "CQL_VERSION")
 	startup = appendString(startup, "3.0.0")
-	if op, _, err := exchange(conn, opStartup, startup); err != nil {
+	op, _, err := exchange(conn, opStartup, startup)
+	if err == nil && op == opAuthenticate && security != nil {
+		op, _, err = exchange(conn, opAuthResponse, security.plain())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start up: %w", err)
-	} else if op != opReady {
+	}
+	if op != opReady && op != opAuthSuccess {
 		return nil, fmt.Errorf("start up: answer %#x, want READY (does the node ask for a password?)", op)
 	}
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,26 +141,40 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// parentEnv makes the test program a parent that starts a process and waits to be killed; its value is "attached" or
-// "detached".
+// parentEnv makes the test program a parent that starts a process and waits to be killed; its value is "attached",
+// "detached", or "cluster" for the servers of a test.
 const parentEnv = "CARILLON_TEST_PARENT"
 
 // parent is the main function of such a parent.
 func parent(mode string) {
 	dir := os.Getenv(parentEnv + "_DIR")
+	if mode == "cluster" {
+		if _, err := Up(context.Background(), Options{Dir: dir, Attached: true}, Spec{NATS: 1}); err != nil {
+			panic(err)
+		}
+		fmt.Println("up")
+		select {} // until killed
+	}
 	if _, err := newLauncher(mode == "detached").start(dir, filepath.Join(dir, logName), []string{"/bin/sh", "-c", obedient}); err != nil {
 		panic(err)
 	}
 	select {} // until killed
 }
 
-// TestDeathOfTheParent kills a program that has started a process, with SIGKILL, so that it can clean up nothing.
+// TestDeathOfTheParent kills a program that has started a process, so that it can clean up nothing: with SIGKILL, and with
+// SIGTERM as a time-out does, which no test handles.
 func TestDeathOfTheParent(t *testing.T) {
 	for _, c := range []struct {
 		mode string
+		sig  syscall.Signal
 		want State
-	}{{"attached", Stopped}, {"detached", Running}} {
-		t.Run(c.mode, func(t *testing.T) {
+	}{
+		{"attached", syscall.SIGKILL, Stopped},
+		{"attached", syscall.SIGTERM, Stopped},
+		{"detached", syscall.SIGKILL, Running},
+		{"detached", syscall.SIGTERM, Running},
+	} {
+		t.Run(fmt.Sprintf("%s, %v", c.mode, c.sig), func(t *testing.T) {
 			dir := t.TempDir()
 			parent := exec.CommandContext(t.Context(), os.Args[0])
 			parent.Env = append(os.Environ(), parentEnv+"="+c.mode, parentEnv+"_DIR="+dir)
@@ -182,7 +197,7 @@ func TestDeathOfTheParent(t *testing.T) {
 			if state := id.state(); state != Running {
 				t.Fatalf("before the death of the parent: %v, want running", state)
 			}
-			if err := parent.Process.Kill(); err != nil {
+			if err := parent.Process.Signal(c.sig); err != nil {
 				t.Fatal(err)
 			}
 			_ = parent.Wait() // killed, as asked
@@ -198,6 +213,47 @@ func TestDeathOfTheParent(t *testing.T) {
 				t.Errorf("after the death of the parent: %v, want running", state)
 			}
 		})
+	}
+}
+
+// TestServersDoNotOutliveTheirTests: a test program that is told to go leaves no server behind, though none of its
+// cleanups runs.
+func TestServersDoNotOutliveTheirTests(t *testing.T) {
+	dir := t.TempDir()
+	parent := exec.CommandContext(t.Context(), os.Args[0])
+	parent.Env = append(os.Environ(), parentEnv+"=cluster", parentEnv+"_DIR="+dir)
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
+		t.Fatalf("the program with a cluster says %q, %v; want up", line, err)
+	}
+	c, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, state := c.process(member{kindNATS, 1})
+	t.Cleanup(func() {
+		if err := server.kill(context.Background()); err != nil {
+			t.Errorf("kill: %v", err)
+		}
+	})
+	if state != Running {
+		t.Fatalf("before the program is told to go its server is %v, want running", state)
+	}
+	if err := parent.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // killed, as asked
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := server.waitStopped(ctx); err != nil {
+		t.Errorf("wait for the end of the server: %v", err)
 	}
 }
 

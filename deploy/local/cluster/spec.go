@@ -49,6 +49,9 @@ type Spec struct {
 	Profile    Profile   `json:"profile"`    // default ProfileTest
 	CommitLog  CommitLog `json:"commit_log"` // default CommitLogPeriodic
 	DataCenter string    `json:"datacenter"`
+	// Secure makes Cassandra take only encrypted connections of clients that name a user: see Cluster.Security. For
+	// tests of that, on one node and without Carillon nodes, whose configuration here knows nothing of it.
+	Secure bool `json:"secure,omitempty"`
 	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 = the server's
 	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`
@@ -94,6 +97,9 @@ func (s Spec) Validate() error {
 	}
 	if s.Cassandra+s.NATS == 0 {
 		fault("an empty cluster: neither Cassandra nor NATS")
+	}
+	if s.Secure && (s.Cassandra != 1 || s.Nodes > 0) {
+		fault("secure: is for one Cassandra without Carillon nodes, and there are %d and %d", s.Cassandra, s.Nodes)
 	}
 	if s.Profile != ProfileTest && s.Profile != ProfileLoad {
 		fault("profile: %q is neither %q nor %q", s.Profile, ProfileTest, ProfileLoad)
