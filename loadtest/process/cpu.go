@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -38,4 +39,42 @@ func parseCPU(stat string) (time.Duration, error) {
 		sum += time.Duration(n) * userTick
 	}
 	return sum, nil
+}
+
+// A Meter adds up the CPU time of members over all their processes. A member that is killed keeps what was read last, so
+// read shortly before a kill. It is safe for concurrent use.
+type Meter struct {
+	read func(pid int) (time.Duration, error)
+
+	mu   sync.Mutex                       // guards what follows
+	used map[string]map[int]time.Duration // by member and pid
+}
+
+// NewMeter returns a Meter that reads with read: CPU, except in tests.
+func NewMeter(read func(pid int) (time.Duration, error)) *Meter {
+	return &Meter{read: read, used: map[string]map[int]time.Duration{}}
+}
+
+// Sample reads every process of pids (by member; 0 = there is none now) and returns the sums so far.
+func (m *Meter) Sample(pids map[string]int) map[string]time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for member, pid := range pids {
+		if m.used[member] == nil {
+			m.used[member] = map[int]time.Duration{}
+		}
+		if pid == 0 {
+			continue
+		}
+		if t, err := m.read(pid); err == nil { // else it has just ended
+			m.used[member][pid] = max(m.used[member][pid], t)
+		}
+	}
+	sums := make(map[string]time.Duration, len(m.used))
+	for member, processes := range m.used {
+		for _, t := range processes {
+			sums[member] += t
+		}
+	}
+	return sums
 }

@@ -3,48 +3,10 @@ package spine
 import (
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
 )
-
-// A meter adds up the CPU time of members over all their processes. A member that is killed keeps what was read last, so
-// read shortly before a kill. It is safe for concurrent use.
-type meter struct {
-	read func(pid int) (time.Duration, error)
-
-	mu   sync.Mutex                       // guards what follows
-	used map[string]map[int]time.Duration // by member and pid
-}
-
-func newMeter(read func(pid int) (time.Duration, error)) *meter {
-	return &meter{read: read, used: map[string]map[int]time.Duration{}}
-}
-
-// sample reads every process of pids (by member; 0 = there is none now) and returns the sums so far.
-func (m *meter) sample(pids map[string]int) map[string]time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for member, pid := range pids {
-		if m.used[member] == nil {
-			m.used[member] = map[int]time.Duration{}
-		}
-		if pid == 0 {
-			continue
-		}
-		if t, err := m.read(pid); err == nil { // else it has just ended
-			m.used[member][pid] = max(m.used[member][pid], t)
-		}
-	}
-	sums := make(map[string]time.Duration, len(m.used))
-	for member, processes := range m.used {
-		for _, t := range processes {
-			sums[member] += t
-		}
-	}
-	return sums
-}
 
 // A Phase is a part of the run with the CPU seconds that each member used in it. A member is "cassandra-1" and so on;
 // "sink" is the receiver and "load" this program.
@@ -100,7 +62,7 @@ func pids(c *cluster.Cluster) map[string]int {
 func (r *run) sample() map[string]time.Duration {
 	all := pids(r.cluster())
 	all["sink"], all["load"] = r.sink.PID, os.Getpid()
-	return r.meter.sample(all)
+	return r.meter.Sample(all)
 }
 
 func (r *run) mark() mark { return mark{time.Now(), r.sample()} }

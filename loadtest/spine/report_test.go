@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/process"
 )
 
 func good() *Report {
@@ -121,20 +122,20 @@ func TestRatesOf(t *testing.T) {
 // A member that was killed and started again has used what both processes used.
 func TestMeterAddsUpTheProcessesOfAMember(t *testing.T) {
 	used := map[int]time.Duration{1: time.Second, 2: 5 * time.Second}
-	m := newMeter(func(pid int) (time.Duration, error) {
+	m := process.NewMeter(func(pid int) (time.Duration, error) {
 		if t, ok := used[pid]; ok {
 			return t, nil
 		}
 		return 0, errors.New("no such process")
 	})
-	from := mark{noon, m.sample(map[string]int{"nats-1": 1, "sink": 2})}
+	from := mark{noon, m.Sample(map[string]int{"nats-1": 1, "sink": 2})}
 	used[1] = 3 * time.Second
-	m.sample(map[string]int{"nats-1": 1, "sink": 2})
+	m.Sample(map[string]int{"nats-1": 1, "sink": 2})
 	delete(used, 1) // killed
-	m.sample(map[string]int{"nats-1": 1, "sink": 2})
-	m.sample(map[string]int{"nats-1": 0, "sink": 2})
+	m.Sample(map[string]int{"nats-1": 1, "sink": 2})
+	m.Sample(map[string]int{"nats-1": 0, "sink": 2})
 	used[7] = time.Second // started again
-	to := mark{noon.Add(4 * time.Second), m.sample(map[string]int{"nats-1": 7, "sink": 2})}
+	to := mark{noon.Add(4 * time.Second), m.Sample(map[string]int{"nats-1": 7, "sink": 2})}
 	p := phase("all", from, to)
 	if p.Seconds != 4 || p.Of("nats") != 3 || p.Of("sink") != 0 || p.Of("cassandra") != 0 {
 		t.Errorf("phase = %+v, want 4 s, 2 + 1 s of nats and none of the sink", p)

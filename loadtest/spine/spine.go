@@ -45,7 +45,7 @@ type run struct {
 	sink   *process.Sink
 	client *api.Client
 	http   *http.Client
-	meter  *meter
+	meter  *process.Meter
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
 	r := &run{
-		cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: newMeter(process.CPU),
+		cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU),
 		report: &Report{Scenario: cfg.Scenario, Command: cfg.Command, Began: time.Now().UTC()},
 	}
 	r.report.describe(ctx, cfg)
