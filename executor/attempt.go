@@ -481,14 +481,18 @@ func (a *attempt) cancel(cause error) {
 	}
 }
 
-// wait waits until t by the executor's clock; false means that ctx ended first.
+// wait waits until t by the executor's clock; false means that ctx ended first, or that the clock was found to be wrong: one that was set
+// back would keep the message from those whose clocks are right for as long as it is slow.
 func (a *attempt) wait(ctx context.Context, t time.Time) bool {
 	for {
 		d := t.Sub(a.x.now())
 		if d <= 0 {
 			return true
 		}
-		timer := time.NewTimer(d)
+		if a.x.halt.Halted() {
+			return false
+		}
+		timer := time.NewTimer(min(d, tendEvery))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -29,6 +29,33 @@ func TestNeverEarlyWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
+// TestGivesBackWhileTheClockIsWrong: what was in hand when the clock was set back waited until it had caught up, however long, while others
+// whose clocks were right got nothing to start.
+func TestGivesBackWhileTheClockIsWrong(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var wrong atomic.Bool
+		x := w.begin("x1", func(c *Config) { c.Halt.Also(wrong.Load) })
+		w.begin("x2")
+		due := inAWhile(3 * time.Second)
+		for range 8 {
+			w.publish(w.entry(due), due.Add(-time.Second))
+		}
+		time.Sleep(2 * time.Second) // both hold some
+		x.skew.Store(int64(-90 * time.Second))
+		wrong.Store(true)
+		time.Sleep(10 * time.Second)
+		starts := w.started()
+		if len(starts) != 8 {
+			t.Errorf("started within 9 s of the due time: got %d runs, want all 8", len(starts))
+		}
+		for _, s := range starts {
+			if s.at.Before(due) || s.at.After(due.Add(markWithin)) {
+				t.Errorf("start: got %v, want at %v or as soon as its session is noted", s.at, due)
+			}
+		}
+	})
+}
+
 // TestHoldsWhileTheClockIsSetBack: messages in hand were not kept in progress until the clock had caught up, and others took them.
 func TestHoldsWhileTheClockIsSetBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
