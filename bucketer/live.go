@@ -34,6 +34,7 @@ type Liveness struct {
 	store   SessionReader
 	declare SessionSwapper // nil: only look
 	now     func() time.Time
+	halted  func() bool // now may be wrong: nothing is declared
 
 	mu   sync.Mutex
 	seen map[sessionKey]seenSession
@@ -76,10 +77,11 @@ func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(sche
 }
 
 // NewReaper returns a Liveness that also declares dead what it meets more than schema.SessionGrace past its
-// expiry: by a conditional write on what it read, so that a renewal in between wins.
-func NewReaper(store schema.SessionStore, now func() time.Time) *Liveness {
+// expiry: by a conditional write on what it read, so that a renewal in between wins. While halted says that the clock may have
+// been set it declares nothing, since everybody's session has expired by a clock that is far ahead.
+func NewReaper(store schema.SessionStore, now func() time.Time, halted func() bool) *Liveness {
 	l := NewLiveness(store, now)
-	l.declare = store
+	l.declare, l.halted = store, halted
 	return l
 }
 
@@ -114,7 +116,7 @@ func (l *Liveness) session(ctx context.Context, executor string, now time.Time) 
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Session{}, fmt.Errorf("session of %s: %w", executor, err)
 	}
-	if l.declare != nil && stored.ID != "" && now.After(stored.Expires.Add(schema.SessionGrace)) {
+	if l.declare != nil && stored.ID != "" && now.After(stored.Expires.Add(schema.SessionGrace)) && !l.halted() {
 		switch err := l.declare.SwapSession(ctx, stored, schema.Session{Executor: executor}); {
 		case err == nil:
 			stored = schema.Session{}

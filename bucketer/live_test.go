@@ -108,13 +108,15 @@ func TestReaperDeclaresDead(t *testing.T) {
 	for name, row := range map[string]struct {
 		after  time.Duration
 		reaper bool
+		halted bool
 		stands bool
 	}{
-		"before its expiry":                {9 * time.Second, true, true},
-		"at its expiry":                    {10 * time.Second, true, true},
-		"2 s after":                        {12 * time.Second, true, true},
-		"2.001 s after":                    {12*time.Second + time.Millisecond, true, false},
-		"an hour after, by who only looks": {time.Hour, false, true},
+		"before its expiry":                {9 * time.Second, true, false, true},
+		"at its expiry":                    {10 * time.Second, true, false, true},
+		"2 s after":                        {12 * time.Second, true, false, true},
+		"2.001 s after":                    {12*time.Second + time.Millisecond, true, false, false},
+		"an hour after, by who only looks": {time.Hour, false, false, true},
+		"an hour after, by a clock that may be wrong": {time.Hour, true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -123,7 +125,7 @@ func TestReaperDeclaresDead(t *testing.T) {
 				time.Sleep(row.after)
 				l := NewLiveness(w.counts, time.Now)
 				if row.reaper {
-					l = NewReaper(w.counts, time.Now)
+					l = NewReaper(w.counts, time.Now, func() bool { return row.halted })
 				}
 				if got := w.alive(l, "x", "s1"); got != row.stands {
 					t.Errorf("stands = %v, want %v", got, row.stands)
@@ -153,7 +155,7 @@ func TestRenewalBeforeTheDeclarationWins(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		s1 := w.swap(schema.Session{}, "s1", 10*time.Second)
 		time.Sleep(time.Minute)
-		l := NewReaper(renewing{w.counts, func() { w.swap(s1, "s1", 10*time.Second) }}, time.Now)
+		l := NewReaper(renewing{w.counts, func() { w.swap(s1, "s1", 10*time.Second) }}, time.Now, func() bool { return false })
 		if !w.alive(l, "x", "s1") {
 			t.Error("a session that was renewed in between was declared dead")
 		}
@@ -166,7 +168,7 @@ func TestDeclarationOfUnknownOutcomeDecidesNothing(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		w.swap(schema.Session{}, "s1", 10*time.Second)
 		time.Sleep(time.Minute)
-		l := NewReaper(w.faulty, time.Now)
+		l := NewReaper(w.faulty, time.Now, func() bool { return false })
 		w.first(1, "SwapSession", schematest.Fault{Lose: true})
 		if _, err := l.Of(t.Context(), []schema.Attempt{under("x", "s1")}); !errors.Is(err, schema.ErrUnknown) {
 			t.Errorf("Of = %v, want ErrUnknown", err)

@@ -61,7 +61,7 @@ func New(c Config) (*Dispatcher, error) {
 		seldom: seldom,
 		name:   c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
 		ring: c.Ring, writer: c.Writer, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
-		live: bucketer.NewReaper(c.Store, c.Now), budget: newBudget(), gauge: newGauge(),
+		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), budget: newBudget(), gauge: newGauge(),
 	}, nil
 }
 

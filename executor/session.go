@@ -19,18 +19,20 @@ import (
 // deadline, counted from before the last good renewal was sent: no observer can declare it dead
 // before that.
 type keeper struct {
-	store schema.SessionStore
-	name  string
-	now   func() time.Time
-	log   *slog.Logger
+	store  schema.SessionStore
+	name   string
+	now    func() time.Time
+	halted func() bool // the wall clock may be wrong
+	log    *slog.Logger
 
 	mu       sync.Mutex
 	session  schema.Session
 	deadline time.Time // monotonic: start nothing from then on
+	renewed  time.Time // by the monotonic clock: when the last good renewal was sent
 }
 
-func newKeeper(store schema.SessionStore, name string, now func() time.Time, log *slog.Logger) *keeper {
-	return &keeper{store: store, name: name, now: now, log: log}
+func newKeeper(store schema.SessionStore, name string, now func() time.Time, halted func() bool, log *slog.Logger) *keeper {
+	return &keeper{store: store, name: name, now: now, halted: halted, log: log}
 }
 
 // current returns the session's id, and whether anything may be started under it.
@@ -42,11 +44,17 @@ func (k *keeper) current(now time.Time) (string, bool) {
 
 // beat opens the session or renews it.
 func (k *keeper) beat(ctx context.Context) error {
-	sent := k.now()
+	sent, began := k.now(), time.Now()
 	k.mu.Lock()
-	was := k.session
+	was, renewed := k.session, k.renewed
 	k.mu.Unlock()
-	is := schema.Session{Executor: k.name, ID: was.ID, Expires: sent.UTC().Add(sessionLife).Truncate(time.Millisecond)}
+	expires := sent.Add(sessionLife)
+	if was.ID != "" && k.halted() {
+		// Renewed by a clock that was set back the session would be over, and what runs under it would be started by others while it runs;
+		// by one that was set ahead it would outlive us by as much.
+		expires = was.Expires.Add(began.Sub(renewed))
+	}
+	is := schema.Session{Executor: k.name, ID: was.ID, Expires: expires.UTC().Truncate(time.Millisecond)}
 	if was.ID == "" {
 		// Whoever had this name before us is gone: its session ends with ours beginning.
 		stored, err := k.store.Session(ctx, k.name)
@@ -63,7 +71,7 @@ func (k *keeper) beat(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("renew session: %w", err)
 	}
-	k.set(is, sent.Add(sessionLife))
+	k.set(is, sent.Add(sessionLife), began)
 	return nil
 }
 
@@ -86,10 +94,10 @@ func (k *keeper) recover(ctx context.Context, cause error) error {
 	return fmt.Errorf("renew session: %w", cause)
 }
 
-func (k *keeper) set(s schema.Session, deadline time.Time) {
+func (k *keeper) set(s schema.Session, deadline, renewed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.session, k.deadline = s, deadline
+	k.session, k.deadline, k.renewed = s, deadline, renewed
 }
 
 // run renews the session until ctx ends, sooner again after a failure.

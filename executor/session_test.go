@@ -58,7 +58,7 @@ func inSession(t *testing.T, f func(t *testing.T, s *troubled, k *keeper)) {
 			}
 		}()
 		s := &troubled{SessionStore: store}
-		f(t, s, newKeeper(s, "executor-1", time.Now, slog.New(slog.DiscardHandler)))
+		f(t, s, newKeeper(s, "executor-1", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler)))
 	})
 }
 
@@ -111,7 +111,7 @@ func TestSessionReplacesThatOfAPredecessor(t *testing.T) {
 	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
 		beat(t, k, "open the predecessor's", nil)
 		was := alive(t, k, "predecessor", true)
-		k = newKeeper(s, "executor-1", time.Now, slog.New(slog.DiscardHandler))
+		k = newKeeper(s, "executor-1", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
 		beat(t, k, "open", nil)
 		if id := alive(t, k, "opened", true); id == was || stored(t, s).ID != id {
 			t.Errorf("opened after a predecessor: got %s, stored %+v, want another session than %s, stored", id, stored(t, s), was)
@@ -131,6 +131,42 @@ func TestSessionDeadlineCountsFromTheSending(t *testing.T) {
 		beat(t, k, "renew", nil)
 		alive(t, k, "renewed after the deadline", true)
 	})
+}
+
+// TestSessionOfAClockThatWasSet: a renewal by a clock that had been set back was over at once, and what ran under it was started elsewhere
+// while it ran; one by a clock that had been set ahead would have outlived its executor.
+func TestSessionOfAClockThatWasSet(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		step time.Duration
+	}{{"back", -90 * time.Second}, {"ahead", 90 * time.Second}} {
+		t.Run(tc.name, func(t *testing.T) {
+			inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+				var step time.Duration
+				k.now = func() time.Time { return time.Now().Add(step) }
+				k.halted = func() bool { return step != 0 }
+				expiry := func(when string) {
+					t.Helper()
+					if err := k.beat(t.Context()); err != nil {
+						t.Fatalf("beat %s: %v", when, err)
+					}
+					got, err := s.Session(t.Context(), "executor-1")
+					if want := time.Now().Add(sessionLife).UTC().Truncate(time.Millisecond); err != nil || !got.Expires.Equal(want) {
+						t.Errorf("session %s: got one until %v, %v, want until %v", when, got.Expires, err, want)
+					}
+				}
+				expiry("at the start")
+				time.Sleep(renewEvery)
+				step = tc.step
+				expiry("after the step")
+				time.Sleep(renewEvery)
+				expiry("later")
+				time.Sleep(renewEvery)
+				step = 0
+				expiry("when the clock is right again")
+			})
+		})
+	}
 }
 
 func TestSessionDeclaredDead(t *testing.T) {
