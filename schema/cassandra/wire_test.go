@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,6 +20,16 @@ type wire struct {
 	mu    sync.Mutex
 	cut   bool // no connection stands or can be made
 	conns map[net.Conn]struct{}
+	last  string        // the statement, by its id, that was asked for last
+	held  string        // the statement whose requests are held back; "" = none
+	back  []heldRequest // those held back
+	holds chan struct{} // told of each
+}
+
+// heldRequest is a request that has not been sent on yet.
+type heldRequest struct {
+	conn  net.Conn
+	frame []byte
 }
 
 const (
@@ -111,5 +122,53 @@ func (c *wireConn) Write(b []byte) (int, error) {
 	if len(b) > 4 && (b[4] == opExecute || b[4] == opBatch) && c.wire.take(&c.wire.dropRequests) {
 		return len(b), nil
 	}
+	if len(b) > 4 && b[4] == opExecute && c.wire.holdBack(c.Conn, b) {
+		return len(b), nil
+	}
 	return c.Conn.Write(b)
+}
+
+// holdLast holds back, from now on, every request of the statement that was asked for last, and returns a channel that is
+// told of each of up to room.
+func (w *wire) holdLast(room int) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held, w.holds = w.last, make(chan struct{}, room)
+	return w.holds
+}
+
+// holdBack holds back the request if it is to be.
+func (w *wire) holdBack(conn net.Conn, frame []byte) bool {
+	n := int(binary.BigEndian.Uint16(frame[frameHeader:]))
+	id := string(frame[frameHeader+2 : frameHeader+2+n])
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = id
+	if w.held != id {
+		return false
+	}
+	w.back = append(w.back, heldRequest{conn, bytes.Clone(frame)})
+	w.holds <- struct{}{}
+	return true
+}
+
+// heldBack counts the requests held back.
+func (w *wire) heldBack() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.back)
+}
+
+// letGo sends on what was held back, and holds back nothing more.
+func (w *wire) letGo() error {
+	w.mu.Lock()
+	back := w.back
+	w.held, w.back = "", nil
+	w.mu.Unlock()
+	var faults []error
+	for _, r := range back {
+		_, err := r.conn.Write(r.frame)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
 }
