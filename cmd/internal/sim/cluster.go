@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher"
@@ -20,8 +23,12 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// detection is how long the ring takes to notice that a member is gone.
-const detection = 2500 * time.Millisecond
+const (
+	// detection is how long the ring takes to notice that a member is gone.
+	detection = 2500 * time.Millisecond
+	// gossip is how long it takes until all have heard what a member tells.
+	gossip = 200 * time.Millisecond
+)
 
 // Faults says how likely what goes wrong is, of one call or one message.
 type Faults struct {
@@ -41,8 +48,10 @@ type Cluster struct {
 	rng    *rand.Rand
 	faults Faults
 	seen   []check.Sighting
+	wrong  []string // what no node may do, and one did
 	nodes  []*Node
 	lives  int
+	counts []*prometheus.Registry // what each life counted
 }
 
 // New makes a cluster of n nodes, none of which runs. It must be closed in the bubble in which it was made.
@@ -54,7 +63,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 	c := &Cluster{shards: shards, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1))}
 	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
 	for i := range n {
-		c.nodes = append(c.nodes, &Node{c: c, name: fmt.Sprintf("n%d", i+1)})
+		c.nodes = append(c.nodes, &Node{c: c, name: fmt.Sprintf("n%d", i+1), machine: machine{began: time.Now(), since: time.Now()}})
 	}
 	return c, nil
 }
@@ -116,15 +125,54 @@ func (c *Cluster) storeFault() schematest.Fault {
 	return schematest.Fault{}
 }
 
-// members returns who runs, frozen or not.
+// members returns who runs, frozen or not. Who rests is no dispatcher.
 func (c *Cluster) members() []ring.Member {
 	var ms []ring.Member
 	for _, n := range c.nodes {
-		if n.up {
-			ms = append(ms, ring.Member{Name: n.name, Incarnation: uint64(n.life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}})
+		if !n.up {
+			continue
 		}
+		m := ring.Member{Name: n.name, Incarnation: uint64(n.life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
+		if n.resting {
+			m.Roles = nil
+		}
+		ms = append(ms, m)
 	}
 	return ms
+}
+
+// counted returns the sum of a counter over all lives so far.
+func (c *Cluster) counted(name string) (sum float64, err error) {
+	c.mu.Lock()
+	lives := slices.Clone(c.counts)
+	c.mu.Unlock()
+	found := false
+	for _, life := range lives {
+		families, err := life.Gather()
+		if err != nil {
+			return 0, fmt.Errorf("gather: %w", err)
+		}
+		for _, f := range families {
+			if f.GetName() != name {
+				continue
+			}
+			found = true
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if !found {
+		return 0, fmt.Errorf("nobody counts %s", name)
+	}
+	return sum, nil
+}
+
+// broken notes what no node may do, and one did.
+func (c *Cluster) broken(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
 // spread tells the members that can hear it who is there, after the time that takes. Frozen ones keep their view.
@@ -165,7 +213,8 @@ type Node struct {
 	life     int
 	frozen   chan struct{} // closed at the thaw; nil = not frozen
 	frozenAt time.Time
-	offset   time.Duration // of its clock
+	resting  bool // its clock is off, as it found itself
+	machine  machine
 
 	view     *ring.Fixed
 	conn     *inproc.Conn
@@ -196,7 +245,9 @@ func (n *Node) Start() error {
 		return nil
 	}
 	c.lives++
-	n.up, n.life, n.dead = true, c.lives, make(chan struct{})
+	n.up, n.life, n.dead, n.resting = true, c.lives, make(chan struct{}), false
+	reg := prometheus.NewRegistry()
+	c.counts = append(c.counts, reg)
 	members := c.members()
 	c.mu.Unlock()
 	view, err := ring.Static(members, c.shards)
@@ -220,20 +271,25 @@ func (n *Node) Start() error {
 	log := c.log.With("node", n.name, "life", n.life)
 	now := func() time.Time { return n.now(dead) }
 	halt := bucketer.NewHalt(now)
-	n.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: n.conn, Signals: n.conn, Now: now, Halted: halt.Halted, Logger: log})
+	clocks := &comparer{
+		sources: []func(context.Context) (time.Time, error){store.Time, n.conn.Time}, now: now, set: halt.Subscribe(), log: log,
+		changed: func(off bool) { n.rest(dead, off) },
+	}
+	halt.Also(clocks.Off)
+	n.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: n.conn, Signals: n.conn, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg})
 	if err != nil {
 		return err
 	}
 	d, err := dispatcher.New(dispatcher.Config{
 		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, n.life), Store: store, Queue: n.conn, Ring: simRing{view, n},
-		Writer: n.bucketer, Halt: halt, Now: now, Logger: log,
+		Writer: n.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return err
 	}
 	x, err := executor.New(executor.Config{
 		Name: n.name, Slots: 64, Store: store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.conn, Notices: n.conn,
-		Targets: executor.Targets{HTTP: sink{n, dead}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log,
+		Targets: executor.Targets{HTTP: sink{n, dead}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return err
@@ -246,13 +302,16 @@ func (n *Node) Start() error {
 	if err != nil {
 		return err
 	}
-	for _, run := range []func(context.Context) error{halt.Run, n.bucketer.Watch, d.Run, x.Run} {
-		n.running.Go(func() {
-			if err := run(ctx); err != nil {
-				panic(err) // none of them returns one
-			}
-		})
-	}
+	n.running.Go(func() {
+		clocks.compare(ctx) // before anything runs
+		for _, run := range []func(context.Context) error{halt.Run, clocks.run, n.bucketer.Watch, d.Run, x.Run} {
+			n.running.Go(func() {
+				if err := run(ctx); err != nil {
+					panic(err) // none of them returns one
+				}
+			})
+		}
+	})
 	context.AfterFunc(ctx, unsubscribe)
 	c.spread(100 * time.Millisecond)
 	return nil
@@ -323,7 +382,45 @@ func (n *Node) now(dead chan struct{}) time.Time {
 	n.pause(dead)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return time.Now().Add(n.offset)
+	return n.machine.read(time.Now())
+}
+
+// Step sets the wall clock of the node's machine by d, whether the node runs or not.
+func (n *Node) Step(d time.Duration) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.machine.step(d)
+}
+
+// Discipline has the clock of the node's machine slewed until it is right, as NTP does.
+func (n *Node) Discipline() {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.machine.discipline(time.Now())
+}
+
+// Correct sets the clock of the node's machine right at once.
+func (n *Node) Correct() {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.machine.correct(time.Now())
+}
+
+// offset returns how far the node's clock is off.
+func (n *Node) offset() time.Duration {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.machine.offset(time.Now())
+}
+
+// rest takes note that the clock of the life that ends with dead was found to be off, or right again, and tells the others.
+func (n *Node) rest(dead chan struct{}, off bool) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if n.dead == dead {
+		n.resting = off
+		n.c.spread(gossip)
+	}
 }
 
 // sink is what jobs call: it writes down who came, by the clock of the node that called.
@@ -337,7 +434,10 @@ var errRefused = errors.New("the callee refuses")
 // Run answers after a while, sometimes a long one, and sometimes with an error.
 func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	c := s.n.c
-	at := s.n.now(s.dead)
+	if off := s.n.offset(); off.Abs() > trusted {
+		c.broken("%s started attempt %d of %s while its clock was off by %v", s.n.name, call.Number, call.Run, off)
+	}
+	at := s.n.now(s.dead).Round(0)
 	select {
 	case <-s.dead:
 		return executor.Result{Outcome: schema.Failed}
@@ -348,6 +448,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	took := time.Duration(c.rng.ExpFloat64() * float64(30*time.Millisecond))
 	if kind == 1 {
 		took = time.Duration(draw * float64(20*time.Second)) // a slow one
+	}
+	if long := call.Work.Timeout.Std() - time.Minute; long > 0 {
+		took = time.Duration(c.rng.Float64() * float64(long)) // it was asked for as one that lasts
 	}
 	c.mu.Unlock()
 	ref, _ := check.ParseRef(call.Work.HTTP.URL)

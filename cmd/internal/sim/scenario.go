@@ -26,19 +26,61 @@ type Scenario struct {
 	Kills, Freezes, StreamLosses int
 	// Skew is how far the nodes' clocks may be off, each way.
 	Skew time.Duration
+	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and after a while set right again or slewed.
+	Steps int
+	// InTurn: a clock is set wrong only once all are right.
+	InTurn bool
 	// Changes: some jobs are cancelled or rescheduled.
 	Changes bool
+	// Lasting is how long the longest runs last, of one job in twenty; 0 = none does.
+	Lasting time.Duration
+	// Promise is what is judged besides what always holds.
+	Promise Promise
 	Log     *slog.Logger
+}
+
+// Promise is what can be said of a scenario in which not everything goes wrong. The zero value says nothing.
+type Promise struct {
+	Lateness time.Duration // every run starts within this of its due time or acceptance; 0 = no bound
+	Once     bool          // nothing is executed or dispatched twice
+	NoneLost bool          // no attempt is recorded as lost, since nobody died
+	Lag      int           // settled is never further behind than this many buckets; 0 = no bound
 }
 
 // Outcome is what came of a scenario.
 type Outcome struct {
 	Report check.Report
-	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets.
-	SettledLag int
-	// Held is what was seen of duplicates and so on, in words.
-	Kills, Freezes int
+	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets, and WorstLag how far it ever did.
+	SettledLag, WorstLag int
+	// Counts sums the counters named in counted over all lives of all nodes.
+	Counts map[string]float64
+	// Wrong says what was broken that the report does not judge.
+	Wrong []string
 }
+
+// Failed reports whether a promise was broken.
+func (o *Outcome) Failed() bool {
+	return o.Report.Failed() || o.SettledLag > endLag || len(o.Wrong) > 0
+}
+
+// worst returns by how much the latest run was late, as the callee saw it.
+func (o *Outcome) worst() time.Duration {
+	return time.Duration(o.Report.Seen.Max * float64(time.Millisecond)).Round(time.Millisecond)
+}
+
+// endLag is how far settled may lie behind once all is well again, in buckets.
+const endLag = 4
+
+// The counters of an [Outcome].
+const (
+	redispatched = "carillon_dispatcher_redispatched_total"
+	handedOn     = "carillon_dispatcher_handed_on_total"
+	halts        = "carillon_dispatcher_halts_total"
+	takeovers    = "carillon_dispatcher_takeovers_total"
+	lateEntries  = "carillon_entries_late_total"
+)
+
+var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries}
 
 // settle is how long after the last harm everything may take to come to its end: sessions die after 12 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.
@@ -89,12 +131,26 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	w.ids = make(map[int]schema.RunID)
 	for _, n := range w.c.nodes {
 		if w.s.Skew > 0 {
-			n.offset = time.Duration((w.rng.Float64()*2 - 1) * float64(w.s.Skew))
+			n.Step(time.Duration((w.rng.Float64()*2 - 1) * float64(w.s.Skew)))
 		}
 		if err := n.Start(); err != nil {
 			return w.out, err
 		}
 	}
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { w.watchLag(ctx, over) })
+	err := w.live(ctx)
+	close(over)
+	watch.Wait()
+	if err != nil {
+		return w.out, err
+	}
+	return w.judge(ctx)
+}
+
+// live asks and does harm for as long as that is to last, sets everything right, and waits for all that was asked to end.
+func (w *world) live(ctx context.Context) error {
 	time.Sleep(time.Second)
 	w.c.SetFaults(w.s.Faults)
 	var wg sync.WaitGroup
@@ -103,45 +159,16 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	wg.Wait()
 	w.c.SetFaults(Faults{})
 	for _, n := range w.c.nodes {
+		if w.s.Steps > 0 {
+			n.Correct()
+		}
 		n.Thaw()
 		if err := n.Start(); err != nil {
-			return w.out, err
+			return err
 		}
 	}
-	time.Sleep(settle)
-	return w.judge(ctx)
-}
-
-// harm plans kills, freezes and lost streams.
-func (w *world) harm(wg *sync.WaitGroup) {
-	at := func() time.Duration { return time.Duration(w.rng.Float64() * float64(w.s.Span)) }
-	for range w.s.Kills {
-		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(30*time.Second))
-		wg.Go(func() {
-			time.Sleep(when)
-			n.Kill()
-			time.Sleep(back)
-			if err := n.Start(); err != nil {
-				panic(err)
-			}
-		})
-	}
-	for range w.s.Freezes {
-		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(20*time.Second))
-		wg.Go(func() {
-			time.Sleep(when)
-			n.Freeze()
-			time.Sleep(back)
-			n.Thaw()
-		})
-	}
-	for range w.s.StreamLosses {
-		when := at()
-		wg.Go(func() {
-			time.Sleep(when)
-			w.c.broker.DeleteStream(0)
-		})
-	}
+	time.Sleep(settle + w.s.Lasting)
+	return nil
 }
 
 // ask plans the jobs: immediate, near, and later ones, some by import with keys, sent again when the answer was cut.
@@ -194,6 +221,9 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	w.mu.Lock()
 	w.asked = append(w.asked, ask)
 	w.mu.Unlock()
+	if w.s.Lasting > 0 && line%20 == 0 {
+		job.Work.Timeout = schema.Duration(w.s.Lasting + time.Minute)
+	}
 	for try := 0; try < 8; try++ {
 		n := w.someNode()
 		ack := check.Ack{Ref: ref}
@@ -273,116 +303,3 @@ func (w *world) someNode() *Node {
 	}
 	return up[w.c.rng.IntN(len(up))]
 }
-
-// judge reads every run twice and judges.
-func (w *world) judge(ctx context.Context) (Outcome, error) {
-	reader, err := w.reader(ctx)
-	if err != nil {
-		return w.out, err
-	}
-	first, err := w.read(ctx, reader)
-	if err != nil {
-		return w.out, err
-	}
-	time.Sleep(30 * time.Second)
-	second, err := w.read(ctx, reader)
-	if err != nil {
-		return w.out, err
-	}
-	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.changes, SeenAll: true}
-	w.c.mu.Lock()
-	h.Seen = append(h.Seen, w.c.seen...)
-	w.c.mu.Unlock()
-	for id, r := range second {
-		h.Runs = append(h.Runs, check.Observation{ID: id, First: first[id], Second: r})
-	}
-	w.out.Report, err = check.Judge(h)
-	if err != nil {
-		return w.out, err
-	}
-	cursors, err := w.c.store.Cursors(ctx)
-	if err != nil {
-		return w.out, err
-	}
-	for _, c := range cursors {
-		w.out.SettledLag = max(w.out.SettledLag, int(schema.BucketOf(time.Now())-c.Settled))
-	}
-	return w.out, nil
-}
-
-func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
-	b, err := bucketer.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
-	if err != nil {
-		return nil, err
-	}
-	if err := b.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// read reads every run that lies in the store.
-func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]check.Reading, error) {
-	found := make(map[string]check.Reading)
-	now := time.Now()
-	for from := now.Add(-w.s.Span - settle - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
-		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
-		for pos := (&bucketer.Position{}); pos != nil; {
-			runs, next, err := b.Runs(ctx, win, *pos, 500)
-			if err != nil {
-				return nil, err
-			}
-			for _, r := range runs {
-				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
-			}
-			pos = next
-		}
-	}
-	for _, id := range w.ids {
-		if _, ok := found[id.String()]; ok {
-			continue
-		}
-		r, err := b.Run(ctx, "default", id)
-		switch {
-		case errors.Is(err, schema.ErrNotFound):
-			found[id.String()] = check.Reading{Status: check.Absent, At: time.Now()}
-		case err != nil:
-			return nil, err
-		default:
-			found[id.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
-		}
-	}
-	return found, nil
-}
-
-// view is the run as the API shows it.
-func view(r bucketer.Run) check.Run {
-	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due()}
-	for i := range r.Attempts {
-		a := &r.Attempts[i]
-		if a.Number == 0 || a.Unstarted() {
-			continue
-		}
-		out := check.Attempt{Number: a.Number}
-		if a.Record != nil {
-			out.StartedAt, out.FinishedAt, out.Outcome = a.Record.Started, a.Record.Finished, check.Outcome(a.Record.Outcome)
-		} else if a.Session != nil {
-			out.StartedAt = a.Session.Started
-		}
-		if v.StartedAt.IsZero() || out.StartedAt.Before(v.StartedAt) {
-			v.StartedAt = out.StartedAt
-		}
-		v.Attempts = append(v.Attempts, out)
-	}
-	if !v.StartedAt.IsZero() {
-		late := float64(v.StartedAt.Sub(r.Current.Spec.Start(r.Current.ID)).Milliseconds())
-		v.LatenessMS = &late
-	}
-	return v
-}
-
-// deaf hears no hint and no signal.
-type deaf struct{}
-
-func (deaf) Near(schema.Shard, []schema.Entry) {}
-func (deaf) Signal(string, []byte)             {}

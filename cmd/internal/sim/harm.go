@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// minStep and maxStep bound by how much a clock is set wrong at once.
+const (
+	minStep = 300 * time.Millisecond
+	maxStep = 90 * time.Second
+)
+
+// harm plans kills, freezes and lost streams.
+func (w *world) harm(wg *sync.WaitGroup) {
+	at := func() time.Duration { return time.Duration(w.rng.Float64() * float64(w.s.Span)) }
+	for range w.s.Kills {
+		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(30*time.Second))
+		wg.Go(func() {
+			time.Sleep(when)
+			n.Kill()
+			time.Sleep(back)
+			if err := n.Start(); err != nil {
+				panic(err)
+			}
+		})
+	}
+	for range w.s.Freezes {
+		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(20*time.Second))
+		wg.Go(func() {
+			time.Sleep(when)
+			n.Freeze()
+			time.Sleep(back)
+			n.Thaw()
+		})
+	}
+	for range w.s.StreamLosses {
+		when := at()
+		wg.Go(func() {
+			time.Sleep(when)
+			w.c.broker.DeleteStream(0)
+		})
+	}
+	w.steps(wg, at)
+}
+
+// steps plans clocks that are set wrong and right again.
+func (w *world) steps(wg *sync.WaitGroup, at func() time.Duration) {
+	turn := w.s.Span / time.Duration(max(w.s.Steps, 1))
+	for i := range w.s.Steps {
+		n, when := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at()
+		back := time.Duration(w.rng.Float64() * float64(40*time.Second))
+		if w.s.InTurn {
+			when = turn*time.Duration(i) + time.Duration(w.rng.Float64()*float64(turn)/4)
+			back = time.Duration(w.rng.Float64() * float64(turn) / 4)
+		}
+		size := minStep * time.Duration(math.Pow(float64(maxStep/minStep), w.rng.Float64())*1000) / 1000
+		// What NTP may slew in the rest of the turn, half of the time.
+		slew := w.rng.IntN(2) == 0 && float64(size) <= float64(turn)/2*slewRate
+		if w.rng.IntN(2) == 0 {
+			size = -size
+		}
+		wg.Go(func() {
+			time.Sleep(when)
+			n.Step(size)
+			time.Sleep(back)
+			if slew {
+				n.Discipline()
+				return
+			}
+			n.Correct()
+		})
+	}
+}

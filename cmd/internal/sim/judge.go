@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/schema"
+)
+
+// judge reads every run twice and judges.
+func (w *world) judge(ctx context.Context) (Outcome, error) {
+	reader, err := w.reader(ctx)
+	if err != nil {
+		return w.out, err
+	}
+	first, err := w.read(ctx, reader)
+	if err != nil {
+		return w.out, err
+	}
+	time.Sleep(30 * time.Second)
+	second, err := w.read(ctx, reader)
+	if err != nil {
+		return w.out, err
+	}
+	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true}
+	w.c.mu.Lock()
+	h.Seen = append(h.Seen, w.c.seen...)
+	w.c.mu.Unlock()
+	for id, r := range second {
+		h.Runs = append(h.Runs, check.Observation{ID: id, First: first[id], Second: r})
+	}
+	w.out.Report, err = check.Judge(h)
+	if err != nil {
+		return w.out, err
+	}
+	if w.out.SettledLag, err = w.lag(ctx); err != nil {
+		return w.out, err
+	}
+	w.out.Counts = make(map[string]float64)
+	for _, name := range counted {
+		if w.out.Counts[name], err = w.c.counted(name); err != nil {
+			return w.out, err
+		}
+	}
+	w.promised(h.Runs)
+	return w.out, nil
+}
+
+// widened returns the changes with the time between request and acknowledgement widened by what clocks may be off: what
+// executors say of their starts is by their clocks, and the rest of the history by the true one.
+func (w *world) widened() []check.Change {
+	off := w.s.Skew
+	if w.s.Steps > 0 {
+		off = trusted
+	}
+	changes := slices.Clone(w.changes)
+	for i := range changes {
+		c := &changes[i]
+		c.Requested = c.Requested.Add(-off)
+		if !c.Acked.IsZero() {
+			c.Acked = c.Acked.Add(off)
+		}
+	}
+	return changes
+}
+
+// promised judges what this scenario promises besides.
+func (w *world) promised(runs []check.Observation) {
+	p, out := w.s.Promise, &w.out
+	w.c.mu.Lock()
+	out.Wrong = append(out.Wrong, w.c.wrong...)
+	w.c.mu.Unlock()
+	wrong := func(format string, args ...any) { out.Wrong = append(out.Wrong, fmt.Sprintf(format, args...)) }
+	if late := out.worst(); p.Lateness > 0 && late > p.Lateness {
+		wrong("a run was late by %v, promised %v", late, p.Lateness)
+	}
+	if p.Once && out.Report.DuplicateExecutions > 0 {
+		wrong("%d duplicate executions, promised none", out.Report.DuplicateExecutions)
+	}
+	if n := out.Counts[redispatched]; p.Once && n > 0 {
+		wrong("%v redispatches, promised none", n)
+	}
+	for i := range runs {
+		for _, a := range runs[i].Second.Run.Attempts {
+			if p.NoneLost && a.Outcome == check.OutcomeLost {
+				wrong("attempt %d of %s is recorded as lost, and nobody died", a.Number, runs[i].ID)
+			}
+		}
+	}
+	if p.Lag > 0 && out.WorstLag > p.Lag {
+		wrong("settled was %d buckets behind, promised %d at most", out.WorstLag, p.Lag)
+	}
+}
+
+// watchLag notes every minute how far settled lies behind, until over.
+func (w *world) watchLag(ctx context.Context, over <-chan struct{}) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		if lag, err := w.lag(ctx); err == nil { // it is read from the store itself, which has no faults
+			w.out.WorstLag = max(w.out.WorstLag, lag)
+		}
+	}
+}
+
+// lag returns how far the slowest shard's settled cursor lies behind, in buckets.
+func (w *world) lag(ctx context.Context) (lag int, err error) {
+	cursors, err := w.c.store.Cursors(ctx)
+	for _, c := range cursors {
+		lag = max(lag, int(schema.BucketOf(time.Now())-c.Settled))
+	}
+	return lag, err
+}
+
+func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
+	b, err := bucketer.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// read reads every run that lies in the store.
+func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]check.Reading, error) {
+	found := make(map[string]check.Reading)
+	now := time.Now()
+	for from := now.Add(-w.s.Span - settle - w.s.Lasting - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
+		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
+		for pos := (&bucketer.Position{}); pos != nil; {
+			runs, next, err := b.Runs(ctx, win, *pos, 500)
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range runs {
+				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
+			}
+			pos = next
+		}
+	}
+	for _, id := range w.ids {
+		if _, ok := found[id.String()]; ok {
+			continue
+		}
+		r, err := b.Run(ctx, "default", id)
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			found[id.String()] = check.Reading{Status: check.Absent, At: time.Now()}
+		case err != nil:
+			return nil, err
+		default:
+			found[id.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
+		}
+	}
+	return found, nil
+}
+
+// view is the run as the API shows it.
+func view(r bucketer.Run) check.Run {
+	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due()}
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Number == 0 || a.Unstarted() {
+			continue
+		}
+		out := check.Attempt{Number: a.Number}
+		if a.Record != nil {
+			out.StartedAt, out.FinishedAt, out.Outcome = a.Record.Started, a.Record.Finished, check.Outcome(a.Record.Outcome)
+		} else if a.Session != nil {
+			out.StartedAt = a.Session.Started
+		}
+		if v.StartedAt.IsZero() || out.StartedAt.Before(v.StartedAt) {
+			v.StartedAt = out.StartedAt
+		}
+		v.Attempts = append(v.Attempts, out)
+	}
+	if !v.StartedAt.IsZero() {
+		late := float64(v.StartedAt.Sub(r.Current.Spec.Start(r.Current.ID)).Milliseconds())
+		v.LatenessMS = &late
+	}
+	return v
+}
+
+// deaf hears no hint and no signal.
+type deaf struct{}
+
+func (deaf) Near(schema.Shard, []schema.Entry) {}
+func (deaf) Signal(string, []byte)             {}
