@@ -34,6 +34,24 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 			func(w *world, e schema.Entry) { w.record(e, 0, schema.Record{Outcome: schema.HandedOn, To: retry}) },
 			nil, schema.StateCancelled, nil,
 		},
+		"noted, and given up before it started": {
+			func(w *world, e schema.Entry) {
+				w.record(e, 1, schema.Record{Outcome: schema.Lost, Unstarted: true})
+			},
+			nil, schema.StateCancelled, nil,
+		},
+		"given up before it started, over the cell of a session that stands": {
+			func(w *world, e schema.Entry) { w.giveUp(w.running(e, 1)) },
+			nil, schema.StateCancelled, nil,
+		},
+		"given up before it started, and lost at its next start": {
+			func(w *world, e schema.Entry) {
+				w.record(e, 1, schema.Record{Outcome: schema.Lost, Unstarted: true})
+				time.Sleep(time.Second)
+				w.record(e, 1, schema.Record{Outcome: schema.Lost})
+			},
+			nil, schema.StateCancelled, ErrFinished,
+		},
 		"lost, before its next start": {
 			func(w *world, e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Lost}) },
 			nil, schema.StateCancelled, ErrFinished,

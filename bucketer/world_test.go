@@ -187,8 +187,8 @@ func (w *world) record(e schema.Entry, number int, rec schema.Record) schema.Att
 	return a
 }
 
-// running stores an attempt of e under a session, which stands.
-func (w *world) running(e schema.Entry, number int) {
+// running stores an attempt of e under a session, which stands, and returns it.
+func (w *world) running(e schema.Entry, number int) schema.Attempt {
 	w.t.Helper()
 	now := time.Now()
 	s := schema.Session{Executor: "x", ID: "s1", Expires: now.Add(10 * time.Second).UTC().Truncate(time.Millisecond)}
@@ -199,6 +199,18 @@ func (w *world) running(e schema.Entry, number int) {
 		Run: e.Run(), Number: number, Fence: schema.MakeFence(now), Written: now.UnixMicro(), Expires: now.Add(24 * 365 * time.Hour),
 		Session: &schema.SessionRef{Executor: "x", ID: "s1", Started: now.UTC(), Entry: e.ID},
 	}
+	if err := w.counts.PutAttempts(context.Background(), []schema.Attempt{a}); err != nil {
+		w.t.Fatalf("attempt = %v", err)
+	}
+	return a
+}
+
+// giveUp closes the row of an attempt that noted its session and did not start.
+func (w *world) giveUp(a schema.Attempt) {
+	w.t.Helper()
+	now := time.Now()
+	a.Record = &schema.Record{Entry: a.Session.Entry, Finished: now.UTC(), Outcome: schema.Lost, Unstarted: true}
+	a.Session, a.Written = nil, now.UnixMicro()
 	if err := w.counts.PutAttempts(context.Background(), []schema.Attempt{a}); err != nil {
 		w.t.Fatalf("attempt = %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -215,6 +216,84 @@ func TestLateRule(t *testing.T) {
 					t.Errorf("late entry %s has payload %s, want the run's work", late.Text(), late.Payload)
 				}
 			})
+		})
+	}
+}
+
+// setBack returns t as a clock reads it whose wall time was set back by d, whole seconds, and whose monotonic reading went on. Package
+// time has no way to make one.
+func setBack(t *testing.T, at time.Time, d time.Duration) time.Time {
+	t.Helper()
+	set := at
+	// The first word of a time with a monotonic reading: a flag, 33 bits of seconds, 30 bits of nanoseconds.
+	*(*uint64)(unsafe.Pointer(&set)) -= uint64(d/time.Second) << 30 // #nosec G103 G115 -- checked below
+	if got := set.Round(0).Sub(at.Round(0)); got != -d || set.Sub(at) != 0 {
+		t.Fatalf("set back by %s: the wall clock moved by %s, the monotonic one by %s", d, got, set.Sub(at))
+	}
+	return set
+}
+
+// A row never counts as held earlier than it was, whichever clock says so.
+func TestLaterOf(t *testing.T) {
+	sent := time.Now()
+	wall := sent.Round(0)
+	for name, row := range map[string]struct{ sent, now, want time.Time }{
+		"nothing was set":        {sent, sent.Add(6 * time.Second), wall.Add(6 * time.Second)},
+		"at once":                {sent, sent, wall},
+		"set back by 1 s":        {sent, setBack(t, sent.Add(6*time.Second), time.Second), wall.Add(6 * time.Second)},
+		"set back to the same":   {sent, setBack(t, sent.Add(6*time.Second), 6*time.Second), wall.Add(6 * time.Second)},
+		"set back by an hour":    {sent, setBack(t, sent.Add(6*time.Second), time.Hour), wall.Add(6 * time.Second)},
+		"set forward by an hour": {sent, setBack(t, sent.Add(6*time.Second), -time.Hour), wall.Add(time.Hour + 6*time.Second)},
+		"no monotonic, later":    {wall, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
+		"no monotonic, set back": {wall, wall.Add(-6 * time.Second), wall.Add(-6 * time.Second)}, // nothing else is known
+		"only the first has it":  {sent, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
+		"only the second has it": {wall, setBack(t, sent.Add(6*time.Second), time.Second), wall.Add(5 * time.Second)},
+	} {
+		if got := laterOf(row.sent, row.now); !got.Round(0).Equal(row.want) {
+			t.Errorf("%s: laterOf(%s, %s) = %s, want %s", name, row.sent, row.now, got, row.want)
+		}
+	}
+}
+
+// A clock that was set back while a row was written made the row count as held in time, and its sweep might have passed it.
+func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
+	for name, row := range map[string]struct {
+		took, back time.Duration
+		late       int
+	}{
+		"in time":                             {4 * time.Second, 0, 0},
+		"in time, and set back":               {4 * time.Second, 3 * time.Second, 0},
+		"too late":                            {6 * time.Second, 0, 1},
+		"too late, and set back to in time":   {6 * time.Second, 3 * time.Second, 1},
+		"too late, and set back by a minute":  {6 * time.Second, time.Minute, 1},
+		"in time, but set forward meanwhile":  {time.Second, -6 * time.Second, 1},
+		"too late, and set back by the delay": {6 * time.Second, 6 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, schema.Settings{})
+			began := time.Now() // not in a bubble, whose times have no monotonic reading
+			e, err := w.entry(pointer(callTo(time.Time{})), schema.MakeEntryID(began, 3, 7), began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := setBack(t, began.Add(row.took), row.back)
+			readings := []time.Time{began}
+			w.now = func() time.Time {
+				if len(readings) == 0 {
+					return ended
+				}
+				at := readings[0]
+				readings = readings[1:]
+				return at
+			}
+			w.write(t.Context(), []schema.Entry{e}, func(_ int, err error) {
+				if err != nil {
+					t.Errorf("write = %v", err)
+				}
+			})
+			if k := kinds(w.entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
+				t.Errorf("kinds = %v, want the run and %d late entries", k, row.late)
+			}
 		})
 	}
 }

@@ -1,0 +1,319 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// parted is a store in which writes go wrong by shard: schema.ErrUnavailable means that nothing was written, schema.ErrUnknown that it
+// was, and the answer lost.
+type parted struct {
+	Store
+	mu       sync.Mutex
+	entries  map[schema.Shard]error
+	attempts map[schema.Shard]error
+	unheld   []schema.EntryID // named by an attempt 0 when they were not held yet
+}
+
+// ill returns how a write of rows of these ids goes wrong.
+func (s *parted) ill(how map[schema.Shard]error, shards []schema.Shard) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, shard := range shards {
+		if err := how[shard]; err != nil {
+			return fmt.Errorf("shard %d: %w", shard, err)
+		}
+	}
+	return nil
+}
+
+// heal takes every fault away.
+func (s *parted) heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries, s.attempts = nil, nil
+}
+
+func (s *parted) PutEntries(ctx context.Context, rows []schema.Entry) error {
+	var shards []schema.Shard
+	for i := range rows {
+		shards = append(shards, rows[i].ID.Shard())
+	}
+	ill := s.ill(s.entries, shards)
+	if errors.Is(ill, schema.ErrUnavailable) {
+		return ill
+	}
+	return errors.Join(ill, s.Store.PutEntries(ctx, rows))
+}
+
+func (s *parted) PutAttempts(ctx context.Context, rows []schema.Attempt) error {
+	var shards []schema.Shard
+	for i := range rows {
+		shards = append(shards, rows[i].Run.Shard())
+		to := rows[i].Record.To
+		if held, err := s.EntriesByID(ctx, to.Partition(), []schema.EntryID{to}); err != nil || len(held) == 0 {
+			s.unheld = append(s.unheld, to)
+		}
+	}
+	ill := s.ill(s.attempts, shards)
+	if errors.Is(ill, schema.ErrUnavailable) {
+		return ill
+	}
+	return errors.Join(ill, s.Store.PutAttempts(ctx, rows))
+}
+
+// inParts runs f in a bubble on a store whose writes may go wrong by shard, with six runs in each of three shards, one
+// shard after the other.
+func inParts(t *testing.T, setting schema.Settings, f func(t *testing.T, w *world, s *parted, runs []schema.Entry)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, setting)
+		s := &parted{Store: w.store}
+		w.store = s
+		runs := make([]schema.Entry, 18)
+		for i := range runs {
+			id := schema.MakeEntryID(time.Now(), schema.Shard(i%3), uint64(i)) // #nosec G115 -- small
+			e, err := w.entry(pointer(callTo(time.Time{})), id, time.Now())
+			if err == nil {
+				err = w.counts.PutEntries(t.Context(), []schema.Entry{e})
+			}
+			if err != nil {
+				t.Fatalf("run %d: %v", i, err)
+			}
+			runs[i] = e
+		}
+		w.counts.Reset()
+		f(t, w, s, runs)
+	})
+}
+
+// byShard is what a write of each shard of inParts answers: the first goes well, the second fails, of the third nobody knows.
+func byShard() map[schema.Shard]error {
+	return map[schema.Shard]error{1: schema.ErrUnavailable, 2: schema.ErrUnknown}
+}
+
+// Of many records each is answered for itself: what failed, and only that, is repeated by whoever met it.
+func TestFollowUpOfWhichAPartFails(t *testing.T) {
+	inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
+		due := time.Now().Add(time.Minute)
+		var finished []Finished
+		for i, e := range runs {
+			next := schema.MakeEntryID(due, e.ID.Shard(), uint64(100+i)) // #nosec G115 -- small
+			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+			// Between them records that name nothing: what is answered is not what is written.
+			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Lost})})
+		}
+		s.entries = byShard()
+		var again []Finished
+		for i, err := range w.followUp(finished...) {
+			var want error
+			if rec := finished[i].Attempt.Record; !rec.Next.IsZero() {
+				want = s.entries[rec.Next.Shard()]
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("record %d of shard %d = %v, want %v", i, finished[i].Entry.ID.Shard(), err, want)
+			}
+			if err != nil {
+				again = append(again, finished[i])
+			}
+		}
+		if len(again) != 12 {
+			t.Fatalf("%d records are to be repeated, want the 12 of two shards", len(again))
+		}
+		held := make(map[schema.EntryID]string)
+		for i := range finished {
+			next := finished[i].Attempt.Record.Next
+			if row, ok := w.row(next); ok {
+				held[next] = string(row.Text())
+			}
+		}
+		if len(held) != 12 {
+			t.Errorf("%d retries are held, want 12: those of the shard that went well, and of the one of which nobody knows", len(held))
+		}
+
+		s.heal()
+		w.counts.Reset()
+		time.Sleep(10 * time.Second)
+		for i, err := range w.followUp(again...) {
+			if err != nil {
+				t.Errorf("repeated: record %d = %v", i, err)
+			}
+		}
+		if got := w.counts.Tally("PutEntries"); got.Rows != 12 || got.Calls != 2 {
+			t.Errorf("repeating took %+v, want the 12 rows that failed in 2 batches", got)
+		}
+		for i := range finished {
+			next := finished[i].Attempt.Record.Next
+			if next.IsZero() {
+				continue
+			}
+			row, ok := w.row(next)
+			if !ok || row.Run() != finished[i].Entry.ID || row.Spec.AttemptNumber() != 2 {
+				t.Errorf("retry %s is %s (%v), want attempt 2 of %s", next, row.Text(), ok, finished[i].Entry.ID)
+			}
+			if was, ok := held[next]; ok && was != string(row.Text()) {
+				t.Errorf("retry %s was %s and is %s, want the same bytes", next, was, row.Text())
+			}
+		}
+	})
+}
+
+// One record whose retry cannot be made does not keep those of the others from being written.
+func TestFollowUpOfWhichOneCannotBeMade(t *testing.T) {
+	inParts(t, schema.Settings{}, func(t *testing.T, w *world, _ *parted, runs []schema.Entry) {
+		var finished []Finished
+		for i, e := range runs {
+			next := schema.MakeEntryID(time.Now().Add(time.Minute), e.ID.Shard(), uint64(100+i)) // #nosec G115 -- small
+			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+		}
+		finished[4].Attempt.Record.Entry = schema.MakeEntryID(time.Now(), 9, 9) // another entry was started: it must be read
+		w.first(1, "EntriesByID", schematest.Fault{Fail: true})
+		for i, err := range w.followUp(finished...) {
+			var want error
+			if i == 4 {
+				want = schema.ErrUnavailable
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("record %d = %v, want %v", i, err, want)
+			}
+			if _, ok := w.row(finished[i].Attempt.Record.Next); ok != (i != 4) {
+				t.Errorf("the retry of record %d is there: %v, want %v", i, ok, i != 4)
+			}
+		}
+	})
+}
+
+// watches makes the watch entry of each run.
+func (w *world) watches(runs []schema.Entry) []schema.Entry {
+	w.t.Helper()
+	due := time.Now().Add(2 * time.Minute)
+	to := make([]schema.Entry, len(runs))
+	for i := range runs {
+		var err error
+		id := schema.MakeEntryID(due, runs[i].ID.Shard(), schema.HashOf("watch", runs[i].ID.String()))
+		if to[i], err = w.Later(&runs[i], schema.KindWatch, id, 1, due); err != nil {
+			w.t.Fatalf("Later = %v", err)
+		}
+	}
+	return to
+}
+
+// handedOn returns how many attempts 0 say that e was handed on to `to`, and fails the test where a row says anything else.
+func (w *world) handedOn(e, to schema.Entry) int {
+	w.t.Helper()
+	rows := w.mustRun(e.ID).Attempts
+	for _, a := range rows {
+		if a.Number != 0 || a.Record.Outcome != schema.HandedOn || a.Record.Entry != e.ID || a.Record.To != to.ID {
+			w.t.Errorf("attempt of %s: %+v, want that it was handed on to %s", e.ID, a.Record, to.ID)
+		}
+	}
+	return len(rows)
+}
+
+// Of many pairs those whose entry is held are handed on, and of each of the others it is said what went wrong: none is
+// both or neither, and no attempt 0 names an entry that is not held.
+func TestHandOnOfWhichAPartFails(t *testing.T) {
+	inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
+		to := w.watches(runs)
+		s.entries = byShard()
+		handed, err := w.HandOn(t.Context(), runs, to)
+		if !errors.Is(err, schema.ErrUnavailable) || !errors.Is(err, schema.ErrUnknown) {
+			t.Fatalf("HandOn = %v, want ErrUnavailable of one shard and ErrUnknown of another", err)
+		}
+		if len(s.unheld) > 0 {
+			t.Errorf("attempts 0 name %v before they are held", s.unheld)
+		}
+		var againFrom, againTo []schema.Entry
+		for i := range runs {
+			ok := slices.Contains(handed, runs[i].ID)
+			told := strings.Contains(err.Error(), fmt.Sprintf("hand %s on to %s", runs[i].ID, to[i].ID))
+			if good := s.entries[runs[i].ID.Shard()] == nil; ok != good || told != !good {
+				t.Errorf("pair %d of shard %d: handed %v, told of as failed %v; want %v, %v", i, runs[i].ID.Shard(), ok, told, good, !good)
+			}
+			if rows := w.handedOn(runs[i], to[i]); rows > 0 != ok {
+				t.Errorf("pair %d: handed %v, with %d attempts 0", i, ok, rows)
+			}
+			if !ok {
+				againFrom, againTo = append(againFrom, runs[i]), append(againTo, to[i])
+			}
+		}
+		if len(handed) != 6 {
+			t.Errorf("%d pairs were handed on, want 6", len(handed))
+		}
+
+		s.heal()
+		handed, err = w.HandOn(t.Context(), againFrom, againTo)
+		if err != nil || len(handed) != 12 {
+			t.Errorf("HandOn of what was left = %d pairs, %v; want 12", len(handed), err)
+		}
+		for i := range runs {
+			if rows := w.handedOn(runs[i], to[i]); rows != 1 {
+				t.Errorf("pair %d has %d attempts 0, want 1", i, rows)
+			}
+		}
+		if k := kinds(w.entries(time.Hour)); k[schema.KindRun] != 18 || k[schema.KindWatch] != 18 || len(k) != 2 {
+			t.Errorf("kinds = %v, want 18 runs and a watch entry of each", k)
+		}
+	})
+}
+
+// While it is not known of every attempt 0 that it is held, no pair counts as handed on; again makes no other entries.
+func TestHandOnWhoseAttemptsFail(t *testing.T) {
+	for name, fault := range map[string]error{"failed": schema.ErrUnavailable, "unknown": schema.ErrUnknown} {
+		t.Run(name, func(t *testing.T) {
+			inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
+				to := w.watches(runs)
+				s.attempts = map[schema.Shard]error{1: fault}
+				if handed, err := w.HandOn(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, fault) {
+					t.Errorf("HandOn = %v, %v; want none and %v", handed, err, fault)
+				}
+				if k := kinds(w.entries(time.Hour)); k[schema.KindWatch] != 18 {
+					t.Errorf("kinds = %v, want every watch entry before the first attempt 0", k)
+				}
+				s.heal()
+				handed, err := w.HandOn(t.Context(), runs, to)
+				if err != nil || len(handed) != 18 {
+					t.Errorf("HandOn again = %d pairs, %v; want all 18", len(handed), err)
+				}
+				for i := range runs {
+					if rows := w.handedOn(runs[i], to[i]); rows == 0 {
+						t.Errorf("pair %d has no attempt 0", i)
+					}
+				}
+				if k := kinds(w.entries(time.Hour)); k[schema.KindWatch] != 18 || len(k) != 2 {
+					t.Errorf("kinds = %v, want still 18 watch entries", k)
+				}
+			})
+		})
+	}
+}
+
+// What the later starts need is kept before any of them is written: without it none is handed on.
+func TestHandOnThatCannotLengthen(t *testing.T) {
+	inParts(t, schema.Settings{Retention: 3 * time.Minute}, func(t *testing.T, w *world, _ *parted, runs []schema.Entry) {
+		to := w.watches(runs)
+		reads := 0
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op == "EntriesByID" {
+				reads++
+			}
+			return schematest.Fault{Fail: reads == 7}
+		})
+		if handed, err := w.HandOn(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("HandOn = %v, %v; want none and ErrUnavailable", handed, err)
+		}
+		if k, n := kinds(w.entries(time.Hour)), w.counts.Tally("PutAttempts").Rows; k[schema.KindWatch] != 0 || n != 0 {
+			t.Errorf("kinds = %v and %d attempts, want neither an entry nor an attempt 0", k, n)
+		}
+	})
+}
