@@ -266,7 +266,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
 	a.begin(now, k.number, session, cancel)
-	if k.doubt && !a.mark(attempts, now, k.checked) {
+	if k.doubt && !a.mark(ctx, now, k.checked) {
 		return
 	}
 	if k.number == 1 {
@@ -355,13 +355,13 @@ func (a *attempt) put(row schema.Attempt, notify bool) {
 	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
 }
 
-// errOutdated: between the look and the start too much time passed, or the session was lost.
+// errOutdated: between the look and the start too much time passed, the session was lost, or the clock was set back.
 var errOutdated = errors.New("noting the session took too long")
 
 // mark writes the session cell before the start, which rests on rows read at checked. It goes the way of records, in batches of a
 // partition: a backlog after trouble consists of starts in doubt, and a write for each would be dearer than the runs.
-// If it took so long that the start rests on nothing any more, the cell would say for as long as our session lives that the
-// attempt is under way: so the attempt is recorded as lost before the message goes back.
+// If it took so long that the start rests on nothing any more, or ctx ended, the cell would say for as long as our session lives that
+// the attempt is under way: so the attempt is recorded as lost, and unstarted, before the message goes back.
 func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
 	x := a.x
 	row := a.cell(now)
@@ -373,7 +373,7 @@ func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
 	case <-held:
 		after := x.now()
 		session, alive := x.keeper.current(after)
-		if alive && session == a.session && !x.halt.Halted() && after.Sub(checked) <= freshFor {
+		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(checked) <= freshFor {
 			a.mu.Lock()
 			a.known = true
 			a.mu.Unlock()

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
@@ -339,3 +342,13 @@ func (w *world) open() int {
 
 // inAWhile returns the instant d from now, on a whole ms.
 func inAWhile(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Millisecond) }
+
+// counted returns what a metric says.
+func counted(t *testing.T, m prometheus.Metric) float64 {
+	t.Helper()
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		t.Fatalf("read the metric: %v", err)
+	}
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}
