@@ -110,7 +110,7 @@ func TestStartInDoubtWhoseSessionCameTooLateIsLost(t *testing.T) {
 		down time.Duration // for how long no row of attempts can be written
 		want string
 	}{
-		{"in time", time.Second, "session 1, start 1, record 1 succeeded, notice, ack"},
+		{"in time", 700 * time.Millisecond, "session 1, start 1, record 1 succeeded, notice, ack"},
 		{"too late", freshFor + time.Second, "session 1, record 1 lost, return, session 1, start 1, record 1 succeeded, notice, ack"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
