@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/process"
+)
+
+// stopTimeout bounds the end of everything that was started.
+const stopTimeout = time.Minute
+
+// bench is a series of measurements under way.
+type bench struct {
+	cfg     Config
+	out     io.Writer
+	client  *http.Client
+	meter   *process.Meter
+	extra   map[string]int // processes besides those of the system, by kind
+	serial  int            // of folders and of job sources
+	perS    float64        // lines that an import took a second, last
+	results []*Result
+}
+
+// Run measures what cfg says, writes every result into cfg.Out and a line of each to out, and returns them all. With an error come
+// those that were finished before.
+func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 512, MaxIdleConns: 0}
+	defer transport.CloseIdleConnections()
+	b := &bench{
+		cfg: cfg, out: out, client: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU),
+		extra: map[string]int{"load": os.Getpid()}, perS: importGuess,
+	}
+	for _, step := range []struct {
+		protocols []string
+		do        func(context.Context) error
+	}{
+		{[]string{"A"}, b.burnDowns},
+		{[]string{"B", "C", "D"}, b.waves},
+		{[]string{"E"}, b.kills},
+		{[]string{"import", "api"}, b.intakes},
+	} {
+		if !slices.ContainsFunc(step.protocols, b.wanted) {
+			continue
+		}
+		if err := step.do(ctx); err != nil {
+			return b.results, fmt.Errorf("protocol %s: %w", strings.Join(step.protocols, ", "), err)
+		}
+	}
+	return b.results, nil
+}
+
+func (b *bench) wanted(protocol string) bool { return slices.Contains(b.cfg.Protocols, protocol) }
+
+// with starts a system, lets do use it and stops it.
+func (b *bench) with(ctx context.Context, l layout, noop bool, do func(system) error) (err error) {
+	b.serial++
+	dir := filepath.Join(b.cfg.Dir, fmt.Sprintf("system-%d", b.serial))
+	b.cfg.Log.Info("starting", "system", b.cfg.System)
+	var sys system
+	if b.cfg.System == OnDev {
+		sys, err = startDev(ctx, b.cfg.Carillon, dir, noop)
+	} else {
+		sys, err = startCluster(ctx, dir, b.cfg.Cluster, l, noop, b.cfg.Log)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		err = errors.Join(err, sys.close(ctx))
+		if err == nil {
+			err = os.RemoveAll(dir) // the data of many runs would fill the disk
+		}
+	}()
+	return do(sys)
+}
+
+// result returns a Result with what is known before.
+func (b *bench) result(ctx context.Context, sys system, protocol, variant string, t target, round int) *Result {
+	r := &Result{
+		Protocol: protocol, System: sys.name(), Variant: variant, Round: round, Began: time.Now().UTC(),
+		Commit: process.Commit(ctx), Machine: process.Machine(), Command: b.cfg.Command,
+		Settings: Settings{Target: string(t), Payload: b.cfg.Payload, Keyed: b.cfg.Keyed, Shards: 16, Durability: devDurability, Nodes: "all in one process"},
+	}
+	if c, ok := sys.(*clusterSystem); ok {
+		var nodes []string
+		for _, roles := range c.spec.Roles {
+			nodes = append(nodes, strings.Join(roles, "+"))
+		}
+		r.Settings.Cassandra, r.Settings.NATS, r.Settings.Profile = c.spec.Cassandra, c.spec.NATS, string(c.spec.Profile)
+		r.Settings.Nodes, r.Settings.Durability = strings.Join(nodes, ", "), durability(c.spec)
+		if c.spec.Shards != 0 {
+			r.Settings.Shards = c.spec.Shards
+		}
+	}
+	return r
+}
+
+// keep notes and writes a result.
+func (b *bench) keep(r *Result) error {
+	b.results = append(b.results, r)
+	_, _ = fmt.Fprintln(b.out, r) // the terminal went away: the files stay
+	return r.keep(b.cfg.Out)
+}
+
+// cpu reads the CPU times of all processes and returns the sums by kind.
+func (b *bench) cpu(sys system) map[string]time.Duration {
+	pids := sys.pids()
+	for kind, pid := range b.extra {
+		pids[kind] = pid
+	}
+	sums := map[string]time.Duration{}
+	for member, t := range b.meter.Sample(pids) {
+		kind, _, _ := strings.Cut(member, "-")
+		sums[kind] += t
+	}
+	return sums
+}
+
+// perRun returns what was used between two readings, in µs for each of n; kinds that used nothing are left out.
+func perRun(from, to map[string]time.Duration, n int) map[string]float64 {
+	each := map[string]float64{}
+	for kind, t := range to {
+		if used := t - from[kind]; used > 0 {
+			each[kind] = float64(used.Microseconds()) / float64(n)
+		}
+	}
+	return each
+}
+
+const (
+	// importGuess is how many lines an import may take a second before one was seen.
+	importGuess = 8000
+	// leadLeast is from the start of an import to the first due instant at least: rows due sooner go another way.
+	leadLeast = 12 * time.Second
+	// leadHerd is the same where all are due at once.
+	leadHerd = 30 * time.Second
+)
+
+// lead returns how long before the first due instant an import of n lines starts.
+func (b *bench) lead(n int, least time.Duration) time.Duration {
+	return max(least, 8*time.Second+time.Duration(float64(n)/b.perS*1.3*float64(time.Second)))
+}
+
+// load imports j and notes how fast.
+func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
+	l, err := j.send(ctx, b.client, sys.intake(), b.cfg.Streams)
+	if err != nil {
+		return nil, err
+	}
+	b.perS = l.PerS
+	b.cfg.Log.Info("imported", "lines", l.Lines, "lines_per_s", int(l.PerS), "resent", l.Resent)
+	return &l, nil
+}
+
+const (
+	// quietCPU is what Cassandra uses at most, of one core, when it has nothing left to do.
+	quietCPU = 0.35
+	// quietSpan is how long it must have been so, quietLimit how long that is waited for.
+	quietSpan  = 3 * time.Second
+	quietLimit = 3 * time.Minute
+)
+
+// quiet waits until compactions and the like are over, so that a measurement does not pay for what came before.
+func (b *bench) quiet(ctx context.Context, sys system) error {
+	kind := "cassandra"
+	if b.cfg.System == OnDev {
+		kind = "carillon"
+	}
+	for limit := time.Now().Add(quietLimit); time.Now().Before(limit); {
+		before, at := b.cpu(sys)[kind], time.Now()
+		if err := sleepUntil(ctx, at.Add(quietSpan)); err != nil {
+			return err
+		}
+		if used := b.cpu(sys)[kind] - before; used.Seconds() < quietCPU*time.Since(at).Seconds() {
+			return nil
+		}
+	}
+	b.cfg.Log.Warn("it does not become quiet: measuring all the same")
+	return nil
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+)
+
+// Protocols are all that there are, in the order in which they are done.
+var Protocols = []string{"A", "B", "C", "D", "E", "import", "api"}
+
+// The systems that can be measured.
+const (
+	OnCluster = "cluster" // Cassandra, NATS and nodes of its own
+	OnDev     = "dev"     // carillon dev
+)
+
+// Config says what is measured, and on what.
+type Config struct {
+	Protocols []string
+	System    string
+	// Targets of A and B: http, nats or noop. C, D and E call the sink.
+	Targets []string
+	N       int           // jobs of A, B, D's B, import
+	Rates   []int         // of C, a second; D and E take the first
+	Span    time.Duration // of C, D and E
+	// Resident rows of D, in ascending order; the first, usually 0, is what the others are compared with.
+	Resident []int
+	// Cluster is the cluster; its Nodes are those that dispatch and execute. Roles are set by the protocol.
+	Cluster cluster.Spec
+	Rounds  int
+
+	Payload int  // bytes of each payload, but for protocol import; 0 = none
+	Keyed   bool // jobs have idempotency keys
+	Streams int  // imports at the same time
+	Wait    time.Duration
+
+	Program  string // carillon-load, for sinks and workers
+	Carillon string // carillon, for OnDev
+	Dir      string // for everything that is gone after
+	Out      string // for results and plots
+	Command  string
+	Log      *slog.Logger
+}
+
+// importPayload is the payload of protocol import, as the goal says.
+const importPayload = 200
+
+// withDefaults fills in what is not set.
+func (c Config) withDefaults() Config {
+	if c.System == "" {
+		c.System = OnCluster
+	}
+	if len(c.Targets) == 0 {
+		c.Targets = []string{string(noopTarget)}
+	}
+	if c.N == 0 {
+		c.N = 100_000
+	}
+	if len(c.Rates) == 0 {
+		c.Rates = []int{2000}
+	}
+	if c.Span == 0 {
+		c.Span = time.Minute
+	}
+	if len(c.Resident) == 0 {
+		c.Resident = []int{0, 1_000_000}
+	}
+	if c.Rounds == 0 {
+		c.Rounds = 1
+	}
+	if c.Streams == 0 {
+		c.Streams = 2
+	}
+	if c.Wait == 0 {
+		c.Wait = 2 * time.Minute
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports every fault of c together.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(c.Protocols) == 0 {
+		fault("no protocol is named")
+	}
+	for _, p := range c.Protocols {
+		if !slices.Contains(Protocols, p) {
+			fault("protocol is %q, want some of %q", p, Protocols)
+		}
+	}
+	for _, t := range c.Targets {
+		if !slices.Contains([]target{httpTarget, natsTarget, noopTarget}, target(t)) {
+			fault("target is %q, want http, nats or noop", t)
+		}
+	}
+	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "streams": c.Streams} {
+		if n < 1 {
+			fault("%s is %d, want it positive", name, n)
+		}
+	}
+	for _, r := range c.Rates {
+		if r < 1 {
+			fault("rate is %d, want it positive", r)
+		}
+	}
+	if !slices.IsSorted(c.Resident) || c.Resident[0] < 0 {
+		fault("resident rows are %v, want them in ascending order: rows are added, not removed", c.Resident)
+	}
+	if c.Span < time.Second || c.Wait < time.Second {
+		fault("span is %s and wait %s, want at least a second", c.Span, c.Wait)
+	}
+	if c.Dir == "" || c.Out == "" || c.Program == "" {
+		fault("dir, out and program must be given")
+	}
+	switch c.System {
+	case OnCluster:
+		if c.Cluster.Cassandra < 1 || c.Cluster.NATS < 1 || c.Cluster.Nodes < 1 {
+			fault("cluster: at least one each of Cassandra, NATS and Carillon is needed, asked for are %d, %d, %d",
+				c.Cluster.Cassandra, c.Cluster.NATS, c.Cluster.Nodes)
+		}
+		faults = append(faults, c.Cluster.Validate())
+	case OnDev:
+		if c.Carillon == "" {
+			fault("the program carillon must be given")
+		}
+		if slices.Contains(c.Protocols, "E") {
+			fault("protocol E needs a cluster: carillon dev has no second dispatcher")
+		}
+		if slices.Contains(c.Targets, string(natsTarget)) {
+			fault("target nats needs a cluster: the NATS of carillon dev is not reachable")
+		}
+	default:
+		fault("system is %q, want %q or %q", c.System, OnCluster, OnDev)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+)
+
+// A target is what the runs of a measurement do.
+type target string
+
+// The targets.
+const (
+	httpTarget target = "http" // call the sink
+	natsTarget target = "nats" // ask a worker that replies at once
+	noopTarget target = "noop" // nothing: the nodes run with executor.noop, which stands for a handler within the process
+)
+
+// natsSubject is where the worker listens.
+const natsSubject = "bench.noop"
+
+// jobs describes lines of an import, counted from 1. Line and due instant follow from it, so nothing is kept.
+type jobs struct {
+	n      int
+	from   time.Time     // in whole milliseconds
+	span   time.Duration // due instants lie in [from, from+span), uniformly; 0 = all at from
+	seed   uint64
+	source string // in addresses and keys
+	target target
+	url    string // of the sink
+	keyed  bool
+	bytes  int // of each payload; 0 = none
+}
+
+// due returns the instant of a line.
+func (j jobs) due(line int) time.Time {
+	ms := uint64(max(j.span.Milliseconds(), 0)) // #nosec G115 -- not negative
+	if ms == 0 {
+		return j.from
+	}
+	return j.from.Add(time.Duration(mix(j.seed, uint64(line))%ms) * time.Millisecond) // #nosec G115 -- below the span
+}
+
+// mix is the finaliser of SplitMix64 over seed and n: what it gives is as good as random, and the same each time.
+func mix(seed, n uint64) uint64 {
+	x := seed*0x9e3779b97f4a7c15 + n*0xbf58476d1ce4e5b9
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+const payloadHead, payloadTail = `,"payload":{"pad":"`, `"}`
+
+// leastPayload is the size of a payload without padding.
+const leastPayload = len(payloadHead) - len(`,"payload":`) + len(payloadTail)
+
+// appendLine adds a line.
+func (j jobs) appendLine(b []byte, line int) []byte {
+	b = append(b, '{')
+	if j.keyed {
+		b = append(b, `"key":"`...)
+		b = append(b, j.source...)
+		b = append(b, '-')
+		b = strconv.AppendInt(b, int64(line), 10)
+		b = append(b, `",`...)
+	}
+	if j.target == natsTarget {
+		b = append(b, `"nats":{"subject":"`+natsSubject+`"}`...)
+	} else {
+		b = append(b, `"http":{"url":"`...)
+		b = append(b, j.url...)
+		b = append(b, '/')
+		b = append(b, j.source...)
+		b = append(b, '/')
+		b = strconv.AppendInt(b, int64(line), 10)
+		b = append(b, `"}`...)
+	}
+	b = append(b, `,"schedule":{"at":"`...)
+	b = j.due(line).UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
+	b = append(b, `"}`...)
+	if j.bytes > 0 {
+		b = append(b, payloadHead...)
+		for i := range j.bytes - leastPayload { // as good as random, so that nothing compresses it
+			b = append(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[mix(uint64(line), uint64(i/8))>>(i%8*6)&63]) // #nosec G115 -- not negative
+		}
+		b = append(b, payloadTail...)
+	}
+	return append(b, '}', '\n')
+}
+
+// validate reports what would not come out as asked.
+func (j jobs) validate() error {
+	if j.bytes != 0 && j.bytes < leastPayload {
+		return fmt.Errorf("payload of %d bytes, want 0 (none) or at least %d", j.bytes, leastPayload)
+	}
+	return nil
+}
+
+// A selection is some of the lines, in the order in which they are sent.
+type selection struct {
+	first, last int   // all from first to last, or …
+	list        []int // … these
+}
+
+func (s selection) size() int {
+	if s.list != nil {
+		return len(s.list)
+	}
+	return s.last - s.first + 1
+}
+
+// at returns line number n of the selection, counted from 1.
+func (s selection) at(n int) int {
+	if s.list != nil {
+		return s.list[n-1]
+	}
+	return s.first + n - 1
+}
+
+// reader reads the text of a selection of lines.
+type reader struct {
+	jobs jobs
+	of   selection
+	next int // how many were made
+	buf  []byte
+	rest []byte
+}
+
+const readerBuffer = 64 << 10
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		r.buf = r.buf[:0]
+		for len(r.buf) < readerBuffer && r.next < r.of.size() {
+			r.next++
+			r.buf = r.jobs.appendLine(r.buf, r.of.at(r.next))
+		}
+		if r.rest = r.buf; len(r.rest) == 0 {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// String tells a result in one or two lines.
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s", r.Protocol, r.System, r.Variant)
+	fmt.Fprintf(&b, ": n %d", r.N)
+	if r.Rate > 0 {
+		fmt.Fprintf(&b, " at %.0f/s", r.Rate)
+	}
+	if r.Resident > 0 {
+		fmt.Fprintf(&b, ", %d rows resident", r.Resident)
+	}
+	if r.Killed != nil {
+		fmt.Fprintf(&b, ", kill -9 %s after %.1f s", r.Killed.Member, r.Killed.After)
+	}
+	if r.RunsPerS > 0 {
+		fmt.Fprintf(&b, ", %.0f runs/s", r.RunsPerS)
+	}
+	if r.Load != nil {
+		fmt.Fprintf(&b, ", import %.0f lines/s", r.Load.PerS)
+	}
+	if r.Settled != nil {
+		fmt.Fprintf(&b, ", resident rows at %.0f/s", r.Settled.PerS)
+	}
+	if r.LastStart > 0 {
+		fmt.Fprintf(&b, ", last start after %.2f s", r.LastStart)
+	}
+	if r.RunsPerS > 0 {
+		fmt.Fprintf(&b, ", missed %d, early %d, doubled %d", r.Missed, r.Early, r.Doubled)
+	}
+	if l := r.Lateness; l != nil {
+		fmt.Fprintf(&b, "\n    lateness ms p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f (%s)", l.P50, l.P99, l.P999, l.Max, l.From)
+	}
+	b.WriteString("\n    cpu µs each:")
+	for _, kind := range slices.Sorted(maps.Keys(r.CPU)) {
+		fmt.Fprintf(&b, " %s %.0f", kind, r.CPU[kind])
+	}
+	fmt.Fprintf(&b, "; allocations each %.0f, %.0f bytes", r.Allocs, r.Bytes)
+	fmt.Fprintf(&b, "\n    nodes %s; %d shards; %s", r.Settings.Nodes, r.Settings.Shards, r.Settings.Durability)
+	for _, note := range r.Notes {
+		b.WriteString("\n    note: " + note)
+	}
+	return b.String()
+}

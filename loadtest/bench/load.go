@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// refusedTries bounds how often lines that were refused for now (429) are sent.
+	refusedTries = 10
+	// refusedWait is how long they are kept before.
+	refusedWait = 500 * time.Millisecond
+	// importIdle bounds the wait for the next answer.
+	importIdle = 30 * time.Second
+)
+
+// A Load tells how an import went.
+type Load struct {
+	Lines   int       `json:"lines"`
+	Seconds float64   `json:"seconds"` // from the first byte to the last summary
+	PerS    float64   `json:"lines_per_s"`
+	Resent  int       `json:"resent,omitempty"` // lines that were refused for now and sent again
+	Streams int       `json:"streams"`          // imports at the same time
+	Ended   time.Time `json:"ended"`
+}
+
+// send imports all of j over streams connections, in turn to the nodes of apis. Every line was accepted if it returns nil.
+func (j jobs) send(ctx context.Context, client *http.Client, apis []string, streams int) (Load, error) {
+	if err := j.validate(); err != nil {
+		return Load{}, fmt.Errorf("import: %w", err)
+	}
+	began := time.Now()
+	load := Load{Lines: j.n, Streams: streams}
+	var mu sync.Mutex // guards load.Resent
+	g, ctx := errgroup.WithContext(ctx)
+	for s := range streams {
+		first, last := s*j.n/streams+1, (s+1)*j.n/streams
+		api := apis[s%len(apis)]
+		g.Go(func() error {
+			of := selection{first: first, last: last}
+			for range refusedTries {
+				again, err := j.post(ctx, client, api, of)
+				if err != nil || len(again) == 0 {
+					return err
+				}
+				mu.Lock()
+				load.Resent += len(again)
+				mu.Unlock()
+				of = selection{list: again}
+				if err := sleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+					return err
+				}
+			}
+			return errors.New("lines are refused again and again")
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return load, fmt.Errorf("import: %w", err)
+	}
+	load.Ended = time.Now()
+	load.Seconds = load.Ended.Sub(began).Seconds()
+	load.PerS = float64(j.n) / load.Seconds
+	return load, nil
+}
+
+// post sends lines in one import and returns those that were refused for now.
+func (j jobs) post(ctx context.Context, client *http.Client, api string, of selection) (again []int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(importIdle, func() { cancel(errors.New("no answer for " + importIdle.String())) })
+	defer idle.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/v1/imports", io.NopCloser(&reader{jobs: j, of: of}))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	if resp.StatusCode != http.StatusOK {
+		detail, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // only to be shown
+		return nil, fmt.Errorf("%s answered %d %s", api, resp.StatusCode, detail)
+	}
+	scan := bufio.NewScanner(resp.Body)
+	scan.Buffer(make([]byte, readerBuffer), 1<<20)
+	for n := 0; scan.Scan(); n++ {
+		if n%1024 == 0 {
+			idle.Reset(importIdle)
+		}
+		a, err := readAnswer(scan.Bytes())
+		switch {
+		case err != nil:
+			return nil, err
+		case a.summary:
+			return again, nil
+		case a.status == http.StatusTooManyRequests:
+			again = append(again, of.at(a.line))
+		case a.status >= 300:
+			return nil, fmt.Errorf("line %d was answered %d: %.300s", a.line, a.status, scan.Bytes())
+		}
+	}
+	return nil, fmt.Errorf("the answer of %s was cut: %w", api, errors.Join(scan.Err(), context.Cause(ctx)))
+}
+
+// answer is a line of the answer.
+type answer struct {
+	line, status int
+	summary      bool
+}
+
+// readAnswer reads a line of the answer. A success, which nearly all are, is told by its text: to parse them all would
+// cost as much as to make the jobs.
+func readAnswer(text []byte) (answer, error) {
+	if bytes.Contains(text, []byte(`"status":201`)) || bytes.Contains(text, []byte(`"status":200`)) {
+		return answer{status: http.StatusCreated}, nil
+	}
+	var a struct {
+		Line    int             `json:"line"`
+		Status  int             `json:"status"`
+		Summary json.RawMessage `json:"summary"`
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return answer{}, fmt.Errorf("read answer %.100q: %w", text, err)
+	}
+	return answer{a.Line, a.Status, a.Summary != nil}, nil
+}
+
+// sleepUntil returns at t, or with the error of ctx.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+)
+
+// A Result is one measurement. As JSON it is what peers are compared by, so its fields may grow and not change.
+type Result struct {
+	Protocol string `json:"protocol"` // "A" to "E", "import", "api"
+	System   string `json:"system"`   // "carillon", "carillon-dev", …
+	Variant  string `json:"variant"`  // what was different from others of the protocol, in a word or two
+	Round    int    `json:"round"`    // counted from 1
+
+	N        int     `json:"n"`      // jobs
+	Rate     float64 `json:"rate"`   // due a second; 0 = all at one instant, or overdue
+	Span     float64 `json:"span_s"` // over which they fall due
+	Resident int     `json:"resident_rows"`
+
+	Settings Settings `json:"settings"`
+
+	Lateness *Lateness `json:"lateness_ms,omitempty"`
+	Missed   int       `json:"missed"`
+	Early    int       `json:"early"`
+	Doubled  int       `json:"doubled"`
+	RunsPerS float64   `json:"runs_per_s"`
+	// LastStart is when the last run began, in seconds after the first due instant.
+	LastStart float64 `json:"last_start_s,omitempty"`
+
+	CPU    map[string]float64 `json:"cpu_us_per_run"` // by kind of process; import: a line; api: a request
+	Allocs float64            `json:"allocs_per_run"` // of all Carillon processes
+	Bytes  float64            `json:"bytes_per_run"`
+
+	Load    *Load    `json:"import,omitempty"`   // how the jobs were taken in
+	Settled *Load    `json:"resident,omitempty"` // how the resident rows were
+	Killed  *Kill    `json:"killed,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+
+	Began   time.Time `json:"began"`
+	Commit  string    `json:"commit"`
+	Machine string    `json:"machine"`
+	Command string    `json:"command"`
+
+	Series []Point `json:"-"` // of the plot
+}
+
+// A Kill is what protocol E did.
+type Kill struct {
+	Member string  `json:"member"`
+	After  float64 `json:"after_first_due_s"`
+}
+
+// Lateness is in milliseconds.
+type Lateness struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99_9"`
+	Max  float64 `json:"max"`
+	// From says what was looked at: "sink", "histogram" (upper bounds of buckets), "client".
+	From string `json:"from"`
+}
+
+// Settings are those that bear on figures.
+type Settings struct {
+	Target     string `json:"target"`
+	Cassandra  int    `json:"cassandra"`
+	NATS       int    `json:"nats"`
+	Nodes      string `json:"nodes"` // roles of each, in order
+	Shards     int    `json:"shards"`
+	Profile    string `json:"profile"`
+	Payload    int    `json:"payload_bytes"`
+	Keyed      bool   `json:"keyed"`
+	Durability string `json:"durability"`
+}
+
+// durability says in words when a write counts as held, and on how many replicas.
+func durability(spec cluster.Spec) string {
+	log := "commit log periodic (acknowledged before it is on disk)"
+	if spec.CommitLog == cluster.CommitLogGroup {
+		log = "commit log group 10 ms (acknowledged = on disk)"
+	}
+	sync := "sync after 2 min (the server's default)"
+	switch {
+	case spec.NATSSync < 0:
+		sync = "sync always"
+	case spec.NATSSync > 0:
+		sync = "sync after " + spec.NATSSync.String()
+	}
+	return fmt.Sprintf("Cassandra: replication %d, LOCAL_QUORUM, %s; JetStream: file, %d replicas, %s",
+		min(spec.Cassandra, 3), log, spec.NATS, sync)
+}
+
+// devDurability is that of `carillon dev`.
+const devDurability = "Pebble, one copy, as carillon dev has it; JetStream in the process: file, 1 replica, sync after 2 min (the server's default)"
+
+// exact returns the quantiles of lateness measured one by one.
+func exact(late []time.Duration, from string) *Lateness {
+	if len(late) == 0 {
+		return nil
+	}
+	late = slices.Clone(late)
+	slices.Sort(late)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return &Lateness{ms(at(late, 0.5)), ms(at(late, 0.99)), ms(at(late, 0.999)), ms(late[len(late)-1]), from}
+}
+
+// at returns the smallest element of sorted that is not exceeded by a share q of all (nearest rank).
+func at(sorted []time.Duration, q float64) time.Duration {
+	rank := int(q*float64(len(sorted)) + 0.999999999) // rounded up, but not for the error of a float
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// bounded returns the quantiles that a histogram in seconds allows.
+func bounded(steps []bucket) *Lateness {
+	if len(steps) == 0 || steps[len(steps)-1].count <= 0 {
+		return nil
+	}
+	ms := func(q float64) float64 { return 1000 * quantile(steps, q) }
+	return &Lateness{ms(0.5), ms(0.99), ms(0.999), ms(1), "histogram"}
+}
+
+// Faults says which promises a result breaks; one that does is no figure of speed.
+func (r *Result) Faults() []string {
+	var faults []string
+	for _, f := range []struct {
+		count int
+		what  string
+	}{{r.Missed, "missed"}, {r.Early, "early"}} {
+		if f.count != 0 {
+			faults = append(faults, fmt.Sprintf("%s %d", f.what, f.count))
+		}
+	}
+	return faults
+}
+
+// title names a result among others, in letters that a file name may have.
+func (r *Result) title() string {
+	parts := []string{r.Protocol, r.System, r.Variant}
+	if r.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f", r.Rate))
+	}
+	if r.Resident > 0 {
+		parts = append(parts, fmt.Sprintf("resident-%d", r.Resident))
+	}
+	if r.Round > 0 {
+		parts = append(parts, fmt.Sprintf("round-%d", r.Round))
+	}
+	return strings.ReplaceAll(strings.Join(parts, "-"), " ", "-")
+}
+
+// keep writes r and its plot into a folder.
+func (r *Result) keep(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("keep result: %w", err)
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("keep result: %w", err)
+	}
+	base := filepath.Join(folder, r.title())
+	if err := os.WriteFile(base+".json", append(text, '\n'), 0o644); err != nil { // #nosec G306 -- for everybody
+		return fmt.Errorf("keep result: %w", err)
+	}
+	if len(r.Series) == 0 {
+		return nil
+	}
+	return r.plot(base + ".svg")
+}
+
+// ReadResults reads the results in files.
+func ReadResults(paths []string) ([]*Result, error) {
+	var all []*Result
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read result: %w", err)
+		}
+		var r Result
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("read result %s: %w", path, err)
+		}
+		all = append(all, &r)
+	}
+	return all, nil
+}

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A Point is half a second of a run.
+type Point struct {
+	At   float64 // seconds after the first due instant (A: after the first start), of its end
+	Rate float64 // starts a second
+	P50  float64 // lateness in ms; of counters: the mean
+	P99  float64 // of counters: the mean as well
+}
+
+// pointSpan is what a Point stands for.
+const pointSpan = 500 * time.Millisecond
+
+// A start is one run's.
+type start struct {
+	at   time.Time
+	late time.Duration
+}
+
+// binned sums up starts by pointSpan, from the first to the last.
+func binned(starts []start, from time.Time) []Point {
+	bins := map[int][]time.Duration{}
+	last := 0
+	for _, s := range starts {
+		bin := int(math.Floor(float64(s.at.Sub(from)) / float64(pointSpan)))
+		bins[bin] = append(bins[bin], max(s.late, 0))
+		last = max(last, bin)
+	}
+	points := make([]Point, 0, last+1)
+	for bin := range last + 1 {
+		p := Point{At: (time.Duration(bin+1) * pointSpan).Seconds()}
+		if late := bins[bin]; len(late) > 0 {
+			slices.Sort(late)
+			p.Rate = float64(len(late)) / pointSpan.Seconds()
+			p.P50, p.P99 = float64(at(late, 0.5).Microseconds())/1000, float64(at(late, 0.99).Microseconds())/1000
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+// seriesOf makes points of counters.
+func seriesOf(readings []reading, from time.Time) []Point {
+	var points []Point
+	var was reading
+	for i, r := range readings {
+		if i == 0 || r.at.Before(from) {
+			was = r
+			continue
+		}
+		span := r.at.Sub(was.at)
+		if span < pointSpan {
+			continue
+		}
+		p := Point{At: r.at.Sub(from).Seconds()}
+		if n := r.started - was.started; n > 0 {
+			p.Rate = n / span.Seconds()
+			p.P50 = 1000 * (r.late - was.late) / n
+			p.P99 = p.P50
+		}
+		points = append(points, p)
+		was = r
+	}
+	return points
+}

@@ -1,0 +1,300 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/process"
+)
+
+// A system is what is measured: it takes jobs in and runs them.
+type system interface {
+	// name is what results call it.
+	name() string
+	// intake returns the base URLs that jobs are sent to.
+	intake() []string
+	// nodes returns the base URLs of all nodes, for their metrics.
+	nodes() []string
+	// pids returns the process of each member; 0 = there is none now.
+	pids() map[string]int
+	// rest makes that nothing is dispatched: before jobs are taken in (idle) or after, as the system is made.
+	rest(ctx context.Context) error
+	// work starts what dispatches and executes, and returns when it is ready.
+	work(ctx context.Context) error
+	// kill kills the member that dispatches, with SIGKILL, and returns its name.
+	kill(ctx context.Context) (string, error)
+	// close stops everything.
+	close(ctx context.Context) error
+}
+
+// A layout says which roles the nodes of a cluster have.
+type layout int
+
+const (
+	together layout = iota // every node has every role
+	apart                  // one node takes jobs in; the others dispatch and execute, and start when told to
+	oneKind                // one node takes jobs in and executes, two only dispatch
+)
+
+const (
+	roleIntake   = "bucketer"
+	roleDispatch = "dispatcher"
+	roleExecute  = "executor"
+)
+
+// roles returns the roles of each node, for so many that work.
+func (l layout) roles(nodes int) [][]string {
+	var all [][]string
+	switch l {
+	case apart:
+		all = append(all, []string{roleIntake})
+		for range nodes {
+			all = append(all, []string{roleDispatch, roleExecute})
+		}
+	case oneKind:
+		all = [][]string{{roleIntake, roleExecute}, {roleDispatch}, {roleDispatch}}
+	default:
+		for range nodes {
+			all = append(all, []string{roleIntake, roleDispatch, roleExecute})
+		}
+	}
+	return all
+}
+
+// noopEnv is the setting executor.noop in the environment, which the members of a cluster inherit.
+const noopEnv = "CARILLON_EXECUTOR_NOOP"
+
+// clusterSystem is a cluster of its own by deploy/local.
+type clusterSystem struct {
+	dir      string
+	spec     cluster.Spec
+	log      *slog.Logger
+	clusters []*cluster.Cluster // one for each time that members were added; the last one knows all
+	idle     int                // nodes that are not started before work
+}
+
+// startCluster starts Cassandra, NATS and the nodes of a layout.
+func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, noop bool, log *slog.Logger) (*clusterSystem, error) {
+	value := "false"
+	if noop {
+		value = "true"
+	}
+	if err := os.Setenv(noopEnv, value); err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	spec.Roles = l.roles(spec.Nodes)
+	spec.Nodes = len(spec.Roles)
+	s := &clusterSystem{dir: dir, spec: spec, log: log}
+	if l == apart {
+		s.idle = spec.Nodes - 1
+	}
+	return s, s.up(ctx)
+}
+
+// up starts what is to run.
+func (s *clusterSystem) up(ctx context.Context) error {
+	spec := s.spec
+	spec.Nodes -= s.idle
+	spec.Roles = spec.Roles[:spec.Nodes]
+	c, err := cluster.Up(ctx, cluster.Options{
+		Dir: s.dir, Attached: true, Say: func(line string) { s.log.Debug("cluster", "says", line) },
+	}, spec)
+	if err != nil {
+		return fmt.Errorf("start cluster: %w", err)
+	}
+	s.clusters = append(s.clusters, c)
+	return nil
+}
+
+// now returns the cluster as its folder describes it: also while work adds nodes to it.
+func (s *clusterSystem) now() (*cluster.Cluster, error) {
+	return cluster.Open(cluster.Options{Dir: s.dir})
+}
+
+// status returns what runs; nothing if the folder cannot be read.
+func (s *clusterSystem) status() cluster.Status {
+	c, err := s.now()
+	if err != nil {
+		return cluster.Status{}
+	}
+	return c.Status()
+}
+
+func (s *clusterSystem) name() string { return "carillon" }
+
+func (s *clusterSystem) intake() []string {
+	var urls []string
+	for _, n := range s.status().Carillon {
+		if slices.Contains(n.Roles, roleIntake) && n.State == cluster.Running {
+			urls = append(urls, n.API)
+		}
+	}
+	return urls
+}
+
+func (s *clusterSystem) nodes() []string {
+	var urls []string
+	for _, n := range s.status().Carillon {
+		urls = append(urls, n.API)
+	}
+	return urls
+}
+
+// natsURL is where workers connect to.
+func (s *clusterSystem) natsURL() string { return s.status().NATS[0].URL }
+
+func (s *clusterSystem) pids() map[string]int {
+	all := map[string]int{}
+	status := s.status()
+	for _, m := range status.Carillon {
+		all[m.Name] = m.PID
+	}
+	for _, m := range status.Cassandra {
+		all[m.Name] = m.PID
+	}
+	for _, m := range status.NATS {
+		all[m.Name] = m.PID
+	}
+	return all
+}
+
+// rest: the working nodes of the layout apart have not been started yet.
+func (s *clusterSystem) rest(context.Context) error { return nil }
+
+func (s *clusterSystem) work(ctx context.Context) error {
+	if s.idle == 0 {
+		return nil
+	}
+	s.idle = 0
+	return s.up(ctx)
+}
+
+func (s *clusterSystem) kill(ctx context.Context) (string, error) {
+	var victim string
+	for _, n := range s.status().Carillon { // the last one: it dispatches in every layout
+		if slices.Contains(n.Roles, roleDispatch) && n.State == cluster.Running {
+			victim = n.Name
+		}
+	}
+	c, err := s.now()
+	if err != nil {
+		return "", err
+	}
+	return victim, c.Kill(ctx, victim)
+}
+
+func (s *clusterSystem) close(ctx context.Context) error {
+	var err error
+	for _, c := range slices.Backward(s.clusters) {
+		err = errors.Join(err, c.Close(ctx))
+	}
+	return err
+}
+
+// devSystem is `carillon dev`, a process with everything in it.
+type devSystem struct {
+	program, dir string
+	noop         bool
+	child        *process.Child
+	stop         context.CancelFunc
+	log          *os.File
+	api          string // stays the same over restarts
+}
+
+var devListens = regexp.MustCompile(`(?m)^Carillon is up\.\s+API (\S+)`)
+
+// devStart bounds the wait for it.
+const devStart = time.Minute
+
+// startDev starts program (carillon) with its data in dir.
+func startDev(ctx context.Context, program, dir string, noop bool) (*devSystem, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start carillon dev: %w", err)
+	}
+	s := &devSystem{program: program, dir: dir, noop: noop}
+	return s, s.work(ctx)
+}
+
+func (s *devSystem) name() string { return "carillon-dev" }
+
+func (s *devSystem) intake() []string { return []string{s.api} }
+
+func (s *devSystem) nodes() []string { return []string{s.api} }
+
+func (s *devSystem) pids() map[string]int {
+	if s.child == nil {
+		return map[string]int{"carillon": 0}
+	}
+	return map[string]int{"carillon": s.child.PID}
+}
+
+// rest stops the process; its data stays.
+func (s *devSystem) rest(context.Context) error {
+	if s.child == nil {
+		return nil
+	}
+	s.stop()
+	<-s.child.Done
+	err := s.child.Err
+	s.child = nil
+	if errors.Is(err, context.Canceled) { // told to, and ended in order
+		err = nil
+	}
+	if err = errors.Join(err, s.log.Close()); err != nil {
+		return fmt.Errorf("stop carillon dev: %w", err)
+	}
+	return nil
+}
+
+func (s *devSystem) work(ctx context.Context) (err error) {
+	if s.child != nil {
+		return nil
+	}
+	if s.log, err = os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return fmt.Errorf("start carillon dev: %w", err)
+	}
+	port := "0"
+	if s.api != "" {
+		_, port, _ = strings.Cut(strings.TrimPrefix(s.api, "http://"), ":")
+	}
+	args := []string{"dev", "--port", port, "--data-dir", filepath.Join(s.dir, "data")}
+	if s.noop {
+		args = append(args, "--executor-noop")
+	}
+	var life context.Context
+	life, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	heard := process.Await(s.log, devListens)
+	if s.child, err = process.Start(life, s.program, args, heard, s.log); err != nil {
+		s.stop()
+		return errors.Join(err, s.log.Close())
+	}
+	ctx, cancel := context.WithTimeout(ctx, devStart)
+	defer cancel()
+	select {
+	case api := <-heard.Found:
+		if s.api == "" { // else it is the same
+			s.api = api
+		}
+		return nil
+	case <-s.child.Done:
+		return fmt.Errorf("start carillon dev: it ended at once (see %s): %w", s.log.Name(), s.child.Err)
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("start carillon dev: %w", ctx.Err()), s.rest(ctx))
+	}
+}
+
+// kill is for clusters: a single process has nobody who takes over.
+func (s *devSystem) kill(context.Context) (string, error) {
+	return "", errors.New("carillon dev has no second dispatcher")
+}
+
+func (s *devSystem) close(ctx context.Context) error { return s.rest(ctx) }
