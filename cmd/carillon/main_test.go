@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,7 +16,16 @@ import (
 	"carillon.dev/carillon/cmd/internal/node"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// mainEnv makes the test program the program itself: some things show only in a process of their own.
+const mainEnv = "CARILLON_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainEnv) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // startNode runs a whole system until the test ends, and returns the base URL of its API.
 func startNode(t *testing.T) (api string) {
