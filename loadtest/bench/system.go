@@ -97,7 +97,10 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	if l == apart {
 		s.idle = spec.Nodes - 1
 	}
-	return s, s.up(ctx)
+	if err := s.up(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // up starts what is to run.
@@ -221,7 +224,10 @@ func startDev(ctx context.Context, program, dir string, noop bool) (*devSystem, 
 		return nil, fmt.Errorf("start carillon dev: %w", err)
 	}
 	s := &devSystem{program: program, dir: dir, noop: noop}
-	return s, s.work(ctx)
+	if err := s.work(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *devSystem) name() string { return "carillon-dev" }

@@ -1,0 +1,272 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Verdict says how a figure stands against its bar and aim.
+type Verdict string
+
+// The verdicts.
+const (
+	Reached    Verdict = "pass, aim reached"
+	Passes     Verdict = "pass"
+	FallsShort Verdict = "falls short"
+	NotSeen    Verdict = "not measured"
+)
+
+// A figure is what several rounds of a measurement came to.
+type figure struct {
+	value float64 // the median
+	worst float64
+	count int
+}
+
+// figureOf sums up values of which the highest (or the lowest) is best. Of an even count the worse of the two in the middle counts.
+func figureOf(values []float64, highest bool) (figure, bool) {
+	if len(values) == 0 {
+		return figure{}, false
+	}
+	v := slices.Clone(values)
+	slices.SortFunc(v, func(a, b float64) int {
+		if highest {
+			return cmp.Compare(b, a)
+		}
+		return cmp.Compare(a, b)
+	})
+	return figure{value: v[len(v)/2], worst: v[len(v)-1], count: len(v)}, true
+}
+
+// A goal is a row of the table.
+type goal struct {
+	what     string
+	unit     string
+	bar, aim float64
+	highest  bool // the higher the better
+	// of returns the figures of the results that bear on it; each counts once.
+	of func(all []*Result) []float64
+}
+
+// verdict says how a figure stands.
+func (g goal) verdict(f figure) Verdict {
+	meets := func(limit float64) bool {
+		if g.highest {
+			return f.value >= limit
+		}
+		return f.value <= limit
+	}
+	switch {
+	case meets(g.aim):
+		return Reached
+	case meets(g.bar):
+		return Passes
+	}
+	return FallsShort
+}
+
+// pick returns of each result that is wanted the figure.
+func pick(wanted func(r *Result) bool, value func(r *Result) float64) func([]*Result) []float64 {
+	return func(all []*Result) []float64 {
+		var values []float64
+		for _, r := range all {
+			if wanted(r) {
+				values = append(values, value(r))
+			}
+		}
+		return values
+	}
+}
+
+func is(protocol, system, variant string) func(*Result) bool {
+	return func(r *Result) bool {
+		return r.Protocol == protocol && r.System == system && strings.HasPrefix(r.Variant, variant)
+	}
+}
+
+func runsPerS(r *Result) float64 { return r.RunsPerS }
+
+// worstLate is the greatest lateness in seconds.
+func worstLate(r *Result) float64 {
+	if r.Lateness == nil || r.Missed > 0 {
+		return math.Inf(1) // what did not come is as late as can be
+	}
+	return r.Lateness.Max / 1000
+}
+
+// p99 is in ms.
+func p99(r *Result) float64 {
+	if r.Lateness == nil || r.Missed > 0 {
+		return math.Inf(1)
+	}
+	return r.Lateness.P99
+}
+
+// lastStartS is when the last run began, in seconds; for ever if one never did.
+func lastStartS(r *Result) float64 {
+	if r.Missed > 0 {
+		return math.Inf(1)
+	}
+	return r.LastStart
+}
+
+// loadPerS is the speed of the import.
+func loadPerS(r *Result) float64 {
+	if r.Load == nil {
+		return 0
+	}
+	return r.Load.PerS
+}
+
+// sustainedP99 is the lateness up to which a rate counts as sustained, ms.
+const sustainedP99 = 1000
+
+// sustained returns, of each round of C, the highest rate that was sustained; 0 if none was.
+func sustained(all []*Result) []float64 {
+	byRound := map[int]float64{}
+	for _, r := range all {
+		if !is("C", "carillon", "http")(r) {
+			continue
+		}
+		byRound[r.Round] = max(byRound[r.Round], 0)
+		if r.Missed == 0 && r.Early == 0 && p99(r) <= sustainedP99 {
+			byRound[r.Round] = max(byRound[r.Round], r.Rate)
+		}
+	}
+	var rates []float64
+	for _, rate := range byRound {
+		rates = append(rates, rate)
+	}
+	return rates
+}
+
+// growth returns, of each round and part of D, the p99 with the most rows resident as a multiple of that with the fewest.
+func growth(all []*Result) []float64 {
+	type part struct {
+		variant string
+		round   int
+	}
+	least, most := map[part]*Result{}, map[part]*Result{}
+	for _, r := range all {
+		if r.Protocol != "D" || r.System != "carillon" {
+			continue
+		}
+		k := part{r.Variant, r.Round}
+		if least[k] == nil || r.Resident < least[k].Resident {
+			least[k] = r
+		}
+		if most[k] == nil || r.Resident > most[k].Resident {
+			most[k] = r
+		}
+	}
+	var ratios []float64
+	for k, few := range least {
+		if many := most[k]; many.Resident > few.Resident && p99(few) > 0 {
+			ratios = append(ratios, p99(many)/p99(few))
+		}
+	}
+	return ratios
+}
+
+// broken returns, of each result that ran something, how many promises it broke.
+func broken(all []*Result) []float64 {
+	var counts []float64
+	for _, r := range all {
+		if slices.Contains([]string{"A", "B", "C", "D", "E"}, r.Protocol) {
+			counts = append(counts, float64(r.Early+r.Missed))
+		}
+	}
+	return counts
+}
+
+// goals is the table.
+var goals = []goal{
+	{"A: burn-down, in-process handler", "runs/s", 15_000, 25_000, true, pick(is("A", "carillon", "noop"), runsPerS)},
+	{"C: highest rate with missed 0 and p99 ≤ 1 s", "runs/s", 6000, 10_000, true, sustained},
+	{"C at 2,000/s: lateness p99", "ms", 50, 20, false, pick(func(r *Result) bool { return is("C", "carillon", "http")(r) && r.Rate == 2000 }, p99)},
+	{"B: 100,000 at one instant, HTTP sink: last start", "s", 10, 5, false, pick(func(r *Result) bool { return is("B", "carillon", "http")(r) && r.N >= 100_000 }, lastStartS)},
+	{"B: the same, in-process handler", "s", 10, 5, false, pick(func(r *Result) bool { return is("B", "carillon", "noop")(r) && r.N >= 100_000 }, lastStartS)},
+	{"D: lateness p99, most rows resident against none", "×", 1.2, 1, false, growth},
+	{"import, unkeyed, due within 10 min", "jobs/s", 25_000, 50_000, true, pick(is("import", "carillon", "unkeyed 10m"), loadPerS)},
+	{"import, unkeyed, due within 24 h", "jobs/s", 25_000, 50_000, true, pick(is("import", "carillon", "unkeyed 24h"), loadPerS)},
+	{"import, keyed, due within 10 min", "jobs/s", 25_000, 50_000, true, pick(is("import", "carillon", "keyed"), loadPerS)},
+	{"early starts and missed runs, anywhere", "", 0, 0, false, broken},
+	{"E: worst lateness, dispatcher of its own killed", "s", 5, 3, false, pick(is("E", "carillon", "dispatcher"), worstLate)},
+	{"E: worst lateness, node of all roles killed", "s", 9, 7, false, pick(is("E", "carillon", "node"), worstLate)},
+	{"API: create one job, 500/s, p99", "ms", 25, 10, false, pick(is("api", "carillon", "create"), p99)},
+	{"carillon dev: burn-down", "runs/s", 30_000, 60_000, true, pick(is("A", "carillon-dev", "noop"), runsPerS)},
+}
+
+// always are goals that every round must meet: the worst counts, not the median.
+const always = "early starts and missed runs, anywhere"
+
+// WriteGoals writes the table of goals against what was seen. Of several rounds the median is judged, and the worst shown beside.
+func WriteGoals(w io.Writer, all []*Result) error {
+	var b strings.Builder
+	b.WriteString("| what | bar | aim | seen (median; worst) | verdict |\n|---|---|---|---|---|\n")
+	for _, g := range goals {
+		f, ok := figureOf(g.of(all), g.highest)
+		verdict, seen := NotSeen, "–"
+		if ok {
+			if g.what == always {
+				f.value = f.worst
+			}
+			verdict = g.verdict(f)
+			seen = amount(f.value, g.unit)
+			if f.count > 1 {
+				seen += fmt.Sprintf("; %s of %d", amount(f.worst, g.unit), f.count)
+			}
+		}
+		sign := "≤ "
+		if g.highest {
+			sign = "≥ "
+		}
+		fmt.Fprintf(&b, "| %s | %s%s | %s | %s | %s |\n", g.what, sign, amount(g.bar, g.unit), amount(g.aim, g.unit), seen, verdict)
+	}
+	for _, d := range durabilities(all) {
+		b.WriteString("\nDurability: " + d + ".\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write goals: %w", err)
+	}
+	return nil
+}
+
+// durabilities returns each that a result has, once.
+func durabilities(all []*Result) []string {
+	var ds []string
+	for _, r := range all {
+		if d := r.System + ": " + r.Settings.Durability; !slices.Contains(ds, d) {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// amount writes a number as people do.
+func amount(x float64, unit string) string {
+	var text string
+	switch {
+	case math.IsInf(x, 1):
+		return "never"
+	case x >= 100:
+		text = grouped(int64(math.Round(x)))
+	case x == math.Trunc(x):
+		text = fmt.Sprintf("%.0f", x)
+	default:
+		text = fmt.Sprintf("%.3g", x)
+	}
+	return strings.TrimSpace(text + " " + unit)
+}
+
+func grouped(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
