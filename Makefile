@@ -104,11 +104,24 @@ fuzz: ## each fuzz target for a while (FUZZTIME=30s)
 ##@ Measure
 
 .PHONY: bench
-bench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (BENCH=. COUNT=6 PKG=./...; BASE=file compares)
+bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: 20 minutes (ROUNDS=1 ARGS=…)
+	$(BIN)/carillon-load suite small --rounds $(or $(ROUNDS),1) $(ARGS)
+
+.PHONY: bench-full
+bench-full: build carillon-load ## the same at full size: hours (ROUNDS=5 ARGS=…)
+	$(BIN)/carillon-load suite full --rounds $(or $(ROUNDS),5) $(ARGS)
+
+.PHONY: microbench
+microbench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (BENCH=. COUNT=6 PKG=./...; BASE=file compares)
 	@mkdir -p .local/bench
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),6) -timeout 60m $(or $(PKG),./...) \
 	  | tee .local/bench/$(VERSION).txt
 	$(BIN)/benchstat $(BASE) .local/bench/$(VERSION).txt
+
+.PHONY: carillon-load
+carillon-load:
+	@mkdir -p $(BIN)
+	go build -trimpath -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 
 .PHONY: spine
 spine: ## 100,000 jobs on 3 Cassandra, 3 NATS and 2 nodes, with kills and freezes (SCENARIO=faults|calm|stream|blackout ARGS=…)

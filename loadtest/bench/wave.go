@@ -99,7 +99,7 @@ func (b *bench) callingWaves(ctx context.Context, sys system) error {
 
 // residents is protocol D.
 func (b *bench) residents(ctx context.Context, sys system) error {
-	have := 0
+	have, before := 0, b.results
 	for _, want := range b.cfg.Resident {
 		var how *Load
 		if more := want - have; more > 0 {
@@ -113,15 +113,32 @@ func (b *bench) residents(ctx context.Context, sys system) error {
 		}
 		for round := range b.cfg.Rounds {
 			for _, w := range []wave{b.stream("D", b.cfg.Rates[0], have, round+1), b.herd("D", httpTarget, have, round+1)} {
-				r, err := b.ride(ctx, sys, w)
-				if err != nil {
-					return err
+				r := sameAs(before, w)
+				if r == nil {
+					var err error
+					if r, err = b.ride(ctx, sys, w); err != nil {
+						return err
+					}
 				}
 				r.Settled = how
 				if err := b.keep(r); err != nil {
 					return err
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// sameAs returns, as a result of w, what B or C measured just before on the same system without resident rows; nil if
+// they did not.
+func sameAs(before []*Result, w wave) *Result {
+	for _, r := range before {
+		if w.resident == 0 && r.Protocol == w.variant && r.Settings.Target == string(w.target) && r.N == w.n && r.Rate == float64(w.rate) && r.Round == w.round {
+			same := *r
+			same.Protocol, same.Variant = w.protocol, w.variant
+			same.Notes = append(slices.Clone(r.Notes), "the same run as that of protocol "+r.Protocol)
+			return &same
 		}
 	}
 	return nil

@@ -13,11 +13,69 @@ import (
 	"carillon.dev/carillon/loadtest/bench"
 )
 
+// benchFlags are what bench and suite have in common.
+type benchFlags struct {
+	cfg                bench.Config
+	commitLog, profile string
+	keep, temporary    bool
+	timeout            time.Duration
+}
+
+func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
+	f, c := cmd.Flags(), &b.cfg.Cluster
+	f.IntVar(&b.cfg.Rounds, "rounds", 1, "how often each is measured")
+	f.IntVar(&c.Cassandra, "cassandra", 1, "Cassandra nodes: 1 or 3")
+	f.IntVar(&c.NATS, "nats", 1, "NATS servers: 1 or 3")
+	f.IntVar(&c.Nodes, "nodes", 1, "Carillon nodes that dispatch and execute (E has its own)")
+	f.IntVar(&c.Shards, "shards", 0, "shards of the keyspace (default the cluster's, 16)")
+	f.StringVar(&b.commitLog, "commitlog", string(cluster.CommitLogPeriodic), "Cassandra: group (acknowledged = on disk) or periodic")
+	f.StringVar(&b.profile, "profile", string(cluster.ProfileLoad), "Cassandra: load (2 GiB of heap a node) or test (256 MiB)")
+	f.DurationVar(&c.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
+	f.StringVar(&b.cfg.Carillon, "carillon", "", "the program for carillon dev (default: beside this one)")
+	f.StringVar(&b.cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")
+	f.BoolVar(&b.keep, "keep", false, "keep the temporary folder in any case")
+	f.StringVar(&b.cfg.Out, "out", filepath.Join(".local", "bench"), "folder for results and plots")
+	f.DurationVar(&b.timeout, "timeout", timeout, "bound of the whole; 0 = none")
+}
+
+// prepare completes the configuration.
+func (b *benchFlags) prepare(cmd *cobra.Command) (err error) {
+	c := &b.cfg
+	c.Cluster.CommitLog, c.Cluster.Profile = cluster.CommitLog(b.commitLog), cluster.Profile(b.profile)
+	c.Log, c.Command = newLog(cmd.ErrOrStderr()), commandLine(os.Args)
+	if c.System != bench.OnDev {
+		if err := cluster.Available(); err != nil {
+			return err
+		}
+	}
+	if c.Program, err = os.Executable(); err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if c.Carillon == "" {
+		c.Carillon = filepath.Join(filepath.Dir(c.Program), "carillon")
+	}
+	if b.temporary = c.Dir == ""; b.temporary {
+		if c.Dir, err = os.MkdirTemp("", "carillon-bench-"); err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+	}
+	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
+		return fmt.Errorf("find folder: %w", err)
+	}
+	return nil
+}
+
+// tidy removes what nobody needs after a run that ended with err.
+func (b *benchFlags) tidy(cmd *cobra.Command, err error) error {
+	if !b.temporary || b.keep || err != nil {
+		cmd.PrintErrln("what is left of this run is in", b.cfg.Dir)
+		return err
+	}
+	return os.RemoveAll(b.cfg.Dir)
+}
+
 func newBench() *cobra.Command {
-	var cfg bench.Config
-	var commitLog, profile string
-	var keep bool
-	var timeout time.Duration
+	var b benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench PROTOCOL…",
 		Short: "Measure speed on a real cluster of its own, or on carillon dev",
@@ -34,61 +92,73 @@ func newBench() *cobra.Command {
 Writes each result as JSON, with a plot, into --out.`,
 		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev",
 		Args:    cobra.MinimumNArgs(1),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		cfg.Protocols = args
-		cfg.Cluster.CommitLog, cfg.Cluster.Profile = cluster.CommitLog(commitLog), cluster.Profile(profile)
-		cfg.Log = newLog(cmd.ErrOrStderr())
-		cfg.Command = commandLine(os.Args)
-		if cfg.System == bench.OnCluster {
-			if err := cluster.Available(); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b.cfg.Protocols = args
+			if err := b.prepare(cmd); err != nil {
 				return err
 			}
-		}
-		if cfg.Program, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program: %w", err)
-		}
-		if cfg.Carillon == "" {
-			cfg.Carillon = filepath.Join(filepath.Dir(cfg.Program), "carillon")
-		}
-		temporary := cfg.Dir == ""
-		if temporary {
-			if cfg.Dir, err = os.MkdirTemp("", "carillon-bench-"); err != nil {
-				return fmt.Errorf("make folder: %w", err)
-			}
-		}
-		ctx, cancel := withTimeout(cmd.Context(), timeout)
-		defer cancel()
-		_, err = bench.Run(ctx, cfg, cmd.OutOrStdout())
-		if !temporary || keep || err != nil {
-			cmd.PrintErrln("what is left of this run is in", cfg.Dir)
-			return err
-		}
-		return errors.Join(err, os.RemoveAll(cfg.Dir))
+			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
+			defer cancel()
+			_, err := bench.Run(ctx, b.cfg, cmd.OutOrStdout())
+			return b.tidy(cmd, err)
+		},
 	}
+	b.add(cmd, time.Hour)
 	f := cmd.Flags()
-	f.StringVar(&cfg.System, "system", bench.OnCluster, "cluster or dev (carillon dev)")
-	f.StringSliceVar(&cfg.Targets, "targets", []string{"noop"}, "what the runs of A and B do: noop, nats, http")
-	f.IntVar(&cfg.N, "n", 100_000, "jobs of A, B and import")
-	f.IntSliceVar(&cfg.Rates, "rates", []int{2000}, "runs due a second in C; D and E take the first")
-	f.DurationVar(&cfg.Span, "span", time.Minute, "over which they fall due")
-	f.IntSliceVar(&cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
-	f.IntVar(&cfg.Rounds, "rounds", 1, "how often each is measured")
-	f.IntVar(&cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
-	f.BoolVar(&cfg.Keyed, "keyed", false, "give each job an idempotency key")
-	f.IntVar(&cfg.Streams, "streams", 2, "imports at the same time")
-	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "how long runs may take to begin after the last due instant")
-	f.IntVar(&cfg.Cluster.Cassandra, "cassandra", 1, "Cassandra nodes: 1 or 3")
-	f.IntVar(&cfg.Cluster.NATS, "nats", 1, "NATS servers: 1 or 3")
-	f.IntVar(&cfg.Cluster.Nodes, "nodes", 1, "Carillon nodes that dispatch and execute (E has its own)")
-	f.IntVar(&cfg.Cluster.Shards, "shards", 0, "shards of the keyspace (default the cluster's, 16)")
-	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogPeriodic), "Cassandra: group (acknowledged = on disk) or periodic")
-	f.StringVar(&profile, "profile", string(cluster.ProfileLoad), "Cassandra: load (2 GiB of heap a node) or test (256 MiB)")
-	f.DurationVar(&cfg.Cluster.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
-	f.StringVar(&cfg.Carillon, "carillon", "", "the program for --system dev (default: beside this one)")
-	f.StringVar(&cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")
-	f.BoolVar(&keep, "keep", false, "keep the temporary folder in any case")
-	f.StringVar(&cfg.Out, "out", filepath.Join(".local", "bench"), "folder for results and plots")
-	f.DurationVar(&timeout, "timeout", time.Hour, "bound of the whole; 0 = none")
+	f.StringVar(&b.cfg.System, "system", bench.OnCluster, "cluster or dev (carillon dev)")
+	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A and B do: noop, nats, http")
+	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B and import")
+	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D and E take the first")
+	f.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
+	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
+	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
+	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
+	f.IntVar(&b.cfg.Streams, "streams", 2, "imports at the same time")
+	f.DurationVar(&b.cfg.Wait, "wait", 2*time.Minute, "how long runs may take to begin after the last due instant")
 	return cmd
+}
+
+func newSuite() *cobra.Command {
+	var b benchFlags
+	cmd := &cobra.Command{
+		Use:   "suite small|full",
+		Short: "Measure by every protocol, and print the goals with a verdict for each",
+		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a verdict for each: small takes about
+20 minutes, full takes hours. Exit status 1 if something could not be measured; a goal that is not met is no failure.`,
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: []string{bench.Small, bench.Full},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := b.prepare(cmd); err != nil {
+				return err
+			}
+			parts, err := bench.Suite(args[0], b.cfg)
+			if err != nil {
+				return errors.Join(err, b.tidy(cmd, nil))
+			}
+			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
+			defer cancel()
+			if err := bench.RunSuite(ctx, parts, cmd.OutOrStdout()); err != nil {
+				err = fmt.Errorf("%w: %w", errVerdict, err)
+				return b.tidy(cmd, err)
+			}
+			return b.tidy(cmd, nil)
+		},
+	}
+	b.add(cmd, 0)
+	return cmd
+}
+
+func newGoals() *cobra.Command {
+	return &cobra.Command{
+		Use:   "goals RESULT.json…",
+		Short: "Print the goals with a verdict for each, from results of bench and suite",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := bench.ReadResults(args)
+			if err != nil {
+				return err
+			}
+			return bench.WriteGoals(cmd.OutOrStdout(), all)
+		},
+	}
 }

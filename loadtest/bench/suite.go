@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+)
+
+// The suites.
+const (
+	// Small is about 20 minutes long: every goal once, in small.
+	Small = "small"
+	// Full takes hours: every goal at its size.
+	Full = "full"
+)
+
+// sizes are what differs between suites.
+type sizes struct {
+	burn     int // runs of A
+	burnDev  int
+	herd     int // runs of B
+	imports  int // lines of import
+	rates    []int
+	span     time.Duration
+	killSpan time.Duration
+	resident []int
+	herds    []string // targets of B
+}
+
+var suites = map[string]sizes{
+	Small: {
+		burn: 100_000, burnDev: 200_000, herd: 100_000, imports: 200_000, rates: []int{2000, 6000, 10_000}, span: 15 * time.Second,
+		killSpan: 20 * time.Second, resident: []int{0, 500_000}, herds: []string{string(httpTarget)},
+	},
+	Full: {
+		burn: 500_000, burnDev: 1_000_000, herd: 100_000, imports: 1_000_000, rates: []int{2000, 1000, 5000, 6000, 8000, 10_000}, span: time.Minute,
+		killSpan: time.Minute, resident: []int{0, 1_000_000, 10_000_000}, herds: []string{string(httpTarget), string(noopTarget)},
+	},
+}
+
+// Suite returns the parts of a suite. Of base it takes the cluster, rounds, programs and folders.
+func Suite(name string, base Config) ([]Config, error) {
+	size, ok := suites[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no suite %q; there are %s and %s", name, Small, Full)
+	}
+	part := func(system string, n int, targets []string, protocols ...string) Config {
+		c := base
+		c.System, c.N, c.Targets, c.Protocols = system, n, targets, protocols
+		c.Rates, c.Span, c.Resident = size.rates, size.span, size.resident
+		return c
+	}
+	kills := part(OnCluster, size.herd, nil, "E")
+	kills.Span = size.killSpan
+	parts := []Config{
+		part(OnCluster, size.burn, []string{string(noopTarget), string(natsTarget)}, "A"),
+		part(OnCluster, size.herd, size.herds, "B", "C", "D"),
+		kills,
+		part(OnCluster, size.imports, nil, "import", "api"),
+		part(OnDev, size.burnDev, []string{string(noopTarget)}, "A"),
+		part(OnDev, size.herd, nil, "C"),
+	}
+	for i := range parts {
+		parts[i].Dir = filepath.Join(base.Dir, fmt.Sprintf("part-%d", i+1))
+	}
+	return parts, nil
+}
+
+// RunSuite measures all parts and prints the table of goals. A part that fails does not keep the others from being measured.
+func RunSuite(ctx context.Context, parts []Config, out io.Writer) error {
+	var faults []error
+	for _, p := range parts {
+		faults = append(faults, p.Validate())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	began := time.Now()
+	var all []*Result
+	for _, p := range parts {
+		results, err := Run(ctx, p, out)
+		all = append(all, results...)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			p.Log.Error("a part failed: going on", "part", p.Protocols, "system", p.System, "err", err)
+			faults = append(faults, err)
+		}
+	}
+	_, _ = fmt.Fprintf(out, "\nIn %s:\n\n", time.Since(began).Round(time.Second))
+	return errors.Join(append(faults, WriteGoals(out, all))...)
+}
