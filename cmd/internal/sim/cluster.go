@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher"
@@ -141,8 +142,8 @@ func (c *Cluster) members() []ring.Member {
 	return ms
 }
 
-// counted returns the sum of a counter over all lives so far.
-func (c *Cluster) counted(name string) (sum float64, err error) {
+// counted returns the sum of a counter over all lives so far, of those of its labels that have the value, if one is given.
+func (c *Cluster) counted(name, value string) (sum float64, err error) {
 	c.mu.Lock()
 	lives := slices.Clone(c.counts)
 	c.mu.Unlock()
@@ -158,7 +159,9 @@ func (c *Cluster) counted(name string) (sum float64, err error) {
 			}
 			found = true
 			for _, m := range f.GetMetric() {
-				sum += m.GetCounter().GetValue()
+				if value == "" || slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == value }) {
+					sum += m.GetCounter().GetValue()
+				}
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 // Package sim runs the real bucketer, dispatcher and executor of several nodes on the embedded store and the
 // in-memory queue, in fake time (testing/synctest), and does to them what machines, networks and operators do: kills, freezes,
-// clock offsets, lost and doubled messages, writes that fail or time out although applied, streams deleted by hand. The
+// clocks that are off, set and slewed, lost and doubled messages, writes that fail or time out although applied, streams deleted by hand. The
 // promises of DESIGN 12 are then judged by the same checker that judges load tests.
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant run in an
