@@ -118,8 +118,24 @@ func (b *book) done(id schema.EntryID) bool {
 	return true
 }
 
-// room returns how many more entries may be held for their time.
-func (b *book) room() int { return max(maxHeld-len(b.held), 0) }
+// room returns how many more entries may be held for their time if limit may be.
+func (b *book) room(limit int) int { return max(limit-len(b.held), 0) }
+
+// forget gives up every entry that is held for its time, as if it had not been met, and returns the first of them: the zero id if there is none.
+func (b *book) forget() (first schema.EntryID) {
+	for _, o := range b.held {
+		if o.env == nil {
+			continue // done meanwhile
+		}
+		if first.IsZero() || o.id.Compare(first) < 0 {
+			first = o.id
+		}
+		delete(b.known, o.id)
+		b.done(o.id)
+	}
+	b.held = b.held[:0]
+	return first
+}
 
 // behindRoom returns how many more redispatches may wait.
 func (b *book) behindRoom() int { return max(maxHeld-len(b.behind), 0) }

@@ -213,7 +213,7 @@ func TestBookKeepsItsBounds(t *testing.T) {
 		b.add(&queue.Envelope{Entry: schema.Entry{ID: schema.MakeEntryID(origin, 1, uint64(i))}})
 		b.add(&queue.Envelope{Entry: schema.Entry{ID: schema.MakeEntryID(origin, 2, uint64(i))}, Redispatch: true})
 	}
-	if b.room() != 0 || b.behindRoom() != 0 {
-		t.Errorf("room = %d, behindRoom = %d beyond the bounds, want 0", b.room(), b.behindRoom())
+	if b.room(maxHeld) != 0 || b.behindRoom() != 0 {
+		t.Errorf("room = %d, behindRoom = %d beyond the bounds, want 0", b.room(maxHeld), b.behindRoom())
 	}
 }

@@ -11,53 +11,89 @@ import (
 )
 
 func TestAllowanceIsRefilled(t *testing.T) {
+	const fast = 50_000 // a second: the aim is maxAim
 	for _, c := range []struct {
 		name        string
 		before      allowance
-		depth       int
+		waiting     int
 		dispatchers int
 		want        int
 	}{
-		{"at rest it is the floor", allowance{}, 0, 1, floorDepth},
-		{"at rest it is shared", allowance{}, 0, 4, floorDepth / 4},
-		{"no dispatcher is known", allowance{}, 0, 0, floorDepth},
+		{"at rest it is the aim", allowance{}, 0, 1, minAim},
+		{"at rest it is shared", allowance{}, 0, 4, minAim / 4},
+		{"no dispatcher is known", allowance{}, 0, 0, minAim},
+		{"the aim follows the drain", allowance{drain: 10_000}, 0, 1, 4000},
+		{"and has a bound", allowance{drain: fast}, 0, 1, maxAim},
 		{"executors take all there is: half as much again", allowance{published: 30_000}, 0, 1, 45_000},
-		{"it is as deep as it should be: as much again", allowance{published: 20_000, depth: floorDepth}, floorDepth, 4, 20_000},
-		{"it grew: our share less", allowance{published: 20_000, depth: floorDepth}, 14_000, 4, 20_000 - 1000 - 1000},
-		{"it fell below: our share more", allowance{published: 20_000, depth: floorDepth}, 6000, 4, 20_000 + 1000 + 1000},
-		{"nothing is drained: little more", allowance{published: 10_000}, floorDepth, 1, floorDepth / 10},
-		{"nothing is drained, and it is deep", allowance{depth: 2 * floorDepth}, 2 * floorDepth, 1, 0},
-		{"others keep it deep: never nothing", allowance{depth: 15_000}, 15_000, 4, floorDepth / 10 / 4},
-		{"executors come back", allowance{depth: floorDepth}, 5000, 1, 10_000},
-		{"the stream was deleted", allowance{depth: 20_000}, 0, 2, 15_000},
+		{"there is what there should be: as much again", allowance{published: 20_000, waiting: maxAim, drain: fast}, maxAim, 4, 20_000},
+		{"it grew: our share less", allowance{published: 20_000, waiting: maxAim, drain: fast}, 14_000, 4, 20_000 - 1000 - 1000},
+		{"it fell below: our share more", allowance{published: 20_000, waiting: maxAim, drain: fast}, 6000, 4, 20_000 + 1000 + 1000},
+		{"nothing is drained: little more", allowance{published: minAim}, minAim, 1, minAim / 10},
+		{"nothing is drained, and there is much", allowance{waiting: 2 * minAim}, 2 * minAim, 1, 0},
+		{"others keep it full: never nothing", allowance{waiting: 15_000, drain: fast}, 15_000, 4, maxAim / 10 / 4},
+		{"executors come back", allowance{waiting: maxAim, drain: fast}, 5000, 1, 10_000},
+		{"the stream was deleted", allowance{waiting: 20_000, drain: fast, delivered: 1 << 40}, 0, 2, 15_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := c.before
-			a.refill(c.depth, c.dispatchers)
-			if a.left != c.want || a.depth != c.depth || a.published != 0 {
-				t.Errorf("refill(%d, %d) of %+v = %+v, want %d left", c.depth, c.dispatchers, c.before, a, c.want)
+			a.refill(queue.Load{Waiting: c.waiting}, time.Unix(1, 0), c.dispatchers)
+			if a.left != c.want || a.waiting != c.waiting || a.published != 0 {
+				t.Errorf("refill(%d, %d) of %+v = %+v, want %d left", c.waiting, c.dispatchers, c.before, a, c.want)
 			}
 		})
 	}
 }
 
-// stream is a subject that dispatchers want to fill faster than executors drain it.
-type stream struct{ depth, drained int }
-
-// step lets a second pass: each dispatcher reads the depth and publishes what it may of what it wants.
-func (s *stream) step(as []allowance, want []int, drain int) {
-	before := s.depth
-	for i := range as {
-		as[i].refill(before, len(as))
-		as[i].published = min(as[i].left, want[i])
-		s.depth += as[i].published
+func TestDrainIsMeasured(t *testing.T) {
+	t0 := time.Unix(1000, 0)
+	a := allowance{delivered: 500, at: t0, waiting: 1}
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		load  queue.Load
+		want  float64
+	}{
+		{"half of the way to what was seen", 100 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 1500}, 5000},
+		{"and on", 200 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 2500}, 7500},
+		{"down too, while something waits", 300 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 2500}, 3750},
+		{"not down while nothing waits", 400 * time.Millisecond, queue.Load{Delivered: 2500}, 3750},
+		{"not down after nothing had waited", 500 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 2500}, 3750},
+		{"a reading of the same instant says nothing", 500 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 9000}, 3750},
+		{"a new stream says nothing", 600 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 7}, 3750},
+		{"until the next reading", 700 * time.Millisecond, queue.Load{Waiting: 1, Delivered: 1007}, 6875},
+	} {
+		if a.refill(c.load, t0.Add(c.after), 1); a.drain != c.want {
+			t.Errorf("%s: drain %v, want %v", c.name, a.drain, c.want)
+		}
 	}
-	s.drained = min(s.depth, drain)
-	s.depth -= s.drained
 }
 
-// TestStreamsStayShallow: however the work is spread over the dispatchers, the stream is no deeper than three seconds of drain and
-// twice the floor some minutes after what executors can do has changed, they are kept busy, and no dispatcher starves.
+// readings are how often a load is read in a second under pressure.
+const readings = int(time.Second / gaugePressed)
+
+// stream is a subject that dispatchers want to fill faster than executors drain it.
+type stream struct {
+	waiting, drained int
+	delivered        uint64
+	at               time.Time
+}
+
+// step lets the time between two readings pass: each dispatcher reads the load and publishes what it may of what it wants in a second.
+func (s *stream) step(as []allowance, want []int, drain int) {
+	load := queue.Load{Waiting: s.waiting, Delivered: s.delivered}
+	s.at = s.at.Add(gaugePressed)
+	for i := range as {
+		as[i].refill(load, s.at, len(as))
+		as[i].published = min(as[i].left, want[i]/readings)
+		s.waiting += as[i].published
+	}
+	s.drained = min(s.waiting, drain/readings)
+	s.waiting -= s.drained
+	s.delivered += uint64(s.drained)
+}
+
+// TestStreamsStayShallow: however the work is spread over the dispatchers, no more waits than is drained in a second and twice the largest aim some time
+// after what executors can do has changed, they are kept busy, and no dispatcher starves.
 func TestStreamsStayShallow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "dispatchers")
@@ -67,30 +103,30 @@ func TestStreamsStayShallow(t *testing.T) {
 			want[i] = 1 << 30
 		}
 		var s stream
-		highest := 0 // what was once drained in a second may lie there when nothing is any more
+		highest := 0 // what was once drained may lie there when nothing is any more
 		for _, name := range []string{"drain", "drain later"} {
 			drain := rapid.IntRange(0, 60_000).Draw(t, name)
 			highest = max(highest, drain)
 			sum := 0
-			for second := range 200 {
+			for step := range 30 * readings {
 				s.step(as, want, drain)
-				if most := max(6*drain, 6*60_000); s.depth > most {
-					t.Fatalf("%s: %d s on the stream is %d deep, want at most %d", name, second, s.depth, most)
+				if most := 60_000 + 2*maxAim; s.waiting > most {
+					t.Fatalf("%s: after %d readings %d messages wait, want at most %d", name, step, s.waiting, most)
 				}
-				if second < 150 {
+				if step < 20*readings {
 					continue
 				}
-				if most := max(3*highest, 2*floorDepth) + 2*floorDepth; s.depth > most {
-					t.Fatalf("%s: after %d s the stream is %d deep, want at most %d", name, second, s.depth, most)
+				if most := highest + 2*maxAim; s.waiting > most {
+					t.Fatalf("%s: after %d readings %d messages wait, want at most %d", name, step, s.waiting, most)
 				}
 				sum += s.drained
 				for i := range busy {
-					if drain > 2*floorDepth && as[i].published == 0 {
-						t.Fatalf("%s: after %d s dispatcher %d may publish nothing", name, second, i)
+					if drain > 2*maxAim && as[i].published == 0 {
+						t.Fatalf("%s: after %d readings dispatcher %d may publish nothing", name, step, i)
 					}
 				}
 			}
-			if mean := sum / 50; mean < drain*4/5 {
+			if mean := sum / 10; mean < drain*4/5-readings {
 				t.Fatalf("%s: executors had %d a second, want about the %d they can do", name, mean, drain)
 			}
 		}
@@ -106,15 +142,15 @@ func TestTheWorkOfOneDispatcherAmongMany(t *testing.T) {
 		want[0] = 1 << 30
 		var s stream
 		deepest, full := 0, -1
-		for second := range 120 {
+		for reading := range 120 {
 			s.step(as, want, drain)
-			deepest = max(deepest, s.depth)
-			if full < 0 && s.drained == drain {
-				full = second
+			deepest = max(deepest, s.waiting)
+			if full < 0 && s.drained == drain/readings {
+				full = reading
 			}
 		}
-		if deepest > 4*drain || full < 0 || full > 10 {
-			t.Errorf("%d dispatchers, one busy: at most %d deep, executors busy after %d s, want at most %d and 10 s", n, deepest, full, 4*drain)
+		if deepest > 2*drain || full < 0 || full > 2*readings {
+			t.Errorf("%d dispatchers, one busy: at most %d wait, executors busy after %d readings, want at most %d and %d", n, deepest, full, 2*drain, 2*readings)
 		}
 	}
 }
@@ -127,11 +163,11 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	if !b.take(0, schema.Critical, origin) || !b.take(other.lane, other.priority, origin) {
 		t.Error("take of another priority or lane = false after one was used up, want true")
 	}
-	b.refill(low, 0, 1)
+	b.refill(low, queue.Load{}, origin, 1)
 	if !b.take(low.lane, low.priority, origin) {
 		t.Error("take after refill = false, want true")
 	}
-	b.refill(subject{7, schema.High}, 0, 1) // nobody asked about it
+	b.refill(subject{7, schema.High}, queue.Load{}, origin, 1) // nobody asked about it
 	if got := len(b.busy(origin.Add(gaugeIdle - 1))); got != 3 {
 		t.Errorf("busy = %d subjects, want the 3 that were asked about", got)
 	}
@@ -180,14 +216,14 @@ func TestBudgetsAreRefilled(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		r.hand(nil)
 		d := r.start("d1")
-		r.before(floorDepth, time.Now().Add(5*time.Second))
+		r.before(maxAim, time.Now().Add(5*time.Second))
 		time.Sleep(10 * time.Second)
-		depth, err := d.queue.Depth(t.Context(), 0, schema.Normal)
-		if err != nil || depth != 0 {
-			t.Errorf("Depth = %d, %v, want 0", depth, err)
+		load, err := d.queue.Load(t.Context(), 0, schema.Normal)
+		if err != nil || load.Depth() != 0 {
+			t.Errorf("Load = %+v, %v, want nothing", load, err)
 		}
-		if c := r.counts.Tally("Entries").Rows; c < floorDepth {
-			t.Errorf("%d rows were asked for within 10 s, want at least %d", c, floorDepth)
+		if c := r.counts.Tally("Entries").Rows; c < maxAim {
+			t.Errorf("%d rows were asked for within 10 s, want at least %d", c, maxAim)
 		}
 	})
 }

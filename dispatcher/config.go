@@ -18,9 +18,18 @@ import (
 const (
 	// Lead is how long before its due time a run is published; the executor holds it until the instant.
 	Lead = 250 * time.Millisecond
-	// scanEvery is how often a shard is scanned, and scanAhead how far beyond the next scan it looks.
+	// scanEvery is how often a shard is scanned; a busy one is scanned more often, every scanBusy at most, so that what it reads is younger
+	// at its start. The scan looks scanSlack beyond what will be published before the next one.
 	scanEvery = time.Second
-	scanAhead = 1500*time.Millisecond + Lead
+	scanBusy  = 250 * time.Millisecond
+	scanSlack = 500 * time.Millisecond
+	// busyRows is how many rows a second make a shard busy: from there on it is scanned as often as it finds that many.
+	busyRows = 100
+	// What waits for the budget is read anew once it is rereadAfter old and rereadLate behind its time: an executor would have to look at it.
+	rereadAfter = time.Second
+	rereadLate  = 100 * time.Millisecond
+	// appetiteSpan is for how much publishing a shard reads ahead while it waits for the budget.
+	appetiteSpan = 500 * time.Millisecond
 	// A slice of sliceSpan of due time is swept bucketer.Grace after its end.
 	sliceSpan = 10 * time.Second
 	// recent is how far back a shard that was taken over is looked through before anything older.
@@ -47,6 +56,11 @@ const (
 const (
 	// maxHeld bounds the envelopes that a shard holds for publication on time, and as many behind their time.
 	maxHeld = 2000
+	// maxHeldAll bounds those of all shards of a dispatcher, as long as each may hold minHeld.
+	maxHeldAll = 25_000
+	minHeld    = 64
+	// flushChunk is how many envelopes a shard publishes before the others of its dispatcher get their turn.
+	flushChunk = 64
 	// scanPage bounds the rows of one read.
 	scanPage = 500
 	// lookBatch bounds the entries of one look.

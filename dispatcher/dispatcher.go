@@ -165,19 +165,3 @@ func (d *Dispatcher) stopAll(tenures map[schema.Shard]*tenure) {
 	}
 	d.owned.Store(0)
 }
-
-// watchStreams reads the streams' depths and fronts once a second.
-func (d *Dispatcher) watchStreams(ctx context.Context) {
-	tick := time.NewTicker(gaugeEvery)
-	defer tick.Stop()
-	for {
-		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-		d.readStreams(bounded, d.now())
-		cancel()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}

@@ -19,6 +19,7 @@ type metrics struct {
 	looked          prometheus.Counter
 	handedOn        prometheus.Counter
 	scans, sweeps   prometheus.Counter
+	rereads         prometheus.Counter
 	failures        *prometheus.CounterVec
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
@@ -44,6 +45,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		looked:          counter("looked_total", "Published entries whose rows were looked at for want of a notice."),
 		handedOn:        counter("handed_on_total", "Entries handed on to a watch entry."),
 		scans:           counter("scans_total", "Reads ahead of due entries."),
+		rereads:         counter("rereads_total", "Times what a shard held was read again, since it had waited too long for its turn."),
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),
 		halts:           counter("halts_total", "Times the process was found to have been stopped."),

@@ -292,18 +292,22 @@ type hand struct {
 const executor = "x"
 
 // hand takes messages of normal priority, and does with them what do says; nil finishes them all.
-func (r *rig) hand(do func(env *queue.Envelope) fate) *hand {
+func (r *rig) hand(do func(env *queue.Envelope) fate) *hand { return r.slowHand(do, 500, 0) }
+
+// slowHand takes at most limit messages at a time, and pauses after each time.
+func (r *rig) slowHand(do func(env *queue.Envelope) fate, limit int, pause time.Duration) *hand {
 	h := &hand{r: r, do: do}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			deliveries, err := r.conn.Fetch(ctx, 0, schema.Normal, 500, time.Second)
+			deliveries, err := r.conn.Fetch(ctx, 0, schema.Normal, limit, time.Second)
 			if err != nil && ctx.Err() == nil {
 				r.t.Errorf("Fetch: %v", err)
 				return
 			}
 			h.take(deliveries)
+			time.Sleep(pause)
 		}
 	})
 	r.stops = append(r.stops, func() {

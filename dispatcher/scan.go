@@ -16,27 +16,73 @@ type scanner struct {
 	read   time.Time      // what is due before it was read, without an error
 	busy   bool
 	more   bool // the last page was full: there is more to read before until
+
+	every time.Duration // until the next scan
+	rows  int           // read since the pace was set …
+	span  time.Duration // … of so much due time
+}
+
+// pace sets how soon the next scan comes, from what has been read: busyRows at a time, between scanBusy and scanEvery.
+func (c *scanner) pace() {
+	if c.span <= 0 {
+		return // what the scans before had read ahead is still enough
+	}
+	rate := float64(c.rows) / c.span.Seconds()
+	c.every, c.rows, c.span = scanEvery, 0, 0
+	if rate > busyRows {
+		c.every = max(time.Duration(float64(scanEvery)*busyRows/rate), scanBusy).Truncate(time.Millisecond)
+	}
+}
+
+// ahead is how far beyond now a scan reads.
+func (c *scanner) ahead() time.Duration { return c.every + scanSlack + Lead }
+
+// back has everything from id on read again.
+func (c *scanner) back(id schema.EntryID) {
+	c.bucket, c.seen, c.read, c.more = id.Bucket(), before(id), id.Time(), true
 }
 
 // from starts the scan at t.
 func (c *scanner) from(t time.Time, shard schema.Shard) {
 	c.bucket, c.seen = schema.BucketOf(t), below(schema.FirstID(t, shard))
 	c.until, c.read = t, t
+	c.every = scanEvery
 }
 
 // passed reports that the scan will not find id any more, or not for certain.
 func (c *scanner) passed(id schema.EntryID) bool { return id.Time().Before(c.until) }
 
-// startScan reads on to now + scanAhead, unless a read is under way or there is no room.
+// limit is how many entries the shard may hold for their time: its share of what the dispatcher may, and no more than it has published
+// lately while it waits for the budget, since more would be too old before its turn.
+func (s *shard) limit(now time.Time) int {
+	n := min(max(maxHeldAll/max(s.d.Owned(), 1), minHeld), maxHeld)
+	if now.Sub(s.starved) < appetiteSpan {
+		n = min(n, max(s.sent.recent(now), minHeld))
+	}
+	return n
+}
+
+// reread has what is held for its time read again: it waited for so long that executors would have to look at each.
+func (s *shard) reread() {
+	if first := s.book.forget(); !first.IsZero() {
+		s.scan.back(first)
+		s.d.metrics.rereads.Inc()
+	}
+}
+
+// startScan reads on as far as the scan reads ahead, unless a read is under way or there is no room.
 func (s *shard) startScan(ctx context.Context, now time.Time) {
 	c := &s.scan
-	room := min(scanPage, s.book.room())
+	room := min(scanPage, s.book.room(s.limit(now)))
 	if c.busy || room == 0 {
 		return
 	}
-	horizon := now.Add(scanAhead).Truncate(time.Millisecond)
+	horizon := now.Add(c.ahead()).Truncate(time.Millisecond)
 	if horizon.Before(c.until) {
 		horizon = c.until
+		if c.read.Equal(c.until) {
+			return // a scan that looked further ahead has read it
+		}
 	}
 	p := schema.Partition{Bucket: c.bucket, Shard: s.id}
 	r := schema.IDRange{After: c.seen}
@@ -47,6 +93,7 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 		end = p.Bucket.End()
 	}
 	c.busy = true
+	c.span += max(end.Sub(c.until), 0)
 	// Hints for what lies before end are taken from now on: this read may miss them.
 	c.until = end
 	s.d.metrics.scans.Inc()
@@ -61,6 +108,7 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			return // the next scan reads the same range again: seen did not move
 		}
 		s.found(ctx, entries, now, at)
+		c.rows += len(entries)
 		if len(entries) > 0 {
 			c.seen = entries[len(entries)-1].ID
 		}
@@ -71,7 +119,7 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			s.startScan(ctx, at)
 		case end.Equal(p.Bucket.End()):
 			c.bucket, c.seen, c.read = p.Bucket+1, schema.EntryID{}, end
-			if c.bucket.Start().Before(at.Add(scanAhead)) {
+			if c.bucket.Start().Before(at.Add(c.ahead())) {
 				s.startScan(ctx, at)
 			}
 		default:
@@ -84,6 +132,14 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 func below(id schema.EntryID) schema.EntryID {
 	id[8] = 0
 	return id
+}
+
+// before returns an id between id and the one that sorts before it.
+func before(id schema.EntryID) schema.EntryID {
+	if hash := id.Hash(); hash > 0 {
+		return schema.MakeEntryID(id.Time(), id.Shard(), hash-1)
+	}
+	return below(id)
 }
 
 // found takes entries that the scan read at checked.

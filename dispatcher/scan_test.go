@@ -125,6 +125,123 @@ func TestABurstIsScannedInPages(t *testing.T) {
 	})
 }
 
+// TestABacklogIsPublishedFresh: what waits for the budget is read again before it is published, since an executor would have to look at
+// each run of which the row was read too long ago. Where 2,000 are drained a second, 12,000 of one instant were up to 6 s old.
+func TestABacklogIsPublishedFresh(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		const n = 12_000
+		h := r.slowHand(nil, 200, 100*time.Millisecond)
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(10 * time.Second)
+		entries := make([]schema.Entry, n)
+		for i := range entries {
+			entries[i] = r.entry(at, 0, schema.Spec{})
+		}
+		r.put(entries...)
+		time.Sleep(30 * time.Second)
+		ids := make(map[schema.EntryID]int)
+		var oldest time.Duration
+		for _, s := range h.all() {
+			ids[s.env.Entry.ID]++
+			oldest = max(oldest, s.at.Sub(s.env.CheckedAt))
+			if s.env.Redispatch {
+				t.Fatalf("%v was published as a redispatch", s.env.Entry.ID)
+			}
+		}
+		if len(ids) != n || len(h.all()) != n {
+			t.Errorf("%d entries were published in %d messages, want %d of each", len(ids), len(h.all()), n)
+		}
+		// 1 s of waiting to be published, and what waits in the stream.
+		if most := rereadAfter + 800*time.Millisecond; oldest > most {
+			t.Errorf("a row was read %v before an executor had it, want at most %v", oldest, most)
+		}
+		reads := 0
+		for _, k := range r.store.reads() {
+			reads += k
+		}
+		if reads > 2*n {
+			t.Errorf("%d rows were read for %d runs, want at most %d", reads, n, 2*n)
+		} else {
+			t.Logf("%d rows were read for %d runs, the oldest was %v old", reads, n, oldest)
+		}
+	})
+}
+
+// TestACancelWhileItWaitsIsSeen: a row that is read again says what happened to it meanwhile.
+func TestACancelWhileItWaitsIsSeen(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now()
+		s.scan.from(now.Add(-2*time.Second), 0)
+		e, kept := r.run(now.Add(-time.Second), 0), r.run(now.Add(-time.Second), 0)
+		s.found(t.Context(), []schema.Entry{e, kept}, now.Add(-1500*time.Millisecond), now)
+		if _, err := r.inner.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if wake, starved := s.flush(t.Context(), now); !wake.Equal(now) || starved || !s.scan.more {
+			t.Fatalf("flush of stale rows = %v, %v, more %v, want them read again at once", wake, starved, s.scan.more)
+		}
+		s.startScan(t.Context(), now)
+		(<-s.events)(now)
+		if s.book.has(e.ID) && len(s.book.held) != 1 || len(s.book.held) != 1 || s.book.held[0].id != kept.ID {
+			t.Errorf("%d are held, want only the one that was not cancelled", len(s.book.held))
+		}
+		if got := s.book.held[0].env.CheckedAt; !got.Equal(now) {
+			t.Errorf("it was checked at %v, want %v", got, now)
+		}
+		s.workers.Wait()
+	})
+}
+
+func TestPaceOfScans(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		every time.Duration
+		rows  int
+		want  time.Duration
+	}{
+		{"idle", scanEvery, 0, scanEvery},
+		{"few rows", scanEvery, busyRows, scanEvery},
+		{"twice as many: twice as often", scanEvery, 2 * busyRows, scanEvery / 2},
+		{"and kept there", scanEvery / 2, busyRows, scanEvery / 2},
+		{"never more often than", scanEvery, 100 * busyRows, scanBusy},
+		{"idle again", scanBusy, 0, scanEvery},
+	} {
+		unread := scanner{every: c.every, rows: c.rows}
+		if unread.pace(); unread.every != c.every {
+			t.Errorf("%s: pace where nothing new was to be read = %v, want it unchanged, %v", c.name, unread.every, c.every)
+		}
+		s := scanner{every: c.every, rows: c.rows, span: c.every}
+		if s.pace(); s.every != c.want || s.rows != 0 || s.span != 0 {
+			t.Errorf("%s: pace after %d rows in %v = %v, want %v", c.name, c.rows, c.every, s.every, c.want)
+		}
+	}
+}
+
+// TestBusyShardsReadLate: where much is due, rows are read no longer than about a second before their start.
+func TestBusyShardsReadLate(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		r.start("d1")
+		from := time.Now().Add(10 * time.Second)
+		for i := range 8000 {
+			r.put(r.entry(from.Add(time.Duration(i)*time.Millisecond), 0, schema.Spec{}))
+		}
+		time.Sleep(20 * time.Second)
+		oldest := time.Duration(0)
+		for _, s := range h.all() {
+			if due := s.env.Entry.Due(); due.After(from.Add(2 * time.Second)) {
+				oldest = max(oldest, due.Sub(s.env.CheckedAt))
+			}
+		}
+		if n, most := len(h.all()), scanBusy+scanSlack+Lead+50*time.Millisecond; n != 8000 || oldest > most {
+			t.Errorf("%d of 8000 were published, a row was read up to %v before it was due, want at most %v", n, oldest, most)
+		}
+	})
+}
+
 // TestFailedScanOfAnEmptyBucketIsRepeated: what a scan that failed should have read was left to the sweep if nothing had been read
 // of the bucket before.
 func TestFailedScanOfAnEmptyBucketIsRepeated(t *testing.T) {
@@ -369,7 +486,9 @@ func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schem
 	for len(entries) > 0 {
 		n := min(len(entries), scanPage)
 		s.found(ctx, entries[:n], now, now)
-		s.flush(ctx, now)
+		for range n/flushChunk + 1 {
+			s.flush(ctx, now)
+		}
 		s.readMail(ctx, now)
 		s.mail.addNotices(notices[:n])
 		s.readMail(ctx, now)

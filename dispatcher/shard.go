@@ -27,6 +27,9 @@ type shard struct {
 	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
 	recentDone bool           // the slice before the take-over has been met
 
+	starved time.Time // when the budget was last refused
+	sent    tally
+
 	sweeping, looking, advancing, handing bool
 	lookNow                               []schema.EntryID // to be looked at as soon as possible
 	nextSettle, nextSweep, nextAdvance    time.Time
@@ -143,14 +146,19 @@ func (s *shard) run(ctx context.Context) {
 		s.readMail(ctx, now)
 		if !nextScan.After(now) {
 			s.startScan(ctx, now)
-			nextScan = now.Truncate(scanEvery).Add(offset)
+			s.scan.pace()
+			nextScan = now.Truncate(s.scan.every).Add(offset % s.scan.every)
 			for !nextScan.After(now) {
-				nextScan = nextScan.Add(scanEvery)
+				nextScan = nextScan.Add(s.scan.every)
 			}
 		}
 		s.upkeep(ctx, now)
-		wake := s.flush(ctx, now)
-		if s.scan.more && s.book.room() >= scanPage {
+		filled := s.d.budget.next()
+		wake, starved := s.flush(ctx, now)
+		if !starved {
+			filled = nil
+		}
+		if limit := s.limit(now); s.scan.more && s.book.room(limit) >= min(scanPage, limit/2) {
 			s.startScan(ctx, now)
 		}
 		if wake.IsZero() || nextScan.Before(wake) {
@@ -164,6 +172,7 @@ func (s *shard) run(ctx context.Context) {
 		case f := <-s.events:
 			f(s.d.now())
 		case <-s.mail.ring:
+		case <-filled:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -240,7 +249,7 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return // the sweep has met it, or it came too late to count
 	case !s.book.meet(e.ID):
 		return
-	case s.book.room() == 0:
+	case s.book.room(maxHeld) == 0:
 		delete(s.book.known, e.ID) // the sweep will find it
 		return
 	}
@@ -262,12 +271,16 @@ func (s *shard) redispatch(e schema.Entry, checked, now time.Time) {
 	s.book.queue(o)
 }
 
-// flush publishes what is due, as far as the budget reaches, and returns when it is to be called again; zero = nothing waits.
-func (s *shard) flush(ctx context.Context, now time.Time) time.Time {
-	for ctx.Err() == nil {
+// flush publishes what is due, as far as the budget reaches and for one turn, and returns when it is to be called again, zero = nothing waits,
+// and whether it is the budget that something waits for.
+func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starved bool) {
+	for n := 0; ctx.Err() == nil; n++ {
 		o := s.book.due(now)
 		if o == nil {
 			break
+		}
+		if n == flushChunk {
+			return now, false
 		}
 		if o.kind == schema.KindWatch && !o.env.Redispatch {
 			// A watch entry starts nothing by itself: it is looked at.
@@ -276,10 +289,19 @@ func (s *shard) flush(ctx context.Context, now time.Time) time.Time {
 			s.lookNow = append(s.lookNow, o.id)
 			continue
 		}
+		if !o.env.Redispatch && now.Sub(o.publishAt()) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter {
+			if s.scan.busy {
+				return time.Time{}, false // what it found comes first, and wakes us
+			}
+			s.reread()
+			return now, false
+		}
 		if !s.d.budget.take(s.lane, o.priority, now) {
-			return now.Add(retryPublish)
+			s.starved = now
+			return now.Add(retryPublish), true
 		}
 		s.book.take(o)
+		s.sent.add(now)
 		env := o.env
 		if err := s.d.queue.Publish(ctx, s.lane, env, func(r queue.Receipt, err error) {
 			s.mail.addReceipt(receipt{o, r, err})
@@ -291,7 +313,33 @@ func (s *shard) flush(ctx context.Context, now time.Time) time.Time {
 	}
 	at, ok := s.book.next()
 	if !ok {
-		return time.Time{}
+		return time.Time{}, false
 	}
-	return at
+	return at, false
+}
+
+// tally counts what happened in the last appetiteSpan, roughly.
+type tally struct {
+	since       time.Time
+	now, before int
+}
+
+func (t *tally) turn(now time.Time) {
+	switch d := now.Sub(t.since); {
+	case d >= 2*appetiteSpan || d < 0:
+		t.since, t.now, t.before = now, 0, 0
+	case d >= appetiteSpan:
+		t.since, t.now, t.before = t.since.Add(appetiteSpan), 0, t.now
+	}
+}
+
+func (t *tally) add(now time.Time) {
+	t.turn(now)
+	t.now++
+}
+
+// recent returns the larger of the counts of this span and the one before.
+func (t *tally) recent(now time.Time) int {
+	t.turn(now)
+	return max(t.now, t.before)
 }

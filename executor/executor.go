@@ -168,11 +168,13 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 	}
 }
 
-// ask reserves room for the messages of one fetch and returns for how many, 0 if there is none.
+// ask reserves room for the messages of one fetch and returns for how many, 0 if there is none. What only waits to be recorded takes
+// none: maxUnrecorded bounds it.
 func (x *Executor) ask() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := max(0, min(x.askLimit, x.allowed-len(x.active)-x.asked))
+	ahead := max(len(x.active)-int(x.recorder.kept.Load()), 0)
+	n := max(0, min(x.askLimit, x.allowed-ahead-x.asked))
 	x.asked += n
 	return n
 }

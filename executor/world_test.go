@@ -331,11 +331,11 @@ func (w *world) open() int {
 	w.t.Helper()
 	n := 0
 	for _, p := range schema.Priorities {
-		d, err := w.conn.Depth(context.Background(), 0, p)
+		l, err := w.conn.Load(context.Background(), 0, p)
 		if err != nil {
 			w.t.Fatalf("depth: %v", err)
 		}
-		n += d
+		n += l.Depth()
 	}
 	return n
 }

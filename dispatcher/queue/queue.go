@@ -42,12 +42,24 @@ type Publisher interface {
 	Publish(ctx context.Context, lane Lane, env *Envelope, done func(Receipt, error)) error
 }
 
+// Load is how much there is of a lane and priority.
+type Load struct {
+	Waiting int // messages that no executor holds
+	Held    int // messages with executors, not acknowledged
+	// Delivered counts what was given to executors, redeliveries too, since the lane's stream was made: of two readings the difference is
+	// what was drained between them.
+	Delivered uint64
+}
+
+// Depth is the number of unfinished messages.
+func (l Load) Depth() int { return l.Waiting + l.Held }
+
 // Inspector tells what the streams hold.
 type Inspector interface {
 	// Front returns the oldest unfinished message of a lane and priority.
 	Front(ctx context.Context, lane Lane, p schema.Priority) (Front, error)
-	// Depth returns how many messages of a lane and priority wait or are held by executors.
-	Depth(ctx context.Context, lane Lane, p schema.Priority) (int, error)
+	// Load returns how much there is of a lane and priority.
+	Load(ctx context.Context, lane Lane, p schema.Priority) (Load, error)
 }
 
 // Delivery is one message handed to an executor. Exactly one of Ack and Return ends it; without either

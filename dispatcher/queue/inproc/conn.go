@@ -224,14 +224,15 @@ func (c *Conn) Front(ctx context.Context, lane queue.Lane, p schema.Priority) (q
 	return queue.Front{Stream: s.incarnation, Sequence: all[0].seq}, nil
 }
 
-// Depth implements queue.Inspector.
-func (c *Conn) Depth(ctx context.Context, lane queue.Lane, p schema.Priority) (int, error) {
+// Load implements queue.Inspector.
+func (c *Conn) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Load, error) {
 	if err := c.reach(ctx); err != nil {
-		return 0, fmt.Errorf("depth of lane %d, %s: %w", lane, p.Or(), err)
+		return queue.Load{}, fmt.Errorf("load of lane %d, %s: %w", lane, p.Or(), err)
 	}
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
-	return c.broker.stream(lane).subjects[p.Or()].live, nil
+	s := c.broker.stream(lane).subjects[p.Or()]
+	return queue.Load{Waiting: s.live - s.held, Held: s.held, Delivered: s.delivered}, nil
 }
 
 // reach fails if the broker cannot be asked: at once if the connection is closed or ctx has ended, and after

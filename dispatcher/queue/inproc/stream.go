@@ -47,11 +47,13 @@ type idAge struct {
 // subject is the messages of one priority, and the one durable consumer that they have.
 type subject struct {
 	ready   bySequence
-	held    int           // messages handed out
-	returns byDeadline    // when they come back; entries of messages that moved on are skipped
-	all     []*message    // in order of sequence; finished ones leave from the front
-	live    int           // messages not finished
-	changed chan struct{} // closed when a message may have become ready; nil while nobody waits
+	held    int        // messages handed out
+	returns byDeadline // when they come back; entries of messages that moved on are skipped
+	all     []*message // in order of sequence; finished ones leave from the front
+	live    int        // messages not finished
+	// delivered counts what was handed out.
+	delivered uint64
+	changed   chan struct{} // closed when a message may have become ready; nil while nobody waits
 }
 
 func newStream(incarnation uint64) *stream {
@@ -114,6 +116,7 @@ func (s *subject) take(now time.Time, limit, maxHeld int) (taken []*message, nex
 		m.state = held
 		m.delivered++
 		s.held++
+		s.delivered++
 		s.hold(m, now.Add(queue.AckWait))
 		taken = append(taken, m)
 	}

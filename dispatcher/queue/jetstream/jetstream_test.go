@@ -265,11 +265,11 @@ func TestMalformedMessagesAreThrownAwayAtLast(t *testing.T) {
 		t.Fatalf("Fetch = %d messages, %v, want none", len(ds), err)
 	}
 	depth := func() int {
-		n, err := q.Depth(t.Context(), 0, schema.Normal)
+		l, err := q.Load(t.Context(), 0, schema.Normal)
 		if err != nil {
-			t.Fatalf("Depth: %v", err)
+			t.Fatalf("Load: %v", err)
 		}
-		return n
+		return l.Depth()
 	}
 	if got := depth(); got != 1 {
 		t.Fatalf("depth after one look = %d, want 1: a newer version may understand it", got)

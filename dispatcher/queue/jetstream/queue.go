@@ -339,30 +339,33 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 	return f, nil
 }
 
-// Depth implements queue.Inspector.
-func (q *Queue) Depth(ctx context.Context, n queue.Lane, p schema.Priority) (int, error) {
-	d, err := q.depth(ctx, n, p)
+// Load implements queue.Inspector.
+func (q *Queue) Load(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Load, error) {
+	l, err := q.load(ctx, n, p)
 	if err != nil {
-		return 0, fmt.Errorf("depth of lane %d, %s: %w", n, p.Or(), err)
+		return queue.Load{}, fmt.Errorf("load of lane %d, %s: %w", n, p.Or(), err)
 	}
-	return d, nil
+	return l, nil
 }
 
-func (q *Queue) depth(ctx context.Context, n queue.Lane, p schema.Priority) (int, error) {
+func (q *Queue) load(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Load, error) {
 	l, err := q.lane(n)
 	if err != nil {
-		return 0, err
+		return queue.Load{}, err
 	}
 	if _, err := q.current(); err != nil {
-		return 0, err
+		return queue.Load{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := q.js.Consumer(ctx, l.stream, queue.ConsumerName(p))
 	if err != nil {
 		q.lookIfGone(err)
-		return 0, err
+		return queue.Load{}, err
 	}
 	info := c.CachedInfo()
-	return int(info.NumPending) + info.NumAckPending, nil // #nosec G115 -- bounded by the stream
+	return queue.Load{
+		Waiting: int(info.NumPending), // #nosec G115 -- bounded by the stream
+		Held:    info.NumAckPending, Delivered: info.Delivered.Consumer,
+	}, nil
 }

@@ -154,8 +154,8 @@ func eventually(t *testing.T, what string, ask func() (got string, ok bool)) {
 func depth(t *testing.T, q queue.Queue, lane queue.Lane, p schema.Priority, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("depth of lane %d, %s, want %d", lane, p, want), func() (string, bool) {
-		got, err := q.Depth(t.Context(), lane, p)
-		return fmt.Sprint(got, " ", err), err == nil && got == want
+		got, err := q.Load(t.Context(), lane, p)
+		return fmt.Sprintf("%+v %v", got, err), err == nil && got.Depth() == want
 	})
 }
 
