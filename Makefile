@@ -134,8 +134,9 @@ k6: $(BIN)/k6 ## k6 scripts on a cluster of their own (PROFILE=smoke|average|str
 	@bash .ci/k6/run
 
 .PHONY: k6-check
-k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile
+k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile, and see each threshold fail against a stub
 	@INSPECT=1 bash .ci/k6/run
+	CARILLON_K6='$(CURDIR)/$(BIN)/k6' go test -count=1 -parallel 8 ./loadtest/k6
 
 ##@ Tools
 
