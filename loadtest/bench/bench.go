@@ -150,11 +150,17 @@ const (
 	leadLeast = 12 * time.Second
 	// leadHerd is the same where all are due at once.
 	leadHerd = 30 * time.Second
+	// An import is expected to take leadFactor times as long as the last one did, and to leave leadMargin.
+	leadFactor = 1.3
+	leadMargin = 8 * time.Second
 )
 
-// lead returns how long before the first due instant an import of n lines starts.
+// lead returns how long before the first due instant an import of n lines starts, least at least.
 func (b *bench) lead(n int, least time.Duration) time.Duration {
-	return max(least, 8*time.Second+time.Duration(float64(n)/b.perS*1.3*float64(time.Second)))
+	if b.cfg.Lead > 0 {
+		least = b.cfg.Lead
+	}
+	return max(least, min(least, leadMargin)+time.Duration(float64(n)/b.perS*leadFactor*float64(time.Second)))
 }
 
 // load imports j and notes how fast.
@@ -171,8 +177,7 @@ func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
 const (
 	// quietCPU is what Cassandra uses at most, of one core, when it has nothing left to do.
 	quietCPU = 0.35
-	// quietSpan is how long it must have been so, quietLimit how long that is waited for.
-	quietSpan  = 3 * time.Second
+	// quietLimit is how long that is waited for.
 	quietLimit = 3 * time.Minute
 )
 
@@ -184,7 +189,7 @@ func (b *bench) quiet(ctx context.Context, sys system) error {
 	}
 	for limit := time.Now().Add(quietLimit); time.Now().Before(limit); {
 		before, at := b.cpu(sys)[kind], time.Now()
-		if err := sleepUntil(ctx, at.Add(quietSpan)); err != nil {
+		if err := sleepUntil(ctx, at.Add(b.cfg.Quiet)); err != nil {
 			return err
 		}
 		if used := b.cpu(sys)[kind] - before; used.Seconds() < quietCPU*time.Since(at).Seconds() {

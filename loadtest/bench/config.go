@@ -37,7 +37,14 @@ type Config struct {
 	Payload int  // bytes of each payload, but for protocol import; 0 = none
 	Keyed   bool // jobs have idempotency keys
 	Streams int  // imports at the same time
-	Wait    time.Duration
+	// Wait is how long runs may take to begin after the last due instant; default 2 min.
+	Wait time.Duration
+	// Lead is from the start of an import to the first due instant at least; default 12 s, and 30 s where all are due at once.
+	Lead time.Duration
+	// Warm is how long the system runs before the first wave, 2,000 runs a second; default 8 s, negative = not at all.
+	Warm time.Duration
+	// Quiet is for how long the store must have had next to nothing to do before a measurement; default 3 s.
+	Quiet time.Duration
 
 	Program  string // carillon-load, for sinks and workers
 	Carillon string // carillon, for OnDev
@@ -76,8 +83,13 @@ func (c Config) withDefaults() Config {
 	if c.Streams == 0 {
 		c.Streams = 2
 	}
-	if c.Wait == 0 {
-		c.Wait = 2 * time.Minute
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.Wait, 2 * time.Minute}, {&c.Warm, 8 * time.Second}, {&c.Quiet, 3 * time.Second}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -118,6 +130,9 @@ func (c Config) Validate() error {
 	}
 	if c.Span < time.Second || c.Wait < time.Second {
 		fault("span is %s and wait %s, want at least a second", c.Span, c.Wait)
+	}
+	if c.Lead < 0 || c.Quiet < 0 {
+		fault("lead is %s and quiet %s, want them positive", c.Lead, c.Quiet)
 	}
 	if c.Dir == "" || c.Out == "" || c.Program == "" {
 		fault("dir, out and program must be given")

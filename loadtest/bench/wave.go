@@ -171,15 +171,17 @@ func (b *bench) kills(ctx context.Context) error {
 	return nil
 }
 
-const (
-	warmRate = 2000
-	warmSpan = 8 * time.Second
-)
+// warmRate is how many runs a second it begins with.
+const warmRate = 2000
 
 // warm lets the system run for a while, so that compilers and caches have seen what comes.
 func (b *bench) warm(ctx context.Context, sys system, t target) error {
+	if b.cfg.Warm < 0 {
+		return nil
+	}
 	b.cfg.Log.Info("warming up")
-	_, err := b.ride(ctx, sys, wave{protocol: "warm", n: warmRate * int(warmSpan.Seconds()), rate: warmRate, span: warmSpan, target: t})
+	n := max(1, int(warmRate*b.cfg.Warm.Seconds()))
+	_, err := b.ride(ctx, sys, wave{protocol: "warm", n: n, rate: warmRate, span: b.cfg.Warm, target: t})
 	return err
 }
 

@@ -21,7 +21,16 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram in the environment makes the test binary carillon-load itself, for tests that start it as a process.
+const asProgram = "CARILLON_LOAD_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // load runs the command and returns its output.
 func load(t *testing.T, args ...string) (string, error) {
