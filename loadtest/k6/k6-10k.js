@@ -3,13 +3,12 @@
 // sink. It fails if p99 of the lateness is above 1 s (P99_MS), if any run is missing, early or failed, if any call or
 // line fails or is refused, or if the generator itself falls behind.
 //
-//   PROFILE=full   RATE 10,000, the default. It needs, beside Carillon's own machines, cores that are free for the load:
-//                  a run costs about 0.3 ms of CPU all told (intake 80 µs, dispatch and call 110 µs, Cassandra 70 µs, NATS 30 µs,
-//                  sink and k6 the rest), so 10,000/s with intake going on want 3 to 4 cores at 100 %. Take 8 cores on
-//                  one machine, or 2 for each of Cassandra, NATS with the dispatchers, executors, and k6 with the sink.
-//   PROFILE=2core  RATE 2,000: what two cores carry that hold Cassandra, NATS, all of Carillon, k6 and the sink, with
-//                  about a third of the machine to spare. Lateness means something only while there is some to spare:
-//                  at full load it is the length of the queue for the CPU.
+//   PROFILE=2core  RATE 2,000, for two cores that hold Cassandra, NATS, all of Carillon, k6 and the sink. One run there
+//                  cost 0.6 ms of CPU a job all told (carillon 0.2, Cassandra 0.2, NATS 0.1, sink 0.1, k6 0.02), so
+//                  2,000/s take 1.2 cores. Lateness means something only while some CPU is to spare: without, it is
+//                  the length of the queue for the CPU.
+//   PROFILE=full   RATE 10,000, the default. By the same figures it takes 6 cores for everything; by estimate, not yet
+//                  by a run, it wants 8, or 2 each for Cassandra, NATS, Carillon's nodes, and k6 with the sink.
 //   PROFILE=smoke  RATE 100 for 10 s: does the script work?
 
 import { check } from 'k6';
