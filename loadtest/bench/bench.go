@@ -114,6 +114,7 @@ func (b *bench) result(ctx context.Context, sys system, protocol, variant string
 // keep notes and writes a result.
 func (b *bench) keep(r *Result) error {
 	b.results = append(b.results, r)
+	r.Peak, r.Pause = shape(r.Series)
 	_, _ = fmt.Fprintln(b.out, r) // the terminal went away: the files stay
 	return r.keep(b.cfg.Out)
 }

@@ -89,7 +89,7 @@ func TestDueInstantsFillTheSpan(t *testing.T) {
 	if lo, hi := slices.Min(perSecond), slices.Max(perSecond); lo < 850 || hi > 1150 {
 		t.Errorf("between %d and %d jobs a second, want about 1000", lo, hi)
 	}
-	if at := (jobs{from: noon, seed: 1}).due(7); at != noon {
+	if at := (jobs{from: noon, seed: 1}).due(7); !at.Equal(noon) {
 		t.Errorf("due without a span = %s, want %s", at, noon)
 	}
 	if a, b := j.due(1), (jobs{n: 60_000, from: noon, span: time.Minute, seed: 2}).due(1); a.Equal(b) {

@@ -22,7 +22,11 @@ func (r *Result) String() string {
 		fmt.Fprintf(&b, ", kill -9 %s after %.1f s", r.Killed.Member, r.Killed.After)
 	}
 	if r.RunsPerS > 0 {
-		fmt.Fprintf(&b, ", %.0f runs/s", r.RunsPerS)
+		fmt.Fprintf(&b, ", %.0f runs/s (peak %.0f", r.RunsPerS, r.Peak)
+		if r.Pause > 0 {
+			fmt.Fprintf(&b, ", nothing began for %.1f s", r.Pause)
+		}
+		b.WriteString(")")
 	}
 	if r.Load != nil {
 		fmt.Fprintf(&b, ", import %.0f lines/s", r.Load.PerS)

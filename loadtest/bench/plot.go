@@ -73,10 +73,10 @@ func (r *Result) draw(to *bytes.Buffer) error {
 	g := chart.Chart{
 		Title: r.title(), Width: plotWidth, Height: plotHeight,
 		Background: chart.Style{Padding: chart.Box{Top: plotMargin, Left: plotMargin, Right: plotMargin, Bottom: plotMargin / 2}},
-		XAxis:      chart.XAxis{Name: "seconds", ValueFormatter: whole},
+		XAxis:      chart.XAxis{Name: "seconds", ValueFormatter: short},
 		YAxis:      chart.YAxis{Name: "ms", ValueFormatter: short, Range: &chart.ContinuousRange{Min: 0, Max: max(highest, 1)}},
 		YAxisSecondary: chart.YAxis{
-			Name: "runs/s", ValueFormatter: whole, Range: &chart.ContinuousRange{Min: 0, Max: max(fastest, 1)},
+			Name: "runs/s", ValueFormatter: short, Range: &chart.ContinuousRange{Min: 0, Max: max(fastest, 1)},
 		},
 		Series: series,
 	}
@@ -84,13 +84,11 @@ func (r *Result) draw(to *bytes.Buffer) error {
 	return g.Render(chart.SVG, to)
 }
 
-func whole(v any) string { return number("%.0f", v) }
-func short(v any) string { return number("%.4g", v) }
-
-func number(format string, v any) string {
+// short writes a number of an axis.
+func short(v any) string {
 	x, ok := v.(float64)
 	if !ok {
 		return fmt.Sprint(v)
 	}
-	return fmt.Sprintf(format, x)
+	return amount(x, "")
 }

@@ -31,6 +31,10 @@ type Result struct {
 	Early    int       `json:"early"`
 	Doubled  int       `json:"doubled"`
 	RunsPerS float64   `json:"runs_per_s"`
+	// Peak is the highest rate of starts over a second; Pause is how long, between the first and the last start, nothing began
+	// (to half a second, and only spans without any start).
+	Peak  float64 `json:"peak_runs_per_s,omitempty"`
+	Pause float64 `json:"pause_s,omitempty"`
 	// LastStart is when the last run began, in seconds after the first due instant.
 	LastStart float64 `json:"last_start_s,omitempty"`
 

@@ -68,6 +68,32 @@ func TestSeriesOfStarts(t *testing.T) {
 	}
 }
 
+func TestShapeOfASeries(t *testing.T) {
+	at := func(rates ...float64) (points []Point) {
+		for i, r := range rates {
+			points = append(points, Point{At: float64(i+1) / 2, Rate: r})
+		}
+		return points
+	}
+	rows := []struct {
+		name        string
+		series      []Point
+		peak, pause float64
+	}{
+		{"nothing", nil, 0, 0},
+		{"steady", at(100, 100, 100), 100, 0},
+		{"a spike counts by the second", at(0, 100, 0), 50, 0},
+		{"a pause between", at(0, 40, 0, 0, 0, 60, 80, 0, 100, 0, 0), 70, 2},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if peak, pause := shape(row.series); peak != row.peak || pause != row.pause {
+				t.Errorf("shape = peak %g, pause %g, want %g and %g", peak, pause, row.peak, row.pause)
+			}
+		})
+	}
+}
+
 func TestSeriesOfCounters(t *testing.T) {
 	var readings []reading
 	for i := range 21 { // two seconds, 100 ms apart: nothing, then 50 starts each time, 20 ms late

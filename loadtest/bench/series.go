@@ -69,3 +69,21 @@ func seriesOf(readings []reading, from time.Time) []Point {
 	}
 	return points
 }
+
+// shape returns the highest rate over two points, and for how many seconds between the first and the last start nothing began.
+func shape(series []Point) (peak, pause float64) {
+	since, began := 0.0, false
+	for i, p := range series {
+		if i > 0 {
+			peak = max(peak, (series[i-1].Rate+p.Rate)/2)
+		}
+		switch {
+		case p.Rate == 0:
+			continue
+		case began && i > 0:
+			pause += max(0, series[i-1].At-since)
+		}
+		since, began = p.At, true
+	}
+	return peak, pause
+}
