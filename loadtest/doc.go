@@ -7,6 +7,7 @@
 //	api       a client that speaks API.md and notes when each answer came
 //	process   starting processes and measuring their CPU time
 //	spine     the main job on a real cluster of its own, which is broken meanwhile
+//	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals
 //	cmd/carillon-load  the program over all of them
 //
 // Nothing here imports a package of the product: the judge must not share the mistakes of the judged.

@@ -7,7 +7,7 @@
 //	D       B and C with rows of the next hours resident, against the same without
 //	E       C with a dispatcher killed -9 in the middle
 //	import  bulk import while nothing runs
-//	api     single creations at a constant rate, counted from the instant at which each should have been sent
+//	api     single creations at a constant rate
 //
 // # What is measured, and how
 //
@@ -21,7 +21,11 @@
 // outcome is recorded and every message acknowledged, so it is at most a tenth of a second too long at each end.
 //
 // CPU is user + system time of all processes of a kind between just before the first due instant (A: the start of the
-// dispatchers) and the end, divided by runs. The generator, the sink and everything else share the machine.
+// dispatchers) and the end, divided by runs; allocations are those of the Carillon processes in the same span. In A both include
+// what it costs to start them. The generator, the sink and everything else share the machine.
+//
+// Single creations (api) come at a constant rate whether answers come or not, each counted from the instant at which it should
+// have been sent. Resident rows (D) are written by bulk import, as anybody would write them.
 //
 // # Invariants
 //
