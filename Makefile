@@ -138,6 +138,17 @@ k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile, and see each thr
 	@INSPECT=1 bash .ci/k6/run
 	CARILLON_K6='$(CURDIR)/$(BIN)/k6' go test -count=1 -parallel 8 ./loadtest/k6
 
+.PHONY: peers
+peers: build carillon-load ## River and asynq by protocols A to C, interleaved (ROUNDS=5 N=100000 RATES=1000,… SPAN=60s PEERS=river,… ARGS=…)
+	@bash loadtest/peers/install
+	cd loadtest/peers && GOWORK=off go build -trimpath -o ../../$(BIN)/peers .
+	$(BIN)/peers compare $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(N),--n $(N)) $(if $(RATES),--rates '$(RATES)') \
+	  $(if $(SPAN),--span $(SPAN)) $(if $(PEERS),--systems '$(PEERS)') $(ARGS)
+
+.PHONY: peers-check
+peers-check: $(BIN)/golangci-lint ## vet, lint and test what measures peers; it is a module of its own
+	cd loadtest/peers && GOWORK=off go mod tidy -diff && go vet ./... && ../../$(BIN)/golangci-lint run && go test ./...
+
 ##@ Tools
 
 TOOLS := golangci-lint gofumpt gotestsum benchstat

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/loadtest/peers/measure"
+)
+
+func TestTurnsAreInterleavedAndNobodyIsAlwaysFirst(t *testing.T) {
+	c := comparison{
+		systems: []string{"river", "asynq-off"}, protocols: []string{"A", "C"}, n: 10, rates: []int{1, 2},
+		span: time.Minute, rounds: 6, carillon: "true",
+	}
+	turns := c.turns()
+	if want := 6 * 3 * 3; len(turns) != want {
+		t.Fatalf("%d turns, want %d", len(turns), want)
+	}
+	firsts := map[string]int{}
+	for i := 0; i < len(turns); i += 3 {
+		var systems []string
+		for _, u := range turns[i : i+3] {
+			if u.step != turns[i].step || u.round != turns[i].round {
+				t.Errorf("turns %d to %d measure %+v and %+v, want the same of every system", i, i+2, turns[i], u)
+			}
+			systems = append(systems, u.system)
+		}
+		firsts[systems[0]]++
+		slices.Sort(systems)
+		if want := []string{"asynq-off", "carillon", "river"}; !slices.Equal(systems, want) {
+			t.Errorf("turns %d to %d measure %q, want %q", i, i+2, systems, want)
+		}
+	}
+	for system, n := range firsts {
+		if n != 6 {
+			t.Errorf("%s is first %d times of 18, want 6", system, n)
+		}
+	}
+	if last := turns[len(turns)-1]; last.protocol != "C" || last.rate != 2 || last.n != 120 || last.target != measure.HTTP {
+		t.Errorf("last turn = %+v, want C with 120 runs at 2 a second over http", last)
+	}
+}
+
+func TestCarillonIsMeasuredByItsCommand(t *testing.T) {
+	c := comparison{
+		systems: nil, protocols: []string{"C"}, rates: []int{3}, span: 2 * time.Second, rounds: 2, out: t.TempDir(), log: slog.New(slog.DiscardHandler),
+		// What it writes is pretty-printed and of its own round 1, as carillon-load bench has it.
+		carillon: `printf '{\n "protocol": "%s", "system": "carillon", "round": 1, "n": %s, "rate": %s, "variant": "%s", "settings": {"durability": "d", "nodes": "2"},
+			"runs_per_s": 12.5, "lateness_ms": {"p50": 1, "p99": 2, "p99_9": 3, "max": 4}}' $PROTOCOL $N $RATE $TARGET >$RESULTS/x.json`,
+	}
+	var out strings.Builder
+	if err := c.run(t.Context(), &out); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	if want := "| carillon | 2 | 12 | 1.0 | 2.0 | 3.0 | 4.0 |"; !strings.Contains(out.String(), want) {
+		t.Errorf("output lacks %q:\n%s", want, out.String())
+	}
+	files, err := filepath.Glob(filepath.Join(c.out, "peers-*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("results = %q, %v, want one file", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := ""
+	for line := range strings.Lines(string(text)) {
+		var r struct {
+			Round    int
+			Settings map[string]string
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		rounds += fmt.Sprint(r.Round, r.Settings["nodes"], ";") // what only Carillon's results have is kept
+	}
+	if rounds != "12;22;" {
+		t.Errorf("rounds and nodes = %q, want 1 and 2 with two nodes", rounds)
+	}
+}
+
+func TestAMeasurementThatFailsIsToldOfAndTheOthersAreMade(t *testing.T) {
+	c := comparison{
+		protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, out: t.TempDir(), log: slog.New(slog.DiscardHandler),
+		carillon: `[ $ROUND = 2 ] && printf '{"protocol": "B", "system": "carillon", "variant": "http", "n": 5, "runs_per_s": 5}' >$RESULTS/x.json`,
+	}
+	var out strings.Builder
+	if err := c.run(t.Context(), &out); err == nil {
+		t.Error("run = nil, want an error since one failed")
+	}
+	if want := "| carillon | 1 of 2 | 5 |"; !strings.Contains(out.String(), want) {
+		t.Errorf("output lacks %q:\n%s", want, out.String())
+	}
+}
+
+func TestAComparisonThatIsToldToStopStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := comparison{protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, out: t.TempDir(), log: slog.New(slog.DiscardHandler), carillon: "true"}
+	if err := c.run(ctx, &strings.Builder{}); err == nil {
+		t.Error("run = nil, want the context's error")
+	}
+}

@@ -1,0 +1,65 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Sink receives the calls of runs and writes them down.
+type Sink struct {
+	URL    string       // without a slash at the end
+	Record string       // the file it writes, complete after End
+	PID    int          // of its process; 0 = it is part of this one
+	End    func() error // stops it and waits for it
+}
+
+const (
+	callTimeout = 30 * time.Second // of a call
+	idleCalls   = 4096             // connections kept; more than there are workers
+	warmWave    = 0
+	realWave    = 1
+)
+
+// source names a wave in the paths that the sink is called by.
+func source(wave int) string { return "w" + strconv.Itoa(wave) }
+
+// A caller calls a sink.
+type caller struct {
+	url    string
+	client *http.Client
+	body   string
+}
+
+func newCaller(url string, payload int) *caller {
+	return &caller{url, &http.Client{
+		Timeout:   callTimeout,
+		Transport: &http.Transport{MaxIdleConnsPerHost: idleCalls, MaxIdleConns: 0, IdleConnTimeout: time.Minute, DisableCompression: true},
+	}, Pad(payload)}
+}
+
+// call makes the call of a run. Anything but 2xx is an error.
+func (c *caller) call(ctx context.Context, job Job) (err error) {
+	url := c.url + "/" + source(job.Wave) + "/" + strconv.Itoa(job.I+1) // the sink counts from 1
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(c.body))
+	if err != nil {
+		return fmt.Errorf("call the sink: %w", err)
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("call the sink: %w", err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("call the sink: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("call the sink: %s", resp.Status)
+	}
+	return nil
+}

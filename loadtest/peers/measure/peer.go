@@ -1,0 +1,57 @@
+package measure
+
+import (
+	"context"
+	"time"
+)
+
+// A Job names a run: number I, counted from 0, of a wave. Waves tell what is measured from what warms up.
+type Job struct {
+	Wave int `json:"w"`
+	I    int `json:"i"`
+}
+
+// A Handler does what a run is for. A peer calls it for each execution, from many goroutines at once, and takes an error
+// as a failure that is retried.
+type Handler func(ctx context.Context, job Job) error
+
+// A Peer is a system that is measured. Its methods are called in this order: Start, any number of Enqueue and RunWorkers,
+// Stop; Enqueue may be called while RunWorkers runs. Stop may be called after a Start that failed.
+type Peer interface {
+	// Name is that of the system with its settings, for example "asynq-always".
+	Name() string
+	// Settings says what bears on figures.
+	Settings() Settings
+	// Start starts the servers, empty, in a folder of its own below dir, and returns when they can be used.
+	Start(ctx context.Context, dir string) error
+	// Enqueue inserts jobs 0 to n-1 of a wave, with payload bytes of padding each. Job i is due at at(i); the zero time says
+	// that it is ready at once.
+	Enqueue(ctx context.Context, wave, n, payload int, at func(i int) time.Time) error
+	// RunWorkers runs jobs until ctx is done. It returns when none is under way, nil if it was told to stop.
+	RunWorkers(ctx context.Context, handle Handler) error
+	// Unfinished returns how many jobs the store holds that are to be run or under way.
+	Unfinished(ctx context.Context) (int, error)
+	// Servers returns the first process of each server, by kind.
+	Servers() map[string]int
+	// Stop stops the servers and waits for them.
+	Stop(ctx context.Context) error
+}
+
+// Settings are those that bear on figures.
+type Settings struct {
+	Target     string            `json:"target"` // what runs do: noop or http
+	Payload    int               `json:"payload_bytes"`
+	Durability string            `json:"durability"` // when a write counts as held
+	Versions   map[string]string `json:"versions,omitempty"`
+	Tuning     map[string]string `json:"tuning,omitempty"` // what is not the default
+}
+
+// Pad returns n bytes of padding for payloads.
+func Pad(n int) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = letters[mix(uint64(n), uint64(i))&63] // #nosec G115 -- not negative
+	}
+	return string(b)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/loadtest/peers/measure"
+	"carillon.dev/carillon/loadtest/peers/peer"
+	"carillon.dev/carillon/loadtest/process"
+)
+
+// measureTimeout bounds a measurement, besides its span and its wait.
+const measureTimeout = 10 * time.Minute
+
+// measureCommand is one measurement of one peer.
+func measureCommand() *cobra.Command {
+	var cfg measure.Config
+	var system, sink string
+	var rate float64
+	cmd := &cobra.Command{
+		Use:   "measure",
+		Short: "Measure one peer once and print the result as a line of JSON",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			cfg.Log = newLog()
+			if cfg.Protocol == measure.Stream && rate > 0 {
+				cfg.N = int(rate * cfg.Span.Seconds())
+			}
+			// Of what a peer's client says only what is wrong is of interest.
+			said := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			p, err := peer.New(system, said)
+			if err != nil {
+				return err
+			}
+			cfg.StartSink = func(ctx context.Context, dir string) (*measure.Sink, error) { return startSink(ctx, sink, dir) }
+			dir, err := os.MkdirTemp(cfg.Dir, "carillon-peers-")
+			if err != nil {
+				return fmt.Errorf("make folder: %w", err)
+			}
+			cfg.Dir = dir
+			defer func() {
+				if err == nil {
+					err = os.RemoveAll(dir)
+				} else {
+					cfg.Log.Warn("what is left of a measurement that failed", "folder", dir)
+				}
+			}()
+			ctx, cancel := context.WithTimeout(cmd.Context(), measureTimeout+cfg.Span+cfg.Wait)
+			defer cancel()
+			r, err := measure.Run(ctx, p, cfg)
+			if err != nil {
+				return err
+			}
+			r.Commit, r.Machine, r.Command = process.Commit(ctx), process.Machine(), strings.Join(os.Args, " ")
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&system, "system", "", "one of "+strings.Join(peer.Names(), ", "))
+	f.StringVar(&cfg.Protocol, "protocol", "", "A, B or C")
+	f.StringVar(&cfg.Target, "target", measure.Noop, "what runs of B and C do: noop or http")
+	f.IntVar(&cfg.N, "n", 100_000, "runs of A and B")
+	f.Float64Var(&rate, "rate", 0, "runs due a second in C")
+	f.DurationVar(&cfg.Span, "span", time.Minute, "over which runs of C fall due")
+	f.IntVar(&cfg.Payload, "payload", 0, "bytes of padding of each job and call")
+	f.IntVar(&cfg.Warm, "warm", 0, "runs before the measurement (default 5000)")
+	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "for runs after the last due instant")
+	f.IntVar(&cfg.Round, "round", 1, "number of the round, and seed of the instants")
+	f.StringVar(&cfg.Dir, "dir", "/var/tmp", "for the data of servers; on a disk")
+	f.StringVar(&sink, "sink", "", "carillon-load, which is the sink; needed by --target http")
+	return cmd
+}
+
+// startSink starts carillon-load as a sink.
+func startSink(ctx context.Context, program, dir string) (*measure.Sink, error) {
+	if program == "" {
+		return nil, errors.New("start sink: --sink must name carillon-load")
+	}
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return nil, fmt.Errorf("start sink: %w", err)
+	}
+	s, err := process.StartSink(ctx, program, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &measure.Sink{URL: s.URL, Record: s.Record, PID: s.PID, End: s.End}, nil
+}
