@@ -46,6 +46,26 @@ type opened struct {
 	published time.Time // when the receipt came; zero = never by us
 	looked    time.Time // when its rows were last looked at
 	notBefore time.Time // no publication before this
+
+	session holder // whose fall ends the attempt under way; zero if none is known
+}
+
+// holder is a session by its executor and id.
+type holder struct{ executor, id string }
+
+// watched returns the entries watched because an attempt of theirs is under way, by its session.
+func (b *book) watched() map[holder][]schema.EntryID {
+	var of map[holder][]schema.EntryID
+	for id, o := range b.open {
+		if o.phase != watching || o.session == (holder{}) {
+			continue
+		}
+		if of == nil {
+			of = make(map[holder][]schema.EntryID)
+		}
+		of[o.session] = append(of[o.session], id)
+	}
+	return of
 }
 
 func newBook() *book {

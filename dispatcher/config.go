@@ -16,8 +16,10 @@ import (
 
 // The times of dispatching (DESIGN 5).
 const (
-	// Lead is how long before its due time a run is published; the executor holds it until the instant.
-	Lead = 250 * time.Millisecond
+	// Lead is how long before its due time a run is published; the executor holds it until the instant. What is to follow within flushSlack
+	// is published at once with it.
+	Lead       = 250 * time.Millisecond
+	flushSlack = 20 * time.Millisecond
 	// scanEvery is how often a shard is scanned; a busy one is scanned more often, every scanBusy at most, so that what it reads is younger
 	// at its start. The scan looks scanSlack beyond what will be published before the next one.
 	scanEvery = time.Second
@@ -38,6 +40,8 @@ const (
 	settleEvery = 5 * time.Second
 	// settleAfter is how long a notice is waited for before an entry is looked at.
 	settleAfter = 3 * time.Second
+	// sessionsEvery is how often the sessions are read under which watched attempts run.
+	sessionsEvery = time.Second
 	// lookAgain is the least time between two looks at one entry, and between two redispatches of it.
 	lookAgain = 15 * time.Second
 	// handOnAfter is how long after its bucket's end an entry may be open before a watch entry takes its place.

@@ -18,6 +18,7 @@ type met struct {
 	entry    schema.Entry
 	checked  time.Time // the start of the look
 	standing schema.Standing
+	session  schema.SessionRef // of the attempt under way, if there is one
 }
 
 // meetIDs reads entries by id and looks at them. Those that have left the store are left out.
@@ -110,6 +111,11 @@ func (s *shard) look(ctx context.Context, entries []schema.Entry, checked time.T
 			m = marks[e.Run()]
 		}
 		mets[i] = met{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live)}
+		for _, a := range of {
+			if a.Record == nil && a.Session != nil && live(*a.Session) {
+				mets[i].session = *a.Session
+			}
+		}
 	}
 	return mets, nil
 }
@@ -136,7 +142,8 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 			s.book.done(id)
 		case st.Live, st.Unnamed:
 			s.book.watch(&m.entry, now)
-			s.book.open[id].phase, s.book.open[id].looked = watching, now
+			o := s.book.open[id]
+			o.phase, o.looked, o.session = watching, now, holder{m.session.Executor, m.session.ID}
 		case m.entry.Due().After(now.Add(Lead)):
 			s.book.watch(&m.entry, now) // its time has not come: the scan holds it, or a later look will find it
 		default:

@@ -164,7 +164,7 @@ func TestSessions(t *testing.T) {
 		h.only(&e)
 		die()
 		h.change(nil)
-		time.Sleep(40 * time.Second) // 10 s until it expires, 2 s of grace, a look every 15 s, settled every 5 s
+		time.Sleep(10*time.Second + schema.SessionGrace + 2*sessionsEvery) // its life, what it is given beyond, and the readings; not the next look
 		if seen := h.sights(e.ID); len(seen) != 2 || !seen[1].env.Redispatch {
 			t.Errorf("published %s, want again, as a redispatch", describe(seen))
 		}

@@ -30,9 +30,9 @@ type shard struct {
 	starved time.Time // when the budget was last refused
 	sent    tally
 
-	sweeping, looking, advancing, handing bool
-	lookNow                               []schema.EntryID // to be looked at as soon as possible
-	nextSettle, nextSweep, nextAdvance    time.Time
+	sweeping, looking, advancing, handing, asking    bool
+	lookNow                                          []schema.EntryID // to be looked at as soon as possible
+	nextSettle, nextSweep, nextAdvance, nextSessions time.Time
 
 	events  chan func(now time.Time) // from workers
 	mail    mailbox
@@ -275,7 +275,7 @@ func (s *shard) redispatch(e schema.Entry, checked, now time.Time) {
 // and whether it is the budget that something waits for.
 func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starved bool) {
 	for n := 0; ctx.Err() == nil; n++ {
-		o := s.book.due(now)
+		o := s.book.due(now.Add(flushSlack))
 		if o == nil {
 			break
 		}

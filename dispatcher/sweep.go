@@ -77,6 +77,10 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 		s.settle(now)
 		s.startHandOn(ctx, now)
 	}
+	if !s.asking && !now.Before(s.nextSessions) {
+		s.nextSessions = now.Add(sessionsEvery)
+		s.startSessions(ctx)
+	}
 	if len(s.lookNow) > 0 && !s.looking {
 		s.startLook(ctx)
 	}
