@@ -204,6 +204,9 @@ func (a *attempt) work(ctx context.Context) (schema.Work, error) {
 
 // needs reads what the attempt runs with. An error other than one that the record shall tell is the store's.
 func (a *attempt) needs(ctx context.Context) (work schema.Work, payload []byte, fault error, err error) {
+	if _, large := a.entry.LargePayload(); !large && a.entry.Spec.Work != nil {
+		return a.entry.Spec.Work.InForce(), a.entry.Payload, nil, nil // the message has it all
+	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	work, err = a.work(bounded)

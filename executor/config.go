@@ -36,13 +36,15 @@ const (
 	renewEvery  = 3 * time.Second
 
 	// recordWithin is how long a record waits for others of its partition.
-	recordWithin = 50 * time.Millisecond
+	recordWithin = 100 * time.Millisecond
 	// markWithin is how long the session cell of a start in doubt waits for others.
 	markWithin = 2 * time.Millisecond
 	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
 	recordLast = 5 * time.Second
 	// storeTimeout bounds one read or write.
 	storeTimeout = 5 * time.Second
+	// fetchEvery is the least time between two requests for messages of a lane and priority: where many come, each brings several.
+	fetchEvery = 5 * time.Millisecond
 	// fetchWait bounds one request for messages.
 	fetchWait = 5 * time.Second
 	// maxRetryAfter bounds what a callee may ask for.

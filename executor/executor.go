@@ -153,6 +153,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 			}
 			continue
 		}
+		began := time.Now()
 		deliveries, err := x.queue.Fetch(ctx, lane, p, room, fetchWait)
 		if err != nil && ctx.Err() == nil {
 			x.log.Warn("fetch failed", "priority", p, "err", err)
@@ -165,6 +166,12 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 			x.take(ctx, attempts, d)
 		}
 		x.answered(room)
+		if rest := fetchEvery - time.Since(began); rest > 0 && len(deliveries) < room {
+			select {
+			case <-ctx.Done():
+			case <-time.After(rest):
+			}
+		}
 	}
 }
 

@@ -52,6 +52,7 @@ func devCommand() *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		}
+		tuneGC()
 		log := newLogger(cmd.ErrOrStderr(), cfg.Log)
 		reg := newRegistry()
 		opts := node.Options{Opener: node.Embedded(cfg, dir, version, log, reg), Version: version, Logger: log, Registry: reg}
