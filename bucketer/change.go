@@ -119,8 +119,9 @@ func (b *Bucketer) name(ctx context.Context, run *Run, entry *schema.Entry) erro
 
 // moved writes the entry that carries the change, in time for its own sweep.
 func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry, error) {
+	var held time.Time // the entry before
 	for range lateTries {
-		now := b.now()
+		now := latest(b.now(), held)
 		spec := run.Current.Spec
 		spec.Kind, spec.Of, spec.Accepted = schema.KindReschedule, run.ID, now.UnixMicro()
 		payload := run.Current.Payload
@@ -161,7 +162,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 			return schema.Entry{}, fmt.Errorf("reschedule %s: %w", run.ID, err)
 		}
 		b.count([]schema.Entry{entry})
-		if !b.now().After(due.Add(lateAfter)) {
+		if held = laterOf(now, b.now()); !held.After(due.Add(lateAfter)) {
 			return entry, nil
 		}
 	}

@@ -70,7 +70,8 @@ type Config struct {
 	Signals Signaller
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Halted reports that this node may not write: it was stopped, or its clock is off. Nil means never.
+	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
+	// same, by a clock that does not go back meanwhile, once Halted was false for the first time. Nil means never.
 	Halted     func() bool
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -97,7 +98,8 @@ type Bucketer struct {
 	store   Store
 	hints   schema.Hints
 	signals Signaller
-	now     func() time.Time
+	clock   *clock
+	now     func() time.Time // the clock's
 	halted  func() bool
 	log     *slog.Logger
 	metrics *metrics
@@ -126,8 +128,9 @@ func New(c Config) (*Bucketer, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
+	known := &clock{wall: c.Now, halted: c.Halted}
 	return &Bucketer{
-		store: c.Store, hints: c.Hints, signals: c.Signals, now: c.Now, halted: c.Halted,
+		store: c.Store, hints: c.Hints, signals: c.Signals, clock: known, now: known.now, halted: c.Halted,
 		log: c.Logger, metrics: newMetrics(c.Registerer),
 		writes: make(chan struct{}, batchesInFlight),
 		fill:   newFill(),

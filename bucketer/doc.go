@@ -21,7 +21,8 @@
 //  5. An unkeyed import line costs a share of one batch: no read, no conditional write, no delete.
 //  6. What a record says follows (the retry entry) is a function of the record and of the entry that was started, whichever
 //     entry it is met beside: repeating it is harmless.
-//  7. A mark lives as long as every row that would start without it; a row and a payload live as long as every entry
+//  7. Rows are judged by a time that does not go back while the wall clock is not to be trusted; while it was never right, nothing is written.
+//  8. A mark lives as long as every row that would start without it; a row and a payload live as long as every entry
 //     that refers to them.
 //
 // # If we crash

@@ -294,7 +294,7 @@ func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i in
 			missed, whose = append(missed, late[k]), append(whose, i)
 		}
 	}
-	for k, err := range b.standIn(ctx, missed) {
+	for k, err := range b.standIn(ctx, now, missed) {
 		done(whose[k], err)
 	}
 }

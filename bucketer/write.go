@@ -3,6 +3,7 @@ package bucketer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,6 +18,12 @@ import (
 //
 // If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like any other.
 func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
+	if !b.clock.known() {
+		for i := range entries {
+			done(i, fmt.Errorf("%w: %w", schema.ErrUnavailable, errNoClock))
+		}
+		return
+	}
 	var wg sync.WaitGroup
 	for _, batch := range plan(entries) {
 		select {
@@ -34,6 +41,9 @@ func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(
 	}
 	wg.Wait()
 }
+
+// errNoClock: the wall clock was never found to be right, so nobody can say whether a row is in time.
+var errNoClock = errors.New("what time it is has not been compared yet")
 
 func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
 	rows := pick(entries, batch)
@@ -89,7 +99,7 @@ func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Ent
 		}
 	}
 	b.hint(near)
-	for k, err := range b.standIn(ctx, pick(rows, late)) {
+	for k, err := range b.standIn(ctx, held, pick(rows, late)) {
 		errs[late[k]] = err
 	}
 	return errs
@@ -102,16 +112,16 @@ func (b *Bucketer) hint(near map[schema.Shard][]schema.Entry) {
 	}
 }
 
-// standIn is the late rule: the rows may have missed their sweep, so for each an entry of it that is due
+// standIn is the late rule: the rows, held or met at held, may have missed their sweep, so for each an entry of it that is due
 // now is written. Two of them, or one beside a sweep that did find the row, cost a look. It answers for each row.
-func (b *Bucketer) standIn(ctx context.Context, rows []schema.Entry) []error {
+func (b *Bucketer) standIn(ctx context.Context, held time.Time, rows []schema.Entry) []error {
 	errs := make([]error, len(rows))
 	open := make([]int, len(rows))
 	for i := range open {
 		open[i] = i
 	}
 	for try := 0; try < lateTries && len(open) > 0; try++ {
-		open = b.standInOnce(ctx, rows, open, errs)
+		open, held = b.standInOnce(ctx, latest(held, b.now()), rows, open, errs)
 	}
 	for _, i := range open {
 		errs[i] = fmt.Errorf("late entry of %s: %w: every one was held too late", rows[i].Run(), schema.ErrUnknown)
@@ -119,10 +129,10 @@ func (b *Bucketer) standIn(ctx context.Context, rows []schema.Entry) []error {
 	return errs
 }
 
-// standInOnce writes a late entry for each of the open rows, and returns those whose late entry was itself held
-// too late. The outcome of the others is in errs.
-func (b *Bucketer) standInOnce(ctx context.Context, rows []schema.Entry, open []int, errs []error) (again []int) {
-	now := b.now()
+// standInOnce writes a late entry, due now, for each of the open rows, and returns those whose late entry was itself held
+// too late, and when the last was held. The outcome of the others is in errs.
+func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema.Entry, open []int, errs []error) (again []int, held time.Time) {
+	held = now
 	var late []schema.Entry
 	var whose []int
 	for _, i := range open {
@@ -143,7 +153,7 @@ func (b *Bucketer) standInOnce(ctx context.Context, rows []schema.Entry, open []
 			}
 			continue
 		}
-		held := b.now()
+		held = laterOf(now, b.now())
 		b.metrics.late.Add(float64(len(entries)))
 		b.count(entries)
 		for n, k := range batch {
@@ -156,7 +166,7 @@ func (b *Bucketer) standInOnce(ctx context.Context, rows []schema.Entry, open []
 		}
 	}
 	b.hint(near)
-	return again
+	return again, held
 }
 
 // pick returns the entries at the indices.
