@@ -27,7 +27,7 @@ type attempt struct {
 	mu      sync.Mutex
 	running bool
 	began   time.Time // by the monotonic clock
-	started time.Time // by the executor's clock, UTC
+	started time.Time // by the executor's wall clock, UTC
 	number  int
 	fence   schema.Fence
 	session string
@@ -136,12 +136,16 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 	over := false
 	rows := make([]schema.Attempt, len(dead))
 	for i, d := range dead {
+		finished := now.UTC()
+		if began := d.Session.Started; began.After(finished.Round(0)) { // by a clock that is ahead of ours
+			finished = began
+		}
 		final := d.Number >= work.Retry.MaxAttempts || work.Guarantee == schema.AtMostOnce
 		over = over || final
 		rows[i] = d
 		rows[i].Session = nil
 		rows[i].Record = &schema.Record{
-			Entry: d.Session.Entry, Executor: d.Session.Executor, Started: d.Session.Started, Finished: now.UTC(),
+			Entry: d.Session.Entry, Executor: d.Session.Executor, Started: d.Session.Started, Finished: finished,
 			Outcome: schema.Lost, Error: "the executor's session ended without an outcome", Final: final,
 		}
 		rows[i].Written, rows[i].Expires = now.UnixMicro(), a.expiry(now)
@@ -256,7 +260,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	if !ok {
 		return
 	}
-	now := x.now()
+	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
 	if m := spec.Misfire; m != nil && m.Deadline > 0 && now.After(e.Due().Add(m.Deadline.Std())) && k.number == 1 {
 		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: "its deadline of " + m.Deadline.String() + " had passed"})
 		return
@@ -268,7 +272,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	}
 	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
-	a.begin(now, k.number, session, cancel)
+	a.begin(began, now, k.number, session, cancel)
 	if k.doubt && !a.mark(ctx, now, k.checked) {
 		return
 	}
@@ -285,14 +289,14 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 }
 
 // begin notes that the attempt is under way.
-func (a *attempt) begin(now time.Time, number int, session string, stop context.CancelCauseFunc) {
+func (a *attempt) begin(began, now time.Time, number int, session string, stop context.CancelCauseFunc) {
 	a.x.metrics.running.Inc()
 	if now.Before(a.entry.Due()) {
 		a.x.metrics.early.Inc()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, time.Now(), now.UTC(), number, schema.MakeFence(now), session, stop
+	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, schema.MakeFence(now), session, stop
 }
 
 // call runs the work.
@@ -322,10 +326,21 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	return res
 }
 
+// end returns when what ends now has ended: by the clock, or by the start and what has passed since if the clock was set back
+// meanwhile. Nothing starts by a clock that is known to be wrong. So what is drawn from it, such as the next start, does not lie behind what the
+// dispatcher has swept, and the outcome is not older than what was written about the attempt before.
+func (a *attempt) end() time.Time {
+	now := a.x.now()
+	if by := a.started.Add(time.Since(a.began)); by.After(now.Round(0)) {
+		return by
+	}
+	return now
+}
+
 // conclude turns the result into a record and hands it to the recorder.
 func (a *attempt) conclude(res Result, work schema.Work) {
 	x, e := a.x, a.entry
-	now := x.now()
+	now := a.end()
 	x.metrics.running.Dec()
 	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
 	rec := schema.Record{
@@ -390,7 +405,7 @@ func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
-	now = x.now()
+	now = a.end()
 	row.Session, row.Written = nil, now.UnixMicro()
 	row.Record = &schema.Record{
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
