@@ -48,8 +48,8 @@ func measureCommand() *cobra.Command {
 			}
 			cfg.Dir = dir
 			defer func() {
-				if err == nil {
-					err = os.RemoveAll(dir)
+				if err == nil || cmd.Context().Err() != nil { // done, or told to stop
+					err = errors.Join(err, os.RemoveAll(dir))
 				} else {
 					cfg.Log.Warn("what is left of a measurement that failed", "folder", dir)
 				}
