@@ -54,13 +54,13 @@ func jobCreateCommand(r *remote) *cobra.Command {
 	flags.StringArrayVar(&f.headers, "header", nil, "`name:value` of the call; may be repeated")
 	flags.StringVar(&f.subject, "subject", "", "NATS `subject` to ask")
 	flags.StringVar(&f.task, "task", "", "`name` of the task to run")
-	flags.StringVar(&f.at, "at", "", "due `time`, RFC 3339 with an offset (default now)")
-	flags.DurationVar(&f.in, "in", 0, "due so long from now")
+	flags.StringVar(&f.at, "at", "", "due `time`, RFC 3339 with an offset (default now); a job whose time is past starts at once")
+	flags.DurationVar(&f.in, "in", 0, "due so long from now, which is not negative")
 	flags.StringVar(&f.payload, "payload", "", "payload: `JSON`, @file, or - for standard input")
 	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
 	flags.StringArrayVar(&f.labels, "label", nil, "`name=value`; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := r.client()
@@ -68,13 +68,17 @@ func jobCreateCommand(r *remote) *cobra.Command {
 			return err
 		}
 		defer client.Close()
-		job, err := f.request(cmd, time.Now())
+		now := time.Now()
+		job, err := f.request(cmd, now)
 		if err != nil {
 			return err
 		}
 		made, err := client.CreateJob(cmd.Context(), job)
 		if err != nil {
 			return fmt.Errorf("create job: %w", err)
+		}
+		if job.Schedule != nil && job.Schedule.At.Before(now) {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "The time of --at is past: the job starts at once.\n") // advice
 		}
 		if r.json() {
 			return document(cmd.OutOrStdout(), made)
@@ -89,9 +93,12 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobReque
 	job := bucketer.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
 	given := cmd.Flags().Changed
 	targets := 0
-	for _, name := range []string{"url", "subject", "task"} {
-		if given(name) {
-			targets++
+	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"task", f.task}} {
+		if !given(target.flag) {
+			continue
+		}
+		if targets++; target.value == "" {
+			return job, usagef("--%s is empty", target.flag)
 		}
 	}
 	switch {
@@ -99,6 +106,10 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobReque
 		return job, usagef("state exactly one of --url, --subject and --task")
 	case given("at") && given("in"):
 		return job, usagef("state --at or --in, not both")
+	case f.in < 0:
+		return job, usagef("--in: %v is negative", f.in)
+	case given("max-attempts") && f.maxAttempts < 1:
+		return job, usagef("--max-attempts: %d is below 1: a job is tried at least once", f.maxAttempts)
 	case f.url == "" && (given("method") || given("header")):
 		return job, usagef("--method and --header go with --url")
 	}

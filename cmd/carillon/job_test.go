@@ -133,7 +133,7 @@ func TestRunListSaysThatThereAreMore(t *testing.T) {
 
 func TestEveryFaultIsOnItsOwnLine(t *testing.T) {
 	api := startNode(t)
-	r := carillon(t.Context(), "", "job", "create", "--api", api, "--url", "ftp://x", "--priority", "urgent", "--max-attempts", "-1")
+	r := carillon(t.Context(), "", "job", "create", "--api", api, "--url", "ftp://x", "--priority", "urgent", "--max-attempts", "100000")
 	if r.code != 1 || r.stdout != "" {
 		t.Errorf("job create of a bad job exits %d and prints %q, want 1 and nothing", r.code, r.stdout)
 	}
@@ -158,6 +158,41 @@ func TestEveryFaultIsOnItsOwnLine(t *testing.T) {
 	}
 }
 
+// A job that starts at once although a time was stated is no surprise.
+func TestJobOfThePastIsNoted(t *testing.T) {
+	api := startNode(t)
+	for name, row := range map[string]struct {
+		at    string
+		noted bool
+	}{
+		"past":   {time.Now().Add(-time.Hour).Format(time.RFC3339), true},
+		"future": {time.Now().Add(time.Hour).Format(time.RFC3339), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := succeed(t, "job", "create", "--api", api, "--subject", "a", "--at", row.at, "-o", "json")
+			if got := strings.Contains(r.stderr, "past: the job starts at once"); got != row.noted {
+				t.Errorf("job create --at %s says %q on stderr, want a note: %t", row.at, r.stderr, row.noted)
+			}
+			decode[httpapi.Job](t, r.stdout) // the note is not in it
+		})
+	}
+}
+
+// What is refused is named, not mistaken for something else.
+func TestRefusedFlagsAreNamed(t *testing.T) {
+	for args, want := range map[string]string{
+		"job create --url=":                    "--url is empty",
+		"job create --task b --in -5s":         "--in: -5s is negative",
+		"job create --task b --max-attempts 0": "--max-attempts: 0 is below 1",
+	} {
+		t.Run(args, func(t *testing.T) {
+			if r := carillon(t.Context(), "", strings.Fields(args)...); !strings.Contains(r.stderr, want) {
+				t.Errorf("carillon %s says %q, want %q", args, r.stderr, want)
+			}
+		})
+	}
+}
+
 func TestUsageErrorsExit2(t *testing.T) {
 	for name, args := range map[string]string{
 		"no such command":      "jobs",
@@ -168,6 +203,11 @@ func TestUsageErrorsExit2(t *testing.T) {
 		"two times":            "job create --task b --at 2030-01-01T00:00:00Z --in 5s",
 		"bad time":             "job create --task b --at tomorrow",
 		"bad span":             "job create --task b --in soon",
+		"negative span":        "job create --task b --in -5s",
+		"no attempt":           "job create --task b --max-attempts 0",
+		"fewer than none":      "job create --task b --max-attempts -1",
+		"empty URL":            "job create --url=",
+		"empty task":           "job create --task=",
 		"header without colon": "job create --url http://a --header x",
 		"header of no call":    "job create --task a --header x:y",
 		"doubled label":        "job create --task a --label x=1 --label x=2",
