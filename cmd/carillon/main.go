@@ -43,9 +43,11 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "carillon",
 		Short:         "Start very large numbers of jobs on time",
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), runCommand(), importCommand(), versionCommand())
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), runCommand(), importCommand(), capacityCommand(), versionCommand())
 	return cmd
 }
