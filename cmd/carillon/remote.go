@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,9 +93,17 @@ func group(cmd *cobra.Command) *cobra.Command {
 
 // report writes an error for a person to read: a problem of the API with every fault on a line of its own.
 func report(w io.Writer, err error) {
-	var p *httpapi.Problem
-	if !errors.As(err, &p) {
-		_, _ = fmt.Fprintf(w, "carillon: %v\n", err) // nobody is left to tell
+	var (
+		p   *httpapi.Problem
+		try *url.Error // what a client of HTTP answers
+	)
+	switch {
+	case errors.As(err, &p):
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &try):
+		_, _ = fmt.Fprintf(w, "carillon: no API at %s: connection refused; is `carillon dev` running?\n", origin(try.URL)) // nobody is left to tell
+		return
+	default:
+		_, _ = fmt.Fprintf(w, "carillon: %v\n", err) // as above
 		return
 	}
 	act, _, _ := strings.Cut(err.Error(), p.Error())
@@ -101,6 +111,15 @@ func report(w io.Writer, err error) {
 	for _, f := range p.Errors {
 		_, _ = fmt.Fprintf(w, "  %s\n", clean(faultLine(f.Location, f.Message, f.Value)))
 	}
+}
+
+// origin returns the part of a URL that says where it leads.
+func origin(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // headline is a problem without its faults.
