@@ -2,7 +2,7 @@
 // of them at once.
 //
 // The order of force is file < environment < flags. A key a.b_c of the file is CARILLON_A_B_C in the environment;
-// lists are separated by commas there.
+// lists are separated by commas there. deploy/carillon.yaml names and explains every key.
 package config
 
 import (
@@ -46,7 +46,40 @@ type API struct {
 
 // Admin is a listener for whoever runs the node: profiles under /debug/pprof/.
 type Admin struct {
-	Listen string `koanf:"listen"` // host:port, on the loopback interface or otherwise protected; empty = none
+	Listen string `koanf:"listen"` // host:port of the loopback interface; empty = none
+	// AllowRemote takes other addresses too. Profiles show what the process has in memory: something else must guard it then.
+	AllowRemote bool `koanf:"allow_remote"`
+}
+
+// Remote reports whether others than this machine may reach the listener. A name other than localhost counts as one they do:
+// what it resolves to may change.
+func (a Admin) Remote() bool { return a.Listen != "" && !loopback(a.Listen) }
+
+// Validate reports what is wrong with the address.
+func (a Admin) Validate() error {
+	if a.Listen == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(a.Listen); err != nil {
+		return fmt.Errorf("admin.listen: %q is not host:port", a.Listen)
+	}
+	if a.Remote() && !a.AllowRemote {
+		return fmt.Errorf("admin.listen: %q is not of the loopback interface, and admin.allow_remote is not set", a.Listen)
+	}
+	return nil
+}
+
+// loopback reports whether address, host:port, is surely reached from this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
 }
 
 // Ring is the gossip.
@@ -56,6 +89,9 @@ type Ring struct {
 	Seeds     []string `koanf:"seeds"`
 	Key       string   `koanf:"key"` // base64 of 16, 24 or 32 bytes
 }
+
+// Exposed reports whether gossip crosses a network without a key: whoever reaches the port can join, and read.
+func (r Ring) Exposed() bool { return r.Key == "" && !loopback(r.Listen) }
 
 // Cassandra is the store of a cluster.
 type Cassandra struct {
@@ -141,8 +177,8 @@ func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.API.Listen); err != nil {
 		fault("api.listen", "%q is not host:port", c.API.Listen)
 	}
-	if _, _, err := net.SplitHostPort(c.Admin.Listen); c.Admin.Listen != "" && err != nil {
-		fault("admin.listen", "%q is not host:port", c.Admin.Listen)
+	if err := c.Admin.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if c.API.Advertise != "" {
 		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {
@@ -159,6 +195,13 @@ func (c Config) Validate() error {
 	}
 	if len(c.Cassandra.Hosts) == 0 {
 		fault("cassandra.hosts", "names no host")
+	}
+	if tls := c.Cassandra.TLS; !tls.Enabled {
+		for _, part := range []struct{ name, value string }{{"ca", tls.CA}, {"cert", tls.Cert}, {"key", tls.Key}, {"server_name", tls.ServerName}} {
+			if part.value != "" {
+				fault("cassandra.tls."+part.name, "is set, and cassandra.tls.enabled is not: nothing would be encrypted")
+			}
+		}
 	}
 	if len(c.NATS.URLs) == 0 {
 		fault("nats.urls", "names no server")

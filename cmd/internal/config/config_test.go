@@ -74,3 +74,117 @@ func TestNoSecretInFaults(t *testing.T) {
 		t.Errorf("Load: the error repeats a secret: %v", err)
 	}
 }
+
+func TestValuesOfTheWrongTypeHideNoOtherFault(t *testing.T) {
+	path := write(t, "executor: {slots: hunter2, noop: [yes], drain_timeout: 30, allow_cidrs: [7]}\nring: not-a-group\ncassandra: {password: 12345, tls: {enabled: 7}}\nlog: {level: loud}\n")
+	_, err := Load(path, []string{"CARILLON_NATS_LANES=several", "CARILLON_LOG_FORMAT="}, map[string]any{"node.name": []string{}})
+	if err == nil {
+		t.Fatal("Load: no error for a file full of faults")
+	}
+	for _, want := range []string{
+		path + ": executor.slots: is a text, want a whole number\n",
+		path + ": executor.noop: is a list, want true or false\n",
+		path + ": executor.drain_timeout: is a whole number, want a span with its unit, such as 30s\n",
+		path + ": executor.allow_cidrs: entry 1 is a whole number, want a text: put it between quotes\n",
+		path + ": ring: is a text, want the keys below it\n",
+		path + ": cassandra.password: is a whole number, want a text: put it between quotes\n",
+		path + ": cassandra.tls.enabled: is a whole number, want true or false\n",
+		"CARILLON_NATS_LANES in the environment: nats.lanes: is a text, want a whole number\n",
+		"flag: node.name: is a list, want a text",
+		"log.level: \"loud\" is not",
+		"log.format: \"\" is not",
+		"cassandra.hosts: names no host",
+		"\nread were: " + path + "; of the environment: CARILLON_LOG_FORMAT, CARILLON_NATS_LANES; flags for: node.name",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("Load: the error lacks %q:\n%v", want, err)
+		}
+	}
+	for _, secret := range []string{"hunter2", "12345"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("Load: the error repeats %s, which may be a secret in the wrong place:\n%v", secret, err)
+		}
+	}
+	if strings.Contains(err.Error(), "executor.slots: 0") {
+		t.Errorf("Load: a value that could not be read is judged as well:\n%v", err)
+	}
+}
+
+func TestFaultsWithoutAFileSayWhatWasRead(t *testing.T) {
+	_, err := Load("", nil, nil)
+	if want := "\nread were: no file (--config names one); of the environment: no CARILLON_… that is a key; flags for: no key"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("Load of nothing: %v, want an error that ends with %q", err, want)
+	}
+}
+
+func TestKeysWithoutAValueHaveTheirDefaults(t *testing.T) {
+	path := write(t, good+"node:\napi:\n  listen:\nexecutor: {slots: 7}\n")
+	c, err := Load(path, []string{"CARILLON_EXECUTOR_SLOTS=", "CARILLON_EXECUTOR_NOOP=", "CARILLON_EXECUTOR_DRAIN_TIMEOUT=", "CARILLON_EXECUTOR_ALLOW_CIDRS="}, nil)
+	if err != nil || c.API.Listen != Default().API.Listen || c.Executor.Slots != 7 || c.Executor.DrainTimeout != Default().Executor.DrainTimeout || len(c.Executor.AllowCIDRs) != 0 {
+		t.Errorf("Load: api.listen %q, executor %+v, %v; want the defaults and the file's 7 slots", c.API.Listen, c.Executor, err)
+	}
+}
+
+// valid is a configuration without faults.
+func valid() Config {
+	c := Default()
+	c.Node.Name, c.Cassandra.Hosts, c.NATS.URLs = "a", []string{"127.0.0.1"}, []string{"nats://127.0.0.1:4222"}
+	return c
+}
+
+func TestProfilesAreRemoteOnlyIfAllowed(t *testing.T) {
+	for _, row := range []struct {
+		listen string
+		allow  bool
+		remote bool
+		fault  string
+	}{
+		{"", false, false, ""},
+		{"127.0.0.1:6060", false, false, ""},
+		{"127.0.3.1:6060", false, false, ""},
+		{"[::1]:6060", false, false, ""},
+		{"localhost:6060", false, false, ""},
+		{":6060", false, true, "admin.allow_remote is not set"},
+		{"0.0.0.0:6060", false, true, "admin.allow_remote is not set"},
+		{"10.0.0.7:6060", false, true, "admin.allow_remote is not set"},
+		{"localhost.example.org:6060", false, true, "admin.allow_remote is not set"},
+		{"10.0.0.7:6060", true, true, ""},
+		{"nowhere", true, true, "is not host:port"},
+	} {
+		c := valid()
+		c.Admin = Admin{Listen: row.listen, AllowRemote: row.allow}
+		err := c.Validate()
+		if (err == nil) != (row.fault == "") || err != nil && !strings.Contains(err.Error(), row.fault) || c.Admin.Remote() != row.remote {
+			t.Errorf("admin.listen %q, allow_remote %t: %v, remote %t; want a fault with %q, remote %t", row.listen, row.allow, err, c.Admin.Remote(), row.fault, row.remote)
+		}
+	}
+}
+
+func TestNoKeyOfTLSIsIgnored(t *testing.T) {
+	c := valid()
+	c.Cassandra.TLS = TLS{CA: "a", Cert: "b", Key: "c", ServerName: "d"}
+	err := c.Validate()
+	for _, key := range []string{"ca", "cert", "key", "server_name"} {
+		if err == nil || !strings.Contains(err.Error(), "cassandra.tls."+key+": is set, and cassandra.tls.enabled is not") {
+			t.Errorf("Validate with cassandra.tls.%s and without enabled = %v, want a fault", key, err)
+		}
+	}
+	if c.Cassandra.TLS.Enabled = true; c.Validate() != nil {
+		t.Errorf("Validate with cassandra.tls.enabled = %v, want nil", c.Validate())
+	}
+}
+
+func TestGossipWithoutAKeyIsExposedBeyondTheLoopback(t *testing.T) {
+	for _, row := range []struct {
+		ring Ring
+		want bool
+	}{
+		{Ring{Listen: "127.0.0.1:7946"}, false},
+		{Ring{Listen: "0.0.0.0:7946"}, true},
+		{Ring{Listen: "0.0.0.0:7946", Key: "x"}, false},
+	} {
+		if got := row.ring.Exposed(); got != row.want {
+			t.Errorf("Exposed of %+v = %t, want %t", row.ring, got, row.want)
+		}
+	}
+}

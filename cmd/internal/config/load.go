@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,64 +19,153 @@ import (
 const envPrefix = "CARILLON_"
 
 // Load reads the configuration: defaults, then the file (if path is not empty), then the environment, then set,
-// which maps keys to values as flags give them. It reports every fault at once; keys that do not exist are faults in a
-// file, and passed over in the environment.
+// which maps keys to values as flags give them. It reports every fault at once, and what was read; keys that do not
+// exist are faults in a file, and passed over in the environment. A key without a value has its default.
 func Load(path string, environ []string, set map[string]any) (Config, error) {
-	k := koanf.New(".")
 	c := Default()
 	if host, err := os.Hostname(); err == nil {
 		c.Node.Name = host
 	}
-	if err := k.Load(structs.Provider(c, "koanf"), nil); err != nil {
+	l := loader{k: koanf.New("."), defaults: make(map[string]any)}
+	if err := l.k.Load(structs.Provider(c, "koanf"), nil); err != nil {
 		return Config{}, fmt.Errorf("defaults: %w", err)
 	}
-	known := k.Keys()
-	var faults []error
+	for _, key := range l.k.Keys() {
+		l.defaults[key] = l.k.Get(key)
+	}
+	var read sources
 	if path != "" {
 		f := koanf.New(".")
 		if err := f.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return Config{}, fmt.Errorf("read %s: %w", path, err)
 		}
-		for _, key := range f.Keys() {
-			if !slices.Contains(known, key) {
-				faults = append(faults, fmt.Errorf("%s: there is no such key", key))
-			}
-		}
-		if err := k.Merge(f); err != nil {
-			return Config{}, fmt.Errorf("merge %s: %w", path, err)
+		read.file = path
+		l.file(path, f)
+	}
+	e, err := fromEnvironment(environ, l.defaults)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, key := range e.Keys() {
+		name := variable(key)
+		read.variables = append(read.variables, name)
+		l.set(name+" in the environment", key, e.Get(key))
+	}
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		read.flags = append(read.flags, key)
+		l.set("flag", key, set[key])
+	}
+	var loaded Config
+	if err := l.k.Unmarshal("", &loaded); err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	faults := errors.Join(errors.Join(l.faults...), loaded.Validate())
+	if faults == nil {
+		return loaded, nil
+	}
+	return loaded, fmt.Errorf("%w\n%s", faults, read)
+}
+
+// loader puts values of several sources over each other. Of what it cannot take it keeps the fault and leaves in force what was.
+type loader struct {
+	k        *koanf.Koanf
+	defaults map[string]any // by key; a value has the type of its key
+	faults   []error
+}
+
+// set puts a value in force.
+func (l *loader) set(source, key string, value any) {
+	def, ok := l.defaults[key]
+	if !ok {
+		l.faults = append(l.faults, fmt.Errorf("%s: %s: there is no such key", source, key))
+		return
+	}
+	typed, err := convert(value, def)
+	if err == nil && typed != nil {
+		err = l.k.Set(key, typed)
+	}
+	if err != nil {
+		l.faults = append(l.faults, fmt.Errorf("%s: %s: %w", source, key, err))
+	}
+}
+
+// file puts in force what a file says.
+func (l *loader) file(path string, f *koanf.Koanf) {
+	for _, key := range f.Keys() {
+		value := f.Get(key)
+		if !l.group(key) {
+			l.set(path, key, value)
+		} else if m, ok := value.(map[string]any); value != nil && (!ok || len(m) > 0) { // else a heading with nothing below
+			l.faults = append(l.faults, fmt.Errorf("%s: %s: is %s, want the keys below it", path, key, kindOf(value)))
 		}
 	}
-	byEnv := make(map[string]string, len(known))
-	for _, key := range known {
-		byEnv[envPrefix+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))] = key
+}
+
+// group reports whether key is one with others below it.
+func (l *loader) group(key string) bool {
+	for known := range l.defaults {
+		if strings.HasPrefix(known, key+".") {
+			return true
+		}
 	}
-	fromEnv := env.Provider(".", env.Opt{
+	return false
+}
+
+// variable is the name of a key in the environment.
+func variable(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// fromEnvironment returns the values of the environment that are known keys.
+func fromEnvironment(environ []string, known map[string]any) (*koanf.Koanf, error) {
+	keys := make(map[string]string, len(known))
+	for key := range known {
+		keys[variable(key)] = key
+	}
+	e := koanf.New(".")
+	err := e.Load(env.Provider(".", env.Opt{
 		Prefix:      envPrefix,
 		EnvironFunc: func() []string { return environ },
 		TransformFunc: func(name, value string) (string, any) {
-			key := byEnv[name]
-			if isList(key) {
-				return key, strings.Split(value, ",")
+			key := keys[name] // of another name: "", which is passed over
+			if _, list := known[key].([]string); list {
+				return key, splitList(value)
 			}
 			return key, value
 		},
-	})
-	if err := k.Load(fromEnv, nil); err != nil {
-		return Config{}, fmt.Errorf("environment: %w", err)
+	}), nil)
+	if err != nil {
+		return nil, fmt.Errorf("environment: %w", err)
 	}
-	for key, value := range set {
-		if err := k.Set(key, value); err != nil {
-			return Config{}, fmt.Errorf("flag for %s: %w", key, err)
-		}
-	}
-	var loaded Config
-	if err := k.Unmarshal("", &loaded); err != nil {
-		faults = append(faults, err)
-		return Config{}, errors.Join(faults...)
-	}
-	return loaded, errors.Join(errors.Join(faults...), loaded.Validate())
+	return e, nil
 }
 
-func isList(key string) bool {
-	return slices.Contains([]string{"roles", "ring.seeds", "cassandra.hosts", "nats.urls", "executor.allow_cidrs"}, key)
+func splitList(value string) []string {
+	if value == "" {
+		return []string{}
+	}
+	return strings.Split(value, ",")
+}
+
+// sources is what a configuration was read from.
+type sources struct {
+	file      string
+	variables []string
+	flags     []string // their keys
+}
+
+// String tells it in one line, without values.
+func (s sources) String() string {
+	or := func(list []string, none string) string {
+		if len(list) == 0 {
+			return none
+		}
+		return strings.Join(list, ", ")
+	}
+	from := "no file (--config names one)"
+	if s.file != "" {
+		from = s.file
+	}
+	return fmt.Sprintf("read were: %s; of the environment: %s; flags for: %s", from,
+		or(s.variables, "no "+envPrefix+"… that is a key"), or(s.flags, "no key"))
 }
