@@ -1,6 +1,9 @@
 package embedded_test
 
 import (
+	"errors"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +74,27 @@ func TestDirectoryKeepsEverything(t *testing.T) {
 			t.Errorf("Settings = %+v, %v; want 2 shards and 1 h", got, err)
 		}
 	})
+}
+
+// dirEnv makes the test that finds it the other process of TestDirectoryOfAnotherProcess.
+const dirEnv = "CARILLON_TEST_STORE"
+
+// The lock of a directory is told for what it is, not in the words of the system.
+func TestDirectoryOfAnotherProcess(t *testing.T) {
+	if dir := os.Getenv(dirEnv); dir != "" {
+		_, err := embedded.Open(embedded.Config{Dir: dir})
+		if !errors.Is(err, embedded.ErrInUse) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("Open of a directory that another process has open = %v, want ErrInUse and the directory", err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	open(t, embedded.Config{Dir: dir})
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") // #nosec G204 -- this program
+	cmd.Env = append(os.Environ(), dirEnv+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the other process: %v\n%s", err, out)
+	}
 }
 
 // batch makes n entries of one partition.

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -90,8 +91,12 @@ type Store struct {
 
 var _ schema.Store = (*Store)(nil)
 
+// ErrInUse is why Open fails for a directory that another process has open.
+var ErrInUse = errors.New("in use by another carillon")
+
 // Open opens the store, and makes it if it is not there: then it writes the settings, and for every shard the
-// first cursor (epoch 1, both numbers at the bucket before now). A directory can be open once at a time.
+// first cursor (epoch 1, both numbers at the bucket before now). A directory can be open once at a time:
+// the error is ErrInUse if another process has it.
 func Open(cfg Config) (_ *Store, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open embedded store: %w", err)
@@ -115,7 +120,11 @@ func Open(cfg Config) (_ *Store, err error) {
 	}
 	opts.Cache = pebble.NewCache(cacheSize)
 	defer opts.Cache.Unref() // the database holds its own reference
-	if s.db, err = pebble.Open(cfg.Dir, opts); err != nil {
+	s.db, err = pebble.Open(cfg.Dir, opts)
+	switch {
+	case errors.Is(err, syscall.EAGAIN): // what the system says of a lock that is held
+		return nil, fmt.Errorf("open embedded store: the folder %s is %w", cfg.Dir, ErrInUse)
+	case err != nil:
 		return nil, fmt.Errorf("open embedded store: %w", err)
 	}
 	if err := s.found(cfg); err != nil {
