@@ -163,8 +163,16 @@ func (q *Queue) dial(context.Context) error {
 		return err
 	}
 	q.nc, q.js = nc, js
-	q.log.Info("connected to nats", "url", nc.ConnectedUrlRedacted(), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
+	q.log.Info("connected to nats", "url", q.where(nc), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
 	return nil
+}
+
+// where names the server of a connection. One in this process has no address, and the client would make one up.
+func (q *Queue) where(nc *nats.Conn) string {
+	if q.cfg.Server != nil {
+		return "in process"
+	}
+	return nc.ConnectedUrlRedacted()
 }
 
 func (q *Queue) disconnected(_ *nats.Conn, err error) {
@@ -185,7 +193,7 @@ func (q *Queue) disconnected(_ *nats.Conn, err error) {
 
 func (q *Queue) reconnected(nc *nats.Conn) {
 	q.metrics.reconnected.Inc()
-	q.log.Info("connected to nats again", "url", nc.ConnectedUrlRedacted(), "server", nc.ConnectedServerName())
+	q.log.Info("connected to nats again", "url", q.where(nc), "server", nc.ConnectedServerName())
 	q.mu.Lock()
 	// What was asked while the connection was down may be lost: ask again.
 	q.end()
