@@ -71,7 +71,10 @@ func devCommand() *cobra.Command {
 			return err
 		case api := <-ready:
 			err := runDemo(ctx, cmd.OutOrStdout(), api)
-			if err == nil {
+			switch {
+			case ctx.Err() != nil: // told to stop: nobody wants to hear what to try next, or what became of the rest
+				return <-ended
+			case err == nil:
 				hello(cmd, api)
 				return <-ended
 			}

@@ -17,10 +17,20 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	code := execute(ctx, root(), os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// endings are the signals that end a command in order. That of a terminal that closes is one of them, unless whoever
+// started the command had it ignored, as nohup does.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // execute runs a command and returns the exit code: 1 for what went wrong, 2 for a command line that makes no sense.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// child is this program in a process of its own.
+type child struct {
+	cmd            *exec.Cmd
+	temp           string // its folder for temporary files
+	stdout, stderr *screen
+}
+
+// startChild runs a command line; before, if it is not empty, is shell that comes first. What is left is killed with the test.
+func startChild(t *testing.T, before string, args ...string) *child {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	c := &child{temp: t.TempDir(), stdout: &screen{shown: make(chan struct{}, 1)}, stderr: &screen{shown: make(chan struct{}, 1)}}
+	line := append([]string{"-c", before + "\n" + `exec "$0" "$@"`, os.Args[0]}, args...)
+	c.cmd = exec.CommandContext(ctx, "/bin/sh", line...) // #nosec G204 -- this program
+	c.cmd.Env = append(os.Environ(), mainEnv+"=1", "TMPDIR="+c.temp)
+	c.cmd.Stdout, c.cmd.Stderr = c.stdout, c.stderr
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// end sends a signal, and wants the child to end well because of it, having left nothing behind.
+func (c *child) end(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("carillon after %v: %v, want a good end\n%s%s", s, err, c.stdout, c.stderr)
+	}
+	left, err := os.ReadDir(c.temp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("carillon after %v leaves %v (%v), want nothing", s, left, err)
+	}
+}
+
+var (
+	isUp     = regexp.MustCompile(`Carillon is up\.`)
+	imported = regexp.MustCompile(`1200 jobs imported`)
+)
+
+func TestDevEndsInOrder(t *testing.T) {
+	for name, s := range map[string]syscall.Signal{
+		"Ctrl-C": syscall.SIGINT, "told to stop": syscall.SIGTERM, "the terminal closed": syscall.SIGHUP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startChild(t, "", "dev", "--port", "0")
+			c.stdout.await(t, isUp)
+			c.end(t, s)
+			if log := c.stderr.String(); !strings.Contains(log, `url="in process"`) || strings.Contains(log, ":4222") {
+				t.Errorf("the log of dev tells of a server that is not there:\n%s", log)
+			}
+		})
+	}
+}
+
+// Who starts the system by nohup wants it to outlive the terminal.
+func TestNohupIsHeeded(t *testing.T) {
+	c := startChild(t, "trap '' HUP", "dev", "--port", "0")
+	c.stdout.await(t, isUp)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(status), "SigIgn:")
+	ignored, err := strconv.ParseUint(strings.Fields(text)[0], 16, 64)
+	if err != nil || ignored&(1<<(syscall.SIGHUP-1)) == 0 {
+		t.Errorf("carillon under nohup ignores the signals %x (%v), want SIGHUP among them", ignored, err)
+	}
+	c.end(t, syscall.SIGTERM)
+}
+
+// A demo that is cut says nothing of how to go on.
+func TestCutDemoSaysNoHello(t *testing.T) {
+	c := startChild(t, "", "dev", "--demo", "--port", "0")
+	c.stdout.await(t, imported)
+	c.end(t, syscall.SIGINT)
+	if isUp.MatchString(c.stdout.String()) {
+		t.Errorf("a demo that is cut prints\n%s", c.stdout)
+	}
+}
