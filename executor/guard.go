@@ -26,6 +26,7 @@ var errUnreached = errors.New("no allowed address answers")
 // when it is dialled gains nothing.
 type guard struct {
 	allow  []netip.Prefix
+	deny   []netip.AddrPort
 	public *ssrf.Guardian // knows the special-purpose registries of IANA
 	denied func()         // counts
 }
@@ -35,11 +36,16 @@ var alsoDenied = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure's platform address, the same in every region
 }
 
-func newGuard(allow []netip.Prefix, denied func()) (*guard, error) {
+func newGuard(allow []netip.Prefix, deny []netip.AddrPort, denied func()) (*guard, error) {
 	var faults []error
 	for _, p := range allow {
 		if !p.IsValid() || p.Addr().Is4In6() {
 			faults = append(faults, fmt.Errorf("executor: allowed prefix %q is not valid", p))
+		}
+	}
+	for _, d := range deny {
+		if !d.IsValid() {
+			faults = append(faults, fmt.Errorf("executor: denied address %q is not valid", d))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -47,6 +53,7 @@ func newGuard(allow []netip.Prefix, denied func()) (*guard, error) {
 	}
 	return &guard{
 		allow:  slices.Clone(allow),
+		deny:   slices.Clone(deny),
 		public: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork(), ssrf.WithDeniedV4Prefixes(slices.Clone(alsoDenied)...)),
 		denied: denied,
 	}, nil
@@ -73,7 +80,7 @@ func (g *guard) dialContext(d net.Dialer) func(ctx context.Context, network, add
 // control sees every address just before it is connected to.
 func (g *guard) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil || !strings.HasPrefix(network, "tcp") || !g.allows(to.Addr()) {
+	if err != nil || !strings.HasPrefix(network, "tcp") || !g.allows(to.Addr()) || g.denies(to) {
 		g.denied()
 		return errDenied
 	}
@@ -97,4 +104,30 @@ func (g *guard) allows(a netip.Addr) bool {
 		return false
 	}
 	return g.public.SafeAddr(a) == nil
+}
+
+// denies reports whether to may not be called even where its address is allowed. The kernel takes a call to an unspecified
+// address to this machine, so one is as good as a denied address with its port.
+func (g *guard) denies(to netip.AddrPort) bool {
+	return slices.ContainsFunc(g.deny, func(d netip.AddrPort) bool {
+		if d.Port() != to.Port() {
+			return false
+		}
+		if to.Addr().IsUnspecified() || d.Addr().Unmap().WithZone("") == to.Addr().WithZone("") {
+			return true
+		}
+		return d.Addr().IsUnspecified() && ofThisMachine(to.Addr())
+	})
+}
+
+// ofThisMachine reports whether a is an address of this machine. Where that cannot be told it says yes.
+func ofThisMachine(a netip.Addr) bool {
+	if a.IsLoopback() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(own, func(n net.Addr) bool {
+		p, err := netip.ParsePrefix(n.String())
+		return err != nil || p.Addr().WithZone("") == a.WithZone("")
+	})
 }

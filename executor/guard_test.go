@@ -113,7 +113,7 @@ func TestGuardAllows(t *testing.T) {
 			for _, p := range c.allow {
 				allow = append(allow, netip.MustParsePrefix(p))
 			}
-			g, err := newGuard(allow, func() {})
+			g, err := newGuard(allow, nil, func() {})
 			if err != nil {
 				t.Fatalf("newGuard(%v): %v", allow, err)
 			}
@@ -128,7 +128,7 @@ func TestGuardAllows(t *testing.T) {
 
 func TestGuardControl(t *testing.T) {
 	denied := 0
-	g, err := newGuard(loopback, func() { denied++ })
+	g, err := newGuard(loopback, nil, func() { denied++ })
 	if err != nil {
 		t.Fatalf("newGuard: %v", err)
 	}
@@ -156,9 +156,9 @@ func TestGuardControl(t *testing.T) {
 
 func TestNewHTTPNamesEveryFault(t *testing.T) {
 	_, err := NewHTTP(HTTPConfig{
-		Allow: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")}, MaxBody: -1, MaxConnsPerHost: -1,
+		Allow: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")}, Deny: []netip.AddrPort{{}}, MaxBody: -1, MaxConnsPerHost: -1,
 	})
-	for _, want := range []string{"invalid Prefix", "::ffff:10.0.0.0/104", "largest body", "connections per host"} {
+	for _, want := range []string{"invalid Prefix", "denied address", "::ffff:10.0.0.0/104", "largest body", "connections per host"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewHTTP of a wrong configuration: got %v, want it to name %q", err, want)
 		}

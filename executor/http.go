@@ -40,9 +40,10 @@ const (
 
 // HTTPConfig says how HTTP tasks are called. The zero value calls public addresses only.
 type HTTPConfig struct {
-	Allow           []netip.Prefix // non-public addresses that may be called
-	MaxBody         int            // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
-	MaxConnsPerHost int            // connections to one host, in use or idle; default DefaultMaxConnsPerHost
+	Allow           []netip.Prefix   // non-public addresses that may be called
+	Deny            []netip.AddrPort // not these, though allowed; an unspecified address stands for every one of this machine
+	MaxBody         int              // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
+	MaxConnsPerHost int              // connections to one host, in use or idle; default DefaultMaxConnsPerHost
 	Now             func() time.Time
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer // nil: no metrics
@@ -80,7 +81,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		Namespace: "carillon", Subsystem: "executor",
 		Name: "http_denied_total", Help: "Connections refused because tasks may not call the address.",
 	})
-	g, err := newGuard(c.Allow, denied.Inc)
+	g, err := newGuard(c.Allow, c.Deny, denied.Inc)
 	if c.MaxBody < 0 {
 		err = errors.Join(err, errors.New("executor: the largest body must not be negative"))
 	}

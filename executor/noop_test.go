@@ -18,8 +18,8 @@ func TestNoopSucceedsWhateverTheWork(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			got := targets.of(row.work).Run(t.Context(), Call{Work: row.work})
-			if got.Outcome != schema.Succeeded || got.Error != "" {
-				t.Errorf("Run = %+v, want succeeded", got)
+			if got.Outcome != schema.Succeeded || got.Error != "" || string(got.Output) != "noop" {
+				t.Errorf("Run = %+v, want succeeded with the output noop", got)
 			}
 		})
 	}
