@@ -136,11 +136,12 @@ func (d *demo) watch(ctx context.Context, out io.Writer, n int) error {
 	defer tick.Stop()
 	end := d.first.Add(demoSpan + demoWait)
 	for i := 0; ; i++ {
-		line, all := d.score(n)
+		parts, all := d.score(n)
 		if live {
-			_, _ = fmt.Fprintf(out, "\r\x1b[2K  %s", line) // a terminal that is gone ends the process
+			// One row and no more: what wraps cannot be wiped.
+			_, _ = fmt.Fprintf(out, "\r\x1b[2K  %s", fit(parts, columns(out)-3)) // a terminal that is gone ends the process
 		} else if i%25 == 0 || all {
-			_, _ = fmt.Fprintf(out, "  %s\n", line)
+			_, _ = fmt.Fprintf(out, "  %s\n", strings.Join(parts, "  "))
 		}
 		if all {
 			break
@@ -164,32 +165,29 @@ func (d *demo) watch(ctx context.Context, out io.Writer, n int) error {
 	return err
 }
 
-// score is the live line: how many, how late, and a column for each of the last seconds.
-func (d *demo) score(n int) (line string, all bool) {
+// score is the live line, what matters most first: how many, how late, and a bar for each of the last seconds.
+func (d *demo) score(n int) (parts []string, all bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	const columns = 20
+	const seconds = 20
 	bars := []rune("▁▂▃▄▅▆▇█")
 	var spark strings.Builder
 	now := int64(time.Since(d.first) / time.Second)
-	for s := now - columns; s < now; s++ {
+	for s := now - seconds; s < now; s++ {
 		spark.WriteRune(bars[min(d.second[s]*len(bars)/(demoRate*2), len(bars)-1)])
 	}
 	if wait := time.Until(d.first); wait > 0 {
-		return fmt.Sprintf("the first job starts in %.1f s", wait.Seconds()), false
+		return []string{fmt.Sprintf("the first job starts in %.1f s", wait.Seconds())}, false
 	}
-	return fmt.Sprintf("%5d of %d started   lateness p50 %8s  p99 %8s  max %8s   early %d  doubled %d   %s",
-		len(d.started), n, ms(d.lateness.ValueAtQuantile(50)), ms(d.lateness.ValueAtQuantile(99)), ms(d.lateness.Max()), d.early, d.doubled, &spark), len(d.started) == n
+	late := func(us int64) float64 { return float64(us) / 1000 }
+	return []string{
+		fmt.Sprintf("%4d/%d started", len(d.started), n),
+		fmt.Sprintf("early %d  doubled %d", d.early, d.doubled),
+		fmt.Sprintf("late p50 %4.1f ms", late(d.lateness.ValueAtQuantile(50))),
+		fmt.Sprintf("p99 %4.1f", late(d.lateness.ValueAtQuantile(99))),
+		fmt.Sprintf("max %5.1f", late(d.lateness.Max())),
+		spark.String(),
+	}, len(d.started) == n
 }
 
 func ms(us int64) string { return fmt.Sprintf("%.1f ms", float64(us)/1000) }
-
-// isTerminal reports whether w is one.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
