@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +48,9 @@ func devCommand() *cobra.Command {
 		if level := cmd.Flags().Lookup("log-level").Value.String(); level != "" {
 			cfg.Log.Level = level
 		}
+		if err := checkDev(cfg, port, demo); err != nil {
+			return err
+		}
 		if dir == "" {
 			if dir, err = os.MkdirTemp("", "carillon-dev-"); err != nil {
 				return fmt.Errorf("make a folder: %w", err)
@@ -58,14 +63,14 @@ func devCommand() *cobra.Command {
 		opts := node.Options{Opener: node.Embedded(cfg, dir, version, log, reg), Version: version, Logger: log, Registry: reg}
 		if !demo {
 			opts.Ready = func(api string) { hello(cmd, api) }
-			return node.New(cfg, opts).Run(cmd.Context())
+			return hintPort(node.New(cfg, opts).Run(cmd.Context()), cfg.API.Listen)
 		}
 		ctx, cancel := context.WithCancel(cmd.Context())
 		defer cancel()
 		ready := make(chan string, 1)
 		opts.Ready = func(api string) { ready <- api }
 		ended := make(chan error, 1)
-		go func() { ended <- node.New(cfg, opts).Run(ctx) }()
+		go func() { ended <- hintPort(node.New(cfg, opts).Run(ctx), cfg.API.Listen) }()
 		select {
 		case err := <-ended:
 			return err
@@ -83,6 +88,31 @@ func devCommand() *cobra.Command {
 		}
 	}
 	return cmd
+}
+
+// checkDev reports every fault of what dev was told.
+func checkDev(cfg config.Config, port int, demo bool) error {
+	cfg.Cassandra.Hosts, cfg.NATS.URLs = []string{"embedded"}, []string{"embedded"} // dev has its own
+	faults := []error{cfg.Validate()}
+	if port < 0 || port > math.MaxUint16 {
+		faults = append(faults, fmt.Errorf("--port: %d is not between 0 and %d", port, math.MaxUint16))
+	}
+	if demo && cfg.Executor.Noop {
+		faults = append(faults, errors.New("--demo receives calls, and --executor-noop makes none: state one of them"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// hintPort says what to do if the API's port is taken.
+func hintPort(err error, listen string) error {
+	var op *net.OpError
+	if errors.Is(err, syscall.EADDRINUSE) && errors.As(err, &op) && op.Addr != nil && op.Addr.String() == listen {
+		return fmt.Errorf("%w (--port 0 takes a free one)", err)
+	}
+	return err
 }
 
 // hello says where the system is and what to try next.

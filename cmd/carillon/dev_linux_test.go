@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -86,6 +87,55 @@ func TestNohupIsHeeded(t *testing.T) {
 		t.Errorf("carillon under nohup ignores the signals %x (%v), want SIGHUP among them", ignored, err)
 	}
 	c.end(t, syscall.SIGTERM)
+}
+
+func TestDevReportsEveryFault(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, row := range map[string]struct {
+		args string
+		want []string
+	}{
+		"all at once": {"dev --log-level loud --admin-listen nowhere --port 70000", []string{"log.level", "admin.listen", "--port"}},
+		"demo, noop":  {"dev --demo --executor-noop", []string{"--executor-noop makes none"}},
+		"port":        {"dev --port -1", []string{"--port: -1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := carillon(t.Context(), "", strings.Fields(row.args)...)
+			if r.code != 2 || r.stdout != "" {
+				t.Errorf("carillon %s exits %d and prints %q, want 2 and nothing", row.args, r.code, r.stdout)
+			}
+			for _, want := range row.want {
+				if !strings.Contains(r.stderr, want) {
+					t.Errorf("carillon %s says %q, want %q in it", row.args, r.stderr, want)
+				}
+			}
+			if strings.Contains(r.stderr, "embedded") || strings.Contains(r.stderr, "cassandra") {
+				t.Errorf("carillon %s says %q, which nobody set", row.args, r.stderr)
+			}
+		})
+	}
+}
+
+func TestTakenPortHasAHint(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]bool{
+		"dev --port " + port:                               true,
+		"dev --demo --port " + port:                        true,
+		"dev --port 0 --admin-listen " + l.Addr().String(): false,
+	} {
+		r := carillon(t.Context(), "", strings.Fields(args)...)
+		if r.code != 1 || !strings.Contains(r.stderr, "address already in use") || strings.Contains(r.stderr, "--port 0 takes a free one") != want {
+			t.Errorf("carillon %s exits %d with %q, want 1, and the hint: %t", args, r.code, r.stderr, want)
+		}
+	}
 }
 
 // A demo that is cut says nothing of how to go on.
