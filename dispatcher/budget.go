@@ -83,6 +83,15 @@ func (b *budget) take(lane queue.Lane, p schema.Priority, now time.Time) bool {
 	return true
 }
 
+// give gives back what was taken and not used.
+func (b *budget) give(lane queue.Lane, p schema.Priority) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.subjects[subject{lane, p}]
+	a.left++
+	a.published--
+}
+
 // next returns the channel that the next refill closes. Who waits asks for it before it takes.
 func (b *budget) next() <-chan struct{} {
 	b.mu.Lock()

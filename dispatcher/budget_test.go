@@ -163,6 +163,13 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	if !b.take(0, schema.Critical, origin) || !b.take(other.lane, other.priority, origin) {
 		t.Error("take of another priority or lane = false after one was used up, want true")
 	}
+	if got := b.subjects[low]; got.left != 0 || got.published != minAim {
+		t.Errorf("used up: %+v, want all of %d published", got, minAim)
+	}
+	b.give(low.lane, low.priority)
+	if !b.take(low.lane, low.priority, origin) || b.take(low.lane, low.priority, origin) {
+		t.Error("take after one was given back: want true, then false")
+	}
 	b.refill(low, queue.Load{}, origin, 1)
 	if !b.take(low.lane, low.priority, origin) {
 		t.Error("take after refill = false, want true")

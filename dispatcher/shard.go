@@ -289,16 +289,17 @@ func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starv
 			s.lookNow = append(s.lookNow, o.id)
 			continue
 		}
+		if !s.d.budget.take(s.lane, o.priority, now) {
+			s.starved = now
+			return now.Add(retryPublish), true
+		}
 		if !o.env.Redispatch && now.Sub(o.publishAt()) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter {
+			s.d.budget.give(s.lane, o.priority)
 			if s.scan.busy {
 				return time.Time{}, false // what it found comes first, and wakes us
 			}
 			s.reread()
 			return now, false
-		}
-		if !s.d.budget.take(s.lane, o.priority, now) {
-			s.starved = now
-			return now.Add(retryPublish), true
 		}
 		s.book.take(o)
 		s.sent.add(now)

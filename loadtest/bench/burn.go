@@ -20,24 +20,41 @@ func (b *bench) burnDowns(ctx context.Context) error {
 			if target(t) == httpTarget && b.wanted("B") { // there it is for B
 				continue
 			}
-			err := b.with(ctx, apart, target(t) == noopTarget, func(sys system) error {
-				return b.burnDown(ctx, sys, target(t), round+1)
-			})
-			if err != nil {
-				return err
+			for _, l := range b.burnLayouts() {
+				err := b.with(ctx, l, target(t) == noopTarget, func(sys system) error {
+					return b.burnDown(ctx, sys, target(t), l, round+1)
+				})
+				if err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-func (b *bench) burnDown(ctx context.Context, sys system, t target, round int) (err error) {
+// burnLayouts returns whether it is the workers that start late, or all that works, or each in turn. carillon dev starts whole.
+func (b *bench) burnLayouts() []layout {
+	switch {
+	case b.cfg.System == OnDev:
+		return []layout{outage}
+	case b.cfg.Outage:
+		return []layout{workers, outage}
+	}
+	return []layout{workers}
+}
+
+func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, round int) (err error) {
 	called, err := b.callee(ctx, sys, t)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, called.end()) }()
-	r := b.result(ctx, sys, "A", string(t), t, round)
+	variant := string(t)
+	if l == outage {
+		variant = "outage-" + variant
+	}
+	r := b.result(ctx, sys, "A", variant, t, round)
 	due := time.Now().Add(b.lead(b.cfg.N, leadLeast)).Truncate(time.Second)
 	j := b.jobs(b.cfg.N, due, 0, t, called.url)
 	r.N = j.n

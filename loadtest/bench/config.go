@@ -25,9 +25,11 @@ type Config struct {
 	System    string
 	// Targets of A and B: http, nats or noop. C, D and E call the sink.
 	Targets []string
-	N       int           // jobs of A, B, D's B, import
-	Rates   []int         // of C, a second; D and E take the first
-	Span    time.Duration // of C, D and E
+	// Outage also measures A where nothing was dispatched before: all that works starts when all is overdue.
+	Outage bool
+	N      int           // jobs of A, B, D's B, import
+	Rates  []int         // of C, a second; D and E take the first
+	Span   time.Duration // of C, D and E
 	// Resident rows of D, in ascending order; the first, usually 0, is what the others are compared with.
 	Resident []int
 	// Cluster is the cluster; its Nodes are those that dispatch and execute. Roles are set by the protocol.

@@ -1,7 +1,8 @@
 // Package bench measures Carillon from outside: protocols A to E of the goals, imports and single creations, on a real
 // cluster of its own or on `carillon dev`.
 //
-//	A       burn-down: N runs that are all overdue when the first dispatcher starts
+//	A       burn-down: N runs that are all due when the first executor starts; as "outage" also N that are overdue when the first dispatcher
+//	        starts, so that who takes over looks at each
 //	B       N runs at one instant
 //	C       N runs spread evenly at random over a span, at a stated rate
 //	D       B and C with rows of the next hours resident, against the same without
@@ -20,8 +21,8 @@
 // upper bound of the bucket; the burn-down counts from the last reading without a start to the first reading at which every
 // outcome is recorded and every message acknowledged, so it is at most a tenth of a second too long at each end.
 //
-// CPU is user + system time of all processes of a kind between just before the first due instant (A: the start of the
-// dispatchers) and the end, divided by runs; allocations are those of the Carillon processes in the same span. In A both include
+// CPU is user + system time of all processes of a kind between just before the first due instant (A: the start of
+// those that work) and the end, divided by runs; allocations are those of the Carillon processes in the same span. In A both include
 // what it costs to start them. The generator, the sink and everything else share the machine.
 //
 // Single creations (api) come at a constant rate whether answers come or not, each counted from the instant at which it should

@@ -55,12 +55,14 @@ func Suite(name string, base Config) ([]Config, error) {
 	}
 	kills := part(OnCluster, size.herd, nil, "E")
 	kills.Span = size.killSpan
+	burns := part(OnCluster, size.burn, []string{string(noopTarget), string(natsTarget)}, "A")
+	burns.Outage = true
 	parts := []Config{
-		part(OnCluster, size.burn, []string{string(noopTarget), string(natsTarget)}, "A"),
+		burns,
 		part(OnCluster, size.herd, size.herds, "B", "C", "D"),
 		kills,
 		part(OnCluster, size.imports, nil, "import", "api"),
-		part(OnDev, size.burnDev, []string{string(noopTarget)}, "A"),
+		part(OnDev, size.burnDev, []string{string(noopTarget)}, "B"),
 		part(OnDev, size.herd, nil, "C"),
 	}
 	for i := range parts {

@@ -41,7 +41,8 @@ type layout int
 
 const (
 	together layout = iota // every node has every role
-	apart                  // one node takes jobs in; the others dispatch and execute, and start when told to
+	workers                // one node takes jobs in and dispatches; the others execute, and start when told to
+	outage                 // one node takes jobs in; the others dispatch and execute, and start when told to
 	oneKind                // one node takes jobs in and executes, two only dispatch
 )
 
@@ -55,7 +56,12 @@ const (
 func (l layout) roles(nodes int) [][]string {
 	var all [][]string
 	switch l {
-	case apart:
+	case workers:
+		all = append(all, []string{roleIntake, roleDispatch})
+		for range nodes {
+			all = append(all, []string{roleExecute})
+		}
+	case outage:
 		all = append(all, []string{roleIntake})
 		for range nodes {
 			all = append(all, []string{roleDispatch, roleExecute})
@@ -94,7 +100,7 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	spec.Roles = l.roles(spec.Nodes)
 	spec.Nodes = len(spec.Roles)
 	s := &clusterSystem{dir: dir, spec: spec, log: log}
-	if l == apart {
+	if l == workers || l == outage {
 		s.idle = spec.Nodes - 1
 	}
 	if err := s.up(ctx); err != nil {
@@ -170,7 +176,7 @@ func (s *clusterSystem) pids() map[string]int {
 	return all
 }
 
-// rest: the working nodes of the layout apart have not been started yet.
+// rest: the nodes that are to work have not been started yet.
 func (s *clusterSystem) rest(context.Context) error { return nil }
 
 func (s *clusterSystem) work(ctx context.Context) error {

@@ -84,7 +84,8 @@ func newBench() *cobra.Command {
 		Short: "Measure speed on a real cluster of its own, or on carillon dev",
 		Long: `Start what is to be measured, measure it by the protocols named, and stop it.
 
-  A       burn-down: --n runs that are all overdue when the first dispatcher starts (targets noop, nats)
+  A       burn-down: --n runs that are all due when the first executor starts (targets noop, nats); with --outage
+          also where nothing was dispatched before either: the take-over of a backlog, looked at row by row
   B       --n runs at one instant (targets http, nats, noop)
   C       runs at each of --rates a second over --span, calling a sink
   D       C at the first rate and B, with each of --resident rows of later hours in the store
@@ -109,6 +110,7 @@ Writes each result as JSON, with a plot, into --out.`,
 	b.add(cmd, time.Hour)
 	f := cmd.Flags()
 	f.StringVar(&b.cfg.System, "system", bench.OnCluster, "cluster or dev (carillon dev)")
+	f.BoolVar(&b.cfg.Outage, "outage", false, "measure A also where nothing was dispatched before")
 	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A and B do: noop, nats, http")
 	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B and import")
 	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D and E take the first")
