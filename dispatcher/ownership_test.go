@@ -118,6 +118,33 @@ func TestTakingOver(t *testing.T) {
 	})
 }
 
+// TestTakingOverABusyShard: what nobody dispatched between a death and the take-over is published at once, also where more
+// was due in the ten seconds before than one reading takes: it read the oldest, and left these to the sweep.
+func TestTakingOverABusyShard(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		n := r.start("d1")
+		from := time.Now().Add(5 * time.Second)
+		entries := make([]schema.Entry, 6000) // 400 a second
+		for i := range entries {
+			entries[i] = r.entry(from.Add(time.Duration(i)*2500*time.Microsecond), 0, schema.Spec{})
+		}
+		r.put(entries...)
+		time.Sleep(15 * time.Second)
+		n.stop()
+		time.Sleep(3 * time.Second)
+		r.start("d1")
+		time.Sleep(20 * time.Second)
+		worst := time.Duration(0)
+		for _, s := range h.all() {
+			worst = max(worst, s.at.Sub(s.env.Entry.Due()))
+		}
+		if most := 4 * time.Second; worst > most || len(h.all()) != len(entries) {
+			t.Errorf("%d of %d were published, up to %v late, want each once and at most %v", len(h.all()), len(entries), worst, most)
+		}
+	})
+}
+
 // TestTakingOverStartsFromSettled: what was published and not finished lies between settled and dispatched.
 func TestTakingOverStartsFromSettled(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {

@@ -126,7 +126,7 @@ func (s *shard) run(ctx context.Context) {
 
 	start := s.d.now()
 	s.scan.from(start, s.id)
-	s.sweepRecent(ctx, start)
+	s.sweepRecent(ctx, start.Add(-recent), start)
 	s.readCursor(ctx)
 
 	// Shards are scanned at different instants of the second.

@@ -45,24 +45,32 @@ func (s *shard) retry(ctx context.Context, f func()) {
 	})
 }
 
-// sweepRecent looks through the slice before a take-over at once: what is in it may have been on its way.
-func (s *shard) sweepRecent(ctx context.Context, start time.Time) {
-	from := start.Add(-recent)
+// sweepRecent looks at once through what was due between floor and end, which is before a take-over: what is in it may have been on its way. It
+// goes slice by slice, the latest first: that is what nobody has dispatched since the owner before us died.
+func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
+	from := end.Add(-recentSlice)
+	if from.Before(floor) {
+		from = floor
+	}
 	var unmet []met
 	s.work(ctx, func(ctx context.Context) (err error) {
-		for b := schema.BucketOf(from); b <= schema.BucketOf(start) && err == nil; b++ {
+		for b := schema.BucketOf(from); b <= schema.BucketOf(end) && err == nil; b++ {
 			var part []met
-			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(start, s.id)}, maxHeld)
+			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(end, s.id)}, maxHeld)
 			unmet = append(unmet, part...)
 		}
 		return err
 	}, func(now time.Time, err error) {
 		if err != nil {
 			s.failed(ctx, "take over", err)
-			s.retry(ctx, func() { s.sweepRecent(ctx, start) })
+			s.retry(ctx, func() { s.sweepRecent(ctx, floor, end) })
 			return
 		}
 		s.settleMet(ctx, unmet, now)
+		if from.After(floor) && s.book.behindRoom() > 0 {
+			s.sweepRecent(ctx, floor, from)
+			return
+		}
 		s.recentDone = true
 	})
 }
