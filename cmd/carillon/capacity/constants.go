@@ -1,0 +1,168 @@
+package capacity
+
+import (
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Grade is what a constant is worth.
+type Grade string
+
+// The grades, best first.
+const (
+	Measured Grade = "measured" // as it came out of a command
+	Derived  Grade = "derived"  // computed from measured figures alone
+	Design   Grade = "design"   // set by the code or its configuration
+	Estimate Grade = "estimate" // judgement: measure it before much depends on it
+)
+
+// A Constant is one figure that plans rest on.
+type Constant struct {
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Grade  Grade   `json:"grade"`
+	Source string  `json:"source"` // which command, page or file says so
+}
+
+// Machine is where, and Day when, everything that is measured was measured.
+const (
+	Machine = "2 cores Intel Xeon, 23.5 GiB, everything on it; Cassandra 5.0.6 at replication 1, NATS 2.15.2 at one replica"
+	Day     = "2026-11-21"
+)
+
+// The commands that the sources below mean.
+const (
+	benchHTTP = "carillon-load bench C --rates 6000: CPU a run"
+	benchNoop = "carillon-load bench A --targets noop: CPU a run at 20,700 runs/s"
+	byRole    = "deploy/local up --roles 1=bucketer --roles 2=dispatcher --roles 3=executor, 60,000 HTTP runs over 20 s on a machine busy with other things, so that only shares and bytes are used"
+	onDisk    = "1 M lines by carillon-load gen --payload 200 --spread 10m and import, nodetool flush: size of the table's files; compacted within 2 %"
+	slope     = "the same with payloads of 25, 200 and 1,000 random characters: within 1 % at all three"
+	findings  = "what a row costs: one node, warm, client and Cassandra together"
+	wire      = "the same 60,000 runs: bytes of each process's sockets (ss -ti)"
+	idle      = "deploy/local up --shards 1024 and no jobs: CPU over about 20 s, divided by 1,198 statements a second"
+)
+
+type key int
+
+// The constants, in the order of Table.
+const (
+	dispatchCPU key = iota
+	executeHTTP
+	executeNATS
+	executeNoop
+	natsHTTP
+	natsNoop
+	runCassandra
+	runFill
+	batchOf1
+	batchOf10
+	batchOf20
+	batchOf100
+	importCassandra
+	importCarillon
+	idleStatements
+	idleCassandra
+	idleDispatcher
+	rowFixed
+	rowByte
+	rowRaw
+	partitionCost
+	outcomeBytes
+	messageBytes
+	importWire
+	recordWire
+	readWire
+	natsWire
+	callWire
+	shardMeasured
+	shardAdvised
+	maxShards
+	partitionBytes
+	keyedWays
+	chunkRows
+	recordSpan
+	recordRows
+	heldRows
+	heldSpan
+	leadSpan
+	laneAdvised
+	laneMeasured
+	maxLanes
+	laneBytes
+	laneAim
+	slotsAProcess
+	slotBytes
+	busy
+	diskFull
+	gossipMembers
+	readingSpan
+	keys // how many there are
+)
+
+// v is the constant's value.
+func (k key) v() float64 { return table[k].Value }
+
+// Table returns every constant.
+func Table() []Constant { return append([]Constant(nil), table[:]...) }
+
+var table = [keys]Constant{
+	dispatchCPU: {"dispatcher, a run", 33, "µs CPU", Derived, benchHTTP + " is 132 µs for all of carillon; " + byRole + " gives the dispatcher 25 % of it"},
+	executeHTTP: {"executor, an HTTP run", 99, "µs CPU", Derived, "the other 75 %"},
+	executeNATS: {"executor, a NATS run", 60, "µs CPU", Estimate, "a no-op run and one message each way"},
+	executeNoop: {"executor, a no-op run", 30, "µs CPU", Estimate, benchNoop + " is 40 µs for all of carillon; 75 % of it, as of HTTP runs"},
+	natsHTTP:    {"NATS, a run at an even rate", 48, "µs CPU a replica", Measured, benchHTTP + " (24 µs at 8,000/s, where batches are larger)"},
+	natsNoop:    {"NATS, a run at saturation", 19, "µs CPU a replica", Measured, benchNoop},
+
+	runCassandra: {"Cassandra, a run without its import", 62, "µs CPU a replica", Measured, benchHTTP + " (78 µs at 8,000/s, 38 µs for no-op runs at saturation)"},
+	runFill:      {"rows in a batch of outcomes there", 18.75, "rows", Derived, "6,000/s × 50 ms over 16 shards and one executor"},
+	batchOf1:     {"a row in a batch of 1", 270, "µs CPU", Measured, findings},
+	batchOf10:    {"a row in a batch of 10", 80, "µs CPU", Measured, findings},
+	batchOf20:    {"a row in a batch of 20", 45, "µs CPU", Measured, findings},
+	batchOf100:   {"a row in a batch of 100", 26, "µs CPU", Measured, findings},
+
+	importCassandra: {"Cassandra, an imported line", 29, "µs CPU a replica", Measured, "carillon-load import of 1 M unkeyed lines, 200-byte payload: 28.6 s of CPU (at best 33 µs with carillon, bench import)"},
+	importCarillon:  {"bucketer, an imported line", 12, "µs CPU", Measured, "the same: 11.5 s of CPU"},
+	idleStatements:  {"statements of an idle shard", 1.17, "a second", Measured, "cmd/internal/sim, counted; loadtest/RESULTS.md, First figures of speed"},
+	idleCassandra:   {"Cassandra, an idle statement", 350, "µs CPU a replica read", Measured, idle},
+	idleDispatcher:  {"dispatcher, an idle statement", 160, "µs CPU", Measured, idle},
+
+	rowFixed:      {"row on disk without its payload", 20, "bytes", Measured, onDisk + "; jobs that look alike, compressed"},
+	rowByte:       {"row on disk, for each byte of payload", 1.03, "bytes", Derived, slope + "; random text does not compress"},
+	rowRaw:        {"row before compression, without its payload", 200, "bytes", Measured, onDisk + ", divided by its compression ratio 0.553"},
+	partitionCost: {"partition on disk, beside its rows", 145, "bytes", Derived, "200,000 rows over 24 h in partitions of nine: 238 bytes a row instead of 222"},
+	outcomeBytes:  {"outcome on disk", 76, "bytes", Measured, byRole + ", flushed: 4,560,236 bytes for 60,000 rows (250 each before compression); answers without a body"},
+	messageBytes:  {"message in a stream, without its payload", 319, "bytes a replica", Measured, "jsz while runs of 200 bytes wait: 518.7 bytes a message"},
+	importWire:    {"import to Cassandra, without the payload", 257, "bytes", Measured, "457 bytes a line of 200 (ss -ti)"},
+	recordWire:    {"outcome to Cassandra", 361, "bytes", Measured, wire},
+	readWire:      {"rows read by scan, sweep and look", 679, "bytes", Measured, wire + ": 1,079 with two times 200 bytes of payload; the look was for runs late on a busy machine"},
+	natsWire:      {"to and from NATS, without the payload", 1063, "bytes", Measured, wire + ": 1,463 with two times 200 bytes of payload; notices and acks in it"},
+	callWire:      {"HTTP call and answer, without the payload", 600, "bytes", Estimate, "heads of a call and of an empty answer"},
+
+	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchNoop + " over 16 shards"},
+	shardAdvised:  {"runs for which a shard is planned", 200, "runs/s", Design, "DESIGN 2"},
+	maxShards:     {"shards, at most", schema.MaxShards, "shards", Design, "schema.MaxShards: 12 bits of an id"},
+	partitionBytes: {
+		"partition, at most", bucketer.MaxPartitionBytes, "bytes", Design, "bucketer.MaxPartitionBytes: intake refuses more",
+	},
+	keyedWays:  {"shards of one tenant's keyed lines in a minute", 8, "shards", Design, "bucketer, keyedWays"},
+	chunkRows:  {"unkeyed lines of a minute that share a shard", bucketer.MaxChunk, "rows", Design, "bucketer.MaxChunk"},
+	recordSpan: {"time for which an outcome waits for others", 0.05, "s", Design, "executor, recordWithin"},
+	recordRows: {"rows in a batch of outcomes, at most", 100, "rows", Design, "executor, recordRows"},
+	heldRows:   {"runs that a dispatcher holds", 25_000, "runs", Design, "dispatcher, maxHeldAll"},
+	heldSpan:   {"time for which it holds one", 1.5, "s", Design, "dispatcher: scanned 1.75 s ahead, published 0.25 s ahead"},
+	leadSpan:   {"time in a stream beside the run's", 0.65, "s", Design, "dispatcher: Lead, and aimSpan"},
+
+	laneAdvised:   {"runs for which a lane is planned", 10_000, "runs/s", Estimate, "half of what one stream without replicas has carried"},
+	laneMeasured:  {"runs through one lane", 20_700, "runs/s", Measured, benchNoop + "; never with replicas at such a rate"},
+	maxLanes:      {"lanes, at most", 64, "lanes", Design, "cmd/internal/config, nats.lanes"},
+	laneBytes:     {"stream, at most", 512 << 20, "bytes a replica", Design, "jetstream.DefaultMaxBytes"},
+	laneAim:       {"messages that wait in a subject, at most", 10_000, "messages", Design, "dispatcher, maxAim"},
+	slotsAProcess: {"slots of one executor, at most", 20_000, "slots", Estimate, "outgoing ports to one address, and as many outcomes as an executor keeps"},
+	slotBytes:     {"memory of a busy slot", 64 << 10, "bytes", Estimate, "stacks and buffers of a connection"},
+
+	busy:          {"part of the cores that may be busy", 0.5, "", Estimate, "room for herds, compaction, repair, and one member less"},
+	diskFull:      {"part of a disk that may be full", 0.5, "", Estimate, "tiered compaction may need as much again for a while"},
+	gossipMembers: {"members of one ring, as far as believed", 500, "members", Estimate, "memberlist's own users; here up to 8 were run"},
+	readingSpan:   {"time in which a dispatcher reads every busy subject", 1, "s", Design, "dispatcher, gaugeEvery"},
+}
