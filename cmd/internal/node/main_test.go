@@ -111,6 +111,7 @@ func (w *world) conn(t *testing.T, name string) *inproc.Conn {
 // running is a node that runs until stop, or the end of the test.
 type running struct {
 	t     *testing.T
+	node  *Node
 	url   string
 	ready chan string
 	ended chan error
@@ -121,6 +122,12 @@ type running struct {
 // start runs a node.
 func start(t *testing.T, name string, open Opener, log *slog.Logger) *running {
 	t.Helper()
+	return startWith(t, name, open, log, func(*config.Config) {})
+}
+
+// startWith runs a node whose configuration is changed.
+func startWith(t *testing.T, name string, open Opener, log *slog.Logger, change func(*config.Config)) *running {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -128,11 +135,13 @@ func start(t *testing.T, name string, open Opener, log *slog.Logger) *running {
 	cfg := config.Default()
 	cfg.Node.Name = name
 	cfg.Executor.AllowCIDRs = []string{"127.0.0.0/8"}
+	change(&cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: t, url: "http://" + l.Addr().String(), ready: make(chan string, 1), ended: make(chan error, 1), end: cancel}
 	n := New(cfg, Options{
 		Opener: open, Version: "test", Logger: log, Listener: l.(*net.TCPListener), Ready: func(api string) { r.ready <- api },
 	})
+	r.node = n
 	go func() { r.ended <- n.Run(ctx) }()
 	t.Cleanup(r.stop)
 	return r
