@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,53 @@ func TestRequestsOfTwoMeaningsAreRefused(t *testing.T) {
 			p := doProblem(t, hs, call{method: "GET", path: "/v1/runs?" + row.query}, 422)
 			if len(p.Errors) == 0 || p.Errors[len(p.Errors)-1].Location != row.location && p.Errors[0].Location != row.location {
 				t.Errorf("GET /v1/runs?%s: faults %v, want one at %s", row.query, p.Errors, row.location)
+			}
+		})
+	}
+}
+
+// A page whose name was made to lead here may neither read nor write; what watches the node may.
+func TestNamesOfOtherMachinesAreRefused(t *testing.T) {
+	hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.Host = LocalHost("jobs.example") })
+	any := serve(t, newStub())
+	paths := map[string]string{"/v1/cluster": "GET", "/v1/jobs": "POST", "/v1/imports": "POST"}
+	for host, refused := range map[string]bool{
+		"localhost": false, "LOCALHOST:8080": false, "127.0.0.1:8080": false, "[::1]:8080": false, "[::1]": false, "10.1.2.3": false,
+		"jobs.example": false, "Jobs.Example:443": false,
+		"evil.example": true, "evil.example:8080": true, "localhost.evil.example": true, "127.0.0.1.evil.example:8080": true, "x.jobs.example": true,
+	} {
+		t.Run(host, func(t *testing.T) {
+			ask := func(hs *httptest.Server, method, path string) (int, string) {
+				t.Helper()
+				req, err := http.NewRequestWithContext(t.Context(), method, hs.URL+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Host = host
+				resp, err := hs.Client().Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = resp.Body.Close() }()
+				text, err := io.ReadAll(resp.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return resp.StatusCode, string(text)
+			}
+			for path, method := range paths {
+				status, text := ask(hs, method, path)
+				if named := strings.Contains(text, "The Host header names another machine"); named != refused || refused != (status == 403) {
+					t.Errorf("%s %s of host %s is answered %d: %s; refused: want %t", method, path, host, status, text, refused)
+				}
+				if status, text := ask(any, method, path); status == 403 {
+					t.Errorf("%s %s of host %s, where any may be named, is answered %d: %s", method, path, host, status, text)
+				}
+			}
+			for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+				if status, text := ask(hs, "GET", path); status != 200 {
+					t.Errorf("GET %s of host %s is answered %d: %s; want 200", path, host, status, text)
+				}
 			}
 		})
 	}

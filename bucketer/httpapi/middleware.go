@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -100,6 +103,36 @@ func (s *Server) bound(c *gin.Context) {
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
 	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // for what is left of a body that nobody read
+}
+
+// host refuses a request for a name that is not the node's. A browser takes a page's word for where its name leads: a name that
+// is made to lead to this machine would let the page read and write as if it came from here.
+func (s *Server) host(c *gin.Context) {
+	if s.config.Host != nil && strings.HasPrefix(c.FullPath(), "/v1/") && !s.config.Host(hostname(c.Request.Host)) {
+		s.refuse(c, plain(http.StatusForbidden, "The Host header names another machine."))
+		return
+	}
+	c.Next()
+}
+
+// hostname returns the host of a Host header without the port, and without the brackets of an IPv6 address.
+func hostname(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+}
+
+// LocalHost returns a Config.Host that accepts localhost, IP addresses, no name at all, and names; case does not matter. No
+// browser takes a page of an IP address for one of a name.
+func LocalHost(names ...string) func(host string) bool {
+	names = append([]string{"", "localhost"}, names...)
+	return func(host string) bool {
+		if _, err := netip.ParseAddr(host); err == nil {
+			return true
+		}
+		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
+	}
 }
 
 // form refuses what a reader of the request may understand in two ways, and what a page of somebody else makes a browser

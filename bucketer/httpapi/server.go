@@ -74,6 +74,10 @@ type Config struct {
 	// New, so that cursors hold only on this node and until it stops.
 	CursorKey []byte
 
+	// Host reports whether a request may name host, without its port, in its Host header; nil lets it name any. The API under
+	// /v1 is refused to others. LocalHost makes one for a node that only its own machine should reach.
+	Host func(host string) bool
+
 	HeaderTimeout  time.Duration // to read the head of a request; default 10 s
 	BodyTimeout    time.Duration // to read the body, imports left out; default 15 s
 	RequestTimeout time.Duration // to answer, imports left out; default 15 s
@@ -231,7 +235,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	if err := s.engine.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("set trusted proxies: %w", err)
 	}
-	s.engine.Use(s.observe, s.recover, s.bound, s.form, s.tenant)
+	s.engine.Use(s.observe, s.recover, s.bound, s.host, s.form, s.tenant)
 	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
 	s.engine.NoMethod(func(c *gin.Context) {
 		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -75,14 +74,13 @@ type Node struct {
 	clock *clock
 	halt  *bucketer.Halt
 
-	profiles netip.AddrPort // where they are served; not valid: nowhere
-
 	stopping atomic.Bool // told to stop: our shards are others' from then on
 
 	bucketer   *bucketer.Bucketer
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
 	api        *httpapi.Server
+	host       func(string) bool // what requests to the API may name
 }
 
 // New returns a node that does nothing until Run. The configuration must be valid.
@@ -108,8 +106,8 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		l = any.(*net.TCPListener)
 	}
+	n.host = hosts(l.Addr(), n.cfg.API.Advertise)
 	base := "http://" + l.Addr().String()
-	n.warn()
 	_, stopAdmin, err := n.admin(ctx)
 	if err != nil {
 		_ = l.Close()
@@ -217,7 +215,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		}
 	}
 	n.api, err = httpapi.New(httpapi.Config{
-		Version: n.opts.Version, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
+		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
 	})
@@ -225,24 +223,13 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 }
 
 func (n *Node) assembleExecutor(stops *cleanups) error {
-	c := executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")}
-	if n.profiles.IsValid() {
-		c.Deny = []netip.AddrPort{n.profiles} // a job must not read this process's memory
-	}
-	http, err := executor.NewHTTP(c)
+	http, err := executor.NewHTTP(executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")})
 	if err != nil {
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
 	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}
-	noop := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "carillon", Subsystem: "executor", Name: "noop", Help: "1 if every run succeeds at once and nothing is called (executor.noop): 0 unless something is measured.",
-	})
-	if err := n.reg.Register(noop); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
 	if n.cfg.Executor.Noop {
-		noop.Set(1)
 		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
 		targets = executor.Targets{HTTP: executor.Noop{}, NATS: executor.Noop{}, Script: executor.Noop{}}
 	}
@@ -380,7 +367,7 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	case n.halt.Halted() && !n.clock.Off():
 		process = errors.New("the process was stopped and has not caught up")
 	}
-	lines := []httpapi.Dependency{
+	return []httpapi.Dependency{
 		{Name: "store", Err: storeErr},
 		{Name: "queue", Err: n.queue.Ready()},
 		{Name: "ring", Err: n.ring.Ready()},
@@ -388,10 +375,6 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
 	}
-	if n.executor != nil && n.cfg.Executor.Noop {
-		lines = append(lines, httpapi.Dependency{Name: "executor (NOOP: nothing is called)"})
-	}
-	return lines
 }
 
 // Members returns the ring's view, for tests.
