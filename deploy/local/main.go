@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,9 +23,17 @@ func main() {
 	err := command().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
+		fmt.Fprintln(os.Stderr, complaint(err))
 	}
 	os.Exit(exitCode(err))
+}
+
+// complaint is what is said of an error. That there is no cluster is an answer rather than a failure.
+func complaint(err error) string {
+	if errors.Is(err, cluster.ErrNoCluster) {
+		return cluster.ErrNoCluster.Error()
+	}
+	return "Error: " + err.Error()
 }
 
 // A childError says that the command run for the user has failed.
@@ -103,18 +112,33 @@ func upCommand(dir *string) *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	spec := specFlags(cmd, cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 1})
+	profiles := cmd.Flags().Bool("profiles", false, "the Carillon nodes serve profiles (/debug/pprof/), at the ports from 19081 on")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := spec()
 		if err != nil {
 			return err
 		}
+		s.Profiles = *profiles
 		c, err := cluster.Up(cmd.Context(), cluster.Options{Dir: *dir, Say: say(cmd)}, s)
 		if err != nil {
 			return err
 		}
-		return c.Status().WriteTable(cmd.OutOrStdout())
+		return report(cmd.OutOrStdout(), c.Status())
 	}
 	return cmd
+}
+
+// report shows what is up, and ends with a line for the shell by which the client finds it.
+func report(w io.Writer, s cluster.Status) error {
+	if err := s.WriteTable(w); err != nil {
+		return err
+	}
+	api := s.API()
+	if api == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\nexport CARILLON_API=%s\n", api)
+	return err
 }
 
 // say returns a function that prints a line of progress.

@@ -50,8 +50,12 @@ func TestExitCode(t *testing.T) {
 func TestWithoutCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	for _, args := range [][]string{{"status"}, {"kill", "nats-1"}, {"start", "nats-1"}} {
-		if _, err := execute(t, append(args, "--dir", dir)...); !errors.Is(err, cluster.ErrNoCluster) {
-			t.Errorf("%q without a cluster: %v, want ErrNoCluster", args, err)
+		_, err := execute(t, append(args, "--dir", dir)...)
+		if !errors.Is(err, cluster.ErrNoCluster) {
+			t.Fatalf("%q without a cluster: %v, want ErrNoCluster", args, err)
+		}
+		if said, code := complaint(err), exitCode(err); said != "no cluster: make up starts one" || code != 1 {
+			t.Errorf("%q without a cluster says %q with code %d, want that there is none and what starts one, with 1", args, said, code)
 		}
 	}
 	if out, err := execute(t, "down", "--dir", dir); err != nil {
@@ -59,5 +63,32 @@ func TestWithoutCluster(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("asking about a cluster made its folder")
+	}
+}
+
+// TestReportEndsWithTheAPI: whoever has started a cluster can go on from the last line.
+func TestReportEndsWithTheAPI(t *testing.T) {
+	node := func(api string, roles ...string) cluster.CarillonStatus {
+		return cluster.CarillonStatus{Name: "carillon", State: cluster.Running, Roles: roles, API: api}
+	}
+	for name, row := range map[string]struct {
+		nodes []cluster.CarillonStatus
+		want  string // the last line; "" = none for the shell
+	}{
+		"all roles":                      {[]cluster.CarillonStatus{node("http://127.0.0.1:18081", "bucketer", "executor"), node("http://127.0.0.1:18082", "bucketer")}, "http://127.0.0.1:18081"},
+		"the first takes nothing in":     {[]cluster.CarillonStatus{node("http://127.0.0.1:18081", "executor"), node("http://127.0.0.1:18082", "bucketer")}, "http://127.0.0.1:18082"},
+		"no node":                        {nil, ""},
+		"no node with the role bucketer": {[]cluster.CarillonStatus{node("http://127.0.0.1:18081", "executor")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := report(&out, cluster.Status{Carillon: row.nodes}); err != nil {
+				t.Fatal(err)
+			}
+			want := "\nexport CARILLON_API=" + row.want + "\n"
+			if got := strings.HasSuffix(out.String(), want); got != (row.want != "") || strings.Contains(out.String(), "export") != (row.want != "") {
+				t.Errorf("report is\n%s\nwant it to end with %q (if there is an API)", out.String(), want)
+			}
+		})
 	}
 }

@@ -106,7 +106,7 @@ func (c *cache) natsServer(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find version of the NATS server: %w", err)
 	}
 	return c.part(ctx, "nats-server-"+version, func(path string) error {
-		c.say("building NATS server " + version)
+		c.say("building NATS server " + version + ": this happens once, and may take minutes")
 		_, err := c.goTool(ctx, "build", "-trimpath", "-o", path, natsModule)
 		return err
 	})

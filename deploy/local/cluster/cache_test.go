@@ -233,3 +233,20 @@ func FuzzParseRows(f *testing.F) {
 		_, _ = parseRows(body) // must end, without a panic
 	})
 }
+
+// TestFetchingIsAnnounced: the first start of all takes minutes, and who waits knows why, and what it needs, before they begin.
+func TestFetchingIsAnnounced(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "mvn"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var said []string
+	c := &cache{dir: t.TempDir(), say: func(line string) { said = append(said, line) }}
+	if _, err := c.jars(t.Context()); err == nil {
+		t.Fatal("jars with a Maven that fails: no error")
+	}
+	if want := "this happens once, may take minutes, and needs Maven and Java 17 or later"; len(said) != 1 || !strings.Contains(said[0], want) {
+		t.Errorf("jars that are not there said %q, want %q", said, want)
+	}
+}

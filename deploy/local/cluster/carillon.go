@@ -24,7 +24,7 @@ type carillonConfig struct {
 	} `yaml:"api"`
 	Admin struct {
 		Listen string `yaml:"listen"` // profiles
-	} `yaml:"admin"`
+	} `yaml:"admin,omitempty"`
 	Ring struct {
 		Listen string   `yaml:"listen"`
 		Seeds  []string `yaml:"seeds"`
@@ -53,7 +53,9 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 	c.Roles = p.Spec.rolesOf(index)
 	c.API.Listen = p.Block.addr(1, apiBasePort+index)
 	c.API.CursorKey = p.CursorKey
-	c.Admin.Listen = p.Block.addr(1, adminBasePort+index)
+	if p.Spec.Profiles {
+		c.Admin.Listen = p.Block.addr(1, adminBasePort+index)
+	}
 	c.Ring.Listen = p.Block.addr(1, ringBasePort+index)
 	for i := 1; i <= p.Spec.Nodes; i++ {
 		c.Ring.Seeds = append(c.Ring.Seeds, p.Block.addr(1, ringBasePort+i))

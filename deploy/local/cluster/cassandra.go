@@ -250,7 +250,7 @@ func (c *cache) javaTools(ctx context.Context) (javaTools, error) {
 func (c *cache) classArchive(ctx context.Context, tools javaTools) (string, error) {
 	name := "cassandra-classes-" + shortHash(tools.java.path, tools.java.version, tools.classPath, jvmOptions) + ".jsa"
 	return c.part(ctx, name, func(path string) error {
-		c.say("starting Cassandra once to archive its classes")
+		c.say("starting Cassandra once to archive its classes: the starts to come are faster by it")
 		return trainArchive(ctx, tools, path)
 	})
 }

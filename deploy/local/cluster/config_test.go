@@ -89,6 +89,10 @@ func TestCarillonConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "carillon.yaml", got)
+	p.Spec.Profiles = true
+	if got, err = renderCarillon(p, 2); err != nil || !strings.Contains(string(got), "admin:\n    listen: 127.0.0.1:19082\n") {
+		t.Errorf("renderCarillon with profiles: %v\n%s\nwant a listener for them", err, got)
+	}
 }
 
 func TestSpecValidate(t *testing.T) {

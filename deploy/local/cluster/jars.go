@@ -114,7 +114,7 @@ func jarsName() string { return "cassandra-jars-" + shortHash(jarSums) }
 // committed sum.
 func (c *cache) jars(ctx context.Context) ([]string, error) {
 	dir, err := c.part(ctx, jarsName(), func(path string) error {
-		c.say("fetching Cassandra's jars by Maven")
+		c.say(fmt.Sprintf("fetching Cassandra's jars by Maven: this happens once, may take minutes, and needs Maven and Java %d or later", minJava))
 		if err := fetchJars(ctx, path); err != nil {
 			return err
 		}

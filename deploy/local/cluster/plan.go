@@ -67,8 +67,8 @@ func (p plan) natsURLs() []string {
 
 func (p plan) natsURL(i int) string { return "nats://" + p.Block.addr(i, natsPort) }
 
-// ErrNoCluster says that a folder holds no cluster, not even a stopped one.
-var ErrNoCluster = errors.New("no cluster here")
+// ErrNoCluster says that a folder holds no cluster, not even a stopped one, and what to do about it.
+var ErrNoCluster = errors.New("no cluster: make up starts one")
 
 func readPlan(dir string) (plan, error) {
 	text, err := os.ReadFile(filepath.Join(dir, planName))

@@ -56,6 +56,10 @@ type Spec struct {
 	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`
 
+	// Profiles has the Carillon nodes serve profiles on listeners of their own. Jobs may call the loopback interface here, so those of a
+	// node can reach the listeners of the others: for measurements.
+	Profiles bool `json:"profiles,omitempty"`
+
 	// Shards is S of the keyspace that the first migration makes; default 16, enough for 3,000 runs a second, which is
 	// more than one machine with everything on it starts. Every shard costs a read a second, on each replica.
 	Shards int `json:"shards"`

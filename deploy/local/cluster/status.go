@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -62,6 +63,16 @@ func (c *Cluster) Status() Status {
 		}
 	}
 	return s
+}
+
+// API returns the base URL of the first Carillon node that takes jobs in, and "" if there is none.
+func (s Status) API() string {
+	for _, m := range s.Carillon {
+		if slices.Contains(m.Roles, "bucketer") {
+			return m.API
+		}
+	}
+	return ""
 }
 
 // WriteJSON writes the status for programs.
