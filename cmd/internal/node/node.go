@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -74,6 +75,8 @@ type Node struct {
 	clock *clock
 	halt  *bucketer.Halt
 
+	profiles netip.AddrPort // where they are served; not valid: nowhere
+
 	stopping atomic.Bool // told to stop: our shards are others' from then on
 
 	bucketer   *bucketer.Bucketer
@@ -108,6 +111,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.host = hosts(l.Addr(), n.cfg.API.Advertise)
 	base := "http://" + l.Addr().String()
+	n.warn()
 	_, stopAdmin, err := n.admin(ctx)
 	if err != nil {
 		_ = l.Close()
@@ -223,13 +227,24 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 }
 
 func (n *Node) assembleExecutor(stops *cleanups) error {
-	http, err := executor.NewHTTP(executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")})
+	c := executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")}
+	if n.profiles.IsValid() {
+		c.Deny = []netip.AddrPort{n.profiles} // a job must not read this process's memory
+	}
+	http, err := executor.NewHTTP(c)
 	if err != nil {
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
 	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}
+	noop := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "carillon", Subsystem: "executor", Name: "noop", Help: "1 if every run succeeds at once and nothing is called (executor.noop): 0 unless something is measured.",
+	})
+	if err := n.reg.Register(noop); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	if n.cfg.Executor.Noop {
+		noop.Set(1)
 		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
 		targets = executor.Targets{HTTP: executor.Noop{}, NATS: executor.Noop{}, Script: executor.Noop{}}
 	}
@@ -367,7 +382,7 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	case n.halt.Halted() && !n.clock.Off():
 		process = errors.New("the process was stopped and has not caught up")
 	}
-	return []httpapi.Dependency{
+	lines := []httpapi.Dependency{
 		{Name: "store", Err: storeErr},
 		{Name: "queue", Err: n.queue.Ready()},
 		{Name: "ring", Err: n.ring.Ready()},
@@ -375,6 +390,10 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
 	}
+	if n.executor != nil && n.cfg.Executor.Noop {
+		lines = append(lines, httpapi.Dependency{Name: "executor (NOOP: nothing is called)"})
+	}
+	return lines
 }
 
 // Members returns the ring's view, for tests.
