@@ -57,13 +57,21 @@ func TestNodeWhoseClockIsOffRefusesWritesAndIsNotReady(t *testing.T) {
 
 func TestTwoNodesInOneProcessShareTheWork(t *testing.T) {
 	w := newWorld(t, "a", "b")
-	nodes := []*running{start(t, "a", w.opener("a"), nil).up(), start(t, "b", w.opener("b"), nil).up()}
+	const slots = 8
+	few := func(c *config.Config) { c.Executor.Slots = slots }
+	nodes := []*running{startWith(t, "a", w.opener("a"), nil, few).up(), startWith(t, "b", w.opener("b"), nil, few).up()}
 	var mu sync.Mutex
 	called := map[string]int{}
+	both := make(chan struct{})
+	var once sync.Once
 	url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		defer mu.Unlock()
 		called[r.Header.Get("Carillon-Run-Id")]++
+		if len(called) > slots {
+			once.Do(func() { close(both) })
+		}
+		mu.Unlock()
+		<-both // nothing ends before more are under way than one node can have, and one cannot hold all the rest either
 	})
 	var jobs []httpapi.Job
 	for i := range 40 {
