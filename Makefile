@@ -46,7 +46,8 @@ up: build ## start Cassandra, NATS and Carillon nodes, for example: make up CASS
 
 .PHONY: status
 status: ## show its members, their state and addresses
-	@go run ./deploy/local status --dir '$(DIR)'
+	@mkdir -p $(BIN) && go build -o $(BIN)/carillon-local ./deploy/local
+	@$(BIN)/carillon-local status --dir '$(DIR)'
 
 .PHONY: down
 down: ## stop it; its data stays for the next `make up` (PURGE=1 removes it)
