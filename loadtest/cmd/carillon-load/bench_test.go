@@ -25,7 +25,7 @@ func TestBenchOnDev(t *testing.T) {
 	if err != nil {
 		t.Fatalf("bench: %v\n%s", err, out)
 	}
-	all, err := bench.ReadResults([]string{filepath.Join(results, "A-carillon-dev-noop-round-1.json"), filepath.Join(results, "C-carillon-dev-http-200-round-1.json")})
+	all, err := bench.ReadResults([]string{filepath.Join(results, "A-carillon-dev-outage-noop-round-1.json"), filepath.Join(results, "C-carillon-dev-http-200-round-1.json")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestBenchOnDev(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(results, "C-carillon-dev-http-200-round-1.svg")); err != nil {
 		t.Errorf("the plot of C: %v", err)
 	}
-	table, err := load(t, "goals", filepath.Join(results, "A-carillon-dev-noop-round-1.json"))
+	table, err := load(t, "goals", filepath.Join(results, "A-carillon-dev-outage-noop-round-1.json"))
 	if err != nil || !strings.Contains(table, "| carillon dev: burn-down | ≥ 30,000 runs/s |") {
 		t.Errorf("goals = %v\n%s", err, table)
 	}
