@@ -30,14 +30,14 @@ const (
 	resultRows       = 0x0002
 	flagGlobalTable  = 0x0001
 	flagMorePages    = 0x0002
-	consistencyOne   = 0x0001
+	consistencyMost  = 0x0004  // QUORUM; of what a node has for itself alone it is the node
 	maxCQLFrame      = 1 << 20 // bytes of an answer
 	cqlHeaderBytes   = 9
 	simpleTypesBelow = 0x0020 // option ids from here on carry more type information
 )
 
 // queryNode sends statement to the node at addr ("ip:port"), the way security says (nil: openly), and returns the cells of the answer's rows; a null cell
-// is nil. Consistency is ONE. Columns must be of simple types. An answer that is not rows returns none.
+// is nil. Consistency is QUORUM. Columns must be of simple types. An answer that is not rows returns none.
 func queryNode(ctx context.Context, addr string, security *Security, statement string) ([][][]byte, error) {
 	conn, err := security.dial(ctx, addr)
 	if err != nil {
@@ -69,7 +69,7 @@ func queryNode(ctx context.Context, addr string, security *Security, statement s
 
 	query := binary.BigEndian.AppendUint32(nil, uint32(len(statement)))
 	query = append(query, statement...)
-	query = binary.BigEndian.AppendUint16(query, consistencyOne)
+	query = binary.BigEndian.AppendUint16(query, consistencyMost)
 	query = append(query, 0) // no flags: no values, the server's page size
 	op, body, err := exchange(conn, opQuery, query)
 	if err != nil {
