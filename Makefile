@@ -119,6 +119,10 @@ microbench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (B
 	  | tee .local/bench/$(VERSION).txt
 	$(BIN)/benchstat $(BASE) .local/bench/$(VERSION).txt
 
+.PHONY: bench-gate
+bench-gate: ## benchmarks of the hot paths against the committed figures, in 40 s (UPDATE=1 writes them anew)
+	go run ./loadtest/cmd/bench-gate $(if $(UPDATE),-update)
+
 .PHONY: carillon-load
 carillon-load:
 	@mkdir -p $(BIN)

@@ -8,7 +8,8 @@
 //	process   starting processes and measuring their CPU time
 //	spine     the main job on a real cluster of its own, which is broken meanwhile
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals
-//	cmd/carillon-load  the program over all of them
+//	gate      compares benchmarks of the hot paths with committed figures (cmd/bench-gate)
+//	cmd/carillon-load  the program over all the others
 //
 // Nothing here imports a package of the product: the judge must not share the mistakes of the judged.
 // Figures live in RESULTS.md.
