@@ -1,0 +1,156 @@
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// JobState is where a job that can have many runs stands.
+type JobState string
+
+// The states of a job. Cancelled and finished are its ends.
+const (
+	JobActive    JobState = "active"
+	JobPaused    JobState = "paused"
+	JobCancelled JobState = "cancelled"
+	JobFinished  JobState = "finished" // its schedule names no more times
+)
+
+// Ended reports whether no further run is ever planned.
+func (s JobState) Ended() bool { return s == JobCancelled || s == JobFinished }
+
+// Schedule says when a recurring job is due: exactly one of Cron and Every. Instants are UTC, to the ms.
+type Schedule struct {
+	Cron        string    `json:"cron,omitempty"`
+	Timezone    string    `json:"timezone,omitempty"`     // IANA name; "" = UTC
+	Gap         string    `json:"gap,omitempty"`          // run (default) or skip: times that the zone leaves out
+	OverlapHour string    `json:"overlap_hour,omitempty"` // first (default), second or both: times that the zone has twice
+	Every       Duration  `json:"every,omitempty"`
+	Anchor      time.Time `json:"anchor,omitzero"` // of Every: the instants are anchor + k · every; set at creation if it was not stated
+
+	Start time.Time `json:"start,omitzero"` // no nominal time before it
+	End   time.Time `json:"end,omitzero"`   // no nominal time at or after it
+	// Jitter is the window over which the job's fixed offset is drawn: in force, so 0 means none.
+	Jitter Duration `json:"jitter,omitempty"`
+}
+
+// Concurrency bounds the runs of one job that are under way at once.
+type Concurrency struct {
+	Limit   int    `json:"limit"`
+	OnLimit string `json:"on_limit,omitempty"` // queue, skip or cancel_oldest
+}
+
+// JobSpec is what a job that can have many runs says: the JSON text cell of its row, one for each generation. Absent fields have
+// the defaults of the API.
+type JobSpec struct {
+	Tenant   string    `json:"tenant"`
+	Name     string    `json:"name,omitempty"`
+	Schedule *Schedule `json:"schedule,omitempty"` // nil for a job that others trigger
+	MaxRuns  int       `json:"max_runs,omitempty"` // as stated; Schedule.End holds what it comes to
+
+	Task        string            `json:"task,omitempty"` // the task to run …
+	Work        *Work             `json:"work,omitempty"` // … or the work itself: one of the two
+	Priority    Priority          `json:"priority,omitempty"`
+	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Misfire     *Misfire          `json:"misfire,omitempty"`
+	Concurrency *Concurrency      `json:"concurrency,omitempty"`
+
+	// JitterStated: the job stated its jitter; otherwise Schedule.Jitter is the default.
+	JitterStated bool `json:"jitter_stated,omitempty"`
+
+	Created time.Time `json:"created"` // UTC, ms
+	Updated time.Time `json:"updated"` // of this generation
+}
+
+// Generation is what a job said between two of its changes. Its number only grows; it is µs since the Unix epoch with
+// random low bits, and the write timestamp of the occurrences that are planned from it.
+type Generation struct {
+	Number int64
+	State  JobState
+	Spec   JobSpec
+}
+
+// Job is a row of jobs: the generation in force and, until Cut has passed, the one before.
+type Job struct {
+	ID      JobID
+	Current Generation
+	Before  *Generation // nil for a job that never changed
+	// Cut is the due time at which Current takes over from Before: an occurrence of Before starts only if it is due, and starts, before
+	// it. Zero for a job that never changed.
+	Cut time.Time
+}
+
+// JobRun is a line of a job's history.
+type JobRun struct {
+	Job   JobID
+	Run   RunID
+	State State // as its last record left it
+	// Nominal, Started and Finished are UTC; zero where there is none.
+	Nominal  time.Time
+	Started  time.Time
+	Finished time.Time
+	// Missed: the run stands for a stretch of nominal times none of which was started.
+	Missed  *Stretch
+	Written int64     // write timestamp, µs; the latest wins
+	Expires time.Time // when the line leaves; unknown (zero) when read
+}
+
+// Stretch is a stretch of nominal times that were not started, for one reason. From and To are its first and last.
+type Stretch struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Count  int64     `json:"count"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// HistoryPeriod is how much due time of a job's runs lies in one partition of job_runs.
+const HistoryPeriod = 24 * time.Hour
+
+// PeriodOf returns the period of history in which a run due at t lies: days since the Unix epoch.
+func PeriodOf(t time.Time) int {
+	return int(floorDiv(t.UnixMilli(), HistoryPeriod.Milliseconds()))
+}
+
+// JobStore holds the jobs that can have many runs, by conditional writes only.
+type JobStore interface {
+	// CreateJob writes the job unless its row exists: ErrConflict.
+	CreateJob(ctx context.Context, j Job) error
+	// SwapJob replaces the row if its current generation still is number was; ErrConflict otherwise, ErrNotFound without a row.
+	SwapJob(ctx context.Context, was int64, j Job) error
+	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound.
+	Job(ctx context.Context, id JobID) (Job, error)
+	// Jobs returns those of the jobs that exist, at most 100, in the order of ids. All lie in one shard.
+	Jobs(ctx context.Context, shard Shard, ids []JobID) ([]Job, error)
+	// JobsOf returns the jobs of a shard with an id after `after`, in the order of ids, at most limit of them.
+	JobsOf(ctx context.Context, shard Shard, after JobID, limit int) ([]Job, error)
+}
+
+// JobIndex finds jobs by tenant and by name.
+type JobIndex interface {
+	// ClaimName gives the name to the job unless another has it, and returns who has it, since when, and whether it is this job.
+	ClaimName(ctx context.Context, tenant, name string, id JobID, at time.Time) (holder JobID, since time.Time, mine bool, err error)
+	// PassName gives the name from one job to another (zero to: to none); ErrConflict if `from` does not have it.
+	PassName(ctx context.Context, tenant, name string, from, to JobID, at time.Time) error
+	// JobByName returns the job that has the name, as every conditional write before has left it, or ErrNotFound.
+	JobByName(ctx context.Context, tenant, name string) (JobID, time.Time, error)
+	// ListJob notes that the tenant has the job. Noting it again is harmless.
+	ListJob(ctx context.Context, tenant string, id JobID) error
+	// JobIDs returns the ids of a tenant's jobs before `before` (zero: from the newest), newest first, at most limit of them.
+	JobIDs(ctx context.Context, tenant string, before JobID, limit int) ([]JobID, error)
+}
+
+// HistoryStore holds what became of the runs of jobs that can have many.
+type HistoryStore interface {
+	// PutJobRuns writes lines of history; the caller bounds them. Writing a line again is harmless.
+	PutJobRuns(ctx context.Context, runs []JobRun) error
+	// JobRuns returns the lines of a job in one period before `before` (zero: from the newest), newest first, at most limit of them.
+	JobRuns(ctx context.Context, id JobID, period int, before RunID, limit int) ([]JobRun, error)
+}
+
+// DecisionStore holds what must be decided once, by conditional writes.
+type DecisionStore interface {
+	// Decide records text under the key unless something was decided before, until expires, and returns what is decided.
+	Decide(ctx context.Context, key, text string, expires time.Time) (string, error)
+}
