@@ -27,8 +27,8 @@ func (s State) Terminal() bool {
 // session stands; it is asked only about attempts that have a session and no record.
 //
 // The first of these that holds decides (DESIGN 3): a success; a cancel mark or outcome without
-// a live session; a final failure; a live session; a next start named in the last record; what
-// attempt 0 says. Otherwise the run is pending.
+// a live session; a final failure, unless a cancel waits for a live session; a live session; a next start named in the
+// last record; what attempt 0 says. Otherwise the run is pending.
 func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 	var success, cancelled, final, running, missed bool
 	var last *Attempt // the highest started attempt with a record
@@ -62,7 +62,7 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 		return StateSucceeded
 	case cancelled && !running:
 		return StateCancelled
-	case final:
+	case final && !cancelled: // a cancelled run that still goes will be cancelled or have succeeded: it is not failed in between
 		return StateFailed
 	case running:
 		return StateRunning
@@ -72,4 +72,32 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 		return StateMissed
 	}
 	return StatePending
+}
+
+// Overruled reports whether the record of attempt i is no outcome of its run, because another one is. An attempt may be executed
+// twice under at_least_once, when its executor was stopped and its session fell; both executions then leave a record of
+// one number. Of those of a run, a success counts, and what ended after it does not; of those of one number, a cancel counts, and a failure
+// beside it does not. What ended before a success was the run's outcome until then, and stays one: the success came late.
+func Overruled(attempts []Attempt, i int) bool {
+	a := &attempts[i]
+	if a.Record == nil || a.Number == 0 || a.Record.Outcome == Succeeded {
+		return false
+	}
+	for k := range attempts {
+		b := &attempts[k]
+		if k == i || b.Record == nil || b.Number == 0 || b.Unstarted() {
+			continue
+		}
+		switch b.Record.Outcome {
+		case Succeeded:
+			if !b.Record.Finished.After(a.Record.Finished) {
+				return true
+			}
+		case Cancelled:
+			if b.Number == a.Number && a.Record.Outcome != Cancelled {
+				return true
+			}
+		}
+	}
+	return false
 }

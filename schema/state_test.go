@@ -80,7 +80,7 @@ func TestFold(t *testing.T) {
 		{name: "timed out for good", attempts: rows{}.ended(1, schema.TimedOut, final), want: schema.StateFailed},
 		{name: "lost for good", attempts: rows{}.ended(1, schema.Failed, retried).ended(2, schema.Lost, final), want: schema.StateFailed},
 		{name: "failed for good beside a live session", attempts: rows{}.ended(1, schema.Failed, final).under(2, "live"), want: schema.StateFailed},
-		{name: "failed for good, cancelled, and one still live", marks: cancelled, attempts: rows{}.ended(1, schema.Failed, final).under(2, "live"), want: schema.StateFailed},
+		{name: "cancelled, failed for good, and one still live: it would be cancelled in the end", marks: cancelled, attempts: rows{}.ended(1, schema.Failed, final).under(1, "live"), want: schema.StateRunning},
 		{name: "a final outcome that lost its fence", attempts: rows{}.ended(1, schema.Superseded, final), want: schema.StatePending},
 
 		// A live session → running.
@@ -119,6 +119,41 @@ func TestFold(t *testing.T) {
 			for _, attempts := range orders(c.attempts) {
 				if got := schema.Fold(c.marks, attempts, live); got != c.want {
 					t.Errorf("Fold(%+v, %d attempts) = %s, want %s", c.marks, len(attempts), got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestOverruled: of several records one is the outcome of the run.
+func TestOverruled(t *testing.T) {
+	at := func(ms int) func(*schema.Record) {
+		return func(r *schema.Record) { r.Finished = begin.Add(time.Duration(ms) * time.Millisecond) }
+	}
+	unstarted := func(r *schema.Record) { r.Unstarted = true }
+	for _, c := range []struct {
+		name     string
+		attempts rows
+		want     []bool
+	}{
+		{name: "nothing else", attempts: rows{}.ended(1, schema.Cancelled), want: []bool{false}},
+		{name: "executed twice: a success, then a cancel", attempts: rows{}.ended(1, schema.Succeeded, at(1)).ended(1, schema.Cancelled, at(27)), want: []bool{false, true}},
+		{name: "executed twice: a success and a failure at once", attempts: rows{}.ended(1, schema.Succeeded, at(1)).ended(1, schema.Failed, final, at(1)), want: []bool{false, true}},
+		{name: "a late success: the cancel was the outcome until then", attempts: rows{}.ended(1, schema.Succeeded, at(27)).ended(1, schema.Cancelled, at(1)), want: []bool{false, false}},
+		{name: "a failure of a later attempt after a success", attempts: rows{}.ended(1, schema.Succeeded, at(1)).ended(2, schema.TimedOut, final, at(2)), want: []bool{false, true}},
+		{name: "a retry after a failure", attempts: rows{}.ended(1, schema.Failed, retried, at(1)).ended(2, schema.Succeeded, at(2)), want: []bool{false, false}},
+		{name: "executed twice: a failure for good, then a cancel", attempts: rows{}.ended(1, schema.Failed, final, at(1)).ended(1, schema.Cancelled, at(2)), want: []bool{true, false}},
+		{name: "a failure before the attempt that was cancelled", attempts: rows{}.ended(1, schema.Failed, retried, at(1)).ended(2, schema.Cancelled, at(2)), want: []bool{false, false}},
+		{name: "two successes", attempts: rows{}.ended(1, schema.Succeeded, at(1)).ended(1, schema.Succeeded, at(2)), want: []bool{false, false}},
+		{name: "two cancels", attempts: rows{}.ended(1, schema.Cancelled, at(1)).ended(1, schema.Cancelled, at(2)), want: []bool{false, false}},
+		{name: "attempt 0 is none", attempts: rows{}.ended(0, schema.Missed, at(2)).ended(1, schema.Succeeded, at(1)), want: []bool{false, false}},
+		{name: "what never started overrules nothing", attempts: rows{}.ended(1, schema.Failed, at(1)).ended(1, schema.Cancelled, unstarted), want: []bool{false, false}},
+		{name: "one under way", attempts: rows{}.ended(1, schema.Succeeded, at(1)).under(1, "live"), want: []bool{false, false}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i, want := range c.want {
+				if got := schema.Overruled(c.attempts, i); got != want {
+					t.Errorf("Overruled(attempts, %d: %+v) = %v, want %v", i, c.attempts[i].Record, got, want)
 				}
 			}
 		})

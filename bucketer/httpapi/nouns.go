@@ -220,6 +220,9 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 			continue
 		}
 		shown := attemptOf(a)
+		if schema.Overruled(r.Attempts, i) {
+			shown.Outcome = schema.Superseded
+		}
 		if at := shown.StartedAt; !at.IsZero() && (out.StartedAt.IsZero() || at.Before(out.StartedAt.Time)) {
 			out.StartedAt = at
 		}
