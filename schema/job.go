@@ -59,6 +59,8 @@ type JobSpec struct {
 
 	// JitterStated: the job stated its jitter; otherwise Schedule.Jitter is the default.
 	JitterStated bool `json:"jitter_stated,omitempty"`
+	// EndStated is the end that the job stated, if any; Schedule.End is the earlier of it and of what MaxRuns comes to.
+	EndStated time.Time `json:"end_stated,omitzero"`
 
 	Created time.Time `json:"created"` // UTC, ms
 	Updated time.Time `json:"updated"` // of this generation
