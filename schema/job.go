@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -52,7 +54,7 @@ type JobSpec struct {
 	Task        string            `json:"task,omitempty"` // the task to run …
 	Work        *Work             `json:"work,omitempty"` // … or the work itself: one of the two
 	Priority    Priority          `json:"priority,omitempty"`
-	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Payload     json.RawMessage   `json:"payload,omitempty"` // as json.Compact leaves it: a store keeps no other white space
 	Labels      map[string]string `json:"labels,omitempty"`
 	Misfire     *Misfire          `json:"misfire,omitempty"`
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`
@@ -80,23 +82,62 @@ type Job struct {
 	Current Generation
 	Before  *Generation // nil for a job that never changed
 	// Cut is the due time at which Current takes over from Before: an occurrence of Before starts only if it is due, and starts, before
-	// it. Zero for a job that never changed.
+	// it. UTC, ms; zero for a job that never changed.
 	Cut time.Time
+	// Expires is when the row of an ended job leaves: it stays for the retention, since runs that were planned ask for it. Zero, the
+	// value of any other job, means never. Unknown (zero) when read.
+	Expires time.Time
 }
 
-// JobRun is a line of a job's history.
+// EncodeJobSpec returns the stored form of s. What is decoded from it is encoded to the same bytes again, so that an occurrence is the
+// same whether it was planned from a job that was just made or from one that was read.
+func EncodeJobSpec(s *JobSpec) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // it would change payloads
+	if err := e.Encode(s); err != nil {
+		return nil, fmt.Errorf("encode job: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+// DecodeJobSpec is the inverse of EncodeJobSpec.
+func DecodeJobSpec(text []byte) (JobSpec, error) {
+	var s JobSpec
+	if err := json.Unmarshal(text, &s); err != nil {
+		return JobSpec{}, fmt.Errorf("decode job: %w", err)
+	}
+	return s, nil
+}
+
+// JobRun is a line of a job's history. It lies in the period of the run's due time.
 type JobRun struct {
-	Job   JobID
-	Run   RunID
-	State State // as its last record left it
+	Job   JobID `json:"-"`
+	Run   RunID `json:"-"`
+	State State `json:"state"` // as its last record left it
 	// Nominal, Started and Finished are UTC; zero where there is none.
-	Nominal  time.Time
-	Started  time.Time
-	Finished time.Time
+	Nominal  time.Time `json:"nominal,omitzero"`
+	Started  time.Time `json:"started,omitzero"`
+	Finished time.Time `json:"finished,omitzero"`
 	// Missed: the run stands for a stretch of nominal times none of which was started.
-	Missed  *Stretch
-	Written int64     // write timestamp, µs; the latest wins
-	Expires time.Time // when the line leaves; unknown (zero) when read
+	Missed  *Stretch  `json:"missed,omitempty"`
+	Written int64     `json:"-"` // write timestamp, µs; the latest wins
+	Expires time.Time `json:"-"` // when the line leaves; unknown (zero) when read
+}
+
+// Period returns the period of history in which the line lies.
+func (r *JobRun) Period() int { return PeriodOf(r.Run.Time()) }
+
+// EncodeJobRun returns the stored form of r: everything but what its address and its cell say.
+func EncodeJobRun(r *JobRun) ([]byte, error) { return encodeCell(r, "line of history") }
+
+// DecodeJobRun is the inverse of EncodeJobRun.
+func DecodeJobRun(text []byte) (JobRun, error) {
+	r, err := decodeCell[JobRun](text, "line of history")
+	if err != nil {
+		return JobRun{}, err
+	}
+	return *r, nil
 }
 
 // Stretch is a stretch of nominal times that were not started, for one reason. From and To are its first and last.
@@ -115,44 +156,55 @@ func PeriodOf(t time.Time) int {
 	return int(floorDiv(t.UnixMilli(), HistoryPeriod.Milliseconds()))
 }
 
-// JobStore holds the jobs that can have many runs, by conditional writes only.
+// JobStore holds the jobs that can have many runs, by conditional writes only. Those answer ErrUnknown where the outcome could not be
+// found out by reading either: the write may still happen, as long as what it asks for still holds.
 type JobStore interface {
-	// CreateJob writes the job unless its row exists: ErrConflict.
+	// CreateJob writes the job unless its row exists: ErrConflict, also for the very job that stands.
 	CreateJob(ctx context.Context, j Job) error
-	// SwapJob replaces the row if its current generation still is number was; ErrConflict otherwise, ErrNotFound without a row.
+	// SwapJob replaces the row if its current generation still is number was; ErrConflict otherwise, ErrNotFound without a row. The
+	// number of j's current generation must be higher than was: by it the write is known again.
 	SwapJob(ctx context.Context, was int64, j Job) error
-	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound.
+	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound. A write that was of
+	// unknown outcome is decided by it, and every later read of any kind shows the same or newer.
 	Job(ctx context.Context, id JobID) (Job, error)
-	// Jobs returns those of the jobs that exist, at most 100, in the order of ids. All lie in one shard.
+	// Jobs returns those of the jobs that exist, each once, in the order of their ids. All lie in one shard, at most 100. It is a plain
+	// read, for what is done for every run: it shows every write that was answered with nil before it began, and of those
+	// of unknown outcome it may show one now and not the next time, until Job has decided it.
 	Jobs(ctx context.Context, shard Shard, ids []JobID) ([]Job, error)
-	// JobsOf returns the jobs of a shard with an id after `after`, in the order of ids, at most limit of them.
+	// JobsOf returns the jobs of a shard with an id after `after` (zero: from the oldest), in the order of their ids, at most limit of
+	// them. Fewer means that there are no more. A plain read, as Jobs.
 	JobsOf(ctx context.Context, shard Shard, after JobID, limit int) ([]Job, error)
 }
 
-// JobIndex finds jobs by tenant and by name.
+// JobIndex finds jobs by tenant and by name. Names are given by conditional writes only, which answer ErrUnknown as those of JobStore.
 type JobIndex interface {
-	// ClaimName gives the name to the job unless another has it, and returns who has it, since when, and whether it is this job.
+	// ClaimName gives the name to the job unless another has it, and returns who has it, since when (to the ms), and whether it is this
+	// job. Claiming again is harmless.
 	ClaimName(ctx context.Context, tenant, name string, id JobID, at time.Time) (holder JobID, since time.Time, mine bool, err error)
 	// PassName gives the name from one job to another (zero to: to none); ErrConflict if `from` does not have it.
 	PassName(ctx context.Context, tenant, name string, from, to JobID, at time.Time) error
-	// JobByName returns the job that has the name, as every conditional write before has left it, or ErrNotFound.
+	// JobByName returns the job that has the name and since when, as every conditional write before has left it (SERIAL), or ErrNotFound.
 	JobByName(ctx context.Context, tenant, name string) (JobID, time.Time, error)
-	// ListJob notes that the tenant has the job. Noting it again is harmless.
-	ListJob(ctx context.Context, tenant string, id JobID) error
-	// JobIDs returns the ids of a tenant's jobs before `before` (zero: from the newest), newest first, at most limit of them.
+	// ListJob notes that the tenant has the job, until expires: that of the job's row, zero (never) unless the job has ended. Noting it
+	// again is harmless; the first expiry that is not zero replaces never, of two the later counts.
+	ListJob(ctx context.Context, tenant string, id JobID, expires time.Time) error
+	// JobIDs returns the ids of a tenant's jobs before `before` (zero: from the newest), newest first, at most limit of them. Fewer
+	// means that there are no more. A job may be listed that has no row, or not yet.
 	JobIDs(ctx context.Context, tenant string, before JobID, limit int) ([]JobID, error)
 }
 
 // HistoryStore holds what became of the runs of jobs that can have many.
 type HistoryStore interface {
-	// PutJobRuns writes lines of history; the caller bounds them. Writing a line again is harmless.
+	// PutJobRuns writes lines of history, of any jobs; the caller bounds them. Writing a line again is harmless. Errors as PutEntries.
 	PutJobRuns(ctx context.Context, runs []JobRun) error
-	// JobRuns returns the lines of a job in one period before `before` (zero: from the newest), newest first, at most limit of them.
+	// JobRuns returns the lines of a job in one period before `before` (zero: from the newest), in the order of due times, newest first, at most
+	// limit of them. Fewer means that the period was read to its end.
 	JobRuns(ctx context.Context, id JobID, period int, before RunID, limit int) ([]JobRun, error)
 }
 
 // DecisionStore holds what must be decided once, by conditional writes.
 type DecisionStore interface {
-	// Decide records text under the key unless something was decided before, until expires, and returns what is decided.
+	// Decide records text under the key unless something was decided before, until expires, and returns what is decided. Deciding again
+	// is harmless, and the way to learn what became of one of unknown outcome (ErrUnknown).
 	Decide(ctx context.Context, key, text string, expires time.Time) (string, error)
 }
