@@ -214,9 +214,11 @@ func (c *Cluster) parts(ctx context.Context, members map[kind][]member) (p parts
 		}
 	}
 	if len(members[kindCarillon]) > 0 {
-		c.say("building carillon")
-		if p.carillon, err = shared.buildCarillon(ctx, c.dir); err != nil {
-			return parts{}, err
+		if p.carillon = c.plan.Spec.Program; p.carillon == "" {
+			c.say("building carillon")
+			if p.carillon, err = shared.buildCarillon(ctx, c.dir); err != nil {
+				return parts{}, err
+			}
 		}
 	}
 	return p, nil

@@ -56,6 +56,9 @@ type Spec struct {
 	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`
 
+	// Program is the carillon that the nodes run; "" = one that is built from the work tree when the cluster starts.
+	Program string `json:"program,omitempty"`
+
 	// Profiles has the Carillon nodes serve profiles on listeners of their own. Jobs may call the loopback interface here, so those of a
 	// node can reach the listeners of the others: for measurements.
 	Profiles bool `json:"profiles,omitempty"`

@@ -34,7 +34,7 @@ func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.DurationVar(&b.cfg.Lead, "lead", 0, "from the start of an import to the first due instant at least (default 12s, 30s where all are due at once)")
 	f.DurationVar(&b.cfg.Warm, "warm", 0, "how long the system runs before the first wave; negative = not at all (default 8s)")
 	f.DurationVar(&b.cfg.Quiet, "quiet", 0, "how long the store must have been idle before a measurement (default 3s)")
-	f.StringVar(&b.cfg.Carillon, "carillon", "", "the program for carillon dev (default: beside this one)")
+	f.StringVar(&b.cfg.Carillon, "carillon", "", "the program that is measured (default: beside this one)")
 	f.StringVar(&b.cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")
 	f.BoolVar(&b.keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&b.cfg.Out, "out", filepath.Join(".local", "bench"), "folder for results and plots")
@@ -65,6 +65,27 @@ func (b *benchFlags) prepare(cmd *cobra.Command) (err error) {
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return fmt.Errorf("find folder: %w", err)
 	}
+	return nil
+}
+
+// keepProgram copies the program that is measured, so that all parts of a suite measure the same one, whatever is built meanwhile.
+func (b *benchFlags) keepProgram() error {
+	c := &b.cfg
+	program, err := os.ReadFile(c.Carillon)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && c.System != bench.OnDev:
+		return nil // each cluster builds one
+	case err != nil:
+		return fmt.Errorf("read the program that is measured: %w (make build builds it)", err)
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	c.Carillon = filepath.Join(c.Dir, "carillon")
+	if err := os.WriteFile(c.Carillon, program, 0o700); err != nil { //nolint:gosec // it is to be executed, by us alone
+		return fmt.Errorf("copy the program that is measured: %w", err)
+	}
+	c.Cluster.Program = c.Carillon
 	return nil
 }
 
@@ -101,6 +122,9 @@ Writes each result as JSON, with a plot, into --out.`,
 			if err := b.prepare(cmd); err != nil {
 				return err
 			}
+			if err := errors.Join(b.cfg.Validate(), b.keepProgram()); err != nil {
+				return b.tidy(cmd, err)
+			}
 			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
 			defer cancel()
 			_, err := bench.Run(ctx, b.cfg, cmd.OutOrStdout())
@@ -135,6 +159,9 @@ func newSuite() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := b.prepare(cmd); err != nil {
 				return err
+			}
+			if err := b.keepProgram(); err != nil {
+				return b.tidy(cmd, err)
 			}
 			parts, err := bench.Suite(args[0], b.cfg)
 			if err != nil {
