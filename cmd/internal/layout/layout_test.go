@@ -59,6 +59,9 @@ func parseAll(t *testing.T) []file {
 		}
 		if d.IsDir() {
 			skip := d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil {
+				skip = true // another module
+			}
 			if p != top && skip {
 				return fs.SkipDir
 			}
