@@ -26,6 +26,7 @@ type metrics struct {
 	owned           prometheus.Gauge
 	depth           *prometheus.GaugeVec
 	settledLag      *prometheus.GaugeVec
+	scanTime        prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -65,6 +66,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "settled_lag_seconds", Help: "Time since the end of the last settled bucket, by shard.",
 		}, []string{"shard"}),
+		scanTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "scan_seconds", Help: "Time that a read ahead of due entries took, whether it failed or not.",
+			Buckets: prometheus.ExponentialBuckets(0.000125, 2, 18), // 125 µs, which an embedded store takes, to 16 s, more than storeTimeout
+		}),
 	}
 	for _, p := range schema.Priorities {
 		m.published.WithLabelValues(string(p))
@@ -72,6 +78,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, step := range steps {
 		m.failures.WithLabelValues(step)
 	}
-	r.MustRegister(m.published, m.failures, m.owned, m.depth, m.settledLag)
+	r.MustRegister(m.published, m.failures, m.owned, m.depth, m.settledLag, m.scanTime)
 	return m
 }

@@ -99,7 +99,9 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 	s.d.metrics.scans.Inc()
 	var entries []schema.Entry
 	s.work(ctx, func(ctx context.Context) (err error) {
+		began := time.Now() // a monotonic clock: how long it takes is no matter of what time it is
 		entries, err = s.d.store.Entries(ctx, p, r, room)
+		s.d.metrics.scanTime.Observe(time.Since(began).Seconds())
 		return err
 	}, func(at time.Time, err error) {
 		c.busy = false
