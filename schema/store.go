@@ -154,6 +154,10 @@ type Store interface {
 	CursorStore
 	SettingsStore
 	TaskStore
+	JobStore
+	JobIndex
+	HistoryStore
+	DecisionStore
 	Prober
 	// Close releases what the store holds. Calls under way may fail.
 	Close() error

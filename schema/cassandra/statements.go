@@ -75,6 +75,41 @@ const (
 	// A slice of one tenant's tasks, in name order. Idempotent.
 	selectTasks statement = `SELECT name, spec FROM tasks WHERE tenant = ? AND name > ?`
 
+	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent. An update leaves nothing once its cells have expired; of an
+	// insert the bare row would stay, since a later expiry does not touch it.
+	createJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = null`
+	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent.
+	swapJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = ?`
+	// One row of jobs, at LOCAL_SERIAL. Idempotent.
+	selectJob statement = `SELECT spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id = ?`
+	// At most maxIDsPerRead rows of one partition of jobs, in id order. Idempotent.
+	selectJobs statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id IN ?`
+	// A slice of one partition of jobs, in id order. Idempotent.
+	selectJobsOf statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id > ?`
+
+	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
+	claimName statement = `INSERT INTO job_names (tenant, name, job_id, taken_at) VALUES (?, ?, ?, ?) IF NOT EXISTS`
+	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
+	passName statement = `UPDATE job_names SET job_id = ?, taken_at = ? WHERE tenant = ? AND name = ? IF job_id = ?`
+	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
+	dropName statement = `DELETE FROM job_names WHERE tenant = ? AND name = ? IF job_id = ?`
+	// One row of job_names, at LOCAL_SERIAL. Idempotent.
+	selectName statement = `SELECT job_id, taken_at FROM job_names WHERE tenant = ? AND name = ?`
+	// One row of job_index, without cells. Idempotent.
+	insertListed statement = `INSERT INTO job_index (tenant, slice, job_id) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// A slice of one partition of job_index, newest first. Idempotent.
+	selectListed statement = `SELECT job_id FROM job_index WHERE tenant = ? AND slice = ? AND job_id < ?`
+
+	// job_runs of one partition, or of several; written in batches. Idempotent.
+	insertJobRun statement = `INSERT INTO job_runs (job_id, period, run_id, spec) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// A slice of one partition of job_runs, newest first. Idempotent.
+	selectJobRuns statement = `SELECT run_id, spec, writetime(spec) FROM job_runs WHERE job_id = ? AND period = ? AND run_id < ?`
+
+	// One row of leases, conditional (LOCAL_SERIAL). Not idempotent.
+	createDecision statement = `INSERT INTO leases (lease, record) VALUES (?, ?) IF NOT EXISTS USING TTL ?`
+	// One row of leases, at LOCAL_SERIAL. Idempotent.
+	selectDecision statement = `SELECT record FROM leases WHERE lease = ?`
+
 	// The coordinator's clock, at ONE: it touches no data. Idempotent.
 	selectTime statement = `SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`
 	// What the coordinator is, at ONE. Idempotent.
@@ -108,6 +143,10 @@ var names = map[statement]string{
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
+	createJob: "create_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
+	claimName: "claim_name", passName: "pass_name", dropName: "drop_name", selectName: "select_name",
+	insertListed: "insert_listed", selectListed: "select_listed", insertJobRun: "insert_job_run", selectJobRuns: "select_job_runs",
+	createDecision: "create_decision", selectDecision: "select_decision",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectKeyspace:   "select_keyspace",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",

@@ -12,8 +12,13 @@
 //	a bucket shard run attempt fence      attempts: record, session
 //	o bucket shard run attempt part       outputs
 //	e bucket                              until when rows of the bucket live
-//	s executor · c shard epoch · k tenant key · x minute tenant key · t tenant name · g
-//	                                      sessions, cursors, keys, expiry of keys, tasks, settings
+//	j shard job                           jobs that can have many runs
+//	i tenant ^job                         the jobs of a tenant, newest first (^ = every bit turned over)
+//	h period job ^run                     history of jobs, newest first
+//	f period                              until when rows of the period live
+//	s executor · c shard epoch · k tenant key · t tenant name · g · n tenant name · d key
+//	                                      sessions, cursors, keys, tasks, settings, names of jobs, decisions
+//	x expiry key                          the rows of i, j, k and d that leave, by when they do
 //
 // A value is a row of cells, each with a write timestamp and an expiry. Rows are written blindly, as merge
 // operands, and resolved cell by cell when they are read or compacted: of two writes of a cell
@@ -23,10 +28,10 @@
 // # Invariants
 //
 //  1. A cell past its expiry is not returned, by Config.Now; it goes on hiding older cells.
-//  2. A bucket's rows are removed only when all of them are past their expiry: "e" is written in the batch of the rows, and
-//     Expire reads it while no write is under way.
+//  2. The rows of a bucket or a period are removed only when all of them are past their expiry: "e" and "f" are written in the batch of
+//     the rows, and Expire reads them while no write is under way.
 //  3. Conditional writes of one row happen one after the other: each holds the row's lock from its
-//     read to its commit. Nothing else writes marks, sessions or keys.
+//     read to its commit. Nothing else writes marks, sessions, keys, jobs, names or decisions.
 //
 // # If we crash
 //

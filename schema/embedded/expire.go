@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// maxExpiredKeys is how many idempotency keys one batch removes.
-const maxExpiredKeys = 10_000
+// maxExpiredRows is how many rows with an expiry of their own one batch removes.
+const maxExpiredRows = 10_000
 
 // lifetimes collects how long the rows of a batch keep their buckets. A batch has few buckets, one as a rule.
 type lifetimes struct {
@@ -31,10 +31,7 @@ const foreverMS = 1<<63 - 1
 // add notes that a row of b lives until expires. It is noted to the minute, rounded up, so that most
 // rows of a bucket say the same.
 func (l *lifetimes) add(b schema.Bucket, expires time.Time) {
-	until := int64(foreverMS)
-	if !expires.IsZero() {
-		until = schema.BucketOf(expires).End().UnixMilli()
-	}
+	until := untilMS(expires)
 	switch {
 	case l.first.until == 0 || l.first.bucket == b:
 		l.first = lifetime{b, max(l.first.until, until)}
@@ -43,6 +40,14 @@ func (l *lifetimes) add(b schema.Bucket, expires time.Time) {
 	default:
 		l.others[b] = max(l.others[b], until)
 	}
+}
+
+// untilMS returns the end of the minute of expires, in ms since the Unix epoch.
+func untilMS(expires time.Time) int64 {
+	if expires.IsZero() {
+		return foreverMS
+	}
+	return schema.BucketOf(expires).End().UnixMilli()
 }
 
 // merge adds what was noted to b: a max-register for each bucket.
@@ -66,19 +71,19 @@ func mergeLifetime(b *pebble.Batch, bucket schema.Bucket, until int64) error {
 	return mergeCells(b, 1+8, key, cell{column: colValue, timestamp: until})
 }
 
-// Expire removes what has left by now: whole buckets whose every row is past its expiry, by one range for each stretch of them,
-// and idempotency keys. It returns how many buckets it removed. Rows that are past their expiry are not
+// Expire removes what has left by now: whole buckets and periods of history whose every row is past its expiry, by one range for each
+// stretch of them, and the rows that have an expiry of their own. It returns how many buckets it removed. Rows that are past their expiry are not
 // returned whether it is called or not: it gives their space back. Call it once a minute or so.
 func (s *Store) Expire(ctx context.Context, now time.Time) (buckets int, err error) {
 	if buckets, err = s.expireBuckets(ctx, now); err != nil {
 		return buckets, fmt.Errorf("expire buckets: %w", err)
 	}
 	for {
-		keys, err := s.expireKeys(ctx, now)
+		rows, err := s.expireRows(ctx, now)
 		if err != nil {
-			return buckets, fmt.Errorf("expire keys: %w", err)
+			return buckets, fmt.Errorf("expire rows: %w", err)
 		}
-		if keys < maxExpiredKeys {
+		if rows < maxExpiredRows {
 			return buckets, nil
 		}
 	}
@@ -126,6 +131,9 @@ func (s *Store) expireBuckets(ctx context.Context, now time.Time) (buckets int, 
 	if err == nil {
 		err = flush()
 	}
+	if err == nil {
+		err = s.expirePeriods(b, now.UnixMilli())
+	}
 	if err != nil || b.Empty() {
 		return 0, err
 	}
@@ -142,41 +150,61 @@ func deleteBuckets(b *pebble.Batch, from, to schema.Bucket) error {
 	return nil
 }
 
-// expireKeys removes at most maxExpiredKeys idempotency keys that have expired, and returns how many.
-func (s *Store) expireKeys(ctx context.Context, now time.Time) (int, error) {
+// setRow replaces the row at key, whose lock the caller holds, by one value that leaves at expires.
+func (s *Store) setRow(key, data []byte, expires time.Time) error {
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	expiry := expiryOf(expires)
+	if err := b.Set(key, appendCell(nil, cell{column: colValue, expires: expiry, data: data}), nil); err != nil {
+		return err
+	}
+	if expiry != never {
+		if err := b.Set(rowExpiryKey(expiry, key), nil, nil); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
+
+// rowExpiryKey is the key under which Expire finds the row at key once it has expired.
+func rowExpiryKey(expiry int64, key []byte) []byte {
+	return append(appendInt([]byte{byte(tableRowExpiry)}, expiry), key...)
+}
+
+// expireRows removes at most maxExpiredRows rows that have an expiry of their own and are past it, and returns how many it looked at.
+func (s *Store) expireRows(ctx context.Context, now time.Time) (int, error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer s.leave()
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
-	nowMS, keys := now.UnixMilli(), 0
-	var claims [][]byte
-	lower := []byte{byte(tableKeyExpiry)}
+	nowMS := now.UnixMilli()
+	var keys [][]byte
+	lower := []byte{byte(tableRowExpiry)}
 	err := s.scan(lower, appendInt(lower[:1:1], nowMS+1), func(key, _ []byte) (bool, error) {
-		keys++
-		claims = append(claims, append([]byte(nil), key[1+8:]...))
-		return keys < maxExpiredKeys, b.Delete(key, nil)
+		keys = append(keys, append([]byte(nil), key[1+8:]...))
+		return len(keys) < maxExpiredRows, b.Delete(key, nil)
 	})
-	if err != nil || keys == 0 {
+	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	for _, key := range claims {
-		if err := s.dropClaim(key, nowMS); err != nil {
+	for _, key := range keys {
+		if err := s.dropRow(key, nowMS); err != nil {
 			return 0, err
 		}
 	}
-	return keys, s.commit(b)
+	return len(keys), s.commit(b)
 }
 
-// dropClaim removes the idempotency key at key, unless it was claimed anew.
-func (s *Store) dropClaim(key []byte, nowMS int64) error {
+// dropRow removes the row at key, unless it was written anew and lives longer.
+func (s *Store) dropRow(key []byte, nowMS int64) error {
 	defer s.lock(key)()
 	row, err := s.row(key)
 	if err != nil || row.at(colValue, nowMS) != nil {
 		return err
 	}
-	if err := s.db.Delete(key, pebble.NoSync); err != nil { // who loses this delete finds the key in the index again
+	if err := s.db.Delete(key, pebble.NoSync); err != nil { // who loses this delete finds the row by its expiry again
 		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	}
 	return nil

@@ -19,9 +19,15 @@ const (
 	tableSessions  table = 's'
 	tableCursors   table = 'c'
 	tableKeys      table = 'k'
-	tableKeyExpiry table = 'x'
+	tableRowExpiry table = 'x'
 	tableTasks     table = 't'
 	tableSettings  table = 'g'
+	tableJobs      table = 'j'
+	tableJobIndex  table = 'i'
+	tableJobNames  table = 'n'
+	tableHistory   table = 'h'
+	tablePeriods   table = 'f'
+	tableDecisions table = 'd'
 )
 
 // bucketTables are the tables whose rows leave with their bucket.

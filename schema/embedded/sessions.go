@@ -111,21 +111,5 @@ func (s *Store) claimKey(
 		err := json.Unmarshal(c.data, &stands)
 		return stands, unavailable(err)
 	}
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
-	expiry := expiryOf(expires)
-	if err := b.Set(key, appendCell(nil, cell{column: colValue, expires: expiry, data: data}), nil); err != nil {
-		return schema.KeyClaim{}, err
-	}
-	if expiry != never {
-		if err := b.Set(keyExpiryKey(expiry, key), nil, nil); err != nil {
-			return schema.KeyClaim{}, err
-		}
-	}
-	return claim, s.commit(b)
-}
-
-// keyExpiryKey is the key under which Expire finds the row at key once it has expired.
-func keyExpiryKey(expiry int64, key []byte) []byte {
-	return append(appendInt([]byte{byte(tableKeyExpiry)}, expiry), key...)
+	return claim, s.setRow(key, data, expires)
 }

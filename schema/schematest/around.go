@@ -57,6 +57,11 @@ func swap[T any](ctx context.Context, a *around, op string, do func(ctx context.
 	return answer, err
 }
 
+// swapOnly passes a conditional write on that answers nothing but an error.
+func swapOnly(ctx context.Context, a *around, op string, do func(ctx context.Context) error) error {
+	return a.wrap(ctx, call{op: op, rows: 1, write: true, conditional: true, do: do})
+}
+
 // putBatch passes the write of a batch on.
 func putBatch[T any](ctx context.Context, a *around, op string, batch []T, do func(context.Context, []T) error) error {
 	return a.wrap(ctx, call{
@@ -135,10 +140,7 @@ func (a *around) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte,
 }
 
 func (a *around) SwapSession(ctx context.Context, was, is schema.Session) error {
-	_, err := swap(ctx, a, "SwapSession", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, a.inner.SwapSession(ctx, was, is)
-	})
-	return err
+	return swapOnly(ctx, a, "SwapSession", func(ctx context.Context) error { return a.inner.SwapSession(ctx, was, is) })
 }
 
 func (a *around) Session(ctx context.Context, executor string) (schema.Session, error) {
@@ -191,6 +193,87 @@ func (a *around) Tasks(ctx context.Context, tenant, after string, limit int) ([]
 
 func (a *around) DeleteTask(ctx context.Context, tenant, name string, at time.Time) error {
 	return put(ctx, a, "DeleteTask", func(ctx context.Context) error { return a.inner.DeleteTask(ctx, tenant, name, at) })
+}
+
+func (a *around) CreateJob(ctx context.Context, j schema.Job) error {
+	return swapOnly(ctx, a, "CreateJob", func(ctx context.Context) error { return a.inner.CreateJob(ctx, j) })
+}
+
+func (a *around) SwapJob(ctx context.Context, was int64, j schema.Job) error {
+	return swapOnly(ctx, a, "SwapJob", func(ctx context.Context) error { return a.inner.SwapJob(ctx, was, j) })
+}
+
+func (a *around) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+	return read(ctx, a, "Job", 1, func(ctx context.Context) (schema.Job, error) { return a.inner.Job(ctx, id) })
+}
+
+func (a *around) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+	return read(ctx, a, "Jobs", len(ids), func(ctx context.Context) ([]schema.Job, error) {
+		return a.inner.Jobs(ctx, shard, ids)
+	})
+}
+
+func (a *around) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+	return read(ctx, a, "JobsOf", limit, func(ctx context.Context) ([]schema.Job, error) {
+		return a.inner.JobsOf(ctx, shard, after, limit)
+	})
+}
+
+// named is who has a name, and since when.
+type named struct {
+	holder schema.JobID
+	since  time.Time
+	mine   bool
+}
+
+func (a *around) ClaimName(
+	ctx context.Context, tenant, name string, id schema.JobID, at time.Time,
+) (schema.JobID, time.Time, bool, error) {
+	got, err := swap(ctx, a, "ClaimName", func(ctx context.Context) (got named, err error) {
+		got.holder, got.since, got.mine, err = a.inner.ClaimName(ctx, tenant, name, id, at)
+		return got, err
+	})
+	return got.holder, got.since, got.mine, err
+}
+
+func (a *around) PassName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
+	return swapOnly(ctx, a, "PassName", func(ctx context.Context) error {
+		return a.inner.PassName(ctx, tenant, name, from, to, at)
+	})
+}
+
+func (a *around) JobByName(ctx context.Context, tenant, name string) (schema.JobID, time.Time, error) {
+	got, err := read(ctx, a, "JobByName", 1, func(ctx context.Context) (got named, err error) {
+		got.holder, got.since, err = a.inner.JobByName(ctx, tenant, name)
+		return got, err
+	})
+	return got.holder, got.since, err
+}
+
+func (a *around) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+	return put(ctx, a, "ListJob", func(ctx context.Context) error { return a.inner.ListJob(ctx, tenant, id, expires) })
+}
+
+func (a *around) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
+	return read(ctx, a, "JobIDs", limit, func(ctx context.Context) ([]schema.JobID, error) {
+		return a.inner.JobIDs(ctx, tenant, before, limit)
+	})
+}
+
+func (a *around) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
+	return putBatch(ctx, a, "PutJobRuns", runs, a.inner.PutJobRuns)
+}
+
+func (a *around) JobRuns(
+	ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int,
+) ([]schema.JobRun, error) {
+	return read(ctx, a, "JobRuns", limit, func(ctx context.Context) ([]schema.JobRun, error) {
+		return a.inner.JobRuns(ctx, id, period, before, limit)
+	})
+}
+
+func (a *around) Decide(ctx context.Context, key, text string, expires time.Time) (string, error) {
+	return swap(ctx, a, "Decide", func(ctx context.Context) (string, error) { return a.inner.Decide(ctx, key, text, expires) })
 }
 
 func (a *around) Time(ctx context.Context) (time.Time, error) {

@@ -95,6 +95,11 @@ func (f *FaultyStore) PutAttempts(ctx context.Context, attempts []schema.Attempt
 	return f.around.PutAttempts(ctx, slices.Clone(attempts))
 }
 
+// PutJobRuns is the store's, with faults. It copies the batch, as PutEntries does.
+func (f *FaultyStore) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
+	return f.around.PutJobRuns(ctx, slices.Clone(runs))
+}
+
 // Close waits for the late writes and closes the store.
 func (f *FaultyStore) Close() error {
 	f.late.Wait()

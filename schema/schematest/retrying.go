@@ -122,3 +122,55 @@ func (r *retrying) ClaimKey(
 	}, func() (bool, bool, error) { return false, true, nil })
 	return inForce, mine, err
 }
+
+// sameJob reports whether what stands of a job was left by the write of generation number, directly or by the next one over it.
+func sameJob(stands schema.Job, number int64) bool {
+	return stands.Current.Number == number || stands.Before != nil && stands.Before.Number == number
+}
+
+func (r *retrying) CreateJob(ctx context.Context, j schema.Job) error {
+	return decide(ctx, func() error { return r.around.CreateJob(ctx, j) }, func() (mine, again bool, err error) {
+		stands, err := r.Job(ctx, j.ID)
+		if errors.Is(err, schema.ErrNotFound) {
+			return false, true, nil
+		}
+		return sameJob(stands, j.Current.Number), false, err
+	})
+}
+
+func (r *retrying) SwapJob(ctx context.Context, was int64, j schema.Job) error {
+	return decide(ctx, func() error { return r.around.SwapJob(ctx, was, j) }, func() (mine, again bool, err error) {
+		stands, err := r.Job(ctx, j.ID)
+		return sameJob(stands, j.Current.Number), stands.Current.Number == was, err
+	})
+}
+
+func (r *retrying) ClaimName(
+	ctx context.Context, tenant, name string, id schema.JobID, at time.Time,
+) (holder schema.JobID, since time.Time, mine bool, err error) {
+	// As with ClaimKey, asking again is the look.
+	err = decide(ctx, func() error {
+		holder, since, mine, err = r.around.ClaimName(ctx, tenant, name, id, at)
+		return err
+	}, func() (bool, bool, error) { return false, true, nil })
+	return holder, since, mine, err
+}
+
+func (r *retrying) PassName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
+	return decide(ctx, func() error { return r.around.PassName(ctx, tenant, name, from, to, at) }, func() (mine, again bool, err error) {
+		holder, _, err := r.JobByName(ctx, tenant, name)
+		if errors.Is(err, schema.ErrNotFound) {
+			err = nil
+		}
+		return holder == to, holder == from, err
+	})
+}
+
+func (r *retrying) Decide(ctx context.Context, key, text string, expires time.Time) (decided string, err error) {
+	// As with ClaimKey, asking again is the look.
+	err = decide(ctx, func() error {
+		decided, err = r.around.Decide(ctx, key, text, expires)
+		return err
+	}, func() (bool, bool, error) { return false, true, nil })
+	return decided, err
+}

@@ -1,0 +1,271 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// theSlice is the slice of jobs and of job_index in which every row lies. Of jobs it holds about 50,000 in 30 MB, times the number of
+// shards; of job_index a million in 50 MB for each tenant. A partition that outgrows this needs a rule by which the slice
+// follows from the id, for ids made from then on, and reads that join the slices: they are all in this file and in jobindex.go.
+const theSlice = 0
+
+// Faults of the caller.
+var (
+	errOneOff   = errors.New("a one-off job has no row but its run's")
+	errNotShard = errors.New("not in the shard")
+	errNotNewer = errors.New("the generation is not newer than the one it replaces")
+)
+
+// CreateJob implements schema.JobStore.
+func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
+	args, err := s.jobCells(&j)
+	if err == nil {
+		err = s.writeJob(ctx, &j, createJob, args, func(stands *schema.Job) error {
+			if stands == nil {
+				return nil
+			}
+			return schema.ErrConflict
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("create job %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// SwapJob implements schema.JobStore.
+func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
+	args, err := s.jobCells(&j)
+	if err == nil && j.Current.Number <= was {
+		err = errNotNewer
+	}
+	if err == nil {
+		err = s.writeJob(ctx, &j, swapJob, append(args, was), func(stands *schema.Job) error {
+			switch {
+			case stands == nil:
+				return schema.ErrNotFound
+			case stands.Current.Number == was:
+				return nil
+			case stands.Current.Number > j.Current.Number && (stands.Before == nil || stands.Before.Number != was):
+				return schema.ErrUnknown // two or more came after was: this may have been one of them
+			}
+			return schema.ErrConflict
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("swap job %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// writeJob executes st, a conditional write of j. may tells from what stands, nil for nothing, why the condition does not hold.
+func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, may func(stands *schema.Job) error) error {
+	row := make(map[string]any)
+	applied, err := s.swap(ctx, st, row, args...)
+	switch {
+	case errors.Is(err, schema.ErrUnknown):
+		return s.settleJob(ctx, j, may, err)
+	case err != nil:
+		return err
+	case applied:
+		return nil
+	case st == swapJob && row["generation"] == nil:
+		return schema.ErrNotFound
+	}
+	return schema.ErrConflict
+}
+
+// settleJob decides a write of j that was not answered (unknown) by reading the job.
+func (s *Store) settleJob(ctx context.Context, j *schema.Job, may func(stands *schema.Job) error, unknown error) error {
+	stands, err := s.Job(ctx, j.ID)
+	there := &stands
+	if errors.Is(err, schema.ErrNotFound) {
+		there, err = nil, nil
+	}
+	if err != nil {
+		return errors.Join(unknown, errors.New("read again: "+err.Error()))
+	}
+	if there != nil && (there.Current.Number == j.Current.Number || there.Before != nil && there.Before.Number == j.Current.Number) {
+		return nil // it stands, or was changed since
+	}
+	switch err := may(there); {
+	case err == nil || errors.Is(err, schema.ErrUnknown):
+		return unknown // its condition still holds: it may yet be done
+	default:
+		return err
+	}
+}
+
+// jobCells returns the values of createJob, and of swapJob but for its condition.
+func (s *Store) jobCells(j *schema.Job) ([]any, error) {
+	if _, oneOff := j.ID.OneOff(); oneOff {
+		return nil, errOneOff
+	}
+	spec, err := schema.EncodeJobSpec(&j.Current.Spec)
+	if err != nil {
+		return nil, err
+	}
+	size := len(spec)
+	// A row is written whole: what is not there any more is written as nothing.
+	var cut, beforeSpec, beforeState, beforeNumber any
+	if !j.Cut.IsZero() {
+		cut = j.Cut
+	}
+	if b := j.Before; b != nil {
+		text, err := schema.EncodeJobSpec(&b.Spec)
+		if err != nil {
+			return nil, err
+		}
+		size += len(text)
+		beforeSpec, beforeState, beforeNumber = text, string(b.State), b.Number
+	}
+	if size > maxRowBytes {
+		return nil, fmt.Errorf("%d bytes: %w", size, schema.ErrTooLarge)
+	}
+	return []any{
+		s.ttl(j.Expires), spec, string(j.Current.State), j.Current.Number, cut, beforeSpec, beforeState, beforeNumber,
+		int(j.ID.Shard()), theSlice, gocql.UUID(j.ID),
+	}, nil
+}
+
+// jobRow is a row of jobs as it is read.
+type jobRow struct {
+	id                      gocql.UUID
+	spec, beforeSpec        []byte
+	state, beforeState      string
+	generation, beforeGener int64
+	cut                     time.Time
+}
+
+// dest returns where to scan the row to, after its id.
+func (r *jobRow) dest() []any {
+	return []any{&r.spec, &r.state, &r.generation, &r.cut, &r.beforeSpec, &r.beforeState, &r.beforeGener}
+}
+
+func (r *jobRow) size() int { return len(r.spec) + len(r.beforeSpec) + 128 }
+
+// job takes the row apart.
+func (r *jobRow) job() (j schema.Job, err error) {
+	j = schema.Job{ID: schema.JobID(r.id), Current: schema.Generation{Number: r.generation, State: schema.JobState(r.state)}}
+	if j.Current.Spec, err = schema.DecodeJobSpec(r.spec); err != nil {
+		return j, fmt.Errorf("job %s: %w", j.ID, err)
+	}
+	if r.beforeSpec != nil {
+		j.Before = &schema.Generation{Number: r.beforeGener, State: schema.JobState(r.beforeState)}
+		if j.Before.Spec, err = schema.DecodeJobSpec(r.beforeSpec); err != nil {
+			return j, fmt.Errorf("job %s: %w", j.ID, err)
+		}
+	}
+	if !r.cut.IsZero() {
+		j.Cut = r.cut.UTC()
+	}
+	return j, nil
+}
+
+// Job implements schema.JobStore.
+func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+	row := jobRow{id: gocql.UUID(id)}
+	err := s.oneSerial(ctx, selectJob, []any{int(id.Shard()), theSlice, row.id}, row.dest()...)
+	var j schema.Job
+	if err == nil {
+		j, err = row.job()
+	}
+	if err != nil {
+		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
+	}
+	return j, nil
+}
+
+// Jobs implements schema.JobStore.
+func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+	if len(ids) > maxIDsPerRead {
+		return nil, fmt.Errorf("read %d jobs: %w", len(ids), errManyIDs)
+	}
+	wanted := make([]gocql.UUID, len(ids))
+	for i, id := range ids {
+		if id.Shard() != shard {
+			return nil, fmt.Errorf("read job %s, shard %d: %w", id, shard, errNotShard)
+		}
+		wanted[i] = gocql.UUID(id)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	jobs, err := s.readJobs(ctx, selectJobs, len(ids), int(shard), theSlice, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("read %d jobs of shard %d: %w", len(ids), shard, err)
+	}
+	return jobs, nil
+}
+
+// JobsOf implements schema.JobStore.
+func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+	jobs, err := s.readJobs(ctx, selectJobsOf, limit, int(shard), theSlice, gocql.UUID(after))
+	if err != nil {
+		return nil, fmt.Errorf("read jobs of shard %d: %w", shard, err)
+	}
+	return jobs, nil
+}
+
+func (s *Store) readJobs(ctx context.Context, st statement, limit int, args ...any) ([]schema.Job, error) {
+	var fault error
+	jobs, err := readPages(ctx, s, st, &s.jobRows, limit, args,
+		func(iter *gocql.Iter) (j schema.Job, size int, keep, more bool) {
+			var row jobRow
+			if !iter.Scan(append([]any{&row.id}, row.dest()...)...) {
+				return j, 0, false, false
+			}
+			j, err := row.job()
+			if err != nil && fault == nil {
+				fault = err
+			}
+			return j, row.size(), err == nil, true
+		})
+	if err == nil {
+		err = fault
+	}
+	return jobs, err
+}
+
+// Decide implements schema.DecisionStore.
+func (s *Store) Decide(ctx context.Context, key, text string, expires time.Time) (string, error) {
+	decided, err := s.decide(ctx, decisionPrefix+key, text, expires)
+	if err != nil {
+		return "", fmt.Errorf("decide %q: %w", key, err)
+	}
+	return decided, nil
+}
+
+// decisionPrefix keeps decisions apart from the other rows of leases.
+const decisionPrefix = "decide/"
+
+func (s *Store) decide(ctx context.Context, lease, text string, expires time.Time) (string, error) {
+	if len(text) > maxRowBytes {
+		return "", fmt.Errorf("%d bytes: %w", len(text), schema.ErrTooLarge)
+	}
+	row := make(map[string]any)
+	applied, err := s.swap(ctx, createDecision, row, lease, text, s.ttl(expires))
+	switch {
+	case errors.Is(err, schema.ErrUnknown):
+		var decided string
+		switch readErr := s.oneSerial(ctx, selectDecision, []any{lease}, &decided); {
+		case errors.Is(readErr, schema.ErrNotFound):
+			return "", err // it may yet be done
+		case readErr != nil:
+			return "", errors.Join(err, errors.New("read again: "+readErr.Error()))
+		}
+		return decided, nil
+	case err != nil:
+		return "", err
+	case applied:
+		return text, nil
+	}
+	decided, _ := row["record"].(string)
+	return decided, nil
+}

@@ -1,0 +1,193 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// name is who has a name, and since when.
+type name struct {
+	holder schema.JobID
+	since  time.Time // UTC, ms
+}
+
+const nameSize = 16 + 8
+
+func (n name) encode() []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, nameSize), n.holder[:]...), uint64(n.since.UnixMilli())) // #nosec G115 -- bits
+}
+
+// decodeName is the inverse of encode.
+func decodeName(data []byte) (name, error) {
+	if len(data) != nameSize {
+		return name{}, unavailable(fmt.Errorf("%w: name of %d bytes", errCorrupt, len(data)))
+	}
+	ms := int64(binary.BigEndian.Uint64(data[16:])) // #nosec G115 -- bits
+	return name{holder: schema.JobID(data[:16]), since: time.UnixMilli(ms).UTC()}, nil
+}
+
+// nameAt reads who has the name at key; a zero holder means nobody.
+func (s *Store) nameAt(key []byte) (name, error) {
+	row, err := s.row(key)
+	if err != nil {
+		return name{}, err
+	}
+	c := row.at(colValue, s.nowMS())
+	if c == nil {
+		return name{}, nil
+	}
+	return decodeName(c.data)
+}
+
+// ClaimName implements schema.JobIndex.
+func (s *Store) ClaimName(
+	ctx context.Context, tenant, called string, id schema.JobID, at time.Time,
+) (holder schema.JobID, since time.Time, mine bool, err error) {
+	n, err := s.claimName(ctx, tenant, called, name{holder: id, since: at.UTC().Truncate(time.Millisecond)})
+	if err != nil {
+		return schema.JobID{}, time.Time{}, false, fmt.Errorf("claim name %q of %s: %w", called, tenant, err)
+	}
+	return n.holder, n.since, n.holder == id, nil
+}
+
+func (s *Store) claimName(ctx context.Context, tenant, called string, wanted name) (name, error) {
+	if err := s.enter(ctx); err != nil {
+		return name{}, err
+	}
+	defer s.leave()
+	key := appendName(nil, tableJobNames, tenant, called)
+	defer s.lock(key)()
+	stands, err := s.nameAt(key)
+	if err != nil || !stands.holder.IsZero() {
+		return stands, err
+	}
+	return wanted, s.setRow(key, wanted.encode(), time.Time{})
+}
+
+// PassName implements schema.JobIndex.
+func (s *Store) PassName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
+	if err := s.passName(ctx, tenant, called, from, name{holder: to, since: at}); err != nil {
+		return fmt.Errorf("pass name %q of %s on: %w", called, tenant, err)
+	}
+	return nil
+}
+
+func (s *Store) passName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	key := appendName(nil, tableJobNames, tenant, called)
+	defer s.lock(key)()
+	switch stands, err := s.nameAt(key); {
+	case err != nil:
+		return err
+	case stands.holder.IsZero() || stands.holder != from:
+		return schema.ErrConflict
+	case !to.holder.IsZero():
+		return s.setRow(key, to.encode(), time.Time{})
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	if err := b.Delete(key, nil); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// JobByName implements schema.JobIndex.
+func (s *Store) JobByName(ctx context.Context, tenant, called string) (schema.JobID, time.Time, error) {
+	data, err := s.value(ctx, appendName(nil, tableJobNames, tenant, called))
+	var n name
+	if err == nil {
+		n, err = decodeName(data)
+	}
+	if err != nil {
+		return schema.JobID{}, time.Time{}, fmt.Errorf("read name %q of %s: %w", called, tenant, err)
+	}
+	return n.holder, n.since, nil
+}
+
+// ListJob implements schema.JobIndex. Its write timestamp is the id's time, or the µs after it for an expiry, which so replaces never.
+func (s *Store) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+	if err := s.listJob(ctx, tenant, id, expires); err != nil {
+		return fmt.Errorf("list job %s of %s: %w", id, tenant, err)
+	}
+	return nil
+}
+
+func (s *Store) listJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	key := appendListed(appendName(nil, tableJobIndex, tenant, ""), id)
+	c := cell{column: colValue, timestamp: schema.EntryID(id).Time().UnixMicro(), expires: expiryOf(expires)}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	if c.expires != never {
+		c.timestamp++
+		if err := b.Set(rowExpiryKey(c.expires, key), nil, nil); err != nil {
+			return err
+		}
+	}
+	defer s.lock(key)() // Expire must not remove what it did not see
+	if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// JobIDs implements schema.JobIndex.
+func (s *Store) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
+	ids, err := s.jobIDs(ctx, tenant, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read job ids of %s: %w", tenant, err)
+	}
+	return ids, nil
+}
+
+func (s *Store) jobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	prefix := appendName(nil, tableJobIndex, tenant, "")
+	lower := prefix
+	if !before.IsZero() {
+		lower = append(appendListed(append([]byte(nil), prefix...), before), 0)
+	}
+	nowMS := s.nowMS()
+	var ids []schema.JobID
+	err := s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err == nil && row.at(colValue, nowMS) != nil {
+			ids = append(ids, readListed(key[len(prefix):]))
+		}
+		return len(ids) < limit, err
+	})
+	return ids, err
+}
+
+// appendListed appends id so that the order of bytes is from the newest to the oldest.
+func appendListed[ID ~[16]byte](dst []byte, id ID) []byte {
+	for _, b := range id {
+		dst = append(dst, ^b)
+	}
+	return dst
+}
+
+// readListed is the inverse of appendListed.
+func readListed(src []byte) (id [16]byte) {
+	for i := range id {
+		id[i] = ^src[i]
+	}
+	return id
+}

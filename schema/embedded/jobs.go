@@ -1,0 +1,305 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// maxJobs is how many jobs one read may name.
+const maxJobs = 100
+
+// Faults of the caller.
+var (
+	errOneOff    = errors.New("a one-off job has no row but its run's")
+	errElsewhere = errors.New("not in the shard")
+	errManyJobs  = fmt.Errorf("more than %d jobs", maxJobs)
+	errNotNewer  = errors.New("the generation is not newer than the one it replaces")
+)
+
+// storedJob is the value of a job's row.
+type storedJob struct {
+	Current storedGeneration  `json:"current"`
+	Before  *storedGeneration `json:"before,omitempty"`
+	Cut     int64             `json:"cut,omitempty"` // ms since the Unix epoch
+}
+
+type storedGeneration struct {
+	Number int64           `json:"number"`
+	State  schema.JobState `json:"state"`
+	Spec   json.RawMessage `json:"spec"`
+}
+
+func storeGeneration(g *schema.Generation) (storedGeneration, error) {
+	spec, err := schema.EncodeJobSpec(&g.Spec)
+	return storedGeneration{Number: g.Number, State: g.State, Spec: spec}, err
+}
+
+func loadGeneration(g *storedGeneration) (schema.Generation, error) {
+	spec, err := schema.DecodeJobSpec(g.Spec)
+	return schema.Generation{Number: g.Number, State: g.State, Spec: spec}, err
+}
+
+// encodeJob returns the value of j's row.
+func encodeJob(j *schema.Job) ([]byte, error) {
+	if _, oneOff := j.ID.OneOff(); oneOff {
+		return nil, errOneOff
+	}
+	var stored storedJob
+	var err error
+	if stored.Current, err = storeGeneration(&j.Current); err != nil {
+		return nil, err
+	}
+	if j.Before != nil {
+		before, err := storeGeneration(j.Before)
+		if err != nil {
+			return nil, err
+		}
+		stored.Before = &before
+	}
+	if !j.Cut.IsZero() {
+		stored.Cut = j.Cut.UnixMilli()
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // specs keep their bytes
+	if err := e.Encode(&stored); err != nil {
+		return nil, err
+	}
+	if text.Len() > maxRow {
+		return nil, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, text.Len())
+	}
+	return text.Bytes(), nil
+}
+
+func decodeJob(id schema.JobID, data []byte) (j schema.Job, err error) {
+	var stored storedJob
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return j, unavailable(fmt.Errorf("job %s: %w: %w", id, errCorrupt, err))
+	}
+	j.ID = id
+	if j.Current, err = loadGeneration(&stored.Current); err != nil {
+		return j, unavailable(fmt.Errorf("job %s: %w", id, err))
+	}
+	if stored.Before != nil {
+		before, err := loadGeneration(stored.Before)
+		if err != nil {
+			return j, unavailable(fmt.Errorf("job %s: %w", id, err))
+		}
+		j.Before = &before
+	}
+	if stored.Cut != 0 {
+		j.Cut = time.UnixMilli(stored.Cut).UTC()
+	}
+	return j, nil
+}
+
+// CreateJob implements schema.JobStore.
+func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
+	err := s.writeJob(ctx, &j, func(_ schema.Job, exists bool) error {
+		if exists {
+			return schema.ErrConflict
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("create job %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// SwapJob implements schema.JobStore.
+func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
+	if j.Current.Number <= was {
+		return fmt.Errorf("swap job %s: %w", j.ID, errNotNewer)
+	}
+	err := s.writeJob(ctx, &j, func(stands schema.Job, exists bool) error {
+		switch {
+		case !exists:
+			return schema.ErrNotFound
+		case stands.Current.Number != was:
+			return schema.ErrConflict
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("swap job %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// writeJob writes the row of j if may, which is told what stands, has nothing against it.
+func (s *Store) writeJob(ctx context.Context, j *schema.Job, may func(stands schema.Job, exists bool) error) error {
+	data, err := encodeJob(j)
+	if err != nil {
+		return err
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	key := jobKey(j.ID)
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return err
+	}
+	var stands schema.Job
+	c := row.at(colValue, s.nowMS())
+	if c != nil {
+		if stands, err = decodeJob(j.ID, c.data); err != nil {
+			return err
+		}
+	}
+	if err := may(stands, c != nil); err != nil {
+		return err
+	}
+	return s.setRow(key, data, j.Expires)
+}
+
+// Job implements schema.JobStore.
+func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+	data, err := s.value(ctx, jobKey(id))
+	var j schema.Job
+	if err == nil {
+		j, err = decodeJob(id, data)
+	}
+	if err != nil {
+		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
+	}
+	return j, nil
+}
+
+// Jobs implements schema.JobStore.
+func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+	jobs, err := s.jobs(ctx, shard, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read %d jobs of shard %d: %w", len(ids), shard, err)
+	}
+	return jobs, nil
+}
+
+func (s *Store) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+	if len(ids) > maxJobs {
+		return nil, errManyJobs
+	}
+	for _, id := range ids {
+		if id.Shard() != shard {
+			return nil, fmt.Errorf("%s: %w", id, errElsewhere)
+		}
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	nowMS := s.nowMS()
+	var jobs []schema.Job
+	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(ids), compareJobs)) {
+		row, err := s.row(jobKey(id))
+		if err != nil {
+			return nil, err
+		}
+		c := row.at(colValue, nowMS)
+		if c == nil {
+			continue
+		}
+		j, err := decodeJob(id, c.data)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// JobsOf implements schema.JobStore.
+func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+	jobs, err := s.jobsOf(ctx, shard, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read jobs of shard %d: %w", shard, err)
+	}
+	return jobs, nil
+}
+
+func (s *Store) jobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	lower := appendJobShard(nil, shard)
+	upper := prefixEnd(lower)
+	if !after.IsZero() {
+		lower = append(append(lower, after[:]...), 0) // the first key after it
+	}
+	nowMS := s.nowMS()
+	var jobs []schema.Job
+	err := s.scan(lower, upper, func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil {
+			return false, err
+		}
+		c := row.at(colValue, nowMS)
+		if c == nil {
+			return true, nil
+		}
+		j, err := decodeJob(schema.JobID(key[jobShardSize:]), c.data)
+		if err != nil {
+			return false, err
+		}
+		jobs = append(jobs, j)
+		return len(jobs) < limit, nil
+	})
+	return jobs, err
+}
+
+// Decide implements schema.DecisionStore.
+func (s *Store) Decide(ctx context.Context, key, text string, expires time.Time) (string, error) {
+	decided, err := s.decide(ctx, decisionKey(key), text, expires)
+	if err != nil {
+		return "", fmt.Errorf("decide %q: %w", key, err)
+	}
+	return decided, nil
+}
+
+func (s *Store) decide(ctx context.Context, key []byte, text string, expires time.Time) (string, error) {
+	if len(text) > maxRow {
+		return "", fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(text))
+	}
+	if err := s.enter(ctx); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return "", err
+	}
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		return string(c.data), nil
+	}
+	return text, s.setRow(key, []byte(text), expires)
+}
+
+const jobShardSize = 1 + 2 // table, shard
+
+func appendJobShard(dst []byte, shard schema.Shard) []byte {
+	return binary.BigEndian.AppendUint16(append(dst, byte(tableJobs)), uint16(shard))
+}
+
+func jobKey(id schema.JobID) []byte {
+	return append(appendJobShard(make([]byte, 0, jobShardSize+len(id)), id.Shard()), id[:]...)
+}
+
+func decisionKey(key string) []byte { return append([]byte{byte(tableDecisions)}, key...) }
+
+func compareJobs(a, b schema.JobID) int { return bytes.Compare(a[:], b[:]) }
