@@ -67,8 +67,10 @@ type Record struct {
 	Next EntryID `json:"next,omitzero"`
 	// To is the entry that stands in, for HandedOn.
 	To EntryID `json:"to,omitzero"`
-	// Reason says why, for Missed.
+	// Reason says why, for Missed and for a Cancelled that nobody asked of this very run.
 	Reason string `json:"reason,omitempty"`
+	// Missed: the record stands for a stretch of nominal times of its job, of which the run's is the first.
+	Missed *Stretch `json:"missed,omitempty"`
 }
 
 // Attempt is a row of attempts: one execution of a run, or (number 0) why there was none.

@@ -23,7 +23,7 @@ const (
 	KindReschedule Kind = "reschedule" // starts the run only while the run's moved_to names it
 	KindDeferral   Kind = "deferral"   // waits for a start slot of a rate limit
 	KindWatch      Kind = "watch"      // looks after a run still open long after its bucket's end
-	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed
+	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed: starts nothing by itself
 )
 
 // Trigger says what asked for a run. The zero value is the schedule.
@@ -69,6 +69,9 @@ type Spec struct {
 	Misfire *Misfire          `json:"misfire,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 
+	// Until is the last nominal time that a catch-up entry is for; Nominal is the first.
+	Until time.Time `json:"until,omitzero"`
+
 	Key      string `json:"key,omitempty"`       // idempotency key of a keyed import line
 	BodyHash string `json:"body_hash,omitempty"` // hash of that line
 
@@ -86,6 +89,30 @@ func (e *Entry) First() (EntryID, bool) {
 		return e.Spec.For, true
 	}
 	return EntryID{}, false
+}
+
+// DueSince returns the instant from which a misfire deadline counts: the due time of the entry whose right to start e has, or
+// e's own for a later attempt.
+func (e *Entry) DueSince() time.Time {
+	if first, ok := e.First(); ok && !e.Spec.Job.IsZero() {
+		return first.Time()
+	}
+	return e.Due()
+}
+
+// Occurs reports whether e stands for an occurrence of a recurring job that may not have started: whoever meets it sees to
+// it that the job goes on after it.
+func (e *Entry) Occurs() bool {
+	return !e.Spec.Job.IsZero() && e.Spec.Trigger == TriggerSchedule && e.Spec.starts()
+}
+
+// FirstOfJob reports whether e is to make the first start of a run of a job that can have many: it may do so only while
+// the job's row says so.
+func (e *Entry) FirstOfJob() bool { return !e.Spec.Job.IsZero() && e.Spec.starts() }
+
+// starts reports whether the entry starts a run that nobody else would start.
+func (s *Spec) starts() bool {
+	return s.AttemptNumber() == 1 && (s.Kind == KindRun || s.Kind == KindLate)
 }
 
 // AttemptNumber returns the number of the attempt that the entry starts, at least 1.

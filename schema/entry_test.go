@@ -30,7 +30,7 @@ func TestEntryComesBackFromItsText(t *testing.T) {
 			Retry: &schema.Retry{MaxAttempts: 2, Initial: schema.Duration(time.Second)}, Guarantee: schema.AtMostOnce,
 		},
 		Misfire: &schema.Misfire{Policy: "skip", Deadline: schema.Duration(time.Hour)},
-		Labels:  map[string]string{"team": "x"}, Key: "key", BodyHash: "hash",
+		Labels:  map[string]string{"team": "x"}, Until: begin.Add(time.Hour), Key: "key", BodyHash: "hash",
 	}
 	e := newEntry(t, spec, []byte("payload"))
 	back := schema.LoadEntry(e.ID, e.Text(), e.Payload, schema.Marks{MovedTo: retry})

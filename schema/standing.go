@@ -29,7 +29,15 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 		a := &attempts[i]
 		switch {
 		case a.Number == 0:
-			st.Over = st.Over || a.Record != nil && a.Record.Entry == e.ID
+			if a.Record == nil || a.Record.Entry != e.ID {
+				break
+			}
+			st.Over = true
+			if a.Record.Outcome != HandedOn {
+				st.Repeat = a
+			}
+		case e.Spec.Kind == KindCatchUp:
+			// Its steps have nothing to do with what became of the run that they begin with.
 		case a.Unstarted(), a.Record == nil && a.Session == nil:
 		case a.Record == nil && live(*a.Session):
 			st.Live = true
@@ -45,10 +53,11 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 			st.Next = max(st.Next, a.Number+1)
 		}
 	}
-	if st.Repeat != nil && (st.Repeat.Record.Next.IsZero() || later(attempts, st.Repeat.Number)) {
+	if st.Repeat != nil && (!st.Repeat.leaves(e) || later(attempts, st.Repeat.Number)) {
 		st.Repeat = nil
 	}
 	switch {
+	case e.Spec.Kind == KindCatchUp:
 	case Fold(marks, attempts, live).Terminal():
 		st.Over = true
 	default:
@@ -56,6 +65,10 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 	}
 	return st
 }
+
+// leaves reports whether something follows from the attempt's record: the next start that it names, or a line in the history of a
+// job that has many runs.
+func (a *Attempt) leaves(e *Entry) bool { return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() }
 
 // moved judges an entry that is to start the run's first attempt by the mark: the run itself starts unless it was moved, a
 // reschedule entry only if moved_to names it, and what stands in for either as the other would.

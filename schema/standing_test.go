@@ -16,6 +16,8 @@ func TestJudge(t *testing.T) {
 	}
 	byRetry := func(r *schema.Record) { r.Entry = retry }
 	byRun := func(r *schema.Record) { r.Entry = theRun }
+	ofJob := schema.Spec{Job: schema.MakeJobID(begin, 1, 1)}
+	catchUp := schema.Spec{Kind: schema.KindCatchUp, Of: theRun, Job: ofJob.Job}
 	for _, c := range []struct {
 		name     string
 		id       schema.EntryID
@@ -28,6 +30,7 @@ func TestJudge(t *testing.T) {
 		live     bool
 		dead     int
 		next     int
+		told     bool // attempt 0 is to be repeated
 	}{
 		{name: "nothing happened", id: theRun, spec: run, next: 1},
 		{name: "running", id: theRun, spec: run, attempts: rows{}.under(1, "live"), live: true, next: 1},
@@ -66,6 +69,17 @@ func TestJudge(t *testing.T) {
 			name: "a watch for a reschedule, the run done", id: retry, spec: watch(moved),
 			attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, next: 1,
 		},
+		{name: "a job's run succeeded", id: theRun, spec: ofJob, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, repeat: 1, next: 1},
+		{name: "a job's run missed", id: theRun, spec: ofJob, attempts: rows{}.ended(0, schema.Missed, byRun), over: true, next: 1, told: true},
+		{name: "a job's run handed on", id: theRun, spec: ofJob, attempts: rows{}.ended(0, schema.HandedOn, byRun), over: true, next: 1},
+		{
+			name: "a job's run failed, its retry under way", id: theRun, spec: ofJob,
+			attempts: rows{}.ended(1, schema.Failed, byRun, retried).under(2, "live"), over: true, live: true, next: 1,
+		},
+		{name: "a catch-up while its first run is done", id: retry, spec: catchUp, attempts: rows{}.ended(1, schema.Succeeded, byRun), next: 1},
+		{name: "a catch-up while its first run is under way", id: retry, spec: catchUp, attempts: rows{}.under(1, "live"), next: 1},
+		{name: "a catch-up whose first run is missed", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.Missed, byRun), next: 1},
+		{name: "a catch-up, done", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.HandedOn, byRetry), over: true, next: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := schema.Entry{ID: c.id, Spec: c.spec}
@@ -75,7 +89,7 @@ func TestJudge(t *testing.T) {
 				if got.Repeat != nil {
 					repeat = got.Repeat.Number
 				}
-				if got.Over != c.over || repeat != c.repeat || got.Unnamed != c.unnamed || got.Live != c.live ||
+				if got.Over != c.over || (got.Repeat != nil && repeat == 0) != c.told || repeat != c.repeat || got.Unnamed != c.unnamed || got.Live != c.live ||
 					len(got.Dead) != c.dead || !got.Over && got.Next != c.next {
 					t.Errorf("Judge = %+v (repeat %d), want over %v, repeat %d, unnamed %v, live %v, %d dead, next %d",
 						got, repeat, c.over, c.repeat, c.unnamed, c.live, c.dead, c.next)

@@ -153,10 +153,34 @@ type Task struct {
 	UpdatedAt     time.Time       `json:"updated_at"`
 }
 
+// Overdue is how late a run is too late to be called on time: what a misfire policy speaks of.
+const Overdue = time.Minute
+
+// The misfire policies: what becomes of runs that are overdue. A recurring job that states none has run_latest, everything
+// else run_all.
+const (
+	RunAll    = "run_all"
+	RunLatest = "run_latest" // of several only the last
+	Skip      = "skip"       // none: it is a deadline of Overdue
+)
+
 // Misfire says what becomes of a run that could not start when it was due.
 type Misfire struct {
-	Policy   string   `json:"policy,omitempty"`   // run_all, run_latest or skip; "" = by kind of job
+	Policy   string   `json:"policy,omitempty"`   // "" = by kind of job
 	Deadline Duration `json:"deadline,omitempty"` // later than due + deadline it is missed; 0 = never
+}
+
+// Limit returns how late a run may start at most, and false if it may however late it is. m may be nil.
+func (m *Misfire) Limit() (time.Duration, bool) {
+	switch {
+	case m == nil:
+		return 0, false
+	case m.Policy == Skip && m.Deadline == 0:
+		return Overdue, true
+	case m.Policy == Skip:
+		return min(m.Deadline.Std(), Overdue), true
+	}
+	return m.Deadline.Std(), m.Deadline > 0
 }
 
 func or[T comparable](v, otherwise T) T {
