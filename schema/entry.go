@@ -144,7 +144,8 @@ type Marks struct {
 // Entry is a row of runs: the run itself, or a later start of it.
 //
 // The text is authoritative: it is stored, published and written again byte for byte, so that
-// fields of a newer version survive an older one. Make one with NewEntry or LoadEntry.
+// fields of a newer version survive an older one. Make one with NewEntry or LoadEntry. What Spec points to may be
+// shared with other entries: it is replaced, never changed in place.
 type Entry struct {
 	ID      EntryID
 	Spec    Spec
@@ -176,7 +177,8 @@ func NewEntry(id EntryID, spec Spec, payload []byte, expires time.Time) (Entry, 
 // LoadEntry makes an entry of what a store or a message holds. It keeps text and payload.
 func LoadEntry(id EntryID, text, payload []byte, marks Marks) Entry {
 	e := Entry{ID: id, Payload: payload, Marks: marks, text: text}
-	if err := json.Unmarshal(text, &e.Spec); err != nil {
+	var err error
+	if e.Spec, err = specs.decode(text); err != nil {
 		e.Spec, e.Fault = Spec{}, fmt.Errorf("spec of %s: %w", id, err)
 	}
 	return e
