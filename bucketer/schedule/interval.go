@@ -1,0 +1,59 @@
+package schedule
+
+import (
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// interval is the instants anchor + k · every, for every whole k, also below 0; both in ms.
+type interval struct{ anchor, every int64 }
+
+// compileEvery reads an interval.
+func compileEvery(sch schema.Schedule, faults *Faults) rhythm {
+	every := sch.Every.Std()
+	switch {
+	case every < MinEvery || every > MaxEvery:
+		faults.add("every", "must be between %v and %v", schema.Duration(MinEvery), schema.Duration(MaxEvery))
+	case every%time.Millisecond != 0:
+		faults.add("every", "must be a whole number of milliseconds")
+	}
+	var v interval
+	v.every = every.Milliseconds()
+	if !sch.Anchor.IsZero() {
+		if year := sch.Anchor.UTC().Year(); year < 1 || year > 9999 {
+			faults.add("anchor", "must lie in the years 1 to 9999")
+		}
+		v.anchor = sch.Anchor.UnixMilli()
+	}
+	if sch.Cron != "" {
+		return v // its fault is noted; what belongs to cron is judged there
+	}
+	for _, f := range []struct{ location, value string }{
+		{"timezone", sch.Timezone}, {"gap", sch.Gap}, {"overlap_hour", sch.OverlapHour},
+	} {
+		if f.value != "" {
+			faults.add(f.location, "has no meaning for an interval, which follows elapsed time: it belongs to cron")
+		}
+	}
+	return v
+}
+
+func (v interval) next(from, before int64) (int64, bool) {
+	t := v.anchor + ceilDiv(from-v.anchor, v.every)*v.every
+	return t, t < before
+}
+
+func (v interval) count(from, before int64) int64 {
+	return ceilDiv(before-v.anchor, v.every) - ceilDiv(from-v.anchor, v.every)
+}
+
+func (v interval) nth(from, before, n int64) (int64, bool) {
+	if n > v.count(from, before) { // also keeps what follows from overflowing
+		return 0, false
+	}
+	first, _ := v.next(from, before)
+	return first + (n-1)*v.every, true
+}
+
+func (v interval) shortest() time.Duration { return time.Duration(v.every) * time.Millisecond }
