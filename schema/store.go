@@ -158,6 +158,10 @@ type Store interface {
 	JobIndex
 	HistoryStore
 	DecisionStore
+	TenantStore
+	APIKeyStore
+	AuditStore
+	StatsStore
 	Prober
 	// Close releases what the store holds. Calls under way may fail.
 	Close() error

@@ -72,11 +72,14 @@ func mergeLifetime(b *pebble.Batch, bucket schema.Bucket, until int64) error {
 }
 
 // Expire removes what has left by now: whole buckets and periods of history whose every row is past its expiry, by one range for each
-// stretch of them, and the rows that have an expiry of their own. It returns how many buckets it removed. Rows that are past their expiry are not
+// stretch of them, the rows that have an expiry of their own, and old days of the audit log and hours of counts. It returns how many buckets it removed. Rows that are past their expiry are not
 // returned whether it is called or not: it gives their space back. Call it once a minute or so.
 func (s *Store) Expire(ctx context.Context, now time.Time) (buckets int, err error) {
 	if buckets, err = s.expireBuckets(ctx, now); err != nil {
 		return buckets, fmt.Errorf("expire buckets: %w", err)
+	}
+	if err := s.expireTold(ctx, now); err != nil {
+		return buckets, fmt.Errorf("expire what was only told: %w", err)
 	}
 	for {
 		rows, err := s.expireRows(ctx, now)

@@ -37,6 +37,10 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"cursors", cursorRules},
 		{"settings", settingsRules},
 		{"tasks", taskRules},
+		{"tenants", tenantRules},
+		{"api keys", apiKeyRules},
+		{"audit", auditRules},
+		{"stats", statsRules},
 		{"calls", callRules},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,250 @@
+package cassandra
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// The statements about who may do what; the words are those of statements.go.
+const (
+	// One row of tenants. Idempotent.
+	insertTenant statement = `INSERT INTO tenants (scope, name, spec) VALUES ('tenants', ?, ?) USING TIMESTAMP ?`
+	// One row of tenants. Idempotent.
+	selectTenant statement = `SELECT spec FROM tenants WHERE scope = 'tenants' AND name = ?`
+	// A slice of the partition of tenants, in name order. Idempotent.
+	selectTenants statement = `SELECT name, spec FROM tenants WHERE scope = 'tenants' AND name > ?`
+
+	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
+	claimKeyName statement = `INSERT INTO api_key_names (tenant, name, hash, spec) VALUES (?, ?, ?, ?) IF NOT EXISTS`
+	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
+	dropKeyName statement = `DELETE FROM api_key_names WHERE tenant = ? AND name = ? IF hash = ?`
+	// One row of api_key_names, at LOCAL_SERIAL. Idempotent.
+	selectKeyName statement = `SELECT spec FROM api_key_names WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's keys, in name order. Idempotent.
+	selectKeyNames statement = `SELECT spec FROM api_key_names WHERE tenant = ? AND name > ?`
+	// One row of api_keys. Idempotent.
+	insertAPIKey statement = `INSERT INTO api_keys (hash, tenant, name, spec) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`
+	// One row of api_keys. Idempotent.
+	deleteAPIKey statement = `DELETE FROM api_keys USING TIMESTAMP ? WHERE hash = ?`
+	// One row of api_keys. Idempotent.
+	selectAPIKey statement = `SELECT spec FROM api_keys WHERE hash = ?`
+	// One row of api_keys. Idempotent.
+	touchAPIKey statement = `UPDATE api_keys USING TIMESTAMP ? AND TTL ? SET last_used = ? WHERE hash = ?`
+	// Of at most maxIDsPerRead rows of api_keys, each a partition: only lists ask for it. Idempotent.
+	selectUses statement = `SELECT hash, last_used FROM api_keys WHERE hash IN ?`
+)
+
+// usedTTL is how long it is known when a key was used, seconds.
+const usedTTL = 400 * 24 * 3600
+
+// PutTenant implements schema.TenantStore.
+func (s *Store) PutTenant(ctx context.Context, t schema.Tenant) error {
+	text, err := json.Marshal(t)
+	if err == nil {
+		err = s.write(ctx, insertTenant, t.Name, text, t.UpdatedAt.UnixMicro())
+	}
+	if err != nil {
+		return fmt.Errorf("put tenant %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// Tenant implements schema.TenantStore.
+func (s *Store) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
+	var text []byte
+	err := s.one(ctx, selectTenant, []any{name}, &text)
+	t := schema.Tenant{Name: name}
+	if err == nil {
+		err = json.Unmarshal(text, &t)
+	}
+	if err != nil {
+		return schema.Tenant{}, fmt.Errorf("read tenant %s: %w", name, err)
+	}
+	return t, nil
+}
+
+// Tenants implements schema.TenantStore.
+func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
+	var fault error
+	tenants, err := readPages(ctx, s, selectTenants, &s.smallRows, limit, []any{after},
+		func(iter *gocql.Iter) (t schema.Tenant, size int, keep, more bool) {
+			var text []byte
+			if !iter.Scan(&t.Name, &text) {
+				return t, 0, false, false
+			}
+			if err := json.Unmarshal(text, &t); err != nil && fault == nil {
+				fault = fmt.Errorf("tenant %s: decode: %w", t.Name, err)
+			}
+			return t, len(t.Name) + len(text) + 64, true, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read tenants: %w", err)
+	}
+	return tenants, nil
+}
+
+// CreateAPIKey implements schema.APIKeyStore. The name comes first: what is cut short then is a key that is listed and good for
+// nothing, and never one that is good and not listed.
+func (s *Store) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
+	if err := s.createAPIKey(ctx, k); err != nil {
+		return fmt.Errorf("create key %s of %s: %w", k.Name, k.Tenant, err)
+	}
+	return nil
+}
+
+func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	applied, err := s.swap(ctx, claimKeyName, make(map[string]any), k.Tenant, k.Name, k.Hash.String(), text)
+	if err != nil && !errors.Is(err, schema.ErrUnknown) {
+		return err
+	}
+	if !applied {
+		stands, readErr := s.keyByName(ctx, k.Tenant, k.Name)
+		switch {
+		case readErr == nil && stands.Hash == k.Hash: // by what it says: it is repeated after ErrUnknown
+		case readErr == nil:
+			return schema.ErrConflict
+		case err != nil:
+			return err
+		default:
+			return readErr
+		}
+	}
+	return s.write(ctx, insertAPIKey, k.Hash.String(), k.Tenant, k.Name, text, k.CreatedAt.UnixMicro())
+}
+
+// keyByName reads a key by its name, as every conditional write before has left it.
+func (s *Store) keyByName(ctx context.Context, tenant, name string) (k schema.APIKey, err error) {
+	var text []byte
+	if err = s.oneSerial(ctx, selectKeyName, []any{tenant, name}, &text); err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	return k, err
+}
+
+// APIKey implements schema.APIKeyStore.
+func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
+	var text []byte
+	err = s.one(ctx, selectAPIKey, []any{hash.String()}, &text)
+	switch {
+	case err == nil && len(text) == 0: // a use that was noted after the key was deleted
+		err = schema.ErrNotFound
+	case err == nil:
+		err = json.Unmarshal(text, &k)
+	}
+	if err != nil {
+		return schema.APIKey{}, fmt.Errorf("read key: %w", err)
+	}
+	return k, nil
+}
+
+// APIKeys implements schema.APIKeyStore.
+func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+	keys, err := s.apiKeys(ctx, tenant, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read keys of %s: %w", tenant, err)
+	}
+	return keys, nil
+}
+
+func (s *Store) apiKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+	var fault error
+	keys, err := readPages(ctx, s, selectKeyNames, &s.smallRows, limit, []any{tenant, after},
+		func(iter *gocql.Iter) (k schema.APIKey, size int, keep, more bool) {
+			var text []byte
+			if !iter.Scan(&text) {
+				return k, 0, false, false
+			}
+			if err := json.Unmarshal(text, &k); err != nil && fault == nil {
+				fault = fmt.Errorf("decode: %w", err)
+			}
+			return k, len(text) + 64, true, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, err
+	}
+	uses := make(map[string]time.Time, len(keys))
+	for start := 0; start < len(keys); start += maxIDsPerRead {
+		var hashes []string
+		for i := start; i < min(start+maxIDsPerRead, len(keys)); i++ {
+			hashes = append(hashes, keys[i].Hash.String())
+		}
+		if err := s.uses(ctx, hashes, uses); err != nil {
+			return nil, err
+		}
+	}
+	for i := range keys {
+		keys[i].LastUsed = uses[keys[i].Hash.String()]
+	}
+	return keys, nil
+}
+
+// uses reads when keys were used last.
+func (s *Store) uses(ctx context.Context, hashes []string, into map[string]time.Time) error {
+	_, err := readPages(ctx, s, selectUses, &s.smallRows, len(hashes)+1, []any{hashes},
+		func(iter *gocql.Iter) (none struct{}, size int, keep, more bool) {
+			var hash string
+			var at time.Time
+			if !iter.Scan(&hash, &at) {
+				return none, 0, false, false
+			}
+			if !at.IsZero() {
+				into[hash] = at.UTC()
+			}
+			return none, 128, true, true
+		})
+	return err
+}
+
+// DeleteAPIKey implements schema.APIKeyStore. The key itself goes first: what is cut short is good for nothing, and is still
+// listed.
+func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
+	k, err := s.deleteAPIKey(ctx, tenant, name, at)
+	if err != nil {
+		return schema.APIKey{}, fmt.Errorf("delete key %s of %s: %w", name, tenant, err)
+	}
+	return k, nil
+}
+
+func (s *Store) deleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
+	k, err := s.keyByName(ctx, tenant, name)
+	if err != nil {
+		return k, err
+	}
+	// A clock that is behind must not leave the key in force.
+	written := max(at.UnixMicro(), k.CreatedAt.UnixMicro()+1)
+	if err := s.write(ctx, deleteAPIKey, written, k.Hash.String()); err != nil {
+		return k, err
+	}
+	_, err = s.swap(ctx, dropKeyName, make(map[string]any), tenant, name, k.Hash.String())
+	if !errors.Is(err, schema.ErrUnknown) {
+		return k, err // not applied: somebody else has removed the same key
+	}
+	if stands, readErr := s.keyByName(ctx, tenant, name); errors.Is(readErr, schema.ErrNotFound) || readErr == nil && stands.Hash != k.Hash {
+		return k, nil
+	}
+	return k, err
+}
+
+// TouchAPIKey implements schema.APIKeyStore.
+func (s *Store) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
+	if err := s.write(ctx, touchAPIKey, at.UnixMicro(), usedTTL, at, hash.String()); err != nil {
+		return fmt.Errorf("note the use of a key: %w", err)
+	}
+	return nil
+}

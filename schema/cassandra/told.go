@@ -1,0 +1,141 @@
+package cassandra
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// The statements about what is only told; the words are those of statements.go.
+const (
+	// audit; in batches over few partitions. Idempotent.
+	insertAudit statement = `INSERT INTO audit (tenant, day, at, id, actor, object, action, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// A slice of one partition of audit, newest first. Idempotent.
+	selectAudit statement = `SELECT id, actor, object, action, detail FROM audit WHERE tenant = ? AND day = ? AND (at, id) < (?, ?)`
+
+	// One row of stats. Idempotent.
+	insertStats statement = `INSERT INTO stats (hour, minute, node, counts) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One partition of stats: at most 60 rows a node. Idempotent.
+	selectStats statement = `SELECT minute, node, counts FROM stats WHERE hour = ?`
+)
+
+// maxStatsRows bounds the rows read of one hour: 60 of each of about 1,600 nodes.
+const maxStatsRows = 100_000
+
+// auditDetail is the cell detail of an audit entry.
+type auditDetail struct {
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// lastAuditID is above every id of an entry.
+var lastAuditID = gocql.UUID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xbf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// dayOf returns the value of a column of type date.
+func dayOf(day int) time.Time { return time.Unix(int64(day)*24*3600, 0).UTC() }
+
+// PutAudit implements schema.AuditStore.
+func (s *Store) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
+	if err := s.putAudit(ctx, entries); err != nil {
+		return fmt.Errorf("put %d audit entries: %w", len(entries), err)
+	}
+	return nil
+}
+
+func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
+	lines := make([]line, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		detail, err := json.Marshal(auditDetail{e.Before, e.After, e.Note})
+		if err != nil {
+			return err
+		}
+		if len(detail) > maxRowBytes {
+			return schema.ErrTooLarge
+		}
+		at := e.ID.Time()
+		lines = append(lines, line{
+			args: []any{
+				e.Tenant, dayOf(schema.AuditDay(at)), at, gocql.UUID(e.ID), e.Actor, e.Object, e.Action, detail,
+				at.UnixMicro(), s.ttl(at.Add(schema.AuditRetention)),
+			},
+			bytes: len(detail) + len(e.Actor) + len(e.Object) + 128,
+		})
+	}
+	return s.writeBatches(ctx, insertAudit, lines)
+}
+
+// Audit implements schema.AuditStore.
+func (s *Store) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
+	at, id := dayOf(day+1), lastAuditID
+	if !before.IsZero() {
+		at, id = before.Time(), gocql.UUID(before)
+	}
+	var fault error
+	entries, err := readPages(ctx, s, selectAudit, &s.smallRows, limit, []any{tenant, dayOf(day), at, id},
+		func(iter *gocql.Iter) (e schema.AuditEntry, size int, keep, more bool) {
+			var id gocql.UUID
+			var text []byte
+			if !iter.Scan(&id, &e.Actor, &e.Object, &e.Action, &text) {
+				return e, 0, false, false
+			}
+			var d auditDetail
+			if err := json.Unmarshal(text, &d); err != nil && fault == nil {
+				fault = fmt.Errorf("entry %s: decode: %w", id, err)
+			}
+			e.ID, e.Tenant, e.Before, e.After, e.Note = schema.AuditID(id), tenant, d.Before, d.After, d.Note
+			e.At = e.ID.Time()
+			return e, len(text) + 256, true, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read audit of %s: %w", tenant, err)
+	}
+	return entries, nil
+}
+
+// PutStats implements schema.StatsStore.
+func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = s.write(ctx, insertStats, schema.StatsHour(m.Minute), m.Minute, m.Node, text,
+			m.Written, s.ttl(m.Minute.Add(schema.StatsRetention)))
+	}
+	if err != nil {
+		return fmt.Errorf("put stats of %s: %w", m.Node, err)
+	}
+	return nil
+}
+
+// Stats implements schema.StatsStore.
+func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
+	var fault error
+	all, err := readPages(ctx, s, selectStats, &s.smallRows, maxStatsRows, []any{hour},
+		func(iter *gocql.Iter) (m schema.MinuteStats, size int, keep, more bool) {
+			var minute time.Time
+			var node string
+			var text []byte
+			if !iter.Scan(&minute, &node, &text) {
+				return m, 0, false, false
+			}
+			if err := json.Unmarshal(text, &m); err != nil && fault == nil {
+				fault = fmt.Errorf("counts of %s: decode: %w", node, err)
+			}
+			m.Minute, m.Node = minute.UTC(), node
+			return m, len(node) + len(text) + 64, true, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read stats: %w", err)
+	}
+	return all, nil
+}

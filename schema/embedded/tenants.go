@@ -1,0 +1,253 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// The tables of who may do what. They are stored: never rename them.
+const (
+	tableTenants  table = 'T' // name
+	tableAPIKeys  table = 'K' // hash
+	tableKeyNames table = 'N' // tenant name, what hash the key of that name has
+	tableKeyUses  table = 'U' // hash
+)
+
+// PutTenant implements schema.TenantStore.
+func (s *Store) PutTenant(ctx context.Context, t schema.Tenant) error {
+	data, err := json.Marshal(t)
+	if err == nil {
+		err = s.mergeOne(ctx, tenantKey(t.Name), cell{column: colValue, timestamp: t.UpdatedAt.UnixMicro(), data: data})
+	}
+	if err != nil {
+		return fmt.Errorf("put tenant %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+func tenantKey(name string) []byte { return append([]byte{byte(tableTenants)}, name...) }
+
+// mergeOne writes a cell of the row at key.
+func (s *Store) mergeOne(ctx context.Context, key []byte, c cell) error {
+	if len(c.data) > maxRow {
+		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(c.data))
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// Tenant implements schema.TenantStore.
+func (s *Store) Tenant(ctx context.Context, name string) (t schema.Tenant, err error) {
+	data, err := s.value(ctx, tenantKey(name))
+	if err == nil {
+		err = unavailable(json.Unmarshal(data, &t))
+	}
+	if err != nil {
+		return schema.Tenant{}, fmt.Errorf("read tenant %s: %w", name, err)
+	}
+	t.Name = name
+	return t, nil
+}
+
+// Tenants implements schema.TenantStore.
+func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
+	var tenants []schema.Tenant
+	err := s.named(ctx, tenantKey(""), after, limit, func(name string, data []byte) error {
+		t := schema.Tenant{Name: name}
+		err := json.Unmarshal(data, &t)
+		tenants = append(tenants, t)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tenants: %w", err)
+	}
+	return tenants, nil
+}
+
+// named calls visit with the name and value of the rows whose keys are prefix and a name after `after`, at most limit of them.
+func (s *Store) named(ctx context.Context, prefix []byte, after string, limit int, visit func(name string, data []byte) error) error {
+	if limit <= 0 {
+		return nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	lower := append(prefix[:len(prefix):len(prefix)], after...)
+	if after != "" {
+		lower = append(lower, 0)
+	}
+	seen := 0
+	return s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil {
+			return false, err
+		}
+		c := row.at(colValue, s.nowMS())
+		if c == nil {
+			return true, nil
+		}
+		seen++
+		return seen < limit, visit(string(key[len(prefix):]), c.data)
+	})
+}
+
+func apiKeyKey(t table, hash schema.KeyHash) []byte { return append([]byte{byte(t)}, hash[:]...) }
+
+func keyNameKey(tenant, name string) []byte { return appendName(nil, tableKeyNames, tenant, name) }
+
+// CreateAPIKey implements schema.APIKeyStore.
+func (s *Store) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
+	if err := s.createAPIKey(ctx, k); err != nil {
+		return fmt.Errorf("create key %s of %s: %w", k.Name, k.Tenant, err)
+	}
+	return nil
+}
+
+func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	name := keyNameKey(k.Tenant, k.Name)
+	defer s.lock(name)()
+	row, err := s.row(name)
+	if err != nil {
+		return err
+	}
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		var stands schema.APIKey
+		if err := json.Unmarshal(c.data, &stands); err != nil {
+			return unavailable(err)
+		}
+		if stands.Hash != k.Hash {
+			return schema.ErrConflict
+		}
+		return nil
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	value := appendCell(nil, cell{column: colValue, data: data})
+	for _, key := range [][]byte{name, apiKeyKey(tableAPIKeys, k.Hash)} {
+		if err := b.Set(key, value, nil); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
+
+// APIKey implements schema.APIKeyStore.
+func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
+	data, err := s.value(ctx, apiKeyKey(tableAPIKeys, hash))
+	if err == nil {
+		err = unavailable(json.Unmarshal(data, &k))
+	}
+	if err != nil {
+		return schema.APIKey{}, fmt.Errorf("read key: %w", err)
+	}
+	return k, nil
+}
+
+// APIKeys implements schema.APIKeyStore.
+func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+	var keys []schema.APIKey
+	err := s.named(ctx, keyNameKey(tenant, ""), after, limit, func(_ string, data []byte) error {
+		var k schema.APIKey
+		err := json.Unmarshal(data, &k)
+		keys = append(keys, k)
+		return err
+	})
+	for i := range keys {
+		if err != nil {
+			break
+		}
+		keys[i].LastUsed, err = s.lastUsed(ctx, keys[i].Hash)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read keys of %s: %w", tenant, err)
+	}
+	return keys, nil
+}
+
+func (s *Store) lastUsed(ctx context.Context, hash schema.KeyHash) (time.Time, error) {
+	if err := s.enter(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer s.leave()
+	row, err := s.row(apiKeyKey(tableKeyUses, hash))
+	if err != nil {
+		return time.Time{}, err
+	}
+	c := row.at(colValue, s.nowMS())
+	if c == nil {
+		return time.Time{}, nil
+	}
+	return time.UnixMicro(c.timestamp).UTC().Truncate(time.Millisecond), nil
+}
+
+// DeleteAPIKey implements schema.APIKeyStore.
+func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, _ time.Time) (schema.APIKey, error) {
+	k, err := s.deleteAPIKey(ctx, keyNameKey(tenant, name))
+	if err != nil {
+		return schema.APIKey{}, fmt.Errorf("delete key %s of %s: %w", name, tenant, err)
+	}
+	return k, nil
+}
+
+func (s *Store) deleteAPIKey(ctx context.Context, name []byte) (k schema.APIKey, err error) {
+	if err := s.enter(ctx); err != nil {
+		return k, err
+	}
+	defer s.leave()
+	defer s.lock(name)()
+	row, err := s.row(name)
+	if err != nil {
+		return k, err
+	}
+	c := row.at(colValue, s.nowMS())
+	if c == nil {
+		return k, schema.ErrNotFound
+	}
+	if err := json.Unmarshal(c.data, &k); err != nil {
+		return k, unavailable(err)
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	for _, key := range [][]byte{name, apiKeyKey(tableAPIKeys, k.Hash), apiKeyKey(tableKeyUses, k.Hash)} {
+		if err := b.Delete(key, nil); err != nil {
+			return k, err
+		}
+	}
+	return k, s.commit(b)
+}
+
+// TouchAPIKey implements schema.APIKeyStore. It is not synced: what is lost is told again.
+func (s *Store) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("note the use of a key: %w", err)
+	}
+	defer s.leave()
+	c := cell{column: colValue, timestamp: at.UnixMicro()}
+	if err := s.db.Merge(apiKeyKey(tableKeyUses, hash), appendCell(nil, c), pebble.NoSync); err != nil {
+		return fmt.Errorf("note the use of a key: %w: %w", schema.ErrUnknown, err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// The tables of what is only told: the audit log and the counts of minutes. They are stored: never rename them.
+const (
+	tableAudit table = 'A' // day tenant, id from the newest
+	tableStats table = 'S' // hour minute node
+)
+
+// auditRow is what the row of an audit entry holds besides its address.
+type auditRow struct {
+	Actor  string          `json:"actor"`
+	Action string          `json:"action"`
+	Object string          `json:"object"`
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// auditPrefix is how the keys of a tenant's day begin. The day comes first, so that whole days can be dropped.
+func auditPrefix(tenant string, day int) []byte {
+	key := appendInt([]byte{byte(tableAudit)}, int64(day))
+	return append(binary.BigEndian.AppendUint32(key, uint32(len(tenant))), tenant...) // #nosec G115 -- a name
+}
+
+// appendNewestFirst appends id so that the order of bytes is the reverse of that of ids.
+func appendNewestFirst(dst []byte, id schema.AuditID) []byte {
+	for _, b := range id {
+		dst = append(dst, ^b)
+	}
+	return dst
+}
+
+// PutAudit implements schema.AuditStore.
+func (s *Store) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
+	if err := s.putAudit(ctx, entries); err != nil {
+		return fmt.Errorf("put %d audit entries: %w", len(entries), err)
+	}
+	return nil
+}
+
+func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	for i := range entries {
+		e := &entries[i]
+		data, err := json.Marshal(auditRow{e.Actor, e.Action, e.Object, e.Before, e.After, e.Note})
+		if err != nil {
+			return err
+		}
+		if len(data) > maxRow {
+			return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
+		}
+		at := e.ID.Time()
+		key := appendNewestFirst(auditPrefix(e.Tenant, schema.AuditDay(at)), e.ID)
+		c := cell{column: colValue, timestamp: at.UnixMicro(), expires: expiryOf(at.Add(schema.AuditRetention)), data: data}
+		if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
+
+// Audit implements schema.AuditStore.
+func (s *Store) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
+	entries, err := s.audit(ctx, tenant, day, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read audit of %s: %w", tenant, err)
+	}
+	return entries, nil
+}
+
+func (s *Store) audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) (entries []schema.AuditEntry, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	prefix := auditPrefix(tenant, day)
+	lower := prefix
+	if !before.IsZero() {
+		lower = append(appendNewestFirst(bytes.Clone(prefix), before), 0)
+	}
+	err = s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil {
+			return false, err
+		}
+		c := row.at(colValue, s.nowMS())
+		if c == nil {
+			return true, nil
+		}
+		var held auditRow
+		if err := json.Unmarshal(c.data, &held); err != nil || len(key) != len(prefix)+16 {
+			return false, errCorrupt
+		}
+		e := schema.AuditEntry{
+			Tenant: tenant, Actor: held.Actor, Action: held.Action, Object: held.Object,
+			Before: held.Before, After: held.After, Note: held.Note,
+		}
+		appendNewestFirst(e.ID[:0], schema.AuditID(key[len(prefix):]))
+		e.At = e.ID.Time()
+		entries = append(entries, e)
+		return len(entries) < limit, nil
+	})
+	return entries, err
+}
+
+// PutStats implements schema.StatsStore.
+func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
+	data, err := json.Marshal(m)
+	if err == nil {
+		key := appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(m.Minute))), m.Minute.UnixMilli())
+		c := cell{column: colValue, timestamp: m.Written, expires: expiryOf(m.Minute.Add(schema.StatsRetention)), data: data}
+		err = s.mergeOne(ctx, append(key, m.Node...), c)
+	}
+	if err != nil {
+		return fmt.Errorf("put stats of %s: %w", m.Node, err)
+	}
+	return nil
+}
+
+// Stats implements schema.StatsStore.
+func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
+	all, err := s.stats(ctx, hour)
+	if err != nil {
+		return nil, fmt.Errorf("read stats: %w", err)
+	}
+	return all, nil
+}
+
+func (s *Store) stats(ctx context.Context, hour int) (all []schema.MinuteStats, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	prefix := appendInt([]byte{byte(tableStats)}, int64(hour))
+	err = s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil || len(key) < len(prefix)+8 {
+			return false, errCorrupt
+		}
+		c := row.at(colValue, s.nowMS())
+		if c == nil {
+			return true, nil
+		}
+		var m schema.MinuteStats
+		if err := json.Unmarshal(c.data, &m); err != nil {
+			return false, errCorrupt
+		}
+		m.Minute = time.UnixMilli(readInt(key[len(prefix):])).UTC()
+		m.Node = string(key[len(prefix)+8:])
+		all = append(all, m)
+		return true, nil
+	})
+	return all, err
+}
+
+// expireTold removes the days of the audit log and the hours of counts that have left.
+func (s *Store) expireTold(ctx context.Context, now time.Time) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	for _, old := range []struct {
+		table table
+		first int // that stays
+	}{
+		{tableAudit, schema.AuditDay(now.Add(-schema.AuditRetention))},
+		{tableStats, schema.StatsHour(now.Add(-schema.StatsRetention))},
+	} {
+		if err := b.DeleteRange([]byte{byte(old.table)}, appendInt([]byte{byte(old.table)}, int64(old.first)), nil); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
