@@ -89,6 +89,19 @@ type Job struct {
 	Expires time.Time
 }
 
+// Written reports what a job, as read after a conditional write of the generation with that number, shows of that write: whether it
+// was done, and whether that is sure. It is not where two changes or more may have covered it. What was not done may still
+// happen, as long as what it asked for holds.
+func (j *Job) Written(number int64) (done, sure bool) {
+	switch {
+	case j.Current.Number == number:
+		return true, true
+	case j.Current.Number < number || j.Before == nil || j.Before.Number < number:
+		return false, true // the generation in force came right after an older one: there was none between
+	}
+	return j.Before.Number == number, j.Before.Number == number
+}
+
 // EncodeJobSpec returns the stored form of s. What is decoded from it is encoded to the same bytes again, so that an occurrence is the
 // same whether it was planned from a job that was just made or from one that was read.
 func EncodeJobSpec(s *JobSpec) ([]byte, error) {

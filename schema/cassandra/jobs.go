@@ -26,12 +26,7 @@ var (
 func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
 	args, err := s.jobCells(&j)
 	if err == nil {
-		err = s.writeJob(ctx, &j, createJob, args, func(stands *schema.Job) error {
-			if stands == nil {
-				return nil
-			}
-			return schema.ErrConflict
-		})
+		err = s.writeJob(ctx, &j, createJob, args, func(stands *schema.Job) bool { return stands == nil })
 	}
 	if err != nil {
 		return fmt.Errorf("create job %s: %w", j.ID, err)
@@ -46,16 +41,8 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 		err = errNotNewer
 	}
 	if err == nil {
-		err = s.writeJob(ctx, &j, swapJob, append(args, was), func(stands *schema.Job) error {
-			switch {
-			case stands == nil:
-				return schema.ErrNotFound
-			case stands.Current.Number == was:
-				return nil
-			case stands.Current.Number > j.Current.Number && (stands.Before == nil || stands.Before.Number != was):
-				return schema.ErrUnknown // two or more came after was: this may have been one of them
-			}
-			return schema.ErrConflict
+		err = s.writeJob(ctx, &j, swapJob, append(args, was), func(stands *schema.Job) bool {
+			return stands != nil && stands.Current.Number == was
 		})
 	}
 	if err != nil {
@@ -64,13 +51,13 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return nil
 }
 
-// writeJob executes st, a conditional write of j. may tells from what stands, nil for nothing, why the condition does not hold.
-func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, may func(stands *schema.Job) error) error {
+// writeJob executes st, a conditional write of j. holds tells whether its condition holds of what stands, nil for nothing.
+func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, holds func(stands *schema.Job) bool) error {
 	row := make(map[string]any)
 	applied, err := s.swap(ctx, st, row, args...)
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
-		return s.settleJob(ctx, j, may, err)
+		return s.settleJob(ctx, j, holds, err)
 	case err != nil:
 		return err
 	case applied:
@@ -82,24 +69,24 @@ func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args 
 }
 
 // settleJob decides a write of j that was not answered (unknown) by reading the job.
-func (s *Store) settleJob(ctx context.Context, j *schema.Job, may func(stands *schema.Job) error, unknown error) error {
+func (s *Store) settleJob(ctx context.Context, j *schema.Job, holds func(stands *schema.Job) bool, unknown error) error {
 	stands, err := s.Job(ctx, j.ID)
-	there := &stands
 	if errors.Is(err, schema.ErrNotFound) {
-		there, err = nil, nil
+		if holds(nil) {
+			return unknown // it may yet be done
+		}
+		return schema.ErrNotFound
 	}
 	if err != nil {
 		return errors.Join(unknown, errors.New("read again: "+err.Error()))
 	}
-	if there != nil && (there.Current.Number == j.Current.Number || there.Before != nil && there.Before.Number == j.Current.Number) {
-		return nil // it stands, or was changed since
+	switch done, sure := stands.Written(j.Current.Number); {
+	case done:
+		return nil
+	case !sure || holds(&stands):
+		return unknown
 	}
-	switch err := may(there); {
-	case err == nil || errors.Is(err, schema.ErrUnknown):
-		return unknown // its condition still holds: it may yet be done
-	default:
-		return err
-	}
+	return schema.ErrConflict
 }
 
 // jobCells returns the values of createJob, and of swapJob but for its condition.

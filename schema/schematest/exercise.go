@@ -37,10 +37,12 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"cursors", cursorRules},
 		{"settings", settingsRules},
 		{"tasks", taskRules},
-		{"tenants", tenantRules},
-		{"api keys", apiKeyRules},
-		{"audit", auditRules},
-		{"stats", statsRules},
+		{"jobs", jobRules},
+		{"names", nameRules},
+		{"lists", listRules},
+		{"history", historyRules},
+		{"decisions", decisionRules},
+		{"calls of jobs", jobCallRules},
 		{"calls", callRules},
 	} {
 		t.Run(group.name, func(t *testing.T) {

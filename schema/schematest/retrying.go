@@ -123,25 +123,28 @@ func (r *retrying) ClaimKey(
 	return inForce, mine, err
 }
 
-// sameJob reports whether what stands of a job was left by the write of generation number, directly or by the next one over it.
-func sameJob(stands schema.Job, number int64) bool {
-	return stands.Current.Number == number || stands.Before != nil && stands.Before.Number == number
-}
-
 func (r *retrying) CreateJob(ctx context.Context, j schema.Job) error {
 	return decide(ctx, func() error { return r.around.CreateJob(ctx, j) }, func() (mine, again bool, err error) {
 		stands, err := r.Job(ctx, j.ID)
 		if errors.Is(err, schema.ErrNotFound) {
 			return false, true, nil
 		}
-		return sameJob(stands, j.Current.Number), false, err
+		mine, sure := stands.Written(j.Current.Number)
+		if err == nil && !sure {
+			err = schema.ErrUnknown
+		}
+		return mine, false, err
 	})
 }
 
 func (r *retrying) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return decide(ctx, func() error { return r.around.SwapJob(ctx, was, j) }, func() (mine, again bool, err error) {
 		stands, err := r.Job(ctx, j.ID)
-		return sameJob(stands, j.Current.Number), stands.Current.Number == was, err
+		mine, sure := stands.Written(j.Current.Number)
+		if err == nil && !sure {
+			err = schema.ErrUnknown
+		}
+		return mine, stands.Current.Number == was, err
 	})
 }
 
