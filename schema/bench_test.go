@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -49,6 +50,27 @@ func BenchmarkLoadEntry(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if e := schema.LoadEntry(e.ID, text, benchPayload, schema.Marks{}); e.Fault != nil {
+			b.Fatal(e.Fault)
+		}
+	}
+}
+
+// BenchmarkLoadEntryOfAnotherCall decodes rows each of which calls another URL.
+func BenchmarkLoadEntryOfAnotherCall(b *testing.B) {
+	var texts [64][]byte
+	for i := range texts {
+		spec := benchSpec
+		spec.Work = &schema.Work{HTTP: &schema.HTTPTarget{URL: fmt.Sprintf("http://127.0.0.1:9000/hook/%d", i)}}
+		e, err := schema.NewEntry(schema.MakeEntryID(benchDue, 7, 42), spec, benchPayload, benchDue)
+		if err != nil {
+			b.Fatal(err)
+		}
+		texts[i] = e.Text()
+	}
+	id := schema.MakeEntryID(benchDue, 7, 42)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if e := schema.LoadEntry(id, texts[i%len(texts)], benchPayload, schema.Marks{}); e.Fault != nil {
 			b.Fatal(e.Fault)
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// The specs of many rows differ in two values only, the nominal time and the instant of acceptance: those of one import, of one
-// task, of one job. To decode the same text again and again was a tenth of what a node spends on a run. So specs are
-// remembered by the text around those two, and what is remembered is copied and given its own two.
+// The specs of many rows differ in few values: those of one import, of one task, of one job in the nominal time, the instant of
+// acceptance, and the work where it is stated inline. To decode the same text again and again was a tenth of what a node
+// spends on a run. So specs are remembered by the text around those three, and what is remembered is copied and given its own.
 //
-// Copies share what they point to (work, labels, misfire), which is therefore never changed in place.
+// Copies share what they point to (labels, misfire, and work of one text), which is therefore never changed in place.
 const (
 	// memoSlots bounds what is remembered; a new spec takes the place of the one in its slot.
 	memoSlots = 1024
@@ -29,33 +29,38 @@ type memo struct {
 	last [memoSlots]atomic.Uint64
 }
 
-// remembered is a spec and the text around its nominal time and its acceptance.
+// remembered is a spec, the text around its nominal time, its acceptance and its work, and the text of its work.
 type remembered struct {
-	head, tail string
-	spec       Spec
+	head, middle, work, tail string
+	spec                     Spec
 }
 
 var specs = memo{seed: maphash.MakeSeed()}
 
 // decode returns the spec that text says, as json.Unmarshal has it.
 func (m *memo) decode(text []byte) (Spec, error) {
-	head, nominal, accepted, tail, ok := cutSpec(text)
+	c, ok := cutSpec(text)
 	var at time.Time
-	us, err := strconv.ParseInt(string(accepted), 10, 64)
-	if !ok || err != nil || at.UnmarshalText(nominal) != nil {
+	us, err := strconv.ParseInt(string(c.accepted), 10, 64)
+	if !ok || err != nil || at.UnmarshalText(c.nominal) != nil {
 		return unmarshalSpec(text)
 	}
-	hash := maphash.Bytes(m.seed, head)*31 + maphash.Bytes(m.seed, tail)
+	hash := (maphash.Bytes(m.seed, c.head)*31+maphash.Bytes(m.seed, c.middle))*31 + maphash.Bytes(m.seed, c.tail)
 	slot := hash % memoSlots
-	if r := m.slots[slot].Load(); r != nil && r.head == string(head) && r.tail == string(tail) {
+	if r := m.slots[slot].Load(); r != nil && r.head == string(c.head) && r.middle == string(c.middle) && r.tail == string(c.tail) {
 		spec := r.spec
 		spec.Nominal, spec.Accepted = at, us
-		return spec, nil
+		if r.work == string(c.work) {
+			return spec, nil
+		}
+		if spec.Work, err = unmarshalWork(c.work); err == nil {
+			return spec, nil
+		}
 	}
 	spec, err := unmarshalSpec(text)
-	// The two are what they seem unless a name stands twice in the text.
+	// They are what they seem unless a name stands twice in the text.
 	if err == nil && spec.Nominal.Equal(at) && spec.Accepted == us && m.last[slot].Swap(hash) == hash {
-		m.slots[slot].Store(&remembered{head: string(head), tail: string(tail), spec: spec})
+		m.slots[slot].Store(&remembered{head: string(c.head), middle: string(c.middle), work: string(c.work), tail: string(c.tail), spec: spec})
 	}
 	return spec, err
 }
@@ -67,25 +72,34 @@ func unmarshalSpec(text []byte) (Spec, error) {
 	return spec, err
 }
 
+func unmarshalWork(text []byte) (*Work, error) {
+	w := new(Work)
+	return w, json.Unmarshal(text, w)
+}
+
 var (
 	nominalName  = []byte(`"nominal":"`)
 	acceptedName = []byte(`","accepted":`)
+	workName     = []byte(`,"work":`)
 )
 
-// cutSpec cuts the text of a spec, as NewEntry writes it, into its nominal time, its acceptance and what is around them.
-func cutSpec(text []byte) (head, nominal, accepted, tail []byte, ok bool) {
+// cuts are the parts of the text of a spec: head nominal "," accepted middle work tail. There is no work, and no tail, where the spec states none.
+type cuts struct{ head, nominal, accepted, middle, work, tail []byte }
+
+// cutSpec cuts the text of a spec as NewEntry writes it. Within a string each quote follows a backslash, which the names looked
+// for lack; in the root object they stand, and not in one below it, where nothing is opened before.
+func cutSpec(text []byte) (c cuts, ok bool) {
 	if len(text) > memoText || len(text) == 0 {
-		return nil, nil, nil, nil, false
+		return c, false
 	}
 	i := bytes.Index(text, nominalName)
-	// In the root object, not in one below it: nothing is opened before. (Within a string each quote follows a backslash, which the name lacks.)
 	if i < 0 || bytes.IndexByte(text[1:i], '{') >= 0 {
-		return nil, nil, nil, nil, false
+		return c, false
 	}
 	i += len(nominalName)
 	n := bytes.IndexByte(text[i:], '"')
 	if n < 0 || !bytes.HasPrefix(text[i+n:], acceptedName) {
-		return nil, nil, nil, nil, false
+		return c, false
 	}
 	from := i + n + len(acceptedName)
 	to := from
@@ -93,7 +107,41 @@ func cutSpec(text []byte) (head, nominal, accepted, tail []byte, ok bool) {
 		to++
 	}
 	if to == from || to-from > 1 && text[from] == '0' || to == len(text) || text[to] != ',' && text[to] != '}' {
-		return nil, nil, nil, nil, false // no number as JSON has it, or one that goes on
+		return c, false // no number as JSON has it, or one that goes on
 	}
-	return text[:i], text[i : i+n], text[from:to], text[to:], true
+	c = cuts{head: text[:i], nominal: text[i : i+n], accepted: text[from:to], middle: text[to:]}
+	if w := bytes.Index(c.middle, workName); w >= 0 && bytes.IndexByte(c.middle[:w], '{') < 0 {
+		rest := c.middle[w+len(workName):]
+		size := objectSize(rest)
+		if size == 0 || bytes.Contains(rest[size:], workName) {
+			return c, false
+		}
+		c.middle, c.work, c.tail = c.middle[:w], rest[:size], rest[size:]
+	}
+	return c, true
+}
+
+// objectSize returns the length of the JSON object with which text begins, or 0. What is between its braces is not looked at.
+func objectSize(text []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{':
+			depth++
+		case b == '}':
+			depth--
+		}
+		if depth == 0 { // not an object, or its end
+			if i == 0 {
+				return 0
+			}
+			return i + 1
+		}
+	}
+	return 0
 }

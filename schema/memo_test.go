@@ -45,6 +45,15 @@ func TestMemoDecodesAsJSON(t *testing.T) {
 		{"an escape in the time", `{"tenant":"a","nominal":"2026\u002d11-21T10:00:00Z","accepted":12}`},
 		{"no end", `{"tenant":"a","nominal":"N","accepted":12`},
 		{"rubbish after", `{"tenant":"a","nominal":"N","accepted":12}}`},
+		{"work", `{"tenant":"a","nominal":"N","accepted":12,"work":{"http":{"url":"http://a/{\\\"}"}},"labels":{"x":"y"}}`},
+		{"work and nothing after", `{"tenant":"a","nominal":"N","accepted":12,"work":{"nats":{"subject":"s"}}}`},
+		{"work twice", `{"tenant":"a","nominal":"N","accepted":12,"work":{"nats":{"subject":"s"}},"work":{"http":{"url":"u"}}}`},
+		{"work in labels", `{"tenant":"a","nominal":"N","accepted":12,"labels":{"a":"b","work":"{"}}`},
+		{"work that is none", `{"tenant":"a","nominal":"N","accepted":12,"work":"x"}`},
+		{"work null", `{"tenant":"a","nominal":"N","accepted":12,"work":null}`},
+		{"work with a fault", `{"tenant":"a","nominal":"N","accepted":12,"work":{"http":7}}`},
+		{"work without end", `{"tenant":"a","nominal":"N","accepted":12,"work":{"http":{"url":"x"}`},
+		{"work that never ends its string", `{"tenant":"a","nominal":"N","accepted":12,"work":{"http":{"url":"x}}}`},
 		{"empty", ``},
 		{"not an object", `["nominal"]`},
 	} {
@@ -62,7 +71,8 @@ func TestMemoKeepsWhatCameTwice(t *testing.T) {
 	m := &memo{seed: specs.seed}
 	text := func(ms int) []byte {
 		e, err := NewEntry(EntryID{}, Spec{
-			Tenant: "a", Nominal: time.UnixMilli(int64(ms)), Accepted: int64(ms) * 1000, Work: &Work{NATS: &NATSTarget{Subject: "x"}},
+			Tenant: "a", Nominal: time.UnixMilli(int64(ms)), Accepted: int64(ms) * 1000, Misfire: &Misfire{Policy: "skip"},
+			Work: &Work{NATS: &NATSTarget{Subject: strings.Repeat("x", ms)}},
 		}, nil, time.Time{})
 		if err != nil {
 			t.Fatal(err)
@@ -76,8 +86,11 @@ func TestMemoKeepsWhatCameTwice(t *testing.T) {
 	}
 	a, _ := m.decode(text(3))
 	b, _ := m.decode(text(4))
-	if a.Work != b.Work || a.Work == nil {
-		t.Errorf("two specs that differ in their times have work of their own (%p, %p), want one that was remembered", a.Work, b.Work)
+	if a.Misfire != b.Misfire || a.Misfire == nil {
+		t.Errorf("two specs that differ in their times have policies of their own (%p, %p), want one that was remembered", a.Misfire, b.Misfire)
+	}
+	if a.Work.NATS.Subject != "xxx" || b.Work.NATS.Subject != "xxxx" {
+		t.Errorf("decode = work %+v and %+v, want that of each text", a.Work.NATS, b.Work.NATS)
 	}
 	if a.Accepted != 3000 || b.Accepted != 4000 || a.Nominal.UnixMilli() != 3 || b.Nominal.UnixMilli() != 4 {
 		t.Errorf("decode = accepted %d and %d, nominal %v and %v; want those of each text", a.Accepted, b.Accepted, a.Nominal, b.Nominal)
@@ -96,6 +109,7 @@ func TestMemoIsRight(t *testing.T) {
 			Nominal:  time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "nominal")).UTC(),
 			Accepted: rapid.Int64Range(-5, 4e15).Draw(t, "accepted"),
 			Attempt:  rapid.IntRange(0, 2).Draw(t, "attempt"),
+			Work:     rapid.SampledFrom([]*Work{nil, {NATS: &NATSTarget{Subject: `a"{}\`}}, {HTTP: &HTTPTarget{URL: "http://x"}}}).Draw(t, "work"),
 		}
 		e, err := NewEntry(EntryID{}, spec, nil, time.Time{})
 		if err != nil {
