@@ -27,12 +27,13 @@ type timetable struct {
 	elapsed bool
 	skip    bool // gap: skip
 	overlap string
+	rule    dayRule
 }
 
 // compileCron reads a cron expression and its zone.
 func compileCron(sch schema.Schedule, seed uint64, faults *Faults) rhythm {
 	e := parseCron(sch.Cron, seed, faults)
-	c := &timetable{pattern: e.pattern, elapsed: e.elapsed, skip: sch.Gap == gapSkip, overlap: sch.OverlapHour}
+	c := &timetable{pattern: e.pattern, elapsed: e.elapsed, rule: e.rule, skip: sch.Gap == gapSkip, overlap: sch.OverlapHour}
 	var known bool
 	if c.zone, known = zoneNamed(sch.Timezone); !known {
 		zoneFault(sch.Timezone, faults)

@@ -15,6 +15,7 @@ import (
 type expression struct {
 	pattern
 	elapsed bool // the minute or the hour is a wildcard
+	rule    dayRule
 }
 
 // macros are the names that stand for an expression.
@@ -259,24 +260,27 @@ func newExpression(spec *cron.SpecSchedule, wild [fieldCount]bool) expression {
 	e := expression{elapsed: wild[fieldMinute] || wild[fieldHour]}
 	e.seconds, e.minutes, e.hours = spec.Second&^star, spec.Minute&^star, spec.Hour&^star
 	e.months = spec.Month &^ star
-	inMonth := uint32(spec.Dom &^ star)              // #nosec G115 -- bits 1 to 31
-	inWeek := uint8(spec.Dow & (1<<daysPerWeek - 1)) // #nosec G115 -- bits 0 to 6
-	either := !wild[fieldDay] && !wild[fieldWeekday]
+	r := dayRule{
+		month: spec.Dom &^ star, week: spec.Dow & allWeek, ofMonth: spec.DomConstraints, ofWeek: spec.DowConstraints,
+		either: !wild[fieldDay] && !wild[fieldWeekday],
+	}
+	r.anyDay, r.anyWeek = r.month == allDays, r.week == allWeek
+	e.rule = r
 	e.setDays(func(length, first int) uint32 {
-		byMonth := inMonth
-		for _, c := range spec.DomConstraints {
+		byMonth := uint32(r.month) // #nosec G115 -- bits 1 to 31
+		for _, c := range r.ofMonth {
 			byMonth |= dayOfMonth(c, length, first)
 		}
 		var byWeek uint32
 		for w := range daysPerWeek {
-			if inWeek>>w&1 != 0 {
+			if r.week>>w&1 != 0 {
 				byWeek |= everyWeek << firstOf(w, first)
 			}
 		}
-		for _, c := range spec.DowConstraints {
+		for _, c := range r.ofWeek {
 			byWeek |= dayOfWeek(c, length, first)
 		}
-		if either {
+		if r.either {
 			return byMonth | byWeek
 		}
 		return byMonth & byWeek

@@ -61,6 +61,8 @@ type rhythm interface {
 	nth(from, before, n int64) (int64, bool)
 	// shortest returns the shortest distance of two.
 	shortest() time.Duration
+	// describe says in words when it fires.
+	describe() string
 }
 
 // Schedule is a schedule that was checked. It never changes and may be used by many goroutines; the zero value has no times.
