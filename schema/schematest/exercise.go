@@ -43,6 +43,10 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"history", historyRules},
 		{"decisions", decisionRules},
 		{"calls of jobs", jobCallRules},
+		{"tenants", tenantRules},
+		{"api keys", apiKeyRules},
+		{"audit", auditRules},
+		{"stats", statsRules},
 		{"calls", callRules},
 	} {
 		t.Run(group.name, func(t *testing.T) {
