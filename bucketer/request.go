@@ -1,7 +1,6 @@
 package bucketer
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
@@ -17,19 +16,35 @@ const (
 	MaxHorizon = 10        // years from now to the latest due time
 )
 
-// Schedule says when a one-off job is due.
+// Schedule says when a job is due: at most one of At, Cron and Every; none means now.
 type Schedule struct {
-	// At is the instant asked for; absent or in the past means now. It is kept to the ms, rounded up.
+	// At is the instant of a one-off job; absent or in the past means now. It is kept to the ms, rounded up.
 	At time.Time `json:"at,omitzero"`
+
+	Cron        string `json:"cron,omitempty"`
+	Timezone    string `json:"timezone,omitempty"`     // of Cron
+	Gap         string `json:"gap,omitempty"`          // of Cron: run or skip
+	OverlapHour string `json:"overlap_hour,omitempty"` // of Cron: first, second or both
+
+	Every  schema.Duration `json:"every,omitempty"`
+	Anchor time.Time       `json:"anchor,omitzero"` // of Every; absent: creation
 }
 
-// JobRequest is the body of POST /v1/jobs and, with Key, a line of an import.
+// JobRequest is the body of POST /v1/jobs and, with Key, a line of an import. Name and the fields from Start to Concurrency
+// belong to jobs that can have many runs.
 type JobRequest struct {
-	Key         string `json:"key,omitempty"`  // idempotency key of a line of an import; a single request has a header
+	Key         string `json:"key,omitempty"` // idempotency key of a line of an import; a single request has a header
+	Name        string `json:"name,omitempty"`
 	Task        string `json:"task,omitempty"` // the task to run, or else …
 	schema.Work        // … the work itself, inline
 
-	Schedule *Schedule         `json:"schedule,omitempty"` // absent: now
+	Schedule    *Schedule           `json:"schedule,omitempty"` // absent: now
+	Start       time.Time           `json:"start,omitzero"`
+	End         time.Time           `json:"end,omitzero"`
+	MaxRuns     int                 `json:"max_runs,omitempty"`
+	Jitter      *schema.Duration    `json:"jitter,omitempty"` // nil: the default; 0: none
+	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
+
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority schema.Priority   `json:"priority,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -40,20 +55,6 @@ type JobRequest struct {
 type TaskRequest struct {
 	schema.Work
 	Description string `json:"description,omitempty"`
-}
-
-// Request returns the job as a body that asks for it, with the fields that were stated.
-func (j *Job) Request() JobRequest {
-	r := JobRequest{
-		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire,
-	}
-	if j.Work != nil {
-		r.Work = *j.Work
-	}
-	if !j.At.IsZero() {
-		r.Schedule = &Schedule{At: j.At}
-	}
-	return r
 }
 
 // Rules are what an operator decides about requests. The zero value allows no scripts.
@@ -73,16 +74,6 @@ type Decoder struct {
 	doc     document
 	notJSON *NotJSONError
 	faults  Faults
-}
-
-// Job reads the body of POST /v1/jobs for a tenant. now is the time of the request.
-func (d *Decoder) Job(tenant string, body []byte, now time.Time) (Job, error) {
-	return d.job(tenant, body, now, false)
-}
-
-// Line reads a line of an import, which may have a key. Job.BodyHash is then the hash of the line without it.
-func (d *Decoder) Line(tenant string, line []byte, now time.Time) (Job, error) {
-	return d.job(tenant, line, now, true)
 }
 
 // BodyHash returns the hash of the last body that Job read without fault: SHA-256 over its compact text with sorted
@@ -140,72 +131,6 @@ func (d *Decoder) err() error {
 	return nil
 }
 
-func (d *Decoder) job(tenant string, body []byte, now time.Time, line bool) (Job, error) {
-	j := Job{Tenant: tenant}
-	if !d.begin(body) {
-		return Job{}, d.err()
-	}
-	w := workReader{d: d}
-	task := int32(-1)
-	for c := range d.members(0) {
-		switch name := d.doc.name(c); string(name) {
-		case "key":
-			if !line {
-				d.faultQuietly(c, "belongs to the lines of an import; a single request has the header Idempotency-Key")
-				continue
-			}
-			if j.Key = d.string(c); j.Key != "" || d.is(c, kindString) {
-				if what := KeyFault(j.Key); what != "" {
-					d.fault(c, "%s", what)
-				}
-			}
-		case "task":
-			task = c
-			if j.Task = d.string(c); d.is(c, kindString) {
-				if what := NameFault(j.Task); what != "" {
-					d.fault(c, "%s", what)
-				}
-			}
-		case "schedule":
-			j.At = d.schedule(c, now)
-		case "payload":
-			j.Payload = d.payload(c)
-		case "priority":
-			j.Priority = schema.Priority(d.oneOf(c, priorities))
-		case "labels":
-			j.Labels = d.labels(c)
-		case "misfire":
-			j.Misfire = d.misfire(c)
-		case "name", "start", "end", "max_runs", "jitter", "concurrency", "after", "on", "region":
-			d.fault(c, "is not supported yet: only one-off jobs exist so far")
-		default:
-			if !w.field(string(name), c) {
-				d.faultQuietly(c, "is not a field of a job")
-			}
-		}
-	}
-	w.finish()
-	switch {
-	case task >= 0 && w.targets > 0:
-		d.faultAt("body", "must have exactly one of task, http, nats and script")
-	case task >= 0:
-		for _, c := range w.limits {
-			d.faultQuietly(c, "belongs to the task: it cannot be stated beside one")
-		}
-	case w.targets == 0:
-		d.faultAt("body", "must have exactly one of task, http, nats and script")
-	default:
-		j.Work = &w.work
-	}
-	if err := d.err(); err != nil {
-		return Job{}, err
-	}
-	if j.Key != "" {
-		j.BodyHash = d.BodyHash()
-	}
-	return j, nil
-}
-
 // Task reads the body of PUT /v1/tasks/{name}. A fault of the name is located at path.name.
 func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 	if !d.begin(body) {
@@ -237,61 +162,4 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 	}
 	t.Work = w.work
 	return t, nil
-}
-
-// Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it changes.
-// Faults are located in the merged job. A patch that changes nothing returns the zero Change.
-func (d *Decoder) Patch(current Job, body []byte, now time.Time) (Change, error) {
-	if !d.begin(body) {
-		return Change{}, d.err()
-	}
-	if err := d.err(); err != nil { // doubled names: there is no one way to merge them
-		return Change{}, err
-	}
-	touched := make(map[string]bool)
-	for c := range d.allMembers(0) {
-		touched[string(d.doc.name(c))] = true
-	}
-	request := current.Request()
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // six bytes for each < would push a payload over its limit
-	if err := e.Encode(&request); err != nil {
-		return Change{}, err
-	}
-	var target document
-	if err := target.parse(text.Bytes()); err != nil {
-		return Change{}, err
-	}
-	merged, err := d.job(current.Tenant, mergePatch(nil, &target, 0, &d.doc, 0), now, false)
-	if err != nil {
-		return Change{}, err
-	}
-	var c Change
-	if touched["schedule"] {
-		c.At = &merged.At
-	}
-	if touched["payload"] {
-		c.Payload = &merged.Payload
-	}
-	if touched["priority"] {
-		c.Priority = &merged.Priority
-	}
-	if touched["labels"] {
-		c.Labels = &merged.Labels
-	}
-	for _, name := range append([]string{"task"}, workFields...) {
-		switch {
-		case !touched[name]:
-		case merged.Work != nil:
-			c.Work = merged.Work
-		default:
-			c.Task = &merged.Task
-		}
-	}
-	if touched["misfire"] {
-		d.faultAt("body.misfire", "cannot be changed yet")
-		return Change{}, d.err()
-	}
-	return c, nil
 }

@@ -190,57 +190,6 @@ func (d *Decoder) duration(i int32, low, high time.Duration) schema.Duration {
 	return 0
 }
 
-// schedule returns the instant that node i asks for: zero for now, else to the ms, rounded up so that nothing is early.
-func (d *Decoder) schedule(i int32, now time.Time) (at time.Time) {
-	for c := range d.object(i) {
-		switch name := d.doc.name(c); string(name) {
-		case "at":
-			at = d.instant(c, now)
-		case "cron", "every", "anchor", "timezone", "gap", "overlap_hour":
-			d.fault(c, "is not supported yet: only one-off jobs exist so far, due at an instant (at) or now")
-		default:
-			d.faultQuietly(c, "is not a field of a schedule")
-		}
-	}
-	return at
-}
-
-func (d *Decoder) instant(i int32, now time.Time) time.Time {
-	var t time.Time
-	if !d.is(i, kindString) {
-		d.fault(i, `must be a string such as "2026-11-21T09:30:00Z"`)
-		return time.Time{}
-	}
-	if text := d.doc.stringOf(i); t.UnmarshalText(text) != nil || !isStrictTime(text) || t.UTC().Year() < 0 {
-		d.fault(i, `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`)
-		return time.Time{}
-	}
-	if t.After(now.AddDate(MaxHorizon, 0, 0)) {
-		d.fault(i, "must not be more than %d years from now", MaxHorizon)
-		return time.Time{}
-	}
-	if ms := t.Truncate(time.Millisecond); !ms.Equal(t) {
-		t = ms.Add(time.Millisecond)
-	}
-	if t.IsZero() { // the one instant that would mean now means now
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
-// isStrictTime reports whether a text that package time takes for RFC 3339 is: it also takes hours of one digit, commas for
-// points, and offsets of a day and more.
-func isStrictTime(text []byte) bool {
-	if text[len("2006-01-02T15")] != ':' || bytes.IndexByte(text, ',') >= 0 {
-		return false
-	}
-	if text[len(text)-1] == 'Z' {
-		return true
-	}
-	offset := text[len(text)-len("07:00"):]
-	return string(offset[:2]) < "24" && string(offset[3:]) < "60"
-}
-
 // payload returns a copy of the text of node i.
 func (d *Decoder) payload(i int32) []byte {
 	raw := d.doc.raw(i)

@@ -51,7 +51,7 @@ func TestDecodeJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			row.want.Tenant = "acme"
-			got, err := new(Decoder).Job("acme", []byte(row.body), testNow)
+			got, _, err := new(Decoder).Job("acme", []byte(row.body), testNow)
 			if err != nil {
 				t.Fatalf("Job(%.200s) = %v", row.body, err)
 			}
@@ -94,10 +94,7 @@ var faultyBodies = map[string]struct {
 	"at as a number":             {`{"task":"t","schedule":{"at":1795253400}}`, []string{"body.schedule.at must be a string"}},
 	"more than ten years ahead":  {`{"task":"t","schedule":{"at":"2036-11-21T09:30:00.001Z"}}`, []string{"body.schedule.at must not be more than 10 years"}},
 	"a schedule as text":         {`{"task":"t","schedule":"now"}`, []string{"body.schedule must be an object"}},
-	"cron":                       {`{"task":"t","schedule":{"cron":"* * * * *","timezone":"UTC"}}`, []string{"body.schedule.cron is not supported yet", "body.schedule.timezone is not supported yet"}},
-	"every":                      {`{"task":"t","schedule":{"every":"15m"}}`, []string{"body.schedule.every is not supported yet"}},
-	"triggered":                  {`{"task":"t","after":{"jobs":["a"]},"on":{"event":"e"}}`, []string{"body.after is not supported yet", "body.on is not supported yet"}},
-	"of many runs":               {`{"task":"t","name":"n","start":"x","end":"x","max_runs":1,"jitter":"1s","concurrency":{},"region":"eu"}`, []string{"body.name is not", "body.start is not", "body.end is not", "body.max_runs is not", "body.jitter is not", "body.concurrency is not", "body.region is not"}},
+	"triggered":                  {`{"task":"t","after":{"jobs":["a"]},"on":{"event":"e"},"region":"eu"}`, []string{"body.after is not supported yet", "body.on is not supported yet", "body.region is not supported yet"}},
 
 	"a payload over the limit": {`{"task":"t","payload":"` + strings.Repeat("x", schema.MaxPayload-1) + `"}`, []string{"body.payload must be at most 65536 bytes"}},
 	"an unknown priority":      {`{"task":"t","priority":"urgent"}`, []string{"body.priority must be one of critical, high, normal, low"}},
@@ -168,7 +165,7 @@ func numbered(n int, format string) string {
 func TestDecodeReportsEveryFault(t *testing.T) {
 	for name, row := range faultyBodies {
 		t.Run(name, func(t *testing.T) {
-			_, err := new(Decoder).Job("acme", []byte(row.body), testNow)
+			_, _, err := new(Decoder).Job("acme", []byte(row.body), testNow)
 			checkFaults(t, err, row.want)
 		})
 	}
@@ -196,7 +193,7 @@ func TestFaultsDoNotRepeatSecrets(t *testing.T) {
 		`{"http":{"url":"http://x.test/","secret_key":"secret"}}`,
 		`{"http":{"url":"postgres://secret"}}`,
 	} {
-		_, err := new(Decoder).Job("acme", []byte(body), testNow)
+		_, _, err := new(Decoder).Job("acme", []byte(body), testNow)
 		var faults Faults
 		if !errors.As(err, &faults) {
 			t.Fatalf("Job(%s) = %v, want faults", body, err)
@@ -210,13 +207,13 @@ func TestFaultsDoNotRepeatSecrets(t *testing.T) {
 }
 
 func TestFaultsAreBounded(t *testing.T) {
-	_, err := new(Decoder).Job("acme", []byte(`{`+numbered(10_000, `"x%d":0`)+`}`), testNow)
+	_, _, err := new(Decoder).Job("acme", []byte(`{`+numbered(10_000, `"x%d":0`)+`}`), testNow)
 	var faults Faults
 	if !errors.As(err, &faults) || len(faults) != maxFaults+1 || !strings.Contains(faults[maxFaults].Message, "more faults") {
 		t.Fatalf("Job of 10,000 unknown fields: %d faults, want %d and a word on the rest", len(faults), maxFaults)
 	}
 	long := strings.Repeat("é", 5000)
-	_, err = new(Decoder).Job("acme", []byte(`{"task":"t","`+long+`":1,"priority":"`+long+`"}`), testNow)
+	_, _, err = new(Decoder).Job("acme", []byte(`{"task":"t","`+long+`":1,"priority":"`+long+`"}`), testNow)
 	if !errors.As(err, &faults) || len(err.Error()) > 500 {
 		t.Fatalf("faults of long names and values: %d bytes, want at most 500", len(err.Error()))
 	}
@@ -239,7 +236,7 @@ func TestDecodeLineKeys(t *testing.T) {
 		"longer than that": {`{"key":"` + strings.Repeat("k", 129) + `","task":"t"}`, "", "body.key must be at most 128"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := new(Decoder).Line("acme", []byte(row.line), testNow)
+			got, _, err := new(Decoder).Line("acme", []byte(row.line), testNow)
 			if row.fault != "" {
 				checkFaults(t, err, []string{row.fault})
 				return
@@ -255,7 +252,7 @@ func TestBodyHash(t *testing.T) {
 	hash := func(line string) string {
 		t.Helper()
 		var d Decoder
-		if _, err := d.Line("acme", []byte(line), testNow); err != nil {
+		if _, _, err := d.Line("acme", []byte(line), testNow); err != nil {
 			t.Fatalf("Line(%s) = %v", line, err)
 		}
 		return d.BodyHash()
@@ -288,15 +285,15 @@ func TestDecodedSharesNothing(t *testing.T) {
 	const body = `{"http":{"url":"http://x.test/","headers":{"a":"b"}},"payload":{"k":"v"},"labels":{"l":"m"}}`
 	var d Decoder
 	text := []byte(body)
-	got, err := d.Job("acme", text, testNow)
+	got, _, err := d.Job("acme", text, testNow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _ := new(Decoder).Job("acme", []byte(body), testNow)
+	want, _, _ := new(Decoder).Job("acme", []byte(body), testNow)
 	for i := range text {
 		text[i] = 'x'
 	}
-	_, _ = d.Job("acme", []byte(`{"task":"another"}`), testNow)
+	_, _, _ = d.Job("acme", []byte(`{"task":"another"}`), testNow)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("a job changed when its text did (-want +got):\n%s", diff)
 	}
@@ -368,7 +365,9 @@ func TestDecodePatch(t *testing.T) {
 		"no target":             {inline, `{"http":null}`, Change{}, "body must have exactly one of"},
 		"an unknown field":      {inline, `{"stat":"x"}`, Change{}, "body.stat is not a field"},
 		"a fault within":        {inline, `{"schedule":{"at":"soon"}}`, Change{}, "body.schedule.at must be"},
-		"cron":                  {inline, `{"schedule":{"cron":"* * * * *"}}`, Change{}, "body.schedule.cron is not supported"},
+		"cron":                  {inline, `{"schedule":{"cron":"* * * * *"}}`, Change{}, "body.schedule must have only one of at, cron and every"},
+		"recurring":             {inline, `{"schedule":{"at":null,"cron":"* * * * *"}}`, Change{}, "body.schedule cannot make a one-off job a recurring one"},
+		"a name":                {inline, `{"name":"n"}`, Change{}, "body.name belongs to a recurring job"},
 		"a doubled name":        {inline, `{"task":"a","task":"b"}`, Change{}, "body.task is there twice"},
 		"no object":             {inline, `5`, Change{}, "body must be an object"},
 		"beside a payload of <": {lots, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, Change{At: &later}, ""},
@@ -422,7 +421,7 @@ func TestNounsAndDecoderAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := new(Decoder).Line("acme", line, testNow)
+	j, _, err := new(Decoder).Line("acme", line, testNow)
 	if err != nil {
 		t.Fatalf("Line(%s) = %v", line, err)
 	}
@@ -439,7 +438,7 @@ func TestNounsAndDecoderAgree(t *testing.T) {
 		}
 	}
 	for _, name := range fields {
-		_, err := new(Decoder).Line("acme", []byte(`{"`+name+`":[]}`), testNow)
+		_, _, err := new(Decoder).Line("acme", []byte(`{"`+name+`":[]}`), testNow)
 		var faults Faults
 		if errors.As(err, &faults) && slices.ContainsFunc(faults, func(f Fault) bool { return strings.Contains(f.Message, "not a field") }) {
 			t.Errorf("the decoder does not know the field %q of a job", name)
@@ -457,7 +456,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"http":{"url":"http://x.test/","headers":{"a":"b"}},"retry":{"max":"1h"},"misfire":{"policy":"skip"}}`))
 	var d Decoder
 	f.Fuzz(func(t *testing.T, text []byte) {
-		j, err := d.Line("acme", text, testNow)
+		j, spec, err := d.Line("acme", text, testNow)
 		var syntax *NotJSONError
 		var faults Faults
 		switch {
@@ -473,6 +472,13 @@ func FuzzDecode(f *testing.F) {
 		default:
 			t.Fatalf("Line(%q) = %v, which is neither faults nor a syntax error", text, err)
 		}
+		if spec != nil {
+			if diff := cmp.Diff(Job{Tenant: "acme", Key: j.Key, BodyHash: j.BodyHash}, j); diff != "" {
+				t.Fatalf("Line(%q) is a job that can have many runs, and a one-off one (-want +got):\n%s", text, diff)
+			}
+			checkSaidAgain(t, &d, spec)
+			return
+		}
 		if (j.Task == "") == (j.Work == nil) {
 			t.Fatalf("Line(%q) = %+v, which has not exactly one of task and work", text, j)
 		}
@@ -482,7 +488,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := d.Line("acme", said, testNow)
+		again, _, err := d.Line("acme", said, testNow)
 		if err != nil {
 			t.Fatalf("Line(%q) is fine, said again as %q it is %v", text, said, err)
 		}
@@ -508,7 +514,7 @@ func BenchmarkDecodeLine(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if _, err := d.Line("acme", text, testNow); err != nil {
+				if _, _, err := d.Line("acme", text, testNow); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -520,7 +526,7 @@ func BenchmarkDecodeLine(b *testing.B) {
 func TestDecodeAllocations(t *testing.T) {
 	var d Decoder
 	text := []byte(benchLines["task"])
-	if got := testing.AllocsPerRun(100, func() { _, _ = d.Line("acme", text, testNow) }); got > 8 {
+	if got := testing.AllocsPerRun(100, func() { _, _, _ = d.Line("acme", text, testNow) }); got > 8 {
 		t.Errorf("Line allocates %v times, want at most 8", got)
 	}
 }

@@ -30,6 +30,10 @@ const (
 	answerBuffer = 64 << 10
 	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is brought to an end.
 	chunkTimeout = time.Minute
+	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional writes. recurringAtOnce of them are made
+	// at once.
+	maxRecurring    = 256
+	recurringAtOnce = 16
 	// maxKnownTasks bounds the tasks that a validate_only import remembers.
 	maxKnownTasks = 1024
 )
@@ -42,7 +46,7 @@ type importQuery struct {
 }
 
 func (s *Server) routeImports() {
-	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many one-off jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
+	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
 	op.Description = "The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional \"key\". " +
 		"The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
 		"Read the answer while sending: an import whose answers nobody takes stands still."
@@ -124,9 +128,11 @@ type importer struct {
 
 // chunk is the jobs that go to the bucketer together, with their lines.
 type chunk struct {
-	jobs  []bucketer.Job
-	lines []int64
-	bytes int
+	jobs      []bucketer.Job
+	specs     []*schema.JobSpec // of the job at the same place, if it can have many runs
+	lines     []int64
+	bytes     int
+	recurring int // specs that are not nil
 }
 
 func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
@@ -250,7 +256,7 @@ func (m *importer) gather() error {
 }
 
 func (m *importer) full() bool {
-	return len(m.chunk.jobs) >= m.s.config.ChunkLines || m.chunk.bytes >= m.s.config.ChunkBytes
+	return len(m.chunk.jobs) >= m.s.config.ChunkLines || m.chunk.bytes >= m.s.config.ChunkBytes || m.chunk.recurring >= maxRecurring
 }
 
 // line takes the line at which the splitter stands.
@@ -266,9 +272,16 @@ func (m *importer) line(d *bucketer.Decoder) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return
 	}
-	job, err := d.Line(m.tenant, text, m.s.config.Now())
+	job, spec, err := d.Line(m.tenant, text, m.s.config.Now())
+	if err == nil && spec != nil {
+		err = m.s.refuseRecurring()
+	}
 	if err == nil && m.validateOnly {
-		if err = m.checkTask(job.Task); err == nil {
+		task := job.Task
+		if spec != nil {
+			task = spec.Task
+		}
+		if err = m.checkTask(task); err == nil {
 			m.answerAlone(number, nil)
 			return
 		}
@@ -278,6 +291,10 @@ func (m *importer) line(d *bucketer.Decoder) {
 		return
 	}
 	m.chunk.jobs = append(m.chunk.jobs, job)
+	m.chunk.specs = append(m.chunk.specs, spec)
+	if spec != nil {
+		m.chunk.recurring++
+	}
 	m.chunk.lines = append(m.chunk.lines, number)
 	m.chunk.bytes += len(text)
 }
@@ -326,8 +343,9 @@ func (m *importer) submit() {
 
 // decision is what became of one job.
 type decision struct {
-	receipt bucketer.Receipt
-	err     error
+	id       schema.JobID
+	existing bool
+	err      error
 }
 
 var errUndecided = errors.New("the bucketer said nothing about this job")
@@ -338,17 +356,56 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 	for i := range decisions {
 		decisions[i].err = errUndecided
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			m.s.log.Error("import chunk panicked", "err", v, "stack", string(debug.Stack()))
-		}
-	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), chunkTimeout)
 	defer cancel()
-	m.s.deps.Jobs.SubmitBatch(ctx, c.jobs, func(i int, r bucketer.Receipt, err error) {
-		decisions[i] = decision{r, err} // each exactly once, before SubmitBatch returns
-	})
+	var recurring sync.WaitGroup
+	jobs, places := c.jobs, []int(nil) // the one-off jobs, and where they stand in the chunk if that is elsewhere
+	if c.recurring > 0 {
+		jobs = nil
+		recurring.Go(func() { m.decideRecurring(ctx, c, decisions) })
+		for i, spec := range c.specs {
+			if spec == nil {
+				jobs, places = append(jobs, c.jobs[i]), append(places, i)
+			}
+		}
+	}
+	defer recurring.Wait()
+	defer m.guard()
+	if len(jobs) > 0 {
+		m.s.deps.Jobs.SubmitBatch(ctx, jobs, func(i int, r bucketer.Receipt, err error) {
+			if places != nil {
+				i = places[i]
+			}
+			decisions[i] = decision{schema.JobOf(r.Run), r.Existing, err} // each exactly once, before SubmitBatch returns
+		})
+	}
 	return decisions
+}
+
+// decideRecurring makes those jobs of the chunk that can have many runs.
+func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []decision) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	tokens := make(chan struct{}, recurringAtOnce)
+	for i, spec := range c.specs {
+		if spec == nil {
+			continue
+		}
+		tokens <- struct{}{}
+		all.Go(func() {
+			defer func() { <-tokens }()
+			defer m.guard()
+			job, existing, err := m.s.deps.Recurring.CreateJob(ctx, *spec, c.jobs[i].Key, c.jobs[i].BodyHash)
+			decisions[i] = decision{job.ID, existing, err}
+		})
+	}
+}
+
+// guard keeps a panic over one chunk from ending the node: what it left undecided is answered so.
+func (m *importer) guard() {
+	if v := recover(); v != nil {
+		m.s.log.Error("import chunk panicked", "err", v, "stack", string(debug.Stack()))
+	}
 }
 
 // answer writes the lines of a decided chunk, and sends them.
@@ -370,7 +427,7 @@ func (m *importer) answer(c chunk, decisions []decision) {
 			continue
 		}
 		status := http.StatusCreated
-		if d.receipt.Existing {
+		if d.existing {
 			status = http.StatusOK
 			known++
 		} else {
@@ -378,7 +435,7 @@ func (m *importer) answer(c chunk, decisions []decision) {
 		}
 		if !m.errorsOnly {
 			text = append(strconv.AppendInt(append(text[:0], `{"line":`...), c.lines[i], 10), `,"id":"`...)
-			text = append(append(text, d.receipt.Run.String()...), `","status":`...)
+			text = append(append(text, d.id.String()...), `","status":`...)
 			text = append(strconv.AppendInt(text, int64(status), 10), "}\n"...)
 			_, _ = m.out.Write(text) // the writer remembers its error
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // lineStatuses are the statuses that a line of an import can have.
-var lineStatuses = []int{200, 201, 400, 413, 422, 429, 500, 503}
+var lineStatuses = []int{200, 201, 400, 409, 413, 422, 429, 500, 503}
 
 type metrics struct {
 	requests *prometheus.CounterVec   // route, method, status

@@ -89,6 +89,18 @@ func (s *Server) describeBody(path, method string, t reflect.Type, media ...stri
 	}
 }
 
+// alsoAnswers documents that a registered operation may succeed with another status as well, the same way.
+func (s *Server) alsoAnswers(path, method string, status, like int) {
+	item := s.api.OpenAPI().Paths[path]
+	for m, op := range map[string]*huma.Operation{http.MethodPost: item.Post, http.MethodPut: item.Put} {
+		if m == method {
+			as := *op.Responses[strconv.Itoa(like)]
+			as.Description = http.StatusText(status)
+			op.Responses[strconv.Itoa(status)] = &as
+		}
+	}
+}
+
 // describeSystem documents what is not part of /v1.
 func (s *Server) describeSystem() {
 	for _, r := range []struct {
@@ -126,6 +138,15 @@ func (s *Server) finishDocument() error {
 		{"JobRequest", "key", func(f *huma.Schema) {
 			f.Description = "Idempotency key of a line of an import; not of a single request"
 		}},
+		{"JobRequest", "name", func(f *huma.Schema) {
+			f.Pattern, f.Description = namePattern, "Of a recurring job; unique in the tenant"
+		}},
+		{"JobRequest", "start", func(f *huma.Schema) { f.Description = "Of a recurring job: no run before it" }},
+		{"JobRequest", "end", func(f *huma.Schema) { f.Description = "Of a recurring job: no run from it on" }},
+		{"JobRequest", "max_runs", func(f *huma.Schema) {
+			f.Minimum, f.Maximum, f.Description = number(1), number(100_000), "Of a recurring job: paused and missed runs count"
+		}},
+		{"JobRequest", "jitter", duration},
 		{"JobRequest", "task", func(f *huma.Schema) {
 			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats and script"
 		}},
@@ -136,6 +157,23 @@ func (s *Server) finishDocument() error {
 		{"Schedule", "at", func(f *huma.Schema) {
 			f.Description = "When it is due, to the ms; absent or past: now; at most ten years ahead"
 		}},
+		{"Schedule", "cron", func(f *huma.Schema) {
+			f.Description, f.Examples = "Five fields, or six with the second first; not beside at or every", []any{"0 9 * * MON-FRI"}
+		}},
+		{"Schedule", "timezone", func(f *huma.Schema) {
+			f.Description, f.Examples = "Of cron: an IANA name; default UTC", []any{"Europe/Berlin"}
+		}},
+		{"Schedule", "gap", words("run", "skip")},
+		{"Schedule", "overlap_hour", words("first", "second", "both")},
+		{"Schedule", "every", duration},
+		{"Schedule", "anchor", func(f *huma.Schema) {
+			f.Description = "Of every: an instant from which the others are counted; default: creation"
+		}},
+		{"JobSchedule", "every", duration},
+		{"Job", "jitter", duration},
+		{"JobMisfire", "deadline", duration},
+		{"Concurrency", "limit", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(10_000) }},
+		{"Concurrency", "on_limit", words("queue", "skip", "cancel_oldest")},
 		{"HTTPTarget", "method", words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
 		{"HTTPTarget", "url", func(f *huma.Schema) {
 			f.Format, f.Description = "uri", "Absolute, http or https, without user and password"

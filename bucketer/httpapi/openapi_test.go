@@ -38,7 +38,7 @@ func TestDocumentDescribesEveryOperation(t *testing.T) {
 		t.Errorf("openapi is %v, want 3.1.0", doc["openapi"])
 	}
 	b := newStub()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,9 @@ func TestDocumentAgreesWithTheServer(t *testing.T) {
 	for _, job := range []string{
 		jobBody,
 		`{"task":"t","schedule":{},"payload":[1],"priority":"low","labels":{"a":"b"},"misfire":{"policy":"skip","deadline":"1h0m0s"}}`,
-		`{"nats":{"subject":"a"}}`,
+		`{"nats":{"subject":"a"}}`, nightly, interval,
+		`{"name":"full","task":"t","schedule":{"cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin","gap":"skip","overlap_hour":"both"},"start":"2026-11-21T10:00:00Z",
+		"end":"2027-11-21T10:00:00Z","max_runs":100,"jitter":"30s","concurrency":{"limit":1,"on_limit":"skip"}}`,
 	} {
 		check("JobRequest", "a request", []byte(job), true)
 		ok("Job", 201, call{method: "POST", path: "/v1/jobs", body: job})
@@ -151,7 +153,7 @@ func TestDocumentAgreesWithTheServer(t *testing.T) {
 
 	for _, job := range []string{
 		`{"http":{"url":"http://x.test/"},"x":1}`, `{"task":5}`, `{"task":"A"}`, `{"task":"t","priority":"urgent"}`,
-		`{"http":{"method":"POST"}}`, `{"task":"t","schedule":{"at":"soon"}}`, `{"task":"t","schedule":{"cron":"* * * * *"}}`,
+		`{"http":{"method":"POST"}}`, `{"task":"t","schedule":{"at":"soon"}}`, `{"task":"t","schedule":{"cron":5}}`, `{"task":"t","schedule":{"every":"1d"}}`,
 		`{"task":"t","labels":{"a":1}}`, `{"nats":{"subject":"a"},"retry":{"max_attempts":0}}`, `{"nats":{"subject":"a"},"timeout":"1d"}`,
 		`{"nats":{"subject":"a"},"guarantee":"effectively_once"}`,
 	} {

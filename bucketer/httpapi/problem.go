@@ -85,7 +85,9 @@ var kinds = []struct {
 }{
 	{bucketer.ErrNoTask, kind{name: "no-task", status: 422, title: "The request is not valid", location: "body.task"}},
 	{bucketer.ErrKeyReused, kind{name: "key-reused", status: 422, title: "The idempotency key was used before", location: "header.Idempotency-Key"}},
-	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "The run cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
+	{bucketer.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
+	{bucketer.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
+	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
@@ -122,6 +124,9 @@ func problemOf(err error) *Problem {
 		return invalid(faults...)
 	case errors.As(err, &syntax):
 		return &Problem{Type: problemType + "not-json", Title: "The body is not JSON", Status: http.StatusBadRequest, Detail: syntax.Error()}
+	}
+	if faults := bucketer.ScheduleFaults(err); len(faults) > 0 {
+		return invalid(faults...)
 	}
 	for i := range kinds {
 		if k := &kinds[i]; errors.Is(err, k.err) {

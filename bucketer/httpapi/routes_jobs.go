@@ -18,19 +18,19 @@ import (
 // The inputs of requests name each parameter themselves: huma looks into no embedded part that is not exported.
 type (
 	jobByID struct {
-		ID string `path:"id" doc:"The job's id" example:"0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"`
+		ID string `path:"id" doc:"The job's id, or its name" example:"0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"`
 	}
 	jobCreate struct {
 		Key string `header:"Idempotency-Key" maxLength:"260" doc:"At most 128 bytes, quoted or not, kept for 24 h: the same key and body give the same answer"`
 		body
 	}
 	jobPatch struct {
-		ID      string `path:"id" doc:"The job's id"`
+		ID      string `path:"id" doc:"The job's id, or its name"`
 		IfMatch string `header:"If-Match" doc:"Change it only if this is its ETag; else 412"`
 		body
 	}
 	jobCancel struct {
-		ID      string `path:"id" doc:"The job's id"`
+		ID      string `path:"id" doc:"The job's id, or its name"`
 		IfMatch string `header:"If-Match" doc:"Cancel it only if this is its ETag; else 412"`
 	}
 )
@@ -44,12 +44,12 @@ type jobAnswer struct {
 }
 
 func (s *Server) routeJobs() {
-	huma.Register(s.api, s.operation("create-job", http.MethodPost, "/v1/jobs", "Create a one-off job", 201, 400, 408, 413, 415, 422, 429, 503), s.createJob)
+	huma.Register(s.api, s.operation("create-job", http.MethodPost, "/v1/jobs", "Create a job", 201, 400, 408, 409, 413, 415, 422, 429, 503), s.createJob)
 	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[bucketer.JobRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-job", http.MethodGet, "/v1/jobs/{id}", "A job", 200, 404, 422, 503), s.getJob)
-	huma.Register(s.api, s.operation("patch-job", http.MethodPatch, "/v1/jobs/{id}", "Change a pending one-off job by a merge patch (RFC 7396): its instant, payload, work, priority or labels", 200, 400, 404, 408, 409, 412, 413, 415, 422, 429, 503), s.patchJob)
+	huma.Register(s.api, s.operation("patch-job", http.MethodPatch, "/v1/jobs/{id}", "Change a job by a merge patch (RFC 7396): a recurring job, or a pending one-off job's instant, payload, work, priority or labels", 200, 400, 404, 408, 409, 412, 413, 415, 422, 429, 503), s.patchJob)
 	s.describeBody("/v1/jobs/{id}", http.MethodPatch, reflect.TypeFor[bucketer.JobRequest](), "application/json", "application/merge-patch+json")
-	huma.Register(s.api, s.operation("cancel-job", http.MethodDelete, "/v1/jobs/{id}", "Cancel a job; twice is the same as once", 200, 404, 409, 412, 422, 503), s.cancelJob)
+	huma.Register(s.api, s.operation("cancel-job", http.MethodDelete, "/v1/jobs/{id}", "Cancel a job; twice is the same as once", 200, 404, 409, 412, 422, 429, 503), s.cancelJob)
 }
 
 func (s *Server) decoder() *bucketer.Decoder { return s.decoders.Get().(*bucketer.Decoder) }
@@ -62,13 +62,16 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	now := s.config.Now()
-	job, err := d.Job(tenantOf(ctx), text, now)
+	job, spec, err := d.Job(tenantOf(ctx), text, now)
 	key, faults := idempotencyKey(in.Key)
 	if err := also(err, faults); err != nil {
 		return nil, s.fail(ctx, "create job", err)
 	}
 	if key != "" {
 		job.Key, job.BodyHash = key, d.BodyHash()
+	}
+	if spec != nil {
+		return s.createRecurring(ctx, *spec, job.Key, job.BodyHash)
 	}
 	receipt, err := s.deps.Jobs.Submit(ctx, job)
 	if err != nil {
@@ -95,11 +98,11 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 }
 
 func (s *Server) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
-	run, err := s.oneOff(ctx, in.ID)
+	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, s.fail(ctx, "read job", err)
 	}
-	return s.answerJob(ctx, run)
+	return s.answerFound(ctx, f)
 }
 
 func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error) {
@@ -108,10 +111,10 @@ func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error)
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		run, err := s.patch(ctx, in, text)
+		f, err := s.patch(ctx, in, text)
 		switch {
 		case err == nil:
-			return s.answerJob(ctx, run)
+			return s.answerFound(ctx, f)
 		case !errors.Is(err, schema.ErrConflict) || try == patchTries:
 			return nil, s.fail(ctx, "change job", err)
 		}
@@ -123,95 +126,147 @@ const patchTries = 5
 
 // patch makes a patch up to the job as it stands, and changes the job if it still stands so: otherwise one of two
 // patches at once would undo the other, and both would match one ETag.
-func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (bucketer.Run, error) {
-	run, err := s.oneOff(ctx, in.ID)
+func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, error) {
+	f, err := s.find(ctx, in.ID)
 	if err != nil {
-		return run, err
+		return f, err
 	}
-	if err := checkMatch(in.IfMatch, &run); err != nil {
-		return run, err
+	if err := f.match(in.IfMatch); err != nil {
+		return f, err
 	}
-	payload, err := s.deps.Runs.Payload(ctx, run)
+	if f.job != nil {
+		return s.patchRecurring(ctx, f, in.IfMatch, text)
+	}
+	payload, err := s.deps.Runs.Payload(ctx, *f.run)
 	if err != nil {
-		return run, err
+		return f, err
 	}
 	d := s.decoder()
 	defer s.decoders.Put(d)
-	change, err := d.Patch(requestOf(&run, payload), text, s.config.Now())
+	change, err := d.Patch(requestOf(f.run, payload), text, s.config.Now())
 	if err != nil || change == (bucketer.Change{}) {
-		return run, err
+		return f, err
 	}
-	change.Of = standing(&run).ID
-	return s.deps.Jobs.Reschedule(ctx, tenantOf(ctx), run.ID, change)
+	change.Of = standing(f.run).ID
+	run, err := s.deps.Jobs.Reschedule(ctx, tenantOf(ctx), f.run.ID, change)
+	return found{run: &run}, err
 }
 
 func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, error) {
-	run, err := s.oneOff(ctx, in.ID)
+	f, err := s.find(ctx, in.ID)
 	if err == nil {
-		err = checkMatch(in.IfMatch, &run)
+		err = f.match(in.IfMatch)
 	}
-	if err == nil {
-		run, err = s.deps.Jobs.Cancel(ctx, tenantOf(ctx), run.ID, canceller)
+	switch {
+	case err != nil:
+	case f.job != nil:
+		f, err = s.control(ctx, f, in.IfMatch, Recurring.CancelJob)
+	default:
+		var run bucketer.Run
+		run, err = s.deps.Jobs.Cancel(ctx, tenantOf(ctx), f.run.ID, canceller)
+		f = found{run: &run}
 	}
 	if err != nil {
 		return nil, s.fail(ctx, "cancel job", err)
 	}
-	return s.answerJob(ctx, run)
+	return s.answerFound(ctx, f)
 }
 
 // canceller is who cancelled, as long as keys name nobody.
 const canceller = "api"
 
-func (s *Server) answerJob(ctx context.Context, run bucketer.Run) (*jobAnswer, error) {
-	payload, err := s.deps.Runs.Payload(ctx, run)
+// found is a job: one that can have many runs, or else a one-off one, which is its run.
+type found struct {
+	job *schema.Job
+	run *bucketer.Run
+}
+
+// tag returns the job's ETag.
+func (f found) tag() string {
+	if f.job != nil {
+		return generationTag(f.job)
+	}
+	return etag(f.run)
+}
+
+// match checks the header If-Match of a request that would change the job.
+func (f found) match(header string) error {
+	if header == "" {
+		return nil
+	}
+	for tag := range strings.SplitSeq(header, ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || tag == f.tag() {
+			return nil
+		}
+	}
+	p := problemOf(bucketer.ErrStale)
+	p.Detail = "Its ETag is " + f.tag() + "."
+	return p
+}
+
+// generation returns the generation that a job which can have many runs must have, if the request says so; 0 = any.
+func (f found) generation(header string) int64 {
+	if header == "" || header == "*" {
+		return 0
+	}
+	return f.job.Current.Number
+}
+
+// find returns the tenant's job of an id or a name.
+func (s *Server) find(ctx context.Context, text string) (found, error) {
+	id, err := schema.ParseJobID(text)
+	if err != nil {
+		if bucketer.NameFault(text) != "" {
+			return found{}, invalid(bucketer.Fault{Location: "path.id", Message: "is neither an id nor a name of a job"})
+		}
+		return s.findNamed(ctx, text)
+	}
+	none := notFound("There is no job with this id.")
+	runID, ok := id.OneOff()
+	if !ok {
+		if s.deps.Recurring == nil {
+			return found{}, none
+		}
+		job, err := s.deps.Recurring.JobByID(ctx, tenantOf(ctx), id)
+		return found{job: &job}, or(err, none)
+	}
+	run, err := s.deps.Runs.Run(ctx, tenantOf(ctx), runID)
+	if err == nil && !run.Entry.Spec.Job.IsZero() { // a run of a job that has many
+		err = none
+	}
+	return found{run: &run}, or(err, none)
+}
+
+func (s *Server) findNamed(ctx context.Context, name string) (found, error) {
+	none := notFound("There is no job of this name.")
+	if s.deps.Recurring == nil {
+		return found{}, none
+	}
+	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), name)
+	return found{job: &job}, or(err, none)
+}
+
+// or returns err, or none if it says that there is nothing.
+func or(err error, none *Problem) error {
+	if errors.Is(err, schema.ErrNotFound) {
+		return none
+	}
+	return err
+}
+
+func (s *Server) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
+	if f.job != nil {
+		return s.answerRecurring(f.job), nil
+	}
+	payload, err := s.deps.Runs.Payload(ctx, *f.run)
 	if err != nil {
 		return nil, s.fail(ctx, "read payload", err)
 	}
-	return &jobAnswer{Status: http.StatusOK, ETag: etag(&run), Body: jobOf(&run, payload)}, nil
-}
-
-// oneOff returns the run that the one-off job id is.
-func (s *Server) oneOff(ctx context.Context, id string) (bucketer.Run, error) {
-	job, err := schema.ParseJobID(id)
-	if err != nil {
-		if bucketer.NameFault(id) == "" {
-			return bucketer.Run{}, notFound("There is no job of this name.")
-		}
-		return bucketer.Run{}, invalid(bucketer.Fault{Location: "path.id", Message: "is neither an id nor a name of a job"})
-	}
-	none := notFound("There is no job with this id.")
-	runID, ok := job.OneOff()
-	if !ok {
-		return bucketer.Run{}, none
-	}
-	run, err := s.deps.Runs.Run(ctx, tenantOf(ctx), runID)
-	if err != nil {
-		return bucketer.Run{}, err
-	}
-	if !run.Entry.Spec.Job.IsZero() { // a run of a job that has many
-		return bucketer.Run{}, none
-	}
-	return run, nil
+	return &jobAnswer{Status: http.StatusOK, ETag: f.tag(), Body: jobOf(f.run, payload)}, nil
 }
 
 // etag names the state of a one-off job: it changes with what the job says and with how it stands.
 func etag(r *bucketer.Run) string {
 	sum := sha256.Sum256([]byte(standing(r).ID.String() + string(r.State)))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-}
-
-// checkMatch checks the header If-Match of a request that would change r.
-func checkMatch(header string, r *bucketer.Run) error {
-	if header == "" {
-		return nil
-	}
-	for tag := range strings.SplitSeq(header, ",") {
-		if tag = strings.TrimSpace(tag); tag == "*" || tag == etag(r) {
-			return nil
-		}
-	}
-	return &Problem{
-		Type: problemType + "stale", Title: "The job is not as it was", Status: http.StatusPreconditionFailed,
-		Detail: "Its ETag is " + etag(r) + ".",
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -34,7 +35,7 @@ type (
 		From   time.Time `query:"from" required:"true" doc:"First due time"`
 		To     time.Time `query:"to" required:"true" doc:"Due times before this one; at most an hour after from"`
 		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
-		Job    string    `query:"job" doc:"Only the run of this one-off job"`
+		Job    string    `query:"job" doc:"Only runs of the job of this id; of one that can have many, those that have ended, newest first"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
 	}
 )
@@ -92,16 +93,8 @@ func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*
 }
 
 func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
-	var faults bucketer.Faults
 	w := bucketer.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
-	for _, t := range []struct {
-		location string
-		time     time.Time
-	}{{"query.from", w.From}, {"query.to", w.To}} {
-		if y := t.time.Year(); y < 0 || y > 9999 { // has no form in JSON
-			faults = append(faults, bucketer.Fault{Location: t.location, Message: "must lie in the years 0 to 9999 of UTC"})
-		}
-	}
+	faults := checkYears(w.From, w.To)
 	switch {
 	case !w.To.After(w.From):
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
@@ -113,17 +106,12 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
 		}
 	}
-	var only schema.RunID
+	var job schema.JobID
 	if in.Job != "" {
-		job, err := schema.ParseJobID(in.Job)
-		one, ok := job.OneOff()
-		switch {
-		case err != nil:
+		var err error
+		if job, err = schema.ParseJobID(in.Job); err != nil {
 			faults = append(faults, bucketer.Fault{Location: "query.job", Message: "is not the id of a job"})
-		case !ok:
-			faults = append(faults, bucketer.Fault{Location: "query.job", Message: "is not supported yet for a job that can have many runs"})
 		}
-		only = one
 	}
 	var pos bucketer.Position
 	question := []any{"runs", w, in.Job}
@@ -138,8 +126,11 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	}
 	out := new(runList)
 	out.Body.Items = []Run{}
-	if !only.IsZero() {
+	if only, ok := job.OneOff(); ok {
 		return out, s.listOne(ctx, w, only, out)
+	}
+	if !job.IsZero() {
+		return out, s.listHistory(ctx, w, job, pos, in.Limit, question, out)
 	}
 	runs, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
 	if err != nil {
@@ -172,6 +163,21 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 	}
 	out.Body.Items = append(out.Body.Items, runOf(&run, e.Payload))
 	return nil
+}
+
+// listHistory lists those runs of a job that can have many which have ended, newest first: a window of due times may lie in many
+// partitions, and the history knows the job's.
+func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.JobID, pos bucketer.Position, limit int, question any, out *runList) error {
+	if s.deps.Recurring == nil {
+		return nil
+	}
+	err := s.historyOf(ctx, job, bucketer.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
+	var none *Problem
+	if errors.As(err, &none) && none.Status == http.StatusNotFound {
+		return nil
+	}
+	out.Body.Items = slices.DeleteFunc(out.Body.Items, func(r Run) bool { return w.Task != "" && r.Task != w.Task })
+	return err
 }
 
 func (s *Server) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {
@@ -221,20 +227,24 @@ func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error)
 	if err != nil {
 		return nil, s.fail(ctx, "retry run", err)
 	}
+	return s.answerNewRun(ctx, receipt, schema.Spec{
+		Tenant: job.Tenant, Nominal: receipt.Run.Time(), Task: job.Task, Work: job.Work, Priority: job.Priority,
+		Trigger: job.Trigger, Origin: job.Origin,
+	}, payload), nil
+}
+
+// answerNewRun answers with a run that was made now. It is durable, whether or not it can be read: then spec says what it is.
+func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spec schema.Spec, payload []byte) *runAnswer {
 	out := &runAnswer{Status: http.StatusCreated, Location: "/v1/runs/" + receipt.Run.String()}
 	if receipt.Existing {
 		out.Replayed = "true"
 	}
-	// The new run is durable, whether or not it can be read now.
-	again, err := s.deps.Runs.Run(ctx, job.Tenant, receipt.Run)
+	run, err := s.deps.Runs.Run(ctx, spec.Tenant, receipt.Run)
 	if err != nil {
-		again = bucketer.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: schema.Spec{
-			Tenant: job.Tenant, Nominal: receipt.Run.Time(), Task: job.Task, Work: job.Work, Priority: job.Priority,
-			Trigger: job.Trigger, Origin: job.Origin,
-		}}}
+		run = bucketer.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
 	}
-	out.Body = runOf(&again, payload)
-	return out, nil
+	out.Body = runOf(&run, payload)
+	return out
 }
 
 // noBody checks the body of a request that takes none.

@@ -46,6 +46,45 @@ type Tasks interface {
 	DeleteTask(ctx context.Context, tenant, name string) error
 }
 
+// Recurring keeps the jobs that can have many runs (bucketer.Bucketer).
+type Recurring interface {
+	JobMaker
+	JobControl
+	JobReader
+}
+
+// JobMaker creates and changes jobs that can have many runs. An ifMatch that is not 0 is the generation that the job must have: else
+// the error is bucketer.ErrStale.
+type JobMaker interface {
+	// CreateJob makes a job. With a key it does so once: existing says that it was made before, of a body of the same hash.
+	CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error)
+	// PutJob creates the job of this name, or replaces what it says.
+	PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error)
+	// ChangeJob changes what a job says; change may be called again, with what the job says then.
+	ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error)
+}
+
+// JobControl starts and stops jobs that can have many runs. About ifMatch see JobMaker.
+type JobControl interface {
+	PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
+	ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
+	CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
+	// TriggerJob makes a run that is due now. About the key see JobMaker.CreateJob.
+	TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error)
+}
+
+// JobReader reads jobs that can have many runs.
+type JobReader interface {
+	JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error)
+	JobByName(ctx context.Context, tenant, name string) (schema.Job, error)
+	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the end.
+	ListJobs(ctx context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
+	// JobRuns returns at most limit runs of the job's history, newest first, and where to go on.
+	JobRuns(ctx context.Context, tenant string, id schema.JobID, f bucketer.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
+	// Upcoming returns the next count runs of the job after now; fewer, if there are no more.
+	Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occurrence
+}
+
 // Dependency is how something stands that the node needs: a nil Err is well.
 type Dependency struct {
 	Name string
@@ -57,6 +96,8 @@ type Deps struct {
 	Jobs  Jobs
 	Runs  Runs
 	Tasks Tasks
+	// Recurring keeps jobs that can have many runs. Nil means that such jobs are refused.
+	Recurring Recurring
 	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
 	Ready func(ctx context.Context) []Dependency
 	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees nothing.
@@ -244,6 +285,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	s.api = humagin.New(s.engine, s.document())
 	s.routeTasks()
 	s.routeJobs()
+	s.routeRecurring()
 	s.routeRuns()
 	s.routeImports()
 	if err := s.routeSystem(); err != nil {

@@ -189,7 +189,6 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"runs of an empty window":        {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:00:00Z"}, 422, "query.to"},
 		"runs of an unknown state":       {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z&state=done"}, 422, "query.state"},
 		"runs of a forged cursor":        {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z&cursor=abcd"}, 422, "query.cursor"},
-		"runs of a job with many":        {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z&job=01932e5a-7c00-7003-8d2f-5a1b9c3e7f60"}, 422, "query.job"},
 		"runs of a task that cannot be":  {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z&task=A"}, 422, "query.task"},
 		"an import of JSON":              {call{method: "POST", path: "/v1/imports", body: `{}`}, 415, ""},
 		"an import in another encoding":  {call{method: "POST", path: "/v1/imports", body: `{}`, header: http.Header{"Content-Type": {ndjson}, "Content-Encoding": {"br"}}}, 415, ""},

@@ -46,10 +46,12 @@ type stub struct {
 	by      string // who cancelled last
 
 	onReschedule func()
+
+	jobs stubJobs
 }
 
 func newStub() *stub {
-	return &stub{runs: map[schema.RunID]*bucketer.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}}
+	return &stub{runs: map[schema.RunID]*bucketer.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}, jobs: newStubJobs()}
 }
 
 func (s *stub) Submit(_ context.Context, job bucketer.Job) (bucketer.Receipt, error) {
@@ -297,7 +299,7 @@ func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
 func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Server {
 	t.Helper()
 	c := Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")}
-	d := Deps{Jobs: b, Runs: b, Tasks: b}
+	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b}
 	for _, f := range change {
 		f(&c, &d)
 	}

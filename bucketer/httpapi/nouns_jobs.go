@@ -1,0 +1,188 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// JobSchedule is when a job is due, as the API answers it: one of At, Cron and Every, with the values in force.
+type JobSchedule struct {
+	At Time `json:"at,omitzero" doc:"Of a one-off job"`
+
+	Cron        string `json:"cron,omitempty"`
+	Timezone    string `json:"timezone,omitempty" doc:"Of cron"`
+	Gap         string `json:"gap,omitempty" enum:"run,skip" doc:"Of cron: what becomes of times that the zone leaves out"`
+	OverlapHour string `json:"overlap_hour,omitempty" enum:"first,second,both" doc:"Of cron: which of the times that the zone has twice"`
+
+	Every  schema.Duration `json:"every,omitempty"`
+	Anchor Time            `json:"anchor,omitzero" doc:"Of every: an instant from which the others are counted"`
+}
+
+// JobMisfire is what becomes of a late run, as the API answers it.
+type JobMisfire struct {
+	Policy   string          `json:"policy" enum:"run_all,run_latest,skip"`
+	Deadline schema.Duration `json:"deadline,omitempty"` // absent: none
+}
+
+// NextRun is a run of a job that is to come.
+type NextRun struct {
+	ID        schema.RunID `json:"id"`
+	NominalAt Time         `json:"nominal_at"`
+	DueAt     Time         `json:"due_at"`
+}
+
+// Job is a job as the API answers it. The limits of inline work are those in force; those of a task stand with the task.
+// Name and the fields from Start to Concurrency are of jobs that can have many runs.
+type Job struct {
+	ID     schema.JobID `json:"id"`
+	Tenant string       `json:"tenant"`
+	Name   string       `json:"name,omitempty"`
+	Task   string       `json:"task,omitempty"`
+	schema.Work
+
+	Schedule    JobSchedule         `json:"schedule"`
+	Start       Time                `json:"start,omitzero" doc:"No run before it"`
+	End         Time                `json:"end,omitzero" doc:"No run from it on; that of max_runs, if it is earlier"`
+	MaxRuns     int                 `json:"max_runs,omitempty"`
+	Jitter      *schema.Duration    `json:"jitter,omitempty" doc:"The window of the job's own offset, which is the same for all its runs"`
+	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
+
+	Payload  json.RawMessage   `json:"payload,omitempty"`
+	Priority schema.Priority   `json:"priority"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Misfire  JobMisfire        `json:"misfire"`
+
+	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
+	Generation int64    `json:"generation" doc:"Grows with every change; 1 for a one-off job"`
+	NextRun    *NextRun `json:"next_run,omitempty"`
+	CreatedAt  Time     `json:"created_at"`
+	UpdatedAt  Time     `json:"updated_at"`
+}
+
+// standing returns the entry that says what r is now: its own, or the one that it was moved to.
+func standing(r *bucketer.Run) *schema.Entry {
+	if r.Current.ID.IsZero() {
+		return &r.Entry
+	}
+	return &r.Current
+}
+
+// requestOf returns what the one-off job that is the run r asks for, as it stands now.
+func requestOf(r *bucketer.Run, payload []byte) bucketer.Job {
+	s := &standing(r).Spec
+	return bucketer.Job{
+		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
+		Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
+	}
+}
+
+// jobOf returns the one-off job that is the run r.
+func jobOf(r *bucketer.Run, payload []byte) Job {
+	e := standing(r)
+	j := jobFrom(schema.JobOf(r.ID), requestOf(r, payload))
+	j.CreatedAt = Time{time.UnixMicro(r.Entry.Spec.Accepted)}
+	j.UpdatedAt = Time{time.UnixMicro(e.Spec.Accepted)}
+	switch r.State {
+	case schema.StateCancelled:
+		j.State = string(schema.JobCancelled)
+		if c := r.Entry.Marks.Cancelled; c != nil {
+			j.UpdatedAt = Time{c.At}
+		}
+	case schema.StateSucceeded, schema.StateFailed, schema.StateMissed:
+		j.State = string(schema.JobFinished)
+	case schema.StatePending:
+		next := nextOf(occurrenceOf(r))
+		j.NextRun = &next
+	}
+	return j
+}
+
+// occurrenceOf returns the time of a one-off job's run.
+func occurrenceOf(r *bucketer.Run) bucketer.Occurrence {
+	e := standing(r)
+	return bucketer.Occurrence{ID: r.ID, Nominal: e.Spec.Nominal, Due: e.Due()}
+}
+
+func nextOf(o bucketer.Occurrence) NextRun {
+	return NextRun{ID: o.ID, NominalAt: Time{o.Nominal}, DueAt: Time{o.Due}}
+}
+
+// jobFrom returns a one-off job with the values in force, active.
+func jobFrom(id schema.JobID, b bucketer.Job) Job {
+	j := Job{
+		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}}, Payload: b.Payload,
+		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: misfireOf(b.Misfire, "run_all"), State: string(schema.JobActive), Generation: 1,
+	}
+	if b.Work != nil {
+		j.Work = b.Work.InForce()
+	}
+	return j
+}
+
+func misfireOf(m *schema.Misfire, policy string) JobMisfire {
+	out := JobMisfire{Policy: policy}
+	if m != nil {
+		out.Deadline = m.Deadline
+		if m.Policy != "" {
+			out.Policy = m.Policy
+		}
+	}
+	return out
+}
+
+// recurringOf returns a job that can have many runs. next is the run that comes next, if there is one.
+func recurringOf(j *schema.Job, next []bucketer.Occurrence) Job {
+	s := &j.Current.Spec
+	out := Job{
+		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,
+		Payload: s.Payload, Priority: s.Priority.Or(), Labels: s.Labels, Misfire: misfireOf(s.Misfire, "run_latest"),
+		State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
+	}
+	if s.Work != nil {
+		out.Work = s.Work.InForce()
+	}
+	if c := s.Concurrency; c != nil && c.OnLimit == "" {
+		out.Concurrency = &schema.Concurrency{Limit: c.Limit, OnLimit: "queue"}
+	}
+	if c := s.Schedule; c != nil {
+		out.Schedule = scheduleOf(c)
+		out.Start, out.End, out.Jitter = Time{c.Start}, Time{c.End}, &c.Jitter
+	}
+	if len(next) > 0 {
+		first := nextOf(next[0])
+		out.NextRun = &first
+	}
+	return out
+}
+
+// scheduleOf returns a schedule with the values in force.
+func scheduleOf(s *schema.Schedule) JobSchedule {
+	out := JobSchedule{Cron: s.Cron, Every: s.Every, Anchor: Time{s.Anchor}}
+	if s.Cron != "" {
+		out.Timezone, out.Gap, out.OverlapHour = "UTC", "run", "first"
+		for _, stated := range []struct {
+			into  *string
+			value string
+		}{{&out.Timezone, s.Timezone}, {&out.Gap, s.Gap}, {&out.OverlapHour, s.OverlapHour}} {
+			if stated.value != "" {
+				*stated.into = stated.value
+			}
+		}
+	}
+	return out
+}
+
+// generationTag names the state of a job that can have many runs: every change of it, and of how it stands, is a generation.
+func generationTag(j *schema.Job) string { return `"` + strconv.FormatInt(j.Current.Number, 10) + `"` }
+
+// Preview says when a schedule is due.
+type Preview struct {
+	Description string   `json:"description" doc:"The schedule in words"`
+	Times       []Time   `json:"times" doc:"The first nominal times after from"`
+	Notes       []string `json:"notes" doc:"What is to be known about it: changes of the zone that move, drop or double runs, jitter"`
+	Zones       string   `json:"zones" doc:"The version of the time zone data"`
+}

@@ -1,0 +1,365 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+type (
+	jobPut struct {
+		ID      string `path:"id" doc:"The job's name: 1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID" example:"nightly-report"`
+		IfMatch string `header:"If-Match" doc:"Replace it only if this is its ETag; else 412"`
+		body
+	}
+	jobControl struct {
+		ID      string `path:"id" doc:"The job's id, or its name"`
+		IfMatch string `header:"If-Match" doc:"Do it only if this is its ETag; else 412"`
+		body
+	}
+	jobTrigger struct {
+		ID  string `path:"id" doc:"The job's id, or its name"`
+		Key string `header:"Idempotency-Key" maxLength:"260" doc:"At most 128 bytes, quoted or not, kept for 24 h: the same key gives the same run"`
+		body
+	}
+	jobPage struct {
+		Limit      int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor     string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		State      string `query:"state" enum:"active,paused,cancelled,finished"`
+		Label      string `query:"label" maxLength:"400" doc:"Only jobs that have this label, as name=value" example:"team=billing"`
+		NamePrefix string `query:"name_prefix" maxLength:"63" doc:"Only jobs whose name begins so"`
+	}
+	jobRunsPage struct {
+		ID     string    `path:"id" doc:"The job's id, or its name"`
+		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		State  string    `query:"state" enum:"succeeded,failed,cancelled,missed"`
+		From   time.Time `query:"from" doc:"First due time"`
+		To     time.Time `query:"to" doc:"Due times before this one"`
+	}
+	jobUpcoming struct {
+		ID    string `path:"id" doc:"The job's id, or its name"`
+		Count int    `query:"count" minimum:"1" maximum:"100" default:"10" doc:"The most items of the answer"`
+	}
+)
+
+type jobList struct {
+	Body struct {
+		Items      []Job  `json:"items"`
+		NextCursor string `json:"next_cursor,omitempty"`
+	}
+}
+
+type upcomingList struct {
+	Body struct {
+		Items []NextRun `json:"items"`
+	}
+}
+
+func (s *Server) routeRecurring() {
+	huma.Register(s.api, s.operation("list-jobs", http.MethodGet, "/v1/jobs", "The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs", 200, 422, 503), s.listJobs)
+	huma.Register(s.api, s.operation("put-job", http.MethodPut, "/v1/jobs/{id}", "Create or replace a recurring job by its name", 200, 400, 408, 409, 412, 413, 415, 422, 429, 503), s.putJob)
+	s.alsoAnswers("/v1/jobs/{id}", http.MethodPut, http.StatusCreated, http.StatusOK)
+	s.describeBody("/v1/jobs/{id}", http.MethodPut, reflect.TypeFor[bucketer.JobRequest](), "application/json")
+	control := []int{400, 404, 408, 409, 412, 413, 415, 422, 429, 503}
+	huma.Register(s.api, s.operation("pause-job", http.MethodPost, "/v1/jobs/{id}/pause", "Pause a job: none of its runs starts until it is resumed; twice is the same as once", 200, control...), s.pauseJob)
+	huma.Register(s.api, s.operation("resume-job", http.MethodPost, "/v1/jobs/{id}/resume", "Resume a job that was paused, from now on; twice is the same as once", 200, control...), s.resumeJob)
+	huma.Register(s.api, s.operation("trigger-job", http.MethodPost, "/v1/jobs/{id}/trigger", "Run a job now, besides its schedule", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.triggerJob)
+	huma.Register(s.api, s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job that have ended, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 404, 422, 503), s.listJobRuns)
+	huma.Register(s.api, s.operation("list-upcoming", http.MethodGet, "/v1/jobs/{id}/upcoming", "The next runs of a job, if it stays as it is", 200, 404, 422, 503), s.listUpcoming)
+}
+
+// refuseRecurring refuses a recurring job where none are kept.
+func (s *Server) refuseRecurring() error {
+	if s.deps.Recurring != nil {
+		return nil
+	}
+	return invalid(bucketer.Fault{Location: "body.schedule", Message: "is recurring: that is not supported here"})
+}
+
+func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
+	if err := s.refuseRecurring(); err != nil {
+		return nil, err
+	}
+	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
+	if err != nil {
+		return nil, s.fail(ctx, "create job", err)
+	}
+	out := s.answerRecurring(&job)
+	out.Status, out.Location = http.StatusCreated, "/v1/jobs/"+job.ID.String()
+	if existing {
+		out.Replayed = "true"
+	}
+	return out, nil
+}
+
+func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
+	text, err := in.text()
+	if err != nil {
+		return nil, err
+	}
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	spec, err := d.PutJob(tenantOf(ctx), in.ID, text, s.config.Now())
+	if err == nil {
+		err = s.refuseRecurring()
+	}
+	var generation int64
+	if err == nil && in.IfMatch != "" {
+		generation, err = s.matchNamed(ctx, in.ID, in.IfMatch)
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "put job", err)
+	}
+	job, created, err := s.deps.Recurring.PutJob(ctx, spec.Tenant, spec.Name, generation, spec)
+	if err != nil {
+		return nil, s.fail(ctx, "put job", err)
+	}
+	out := s.answerRecurring(&job)
+	if created {
+		out.Status, out.Location = http.StatusCreated, "/v1/jobs/"+job.ID.String()
+	}
+	return out, nil
+}
+
+// matchNamed checks the header If-Match of a request to replace the job of a name, and returns the generation that it asks for.
+func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, error) {
+	f, err := s.findNamed(ctx, name)
+	var none *Problem
+	if errors.As(err, &none) && none.Status == http.StatusNotFound {
+		p := problemOf(bucketer.ErrStale)
+		p.Detail = none.Detail
+		return 0, p
+	}
+	if err != nil {
+		return 0, err
+	}
+	return f.job.Current.Number, f.match(header)
+}
+
+// patchRecurring makes a patch up to what the job says when it is changed.
+func (s *Server) patchRecurring(ctx context.Context, f found, header string, text []byte) (found, error) {
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	now := s.config.Now()
+	was := f.job.Current.Spec
+	patched, err := d.PatchJob(was, text, now)
+	if err != nil || reflect.DeepEqual(was, patched) {
+		return f, err
+	}
+	job, err := s.deps.Recurring.ChangeJob(ctx, tenantOf(ctx), f.job.ID, f.generation(header), func(spec *schema.JobSpec) error {
+		patched, err := d.PatchJob(*spec, text, now)
+		if err == nil {
+			*spec = patched
+		}
+		return err
+	})
+	return found{job: &job}, err
+}
+
+func (s *Server) answerRecurring(j *schema.Job) *jobAnswer {
+	return &jobAnswer{Status: http.StatusOK, ETag: generationTag(j), Body: s.recurring(j)}
+}
+
+// recurring returns a job that can have many runs, with the run that comes next.
+func (s *Server) recurring(j *schema.Job) Job {
+	return recurringOf(j, s.deps.Recurring.Upcoming(*j, 1, s.config.Now()))
+}
+
+func (s *Server) pauseJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
+	return s.controlJob(ctx, "pause job", in, Recurring.PauseJob)
+}
+
+func (s *Server) resumeJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
+	return s.controlJob(ctx, "resume job", in, Recurring.ResumeJob)
+}
+
+// controlOf changes the state of a job that can have many runs.
+type controlOf func(r Recurring, ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
+
+func (s *Server) controlJob(ctx context.Context, act string, in *jobControl, do controlOf) (*jobAnswer, error) {
+	err := s.noBody(&in.body)
+	var f found
+	if err == nil {
+		f, err = s.find(ctx, in.ID)
+	}
+	if err == nil {
+		err = f.match(in.IfMatch)
+	}
+	if err == nil && f.job == nil {
+		err = oneOffProblem("It can be given another time, or be cancelled.")
+	}
+	if err == nil {
+		f, err = s.control(ctx, f, in.IfMatch, do)
+	}
+	if err != nil {
+		return nil, s.fail(ctx, act, err)
+	}
+	return s.answerRecurring(f.job), nil
+}
+
+func (s *Server) control(ctx context.Context, f found, header string, do controlOf) (found, error) {
+	job, err := do(s.deps.Recurring, ctx, tenantOf(ctx), f.job.ID, f.generation(header))
+	return found{job: &job}, err
+}
+
+// oneOffProblem refuses what only a job that can have many runs can be asked.
+func oneOffProblem(detail string) *Problem {
+	return &Problem{Type: problemType + "one-off", Title: "The job is a one-off job", Status: http.StatusConflict, Detail: detail}
+}
+
+func (s *Server) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, error) {
+	err := s.noBody(&in.body)
+	key, faults := idempotencyKey(in.Key)
+	err = also(err, faults)
+	var f found
+	if err == nil {
+		f, err = s.find(ctx, in.ID)
+	}
+	if err == nil && f.job == nil {
+		err = oneOffProblem("Give it another time, or retry its run when that has ended.")
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "trigger job", err)
+	}
+	hash := ""
+	if key != "" {
+		hash = "trigger " + f.job.ID.String()
+	}
+	receipt, err := s.deps.Recurring.TriggerJob(ctx, tenantOf(ctx), f.job.ID, key, hash)
+	if err != nil {
+		return nil, s.fail(ctx, "trigger job", err)
+	}
+	spec := &f.job.Current.Spec
+	return s.answerNewRun(ctx, receipt, schema.Spec{
+		Tenant: spec.Tenant, Job: f.job.ID, JobName: spec.Name, Nominal: receipt.Run.Time(), Task: spec.Task, Work: spec.Work,
+		Priority: spec.Priority, Trigger: schema.TriggerManual,
+	}, spec.Payload), nil
+}
+
+func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
+	var faults bucketer.Faults
+	filter := bucketer.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
+	if in.Label != "" {
+		var ok bool
+		if filter.Label, filter.Value, ok = strings.Cut(in.Label, "="); !ok || filter.Label == "" {
+			faults = append(faults, bucketer.Fault{Location: "query.label", Message: "must be a name, '=' and a value"})
+		}
+	}
+	question := []any{"jobs", tenantOf(ctx), filter}
+	var before schema.JobID
+	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
+		if err := s.cursors.read(in.Cursor, question, &before); err != nil {
+			return nil, s.fail(ctx, "list jobs", err)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, invalid(faults...)
+	}
+	out := new(jobList)
+	out.Body.Items = []Job{}
+	if s.deps.Recurring == nil {
+		return out, nil
+	}
+	jobs, next, err := s.deps.Recurring.ListJobs(ctx, tenantOf(ctx), filter, before, in.Limit)
+	if err != nil {
+		return nil, s.fail(ctx, "list jobs", err)
+	}
+	for i := range jobs {
+		out.Body.Items = append(out.Body.Items, s.recurring(&jobs[i]))
+	}
+	if next != nil {
+		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
+			return nil, s.fail(ctx, "list jobs", err)
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
+	filter := bucketer.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
+	faults := checkYears(filter.From, filter.To)
+	if !filter.To.IsZero() && !filter.To.After(filter.From) {
+		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
+	}
+	question := []any{"job runs", tenantOf(ctx), in.ID, filter}
+	var pos bucketer.Position
+	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
+		var p *Problem
+		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
+			faults = append(faults, p.Errors...)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, invalid(faults...)
+	}
+	f, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, s.fail(ctx, "list runs of job", err)
+	}
+	out := new(runList)
+	out.Body.Items = []Run{}
+	if f.job == nil {
+		if ended := (schema.JobRun{Run: f.run.ID, State: f.run.State}); f.run.State.Terminal() && filter.Matches(&ended) {
+			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
+		}
+		return out, nil
+	}
+	return out, s.historyOf(ctx, f.job.ID, filter, pos, in.Limit, question, out)
+}
+
+// historyOf fills a page of the runs of a job that can have many.
+func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter bucketer.JobRunFilter, pos bucketer.Position, limit int, question any, out *runList) error {
+	runs, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
+	if err != nil {
+		return s.fail(ctx, "list runs of job", err)
+	}
+	for i := range runs {
+		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
+	}
+	if next != nil {
+		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
+			return s.fail(ctx, "list runs of job", err)
+		}
+	}
+	return nil
+}
+
+// checkYears finds fault with times that have no form in JSON.
+func checkYears(from, to time.Time) (faults bucketer.Faults) {
+	for _, t := range []struct {
+		location string
+		time     time.Time
+	}{{"query.from", from}, {"query.to", to}} {
+		if y := t.time.Year(); y < 0 || y > 9999 {
+			faults = append(faults, bucketer.Fault{Location: t.location, Message: "must lie in the years 0 to 9999 of UTC"})
+		}
+	}
+	return faults
+}
+
+func (s *Server) listUpcoming(ctx context.Context, in *jobUpcoming) (*upcomingList, error) {
+	f, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, s.fail(ctx, "list upcoming runs", err)
+	}
+	out := new(upcomingList)
+	out.Body.Items = []NextRun{}
+	switch {
+	case f.job != nil:
+		for _, o := range s.deps.Recurring.Upcoming(*f.job, in.Count, s.config.Now()) {
+			out.Body.Items = append(out.Body.Items, nextOf(o))
+		}
+	case f.run.State == schema.StatePending:
+		out.Body.Items = append(out.Body.Items, nextOf(occurrenceOf(f.run)))
+	}
+	return out, nil
+}
