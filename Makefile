@@ -143,7 +143,11 @@ k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile, and see each thr
 	@INSPECT=1 bash .ci/k6/run
 	CARILLON_K6='$(CURDIR)/$(BIN)/k6' go test -count=1 -parallel 8 ./loadtest/k6
 
+# What measures Carillon in its turn: for the shell, which knows the variables. Make takes it as it is (value).
+CARILLON_BENCH ?= .local/bin/carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --out $RESULTS
+
 .PHONY: peers
+peers: export CARILLON_BENCH := $(value CARILLON_BENCH)
 peers: build carillon-load ## River and asynq by protocols A to C, interleaved (ROUNDS=5 N=100000 RATES=1000,… SPAN=60s PEERS=river,… ARGS=…)
 	@bash loadtest/peers/install
 	cd loadtest/peers && GOWORK=off go build -trimpath -o ../../$(BIN)/peers .

@@ -39,7 +39,8 @@ type comparison struct {
 	n                  int
 	rates              []int
 	span, wait         time.Duration
-	payload, rounds    int
+	payload            int
+	rounds, first      int // how many, and the number of the first one
 	dir, out, sink     string
 	carillon           string // command that measures Carillon; "" = it is not
 
@@ -80,6 +81,7 @@ carillon-load bench does:
 	f.DurationVar(&c.wait, "wait", 2*time.Minute, "for runs after the last due instant")
 	f.IntVar(&c.payload, "payload", 0, "bytes of padding of each job and call")
 	f.IntVar(&c.rounds, "rounds", 5, "how often everything is measured")
+	f.IntVar(&c.first, "first-round", 1, "number of the first round, where rounds are measured apart: the order of the systems goes by it")
 	f.StringVar(&c.dir, "dir", "/var/tmp", "for the data of servers; on a disk")
 	f.StringVar(&c.out, "out", filepath.Join(".local", "bench"), "for results")
 	f.StringVar(&c.sink, "sink", filepath.Join(".local", "bin", "carillon-load"), "carillon-load, which is the sink")
@@ -94,8 +96,8 @@ func (c *comparison) validate() error {
 			faults = append(faults, fmt.Errorf("no system %q, want some of %s", s, strings.Join(peer.Names(), ", ")))
 		}
 	}
-	if c.rounds < 1 {
-		faults = append(faults, fmt.Errorf("%d rounds, want at least 1", c.rounds))
+	if c.rounds < 1 || c.first < 1 {
+		faults = append(faults, fmt.Errorf("%d rounds from round %d on, want at least 1 of each", c.rounds, c.first))
 	}
 	for _, s := range c.steps() {
 		cfg := measure.Config{
@@ -148,7 +150,7 @@ func (c *comparison) turns() []turn {
 		systems = append([]string{carillonName}, systems...)
 	}
 	var all []turn
-	for round := range c.rounds {
+	for round := c.first - 1; round < c.first-1+c.rounds; round++ {
 		for i, s := range c.steps() {
 			for k := range systems {
 				all = append(all, turn{s, round + 1, systems[(k+i+round)%len(systems)]})

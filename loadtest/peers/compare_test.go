@@ -18,7 +18,7 @@ import (
 func TestTurnsAreInterleavedAndNobodyIsAlwaysFirst(t *testing.T) {
 	c := comparison{
 		systems: []string{"river", "asynq-off"}, protocols: []string{"A", "C"}, n: 10, rates: []int{1, 2},
-		span: time.Minute, rounds: 6, carillon: "true",
+		span: time.Minute, rounds: 6, first: 1, carillon: "true",
 	}
 	turns := c.turns()
 	if want := 6 * 3 * 3; len(turns) != want {
@@ -34,6 +34,12 @@ func TestTurnsAreInterleavedAndNobodyIsAlwaysFirst(t *testing.T) {
 			systems = append(systems, u.system)
 		}
 		firsts[systems[0]]++
+		// Rounds that are measured apart are the same rounds.
+		apart := c
+		apart.rounds, apart.first = 1, turns[i].round
+		if alone := apart.turns(); alone[i%9] != turns[i] {
+			t.Errorf("turn %d of round %d alone = %+v, want %+v", i%9, turns[i].round, alone[i%9], turns[i])
+		}
 		slices.Sort(systems)
 		if want := []string{"asynq-off", "carillon", "river"}; !slices.Equal(systems, want) {
 			t.Errorf("turns %d to %d measure %q, want %q", i, i+2, systems, want)
@@ -51,7 +57,7 @@ func TestTurnsAreInterleavedAndNobodyIsAlwaysFirst(t *testing.T) {
 
 func TestCarillonIsMeasuredByItsCommand(t *testing.T) {
 	c := comparison{
-		systems: nil, protocols: []string{"C"}, rates: []int{3}, span: 2 * time.Second, rounds: 2, out: t.TempDir(), log: slog.New(slog.DiscardHandler),
+		systems: nil, protocols: []string{"C"}, rates: []int{3}, span: 2 * time.Second, rounds: 2, first: 1, out: t.TempDir(), log: slog.New(slog.DiscardHandler),
 		// What it writes is pretty-printed and of its own round 1, as carillon-load bench has it.
 		carillon: `printf '{\n "protocol": "%s", "system": "carillon", "round": 1, "n": %s, "rate": %s, "variant": "%s", "settings": {"durability": "d", "nodes": "2"},
 			"runs_per_s": 12.5, "lateness_ms": {"p50": 1, "p99": 2, "p99_9": 3, "max": 4}}' $PROTOCOL $N $RATE $TARGET >$RESULTS/x.json`,
@@ -89,7 +95,7 @@ func TestCarillonIsMeasuredByItsCommand(t *testing.T) {
 
 func TestAMeasurementThatFailsIsToldOfAndTheOthersAreMade(t *testing.T) {
 	c := comparison{
-		protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, out: t.TempDir(), log: slog.New(slog.DiscardHandler),
+		protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, first: 1, out: t.TempDir(), log: slog.New(slog.DiscardHandler),
 		carillon: `[ $ROUND = 2 ] && printf '{"protocol": "B", "system": "carillon", "variant": "http", "n": 5, "runs_per_s": 5}' >$RESULTS/x.json`,
 	}
 	var out strings.Builder
@@ -104,7 +110,7 @@ func TestAMeasurementThatFailsIsToldOfAndTheOthersAreMade(t *testing.T) {
 func TestAComparisonThatIsToldToStopStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := comparison{protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, out: t.TempDir(), log: slog.New(slog.DiscardHandler), carillon: "true"}
+	c := comparison{protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, first: 1, out: t.TempDir(), log: slog.New(slog.DiscardHandler), carillon: "true"}
 	if err := c.run(ctx, &strings.Builder{}); err == nil {
 		t.Error("run = nil, want the context's error")
 	}
