@@ -287,6 +287,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	s.routeJobs()
 	s.routeRecurring()
 	s.routeRuns()
+	s.routeSchedules()
 	s.routeImports()
 	if err := s.routeSystem(); err != nil {
 		return nil, err

@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"regexp"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/schedule"
+)
+
+type previewAsk struct{ body }
+
+type previewAnswer struct{ Body Preview }
+
+func (s *Server) routeSchedules() {
+	huma.Register(s.api, s.operation("preview-schedule", http.MethodPost, "/v1/schedules/preview", "The next times of a schedule, and what is to be known about it", 200, 400, 408, 413, 415, 422, 429, 503), s.previewSchedule)
+	s.describeBody("/v1/schedules/preview", http.MethodPost, reflect.TypeFor[bucketer.PreviewRequest](), "application/json")
+}
+
+// noteSpan is how far from its first time on a preview looks for changes of the zone.
+const noteSpan = 365 * 24 * time.Hour
+
+func (s *Server) previewSchedule(ctx context.Context, in *previewAsk) (*previewAnswer, error) {
+	text, err := in.text()
+	if err != nil {
+		return nil, err
+	}
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	p, err := d.Preview(text, s.config.Now())
+	if err != nil {
+		return nil, s.fail(ctx, "preview schedule", err)
+	}
+	compiled, err := schedule.Compile(p.Schedule, 0)
+	if err != nil {
+		return nil, s.fail(ctx, "preview schedule", err)
+	}
+	out := &previewAnswer{Preview{Description: compiled.Describe(), Times: []Time{}, Zones: schedule.ZonesVersion()}}
+	until := p.From.Add(noteSpan)
+	for t := range compiled.From(p.From) {
+		if len(out.Body.Times) == p.Count {
+			break
+		}
+		out.Body.Times = append(out.Body.Times, Time{t})
+		if t.After(until) {
+			until = t
+		}
+	}
+	out.Body.Notes = append([]string{}, compiled.Notes(p.From, until)...)
+	if len(out.Body.Times) == 0 {
+		out.Body.Notes = append(out.Body.Notes, "there is no time after "+p.From.Format(timeFormat))
+	}
+	if hashed.MatchString(p.Schedule.Cron) {
+		out.Body.Notes = append(out.Body.Notes, "H stands for a number that is drawn from the job's id: a job has other times than these, always the same ones")
+	}
+	if window := jitterOf(&p, compiled); window > 0 {
+		out.Body.Notes = append(out.Body.Notes, fmt.Sprintf("each job is due up to %v after these times, by an offset of its own that stays the same; a jitter of 0s turns it off", window))
+	}
+	return out, nil
+}
+
+// hashed finds an H that stands for a number, and not in a name such as THU.
+var hashed = regexp.MustCompile(`(?i)(^|[\s,])H([\s,/(]|$)`)
+
+// jitterOf returns the window of a job with the schedule of p.
+func jitterOf(p *bucketer.Preview, compiled *schedule.Schedule) time.Duration {
+	if p.JitterStated {
+		return p.Schedule.Jitter.Std()
+	}
+	return schedule.DefaultJitter(compiled.Shortest())
+}
