@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
 
@@ -55,6 +56,10 @@ type Store interface {
 	schema.KeyStore
 	schema.SettingsStore
 	schema.TaskStore
+	schema.JobStore
+	schema.JobIndex
+	schema.HistoryStore
+	schema.DecisionStore
 	Session(ctx context.Context, executor string) (schema.Session, error)
 }
 
@@ -109,6 +114,7 @@ type Bucketer struct {
 	fill     *fill
 	live     *Liveness
 	tasks    *Tasks
+	series   seriesCache
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.
@@ -130,7 +136,8 @@ func New(c Config) (*Bucketer, error) {
 	}
 	known := &clock{wall: c.Now, halted: c.Halted}
 	return &Bucketer{
-		store: c.Store, hints: c.Hints, signals: c.Signals, clock: known, now: known.now, halted: c.Halted,
+		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
+		store:  c.Store, hints: c.Hints, signals: c.Signals, clock: known, now: known.now, halted: c.Halted,
 		log: c.Logger, metrics: newMetrics(c.Registerer),
 		writes: make(chan struct{}, batchesInFlight),
 		fill:   newFill(),

@@ -16,16 +16,23 @@ type Finished struct {
 	Attempt schema.Attempt
 }
 
-// FollowUp writes what the records name: today, the retry entries. done is called exactly once for
-// each, as in SubmitBatch. Everything is a function of entry and record, so anybody who meets a record may call it again:
-// what stands already is written again as it is.
+// FollowUp writes what follows from the records: the retry entries that they name, and a line of history for each run of a job that can have
+// many. done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and record, so anybody who
+// meets a record may call it again: what stands already is written again as it is.
 func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(i int, err error)) {
 	var entries []schema.Entry
 	var index []int
+	var lines []schema.JobRun
+	var ended []int
 	for i := range finished {
 		rec := finished[i].Attempt.Record
 		if rec == nil || rec.Next.IsZero() {
-			done(i, nil)
+			line, ok := lineOf(&finished[i].Entry, &finished[i].Attempt)
+			if !ok {
+				done(i, nil)
+				continue
+			}
+			lines, ended = append(lines, line), append(ended, i)
 			continue
 		}
 		next, err := b.retry(ctx, &finished[i])
@@ -34,6 +41,14 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 			continue
 		}
 		entries, index = append(entries, next), append(index, i)
+	}
+	for len(lines) > 0 {
+		n := min(len(lines), historyBatch)
+		err := b.putLines(ctx, lines[:n])
+		for _, i := range ended[:n] {
+			done(i, err)
+		}
+		lines, ended = lines[n:], ended[n:]
 	}
 	b.write(ctx, entries, func(k int, err error) { done(index[k], err) })
 }

@@ -8,6 +8,8 @@ type metrics struct {
 	near        prometheus.Counter
 	keysChecked prometheus.Counter
 	refused     *prometheus.CounterVec
+	missed      *prometheus.CounterVec
+	mended      prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -28,12 +30,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_intake_refused_total", Help: "Jobs that were refused before anything was written, by reason.",
 		}, []string{"reason"}),
 	}
-	for _, kind := range []string{"run", "late", "retry", "reschedule", "watch"} {
+	m.missed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_occurrences_missed_total", Help: "Nominal times of recurring jobs that were given up before an executor was asked, by cause.",
+	}, []string{"cause"})
+	m.mended = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_jobs_mended_total", Help: "Recurring jobs that were found without a next run: every one is a fault.",
+	})
+	for _, cause := range []string{"changed", "deadline", "skip", "run_latest"} {
+		m.missed.WithLabelValues(cause)
+	}
+	for _, kind := range []string{"run", "late", "retry", "reschedule", "watch", "catch_up"} {
 		m.entries.WithLabelValues(kind)
 	}
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended)
 	return m
 }

@@ -137,7 +137,11 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 	var whose []int
 	for _, i := range open {
 		e := &rows[i]
-		l, err := b.Later(e, schema.KindLate, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+		kind := schema.KindLate
+		if e.Spec.Kind == schema.KindCatchUp {
+			kind = schema.KindCatchUp // it starts nothing: another one is as good
+		}
+		l, err := b.Later(e, kind, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {
 			errs[i] = err
 			continue

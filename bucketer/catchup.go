@@ -1,0 +1,241 @@
+package bucketer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// catchUpRuns bounds the runs that one step of a catch-up starts; the next step comes catchUpEvery later.
+	catchUpRuns  = 10
+	catchUpEvery = time.Second
+)
+
+// gap is what was decided, once for everybody, about an overdue occurrence: which nominal times count as missed. It is kept as JSON.
+type gap struct {
+	Last time.Time `json:"last"` // the last nominal time that was due at At or before
+	At   time.Time `json:"at"`   // when it was decided, ms
+}
+
+// jump decides what becomes of the nominal times of s from `from` on, an occurrence that is overdue and after which nothing was planned: those
+// that are due by now are left to a catch-up entry, and the first one after them is planned. It returns the catch-up entry, and whether the
+// schedule names nothing any more.
+//
+// If we crash after the decision, the next one to meet the occurrence reads it and writes the same rows.
+func (b *Bucketer) jump(ctx context.Context, s *series, from, now time.Time) (to schema.EntryID, ends bool, err error) {
+	last, ok := s.last(from, now)
+	if !ok {
+		last = from
+	}
+	text, err := json.Marshal(gap{Last: last, At: now.UTC().Truncate(time.Millisecond)})
+	if err != nil {
+		return schema.EntryID{}, false, err
+	}
+	key := "catch-up/" + s.job.String() + "/" + strconv.FormatInt(s.Number, 10) + "/" + strconv.FormatInt(from.UnixMilli(), 10)
+	decided, err := b.store.Decide(ctx, key, string(text), b.expiry(now, now))
+	if err != nil {
+		return schema.EntryID{}, false, fmt.Errorf("decide on what was missed: %w", err)
+	}
+	var g gap
+	if err := json.Unmarshal([]byte(decided), &g); err != nil {
+		return schema.EntryID{}, false, fmt.Errorf("decision %s: %w", key, err)
+	}
+	row, err := b.catchUp(s, from, from, g.Last, g.At, now)
+	if err != nil {
+		return schema.EntryID{}, false, err
+	}
+	rows := []schema.Entry{row}
+	next, more := s.Next(g.Last)
+	if more {
+		row, err := b.occurrence(s, next, now)
+		if err != nil {
+			return schema.EntryID{}, false, err
+		}
+		rows = append(rows, row)
+	}
+	return row.ID, !more, b.writeAll(ctx, rows)
+}
+
+// catchUp makes the entry that works off the nominal times of s from `at` to `until`, due at due. Its id is a function of job, generation,
+// what was missed first, where it stands, and when it is due.
+func (b *Bucketer) catchUp(s *series, first, at, until, due, now time.Time) (schema.Entry, error) {
+	hash := schema.HashOf("catch-up", s.job.String(), strconv.FormatInt(s.Number, 10), strconv.FormatInt(first.UnixMilli(), 10), strconv.FormatInt(at.UnixMilli(), 10))
+	id := schema.MakeEntryID(due, s.job.Shard(), hash)
+	return schema.NewEntry(id, schema.Spec{
+		Tenant: s.Spec.Tenant, Kind: schema.KindCatchUp, Of: s.id(first), Nominal: at, Until: until, Accepted: due.UnixMicro(),
+		Job: s.job, JobName: s.Spec.Name, Generation: s.Number, Priority: s.Spec.Priority,
+	}, nil, b.expiry(due, now))
+}
+
+// CatchUp takes the next step of each of the catch-up entries: by their job's policy it starts runs, at most catchUpRuns of each entry,
+// and records the stretches that are given up. It stops after about `most` runs and returns how many of the entries, from the first on,
+// are done: an attempt 0 says so, and what is left is another catch-up entry.
+//
+// If we crash in between, the step is taken again: runs and the next entry have the same ids, and a stretch is recorded again.
+func (b *Bucketer) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
+	ids := make([]schema.JobID, len(entries))
+	for i := range entries {
+		ids[i] = entries[i].Spec.Job
+	}
+	jobs, err := b.Jobs(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
+	for i := range entries {
+		if most <= 0 {
+			return i, nil
+		}
+		n, err := b.catchUpStep(ctx, &entries[i], jobs[entries[i].Spec.Job], now)
+		if err != nil {
+			return i, err
+		}
+		most -= max(n, 1)
+	}
+	return len(entries), nil
+}
+
+// catchUpStep takes one step and returns how many runs it started.
+func (b *Bucketer) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job, now time.Time) (int, error) {
+	s, reason, err := b.caughtUp(e, job)
+	if err != nil {
+		b.misunderstood(err)
+	}
+	if s == nil {
+		// Nobody can say any more how many they are.
+		lost := schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Until, Reason: "changed: the job was changed before they were worked off"}
+		rec := schema.Record{Outcome: schema.Missed, Reason: lost.Reason, Missed: &lost}
+		return 0, b.drop(ctx, []Finished{{Entry: *e, Attempt: b.NotStarted(*e, rec, now)}})
+	}
+	st := s.step(e, reason, now)
+	if err := b.giveUp(ctx, s, st.missed, now); err != nil {
+		return 0, err
+	}
+	to, err := b.start(ctx, s, e, st, now)
+	if err != nil {
+		return 0, err
+	}
+	handed := b.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, To: to}, now)
+	return len(st.runs), b.Record(ctx, []schema.Attempt{handed})
+}
+
+// caughtUp returns the series of a catch-up entry, nil if it is not known any more, and why all of it is given up: "" while its
+// generation is in force.
+func (b *Bucketer) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, error) {
+	if job == nil {
+		return nil, "", nil
+	}
+	number := e.Spec.Generation
+	g, reason := &job.Current, ""
+	switch {
+	case number == job.Current.Number && (g.State == schema.JobActive || g.State == schema.JobFinished):
+	case job.Before != nil && number == job.Before.Number && g.State == schema.JobFinished:
+		g = job.Before
+	case job.Before != nil && number == job.Before.Number:
+		g, reason = job.Before, "changed: the job was "+string(job.Current.State)+" before they were worked off"
+		if job.Current.State == schema.JobActive {
+			reason = "changed: the job was changed before they were worked off"
+		}
+	default:
+		return nil, "", nil
+	}
+	s, err := b.series.of(job.ID, g)
+	return s, reason, err
+}
+
+// catchUpStep is what one step of a catch-up does.
+type catchUpStep struct {
+	missed []schema.Stretch // given up, in order
+	runs   []time.Time      // nominal times to start
+	next   time.Time        // where the next step goes on; zero = nothing is left
+}
+
+// step decides on the step of a catch-up entry at now. A reason gives up all of it.
+func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUpStep) {
+	at, until := e.Spec.Nominal, e.Spec.Until
+	give := func(to time.Time, reason string) {
+		st.missed = append(st.missed, schema.Stretch{From: at, To: to, Count: s.count(at, to), Reason: reason})
+		next, ok := s.Next(to)
+		if at = next; !ok || next.After(until) {
+			at = time.Time{}
+		}
+	}
+	m := s.Spec.Misfire
+	if reason != "" {
+		give(until, reason)
+		return st
+	}
+	if limit, ok := m.Limit(); ok {
+		if to, ok := s.last(at, earliest(s.due(until), now.Add(-limit-time.Millisecond))); ok {
+			give(to, limitReason(m))
+		}
+	}
+	if policyOf(m) == schema.RunLatest && !at.IsZero() && at.Before(until) {
+		if to, ok := s.Last(at.Add(-time.Millisecond), until.Add(-time.Millisecond)); ok {
+			give(to, reasonOvertaken)
+		}
+	}
+	for len(st.runs) < catchUpRuns && !at.IsZero() {
+		st.runs = append(st.runs, at)
+		next, ok := s.Next(at)
+		if at = next; !ok || next.After(until) {
+			at = time.Time{}
+		}
+	}
+	st.next = at
+	return st
+}
+
+// giveUp records stretches of nominal times as missed, each under the run of its first: the record, then the row, which so never starts.
+func (b *Bucketer) giveUp(ctx context.Context, s *series, missed []schema.Stretch, now time.Time) error {
+	for i := range missed {
+		m := missed[i]
+		row, err := b.occurrence(s, m.From, now)
+		if err != nil {
+			return err
+		}
+		rec := schema.Record{Outcome: schema.Missed, Reason: m.Reason, Missed: &m}
+		if err := b.drop(ctx, []Finished{{Entry: row, Attempt: b.NotStarted(row, rec, now)}}); err != nil {
+			return err
+		}
+		if err := b.store.PutEntries(ctx, []schema.Entry{row}); err != nil {
+			return fmt.Errorf("row of a missed stretch: %w", err)
+		}
+	}
+	return nil
+}
+
+// start writes the runs of a step, and the entry of the next one, whose id it returns; zero = nothing is left.
+func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
+	rows := make([]schema.Entry, 0, len(st.runs)+1)
+	for _, nominal := range st.runs {
+		row, err := b.occurrence(s, nominal, now)
+		if err != nil {
+			return schema.EntryID{}, err
+		}
+		rows = append(rows, row)
+	}
+	var to schema.EntryID
+	if !st.next.IsZero() {
+		due := e.Due()
+		due = due.Add(max(now.Sub(due), 0).Truncate(catchUpEvery) + catchUpEvery)
+		row, err := b.catchUp(s, e.Run().Time().Add(-s.Offset()), st.next, e.Spec.Until, due, now)
+		if err != nil {
+			return schema.EntryID{}, err
+		}
+		to, rows = row.ID, append(rows, row)
+	}
+	return to, b.writeAll(ctx, rows)
+}
+
+// earliest returns the earlier of two instants.
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

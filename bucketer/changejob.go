@@ -1,0 +1,307 @@
+package bucketer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// cutAhead is how far ahead of a change its cut lies: from there on only the new generation starts.
+	cutAhead = 2500 * time.Millisecond
+	// knownBefore is how long before the cut a change must be known to be committed. Whoever read the job before it was starts
+	// nothing later than 1.9 s after that read, and so nothing after the cut.
+	knownBefore = 2 * time.Second
+	// changeTries bounds how often a change is tried again because another was faster or its commit was known too late.
+	changeTries = 5
+)
+
+// endless is the cut of a job that has finished: the runs of its last generation start however late.
+var endless = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation that it must have, 0 = any or none.
+func (b *Bucketer) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
+	spec.Tenant, spec.Name = tenant, name
+	for range changeTries {
+		id, _, err := b.store.JobByName(ctx, tenant, name)
+		if err != nil && !errors.Is(err, schema.ErrNotFound) {
+			return schema.Job{}, false, fmt.Errorf("job %q: %w", name, err)
+		}
+		if err == nil {
+			job, err = b.ChangeJob(ctx, tenant, id, ifMatch, func(s *schema.JobSpec) error { *s = spec; return nil })
+			if !errors.Is(err, ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
+				return job, false, err
+			}
+		}
+		if ifMatch != 0 {
+			return schema.Job{}, false, ErrStale
+		}
+		job, _, err = b.CreateJob(ctx, spec, "", "")
+		if !errors.Is(err, ErrNameTaken) {
+			return job, err == nil, err
+		}
+		if _, err := b.JobByName(ctx, tenant, name); errors.Is(err, schema.ErrNotFound) {
+			return schema.Job{}, false, ErrNameTaken // by one that is being made, or never was
+		}
+	}
+	return schema.Job{}, false, fmt.Errorf("put job %q: %w: it keeps changing", name, schema.ErrUnavailable)
+}
+
+// ChangeJob has change make what the job says up from what it said. Tenant, name and creation stay. ifMatch is the generation
+// that it must have, 0 = any: ErrStale. A job that has ended is not changed: ErrFinished. The answer comes when the change holds: from 2 s after
+// it on nothing starts as it was before.
+func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
+	return b.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
+		if g.State.Ended() {
+			return false, ErrFinished
+		}
+		was := g.Spec
+		if err := change(&g.Spec); err != nil {
+			return false, err
+		}
+		spec := &g.Spec
+		spec.Tenant, spec.Name, spec.Created = was.Tenant, was.Name, was.Created
+		if err := b.checkTask(ctx, &Job{Tenant: tenant, Task: spec.Task}); err != nil {
+			return false, err
+		}
+		if err := complete(id, spec, from); err != nil {
+			return false, err
+		}
+		if spec.MaxRuns > 0 && spec.MaxRuns == was.MaxRuns && sameTimes(spec, &was) {
+			spec.Schedule.End = was.Schedule.End // it was counted from where the times began
+		}
+		same, err := sameText(spec, &was)
+		return !same, err
+	})
+}
+
+// sameText reports whether two specs say the same.
+func sameText(a, b *schema.JobSpec) (bool, error) {
+	x, y := *a, *b
+	x.Updated = y.Updated
+	text, err := schema.EncodeJobSpec(&x)
+	if err != nil {
+		return false, err
+	}
+	other, err := schema.EncodeJobSpec(&y)
+	return bytes.Equal(text, other), err
+}
+
+// sameTimes reports whether two specs name the same times, their ends aside.
+func sameTimes(a, b *schema.JobSpec) bool {
+	if a.Schedule == nil || b.Schedule == nil {
+		return a.Schedule == b.Schedule
+	}
+	x, y := *a.Schedule, *b.Schedule
+	same := x.Anchor.Equal(y.Anchor) && x.Start.Equal(y.Start) && a.EndStated.Equal(b.EndStated)
+	x.Anchor, x.Start, x.End, x.Jitter = y.Anchor, y.Start, y.End, y.Jitter
+	return same && x == y
+}
+
+// PauseJob stops the planning of runs. Pausing twice answers the same as once.
+func (b *Bucketer) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return b.swap(ctx, tenant, id, ifMatch, turn(schema.JobPaused))
+}
+
+// ResumeJob goes on with a job that was paused, from the first time to come. Resuming an active job changes nothing.
+func (b *Bucketer) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return b.swap(ctx, tenant, id, ifMatch, turn(schema.JobActive))
+}
+
+// CancelJob ends a job: no run of it makes a first start, and none that failed is tried again. What is under way ends by itself. Cancelling
+// twice answers the same as once. The job's name is free again.
+func (b *Bucketer) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return b.swap(ctx, tenant, id, ifMatch, turn(schema.JobCancelled))
+}
+
+// turn returns the change of a job's state alone.
+func turn(state schema.JobState) mutation {
+	return func(g *schema.Generation, _ time.Time) (bool, error) {
+		switch {
+		case g.State == state:
+			return false, nil
+		case g.State.Ended():
+			return false, ErrFinished
+		}
+		g.State = state
+		return true, nil
+	}
+}
+
+// mutation makes a new generation of a copy of the one in force, and reports whether anything changes. New runs are due later than from.
+type mutation func(g *schema.Generation, from time.Time) (bool, error)
+
+// swap replaces the generation in force. Its first run is held before the change is, with a number that nobody else draws: the row of a
+// race that was lost is never in force. The change is answered when its commit was known knownBefore its cut, and not before that time; a commit
+// known too late is followed by another generation that says the same.
+//
+// If we crash between the first run and the commit, the run is cancelled when it is due. If we crash after the commit, the change holds, and
+// may be known to be so late that runs of the generation before start up to 1.9 s after the commit. Nobody was told that they would not.
+func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
+	if _, err := b.ready(); err != nil {
+		return schema.Job{}, err
+	}
+	mine := int64(0) // a generation of ours whose commit was known too late
+	for range changeTries {
+		job, err := b.settled(ctx, tenant, id)
+		switch {
+		case err != nil:
+			return schema.Job{}, err
+		case mine != 0 && job.Current.Number != mine:
+			return job, nil // changed again by somebody else: nothing is ours to answer for
+		case mine == 0 && ifMatch != 0 && job.Current.Number != ifMatch:
+			return job, ErrStale
+		}
+		now := b.now()
+		next := schema.Job{ID: id, Before: &job.Current, Cut: ceilMilli(now.Add(cutAhead)).UTC()}
+		next.Current = job.Current
+		if mine == 0 {
+			changed, err := mutate(&next.Current, next.Cut)
+			if err != nil || !changed {
+				return job, err
+			}
+		}
+		next.Current.Spec.Updated = now.UTC().Truncate(time.Millisecond)
+		next.Current.Number = draw(job.Current.Number, now)
+		first, err := b.prepare(ctx, &next, now)
+		if err != nil {
+			return schema.Job{}, err
+		}
+		switch err := b.commit(ctx, job.Current.Number, next); {
+		case errors.Is(err, schema.ErrConflict) && mine != 0:
+			continue
+		case errors.Is(err, schema.ErrConflict) && ifMatch != 0:
+			return schema.Job{}, ErrStale
+		case errors.Is(err, schema.ErrConflict):
+			continue
+		case err != nil:
+			return schema.Job{}, fmt.Errorf("change job %s: %w", id, err)
+		}
+		known := b.now()
+		b.hintSoon(first)
+		b.unlist(ctx, &next)
+		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
+			return next, pause(ctx, answer.Sub(known))
+		}
+		mine = next.Current.Number
+	}
+	return schema.Job{}, fmt.Errorf("change job %s: %w: it keeps changing, or the store is too slow", id, schema.ErrUnknown)
+}
+
+// settled reads a job once its cut has passed: at most two generations are live.
+func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
+	if _, oneOff := id.OneOff(); oneOff {
+		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
+	}
+	for {
+		job, err := b.store.Job(ctx, id)
+		if err == nil && job.Current.Spec.Tenant != tenant {
+			err = schema.ErrNotFound
+		}
+		if err != nil {
+			return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
+		}
+		wait := job.Cut.Sub(b.now())
+		if wait <= 0 || job.Current.State.Ended() {
+			return job, nil
+		}
+		if err := pause(ctx, min(wait, cutAhead)); err != nil {
+			return schema.Job{}, err
+		}
+	}
+}
+
+// prepare holds what a generation needs before it is committed: its first run, if it is active; and an expiry, if it ends the job.
+func (b *Bucketer) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
+	var first []schema.Entry
+	if next.Current.State == schema.JobActive {
+		s, nominal, ok, err := b.first(next)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case ok:
+			row, err := b.occurrence(s, nominal, now)
+			if err != nil {
+				return nil, err
+			}
+			first = []schema.Entry{row}
+			if err := b.store.PutEntries(ctx, first); err != nil {
+				return nil, fmt.Errorf("first run: %w", err)
+			}
+			b.count(first)
+		case s != nil:
+			next.Current.State = schema.JobFinished
+		}
+	}
+	if next.Current.State.Ended() {
+		next.Expires = b.lastAsked(now)
+	}
+	return first, nil
+}
+
+// lastAsked returns when the row of a job that ends at now may leave: no run can ask for it any more.
+func (b *Bucketer) lastAsked(now time.Time) time.Time {
+	return b.expiry(now.Add(schema.HistoryPeriod), now)
+}
+
+// unlist has a job that ended leave the list of its tenant together with its row. Otherwise it would be listed without one, which is
+// harmless.
+func (b *Bucketer) unlist(ctx context.Context, job *schema.Job) {
+	if job.Expires.IsZero() {
+		return
+	}
+	if err := b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, job.Expires); err != nil {
+		b.log.Debug("an ended job stays in the list of jobs", "job", job.ID, "err", err)
+	}
+}
+
+// commit replaces the generation was. Of an unknown outcome it finds out what became of it.
+func (b *Bucketer) commit(ctx context.Context, was int64, next schema.Job) error {
+	err := b.store.SwapJob(ctx, was, next)
+	if !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil {
+		return err
+	}
+	switch stands, rerr := b.store.Job(ctx, next.ID); {
+	case rerr != nil:
+		return err
+	case stands.Current.Number == next.Current.Number:
+		return nil
+	}
+	return schema.ErrConflict // it is decided: ours was not written
+}
+
+// finish ends a job whose schedule names nothing more; the runs of its last generation start however late. It is tried again by whoever
+// looks at the job next, so a failure is only told.
+func (b *Bucketer) finish(ctx context.Context, job schema.Job, now time.Time) {
+	if job.Current.State != schema.JobActive || now.Before(job.Cut) {
+		return
+	}
+	last := job.Current
+	next := schema.Job{ID: job.ID, Current: last, Before: &last, Cut: endless}
+	next.Current.State, next.Current.Number = schema.JobFinished, draw(last.Number, now)
+	next.Current.Spec.Updated = now.UTC().Truncate(time.Millisecond)
+	next.Expires = b.lastAsked(now)
+	switch err := b.store.SwapJob(ctx, last.Number, next); {
+	case err == nil:
+		b.unlist(ctx, &next)
+	case !errors.Is(err, schema.ErrConflict):
+		b.log.Warn("a job that names no more times could not be finished yet", "job", job.ID, "err", err)
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,333 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"carillon.dev/carillon/bucketer/schedule"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// nameGrace is how long a name may stand without its job before another job takes it over.
+	nameGrace = time.Minute
+	// slowCreation is how long a creation may take before what it rests on is looked at again.
+	slowCreation = unsureFor / 2
+	// generationBits are the random low bits of a generation's number: two that are drawn in one ms differ.
+	generationBits = 10
+)
+
+// draw returns the number of a new generation after the one that is stored: µs since the Unix epoch with random low bits.
+func draw(stored int64, now time.Time) int64 {
+	random := rand.Int64N(1 << generationBits) // #nosec G404 -- against accidents, no secret
+	if n := now.UnixMicro()>>generationBits<<generationBits | random; n > stored {
+		return n
+	}
+	return stored + 1 + random
+}
+
+// CreateJob makes a job that can have many runs of a spec that says what was stated; the answer has the values in force. Of a key that was
+// used before, the answer is the job that it made, as it stands, and existing is true.
+//
+// The first occurrence is held before the job is, so a job that exists goes on for ever. If we crash before the job exists, the occurrence is
+// cancelled when it is due, and the name is free again after a while.
+func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
+	now := b.now()
+	settings, err := b.ready()
+	if err != nil {
+		b.metrics.refused.WithLabelValues("not_ready").Inc()
+		return schema.Job{}, false, err
+	}
+	if err := b.checkTask(ctx, &Job{Tenant: spec.Tenant, Task: spec.Task}); err != nil {
+		return schema.Job{}, false, err
+	}
+	id := schema.MakeJobID(now, randomShard(settings.Shards), schema.RandomHash())
+	created := now.UTC().Truncate(time.Millisecond)
+	spec.Created, spec.Updated = created, created
+	if err := complete(id, &spec, created); err != nil {
+		return schema.Job{}, false, err
+	}
+	if key != "" {
+		text, err := schema.EncodeJobSpec(&spec)
+		if err != nil {
+			return schema.Job{}, false, err
+		}
+		claim := schema.KeyClaim{BodyHash: bodyHash, Entry: claimOf(id), Text: text, Expires: now.Add(keyRetention)}
+		held, mine, err := b.store.ClaimKey(ctx, spec.Tenant, key, claim, now.Add(keyRetention))
+		switch {
+		case err != nil:
+			return schema.Job{}, false, fmt.Errorf("claim key: %w", err)
+		case !mine:
+			return b.repeatCreation(ctx, held, bodyHash, now)
+		}
+	}
+	job, err = b.create(ctx, id, spec, now)
+	return job, false, err
+}
+
+// claimOf returns the id under which a key's claim stands for a job: that of an entry of the same time, shard and hash. A body of the same
+// hash asks for a job again, so nobody takes it for one.
+func claimOf(id schema.JobID) schema.EntryID {
+	e := schema.EntryID(id)
+	return schema.MakeEntryID(e.Time(), e.Shard(), e.Hash())
+}
+
+// claimed is the inverse of claimOf.
+func claimed(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
+
+// repeatCreation answers a key that was used before: with the job that it made, or by making it, if that was never finished.
+func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyClaim, bodyHash string, now time.Time) (schema.Job, bool, error) {
+	if held.BodyHash != bodyHash {
+		return schema.Job{}, false, ErrKeyReused
+	}
+	id := claimed(held.Entry)
+	job, err := b.store.Job(ctx, id)
+	if !errors.Is(err, schema.ErrNotFound) {
+		return job, true, err
+	}
+	spec, err := schema.DecodeJobSpec(held.Text)
+	if err != nil {
+		return schema.Job{}, false, err
+	}
+	job, err = b.create(ctx, id, spec, now)
+	if errors.Is(err, schema.ErrConflict) { // by whoever claimed the key, meanwhile
+		job, err = b.store.Job(ctx, id)
+	}
+	return job, true, err
+}
+
+// create makes the job of a complete spec: name, list, first occurrence, and then the row, which makes all of them count.
+func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time) (schema.Job, error) {
+	job := schema.Job{ID: id, Current: schema.Generation{Number: draw(0, began), State: schema.JobActive, Spec: spec}}
+	s, nominal, ok, err := b.first(&job)
+	if err != nil {
+		return schema.Job{}, err
+	}
+	if spec.Schedule != nil && !ok {
+		return schema.Job{}, schedule.Faults{{Location: "end", Message: "leaves no time to come"}}
+	}
+	if spec.Name != "" {
+		if err := b.claimName(ctx, spec.Tenant, spec.Name, id, began); err != nil {
+			return schema.Job{}, err
+		}
+	}
+	first, err := b.createRow(ctx, job, s, nominal)
+	if err != nil {
+		if spec.Name != "" && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrUnknown) {
+			b.releaseName(ctx, spec.Tenant, spec.Name, id)
+		}
+		return schema.Job{}, err
+	}
+	b.hintSoon(first)
+	if now := b.now(); now.Sub(began) > slowCreation {
+		return b.createdLate(ctx, job, now)
+	}
+	return job, nil
+}
+
+// createRow holds the first occurrence and then the job's row.
+func (b *Bucketer) createRow(ctx context.Context, job schema.Job, s *series, nominal time.Time) (first []schema.Entry, err error) {
+	if err := b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}); err != nil {
+		return nil, fmt.Errorf("list job: %w", err)
+	}
+	if s != nil {
+		row, err := b.occurrence(s, nominal, b.now())
+		if err != nil {
+			return nil, err
+		}
+		first = []schema.Entry{row}
+		if err := b.store.PutEntries(ctx, first); err != nil {
+			return nil, fmt.Errorf("first run: %w", err)
+		}
+		b.count(first)
+	}
+	err = b.store.CreateJob(ctx, job)
+	if errors.Is(err, schema.ErrUnknown) {
+		if stands, rerr := b.store.Job(ctx, job.ID); rerr == nil && stands.Current.Number == job.Current.Number {
+			err = nil
+		}
+	}
+	return first, err
+}
+
+// createdLate sees to a job whose creation took so long that its name may have gone to another and its first occurrence
+// may have been given up.
+func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
+	spec := &job.Current.Spec
+	if spec.Name != "" {
+		holder, _, err := b.store.JobByName(ctx, spec.Tenant, spec.Name)
+		switch {
+		case err != nil && !errors.Is(err, schema.ErrNotFound):
+			return schema.Job{}, fmt.Errorf("name of job %s: %w", job.ID, err)
+		case holder != job.ID:
+			if _, err := b.CancelJob(ctx, spec.Tenant, job.ID, 0); err != nil {
+				return schema.Job{}, err
+			}
+			return schema.Job{}, ErrNameTaken
+		}
+	}
+	return job, b.planFrom(ctx, &job, now)
+}
+
+// planFrom holds the first occurrence of the generation in force that is due after now.
+func (b *Bucketer) planFrom(ctx context.Context, job *schema.Job, now time.Time) error {
+	s, nominal, ok, err := b.first(job)
+	if s == nil || err != nil || !ok {
+		return err
+	}
+	if !s.due(nominal).After(now) {
+		if nominal, ok = s.Next(now.Add(-s.Offset())); !ok {
+			return nil
+		}
+	}
+	row, err := b.occurrence(s, nominal, now)
+	if err != nil {
+		return err
+	}
+	return b.writeAll(ctx, []schema.Entry{row})
+}
+
+// hintSoon tells the shard's owner of rows whose job exists only now: met before, they wait.
+func (b *Bucketer) hintSoon(rows []schema.Entry) {
+	near := make(map[schema.Shard][]schema.Entry)
+	for _, row := range rows {
+		if row.Due().Sub(b.now()) < NearSpan {
+			near[row.ID.Shard()] = append(near[row.ID.Shard()], row)
+		}
+	}
+	b.hint(near)
+}
+
+// claimName gets the name for the job. It answers ErrNameTaken if a job has it that goes on; from one that has ended, or that
+// was never made, it is taken over.
+func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
+	for range markTries {
+		holder, since, mine, err := b.store.ClaimName(ctx, tenant, name, id, now)
+		switch {
+		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+			continue // the next claim finds out
+		case err != nil:
+			return fmt.Errorf("claim name: %w", err)
+		case mine:
+			return nil
+		}
+		job, err := b.store.Job(ctx, holder)
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			if now.Sub(since) < nameGrace {
+				return ErrNameTaken
+			}
+		case err != nil:
+			return fmt.Errorf("job that has the name: %w", err)
+		case !job.Current.State.Ended():
+			return ErrNameTaken
+		}
+		err = b.store.PassName(ctx, tenant, name, holder, id, now)
+		if err != nil && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrUnknown) {
+			return fmt.Errorf("take over name: %w", err)
+		}
+	}
+	return fmt.Errorf("claim name: %w: its holder keeps changing", schema.ErrUnavailable)
+}
+
+// releaseTimeout bounds the return of the name of a job that was not made.
+const releaseTimeout = 2 * time.Second
+
+// releaseName gives a name back whose job was not made. If that fails, the name is free after nameGrace.
+func (b *Bucketer) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := b.store.PassName(bounded, tenant, name, id, schema.JobID{}, b.now()); err != nil && !errors.Is(err, schema.ErrConflict) {
+		b.log.Debug("the name of a job that was not made stays taken for a while", "err", err)
+	}
+}
+
+// complete fills in what a spec leaves to us: the anchor, the default jitter, and the end that max_runs comes to, counted from `from` on.
+func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
+	if spec.Schedule == nil {
+		return nil
+	}
+	rule := *spec.Schedule
+	spec.Schedule = &rule
+	if rule.Every > 0 && rule.Anchor.IsZero() {
+		rule.Anchor = spec.Created
+	}
+	rule.End = spec.EndStated
+	if !spec.JitterStated {
+		rule.Jitter = 0
+	}
+	compiled, err := schedule.Compile(rule, seedOf(id))
+	if err != nil {
+		return err
+	}
+	if !spec.JitterStated {
+		rule.Jitter = schema.Duration(schedule.DefaultJitter(compiled.Shortest()))
+	}
+	if spec.MaxRuns > 0 {
+		if last, ok := compiled.NthAfter(from, spec.MaxRuns); ok {
+			rule.End = last.Add(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// JobByID returns a job of the tenant that can have many runs, or schema.ErrNotFound.
+func (b *Bucketer) JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
+	if _, oneOff := id.OneOff(); oneOff {
+		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
+	}
+	jobs, err := b.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
+	if err != nil {
+		return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
+	}
+	if len(jobs) == 0 || jobs[0].Current.Spec.Tenant != tenant {
+		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
+	}
+	return jobs[0], nil
+}
+
+// JobByName returns the job of the tenant that has the name, or schema.ErrNotFound.
+func (b *Bucketer) JobByName(ctx context.Context, tenant, name string) (schema.Job, error) {
+	id, _, err := b.store.JobByName(ctx, tenant, name)
+	if err != nil {
+		return schema.Job{}, fmt.Errorf("job %q: %w", name, err)
+	}
+	return b.JobByID(ctx, tenant, id)
+}
+
+// listPages bounds the pages of ids that one page of a listing reads.
+const listPages = 10
+
+// ListJobs returns the tenant's jobs that f selects, the newest first, at most limit of them, before `before` (zero: from the newest). A page
+// looks at a bounded number of jobs, so it may hold fewer than limit, even none, and still name where to go on.
+func (b *Bucketer) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
+	var selected []schema.Job
+	for range listPages {
+		ids, err := b.store.JobIDs(ctx, tenant, before, readIDs)
+		if err != nil {
+			return nil, nil, fmt.Errorf("list jobs: %w", err)
+		}
+		order := append([]schema.JobID(nil), ids...)
+		jobs, err := b.Jobs(ctx, ids)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, id := range order {
+			before = id
+			job, ok := jobs[id]
+			if !ok || job.Current.Spec.Tenant != tenant || !f.Matches(job) {
+				continue
+			}
+			if selected = append(selected, *job); len(selected) == limit {
+				return selected, &before, nil
+			}
+		}
+		if len(order) < readIDs {
+			return selected, nil, nil
+		}
+	}
+	return selected, &before, nil
+}

@@ -1,0 +1,165 @@
+package bucketer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// mendAfter is how long an occurrence may be due before a job that did not go on after it is mended: a dispatcher that runs
+	// behind gets there by itself.
+	mendAfter = 3 * time.Minute
+	// mendPeriods bounds how far back, in periods of history, the last run of a job is looked for that does not go on.
+	mendPeriods = 8
+	// mendSteps bounds the occurrences looked for after that run.
+	mendSteps = 100
+)
+
+// Mend looks at the jobs of a shard with an id after `after`, at most limit of them, plans the next run of any active one that has none, and
+// leaves what was lost in between to a catch-up entry. It returns the last job that it looked at; zero = there are no more.
+//
+// A job that goes on always has the row of the first occurrence that is due after now, or of one that is due and was not met yet.
+// Nothing known takes both away; this is for what is not known.
+func (b *Bucketer) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
+	jobs, err := b.store.JobsOf(ctx, shard, after, limit)
+	if err != nil {
+		return after, fmt.Errorf("jobs of shard %d: %w", shard, err)
+	}
+	var tips []step
+	for i := range jobs {
+		if job := &jobs[i]; job.Current.State == schema.JobActive && now.Sub(job.Cut) > unsureFor {
+			if tip, ok := b.tip(ctx, job, now); ok {
+				tips = append(tips, tip)
+			}
+		}
+	}
+	rows, err := b.find(ctx, tips)
+	if err != nil {
+		return after, err
+	}
+	for _, tip := range tips {
+		if _, there := rows[tip.s.id(tip.nominal)]; there {
+			continue
+		}
+		if err := b.mendJob(ctx, tip, now); err != nil {
+			return after, fmt.Errorf("mend job %s: %w", tip.job.ID, err)
+		}
+	}
+	if len(jobs) < limit {
+		return schema.JobID{}, nil
+	}
+	return jobs[len(jobs)-1].ID, nil
+}
+
+// tip returns the first occurrence of the job that is due after now, or false if there is none. A job whose last one is long past
+// is finished.
+func (b *Bucketer) tip(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
+	s, first, ok, err := b.first(job)
+	if err != nil {
+		b.misunderstood(err)
+		return step{}, false
+	}
+	if s == nil {
+		return step{}, false
+	}
+	if ok && s.due(first).After(now) {
+		return step{-1, job, s, first}, true
+	}
+	nominal, more := s.Next(now.Add(-s.Offset()))
+	switch {
+	case more:
+		return step{-1, job, s, nominal}, true
+	case !ok:
+		b.finish(ctx, *job, now)
+	default:
+		if last, _ := s.last(first, now); now.Sub(s.due(last)) > mendAfter {
+			b.finish(ctx, *job, now)
+		}
+	}
+	return step{}, false
+}
+
+// mendJob plans on a job whose tip was never planned, unless a dispatcher is about to.
+func (b *Bucketer) mendJob(ctx context.Context, tip step, now time.Time) error {
+	s := tip.s
+	_, at, _, err := b.first(tip.job)
+	if err != nil {
+		return err
+	}
+	done, ok, err := b.lastRun(ctx, s, now)
+	switch {
+	case err != nil:
+		return err
+	case ok && now.Sub(s.due(done)) < mendAfter:
+		return nil
+	case ok:
+		if at, ok = s.Next(done); !ok {
+			return nil
+		}
+	}
+	// From the last run that is known to be over to the first occurrence that was never planned.
+	var row schema.Entry
+	for range mendSteps {
+		if !at.Before(tip.nominal) {
+			break
+		}
+		rows, err := b.find(ctx, []step{{-1, tip.job, s, at}})
+		if err != nil {
+			return err
+		}
+		there := false
+		if row, there = rows[s.id(at)]; !there {
+			break
+		}
+		if now.Sub(row.Due()) < mendAfter {
+			return nil // it is on its way, or has just been
+		}
+		touched, err := b.touched(ctx, []schema.Entry{row})
+		if err != nil {
+			return err
+		}
+		if !touched[row.ID] {
+			return b.meetAll(ctx, []schema.Entry{row}) // met by nobody: its stand-in goes on from it
+		}
+		if at, ok = s.Next(at); !ok {
+			return nil
+		}
+	}
+	if now.Sub(s.due(at)) < mendAfter && at.Before(tip.nominal) {
+		return nil
+	}
+	b.metrics.mended.Inc()
+	b.log.Warn("a job had no next run: it goes on", "job", tip.job.ID, "from", at, "next", tip.nominal)
+	if !at.Before(tip.nominal) {
+		next, err := b.occurrence(s, tip.nominal, now)
+		if err != nil {
+			return err
+		}
+		return b.writeAll(ctx, []schema.Entry{next})
+	}
+	_, _, err = b.jump(ctx, s, at, now)
+	return err
+}
+
+// lastRun returns the nominal time of the last run of the series that history tells of, if there is one in the last mendPeriods.
+func (b *Bucketer) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
+	for period := schema.PeriodOf(now); period > schema.PeriodOf(now)-mendPeriods; period-- {
+		lines, err := b.store.JobRuns(ctx, s.job, period, schema.RunID{}, historyPage)
+		if err != nil {
+			return time.Time{}, false, fmt.Errorf("history: %w", err)
+		}
+		i := slices.IndexFunc(lines, func(r schema.JobRun) bool { return r.Run == s.id(r.Nominal) })
+		if i < 0 {
+			continue
+		}
+		if m := lines[i].Missed; m != nil {
+			return m.To, true, nil
+		}
+		return lines[i].Nominal, true, nil
+	}
+	return time.Time{}, false, nil
+}

@@ -1,0 +1,169 @@
+package bucketer
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer/schedule"
+	"carillon.dev/carillon/schema"
+)
+
+// scheduleCacheSize bounds the compiled schedules kept in memory; beyond it the cache is emptied.
+const scheduleCacheSize = 100_000
+
+// series is one generation of a job and the times that it names.
+type series struct {
+	job schema.JobID
+	*schema.Generation
+	*schedule.Schedule
+}
+
+type seriesKey struct {
+	job        schema.JobID
+	generation int64
+}
+
+// seriesCache keeps compiled schedules. A generation never changes, so what is kept stays right.
+type seriesCache struct {
+	mu    sync.Mutex
+	known map[seriesKey]*schedule.Schedule
+}
+
+// of returns a generation with its times; nil for a job without schedule. An error is the schedule's own: it was right when it was
+// stored, and this program does not understand it.
+func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error) {
+	if g.Spec.Schedule == nil {
+		return nil, nil
+	}
+	key := seriesKey{job, g.Number}
+	c.mu.Lock()
+	s, ok := c.known[key]
+	c.mu.Unlock()
+	if !ok {
+		var err error
+		if s, err = schedule.Compile(*g.Spec.Schedule, seedOf(job)); err != nil {
+			return nil, fmt.Errorf("schedule of job %s: %w", job, err)
+		}
+		c.mu.Lock()
+		if len(c.known) >= scheduleCacheSize {
+			clear(c.known)
+		}
+		c.known[key] = s
+		c.mu.Unlock()
+	}
+	return &series{job, g, s}, nil
+}
+
+// seedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life of the job.
+func seedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
+
+// due returns when the occurrence of a nominal time is due.
+func (s *series) due(nominal time.Time) time.Time { return nominal.Add(s.Offset()) }
+
+// from returns the first nominal time whose occurrence is due at or after t.
+func (s *series) from(t time.Time) (time.Time, bool) {
+	return s.Next(ceilMilli(t).Add(-s.Offset() - time.Millisecond))
+}
+
+// last returns the last nominal time from `from` on, itself included, whose occurrence is due at now or before.
+func (s *series) last(from, now time.Time) (time.Time, bool) {
+	return s.Last(from.Add(-time.Millisecond), now.Add(-s.Offset()))
+}
+
+// count returns how many nominal times lie between from and to, both included.
+func (s *series) count(from, to time.Time) int64 {
+	return int64(s.Count(from.Add(-time.Millisecond), to, maxStretch))
+}
+
+// maxStretch bounds the count of a stretch: no schedule names more in 63 years.
+const maxStretch = 2_000_000_000
+
+// id returns the id of an occurrence: a function of (tenant, job, generation, nominal time) alone.
+func (s *series) id(nominal time.Time) schema.RunID {
+	hash := schema.HashOf(s.Spec.Tenant, s.job.String(), strconv.FormatInt(s.Number, 10), strconv.FormatInt(nominal.UnixMilli(), 10))
+	return schema.MakeEntryID(s.due(nominal), s.job.Shard(), hash)
+}
+
+// occurrence returns an occurrence as it is when it is asked about.
+func (s *series) occurrence(nominal time.Time) Occurrence {
+	return Occurrence{ID: s.id(nominal), Nominal: nominal, Due: s.due(nominal)}
+}
+
+// occurrence makes the row of an occurrence. Made twice, on any node and in any order, it is the same row: same id, same bytes, same
+// timestamp, which is the generation's number; only its expiry is later if it is made long after its due time.
+func (b *Bucketer) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
+	spec := &s.Spec
+	id := s.id(nominal)
+	return schema.NewEntry(id, schema.Spec{
+		Tenant: spec.Tenant, Nominal: nominal, Accepted: s.Number, Job: s.job, JobName: spec.Name, Generation: s.Number,
+		Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Misfire: spec.Misfire, Labels: spec.Labels,
+	}, spec.Payload, b.expiry(id.Time(), now))
+}
+
+// first returns the first nominal time of the generation in force: the first after the job's creation, or the first that is due at the
+// cut or later and that the generation before did not name for a time before the cut.
+func (b *Bucketer) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
+	s, err = b.series.of(job.ID, &job.Current)
+	if s == nil || err != nil {
+		return nil, time.Time{}, false, err
+	}
+	created := job.Current.Spec.Created
+	if job.Before == nil {
+		nominal, ok = s.Next(created)
+		return s, nominal, ok, nil
+	}
+	offset := s.Offset()
+	if job.Before.State == schema.JobActive {
+		before, err := b.series.of(job.ID, job.Before)
+		if err != nil {
+			return nil, time.Time{}, false, err
+		}
+		if before != nil {
+			offset = min(offset, before.Offset()) // a time of both whose run was due before the cut has run
+		}
+	}
+	nominal, ok = s.Next(latest(created, job.Cut.Add(-offset-time.Millisecond)))
+	return s, nominal, ok, nil
+}
+
+// NextRun returns the occurrence that is due next after now, or false if there is none: the job is not active, or its schedule
+// names no further time.
+func (b *Bucketer) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
+	next := b.Upcoming(job, 1, now)
+	if len(next) == 0 {
+		return Occurrence{}, false
+	}
+	return next[0], true
+}
+
+// Upcoming returns the next occurrences that are due after now, at most count of them, in order.
+func (b *Bucketer) Upcoming(job schema.Job, count int, now time.Time) []Occurrence {
+	var next []Occurrence
+	if job.Before != nil && job.Before.State == schema.JobActive && now.Before(job.Cut) && job.Current.State != schema.JobFinished {
+		if before, err := b.series.of(job.ID, job.Before); err == nil && before != nil {
+			for nominal := range before.From(now.Add(-before.Offset())) {
+				if len(next) == count || !before.due(nominal).Before(job.Cut) {
+					break
+				}
+				next = append(next, before.occurrence(nominal))
+			}
+		}
+	}
+	if job.Current.State != schema.JobActive {
+		return next
+	}
+	s, first, ok, err := b.first(&job)
+	if err != nil || !ok {
+		return next
+	}
+	from := latest(first.Add(-time.Millisecond), now.Add(-s.Offset()))
+	for nominal := range s.From(from) {
+		if len(next) >= count {
+			break
+		}
+		next = append(next, s.occurrence(nominal))
+	}
+	return next
+}
