@@ -19,7 +19,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// CreateJob makes a one-off job. With a Key it may be sent again until it is known to be durable; without one, an
+// CreateJob makes a job. With a Key it may be sent again until it is known to be durable; without one, an
 // answer that leaves that open (503, kind "unknown") comes back as it is.
 func (c *Client) CreateJob(ctx context.Context, job bucketer.JobRequest) (Job, error) {
 	var out Job
@@ -37,21 +37,21 @@ func keyed(key string) http.Header {
 	return h
 }
 
-// Job returns a job by its id.
+// Job returns a job by its id or name.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	var out Job
 	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
 	return out, err
 }
 
-// PatchJob changes a pending one-off job by a merge patch, which is anything that encodes as a JSON object.
+// PatchJob changes a recurring job, or a pending one-off one, by a merge patch, which is anything that encodes as a JSON object.
 func (c *Client) PatchJob(ctx context.Context, id string, patch any) (Job, error) {
 	var out Job
 	_, err := c.call(ctx, request{method: http.MethodPatch, path: "/v1/jobs/" + url.PathEscape(id), body: patch, repeatable: true}, &out)
 	return out, err
 }
 
-// CancelJob cancels a job; twice is the same as once.
+// CancelJob cancels a job of an id or a name; twice is the same as once.
 func (c *Client) CancelJob(ctx context.Context, id string) (Job, error) {
 	var out Job
 	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
@@ -91,7 +91,7 @@ type RunQuery struct {
 	From, To time.Time // however far apart: the client asks for an hour at a time
 	State    schema.State
 	Task     string
-	Job      string // id of a one-off job
+	Job      string // id of a job; the runs of one that can have many are those that have ended, newest first in each hour
 	Limit    int    // of one page; 0 means 500
 }
 

@@ -273,9 +273,6 @@ func (m *importer) line(d *bucketer.Decoder) {
 		return
 	}
 	job, spec, err := d.Line(m.tenant, text, m.s.config.Now())
-	if err == nil && spec != nil {
-		err = m.s.refuseRecurring()
-	}
 	if err == nil && m.validateOnly {
 		task := job.Task
 		if spec != nil {

@@ -345,7 +345,7 @@ func TestImportHoldsTheSenderBack(t *testing.T) {
 				b := newStub()
 				release := make(chan struct{})
 				b.onBatch = func([]bucketer.Job) { <-release }
-				s, err := New(Config{Chunks: 2, ChunkLines: 100}, Deps{Jobs: b, Runs: b, Tasks: b})
+				s, err := New(Config{Chunks: 2, ChunkLines: 100}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -441,7 +441,7 @@ func TestImportsAtOnceAreBounded(t *testing.T) {
 
 func TestImportEndsWhenTheServerStops(t *testing.T) {
 	b := newStub()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
 	if err != nil {
 		t.Fatal(err)
 	}

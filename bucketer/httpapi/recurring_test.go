@@ -418,17 +418,3 @@ func TestUpcomingRuns(t *testing.T) {
 		doProblem(t, hs, call{method: "GET", path: "/v1/jobs/n/upcoming?count=" + count}, 422)
 	}
 }
-
-// A node that keeps no recurring jobs says so.
-func TestRecurringJobsAreRefusedWhereNoneAreKept(t *testing.T) {
-	hs := serve(t, newStub(), func(_ *Config, d *Deps) { d.Recurring = nil })
-	for _, c := range []call{
-		{method: "POST", path: "/v1/jobs", body: nightly}, {method: "PUT", path: "/v1/jobs/nightly", body: nightly},
-	} {
-		if p := doProblem(t, hs, c, 422); len(p.Errors) != 1 || p.Errors[0].Location != "body.schedule" {
-			t.Errorf("%s %s: %+v, want a fault of the schedule", c.method, c.path, p)
-		}
-	}
-	doProblem(t, hs, call{method: "GET", path: "/v1/jobs/nightly"}, 404)
-	doProblem(t, hs, call{method: "GET", path: "/v1/jobs/01932e5a-7c00-7003-8d2f-5a1b9c3e7f60/runs"}, 404)
-}

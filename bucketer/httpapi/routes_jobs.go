@@ -224,9 +224,6 @@ func (s *Server) find(ctx context.Context, text string) (found, error) {
 	none := notFound("There is no job with this id.")
 	runID, ok := id.OneOff()
 	if !ok {
-		if s.deps.Recurring == nil {
-			return found{}, none
-		}
 		job, err := s.deps.Recurring.JobByID(ctx, tenantOf(ctx), id)
 		return found{job: &job}, or(err, none)
 	}
@@ -238,12 +235,8 @@ func (s *Server) find(ctx context.Context, text string) (found, error) {
 }
 
 func (s *Server) findNamed(ctx context.Context, name string) (found, error) {
-	none := notFound("There is no job of this name.")
-	if s.deps.Recurring == nil {
-		return found{}, none
-	}
 	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), name)
-	return found{job: &job}, or(err, none)
+	return found{job: &job}, or(err, notFound("There is no job of this name."))
 }
 
 // or returns err, or none if it says that there is nothing.

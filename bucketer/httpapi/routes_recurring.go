@@ -77,18 +77,7 @@ func (s *Server) routeRecurring() {
 	huma.Register(s.api, s.operation("list-upcoming", http.MethodGet, "/v1/jobs/{id}/upcoming", "The next runs of a job, if it stays as it is", 200, 404, 422, 503), s.listUpcoming)
 }
 
-// refuseRecurring refuses a recurring job where none are kept.
-func (s *Server) refuseRecurring() error {
-	if s.deps.Recurring != nil {
-		return nil
-	}
-	return invalid(bucketer.Fault{Location: "body.schedule", Message: "is recurring: that is not supported here"})
-}
-
 func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
-	if err := s.refuseRecurring(); err != nil {
-		return nil, err
-	}
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
 	if err != nil {
 		return nil, s.fail(ctx, "create job", err)
@@ -109,9 +98,6 @@ func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	spec, err := d.PutJob(tenantOf(ctx), in.ID, text, s.config.Now())
-	if err == nil {
-		err = s.refuseRecurring()
-	}
 	var generation int64
 	if err == nil && in.IfMatch != "" {
 		generation, err = s.matchNamed(ctx, in.ID, in.IfMatch)
@@ -266,9 +252,6 @@ func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 	}
 	out := new(jobList)
 	out.Body.Items = []Job{}
-	if s.deps.Recurring == nil {
-		return out, nil
-	}
 	jobs, next, err := s.deps.Recurring.ListJobs(ctx, tenantOf(ctx), filter, before, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list jobs", err)

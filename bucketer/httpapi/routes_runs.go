@@ -168,9 +168,6 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 // listHistory lists those runs of a job that can have many which have ended, newest first: a window of due times may lie in many
 // partitions, and the history knows the job's.
 func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.JobID, pos bucketer.Position, limit int, question any, out *runList) error {
-	if s.deps.Recurring == nil {
-		return nil
-	}
 	err := s.historyOf(ctx, job, bucketer.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {

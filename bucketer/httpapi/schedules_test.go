@@ -28,7 +28,9 @@ func TestScheduleIsPreviewed(t *testing.T) {
 		"no H":                 {`{"schedule":{"cron":"0 0 * * THU"},"count":1,"jitter":"0s"}`, "15", []string{"00"}, nil},
 		"a gap": {
 			`{"schedule":{"cron":"30 2 * * *","timezone":"Europe/Berlin"},"from":"2027-03-27T00:00:00Z","count":2,"jitter":"0s"}`,
-			"2006-01-02T15:04", []string{"2027-03-27T01:30", "2027-03-28T01:00"}, []string{"the 02:30 run of 2027-03-28 moves to 03:00"},
+			"2006-01-02T15:04",
+			[]string{"2027-03-27T01:30", "2027-03-28T01:00"},
+			[]string{"the 02:30 run of 2027-03-28 moves to 03:00"},
 		},
 		"an end": {`{"schedule":{"every":"1m"},"from":"2026-11-21T10:00:00Z","end":"2026-11-21T10:02:00Z","jitter":"0s"}`, "15:04", []string{"10:01"}, nil},
 		"over":   {`{"schedule":{"every":"1m"},"from":"2026-11-21T10:00:00Z","end":"2026-11-21T09:00:00Z","jitter":"0s"}`, "15:04", nil, []string{"there is no time after 2026-11-21T10:00:00.000Z"}},

@@ -93,10 +93,9 @@ type Dependency struct {
 
 // Deps are what the API speaks for.
 type Deps struct {
-	Jobs  Jobs
-	Runs  Runs
-	Tasks Tasks
-	// Recurring keeps jobs that can have many runs. Nil means that such jobs are refused.
+	Jobs      Jobs
+	Runs      Runs
+	Tasks     Tasks
 	Recurring Recurring
 	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
 	Ready func(ctx context.Context) []Dependency
@@ -254,8 +253,8 @@ func init() { gin.SetMode(gin.ReleaseMode) } // gin has no other way to keep it 
 // New makes the API. It starts nothing.
 func New(config Config, deps Deps) (*Server, error) {
 	faults := []error{config.Validate()}
-	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil {
-		faults = append(faults, errors.New("httpapi: needs jobs, runs and tasks"))
+	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil {
+		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks and recurring jobs"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err

@@ -470,7 +470,7 @@ func TestConfigReportsEveryFault(t *testing.T) {
 
 func TestRunStops(t *testing.T) {
 	b := newStub()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
 	if err != nil {
 		t.Fatal(err)
 	}

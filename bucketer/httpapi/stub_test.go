@@ -22,9 +22,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	_ Jobs  = (*bucketer.Bucketer)(nil)
-	_ Runs  = (*bucketer.Bucketer)(nil)
-	_ Tasks = (*bucketer.Bucketer)(nil)
+	_ Jobs      = (*bucketer.Bucketer)(nil)
+	_ Runs      = (*bucketer.Bucketer)(nil)
+	_ Tasks     = (*bucketer.Bucketer)(nil)
+	_ Recurring = (*bucketer.Bucketer)(nil)
 )
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)

@@ -221,7 +221,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	n.api, err = httpapi.New(httpapi.Config{
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
-		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
+		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer,
+		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
 	})
 	return err
 }

@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// jobPath returns the path of what there is to ask about a job, by its id or name.
+func jobPath(id, what string) string { return "/v1/jobs/" + url.PathEscape(id) + what }
+
+// PutJob creates or replaces the recurring job of a name, and reports whether it was created. The job is anything that encodes as the body
+// of POST /v1/jobs, such as a bucketer.JobRequest.
+func (c *Client) PutJob(ctx context.Context, name string, job any) (Job, bool, error) {
+	var out Job
+	header, err := c.call(ctx, request{method: http.MethodPut, path: jobPath(name, ""), body: job, repeatable: true}, &out)
+	return out, header.Get("Location") != "", err
+}
+
+// PauseJob pauses a job; twice is the same as once.
+func (c *Client) PauseJob(ctx context.Context, id string) (Job, error) {
+	var out Job
+	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/pause"), repeatable: true}, &out)
+	return out, err
+}
+
+// ResumeJob resumes a job; twice is the same as once.
+func (c *Client) ResumeJob(ctx context.Context, id string) (Job, error) {
+	var out Job
+	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/resume"), repeatable: true}, &out)
+	return out, err
+}
+
+// TriggerJob runs a job now, besides its schedule. About key see CreateJob.
+func (c *Client) TriggerJob(ctx context.Context, id, key string) (Run, error) {
+	var out Run
+	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/trigger"), header: keyed(key), repeatable: key != ""}, &out)
+	return out, err
+}
+
+// JobQuery selects jobs that can have many runs. Empty fields select all.
+type JobQuery struct {
+	State      schema.JobState
+	Label      string // name=value
+	NamePrefix string
+	Limit      int // of one page; 0 means 500
+}
+
+// Jobs returns the jobs of q, newest first. It ends with the first error.
+func (c *Client) Jobs(ctx context.Context, q JobQuery) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		params := stated(map[string]string{"state": string(q.State), "label": q.Label, "name_prefix": q.NamePrefix})
+		eachItem(ctx, c, "/v1/jobs", params, q.Limit, yield)
+	}
+}
+
+// JobRunQuery selects runs of one job by due time, From ≤ due < To. Empty fields select all.
+type JobRunQuery struct {
+	From, To time.Time
+	State    schema.State
+	Limit    int // of one page; 0 means 500
+}
+
+// JobRuns returns those runs of a job that have ended, newest first. It ends with the first error.
+func (c *Client) JobRuns(ctx context.Context, id string, q JobRunQuery) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		params := stated(map[string]string{"state": string(q.State), "from": timeParameter(q.From), "to": timeParameter(q.To)})
+		eachItem(ctx, c, jobPath(id, "/runs"), params, q.Limit, yield)
+	}
+}
+
+// stated returns the parameters that are not empty.
+func stated(params map[string]string) url.Values {
+	out := make(url.Values)
+	for name, v := range params {
+		if v != "" {
+			out.Set(name, v)
+		}
+	}
+	return out
+}
+
+// timeParameter returns t as a parameter; the zero time is not stated.
+func timeParameter(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Upcoming returns the next runs of a job, at most count of them.
+func (c *Client) Upcoming(ctx context.Context, id string, count int) ([]NextRun, error) {
+	var out struct {
+		Items []NextRun `json:"items"`
+	}
+	path := jobPath(id, "/upcoming?count="+strconv.Itoa(count))
+	_, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &out)
+	return out.Items, err
+}
+
+// PreviewSchedule tells the next times of a schedule.
+func (c *Client) PreviewSchedule(ctx context.Context, p bucketer.PreviewRequest) (Preview, error) {
+	var out Preview
+	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/schedules/preview", body: p, repeatable: true}, &out)
+	return out, err
+}
