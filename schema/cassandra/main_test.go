@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 const testKeyspace = "carillon_test"
 
 // testConfig returns a configuration for the keyspace of all tests. It does not connect.
-func testConfig(t *testing.T) Config {
+func testConfig(t testing.TB) Config {
 	t.Helper()
 	host, text, err := net.SplitHostPort(cluster.Cassandra(t))
 	if err != nil {
@@ -45,7 +45,7 @@ func testConfig(t *testing.T) Config {
 }
 
 // openTest returns a store on a real, migrated Cassandra, closed at the test's end.
-func openTest(t *testing.T) *Store {
+func openTest(t testing.TB) *Store {
 	t.Helper()
 	return openWith(t, testConfig(t))
 }
@@ -59,7 +59,7 @@ func openCounted(t *testing.T) (*Store, *prometheus.Registry) {
 	return openWith(t, cfg), reg
 }
 
-func openWith(t *testing.T, cfg Config) *Store {
+func openWith(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	migrateTest(t, cfg)
 	s, err := Open(t.Context(), cfg)
@@ -80,7 +80,7 @@ var migrated struct {
 }
 
 // migrateTest migrates the keyspace of all tests, once a process.
-func migrateTest(t *testing.T, cfg Config) {
+func migrateTest(t testing.TB, cfg Config) {
 	t.Helper()
 	migrated.Lock()
 	defer migrated.Unlock()
