@@ -223,3 +223,26 @@ func TestATokenIsNotShown(t *testing.T) {
 		t.Errorf("import --help = %v and shows the token, want it hidden:\n%s", err, out)
 	}
 }
+
+// A client may open a connection and never ask anything on it, since another became free meanwhile.
+func TestASinkStopsBeforeConnectionsThatAreNotUsed(t *testing.T) {
+	url, stop := startSink(t, sink.Config{}, filepath.Join(t.TempDir(), "seen.ndjson"))
+	unused, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unused.Close() }() // closed by the sink
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(url + "/stats") // it was accepted after the other one
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stop() // fails the test unless all is in order
+	if n, err := unused.Read(make([]byte, 1)); err == nil {
+		t.Errorf("Read on the connection = %d bytes, want that it is closed", n)
+	}
+}

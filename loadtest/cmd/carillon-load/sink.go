@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,9 +85,43 @@ func endLine(f *os.File) error {
 	return err
 }
 
+// newConns are the connections on which nothing was asked yet. After close there are none any more.
+type newConns struct {
+	mu     sync.Mutex // guards what follows
+	conns  map[net.Conn]bool
+	closed bool
+}
+
+// note is what http.Server.ConnState is for.
+func (n *newConns) note(c net.Conn, state http.ConnState) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case state != http.StateNew:
+		delete(n.conns, c)
+	case n.closed:
+		_ = c.Close() // nobody has used it
+	default:
+		if n.conns == nil {
+			n.conns = make(map[net.Conn]bool)
+		}
+		n.conns[c] = true
+	}
+}
+
+func (n *newConns) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for c := range n.conns {
+		_ = c.Close() // nobody has used it
+	}
+}
+
 // serveSink serves until ctx is done. The record is closed after the last call has been answered.
 func serveSink(ctx context.Context, s *sink.Sink, ln net.Listener, progress io.Writer) error {
-	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	var unused newConns
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,6 +153,8 @@ func serveSink(ctx context.Context, s *sink.Sink, ln net.Listener, progress io.W
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
+	// Shutdown gives a connection on which nothing was asked yet 5 s and more, which is longer than we wait.
+	unused.close()
 	if err := srv.Shutdown(drain); err != nil {
 		errs = append(errs, fmt.Errorf("stop serving: %w", err), srv.Close())
 	}
