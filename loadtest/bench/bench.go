@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/loadtest/process"
@@ -51,6 +53,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 		{[]string{"A"}, b.burnDowns},
 		{[]string{"B", "C", "D"}, b.waves},
 		{[]string{"E"}, b.kills},
+		{[]string{"R"}, b.recurs},
 		{[]string{"import", "api"}, b.intakes},
 	} {
 		if !slices.ContainsFunc(step.protocols, b.wanted) {
@@ -119,16 +122,18 @@ func (b *bench) keep(r *Result) error {
 	return r.keep(b.cfg.Out)
 }
 
+// processes returns the process of each member and of what else works; 0 = there is none now.
+func (b *bench) processes(sys system) map[string]int {
+	pids := sys.pids()
+	maps.Copy(pids, b.extra)
+	return pids
+}
+
 // cpu reads the CPU times of all processes and returns the sums by kind.
 func (b *bench) cpu(sys system) map[string]time.Duration {
-	pids := sys.pids()
-	for kind, pid := range b.extra {
-		pids[kind] = pid
-	}
 	sums := map[string]time.Duration{}
-	for member, t := range b.meter.Sample(pids) {
-		kind, _, _ := strings.Cut(member, "-")
-		sums[kind] += t
+	for member, t := range b.meter.Sample(b.processes(sys)) {
+		sums[kindOf(member)] += t
 	}
 	return sums
 }
@@ -164,15 +169,41 @@ func (b *bench) lead(n int, least time.Duration) time.Duration {
 	return max(least, min(least, leadMargin)+time.Duration(float64(n)/b.perS*leadFactor*float64(time.Second)))
 }
 
+// tellEvery is how often the progress of an import is told.
+const tellEvery = 10 * time.Second
+
 // load imports j and notes how fast.
 func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
-	l, err := j.send(ctx, b.client, sys.intake(), b.cfg.Streams)
+	var answered atomic.Int64
+	stop := b.tell(ctx, "import", j.n, &answered)
+	l, err := j.send(ctx, b.client, sys.intake(), b.cfg.Streams, &answered)
+	stop()
 	if err != nil {
 		return nil, err
 	}
 	b.perS = l.PerS
 	b.cfg.Log.Info("imported", "lines", l.Lines, "lines_per_s", int(l.PerS), "resent", l.Resent)
 	return &l, nil
+}
+
+// tell logs now and then how many of n are done, until stop is called.
+func (b *bench) tell(ctx context.Context, what string, n int, done *atomic.Int64) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				b.cfg.Log.Info("under way", "what", what, "done", done.Load(), "of", n)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 const (
@@ -186,7 +217,7 @@ const (
 func (b *bench) quiet(ctx context.Context, sys system) error {
 	kind := "cassandra"
 	if b.cfg.System == OnDev {
-		kind = "carillon"
+		kind = nodeKind
 	}
 	for limit := time.Now().Add(quietLimit); time.Now().Before(limit); {
 		before, at := b.cpu(sys)[kind], time.Now()

@@ -11,7 +11,7 @@ import (
 )
 
 // Protocols are all that there are, in the order in which they are done.
-var Protocols = []string{"A", "B", "C", "D", "E", "import", "api"}
+var Protocols = []string{"A", "B", "C", "D", "E", "R", "import", "api"}
 
 // The systems that can be measured.
 const (
@@ -23,13 +23,15 @@ const (
 type Config struct {
 	Protocols []string
 	System    string
-	// Targets of A and B: http, nats or noop. C, D and E call the sink.
+	// Targets of A and B: http, nats or noop. C, D, E and R call the sink.
 	Targets []string
 	// Outage also measures A where nothing was dispatched before: all that works starts when all is overdue.
 	Outage bool
 	N      int           // jobs of A, B, D's B, import
-	Rates  []int         // of C, a second; D and E take the first
-	Span   time.Duration // of C, D and E
+	Rates  []int         // of C, a second; D, E and R take the first
+	Span   time.Duration // of C, D, E and R
+	// Every is the interval of the jobs of R: rate × Every are needed. Default 10 s; Span must be a multiple of it.
+	Every time.Duration
 	// Resident rows of D, in ascending order; the first, usually 0, is what the others are compared with.
 	Resident []int
 	// Cluster is the cluster; its Nodes are those that dispatch and execute. Roles are set by the protocol.
@@ -88,7 +90,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.Wait, 2 * time.Minute}, {&c.Warm, 8 * time.Second}, {&c.Quiet, 3 * time.Second}} {
+	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Warm, 8 * time.Second}, {&c.Quiet, 3 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -132,6 +134,9 @@ func (c Config) Validate() error {
 	}
 	if c.Span < time.Second || c.Wait < time.Second {
 		fault("span is %s and wait %s, want at least a second", c.Span, c.Wait)
+	}
+	if slices.Contains(c.Protocols, "R") && (c.Every < time.Second || c.Every%time.Second != 0 || c.Span%c.Every != 0) {
+		fault("every is %s and span %s, want whole seconds, and the one a multiple of the other", c.Every, c.Span)
 	}
 	if c.Lead < 0 || c.Quiet < 0 {
 		fault("lead is %s and quiet %s, want them positive", c.Lead, c.Quiet)

@@ -1,4 +1,4 @@
-// Package bench measures Carillon from outside: protocols A to E of the goals, imports and single creations, on a real
+// Package bench measures Carillon from outside: protocols A to E and R of the goals, imports and single creations, on a real
 // cluster of its own or on `carillon dev`.
 //
 //	A       burn-down: N runs that are all due when the first executor starts; as "outage" also N that are overdue when the first dispatcher
@@ -7,6 +7,7 @@
 //	C       N runs spread evenly at random over a span, at a stated rate
 //	D       B and C with rows of the next hours resident, against the same without
 //	E       C with a dispatcher killed -9 in the middle
+//	R       runs of recurring jobs at a stated rate, beside C at the same rate
 //	import  bulk import while nothing runs
 //	api     single creations at a constant rate
 //
@@ -27,6 +28,14 @@
 //
 // Single creations (api) come at a constant rate whether answers come or not, each counted from the instant at which it should
 // have been sent. Resident rows (D) are written by bulk import, as anybody would write them.
+//
+// The jobs of R are created one by one before their start, each due for the first time within an interval of it, at random, and without
+// an offset of its own (jitter 0s), so each of their runs is known before: missed, early and doubled mean the same as for one-off jobs. A call
+// counts for the due instant that it names, and as unexpected if that was not asked for. CPU is that of the span, divided by the runs
+// that had begun by its end; what the creation of the jobs and of the one-off runs costs is in neither.
+//
+// Memory is read twice, after a collection of garbage in every Carillon node: before a wave is taken in, with all that is resident, and
+// when its last run is done. Scans are the reads ahead of the dispatchers, from a histogram of their own.
 //
 // # Invariants
 //

@@ -135,23 +135,29 @@ func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int)
 	return took, nil
 }
 
-func (b *bench) createOne(ctx context.Context, api, body string) (err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/v1/jobs", strings.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("create: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("create: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil && resp.StatusCode != http.StatusCreated {
-		err = fmt.Errorf("answered %d: %.200s", resp.StatusCode, text)
+func (b *bench) createOne(ctx context.Context, api, body string) error {
+	status, text, err := b.post(ctx, api+"/v1/jobs", body)
+	if err == nil && status != http.StatusCreated {
+		err = fmt.Errorf("answered %d: %.200s", status, text)
 	}
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
 	return nil
+}
+
+// post sends JSON and returns the answer, of which nobody needs more than a MiB.
+func (b *bench) post(ctx context.Context, url, body string) (status int, text []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	text, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, text, err
 }

@@ -81,14 +81,20 @@ func (j jobs) appendLine(b []byte, line int) []byte {
 	b = append(b, `,"schedule":{"at":"`...)
 	b = j.due(line).UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
 	b = append(b, `"}`...)
-	if j.bytes > 0 {
-		b = append(b, payloadHead...)
-		for i := range j.bytes - leastPayload { // as good as random, so that nothing compresses it
-			b = append(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[mix(uint64(line), uint64(i/8))>>(i%8*6)&63]) // #nosec G115 -- not negative
-		}
-		b = append(b, payloadTail...)
-	}
+	b = appendPayload(b, j.bytes, line)
 	return append(b, '}', '\n')
+}
+
+// appendPayload adds a payload of so many bytes for a line, if not 0. It is as good as random, so that nothing compresses it.
+func appendPayload(b []byte, bytes, line int) []byte {
+	if bytes == 0 {
+		return b
+	}
+	b = append(b, payloadHead...)
+	for i := range bytes - leastPayload {
+		b = append(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[mix(uint64(line), uint64(i/8))>>(i%8*6)&63]) // #nosec G115 -- not negative
+	}
+	return append(b, payloadTail...)
 }
 
 // validate reports what would not come out as asked.

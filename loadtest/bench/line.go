@@ -15,6 +15,9 @@ func (r *Result) String() string {
 	if r.Rate > 0 {
 		fmt.Fprintf(&b, " at %.0f/s", r.Rate)
 	}
+	if r.Jobs > 0 {
+		fmt.Fprintf(&b, ", of %d recurring jobs", r.Jobs)
+	}
 	if r.Resident > 0 {
 		fmt.Fprintf(&b, ", %d rows resident", r.Resident)
 	}
@@ -29,7 +32,11 @@ func (r *Result) String() string {
 		b.WriteString(")")
 	}
 	if r.Load != nil {
-		fmt.Fprintf(&b, ", import %.0f lines/s", r.Load.PerS)
+		what := "import %.0f lines/s"
+		if r.Jobs > 0 {
+			what = "creation %.0f jobs/s"
+		}
+		fmt.Fprintf(&b, ", "+what, r.Load.PerS)
 	}
 	if r.Settled != nil {
 		fmt.Fprintf(&b, ", resident rows at %.0f/s", r.Settled.PerS)
@@ -39,6 +46,9 @@ func (r *Result) String() string {
 	}
 	if r.RunsPerS > 0 {
 		fmt.Fprintf(&b, ", missed %d, early %d, doubled %d", r.Missed, r.Early, r.Doubled)
+		if r.Unexpected > 0 {
+			fmt.Fprintf(&b, ", unexpected %d", r.Unexpected)
+		}
 	}
 	if l := r.Lateness; l != nil {
 		fmt.Fprintf(&b, "\n    lateness ms p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f (%s)", l.P50, l.P99, l.P999, l.Max, l.From)
@@ -47,7 +57,20 @@ func (r *Result) String() string {
 	for _, kind := range slices.Sorted(maps.Keys(r.CPU)) {
 		fmt.Fprintf(&b, " %s %.0f", kind, r.CPU[kind])
 	}
+	if r.AgainstOneOff > 0 {
+		fmt.Fprintf(&b, " (without sink and load %.2f × a one-off run's, whose import is not in it)", r.AgainstOneOff)
+	}
 	fmt.Fprintf(&b, "; allocations each %.0f, %.0f bytes", r.Allocs, r.Bytes)
+	if m, ok := nodesOf(r); ok {
+		fmt.Fprintf(&b, "\n    memory MiB at rest, at the end: heap %s, %s; RSS", amount(m.Before.Heap/mebibyte, ""), amount(m.After.Heap/mebibyte, ""))
+		for _, kind := range slices.Sorted(maps.Keys(r.Memory)) {
+			m := r.Memory[kind]
+			fmt.Fprintf(&b, " %s %s, %s;", kind, amount(m.Before.RSS/mebibyte, ""), amount(m.After.RSS/mebibyte, ""))
+		}
+	}
+	if s := r.Scans; s != nil {
+		fmt.Fprintf(&b, "\n    scans %d, mean %s ms, p99 at most %s ms", s.Count, amount(s.Mean, ""), amount(s.P99, ""))
+	}
 	fmt.Fprintf(&b, "\n    nodes %s; %d shards; %s", r.Settings.Nodes, r.Settings.Shards, r.Settings.Durability)
 	for _, note := range r.Notes {
 		b.WriteString("\n    note: " + note)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,8 +35,9 @@ type Load struct {
 	Ended   time.Time `json:"ended"`
 }
 
-// send imports all of j over streams connections, in turn to the nodes of apis. Every line was accepted if it returns nil.
-func (j jobs) send(ctx context.Context, client *http.Client, apis []string, streams int) (Load, error) {
+// send imports all of j over streams connections, in turn to the nodes of apis. Every line was accepted if it returns nil; answered
+// counts the answers meanwhile.
+func (j jobs) send(ctx context.Context, client *http.Client, apis []string, streams int, answered *atomic.Int64) (Load, error) {
 	if err := j.validate(); err != nil {
 		return Load{}, fmt.Errorf("import: %w", err)
 	}
@@ -49,7 +51,7 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 		g.Go(func() error {
 			of := selection{first: first, last: last}
 			for range refusedTries {
-				again, err := j.post(ctx, client, api, of)
+				again, err := j.post(ctx, client, api, of, answered)
 				if err != nil || len(again) == 0 {
 					return err
 				}
@@ -74,7 +76,7 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 }
 
 // post sends lines in one import and returns those that were refused for now.
-func (j jobs) post(ctx context.Context, client *http.Client, api string, of selection) (again []int, err error) {
+func (j jobs) post(ctx context.Context, client *http.Client, api string, of selection, answered *atomic.Int64) (again []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(importIdle, func() { cancel(errors.New("no answer for " + importIdle.String())) })
@@ -99,6 +101,7 @@ func (j jobs) post(ctx context.Context, client *http.Client, api string, of sele
 		if n%1024 == 0 {
 			idle.Reset(importIdle)
 		}
+		answered.Add(1)
 		a, err := readAnswer(scan.Bytes())
 		switch {
 		case err != nil:

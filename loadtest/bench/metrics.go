@@ -25,6 +25,11 @@ const (
 	metricMallocs  = "go_memstats_mallocs_total"
 	metricBytes    = "go_memstats_alloc_bytes_total"
 	metricBorn     = "process_start_time_seconds"
+
+	metricScan         = "carillon_dispatcher_scan_seconds"
+	metricHeap         = "go_memstats_heap_inuse_bytes"
+	metricHeapIdle     = "go_memstats_heap_idle_bytes"
+	metricHeapReleased = "go_memstats_heap_released_bytes"
 )
 
 // values are samples by name and labels, as they stand in the text: "name" or `name{label="value"}`.

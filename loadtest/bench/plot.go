@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/wcharczuk/go-chart/v2"
@@ -11,9 +12,9 @@ import (
 )
 
 const (
-	plotWidth, plotHeight = 960, 420
-	// plotMargin leaves room for the axes' names.
-	plotMargin = 56
+	plotWidth, plotHeight = 960, 460
+	// plotMargin leaves room for the axes' names, plotTop for the title and, halfway down, the legend.
+	plotMargin, plotTop = 56, 96
 )
 
 // curves are what a plot shows, over the same instants.
@@ -54,14 +55,14 @@ func (r *Result) draw(to *bytes.Buffer) error {
 	}
 	late := "lateness p99"
 	series := []chart.Series{
-		chart.ContinuousSeries{Name: "starts a second (right)", YAxis: chart.YAxisSecondary, XValues: c.at, YValues: c.rate, Style: line("9aa5b1", 2)},
+		chart.ContinuousSeries{Name: "starts a second (left)", YAxis: chart.YAxisSecondary, XValues: c.at, YValues: c.rate, Style: line("9aa5b1", 2)},
 	}
 	if l := r.Lateness; l != nil && l.From == "histogram" { // of counters there are no quantiles over time
 		late = "mean lateness"
 	} else {
-		series = append(series, chart.ContinuousSeries{Name: "lateness p50 (left)", XValues: c.at, YValues: c.p50, Style: line("2f80ed", 1.5)})
+		series = append(series, chart.ContinuousSeries{Name: "lateness p50 (right)", XValues: c.at, YValues: c.p50, Style: line("2f80ed", 1.5)})
 	}
-	series = append(series, chart.ContinuousSeries{Name: late + " (left)", XValues: c.at, YValues: c.p99, Style: line("c0392b", 1.5)})
+	series = append(series, chart.ContinuousSeries{Name: late + " (right)", XValues: c.at, YValues: c.p99, Style: line("c0392b", 1.5)})
 	highest := 0.0
 	for _, x := range c.p99 {
 		highest = max(highest, x)
@@ -70,18 +71,57 @@ func (r *Result) draw(to *bytes.Buffer) error {
 	for _, x := range c.rate {
 		fastest = max(fastest, x)
 	}
+	rates := axis("runs/s", max(fastest, 1))
+	rates.Ticks, rates.ValueFormatter = nil, short // with ticks of its own, go-chart gives it the range of the first
 	g := chart.Chart{
-		Title: r.title(), Width: plotWidth, Height: plotHeight,
-		Background: chart.Style{Padding: chart.Box{Top: plotMargin, Left: plotMargin, Right: plotMargin, Bottom: plotMargin / 2}},
-		XAxis:      chart.XAxis{Name: "seconds", ValueFormatter: short},
-		YAxis:      chart.YAxis{Name: "ms", ValueFormatter: short, Range: &chart.ContinuousRange{Min: 0, Max: max(highest, 1)}},
-		YAxisSecondary: chart.YAxis{
-			Name: "runs/s", ValueFormatter: short, Range: &chart.ContinuousRange{Min: 0, Max: max(fastest, 1)},
-		},
-		Series: series,
+		Width: plotWidth, Height: plotHeight,
+		Background:     chart.Style{Padding: chart.Box{Top: plotTop, Left: plotMargin, Right: plotMargin, Bottom: plotMargin / 2}},
+		XAxis:          chart.XAxis{Name: "seconds", ValueFormatter: short},
+		YAxis:          axis("ms", max(highest, 1)), // go-chart has the first on the right
+		YAxisSecondary: rates,
+		Series:         series,
 	}
-	g.Elements = []chart.Renderable{chart.LegendThin(&g)}
+	g.Elements = []chart.Renderable{heading(r.title()), chart.LegendThin(&g)}
 	return g.Render(chart.SVG, to)
+}
+
+// heading writes text above a chart. It also ends the rotation that the name of the last axis leaves behind in an SVG, which turns go-chart's
+// own titles and blows up its legends.
+func heading(text string) chart.Renderable {
+	const size, base = 14, 28
+	return func(r chart.Renderer, canvas chart.Box, defaults chart.Style) {
+		r.ClearTextRotation()
+		if text == "" {
+			return
+		}
+		r.SetFont(defaults.GetFont())
+		r.SetFontSize(size)
+		r.SetFontColor(chart.DefaultTextColor)
+		r.Text(text, canvas.Left, base)
+	}
+}
+
+// axis returns an axis from 0 to highest, which is not 0, or a little more, with some four round numbers at it.
+func axis(name string, highest float64) chart.YAxis {
+	step := roundStep(highest / 4)
+	steps := int(math.Ceil(highest/step - 1e-9))
+	a := chart.YAxis{Name: name, Range: &chart.ContinuousRange{Min: 0, Max: float64(steps) * step}}
+	for i := range steps + 1 {
+		x := float64(i) * step
+		a.Ticks = append(a.Ticks, chart.Tick{Value: x, Label: short(x)})
+	}
+	return a
+}
+
+// roundStep returns the smallest of 1, 2, 2.5, 5 times a power of ten that is at least x.
+func roundStep(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 2.5, 5} {
+		if m*power >= x*(1-1e-9) {
+			return m * power
+		}
+	}
+	return 10 * power
 }
 
 // short writes a number of an axis.

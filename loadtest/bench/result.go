@@ -14,15 +14,17 @@ import (
 
 // A Result is one measurement. As JSON it is what peers are compared by, so its fields may grow and not change.
 type Result struct {
-	Protocol string `json:"protocol"` // "A" to "E", "import", "api"
+	Protocol string `json:"protocol"` // "A" to "E", "R", "import", "api"
 	System   string `json:"system"`   // "carillon", "carillon-dev", …
 	Variant  string `json:"variant"`  // what was different from others of the protocol, in a word or two
 	Round    int    `json:"round"`    // counted from 1
 
-	N        int     `json:"n"`      // jobs
+	N        int     `json:"n"`      // runs; import, api: jobs
 	Rate     float64 `json:"rate"`   // due a second; 0 = all at one instant, or overdue
 	Span     float64 `json:"span_s"` // over which they fall due
 	Resident int     `json:"resident_rows"`
+	Jobs     int     `json:"recurring_jobs,omitempty"` // of R, which have all the runs …
+	Every    float64 `json:"every_s,omitempty"`        // … at this interval
 
 	Settings Settings `json:"settings"`
 
@@ -30,7 +32,10 @@ type Result struct {
 	Missed   int       `json:"missed"`
 	Early    int       `json:"early"`
 	Doubled  int       `json:"doubled"`
-	RunsPerS float64   `json:"runs_per_s"`
+	// Unexpected calls of the sink were of no run that was asked for.
+	Unexpected int `json:"unexpected,omitempty"`
+
+	RunsPerS float64 `json:"runs_per_s"`
 	// Peak is the highest rate of starts over a second; Pause is how long, between the first and the last start, nothing began
 	// (to half a second, and only spans without any start).
 	Peak  float64 `json:"peak_runs_per_s,omitempty"`
@@ -38,9 +43,15 @@ type Result struct {
 	// LastStart is when the last run began, in seconds after the first due instant.
 	LastStart float64 `json:"last_start_s,omitempty"`
 
-	CPU    map[string]float64 `json:"cpu_us_per_run"` // by kind of process; import: a line; api: a request
-	Allocs float64            `json:"allocs_per_run"` // of all Carillon processes
-	Bytes  float64            `json:"bytes_per_run"`
+	CPU map[string]float64 `json:"cpu_us_per_run"` // by kind of process; import: a line; api: a request
+	// AgainstOneOff is the CPU of a run, of all that is not sink or generator, as a multiple of that of a one-off run measured just before.
+	AgainstOneOff float64 `json:"cpu_against_one_off,omitempty"`
+
+	Allocs float64 `json:"allocs_per_run"` // of all Carillon processes
+	Bytes  float64 `json:"bytes_per_run"`
+
+	Memory map[string]Memory `json:"memory_bytes,omitempty"` // by kind of process
+	Scans  *Scans            `json:"scans,omitempty"`
 
 	Load    *Load    `json:"import,omitempty"`   // how the jobs were taken in
 	Settled *Load    `json:"resident,omitempty"` // how the resident rows were
@@ -136,7 +147,7 @@ func (r *Result) Faults() []string {
 	for _, f := range []struct {
 		count int
 		what  string
-	}{{r.Missed, "missed"}, {r.Early, "early"}} {
+	}{{r.Missed, "missed"}, {r.Early, "early"}, {r.Unexpected, "unexpected"}} {
 		if f.count != 0 {
 			faults = append(faults, fmt.Sprintf("%s %d", f.what, f.count))
 		}
@@ -159,7 +170,7 @@ func (r *Result) title() string {
 	return strings.ReplaceAll(strings.Join(parts, "-"), " ", "-")
 }
 
-// keep writes r and its plot into a folder.
+// keep writes r, and its plot if it has a curve, into a folder.
 func (r *Result) keep(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("keep result: %w", err)
@@ -172,7 +183,7 @@ func (r *Result) keep(folder string) error {
 	if err := os.WriteFile(base+".json", append(text, '\n'), 0o644); err != nil { // #nosec G306 -- for everybody
 		return fmt.Errorf("keep result: %w", err)
 	}
-	if len(r.Series) == 0 {
+	if len(r.Series) < 2 { // over within half a second: there is no curve
 		return nil
 	}
 	return r.plot(base + ".svg")

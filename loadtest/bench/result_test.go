@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,7 @@ func TestTheSinkTellsWhatHappened(t *testing.T) {
 		return check.Sighting{Ref: check.Ref{Source: "s1", Line: line}, At: noon.Add(time.Duration(ms) * time.Millisecond)}
 	}
 	var r Result
-	r.fromSink(j, []check.Sighting{see(1, 10), see(2, -1), see(3, 700), see(3, 30), see(4, 1500), {Ref: check.Ref{Source: "s0", Line: 5}, At: noon}})
+	r.fromSink(j, noon, time.Time{}, []check.Sighting{see(1, 10), see(2, -1), see(3, 700), see(3, 30), see(4, 1500), {Ref: check.Ref{Source: "s0", Line: 5}, At: noon}})
 	if r.Missed != 1 || r.Early != 1 || r.Doubled != 1 || len(r.Notes) != 1 {
 		t.Errorf("missed %d, early %d, doubled %d, notes %q; want 1 of each", r.Missed, r.Early, r.Doubled, r.Notes)
 	}
@@ -134,10 +136,31 @@ func TestAResultIsKeptWithItsPlot(t *testing.T) {
 			t.Fatalf("the plot is no XML: %v", err)
 		}
 	}
-	for _, want := range []string{"lateness p99", "starts a second", "C-carillon-http-2000-round-2"} {
+	for _, pair := range regexp.MustCompile(`[ML] (-?\d+) (-?\d+)`).FindAllStringSubmatch(string(svg), -1) {
+		x, _ := strconv.Atoi(pair[1]) // digits
+		y, _ := strconv.Atoi(pair[2])
+		if x < 0 || x > plotWidth || y < 0 || y > plotHeight {
+			t.Fatalf("the plot draws at %d, %d, outside of itself", x, y)
+		}
+	}
+	if i := strings.Index(string(svg), "C-carillon-http"); i < 0 || strings.Contains(string(svg[strings.LastIndexByte(string(svg[:i]), '<'):i]), "rotate") {
+		t.Error("the plot's title is turned")
+	}
+	for _, want := range []string{"lateness p99 (right)", "starts a second (left)", "C-carillon-http-2000-round-2"} {
 		if !strings.Contains(string(svg), want) {
 			t.Errorf("the plot does not say %q", want)
 		}
+	}
+}
+
+func TestAResultWithoutACurveIsKept(t *testing.T) {
+	dir := t.TempDir()
+	r := &Result{Protocol: "B", System: "carillon", Variant: "http", Series: []Point{{0.5, 100, 1, 2}}}
+	if err := r.keep(dir); err != nil {
+		t.Fatalf("keep of a herd that was over within half a second = %v", err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || files[0].Name() != "B-carillon-http.json" {
+		t.Errorf("it keeps %v (%v), want the result alone", files, err)
 	}
 }
 

@@ -27,17 +27,20 @@ type sizes struct {
 	span     time.Duration
 	killSpan time.Duration
 	resident []int
-	herds    []string // targets of B
+	herds    []string      // targets of B
+	recur    int           // runs a second of R …
+	recurs   time.Duration // … over this span
 }
 
 var suites = map[string]sizes{
 	Small: {
 		burn: 100_000, burnDev: 200_000, herd: 100_000, imports: 200_000, rates: []int{2000, 6000, 10_000}, span: 15 * time.Second,
-		killSpan: 20 * time.Second, resident: []int{0, 500_000}, herds: []string{string(httpTarget)},
+		killSpan: 20 * time.Second, resident: []int{0, 500_000}, herds: []string{string(httpTarget)}, recur: 5000, recurs: 30 * time.Second,
 	},
 	Full: {
 		burn: 500_000, burnDev: 1_000_000, herd: 100_000, imports: 1_000_000, rates: []int{2000, 1000, 5000, 6000, 8000, 10_000}, span: time.Minute,
 		killSpan: time.Minute, resident: []int{0, 1_000_000, 10_000_000}, herds: []string{string(httpTarget), string(noopTarget)},
+		recur: 5000, recurs: time.Minute,
 	},
 }
 
@@ -55,15 +58,18 @@ func Suite(name string, base Config) ([]Config, error) {
 	}
 	kills := part(OnCluster, size.herd, nil, "E")
 	kills.Span = size.killSpan
+	recurs := part(OnCluster, size.herd, nil, "R")
+	recurs.Rates, recurs.Span = []int{size.recur}, size.recurs
 	burns := part(OnCluster, size.burn, []string{string(noopTarget), string(natsTarget)}, "A")
 	burns.Outage = true
 	parts := []Config{
 		burns,
 		part(OnCluster, size.herd, size.herds, "B", "C", "D"),
 		kills,
+		recurs,
 		part(OnCluster, size.imports, nil, "import", "api"),
 		part(OnDev, size.burnDev, []string{string(noopTarget)}, "B"),
-		part(OnDev, size.herd, nil, "C"),
+		part(OnDev, size.herd, []string{string(httpTarget)}, "B", "C", "D"),
 	}
 	for i := range parts {
 		parts[i].Dir = filepath.Join(base.Dir, fmt.Sprintf("part-%d", i+1))

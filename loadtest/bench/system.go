@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +27,8 @@ type system interface {
 	intake() []string
 	// nodes returns the base URLs of all nodes, for their metrics.
 	nodes() []string
+	// profiles returns the base URLs at which nodes that run serve profiles.
+	profiles() []string
 	// pids returns the process of each member; 0 = there is none now.
 	pids() map[string]int
 	// rest makes that nothing is dispatched: before jobs are taken in (idle) or after, as the system is made.
@@ -99,6 +104,7 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	}
 	spec.Roles = l.roles(spec.Nodes)
 	spec.Nodes = len(spec.Roles)
+	spec.Profiles = true
 	s := &clusterSystem{dir: dir, spec: spec, log: log}
 	if l == workers || l == outage {
 		s.idle = spec.Nodes - 1
@@ -154,6 +160,19 @@ func (s *clusterSystem) nodes() []string {
 	var urls []string
 	for _, n := range s.status().Carillon {
 		urls = append(urls, n.API)
+	}
+	return urls
+}
+
+// firstProfiles is the port at which the first node of a cluster serves profiles; the others have the next ones.
+const firstProfiles = 19081
+
+func (s *clusterSystem) profiles() []string {
+	var urls []string
+	for i, n := range s.status().Carillon {
+		if at, err := url.Parse(n.API); err == nil && n.State == cluster.Running {
+			urls = append(urls, "http://"+net.JoinHostPort(at.Hostname(), strconv.Itoa(firstProfiles+i)))
+		}
 	}
 	return urls
 }
@@ -219,10 +238,16 @@ type devSystem struct {
 	api          string // stays the same over restarts
 }
 
-var devListens = regexp.MustCompile(`(?m)^Carillon is up\.\s+API (\S+)`)
+var (
+	devListens  = regexp.MustCompile(`(?m)^Carillon is up\.\s+API (\S+)`)
+	devProfiles = regexp.MustCompile(`profiles are served.* at=(http://[^/\s]+)/debug/pprof/`)
+)
 
 // devStart bounds the wait for it.
 const devStart = time.Minute
+
+// devLog is what it writes in its folder.
+const devLog = "log"
 
 // startDev starts program (carillon) with its data in dir.
 func startDev(ctx context.Context, program, dir string, noop bool) (*devSystem, error) {
@@ -242,11 +267,24 @@ func (s *devSystem) intake() []string { return []string{s.api} }
 
 func (s *devSystem) nodes() []string { return []string{s.api} }
 
+// profiles are where the log says: at a free port of the last start.
+func (s *devSystem) profiles() []string {
+	text, err := os.ReadFile(filepath.Join(s.dir, devLog))
+	if err != nil || s.child == nil {
+		return nil
+	}
+	all := devProfiles.FindAllSubmatch(text, -1)
+	if len(all) == 0 {
+		return nil
+	}
+	return []string{string(all[len(all)-1][1])}
+}
+
 func (s *devSystem) pids() map[string]int {
 	if s.child == nil {
-		return map[string]int{"carillon": 0}
+		return map[string]int{nodeKind: 0}
 	}
-	return map[string]int{"carillon": s.child.PID}
+	return map[string]int{nodeKind: s.child.PID}
 }
 
 // rest stops the process; its data stays.
@@ -271,14 +309,14 @@ func (s *devSystem) work(ctx context.Context) (err error) {
 	if s.child != nil {
 		return nil
 	}
-	if s.log, err = os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+	if s.log, err = os.OpenFile(filepath.Join(s.dir, devLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return fmt.Errorf("start carillon dev: %w", err)
 	}
 	port := "0"
 	if s.api != "" {
 		_, port, _ = strings.Cut(strings.TrimPrefix(s.api, "http://"), ":")
 	}
-	args := []string{"dev", "--port", port, "--data-dir", filepath.Join(s.dir, "data")}
+	args := []string{"dev", "--port", port, "--data-dir", filepath.Join(s.dir, "data"), "--admin-listen", "127.0.0.1:0"}
 	if s.noop {
 		args = append(args, "--executor-noop")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -127,7 +128,11 @@ func (b *bench) residents(ctx context.Context, sys system) error {
 			}
 		}
 	}
-	return nil
+	grew := onSystem(b.results, sys.name())
+	if len(Grew(grew)) == 0 {
+		return nil
+	}
+	return PlotGrowth(filepath.Join(b.cfg.Out, "D-"+sys.name()+"-growth.svg"), grew)
 }
 
 // sameAs returns, as a result of w, what B or C measured just before on the same system without resident rows; nil if
@@ -210,6 +215,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	}()
 	r = b.result(ctx, sys, w.protocol, w.variant, w.target, w.round)
 	r.N, r.Rate, r.Span, r.Resident = w.n, float64(w.rate), w.span.Seconds(), w.resident
+	held := b.memory(ctx, sys)
 	least := leadLeast
 	if w.span == 0 {
 		least = leadHerd
@@ -240,6 +246,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	}
 	after := s.mark(ctx).less(before)
 	r.CPU = perRun(cpu, b.cpu(sys), r.N)
+	r.Scans, r.Memory = scansOf(after), grown(held, b.memory(ctx, sys))
 	ended = true
 	if err := called.end(); err != nil {
 		return nil, err
@@ -253,12 +260,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 		return r, nil
 	}
 	b.allocations(r, after)
-	seen, err := readSeen(called.sink.Record)
-	if err != nil {
-		return nil, err
-	}
-	r.fromSink(j, seen)
-	return r, os.Remove(called.sink.Record)
+	return r, b.fromRecord(r, called, j, t0, time.Time{})
 }
 
 // killAt kills the dispatcher after the given time, if that is not 0.
@@ -349,44 +351,67 @@ func readSeen(path string) ([]check.Sighting, error) {
 	return seen, nil
 }
 
-// fromSink fills in what the sink saw of the runs of j.
-func (r *Result) fromSink(j jobs, seen []check.Sighting) {
-	first := make([]time.Time, j.n+1) // by line
+// fromRecord fills in what the sink wrote down, and removes it.
+func (b *bench) fromRecord(r *Result, called callee, a asking, from, until time.Time) error {
+	seen, err := readSeen(called.sink.Record)
+	if err != nil {
+		return err
+	}
+	r.fromSink(a, from, until, seen)
+	return os.Remove(called.sink.Record)
+}
+
+// fromSink fills in what the sink saw of the runs that were asked for, the first of them due at from. Promises are counted of all, speed
+// and lateness of those due before until; zero = of all.
+func (r *Result) fromSink(a asking, from, until time.Time, seen []check.Sighting) {
+	first := make([]time.Time, a.count()) // by run
+	foreign := 0
 	for i := range seen {
-		line := seen[i].Ref.Line
-		if seen[i].Ref.Source != j.source || line < 1 || line > j.n {
-			r.Notes = append(r.Notes, "the sink was called by a run of another source")
+		if seen[i].Ref.Source != a.name() {
+			foreign++
 			continue
 		}
-		if !first[line].IsZero() {
+		run, ok := a.runOf(&seen[i])
+		if !ok {
+			r.Unexpected++
+			continue
+		}
+		if !first[run].IsZero() {
 			r.Doubled++
 		}
-		if first[line].IsZero() || seen[i].At.Before(first[line]) {
-			first[line] = seen[i].At
+		if first[run].IsZero() || seen[i].At.Before(first[run]) {
+			first[run] = seen[i].At
 		}
 	}
-	late := make([]time.Duration, 0, j.n)
-	starts := make([]start, 0, j.n)
-	last := j.from
-	for line := 1; line <= j.n; line++ {
-		if first[line].IsZero() {
+	if foreign > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d calls of the sink were of runs of another source", foreign))
+	}
+	late := make([]time.Duration, 0, len(first))
+	starts := make([]start, 0, len(first))
+	last := from
+	for run, at := range first {
+		if at.IsZero() {
 			r.Missed++
 			continue
 		}
-		d := first[line].Sub(j.due(line))
+		due := a.dueOf(run)
+		d := at.Sub(due)
 		if d < 0 {
 			r.Early++
 		}
+		if !until.IsZero() && !due.Before(until) {
+			continue
+		}
 		late = append(late, max(d, 0))
-		starts = append(starts, start{first[line], d})
-		if first[line].After(last) {
-			last = first[line]
+		starts = append(starts, start{at, d})
+		if at.After(last) {
+			last = at
 		}
 	}
 	r.Lateness = exact(late, "sink")
-	r.LastStart = last.Sub(j.from).Seconds()
+	r.LastStart = last.Sub(from).Seconds()
 	r.RunsPerS = float64(len(late)) / max(r.LastStart, 1e-3)
-	r.Series = binned(starts, j.from)
+	r.Series = binned(starts, from)
 }
 
 // lastStart returns when n runs had begun.

@@ -109,8 +109,10 @@ func newBench() *cobra.Command {
           also where nothing was dispatched before either: the take-over of a backlog, looked at row by row
   B       --n runs at one instant (targets http, nats, noop)
   C       runs at each of --rates a second over --span, calling a sink
-  D       C at the first rate and B, with each of --resident rows of later hours in the store
+  D       C at the first rate and B, with each of --resident rows of later hours in the store; with several, a plot of
+          how memory, scans and lateness depend on them
   E       C at the first rate, with a dispatcher killed -9 in the middle: one of its own, and a node of all roles
+  R       recurring jobs, one run each --every, of which the first rate of runs falls due over --span; and C at that rate
   import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours, keyed
   api     single creations, 500 a second
 
@@ -137,8 +139,9 @@ Writes each result as JSON, with a plot, into --out.`,
 	f.BoolVar(&b.cfg.Outage, "outage", false, "measure A also where nothing was dispatched before")
 	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A and B do: noop, nats, http")
 	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B and import")
-	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D and E take the first")
+	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E and R take the first")
 	f.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
+	f.DurationVar(&b.cfg.Every, "every", 10*time.Second, "interval of the jobs of R: rate × every of them are created")
 	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
 	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
 	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
@@ -193,4 +196,31 @@ func newGoals() *cobra.Command {
 			return bench.WriteGoals(cmd.OutOrStdout(), all)
 		},
 	}
+}
+
+func newGrowth() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "growth RESULT.json…",
+		Short: "Draw how memory, scans and lateness depend on the rows resident, from results of bench D",
+		Long: `Draw how memory, scans and lateness depend on the rows resident, from results of bench D on one system, and print them
+as a table.`,
+		Example: "  growth .local/bench/D-carillon-[BC]*.json --out growth.svg",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := bench.ReadResults(args)
+			if err != nil {
+				return err
+			}
+			if err := bench.PlotGrowth(out, all); err != nil {
+				return err
+			}
+			return bench.WriteGrowth(cmd.OutOrStdout(), all)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "SVG file (required)")
+	if err := cmd.MarkFlagRequired("out"); err != nil { // only if there is no such flag
+		panic(err)
+	}
+	return cmd
 }

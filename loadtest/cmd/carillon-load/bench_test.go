@@ -44,9 +44,54 @@ func TestBenchOnDev(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(results, "C-carillon-dev-http-200-round-1.svg")); err != nil {
 		t.Errorf("the plot of C: %v", err)
 	}
+	growsOnDev(t, program, filepath.Join(dir, "grown"))
 	table, err := load(t, "goals", filepath.Join(results, "A-carillon-dev-outage-noop-round-1.json"))
 	if err != nil || !strings.Contains(table, "| carillon dev: burn-down | ≥ 30,000 runs/s |") {
 		t.Errorf("goals = %v\n%s", err, table)
+	}
+}
+
+// growsOnDev measures D in small: what is resident is written and does not run, and every figure of growth is there.
+func growsOnDev(t *testing.T, program, results string) {
+	t.Helper()
+	out, err := load(t, "bench", "D", "--system", "dev", "--carillon", program, "--n", "200", "--rates", "100", "--span", "1s", "--resident", "0,3000",
+		"--lead", "2s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(t.TempDir(), "run"), "--out", results)
+	if err != nil {
+		t.Fatalf("bench D: %v\n%s", err, out)
+	}
+	files := []string{
+		"D-carillon-dev-C-100-round-1.json", "D-carillon-dev-C-100-resident-3000-round-1.json",
+		"D-carillon-dev-B-round-1.json", "D-carillon-dev-B-resident-3000-round-1.json",
+	}
+	for i := range files {
+		files[i] = filepath.Join(results, files[i])
+	}
+	all, err := bench.ReadResults(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		m := r.Memory["carillon"]
+		if m.Before.Heap <= 0 || m.Before.RSS < m.Before.Heap || m.After.Heap <= 0 || m.After.RSS < m.After.Heap {
+			t.Errorf("%s with %d resident: memory %+v, want heap and RSS of carillon before and after", r.Variant, r.Resident, r.Memory)
+		}
+		if r.Scans == nil || r.Scans.Count < 10 || r.Scans.Mean <= 0 {
+			t.Errorf("%s with %d resident: scans %+v, want some, with their time", r.Variant, r.Resident, r.Scans)
+		}
+		if r.Missed != 0 || (r.Settled == nil) != (r.Resident == 0) {
+			t.Errorf("%s with %d resident: missed %d, resident rows %+v", r.Variant, r.Resident, r.Missed, r.Settled)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(results, "D-carillon-dev-growth.svg")); err != nil {
+		t.Errorf("the plot of D: %v", err)
+	}
+	again := filepath.Join(results, "again.svg")
+	table, err := load(t, append([]string{"growth", "--out", again}, files...)...)
+	if err != nil || strings.Count(table, "\n| carillon-dev, ") != len(files) {
+		t.Errorf("growth = %v, want a row for each result\n%s", err, table)
+	}
+	if _, err := os.Stat(again); err != nil {
+		t.Errorf("the plot of growth: %v", err)
 	}
 }
 

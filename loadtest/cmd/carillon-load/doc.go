@@ -8,6 +8,7 @@
 //	carillon-load bench  A C --n 200000 --rates 2000,5000 --span 30s
 //	carillon-load suite  small
 //	carillon-load goals  .local/bench/*.json
+//	carillon-load growth .local/bench/D-carillon-[BC]-*.json --out growth.svg
 //
 // spine does all of it on a cluster that it starts, breaks and stops; bench and suite measure systems of their own; the others work on any
 // cluster.

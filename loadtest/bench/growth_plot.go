@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wcharczuk/go-chart/v2"
+	"github.com/wcharczuk/go-chart/v2/drawing"
+)
+
+const (
+	panelWidth, panelHeight = 600, 300
+	// panelHead is above each panel, for what it shows; plotHead above all of them.
+	panelHead, plotHead = 22, 64
+)
+
+// A panel is one of the four charts of growth; all have the same x axis.
+type panel struct {
+	title, unit string
+	lines       []trend
+}
+
+// A trend is a figure by rows resident: a line through the medians, and a dot for each round.
+type trend struct {
+	name  string
+	color string
+	part  string // of D; "" = all of them
+	value func(*Result) (float64, bool)
+}
+
+// PlotGrowth draws into an SVG file how memory, scans and lateness depend on the rows resident, from the results of D on one system.
+func PlotGrowth(path string, all []*Result) error {
+	svg, err := growthPlot(all)
+	if err != nil {
+		return fmt.Errorf("plot growth: %w", err)
+	}
+	if err := os.WriteFile(path, svg, 0o644); err != nil { // #nosec G306 -- for everybody
+		return fmt.Errorf("plot growth: %w", err)
+	}
+	return nil
+}
+
+// Grew returns the systems of which results of D say how they do with different numbers of rows resident, in order of name.
+func Grew(all []*Result) []string {
+	var systems []string
+	for _, s := range stages(all) {
+		if len(residentCounts(onSystem(all, s.system))) > 1 && !slices.Contains(systems, s.system) {
+			systems = append(systems, s.system)
+		}
+	}
+	return systems
+}
+
+// onSystem returns the results of D on a system.
+func onSystem(all []*Result, system string) []*Result {
+	return slices.DeleteFunc(slices.Clone(all), func(r *Result) bool { return r.Protocol != "D" || r.System != system })
+}
+
+// residentCounts returns the numbers of rows resident that there are, ascending.
+func residentCounts(all []*Result) []int {
+	var counts []int
+	for _, r := range all {
+		counts = append(counts, r.Resident)
+	}
+	slices.Sort(counts)
+	return slices.Compact(counts)
+}
+
+// growthPlot returns the drawing.
+func growthPlot(all []*Result) ([]byte, error) {
+	switch systems := Grew(all); len(systems) {
+	case 0:
+		return nil, errors.New("there are no results of D with different numbers of rows resident")
+	case 1:
+		all = onSystem(all, systems[0])
+	default:
+		return nil, fmt.Errorf("results are of several systems: %s", strings.Join(systems, ", "))
+	}
+	panels := []panel{{"Memory of the processes that dispatch, after a collection", "MiB", []trend{
+		{"RSS at rest", "8e44ad", "", rssAtRest},
+		{"RSS at the end", "c39bd3", "", rssAtEnd},
+		{"heap at rest", "1e8449", "", heapAtRest},
+		{"heap at the end", "7dcea0", "", heapAtEnd},
+	}}, {"Time of a scan (one shard, what falls due next), mean", "ms", nil}}
+	colors := map[string]string{"C": "2f80ed", "B": "d35400"}
+	seen := map[string]bool{}
+	for _, s := range stages(all) {
+		if seen[s.part] {
+			continue
+		}
+		seen[s.part] = true
+		name, color := partName(s.of[0]), colors[s.part]
+		panels[1].lines = append(panels[1].lines, trend{name, color, s.part, scanMean})
+		panels = append(panels, panel{"Lateness p99, " + name, "ms", []trend{{name, color, s.part, lateP99}}})
+	}
+
+	var b bytes.Buffer
+	height := plotHead + (len(panels)+1)/2*(panelHead+panelHeight)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif">`+"\n", 2*panelWidth, height)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", 2*panelWidth, height)
+	first := all[0]
+	write(&b, 16, 24, 16, fmt.Sprintf("Cost growth of %s: lines are medians, dots are rounds", first.System))
+	write(&b, 16, 42, 11, fmt.Sprintf("%s; %d shards; %s; commit %s", first.Settings.Nodes, first.Settings.Shards, first.Machine, first.Commit))
+	write(&b, 16, 56, 11, first.Settings.Durability)
+	for i, p := range panels {
+		x, y := i%2*panelWidth, plotHead+i/2*(panelHead+panelHeight)
+		write(&b, x+16, y+16, 13, p.title)
+		if err := p.draw(&b, all, x, y+panelHead); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.title, err)
+		}
+	}
+	b.WriteString("</svg>\n")
+	return b.Bytes(), nil
+}
+
+// write writes a line of text.
+func write(b *bytes.Buffer, x, y, size int, text string) {
+	fmt.Fprintf(b, `<text x="%d" y="%d" font-size="%d" fill="#333">`, x, y, size)
+	_ = xml.EscapeText(b, []byte(text)) // a buffer takes everything
+	b.WriteString("</text>\n")
+}
+
+// place returns where so many rows stand on an axis that is logarithmic and shows 0: least, the smallest number above it, is one decade from it.
+func place(rows, least int) float64 {
+	if least == 0 {
+		return 0
+	}
+	return math.Log10(1 + 9*float64(rows)/float64(least))
+}
+
+// draw draws the panel at x, y.
+func (p panel) draw(b *bytes.Buffer, all []*Result, x, y int) error {
+	counts := residentCounts(all)
+	least := counts[0]
+	if least == 0 {
+		least = counts[1]
+	}
+	var ticks []chart.Tick
+	for _, n := range counts {
+		ticks = append(ticks, chart.Tick{Value: place(n, least), Label: rowsOf(n)})
+	}
+	var series []chart.Series
+	highest := 0.0
+	for _, t := range p.lines {
+		line, dots := t.points(all, counts, least)
+		if len(line.x) < 2 {
+			continue
+		}
+		highest = max(highest, slices.Max(dots.y))
+		color := drawing.ColorFromHex(t.color)
+		series = append(series,
+			chart.ContinuousSeries{Name: t.name, XValues: line.x, YValues: line.y, Style: chart.Style{StrokeColor: color, StrokeWidth: 2}},
+			chart.ContinuousSeries{XValues: dots.x, YValues: dots.y, Style: chart.Style{StrokeWidth: chart.Disabled, DotColor: color, DotWidth: 2.5}})
+	}
+	if len(series) == 0 {
+		write(b, x+16, y+40, 11, "not measured")
+		return nil
+	}
+	g := chart.Chart{
+		Width: panelWidth, Height: panelHeight,
+		Background: chart.Style{Padding: chart.Box{Top: 36, Left: 16, Right: 28, Bottom: 8}},
+		XAxis: chart.XAxis{
+			Name: "rows resident (logarithmic, with 0)", Ticks: ticks,
+			Range: &chart.ContinuousRange{Min: ticks[0].Value, Max: ticks[len(ticks)-1].Value},
+		},
+		YAxis:  axis(p.unit, max(highest, 1e-3)),
+		Series: series,
+	}
+	g.Elements = []chart.Renderable{heading(""), chart.LegendThin(&g)}
+	var own bytes.Buffer
+	if err := g.Render(chart.SVG, &own); err != nil {
+		return err
+	}
+	text, ok := bytes.CutPrefix(own.Bytes(), []byte("<svg "))
+	if !ok {
+		return errors.New("the chart does not begin as expected")
+	}
+	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d" `, x, y, panelWidth, panelHeight) // else it would be as large as the whole
+	_, _ = b.Write(append(text, '\n'))                                                          // a buffer takes everything
+	return nil
+}
+
+// points are where something is drawn.
+type points struct{ x, y []float64 }
+
+func (p *points) add(x, y float64) { p.x, p.y = append(p.x, x), append(p.y, y) }
+
+// points returns the medians and the rounds. A run that never came, which is infinitely late, is not drawn.
+func (t trend) points(all []*Result, counts []int, least int) (line, dots points) {
+	for _, n := range counts {
+		var these []*Result
+		for _, r := range all {
+			if r.Resident != n || t.part != "" && r.Variant != t.part {
+				continue
+			}
+			if y, ok := t.value(r); ok && !math.IsInf(y, 0) {
+				these = append(these, r)
+				dots.add(place(n, least), y)
+			}
+		}
+		if y, ok := median(these, t.value); ok {
+			line.add(place(n, least), y)
+		}
+	}
+	return line, dots
+}
