@@ -1,0 +1,138 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// oracle answers reads of numbers, and counts them.
+type oracle struct {
+	mu    sync.Mutex
+	reads int
+	value int
+	err   error
+	hold  chan struct{} // a read waits until it is closed; nil = at once
+}
+
+func (o *oracle) read(context.Context, string) (int, error) {
+	o.mu.Lock()
+	o.reads++
+	value, err, hold := o.value, o.err, o.hold
+	o.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return value, err
+}
+
+func (o *oracle) set(value int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.value, o.err = value, err
+}
+
+func (o *oracle) wantReads(t *testing.T, what string, want int) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.reads != want {
+		t.Errorf("%s: %d reads, want %d", what, o.reads, want)
+	}
+	o.reads = 0
+}
+
+func TestBeliefsAgeAndAreRefreshed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &oracle{value: 1}
+		b := newBeliefs(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
+		ask := func(what string, want int, wantErr error) {
+			t.Helper()
+			if got, err := b.of(t.Context(), "k"); got != want || !errors.Is(err, wantErr) {
+				t.Errorf("%s: of = %d, %v; want %d, %v", what, got, err, want, wantErr)
+			}
+		}
+		ask("the first time", 1, nil)
+		o.set(2, nil)
+		time.Sleep(3 * time.Second)
+		ask("fresh", 1, nil)
+		o.wantReads(t, "fresh", 1)
+		time.Sleep(2 * time.Second)
+		ask("old", 2, nil)
+		o.wantReads(t, "old", 1)
+		o.set(0, schema.ErrUnavailable)
+		time.Sleep(5 * time.Second)
+		ask("old, and the store away", 2, nil)
+		time.Sleep(4 * time.Second)
+		ask("too old, and the store away", 0, schema.ErrUnavailable)
+		o.set(0, schema.ErrNotFound)
+		ask("gone", 0, schema.ErrNotFound)
+		o.wantReads(t, "the store away", 3)
+		ask("gone, remembered", 0, schema.ErrNotFound)
+		o.wantReads(t, "remembered", 0)
+		b.forget("k")
+		o.set(3, nil)
+		ask("forgotten", 3, nil)
+	})
+}
+
+// While one caller reads again what is old, the others take it as it is; what was read across a change is not kept.
+func TestBeliefsAreReadAgainByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &oracle{value: 1}
+		b := newBeliefs(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
+		if _, err := b.of(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		o.hold = make(chan struct{})
+		o.reads = 0
+		go func() { _, _ = b.of(t.Context(), "k") }()
+		synctest.Wait()
+		for range 10 {
+			if got, err := b.of(t.Context(), "k"); got != 1 || err != nil {
+				t.Errorf("of, while another reads = %d, %v; want 1", got, err)
+			}
+		}
+		o.wantReads(t, "ten callers, while another reads", 1)
+		b.forget("k")
+		close(o.hold)
+		synctest.Wait()
+		o.set(2, nil)
+		if got, err := b.of(t.Context(), "k"); got != 2 || err != nil {
+			t.Errorf("of, after a change during a read = %d, %v; want 2", got, err)
+		}
+	})
+}
+
+// Who asks for what does not exist does not drive out what does.
+func TestBeliefsKeepWhatExists(t *testing.T) {
+	reads := 0
+	b := newBeliefs(func(_ context.Context, k int) (int, error) {
+		reads++
+		if k < 3 {
+			return k, nil
+		}
+		return 0, schema.ErrNotFound
+	}, time.Now, time.Hour, time.Hour, 10)
+	for k := range 1000 {
+		_, _ = b.of(t.Context(), k)
+	}
+	if len(b.known) > 10 {
+		t.Errorf("%d are known, want at most 10", len(b.known))
+	}
+	reads = 0
+	for k := range 3 {
+		if got, err := b.of(t.Context(), k); got != k || err != nil {
+			t.Errorf("of(%d) = %d, %v", k, got, err)
+		}
+	}
+	if reads != 0 {
+		t.Errorf("what exists was read %d times again, want that it is known", reads)
+	}
+}

@@ -1,0 +1,204 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// tenantFresh and tenantAge are how long a tenant that was read is not read again, and is believed.
+	tenantFresh = 5 * time.Second
+	tenantAge   = 10 * time.Second
+	// tenantCacheSize bounds the tenants kept in memory, and those whose use is measured.
+	tenantCacheSize = 10_000
+	// topicTenant is the signal of a changed tenant; its body is the name.
+	topicTenant = "tenant"
+)
+
+// MaxWeight is the largest weight of a tenant.
+const MaxWeight = 1000
+
+// ErrQuota: the tenant has used up what it may use; nothing was written (429). Errors of this kind are *QuotaError.
+var ErrQuota = errors.New("the tenant's quota is used up")
+
+// QuotaError says which quota is used up, and when to try again.
+type QuotaError struct {
+	Quota      string // as the API calls it
+	Limit      int64
+	RetryAfter time.Duration
+}
+
+// Error says which quota it is.
+func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %s is %d", ErrQuota, e.Quota, e.Limit) }
+
+// Is reports whether target is ErrQuota.
+func (e *QuotaError) Is(target error) bool { return target == ErrQuota } //nolint:errorlint // a sentinel
+
+// Tenants answers for tenants, and holds them to their quotas. Its methods may be called from any goroutine.
+//
+// Quotas that are rates are kept by each node for its share: the quota divided by the bucketers that are alive, at least one.
+// So a tenant that asks one node alone of several gets its share there and no more, and while views of the cluster differ the
+// shares may sum up to more than the quota. A share may be used up at once after a minute of rest: a burst of one minute's worth.
+type Tenants struct {
+	store   schema.TenantStore
+	signals Signaller
+	now     func() time.Time
+	nodes   func() int
+
+	known *beliefs[string, schema.Tenant]
+
+	mu     sync.Mutex
+	meters map[string]*meter
+}
+
+// NewTenants returns Tenants over store; nodes tells how many bucketers share the quotas.
+func NewTenants(store schema.TenantStore, signals Signaller, now func() time.Time, nodes func() int) *Tenants {
+	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, meters: make(map[string]*meter)}
+	t.known = newBeliefs(t.read, now, tenantFresh, tenantAge, tenantCacheSize)
+	return t
+}
+
+// read reads a tenant; one without a row has the defaults.
+func (t *Tenants) read(ctx context.Context, name string) (schema.Tenant, error) {
+	tenant, err := t.store.Tenant(ctx, name)
+	if errors.Is(err, schema.ErrNotFound) {
+		tenant, err = schema.Tenant{Name: name}, nil
+	}
+	if tenant.Weight == 0 {
+		tenant.Weight = schema.DefaultWeight
+	}
+	return tenant, err
+}
+
+// Tenant returns a tenant as the store has it. One that nobody has stated anything of has the defaults and no times.
+func (t *Tenants) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
+	return t.read(ctx, name)
+}
+
+// PutTenant states weight and quotas of a tenant, and tells every node. It returns the tenant as stored, and as it was.
+func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
+	if was, err = t.read(ctx, tenant.Name); err != nil {
+		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
+	}
+	now := t.now().UTC().Truncate(time.Millisecond)
+	tenant.CreatedAt, tenant.UpdatedAt = now, now
+	if !was.CreatedAt.IsZero() {
+		tenant.CreatedAt = was.CreatedAt
+	}
+	if err := t.store.PutTenant(ctx, tenant); err != nil {
+		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
+	}
+	t.known.forget(tenant.Name)
+	t.signals.Signal(topicTenant, []byte(tenant.Name))
+	return tenant, was, nil
+}
+
+// Changed forgets a tenant: the body of a signal of topic "tenant".
+func (t *Tenants) Changed(body []byte) { t.known.forget(string(body)) }
+
+// meter measures what a tenant uses of its share. Its limits follow the quota and the number of nodes.
+type meter struct {
+	share schema.Quotas // what the limiters are set to
+
+	runs, bytes, lines *rate.Limiter // nil = no bound
+}
+
+// meter returns the meter of a tenant that has quotas, set to its share of them.
+func (t *Tenants) meter(name string, q schema.Quotas) *meter {
+	nodes := max(t.nodes(), 1)
+	share := schema.Quotas{
+		RunsPerMinute:         ceilDiv(q.RunsPerMinute, nodes),
+		ImportLinesPerSecond:  ceilDiv(q.ImportLinesPerSecond, nodes),
+		PayloadBytesPerMinute: ceilDiv(q.PayloadBytesPerMinute, int64(nodes)),
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.meters[name]
+	if m == nil {
+		if len(t.meters) >= tenantCacheSize {
+			clear(t.meters)
+		}
+		m = new(meter)
+		t.meters[name] = m
+	}
+	if m.share != share {
+		now := t.now()
+		// Who uses a meter meanwhile has the one before: it is replaced, not changed, but for its limiters.
+		m = &meter{
+			share: share,
+			runs:  limited(m.runs, now, float64(share.RunsPerMinute)/60, share.RunsPerMinute),
+			// Any payload that is allowed can pass, however small the share.
+			bytes: limited(m.bytes, now, float64(share.PayloadBytesPerMinute)/60, int(max(share.PayloadBytesPerMinute, schema.MaxPayload))),
+			lines: limited(m.lines, now, float64(share.ImportLinesPerSecond), share.ImportLinesPerSecond),
+		}
+		t.meters[name] = m
+	}
+	return m
+}
+
+func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
+
+// limited returns a limiter of so many a second: l, or a full one if there was no bound before; nil if there is none now.
+func limited(l *rate.Limiter, now time.Time, perSecond float64, burst int) *rate.Limiter {
+	switch {
+	case perSecond == 0:
+		return nil
+	case l == nil:
+		return rate.NewLimiter(rate.Limit(perSecond), burst)
+	}
+	l.SetLimitAt(now, rate.Limit(perSecond))
+	l.SetBurstAt(now, burst)
+	return l
+}
+
+// AdmitRun takes one run with so many bytes of payload out of the tenant's quotas, or answers a *QuotaError: then it takes
+// nothing. What is refused or known later on has used the quota all the same.
+func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error {
+	known, err := t.known.of(ctx, tenant)
+	q := known.Quotas
+	if err != nil || q.RunsPerMinute == 0 && q.PayloadBytesPerMinute == 0 {
+		return err
+	}
+	m, now := t.meter(tenant, q), t.now()
+	run, wait := take(m.runs, now, 1)
+	if wait > 0 {
+		return &QuotaError{"runs_per_minute", int64(q.RunsPerMinute), wait}
+	}
+	if _, wait := take(m.bytes, now, bytes); wait > 0 {
+		if run != nil {
+			run.CancelAt(now)
+		}
+		return &QuotaError{"payload_bytes_per_minute", q.PayloadBytesPerMinute, wait}
+	}
+	return nil
+}
+
+// AdmitLine takes one line of an import out of the tenant's quota, or says how long to wait for the next one: then it takes
+// nothing.
+func (t *Tenants) AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error) {
+	known, err := t.known.of(ctx, tenant)
+	if err != nil || known.Quotas.ImportLinesPerSecond == 0 {
+		return 0, err
+	}
+	_, wait = take(t.meter(tenant, known.Quotas).lines, t.now(), 1)
+	return wait, nil
+}
+
+// take takes n out of a limiter, or says how long to wait until that is there.
+func take(l *rate.Limiter, now time.Time, n int) (taken *rate.Reservation, wait time.Duration) {
+	if l == nil {
+		return nil, 0
+	}
+	taken = l.ReserveN(now, n)
+	if wait = taken.DelayFrom(now); wait > 0 {
+		taken.CancelAt(now)
+	}
+	return taken, wait
+}
