@@ -154,6 +154,7 @@ func TestComposeConfig(t *testing.T) {
 		API   struct {
 			Listen    string
 			CursorKey string `yaml:"cursor_key"`
+			Auth      string
 		}
 		Ring struct {
 			Listen, Key string
@@ -185,6 +186,9 @@ func TestComposeConfig(t *testing.T) {
 	}
 	if !strings.HasPrefix(config.Ring.Key, "${") || !strings.HasPrefix(config.API.CursorKey, "${") {
 		t.Error("a key stands in the file")
+	}
+	if config.API.Auth != "none" { // else nobody could try anything before a first key was made
+		t.Errorf("config carillon asks for keys: api.auth is %q", config.API.Auth)
 	}
 	for _, name := range []string{"carillon-1", "carillon-2"} {
 		if got, want := c.Services[name].Environment["CARILLON_API_ADVERTISE"], "http://"+name+":8080"; got != want {

@@ -27,18 +27,8 @@ const (
 	importPath    = "/v1/imports"
 )
 
-type (
-	tenantKey    struct{}
-	allowanceKey struct{} // of the *allowance for the body
-)
-
-// tenantOf returns the tenant that a request is for.
-func tenantOf(ctx context.Context) string {
-	if t, ok := ctx.Value(tenantKey{}).(string); ok {
-		return t
-	}
-	return defaultTenant
-}
+// allowanceKey is under what the context of a request holds the *allowance for its body.
+type allowanceKey struct{}
 
 // observe counts, times and logs requests.
 func (s *Server) observe(c *gin.Context) {
@@ -161,20 +151,6 @@ func (s *Server) form(c *gin.Context) {
 
 // maxParameter bounds the name of a parameter that is said back, bytes: longer ones are unknown, and refused as such.
 const maxParameter = 63
-
-// tenant finds out whom a request is for. Keys that name a tenant are not built yet: it is who
-// the caller says.
-func (s *Server) tenant(c *gin.Context) {
-	tenant := c.GetHeader(tenantHeader)
-	if tenant == "" {
-		tenant = defaultTenant
-	} else if what := bucketer.NameFault(tenant); what != "" {
-		s.refuse(c, invalid(bucketer.Fault{Location: "header." + tenantHeader, Message: what}))
-		return
-	}
-	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), tenantKey{}, tenant))
-	c.Next()
-}
 
 // refuse answers with a problem, and nothing after it.
 func (s *Server) refuse(c *gin.Context, p *Problem) {

@@ -116,8 +116,11 @@ func problemOf(err error) *Problem {
 		problem *Problem
 		faults  bucketer.Faults
 		syntax  *bucketer.NotJSONError
+		quota   *bucketer.QuotaError
 	)
 	switch {
+	case errors.As(err, &quota):
+		return quotaProblem(quota)
 	case errors.As(err, &problem):
 		return problem
 	case errors.As(err, &faults):

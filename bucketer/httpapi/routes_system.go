@@ -52,6 +52,7 @@ func (s *Server) routeSystem() error {
 		})
 	}
 	s.describeSystem()
+	s.describeAccess()
 	return s.finishDocument()
 }
 

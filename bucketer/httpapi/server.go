@@ -97,6 +97,14 @@ type Deps struct {
 	Runs      Runs
 	Tasks     Tasks
 	Recurring Recurring
+	// Keys keeps API keys. Nil means that there are none.
+	Keys Keys
+	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are none.
+	Tenants Tenants
+	Quotas  Quotas
+	// Audit keeps who changed what, and Stats what was done. Nil means that nothing is kept.
+	Audit Audit
+	Stats Stats
 	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
 	Ready func(ctx context.Context) []Dependency
 	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees nothing.
@@ -117,6 +125,11 @@ type Config struct {
 	// Host reports whether a request may name host, without its port, in its Host header; nil lets it name any. The API under
 	// /v1 is refused to others. LocalHost makes one for a node that only its own machine should reach.
 	Host func(host string) bool
+
+	// Auth has requests under /v1 carry an API key, which says tenant and role. Without it whoever reaches the node may do
+	// everything, for the tenant they name. ProtectMetrics has /metrics ask for a key of the system tenant as well.
+	Auth           bool
+	ProtectMetrics bool
 
 	HeaderTimeout  time.Duration // to read the head of a request; default 10 s
 	BodyTimeout    time.Duration // to read the body, imports left out; default 15 s
@@ -265,6 +278,7 @@ func New(config Config, deps Deps) (*Server, error) {
 		imports: make(chan struct{}, c.MaxImports), stopping: make(chan struct{}),
 		crossOrigin: http.NewCrossOriginProtection(),
 	}
+	s.watch()
 	s.bodies.Store(int64(c.MaxBodies))
 	s.decoders.New = func() any { return &bucketer.Decoder{Rules: c.Rules} }
 
@@ -275,7 +289,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	if err := s.engine.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("set trusted proxies: %w", err)
 	}
-	s.engine.Use(s.observe, s.recover, s.bound, s.host, s.form, s.tenant)
+	s.engine.Use(s.observe, s.recover, s.bound, s.host, s.form, s.identify)
 	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
 	s.engine.NoMethod(func(c *gin.Context) {
 		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))
@@ -288,6 +302,10 @@ func New(config Config, deps Deps) (*Server, error) {
 	s.routeRuns()
 	s.routeSchedules()
 	s.routeImports()
+	s.routeKeys()
+	s.routeTenants()
+	s.routeAudit()
+	s.routeStats()
 	if err := s.routeSystem(); err != nil {
 		return nil, err
 	}

@@ -42,7 +42,26 @@ type API struct {
 	Listen    string `koanf:"listen"`     // host:port
 	Advertise string `koanf:"advertise"`  // base URL told to the others; default: http://<listen>
 	CursorKey string `koanf:"cursor_key"` // signs the cursors of lists; the same on every node
+	// Auth says whether requests need an API key: AuthRequired, AuthNone, or AuthAuto.
+	Auth string `koanf:"auth"`
+	// ProtectMetrics has /metrics ask for a key of the system tenant.
+	ProtectMetrics bool `koanf:"protect_metrics"`
 }
+
+// What API.Auth may be.
+const (
+	AuthAuto     = "auto" // required, unless only this machine can reach the API
+	AuthRequired = "required"
+	AuthNone     = "none"
+)
+
+// AuthRequired reports whether requests need an API key.
+func (a API) AuthRequired() bool {
+	return a.Auth == AuthRequired || a.Auth == AuthAuto && !loopback(a.Listen)
+}
+
+// Open reports whether whoever reaches the API over a network may do everything.
+func (a API) Open() bool { return !a.AuthRequired() && !loopback(a.Listen) }
 
 // Admin is a listener for whoever runs the node: profiles under /debug/pprof/.
 type Admin struct {
@@ -148,7 +167,7 @@ const (
 func Default() Config {
 	return Config{
 		Roles:     []string{Bucketer, Dispatcher, ExecutorR},
-		API:       API{Listen: "127.0.0.1:8080"},
+		API:       API{Listen: "127.0.0.1:8080", Auth: AuthAuto},
 		Ring:      Ring{Listen: "127.0.0.1:7946"},
 		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:      NATS{Lanes: 1},
@@ -176,6 +195,12 @@ func (c Config) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.API.Listen); err != nil {
 		fault("api.listen", "%q is not host:port", c.API.Listen)
+	}
+	if !slices.Contains([]string{AuthAuto, AuthRequired, AuthNone}, c.API.Auth) {
+		fault("api.auth", "%q is not auto, required or none", c.API.Auth)
+	}
+	if c.API.ProtectMetrics && !c.API.AuthRequired() {
+		fault("api.protect_metrics", "is set, and the API asks for no keys (api.auth)")
 	}
 	if err := c.Admin.Validate(); err != nil {
 		faults = append(faults, err)

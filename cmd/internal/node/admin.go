@@ -71,6 +71,9 @@ func (n *Node) warn() {
 	if n.cfg.Admin.Remote() {
 		n.log.Warn("profiles are served to other machines: whoever reaches admin.listen can read what the process has in memory", "listen", n.cfg.Admin.Listen)
 	}
+	if n.cfg.API.Open() {
+		n.log.Warn("api.auth is none: whoever reaches api.listen may do everything, for every tenant", "listen", n.cfg.API.Listen)
+	}
 	if n.cfg.Ring.Exposed() {
 		n.log.Warn("ring.key is not set: gossip is readable, and whoever reaches ring.listen can join the cluster", "listen", n.cfg.Ring.Listen)
 	}

@@ -82,6 +82,7 @@ type Node struct {
 	bucketer   *bucketer.Bucketer
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
+	office     *office
 	api        *httpapi.Server
 	host       func(string) bool // what requests to the API may name
 }
@@ -218,11 +219,14 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
+	n.office = n.openOffice(now)
 	n.api, err = httpapi.New(httpapi.Config{
+		Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
+		Keys: n.office.keys, Tenants: n.office.tenants, Quotas: n.office.tenants, Audit: n.office.audit, Stats: n.office.stats,
 	})
 	return err
 }
@@ -286,7 +290,8 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	var g stages
 	defer g.stop(n.log)
 	defer n.depart()
-	n.clock.compare(ctx) // before anybody is told that the node is up
+	n.clock.compare(ctx)                  // before anybody is told that the node is up
+	g.start(life, "office", n.office.run) // before the API, so that what that did last is still written
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
 	g.start(life, "watch", func(ctx context.Context) error {
@@ -353,8 +358,14 @@ func (n *Node) listen() (cancel func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for changed tasks: %w", err)
 	}
+	office, err := n.office.listen(n.queue)
+	if err != nil {
+		tasks()
+		return nil, err
+	}
+	heard := func() { tasks(); office() }
 	if n.executor == nil {
-		return tasks, nil
+		return heard, nil
 	}
 	cancels, err := n.queue.SubscribeSignal(queue.TopicCancel, func(body []byte) {
 		if id, err := schema.ParseEntryID(string(body)); err == nil {
@@ -362,10 +373,10 @@ func (n *Node) listen() (cancel func(), err error) {
 		}
 	})
 	if err != nil {
-		tasks()
+		heard()
 		return nil, fmt.Errorf("listen for cancelled runs: %w", err)
 	}
-	return func() { tasks(); cancels() }, nil
+	return func() { heard(); cancels() }, nil
 }
 
 // readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits longer.

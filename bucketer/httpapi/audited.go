@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Audit keeps who changed what (bucketer.Audit).
+type Audit interface {
+	// Note notes a change that was made. It does not wait.
+	Note(act bucketer.Act)
+	Entries(ctx context.Context, q bucketer.AuditQuery, pos *bucketer.AuditPosition, limit int) ([]schema.AuditEntry, *bucketer.AuditPosition, error)
+}
+
+// What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations, cancelled, changed and repeated
+// runs, and an import as one. A one-off job that is made is a run and shows in the list of runs; it is not noted besides.
+
+// watch has what the API does held to quotas and noted.
+func (s *Server) watch() {
+	if s.deps.Quotas != nil {
+		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
+	}
+	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, auditedTasks{tasks: s.deps.Tasks, s: s}
+}
+
+// note notes what the caller did to an object of the tenant that the request is for.
+func (s *Server) note(ctx context.Context, action, object string, before, after any, note string) {
+	s.noteFor(ctx, tenantOf(ctx), action, object, before, after, note)
+}
+
+func (s *Server) noteFor(ctx context.Context, tenant, action, object string, before, after any, note string) {
+	if s.deps.Audit == nil {
+		return
+	}
+	who := callerOf(ctx)
+	s.deps.Audit.Note(bucketer.Act{
+		Tenant: tenant, Actor: who.actor(tenant), Action: action, Object: object, Before: before, After: after, Note: note,
+	})
+}
+
+// hidden stands for what the audit log must not hold.
+const hidden = "…"
+
+// withoutSecrets returns w with the values of its headers hidden.
+func withoutSecrets(w schema.Work) schema.Work {
+	if w.HTTP == nil || len(w.HTTP.Headers) == 0 {
+		return w
+	}
+	h := *w.HTTP
+	h.Headers = make(map[string]string, len(w.HTTP.Headers))
+	for name := range w.HTTP.Headers {
+		h.Headers[name] = hidden
+	}
+	w.HTTP = &h
+	return w
+}
+
+// audited notes changes of one-off jobs and runs, and signs what is cancelled with who did it.
+type audited struct {
+	Jobs
+	s *Server
+}
+
+func (a audited) Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt, error) {
+	r, err := a.Jobs.Submit(ctx, job)
+	if err == nil && !r.Existing && job.Trigger == schema.TriggerRetry {
+		a.s.note(ctx, "retry", "run/"+job.Origin.String(), nil, nil, "run "+r.Run.String())
+	}
+	return r, err
+}
+
+func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error) {
+	if who := callerOf(ctx); who.of != "" {
+		by = who.actor(tenant)
+	}
+	began := a.s.config.Now()
+	run, err := a.Jobs.Cancel(ctx, tenant, id, by)
+	// A run that was cancelled before is answered the same, and was not changed.
+	if mark := run.Entry.Marks.Cancelled; err == nil && (mark == nil || mark.By == by && !mark.At.Before(began.Truncate(time.Millisecond))) {
+		a.s.note(ctx, "cancel", "run/"+id.String(), nil, nil, "")
+	}
+	return run, err
+}
+
+// changedJob is what the audit log says of a one-off job that was changed: only what is new. A payload is told by its size.
+type changedJob struct {
+	At       *Time              `json:"at,omitempty"`
+	Task     *string            `json:"task,omitempty"`
+	Work     *schema.Work       `json:"work,omitempty"`
+	Priority *schema.Priority   `json:"priority,omitempty"`
+	Labels   *map[string]string `json:"labels,omitempty"`
+	Payload  string             `json:"payload,omitempty"`
+}
+
+func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error) {
+	run, err := a.Jobs.Reschedule(ctx, tenant, id, c)
+	if err != nil {
+		return run, err
+	}
+	after := changedJob{Task: c.Task, Priority: c.Priority, Labels: c.Labels}
+	if c.At != nil {
+		after.At = &Time{run.Current.Due()}
+	}
+	if c.Work != nil {
+		w := withoutSecrets(*c.Work)
+		after.Work = &w
+	}
+	if c.Payload != nil {
+		after.Payload = sizeOf(*c.Payload)
+	}
+	a.s.note(ctx, "update", "run/"+id.String(), nil, after, "")
+	return run, nil
+}
+
+func sizeOf(payload []byte) string { return fmt.Sprintf("%d bytes", len(payload)) }
+
+// auditedTasks notes changes of tasks.
+type auditedTasks struct {
+	tasks // not by its name, which is that of a method
+	s     *Server
+}
+
+type tasks = Tasks
+
+func auditedTask(t schema.Task) Task {
+	t.Work = withoutSecrets(t.Work)
+	return taskOf(t)
+}
+
+// before returns a task as it stands, for the log alone: nil if there is none, or it cannot be read.
+func (a auditedTasks) before(ctx context.Context, tenant, name string) any {
+	t, err := a.Task(ctx, tenant, name)
+	switch {
+	case err == nil:
+		return auditedTask(t)
+	case !errors.Is(err, schema.ErrNotFound):
+		return "not known: it could not be read"
+	}
+	return nil
+}
+
+func (a auditedTasks) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
+	before := a.before(ctx, t.Tenant, t.Name)
+	stored, created, err := a.tasks.PutTask(ctx, t)
+	if err != nil {
+		return stored, created, err
+	}
+	action := "update"
+	if created {
+		action, before = "create", nil
+	}
+	a.s.note(ctx, action, "task/"+t.Name, before, auditedTask(stored), "")
+	return stored, created, nil
+}
+
+func (a auditedTasks) DeleteTask(ctx context.Context, tenant, name string) error {
+	before := a.before(ctx, tenant, name)
+	if err := a.tasks.DeleteTask(ctx, tenant, name); err != nil {
+		return err
+	}
+	a.s.note(ctx, "delete", "task/"+name, before, nil, "")
+	return nil
+}

@@ -1,0 +1,219 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/gin-gonic/gin"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Keys makes, revokes and recognises API keys (bucketer.Keys).
+type Keys interface {
+	// Authenticate returns whose the key is, or bucketer.ErrNoKey.
+	Authenticate(ctx context.Context, key string) (schema.APIKey, error)
+	Create(ctx context.Context, key schema.APIKey) (secret string, stored schema.APIKey, err error)
+	List(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error)
+	Revoke(ctx context.Context, tenant, name string) (schema.APIKey, error)
+}
+
+// anonymous is who calls where no key is asked for.
+const anonymous = "anonymous"
+
+// maxAuthorization bounds the header Authorization, bytes: keys are shorter.
+const maxAuthorization = 256
+
+// callerKey is under what the context of a request holds its caller.
+type callerKey struct{}
+
+// caller is who asks, for whom, and what that may be.
+type caller struct {
+	tenant string // that the request is for
+	of     string // tenant of the key; "" = no key was asked for
+	key    string // its name
+	role   schema.Role
+	system bool // may speak for every tenant
+}
+
+func callerOf(ctx context.Context) caller {
+	who, ok := ctx.Value(callerKey{}).(caller)
+	if !ok {
+		return caller{tenant: defaultTenant}
+	}
+	return who
+}
+
+// tenantOf returns the tenant that a request is for.
+func tenantOf(ctx context.Context) string { return callerOf(ctx).tenant }
+
+// actor returns who asks, as it is known in a tenant.
+func (who *caller) actor(tenant string) string {
+	switch who.of {
+	case "":
+		return anonymous
+	case tenant:
+		return who.key
+	}
+	return who.of + "/" + who.key
+}
+
+// actorOf returns who asks, as it is known in the tenant that is asked for.
+func actorOf(ctx context.Context) string {
+	who := callerOf(ctx)
+	return who.actor(who.tenant)
+}
+
+// access is what a route asks of a key.
+type access struct {
+	role   schema.Role // at least
+	system bool        // the key must be of the system tenant: what is asked for is no tenant's
+}
+
+// accessOf returns what a request to a route asks of a key; false if it needs none. Who may make jobs may make tasks as well: a
+// task can do no more than the work that a job states itself, and whoever deploys tasks must not need the right to make keys.
+func (s *Server) accessOf(method, route string) (access, bool) {
+	reads := method == http.MethodGet || method == http.MethodHead
+	under := func(prefix string) bool { return route == prefix || strings.HasPrefix(route, prefix+"/") }
+	switch {
+	case route == "/metrics":
+		return access{role: schema.Viewer, system: true}, s.config.ProtectMetrics
+	case !strings.HasPrefix(route, "/v1/"):
+		return access{}, false
+	case under("/v1/api-keys"), under("/v1/audit"):
+		return access{role: schema.Admin}, true
+	case under("/v1/tenants") && !reads: // a tenant's own admin must not raise its quotas
+		return access{role: schema.Admin, system: true}, true
+	case under("/v1/cluster"), under("/v1/stats"):
+		return access{role: schema.Viewer, system: true}, true
+	case reads, route == "/v1/schedules/preview":
+		return access{role: schema.Viewer}, true
+	}
+	return access{role: schema.Operator}, true
+}
+
+// identify finds out who asks, and refuses who may not.
+func (s *Server) identify(c *gin.Context) {
+	who := caller{tenant: defaultTenant, role: schema.Admin, system: true}
+	need, guarded := s.accessOf(c.Request.Method, c.FullPath())
+	if s.config.Auth && guarded {
+		var err error
+		if who, err = s.authenticate(c.Request); err != nil {
+			s.refuseCaller(c, err)
+			return
+		}
+	}
+	switch tenant := c.GetHeader(tenantHeader); {
+	case tenant == "" || tenant == who.tenant:
+	case bucketer.NameFault(tenant) != "":
+		s.refuse(c, invalid(bucketer.Fault{Location: "header." + tenantHeader, Message: bucketer.NameFault(tenant)}))
+		return
+	case !who.system:
+		s.refuse(c, forbidden("The key is of another tenant than the header "+tenantHeader+" names."))
+		return
+	default:
+		who.tenant = tenant
+	}
+	switch {
+	case !guarded:
+	case !who.role.Covers(need.role):
+		s.refuse(c, forbidden("This needs the role "+string(need.role)+"; the key has "+string(who.role)+"."))
+		return
+	case need.system && !who.system:
+		s.refuse(c, forbidden("This is not about one tenant: it needs a key of the tenant "+schema.SystemTenant+"."))
+		return
+	}
+	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), callerKey{}, who))
+	c.Next()
+}
+
+// errNoAuthorization: the request carries no key.
+var errNoAuthorization = errors.New("no authorization")
+
+// authenticate returns whose key the request carries.
+func (s *Server) authenticate(r *http.Request) (caller, error) {
+	values := r.Header.Values("Authorization")
+	if len(values) == 0 {
+		return caller{}, errNoAuthorization
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || len(values[0]) > maxAuthorization || !strings.EqualFold(scheme, "Bearer") {
+		return caller{}, bucketer.ErrNoKey
+	}
+	found, err := s.deps.Keys.Authenticate(r.Context(), strings.TrimSpace(key))
+	if err != nil {
+		return caller{}, err
+	}
+	return caller{tenant: found.Tenant, of: found.Tenant, key: found.Name, role: found.Role, system: found.Tenant == schema.SystemTenant}, nil
+}
+
+// refuseCaller answers who could not be recognised. It says nothing of the key.
+func (s *Server) refuseCaller(c *gin.Context, err error) {
+	challenge := `Bearer realm="carillon"`
+	p := &Problem{Type: problemType + "unauthenticated", Title: "An API key is needed", Status: http.StatusUnauthorized}
+	switch {
+	case errors.Is(err, errNoAuthorization):
+		p.Detail = "Send it in the header Authorization: Bearer <key>."
+	case errors.Is(err, bucketer.ErrNoKey):
+		p.Detail = "The key is not known, was revoked, or has expired."
+		challenge += `, error="invalid_token"`
+	default:
+		s.log.Warn("request refused", "act", "look the key up", "err", err)
+		s.refuse(c, problemOf(err))
+		return
+	}
+	c.Header("WWW-Authenticate", challenge)
+	s.refuse(c, p)
+}
+
+func forbidden(detail string) *Problem {
+	return &Problem{Type: problemType + "forbidden", Title: "The key may not do this", Status: http.StatusForbidden, Detail: detail}
+}
+
+// describeAccess says in the document what each operation asks of a key. It comes after all operations.
+func (s *Server) describeAccess() {
+	const scheme = "key"
+	doc := s.api.OpenAPI()
+	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{scheme: {
+		Type: "http", Scheme: "bearer",
+		Description: "An API key: it names the tenant and the role. A node that asks for no keys says so in its configuration (api.auth).",
+	}}
+	for path, item := range doc.Paths {
+		for method, op := range map[string]*huma.Operation{
+			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+		} {
+			if op == nil {
+				continue
+			}
+			need, guarded := s.accessOf(method, path)
+			if !guarded {
+				op.Security = []map[string][]string{} // stated, or a linter takes it for forgotten
+				continue
+			}
+			op.Security = []map[string][]string{{scheme: {}}}
+			who := "any key of the role " + string(need.role)
+			if need.role != schema.Admin {
+				who += " or above"
+			}
+			if need.system {
+				who += ", of the tenant " + schema.SystemTenant
+			}
+			op.Description = strings.TrimSpace(op.Description + "\n\nWho may: " + who + ".")
+			op.Responses["401"] = s.problemResponse(http.StatusUnauthorized)
+			op.Responses["401"].Headers = map[string]*huma.Param{"WWW-Authenticate": {
+				Description: "Bearer, and whether the key was wrong", Schema: &huma.Schema{Type: huma.TypeString},
+			}}
+			op.Responses["403"] = s.problemResponse(http.StatusForbidden)
+			for _, p := range op.Parameters {
+				if p.Name == tenantHeader {
+					p.Description = "The tenant that the request is for, where no key is asked for (default: " + defaultTenant +
+						") or the key is of the tenant " + schema.SystemTenant + ". Else the key says it"
+				}
+			}
+		}
+	}
+}

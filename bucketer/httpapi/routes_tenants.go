@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Tenants keeps weights and quotas (bucketer.Tenants).
+type Tenants interface {
+	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no times.
+	Tenant(ctx context.Context, name string) (schema.Tenant, error)
+	PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error)
+}
+
+// Tenant is a tenant as the API answers it.
+type Tenant struct {
+	Name      string        `json:"name" example:"default"`
+	Weight    int           `json:"weight" doc:"Its share where tenants compete"`
+	Quotas    schema.Quotas `json:"quotas" doc:"Absent or 0: no bound"`
+	CreatedAt Time          `json:"created_at,omitzero"`
+	UpdatedAt Time          `json:"updated_at,omitzero"`
+}
+
+func tenantFrom(t schema.Tenant) Tenant {
+	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}}
+}
+
+type (
+	tenantByName struct {
+		Name string `path:"name" doc:"The tenant's name" example:"default"`
+	}
+	tenantPut struct {
+		Name string `path:"name" doc:"The tenant's name" example:"default"`
+		body
+	}
+	tenantAnswer struct{ Body Tenant }
+)
+
+const tenantPath = "/v1/tenants/{name}"
+
+func (s *Server) routeTenants() {
+	op := s.operation("get-tenant", http.MethodGet, tenantPath, "Weight and quotas of a tenant", 200, 404, 422, 503)
+	op.Description = "A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas. Another tenant than the key's is 404, unless the key is of the tenant " + schema.SystemTenant + "."
+	huma.Register(s.api, op, s.getTenant)
+	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 413, 415, 422, 429, 503)
+	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned."
+	huma.Register(s.api, op, s.putTenant)
+	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[bucketer.TenantRequest](), "application/json")
+}
+
+func (s *Server) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer, error) {
+	if what := bucketer.NameFault(in.Name); what != "" {
+		return nil, invalid(bucketer.Fault{Location: "path.name", Message: what})
+	}
+	if who := callerOf(ctx); s.deps.Tenants == nil || in.Name != who.tenant && !who.system {
+		return nil, notFound("There is no tenant of this name.")
+	}
+	t, err := s.deps.Tenants.Tenant(ctx, in.Name)
+	if err != nil {
+		return nil, s.fail(ctx, "read tenant", err)
+	}
+	return &tenantAnswer{tenantFrom(t)}, nil
+}
+
+func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, error) {
+	if s.deps.Tenants == nil {
+		return nil, notFound("This node keeps no tenants.")
+	}
+	text, err := in.text()
+	if err != nil {
+		return nil, err
+	}
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	t, err := d.Tenant(in.Name, text)
+	if err != nil {
+		return nil, s.fail(ctx, "put tenant", err)
+	}
+	stored, was, err := s.deps.Tenants.PutTenant(ctx, t)
+	if err != nil {
+		return nil, s.fail(ctx, "put tenant", err)
+	}
+	s.noteFor(ctx, in.Name, "update", "tenant/"+in.Name, tenantFrom(was), tenantFrom(stored), "")
+	return &tenantAnswer{tenantFrom(stored)}, nil
+}

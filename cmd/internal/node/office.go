@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue"
+)
+
+// Topics of the signals that the office sends and hears.
+const (
+	topicKey    = "key"
+	topicTenant = "tenant"
+)
+
+// office is what a node knows of those who use it: keys, tenants and their quotas, who changed what, and what was done.
+type office struct {
+	keys    *bucketer.Keys
+	tenants *bucketer.Tenants
+	audit   *bucketer.Audit
+	stats   bucketer.Stats
+	counts  *counts
+}
+
+// openOffice makes the office. It does no I/O.
+func (n *Node) openOffice(now func() time.Time) *office {
+	log := n.log.With("part", "office")
+	return &office{
+		keys:    bucketer.NewKeys(n.store, n.queue, now, log),
+		tenants: bucketer.NewTenants(n.store, n.queue, now, n.bucketers),
+		audit:   bucketer.NewAudit(n.store, now, log, n.reg),
+		stats:   bucketer.Stats{Store: n.store},
+		counts:  &counts{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
+	}
+}
+
+// bucketers returns how many nodes share the quotas: those that take jobs in.
+func (n *Node) bucketers() (count int) {
+	for _, m := range n.ring.Snapshot().Members() {
+		if m.Has(config.Bucketer) {
+			count++
+		}
+	}
+	return count
+}
+
+// run keeps the office until ctx ends, and what it still has to write is written.
+func (o *office) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = o.keys.Run(ctx) })  // returns nil
+	wg.Go(func() { _ = o.audit.Run(ctx) }) // returns nil
+	wg.Go(func() { o.counts.run(ctx) })
+	wg.Wait()
+	return nil
+}
+
+// listen hears of keys and tenants that others change.
+func (o *office) listen(q queue.Signals) (cancel func(), err error) {
+	keys, err := q.SubscribeSignal(topicKey, o.keys.Changed)
+	if err != nil {
+		return nil, fmt.Errorf("listen for changed keys: %w", err)
+	}
+	tenants, err := q.SubscribeSignal(topicTenant, o.tenants.Changed)
+	if err != nil {
+		keys()
+		return nil, fmt.Errorf("listen for changed tenants: %w", err)
+	}
+	return func() { keys(); tenants() }, nil
+}
