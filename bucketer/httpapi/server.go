@@ -269,6 +269,9 @@ func New(config Config, deps Deps) (*Server, error) {
 	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil {
 		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks and recurring jobs"))
 	}
+	if (config.Auth || config.ProtectMetrics) && deps.Keys == nil {
+		faults = append(faults, errors.New("httpapi: is to ask for keys, and has none"))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
