@@ -22,6 +22,8 @@ var (
 	heapAtEnd  = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.After.Heap / mebibyte, ok }
 	rssAtRest  = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.Before.RSS / mebibyte, ok }
 	rssAtEnd   = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.After.RSS / mebibyte, ok }
+	freeAtRest = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.Before.Free / mebibyte, ok }
+	freeAtEnd  = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.After.Free / mebibyte, ok }
 	lateP99    = func(r *Result) (float64, bool) { return p99(r), true }
 	scanMean   = func(r *Result) (float64, bool) {
 		if r.Scans == nil {
@@ -105,8 +107,8 @@ func WriteGrowth(w io.Writer, all []*Result) error {
 		return nil
 	}
 	var b strings.Builder
-	b.WriteString("| cost growth (D) | rows resident | heap at rest, at the end, MiB | RSS at rest, at the end, MiB | scans | a scan, mean ms | lateness p99, ms |\n" +
-		"|---|---|---|---|---|---|---|\n")
+	b.WriteString("| cost growth (D) | rows resident | heap at rest, at the end, MiB | RSS at rest, at the end, MiB | free heap in it, MiB | scans | a scan, mean ms | lateness p99, ms |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	for _, s := range list {
 		cell := func(value func(*Result) (float64, bool)) string {
 			x, ok := median(s.of, value)
@@ -115,8 +117,8 @@ func WriteGrowth(w io.Writer, all []*Result) error {
 			}
 			return amount(x, "")
 		}
-		fmt.Fprintf(&b, "| %s, %s | %s | %s, %s | %s, %s | %s | %s | %s |\n", s.system, partName(s.of[0]), rowsOf(s.resident),
-			cell(heapAtRest), cell(heapAtEnd), cell(rssAtRest), cell(rssAtEnd), cell(scanCount), cell(scanMean), cell(lateP99))
+		fmt.Fprintf(&b, "| %s, %s | %s | %s, %s | %s, %s | %s, %s | %s | %s | %s |\n", s.system, partName(s.of[0]), rowsOf(s.resident),
+			cell(heapAtRest), cell(heapAtEnd), cell(rssAtRest), cell(rssAtEnd), cell(freeAtRest), cell(freeAtEnd), cell(scanCount), cell(scanMean), cell(lateP99))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write growth: %w", err)

@@ -82,7 +82,7 @@ func growthPlot(all []*Result) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("results are of several systems: %s", strings.Join(systems, ", "))
 	}
-	panels := []panel{{"Memory of the processes that dispatch, after a collection", "MiB", []trend{
+	panels := []panel{{"Memory of the processes that dispatch, after a collection (RSS has free heap in it)", "MiB", []trend{
 		{"RSS at rest", "8e44ad", "", rssAtRest},
 		{"RSS at the end", "c39bd3", "", rssAtEnd},
 		{"heap at rest", "1e8449", "", heapAtRest},
