@@ -182,7 +182,8 @@ type JobStore interface {
 	Job(ctx context.Context, id JobID) (Job, error)
 	// Jobs returns those of the jobs that exist, each once, in the order of their ids. All lie in one shard, at most 100. It is a plain
 	// read, for what is done for every run: it shows every write that was answered with nil before it began, and of those
-	// of unknown outcome it may show one now and not the next time, until Job has decided it.
+	// of unknown outcome it may show one now and not the next time, until Job has decided it. What specs point to is shared with
+	// other readers: it is never changed in place.
 	Jobs(ctx context.Context, shard Shard, ids []JobID) ([]Job, error)
 	// JobsOf returns the jobs of a shard with an id after `after` (zero: from the oldest), in the order of their ids, at most limit of
 	// them. Fewer means that there are no more. A plain read, as Jobs.

@@ -123,29 +123,37 @@ func (s *Store) jobCells(j *schema.Job) ([]any, error) {
 
 // jobRow is a row of jobs as it is read.
 type jobRow struct {
-	id                      gocql.UUID
-	spec, beforeSpec        []byte
-	state, beforeState      string
-	generation, beforeGener int64
-	cut                     time.Time
+	id                       gocql.UUID
+	spec, beforeSpec         []byte
+	state, beforeState       string
+	generation, beforeNumber int64
+	cut                      time.Time
 }
 
 // dest returns where to scan the row to, after its id.
 func (r *jobRow) dest() []any {
-	return []any{&r.spec, &r.state, &r.generation, &r.cut, &r.beforeSpec, &r.beforeState, &r.beforeGener}
+	return []any{&r.spec, &r.state, &r.generation, &r.cut, &r.beforeSpec, &r.beforeState, &r.beforeNumber}
 }
 
 func (r *jobRow) size() int { return len(r.spec) + len(r.beforeSpec) + 128 }
 
+// decoder is how specs are decoded: schema.LoadJobSpec for who reads jobs for their runs, freshSpec for who walks through all of them
+// or will change what it reads.
+type decoder func(job schema.JobID, generation int64, text []byte) (schema.JobSpec, error)
+
+func freshSpec(_ schema.JobID, _ int64, text []byte) (schema.JobSpec, error) {
+	return schema.DecodeJobSpec(text)
+}
+
 // job takes the row apart.
-func (r *jobRow) job() (j schema.Job, err error) {
+func (r *jobRow) job(decode decoder) (j schema.Job, err error) {
 	j = schema.Job{ID: schema.JobID(r.id), Current: schema.Generation{Number: r.generation, State: schema.JobState(r.state)}}
-	if j.Current.Spec, err = schema.DecodeJobSpec(r.spec); err != nil {
+	if j.Current.Spec, err = decode(j.ID, r.generation, r.spec); err != nil {
 		return j, fmt.Errorf("job %s: %w", j.ID, err)
 	}
 	if r.beforeSpec != nil {
-		j.Before = &schema.Generation{Number: r.beforeGener, State: schema.JobState(r.beforeState)}
-		if j.Before.Spec, err = schema.DecodeJobSpec(r.beforeSpec); err != nil {
+		j.Before = &schema.Generation{Number: r.beforeNumber, State: schema.JobState(r.beforeState)}
+		if j.Before.Spec, err = decode(j.ID, r.beforeNumber, r.beforeSpec); err != nil {
 			return j, fmt.Errorf("job %s: %w", j.ID, err)
 		}
 	}
@@ -161,7 +169,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	err := s.oneSerial(ctx, selectJob, []any{int(id.Shard()), theSlice, row.id}, row.dest()...)
 	var j schema.Job
 	if err == nil {
-		j, err = row.job()
+		j, err = row.job(freshSpec)
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -184,7 +192,7 @@ func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	jobs, err := s.readJobs(ctx, selectJobs, len(ids), int(shard), theSlice, wanted)
+	jobs, err := s.readJobs(ctx, selectJobs, schema.LoadJobSpec, len(ids), int(shard), theSlice, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read %d jobs of shard %d: %w", len(ids), shard, err)
 	}
@@ -193,14 +201,14 @@ func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 
 // JobsOf implements schema.JobStore.
 func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
-	jobs, err := s.readJobs(ctx, selectJobsOf, limit, int(shard), theSlice, gocql.UUID(after))
+	jobs, err := s.readJobs(ctx, selectJobsOf, freshSpec, limit, int(shard), theSlice, gocql.UUID(after))
 	if err != nil {
 		return nil, fmt.Errorf("read jobs of shard %d: %w", shard, err)
 	}
 	return jobs, nil
 }
 
-func (s *Store) readJobs(ctx context.Context, st statement, limit int, args ...any) ([]schema.Job, error) {
+func (s *Store) readJobs(ctx context.Context, st statement, decode decoder, limit int, args ...any) ([]schema.Job, error) {
 	var fault error
 	jobs, err := readPages(ctx, s, st, &s.jobRows, limit, args,
 		func(iter *gocql.Iter) (j schema.Job, size int, keep, more bool) {
@@ -208,7 +216,7 @@ func (s *Store) readJobs(ctx context.Context, st statement, limit int, args ...a
 			if !iter.Scan(append([]any{&row.id}, row.dest()...)...) {
 				return j, 0, false, false
 			}
-			j, err := row.job()
+			j, err := row.job(decode)
 			if err != nil && fault == nil {
 				fault = err
 			}

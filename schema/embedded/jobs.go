@@ -42,8 +42,16 @@ func storeGeneration(g *schema.Generation) (storedGeneration, error) {
 	return storedGeneration{Number: g.Number, State: g.State, Spec: spec}, err
 }
 
-func loadGeneration(g *storedGeneration) (schema.Generation, error) {
-	spec, err := schema.DecodeJobSpec(g.Spec)
+// decoder is how specs are decoded: schema.LoadJobSpec for who reads jobs for their runs, freshSpec for who walks through all of them
+// or will change what it reads.
+type decoder func(job schema.JobID, generation int64, text []byte) (schema.JobSpec, error)
+
+func freshSpec(_ schema.JobID, _ int64, text []byte) (schema.JobSpec, error) {
+	return schema.DecodeJobSpec(text)
+}
+
+func loadGeneration(id schema.JobID, g *storedGeneration, decode decoder) (schema.Generation, error) {
+	spec, err := decode(id, g.Number, g.Spec)
 	return schema.Generation{Number: g.Number, State: g.State, Spec: spec}, err
 }
 
@@ -79,17 +87,17 @@ func encodeJob(j *schema.Job) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-func decodeJob(id schema.JobID, data []byte) (j schema.Job, err error) {
+func decodeJob(id schema.JobID, data []byte, decode decoder) (j schema.Job, err error) {
 	var stored storedJob
 	if err := json.Unmarshal(data, &stored); err != nil {
 		return j, unavailable(fmt.Errorf("job %s: %w: %w", id, errCorrupt, err))
 	}
 	j.ID = id
-	if j.Current, err = loadGeneration(&stored.Current); err != nil {
+	if j.Current, err = loadGeneration(id, &stored.Current, decode); err != nil {
 		return j, unavailable(fmt.Errorf("job %s: %w", id, err))
 	}
 	if stored.Before != nil {
-		before, err := loadGeneration(stored.Before)
+		before, err := loadGeneration(id, stored.Before, decode)
 		if err != nil {
 			return j, unavailable(fmt.Errorf("job %s: %w", id, err))
 		}
@@ -154,7 +162,7 @@ func (s *Store) writeJob(ctx context.Context, j *schema.Job, may func(stands sch
 	var stands schema.Job
 	c := row.at(colValue, s.nowMS())
 	if c != nil {
-		if stands, err = decodeJob(j.ID, c.data); err != nil {
+		if stands, err = decodeJob(j.ID, c.data, freshSpec); err != nil {
 			return err
 		}
 	}
@@ -169,7 +177,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	data, err := s.value(ctx, jobKey(id))
 	var j schema.Job
 	if err == nil {
-		j, err = decodeJob(id, data)
+		j, err = decodeJob(id, data, freshSpec)
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -210,7 +218,7 @@ func (s *Store) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 		if c == nil {
 			continue
 		}
-		j, err := decodeJob(id, c.data)
+		j, err := decodeJob(id, c.data, schema.LoadJobSpec)
 		if err != nil {
 			return nil, err
 		}
@@ -252,7 +260,7 @@ func (s *Store) jobsOf(ctx context.Context, shard schema.Shard, after schema.Job
 		if c == nil {
 			return true, nil
 		}
-		j, err := decodeJob(schema.JobID(key[jobShardSize:]), c.data)
+		j, err := decodeJob(schema.JobID(key[jobShardSize:]), c.data, freshSpec)
 		if err != nil {
 			return false, err
 		}

@@ -1,0 +1,70 @@
+package schema
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// A job is read for each of its runs, and what it says changes seldom: to decode it again each time was a fifth of what reading it costs.
+// So specs that were asked for lately are remembered.
+//
+// What they point to is shared by all who read the job, and therefore never changed in place.
+const (
+	// jobMemoSize bounds how many specs are remembered; beyond it one of the others is forgotten, any of them.
+	jobMemoSize = 32 << 10
+	// jobMemoText bounds the text of a spec that is remembered, in bytes: about 60 MB at worst, a third of it as a rule.
+	jobMemoText = 2 << 10
+)
+
+// jobMemo remembers the specs of jobs by job and generation, which never changes what it says. A hash of the text stands guard.
+type jobMemo struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	known map[generationOf]*rememberedJob
+}
+
+type generationOf struct {
+	job    JobID
+	number int64
+}
+
+type rememberedJob struct {
+	hash uint64
+	spec JobSpec
+}
+
+var jobSpecs = jobMemo{seed: maphash.MakeSeed(), known: make(map[generationOf]*rememberedJob)}
+
+// LoadJobSpec is DecodeJobSpec of the text of a generation of a job, for who reads it for each run: the specs asked for last are
+// not decoded again. What the spec points to is shared: it must not be changed in place.
+func LoadJobSpec(job JobID, generation int64, text []byte) (JobSpec, error) {
+	return jobSpecs.load(generationOf{job, generation}, text)
+}
+
+func (m *jobMemo) load(key generationOf, text []byte) (JobSpec, error) {
+	if len(text) > jobMemoText {
+		return DecodeJobSpec(text)
+	}
+	hash := maphash.Bytes(m.seed, text)
+	m.mu.Lock()
+	known := m.known[key]
+	m.mu.Unlock()
+	if known != nil && known.hash == hash {
+		return known.spec, nil
+	}
+	spec, err := DecodeJobSpec(text)
+	if err != nil {
+		return JobSpec{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= jobMemoSize && m.known[key] == nil {
+		for other := range m.known { // begins anywhere
+			delete(m.known, other)
+			break
+		}
+	}
+	m.known[key] = &rememberedJob{hash, spec}
+	return spec, nil
+}
