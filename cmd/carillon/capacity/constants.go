@@ -31,10 +31,12 @@ const (
 	Day     = "2026-11-21"
 )
 
-// The commands that the sources below mean.
+// The commands that the sources below mean. Those of carillon-load bench are in loadtest/RESULTS.md, under Speed; a test compares what
+// constants take from there.
 const (
-	benchHTTP = "carillon-load bench C --rates 6000: CPU a run"
-	benchNoop = "carillon-load bench A --targets noop: CPU a run at 20,700 runs/s"
+	benchHTTP = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed: CPU a run at 7,000/s)"
+	benchNoop = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed: CPU a run of the burn-down, 19,076 runs/s)"
+	benchHerd = "carillon-load bench B --targets noop --n 200000 (loadtest/RESULTS.md, Speed: 20,719 runs/s)"
 	byRole    = "deploy/local up --roles 1=bucketer --roles 2=dispatcher --roles 3=executor, 60,000 HTTP runs over 20 s on a machine busy with other things, so that only shares and bytes are used"
 	onDisk    = "1 M lines by carillon-load gen --payload 200 --spread 10m and import, nodetool flush: size of the table's files; compacted within 2 %"
 	slope     = "the same with payloads of 25, 200 and 1,000 random characters: within 1 % at all three"
@@ -107,15 +109,15 @@ func (k key) v() float64 { return table[k].Value }
 func Table() []Constant { return append([]Constant(nil), table[:]...) }
 
 var table = [keys]Constant{
-	dispatchCPU: {"dispatcher, a run", 33, "µs CPU", Derived, benchHTTP + " is 132 µs for all of carillon; " + byRole + " gives the dispatcher 25 % of it"},
-	executeHTTP: {"executor, an HTTP run", 99, "µs CPU", Derived, "the other 75 %"},
+	dispatchCPU: {"dispatcher, a run", 25, "µs CPU", Derived, benchHTTP + ": 98 and 100 µs for all of carillon; " + byRole + ", give the dispatcher 25 % of it"},
+	executeHTTP: {"executor, an HTTP run", 74, "µs CPU", Derived, "the other 75 %"},
 	executeNATS: {"executor, a NATS run", 60, "µs CPU", Estimate, "a no-op run and one message each way"},
-	executeNoop: {"executor, a no-op run", 30, "µs CPU", Estimate, benchNoop + " is 40 µs for all of carillon; 75 % of it, as of HTTP runs"},
-	natsHTTP:    {"NATS, a run at an even rate", 48, "µs CPU a replica", Measured, benchHTTP + " (24 µs at 8,000/s, where batches are larger)"},
-	natsNoop:    {"NATS, a run at saturation", 19, "µs CPU a replica", Measured, benchNoop},
+	executeNoop: {"executor, a no-op run", 26, "µs CPU", Estimate, benchNoop + ": 34 µs for all of carillon; 75 % of it, as of HTTP runs"},
+	natsHTTP:    {"NATS, a run at an even rate", 32, "µs CPU a replica", Measured, benchHTTP + ": 32 µs (67 µs at 2,000/s, where batches are smaller)"},
+	natsNoop:    {"NATS, a run at saturation", 18, "µs CPU a replica", Measured, benchNoop + ": 18 µs"},
 
-	runCassandra: {"Cassandra, a run without its import", 62, "µs CPU a replica", Measured, benchHTTP + " (78 µs at 8,000/s, 38 µs for no-op runs at saturation)"},
-	runFill:      {"rows in a batch of outcomes there", 18.75, "rows", Derived, "6,000/s × 50 ms over 16 shards and one executor"},
+	runCassandra: {"Cassandra, a run without its import", 65, "µs CPU a replica", Measured, benchHTTP + ": 60 and 69 µs (185 and 205 µs at 2,000/s, 52 µs for no-op runs at saturation)"},
+	runFill:      {"rows in a batch of outcomes there", 21.875, "rows", Derived, "7,000/s × 50 ms over 16 shards and one executor"},
 	batchOf1:     {"a row in a batch of 1", 270, "µs CPU", Measured, findings},
 	batchOf10:    {"a row in a batch of 10", 80, "µs CPU", Measured, findings},
 	batchOf20:    {"a row in a batch of 20", 45, "µs CPU", Measured, findings},
@@ -123,7 +125,7 @@ var table = [keys]Constant{
 
 	importCassandra: {"Cassandra, an imported line", 29, "µs CPU a replica", Measured, "carillon-load import of 1 M unkeyed lines, 200-byte payload: 28.6 s of CPU (at best 33 µs with carillon, bench import)"},
 	importCarillon:  {"bucketer, an imported line", 12, "µs CPU", Measured, "the same: 11.5 s of CPU"},
-	idleStatements:  {"statements of an idle shard", 1.17, "a second", Measured, "cmd/internal/sim, counted; loadtest/RESULTS.md, First figures of speed"},
+	idleStatements:  {"statements of an idle shard", 1.17, "a second", Measured, "cmd/internal/sim, counted (loadtest/RESULTS.md, First figures)"},
 	idleCassandra:   {"Cassandra, an idle statement", 350, "µs CPU a replica read", Measured, idle},
 	idleDispatcher:  {"dispatcher, an idle statement", 160, "µs CPU", Measured, idle},
 
@@ -139,7 +141,7 @@ var table = [keys]Constant{
 	natsWire:      {"to and from NATS, without the payload", 1063, "bytes", Measured, wire + ": 1,463 with two times 200 bytes of payload; notices and acks in it"},
 	callWire:      {"HTTP call and answer, without the payload", 600, "bytes", Estimate, "heads of a call and of an empty answer"},
 
-	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchNoop + " over 16 shards"},
+	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchHerd + " over 16 shards"},
 	shardAdvised:  {"runs for which a shard is planned", 200, "runs/s", Design, "DESIGN 2"},
 	maxShards:     {"shards, at most", schema.MaxShards, "shards", Design, "schema.MaxShards: 12 bits of an id"},
 	partitionBytes: {
@@ -154,7 +156,7 @@ var table = [keys]Constant{
 	leadSpan:   {"time in a stream beside the run's", 0.65, "s", Design, "dispatcher: Lead, and aimSpan"},
 
 	laneAdvised:   {"runs for which a lane is planned", 10_000, "runs/s", Estimate, "half of what one stream without replicas has carried"},
-	laneMeasured:  {"runs through one lane", 20_700, "runs/s", Measured, benchNoop + "; never with replicas at such a rate"},
+	laneMeasured:  {"runs through one lane", 20_700, "runs/s", Measured, benchHerd + "; never with replicas at such a rate"},
 	maxLanes:      {"lanes, at most", 64, "lanes", Design, "cmd/internal/config, nats.lanes"},
 	laneBytes:     {"stream, at most", 512 << 20, "bytes a replica", Design, "jetstream.DefaultMaxBytes"},
 	laneAim:       {"messages that wait in a subject, at most", 10_000, "messages", Design, "dispatcher, maxAim"},
