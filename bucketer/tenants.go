@@ -18,6 +18,9 @@ const (
 	tenantAge   = 10 * time.Second
 	// tenantCacheSize bounds the tenants kept in memory, and those whose use is measured.
 	tenantCacheSize = 10_000
+	// jobsAge is how long a count of jobs is believed while the quota is not reached, and jobsRetry how long when it is.
+	jobsAge   = 30 * time.Second
+	jobsRetry = 5 * time.Second
 	// topicTenant is the signal of a changed tenant; its body is the name.
 	topicTenant = "tenant"
 )
@@ -56,11 +59,18 @@ type Tenants struct {
 
 	mu     sync.Mutex
 	meters map[string]*meter
+	jobs   map[string]jobCount
+}
+
+// jobCount is how many jobs a tenant had when they were counted, and made here since.
+type jobCount struct {
+	jobs int
+	at   time.Time
 }
 
 // NewTenants returns Tenants over store; nodes tells how many bucketers share the quotas.
 func NewTenants(store schema.TenantStore, signals Signaller, now func() time.Time, nodes func() int) *Tenants {
-	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, meters: make(map[string]*meter)}
+	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, meters: make(map[string]*meter), jobs: make(map[string]jobCount)}
 	t.known = newBeliefs(t.read, now, tenantFresh, tenantAge, tenantCacheSize)
 	return t
 }
@@ -177,6 +187,41 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 		}
 		return &QuotaError{"payload_bytes_per_minute", q.PayloadBytesPerMinute, wait}
 	}
+	return nil
+}
+
+// AdmitJob admits one more job that can have many runs, or answers a *QuotaError. count counts the tenant's, and may stop at most; it
+// is asked only if there is a quota, and seldom: for half a minute others' jobs, and ones that have ended, are not seen.
+func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
+	known, err := t.known.of(ctx, tenant)
+	quota := known.Quotas.Jobs
+	if err != nil || quota == 0 {
+		return err
+	}
+	now := t.now()
+	t.mu.Lock()
+	c, ok := t.jobs[tenant]
+	t.mu.Unlock()
+	age := now.Sub(c.at)
+	if !ok || age >= jobsAge || c.jobs >= quota && age >= jobsRetry {
+		jobs, err := count(ctx, quota)
+		if err != nil {
+			return fmt.Errorf("count jobs: %w", err)
+		}
+		t.mu.Lock()
+		if len(t.jobs) >= tenantCacheSize {
+			clear(t.jobs)
+		}
+		t.jobs[tenant] = jobCount{jobs, now}
+		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c = t.jobs[tenant]; c.jobs >= quota {
+		return &QuotaError{"jobs", int64(quota), max(jobsRetry-now.Sub(c.at), time.Second)}
+	}
+	c.jobs++
+	t.jobs[tenant] = c
 	return nil
 }
 

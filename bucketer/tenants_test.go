@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,54 @@ func TestLinesASecondAreBounded(t *testing.T) {
 		}
 		if wait, err := tenants.AdmitLine(t.Context(), "b"); wait != 0 || err != nil {
 			t.Errorf("AdmitLine of another tenant = %v, %v; want 0", wait, err)
+		}
+	})
+}
+
+// Jobs are counted seldom while there is room, and again soon when there is none.
+func TestJobsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := 1
+		tenants := tenantsOn(t, &one)
+		jobs, counts := 0, 0
+		count := func(_ context.Context, most int) (int, error) {
+			counts++
+			return min(jobs, most), nil
+		}
+		create := func(n int) (made int) {
+			for range n {
+				err := tenants.AdmitJob(t.Context(), "a", count)
+				var refused *QuotaError
+				switch {
+				case err == nil:
+					made++
+					jobs++
+				case !errors.As(err, &refused) || refused.Quota != "jobs" || refused.Limit != 10 || refused.RetryAfter <= 0 || refused.RetryAfter > jobsRetry:
+					t.Fatalf("AdmitJob = %v, want a QuotaError of 10 jobs", err)
+				}
+			}
+			return made
+		}
+		if made := create(100); made != 100 || counts != 0 {
+			t.Errorf("without quota %d of 100 are made, and they are counted %d times", made, counts)
+		}
+		jobs = 3
+		state(t, tenants, "a", schema.Quotas{Jobs: 10})
+		if made := create(100); made != 7 || counts != 1 {
+			t.Errorf("beside 3 of 10, %d are made, counted %d times; want 7, counted once", made, counts)
+		}
+		jobs = 5 // some have ended
+		if made := create(10); made != 0 || counts != 1 {
+			t.Errorf("at once after that %d are made, counted %d times; want none, not counted again", made, counts)
+		}
+		time.Sleep(jobsRetry)
+		if made := create(10); made != 5 || counts != 2 {
+			t.Errorf("when five have ended %d are made, counted %d times; want 5, counted again", made, counts)
+		}
+		jobs = 100 // elsewhere
+		time.Sleep(jobsAge)
+		if made := create(10); made != 0 {
+			t.Errorf("when others have made jobs %d are made, want none", made)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -24,7 +25,9 @@ type Audit interface {
 func (s *Server) watch() {
 	if s.deps.Quotas != nil {
 		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
+		s.deps.Recurring = meteredRecurring{s.deps.Recurring, s.deps.Quotas}
 	}
+	s.deps.Recurring = auditedRecurring{s.deps.Recurring, s}
 	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, auditedTasks{tasks: s.deps.Tasks, s: s}
 }
 
@@ -118,6 +121,118 @@ func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID,
 }
 
 func sizeOf(payload []byte) string { return fmt.Sprintf("%d bytes", len(payload)) }
+
+// auditedRecurring notes changes of jobs that can have many runs. Those that an import makes are told of by its summary.
+type auditedRecurring struct {
+	Recurring
+	s *Server
+}
+
+// importing is under what the context of an import says that it is one.
+type importing struct{}
+
+// changed notes that a job was changed; a nil spec stands for no job.
+func (a auditedRecurring) changed(ctx context.Context, action string, before *schema.JobSpec, job *schema.Job) {
+	if ctx.Value(importing{}) != nil {
+		return
+	}
+	object := "job/" + job.Current.Spec.Name
+	if job.Current.Spec.Name == "" {
+		object = "job/" + job.ID.String()
+	}
+	var was, is any
+	if before != nil {
+		was = auditedSpec(*before)
+	}
+	if action == "create" || action == "update" {
+		is = auditedSpec(job.Current.Spec)
+	}
+	a.s.note(ctx, action, object, was, is, "job "+job.ID.String())
+}
+
+// auditedSpec returns what a job says without its secrets. Its payload is told by its size.
+func auditedSpec(spec schema.JobSpec) schema.JobSpec {
+	if spec.Work != nil {
+		w := withoutSecrets(*spec.Work)
+		spec.Work = &w
+	}
+	if spec.Payload != nil {
+		spec.Payload = []byte(strconv.Quote(sizeOf(spec.Payload)))
+	}
+	return spec
+}
+
+func (a auditedRecurring) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (schema.Job, bool, error) {
+	job, existing, err := a.Recurring.CreateJob(ctx, spec, key, bodyHash)
+	if err == nil && !existing {
+		a.changed(ctx, "create", nil, &job)
+	}
+	return job, existing, err
+}
+
+func (a auditedRecurring) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (schema.Job, bool, error) {
+	var before *schema.JobSpec
+	if was, err := a.JobByName(ctx, tenant, name); err == nil {
+		before = &was.Current.Spec
+	}
+	job, created, err := a.Recurring.PutJob(ctx, tenant, name, ifMatch, spec)
+	switch {
+	case err != nil:
+	case created:
+		a.changed(ctx, "create", nil, &job)
+	default:
+		a.changed(ctx, "update", before, &job)
+	}
+	return job, created, err
+}
+
+func (a auditedRecurring) ChangeJob(
+	ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error,
+) (schema.Job, error) {
+	var before *schema.JobSpec
+	job, err := a.Recurring.ChangeJob(ctx, tenant, id, ifMatch, func(spec *schema.JobSpec) error {
+		was := *spec
+		before = &was
+		return change(spec)
+	})
+	if err == nil {
+		a.changed(ctx, "update", before, &job)
+	}
+	return job, err
+}
+
+// control notes what became of a job's state, if anything did: what was so already is answered the same.
+func (a auditedRecurring) control(
+	ctx context.Context, action, tenant string, id schema.JobID, ifMatch int64,
+	do func(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error),
+) (schema.Job, error) {
+	was, readErr := a.JobByID(ctx, tenant, id)
+	job, err := do(ctx, tenant, id, ifMatch)
+	if err == nil && (readErr != nil || was.Current.Number != job.Current.Number) {
+		a.changed(ctx, action, nil, &job)
+	}
+	return job, err
+}
+
+func (a auditedRecurring) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return a.control(ctx, "pause", tenant, id, ifMatch, a.Recurring.PauseJob)
+}
+
+func (a auditedRecurring) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return a.control(ctx, "resume", tenant, id, ifMatch, a.Recurring.ResumeJob)
+}
+
+func (a auditedRecurring) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return a.control(ctx, "cancel", tenant, id, ifMatch, a.Recurring.CancelJob)
+}
+
+func (a auditedRecurring) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+	r, err := a.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
+	if err == nil && !r.Existing {
+		a.s.note(ctx, "trigger", "job/"+id.String(), nil, nil, "run "+r.Run.String())
+	}
+	return r, err
+}
 
 // auditedTasks notes changes of tasks.
 type auditedTasks struct {

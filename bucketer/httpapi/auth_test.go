@@ -39,6 +39,7 @@ type office struct {
 
 	admit func(tenant string, bytes int) error
 	line  func() time.Duration
+	jobs  int // quota
 
 	asked    bucketer.AuditQuery // by the last list of the log
 	askedPos *bucketer.AuditPosition
@@ -159,6 +160,17 @@ func (o *office) AdmitLine(context.Context, string) (time.Duration, error) {
 		return 0, nil
 	}
 	return o.line(), nil
+}
+
+func (o *office) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
+	if o.jobs == 0 {
+		return nil
+	}
+	n, err := count(ctx, o.jobs)
+	if err == nil && n >= o.jobs {
+		err = &bucketer.QuotaError{Quota: "jobs", Limit: int64(o.jobs), RetryAfter: time.Second}
+	}
+	return err
 }
 
 func (o *office) Note(act bucketer.Act) {

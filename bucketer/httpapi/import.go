@@ -117,8 +117,9 @@ type importer struct {
 	breakIt sync.Once
 	known   map[string]error // what validate_only knows about tasks
 
-	lines splitter
-	chunk chunk
+	lines  splitter
+	permit bool // the tenant's quota has a place for the next line
+	chunk  chunk
 
 	mu      sync.Mutex
 	out     *bufio.Writer // to the caller
@@ -137,7 +138,7 @@ type chunk struct {
 
 func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
 	m := &importer{
-		s: s, ctx: ctx, gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
+		s: s, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
 		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", encoding: in.ContentEncoding,
 		blocks: make(chan block), free: make(chan []byte, readBuffers), slots: make(chan struct{}, s.config.Chunks),
 		broken: make(chan struct{}), known: make(map[string]error),
@@ -172,6 +173,7 @@ func (m *importer) run() {
 func (m *importer) end(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.note(err)
 	if err == nil {
 		m.reply(struct {
 			Summary ImportSummary `json:"summary"`
@@ -192,6 +194,18 @@ func (m *importer) end(err error) {
 	m.flush()
 }
 
+// note has the audit log tell of what was imported. The caller holds mu.
+func (m *importer) note(err error) {
+	if m.validateOnly || m.summary.Lines == 0 {
+		return
+	}
+	note := ""
+	if err != nil {
+		note = "cut before its end"
+	}
+	m.s.note(m.ctx, "import", "import", nil, m.summary, note)
+}
+
 // gather takes lines in until the body ends, and hands them on in chunks. It returns nil at the end of the
 // body, or why there was none.
 func (m *importer) gather() error {
@@ -204,9 +218,18 @@ func (m *importer) gather() error {
 		due     bool // the chunk is old enough
 		ended   bool // there is nothing more to read
 		failure error
+		pace    <-chan time.Time // until the quota has a place for the next line
 	)
 	for {
-		for !m.full() && m.lines.next() {
+		for !m.full() {
+			if wait := m.wait(); wait > 0 {
+				pace = time.After(wait)
+				break
+			}
+			if !m.lines.next() {
+				break
+			}
+			m.permit = false
 			m.line(d)
 		}
 		if m.lines.buffer != nil && len(m.lines.rest) == 0 {
@@ -247,12 +270,26 @@ func (m *importer) gather() error {
 			m.mu.Lock()
 			m.flush()
 			m.mu.Unlock()
+		case <-pace:
 		case <-m.s.stopping:
 			return stoppingProblem()
 		case <-m.broken:
 			return errors.New("the answers cannot be written")
 		}
 	}
+}
+
+// wait says how long the tenant's quota has the next line wait: 0 if it can be taken, or there is none here.
+func (m *importer) wait() time.Duration {
+	if m.s.deps.Quotas == nil || m.validateOnly || m.permit || !m.lines.more() {
+		return 0
+	}
+	wait, err := m.s.deps.Quotas.AdmitLine(m.ctx, m.tenant)
+	if err != nil { // what takes the line will say so
+		m.s.log.Debug("quota of an import could not be read", "tenant", m.tenant, "err", err)
+	}
+	m.permit = wait == 0
+	return wait
 }
 
 func (m *importer) full() bool {

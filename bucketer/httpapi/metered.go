@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
 )
 
 // Quotas holds tenants to what they may use (bucketer.Tenants).
@@ -15,6 +17,8 @@ type Quotas interface {
 	AdmitRun(ctx context.Context, tenant string, bytes int) error
 	// AdmitLine takes a line of an import out of the tenant's quota, or says how long to wait.
 	AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error)
+	// AdmitJob admits one more job that can have many runs, or answers a *bucketer.QuotaError; count counts them, up to most.
+	AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error
 }
 
 // metered holds what is submitted to the quotas of its tenants.
@@ -53,6 +57,62 @@ func (m metered) SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer fu
 	if len(admitted) > 0 {
 		m.Jobs.SubmitBatch(ctx, admitted, func(i int, r bucketer.Receipt, err error) { answer(places[i], r, err) })
 	}
+}
+
+// meteredRecurring holds jobs that can have many runs to the quotas of their tenants.
+type meteredRecurring struct {
+	Recurring
+	quotas Quotas
+}
+
+// admit admits one more job of the tenant.
+func (m meteredRecurring) admit(ctx context.Context, tenant string) error {
+	return m.quotas.AdmitJob(ctx, tenant, func(ctx context.Context, most int) (count int, err error) {
+		var before schema.JobID
+		for {
+			page, next, err := m.ListJobs(ctx, tenant, bucketer.JobFilter{}, before, countPage)
+			if err != nil {
+				return 0, err
+			}
+			for i := range page {
+				if !page[i].Current.State.Ended() {
+					count++
+				}
+			}
+			if next == nil || count >= most {
+				return count, nil
+			}
+			before = *next
+		}
+	})
+}
+
+// countPage is how many jobs are read at once to count them.
+const countPage = 500
+
+func (m meteredRecurring) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (schema.Job, bool, error) {
+	if err := m.admit(ctx, spec.Tenant); err != nil {
+		return schema.Job{}, false, err
+	}
+	return m.Recurring.CreateJob(ctx, spec, key, bodyHash)
+}
+
+func (m meteredRecurring) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (schema.Job, bool, error) {
+	old, err := m.JobByName(ctx, tenant, name)
+	if errors.Is(err, schema.ErrNotFound) || err == nil && old.Current.State.Ended() {
+		err = m.admit(ctx, tenant)
+	}
+	if err != nil {
+		return schema.Job{}, false, err
+	}
+	return m.Recurring.PutJob(ctx, tenant, name, ifMatch, spec)
+}
+
+func (m meteredRecurring) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+	if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
+		return bucketer.Receipt{}, err
+	}
+	return m.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
 }
 
 // quotaProblem is the problem of a quota that is used up.
