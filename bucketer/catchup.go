@@ -209,15 +209,39 @@ func (b *Bucketer) giveUp(ctx context.Context, s *series, missed []schema.Stretc
 	return nil
 }
 
-// start writes the runs of a step, and the entry of the next one, whose id it returns; zero = nothing is left.
+// start starts the runs of a step, and writes the entry of the next one, whose id it returns; zero = nothing is left.
+//
+// Each run gets a late entry that starts it, and an attempt 0 that says so before its row is there: met by a sweep that runs behind, a
+// row of which nothing is known would have its job go on after it, which is ours to do.
 func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
-	rows := make([]schema.Entry, 0, len(st.runs)+1)
+	var handed []schema.Attempt
+	var births, rows []schema.Entry
 	for _, nominal := range st.runs {
-		row, err := b.occurrence(s, nominal, now)
+		birth, err := b.occurrence(s, nominal, now)
 		if err != nil {
 			return schema.EntryID{}, err
 		}
-		rows = append(rows, row)
+		id := schema.MakeEntryID(e.Due(), e.ID.Shard(), schema.HashOf("caught up", birth.ID.String()))
+		late, err := b.Later(&birth, schema.KindLate, id, 1, e.Due())
+		if err != nil {
+			return schema.EntryID{}, err
+		}
+		spec := late.Spec
+		spec.Until = e.Spec.Until
+		if late, err = schema.NewEntry(id, spec, late.Payload, late.Expires); err != nil {
+			return schema.EntryID{}, err
+		}
+		handed = append(handed, b.NotStarted(birth, schema.Record{Outcome: schema.HandedOn, To: id}, now))
+		births, rows = append(births, birth), append(rows, late)
+	}
+	if err := b.Record(ctx, handed); err != nil {
+		return schema.EntryID{}, err
+	}
+	for _, batch := range plan(births) {
+		if err := b.store.PutEntries(ctx, pick(births, batch)); err != nil {
+			return schema.EntryID{}, fmt.Errorf("runs that are caught up with: %w", err)
+		}
+		b.count(pick(births, batch))
 	}
 	var to schema.EntryID
 	if !st.next.IsZero() {

@@ -115,6 +115,7 @@ type Bucketer struct {
 	live     *Liveness
 	tasks    *Tasks
 	series   seriesCache
+	owed     owed
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.

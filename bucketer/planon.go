@@ -246,6 +246,7 @@ func (p *planning) write(ctx context.Context) error {
 		return err
 	}
 	if err := p.b.writeAll(ctx, ahead); err != nil {
+		p.b.owed.add(ahead)
 		return fmt.Errorf("plan on: %w", err)
 	}
 	if err := p.jump(ctx, jumps); err != nil {
@@ -264,7 +265,9 @@ func (p *planning) write(ctx context.Context) error {
 }
 
 // ahead returns the rows of the occurrences that come next, and the steps that are overdue and to be decided. Of one whose own sweep may
-// be past the row is looked for first: it may have been held, met and done.
+// be past the row is looked for first: it may have been held, met and done. Only if we tried to write it, and cannot say since when it
+// was held, it may have missed its sweep; a row that another owner left so is met by the sweep that begins with a take-over, since the one
+// before it is still open.
 func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step, err error) {
 	var past []step
 	for _, st := range slices.Concat(p.steps, p.begins) {
@@ -295,7 +298,9 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 		overdue := st.i >= 0 && p.now.Sub(p.entries[st.i].DueSince()) > schema.Overdue
 		switch {
 		case there:
-			met = append(met, row)
+			if p.b.owed.has(row.ID) {
+				met = append(met, row)
+			}
 			if st.i >= 0 {
 				p.misfire(st.i, st.s)
 			}
@@ -311,7 +316,11 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 			rows = append(rows, row)
 		}
 	}
-	return rows, jumps, p.b.meetAll(ctx, met)
+	if err := p.b.meetAll(ctx, met); err != nil {
+		return nil, nil, err
+	}
+	p.b.owed.drop(met)
+	return rows, jumps, nil
 }
 
 // jump skips what lies between overdue entries and now, each once for everybody, and drops the entries: catch-up entries stand for them.
@@ -358,6 +367,41 @@ func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
 				m.Count = st.s.count(m.From, m.To)
 			}
 		}
+	}
+}
+
+// maxOwed bounds the ids kept of rows whose writing failed; beyond it the oldest knowledge goes, and mending takes its place.
+const maxOwed = 10_000
+
+// owed are the ids of rows that may be held since too late for their sweep.
+type owed struct {
+	mu  sync.Mutex
+	ids map[schema.EntryID]struct{}
+}
+
+func (o *owed) add(rows []schema.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ids == nil || len(o.ids) > maxOwed {
+		o.ids = make(map[schema.EntryID]struct{})
+	}
+	for i := range rows {
+		o.ids[rows[i].ID] = struct{}{}
+	}
+}
+
+func (o *owed) has(id schema.EntryID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.ids[id]
+	return ok
+}
+
+func (o *owed) drop(rows []schema.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range rows {
+		delete(o.ids, rows[i].ID)
 	}
 }
 

@@ -48,6 +48,9 @@ type opened struct {
 	notBefore time.Time // no publication before this
 
 	session holder // whose fall ends the attempt under way; zero if none is known
+
+	parked bool // it waits in a list of its own: toDecide or catchUps
+	first  bool // it was met by the scan or its hint, and never published
 }
 
 // holder is a session by its executor and id.

@@ -83,6 +83,14 @@ func (b *budget) take(lane queue.Lane, p schema.Priority, now time.Time) bool {
 	return true
 }
 
+// crowded reports whether so much waits in a subject already that what can wait should.
+func (b *budget) crowded(lane queue.Lane, p schema.Priority) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, ok := b.subjects[subject{lane, p}]
+	return ok && (a.waiting > a.aim()/4 || a.left <= 0)
+}
+
 // give gives back what was taken and not used.
 func (b *budget) give(lane queue.Lane, p schema.Priority) {
 	b.mu.Lock()

@@ -53,6 +53,14 @@ const (
 	handover = 3 * time.Second
 	// retryPublish is how long a publication that failed waits.
 	retryPublish = 250 * time.Millisecond
+	// decideEvery is how soon an entry is asked about again of which nothing could be said.
+	decideEvery = time.Second
+	// catchUpEvery is the least time between two rounds of catching up.
+	catchUpEvery = time.Second
+	// The jobs of a shard are looked through for some without a next run: mendPage of them every mendPace, and from the start
+	// mendEvery after the end.
+	mendEvery = 5 * time.Minute
+	mendPace  = 5 * time.Second
 	// storeTimeout bounds one read or write of a shard's worker.
 	storeTimeout = 10 * time.Second
 )
@@ -72,6 +80,10 @@ const (
 	lookBatch = 500
 	// handOnBatch bounds the entries handed on in one step.
 	handOnBatch = 100
+	// catchUpRuns is about how many runs a dispatcher starts in a second, over all its shards, that should have started long ago.
+	catchUpRuns = 500
+	// mendPage bounds the jobs looked at in one step.
+	mendPage = 50
 )
 
 // Store is what a dispatcher needs of a store besides what bucketer writes for it.
@@ -97,8 +109,16 @@ type Ring interface {
 	Refresh(ctx context.Context) error
 }
 
+// Planner sees to it that recurring jobs go on (bucketer.Bucketer has it).
+type Planner interface {
+	PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error)
+	CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (done int, err error)
+	Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error)
+}
+
 // Writer writes on behalf of the dispatcher (bucketer.Bucketer has it).
 type Writer interface {
+	Planner
 	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
 	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)

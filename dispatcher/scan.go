@@ -2,8 +2,10 @@ package dispatcher
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -98,10 +100,15 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 	c.until = end
 	s.d.metrics.scans.Inc()
 	var entries []schema.Entry
+	var verdicts []bucketer.Verdict
+	var planned error
 	s.work(ctx, func(ctx context.Context) (err error) {
 		began := time.Now() // a monotonic clock: how long it takes is no matter of what time it is
 		entries, err = s.d.store.Entries(ctx, p, r, room)
 		s.d.metrics.scanTime.Observe(time.Since(began).Seconds())
+		if err == nil {
+			verdicts, planned = s.planOn(ctx, entries)
+		}
 		return err
 	}, func(at time.Time, err error) {
 		c.busy = false
@@ -109,7 +116,14 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			s.failed(ctx, "scan", err)
 			return // the next scan reads the same range again: seen did not move
 		}
-		s.found(ctx, entries, now, at)
+		if planned != nil {
+			s.failed(ctx, "plan on", planned)
+			// The same range is read again; one-off jobs do not wait for it.
+			entries = slices.DeleteFunc(entries, func(e schema.Entry) bool { return e.FirstOfJob() })
+			s.found(ctx, entries, nil, now, at)
+			return
+		}
+		s.found(ctx, entries, verdicts, now, at)
 		c.rows += len(entries)
 		if len(entries) > 0 {
 			c.seen = entries[len(entries)-1].ID
@@ -144,11 +158,15 @@ func before(id schema.EntryID) schema.EntryID {
 	return below(id)
 }
 
-// found takes entries that the scan read at checked.
-func (s *shard) found(ctx context.Context, entries []schema.Entry, checked, now time.Time) {
+// found takes entries that the scan read at checked, and what their jobs say; no verdicts: there are no such jobs.
+func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bucketer.Verdict, checked, now time.Time) {
 	var faulty []schema.Entry
 	for i := range entries {
 		e := &entries[i]
+		v := bucketer.Publish
+		if verdicts != nil {
+			v = verdicts[i]
+		}
 		switch {
 		case e.Due().Before(s.sweptTo):
 			// The sweep has met it, and may have forgotten it since.
@@ -156,10 +174,14 @@ func (s *shard) found(ctx context.Context, entries []schema.Entry, checked, now 
 		case e.Fault != nil:
 			s.book.watch(e, now)
 			faulty = append(faulty, *e)
+		case v == bucketer.Later:
+			s.undecided(e, true, now)
+		case v == bucketer.Dropped:
+			// Its rows say why.
 		case e.Spec.Kind == schema.KindRun && (e.Marks.Cancelled != nil || !e.Marks.MovedTo.IsZero()):
 			// Nothing starts from it any more.
 		default:
-			s.book.add(&queue.Envelope{Entry: *e, CheckedAt: checked})
+			s.book.add(&queue.Envelope{Entry: *e, CheckedAt: checkedAt(v, checked)})
 		}
 	}
 	if len(faulty) > 0 {

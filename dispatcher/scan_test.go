@@ -176,7 +176,7 @@ func TestACancelWhileItWaitsIsSeen(t *testing.T) {
 		now := time.Now()
 		s.scan.from(now.Add(-2*time.Second), 0)
 		e, kept := r.run(now.Add(-time.Second), 0), r.run(now.Add(-time.Second), 0)
-		s.found(t.Context(), []schema.Entry{e, kept}, now.Add(-1500*time.Millisecond), now)
+		s.found(t.Context(), []schema.Entry{e, kept}, nil, now.Add(-1500*time.Millisecond), now)
 		if _, err := r.inner.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,7 @@ func TestScanForgetsWhatTheSweepHasMet(t *testing.T) {
 		now := time.Now()
 		s.sweptTo = now
 		swept, ahead := r.entry(now.Add(-time.Second), 0, schema.Spec{}), r.entry(now.Add(time.Second), 0, schema.Spec{})
-		s.found(t.Context(), []schema.Entry{swept, ahead}, now, now)
+		s.found(t.Context(), []schema.Entry{swept, ahead}, nil, now, now)
 		if s.book.has(swept.ID) || !s.book.has(ahead.ID) {
 			t.Errorf("has(swept) = %v, has(ahead) = %v, want false, true", s.book.has(swept.ID), s.book.has(ahead.ID))
 		}
@@ -485,7 +485,7 @@ func (q *benchQueue) Publish(_ context.Context, _ queue.Lane, _ *queue.Envelope,
 func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schema.Notice, now time.Time) {
 	for len(entries) > 0 {
 		n := min(len(entries), scanPage)
-		s.found(ctx, entries[:n], now, now)
+		s.found(ctx, entries[:n], nil, now, now)
 		for range n/flushChunk + 1 {
 			s.flush(ctx, now)
 		}

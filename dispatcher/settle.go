@@ -19,6 +19,11 @@ type met struct {
 	checked  time.Time // the start of the look
 	standing schema.Standing
 	session  schema.SessionRef // of the attempt under way, if there is one
+
+	marks     schema.Marks     // of the run
+	untouched bool             // nothing is known of the run but its row: nobody had it in hand
+	begun     bool             // an executor had it in hand
+	verdict   bucketer.Verdict // of its job
 }
 
 // meetIDs reads entries by id and looks at them. Those that have left the store are left out.
@@ -62,7 +67,7 @@ func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange
 	return s.look(ctx, entries, checked)
 }
 
-// look finds out where entries stand: the attempts and marks of their runs, and who is alive.
+// look finds out where entries stand: the attempts and marks of their runs, who is alive, and what their jobs say, which go on before.
 func (s *shard) look(ctx context.Context, entries []schema.Entry, checked time.Time) ([]met, error) {
 	runs := make(map[schema.Partition][]schema.RunID)
 	births := make(map[schema.Partition][]schema.RunID) // of later starts: their marks lie with the run
@@ -110,14 +115,15 @@ func (s *shard) look(ctx context.Context, entries []schema.Entry, checked time.T
 		if e.Run() != e.ID {
 			m = marks[e.Run()]
 		}
-		mets[i] = met{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live)}
+		mets[i] = met{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live), marks: m, untouched: len(of) == 0}
 		for _, a := range of {
 			if a.Record == nil && a.Session != nil && live(*a.Session) {
 				mets[i].session = *a.Session
 			}
+			mets[i].begun = mets[i].begun || a.Number > 0
 		}
 	}
-	return mets, nil
+	return mets, s.planMet(ctx, mets)
 }
 
 // settleMet acts on entries that were looked at: done, under way, or to be published (again).
@@ -128,8 +134,20 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 		m := &mets[i]
 		id := m.entry.ID
 		s.book.known[id] = struct{}{}
-		if o, ok := s.book.open[id]; ok && (o.phase == waiting || o.phase == publishing) {
+		o, open := s.book.open[id]
+		if open && (o.phase == waiting || o.phase == publishing) {
 			continue // on its way by now
+		}
+		switch st := &m.standing; {
+		case m.verdict == bucketer.Later:
+			s.undecided(&m.entry, open && o.first, now)
+			continue
+		case m.verdict == bucketer.Dropped:
+			s.book.done(id)
+			continue
+		case open && o.first && !m.begun && !st.Over:
+			s.publishFirst(o, m)
+			continue
 		}
 		switch st := &m.standing; {
 		case m.entry.Fault != nil && !st.Over:
@@ -143,11 +161,11 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 		case st.Live, st.Unnamed:
 			s.book.watch(&m.entry, now)
 			o := s.book.open[id]
-			o.phase, o.looked, o.session = watching, now, holder{m.session.Executor, m.session.ID}
+			o.phase, o.looked, o.parked, o.session = watching, now, false, holder{m.session.Executor, m.session.ID}
 		case m.entry.Due().After(now.Add(Lead)):
 			s.book.watch(&m.entry, now) // its time has not come: the scan holds it, or a later look will find it
 		default:
-			s.redispatch(m.entry, m.checked, now)
+			s.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
 		}
 	}
 	if len(faulty) > 0 {
@@ -191,7 +209,7 @@ func (s *shard) repeat(ctx context.Context, finished []bucketer.Finished) {
 func (s *shard) settle(now time.Time) {
 	for id, o := range s.book.open {
 		switch {
-		case now.Sub(o.looked) < lookAgain:
+		case o.parked, now.Sub(o.looked) < lookAgain:
 		case o.phase == watching:
 			s.lookNow = append(s.lookNow, id)
 		case o.phase == published && now.Sub(o.published) > settleAfter:
@@ -265,7 +283,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 	var ids []schema.EntryID
 	for id, o := range s.book.open {
 		// What its stream still holds is left to an executor: handed on, it would be passed over, and a backlog would only grow.
-		if o.phase == watching && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
+		if o.phase == watching && !o.parked && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
 			ids = append(ids, id)
 		}
 	}
@@ -281,7 +299,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		}
 		var from, to []schema.Entry
 		for i := range mets {
-			if mets[i].standing.Over {
+			if mets[i].standing.Over || mets[i].verdict > bucketer.Doubtful {
 				continue // the next look closes it
 			}
 			w, err := s.watchEntry(&mets[i].entry, mets[i].standing.Unnamed, now)

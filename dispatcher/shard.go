@@ -34,6 +34,12 @@ type shard struct {
 	lookNow                                          []schema.EntryID // to be looked at as soon as possible
 	nextSettle, nextSweep, nextAdvance, nextSessions time.Time
 
+	// Of recurring jobs: entries to be asked about again, catch-up entries whose time has come, and how far the jobs are looked through.
+	toDecide, catchUps                []schema.EntryID
+	mended                            schema.JobID
+	deciding, catching, mending       bool
+	nextDecide, nextCatchUp, nextMend time.Time
+
 	events  chan func(now time.Time) // from workers
 	mail    mailbox
 	workers sync.WaitGroup
@@ -126,6 +132,7 @@ func (s *shard) run(ctx context.Context) {
 
 	start := s.d.now()
 	s.scan.from(start, s.id)
+	s.nextMend = start.Add(mendEvery * time.Duration(s.id+1) / schema.MaxShards * 61 % mendEvery)
 	s.sweepRecent(ctx, start.Add(-recent), start)
 	s.readCursor(ctx)
 
@@ -243,6 +250,9 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		}
 		s.redispatch(*e, now, now)
 		return
+	case s.decidable(e.ID):
+		s.toDecide, s.nextDecide = append(s.toDecide, e.ID), now // its job was made, or changed, only now
+		return
 	case !s.scan.passed(e.ID):
 		return // the scan will find it
 	case e.Due().Before(s.sweptTo):
@@ -254,8 +264,19 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return
 	}
 	s.d.metrics.hinted.Inc()
+	if e.FirstOfJob() {
+		s.undecided(e, true, now) // until its job was looked at
+		s.nextDecide = now
+		return
+	}
 	// Nothing can have been said about the run before it was accepted: that is how fresh the row is.
 	s.book.add(&queue.Envelope{Entry: *e, CheckedAt: time.UnixMicro(e.Spec.Accepted).UTC()})
+}
+
+// decidable reports whether nothing could be said yet of an entry that is open.
+func (s *shard) decidable(id schema.EntryID) bool {
+	o, ok := s.book.open[id]
+	return ok && o.parked && o.kind != schema.KindCatchUp
 }
 
 // redispatch queues an entry that may have been published before.
@@ -267,7 +288,7 @@ func (s *shard) redispatch(e schema.Entry, checked, now time.Time) {
 		s.book.add(env).looked = now
 		return
 	}
-	o.env, o.looked = env, now
+	o.env, o.looked, o.parked, o.first = env, now, false, false
 	s.book.queue(o)
 }
 
@@ -281,6 +302,12 @@ func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starv
 		}
 		if n == flushChunk {
 			return now, false
+		}
+		if o.kind == schema.KindCatchUp {
+			s.book.take(o)
+			o.phase, o.env, o.parked = watching, nil, true
+			s.catchUps = append(s.catchUps, o.id)
+			continue
 		}
 		if o.kind == schema.KindWatch && !o.env.Redispatch {
 			// A watch entry starts nothing by itself: it is looked at.

@@ -95,6 +95,15 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 	if s.haveCursor && !s.advancing && !now.Before(s.nextAdvance) {
 		s.startAdvance(ctx, now)
 	}
+	if len(s.toDecide) > 0 && !s.deciding && !now.Before(s.nextDecide) {
+		s.startDecide(ctx, now)
+	}
+	if len(s.catchUps) > 0 && !s.catching && !now.Before(s.nextCatchUp) {
+		s.startCatchUp(ctx, now)
+	}
+	if !s.mending && !now.Before(s.nextMend) {
+		s.startMend(ctx)
+	}
 }
 
 // startSweep meets the next stretch of due time whose grace has passed: one slice in steady state, a

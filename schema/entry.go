@@ -69,7 +69,8 @@ type Spec struct {
 	Misfire *Misfire          `json:"misfire,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 
-	// Until is the last nominal time that a catch-up entry is for; Nominal is the first.
+	// Until is the last nominal time that a catch-up entry is for; Nominal is the first. A late entry that a catch-up made has it too:
+	// what comes next in its job is the catch-up's.
 	Until time.Time `json:"until,omitzero"`
 
 	Key      string `json:"key,omitempty"`       // idempotency key of a keyed import line
@@ -103,7 +104,7 @@ func (e *Entry) DueSince() time.Time {
 // Occurs reports whether e stands for an occurrence of a recurring job that may not have started: whoever meets it sees to
 // it that the job goes on after it.
 func (e *Entry) Occurs() bool {
-	return !e.Spec.Job.IsZero() && e.Spec.Trigger == TriggerSchedule && e.Spec.starts()
+	return !e.Spec.Job.IsZero() && e.Spec.Trigger == TriggerSchedule && e.Spec.Until.IsZero() && e.Spec.starts()
 }
 
 // FirstOfJob reports whether e is to make the first start of a run of a job that can have many: it may do so only while
