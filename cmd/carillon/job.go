@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/schema"
 )
 
@@ -19,10 +21,13 @@ func jobCommand() *cobra.Command {
 	r := &remote{}
 	cmd := group(&cobra.Command{
 		Use:   "job",
-		Short: "Create, show and cancel jobs",
+		Short: "Create, show, change and run jobs",
 	})
 	r.flags(cmd)
-	cmd.AddCommand(jobCreateCommand(r), jobGetCommand(r), jobCancelCommand(r))
+	cmd.AddCommand(
+		jobCreateCommand(r), jobApplyCommand(r), jobGetCommand(r), jobListCommand(r), jobRunsCommand(r), jobUpcomingCommand(r),
+		jobPauseCommand(r), jobResumeCommand(r), jobTriggerCommand(r), jobCancelCommand(r), crontabCommand(r),
+	)
 	return cmd
 }
 
@@ -34,18 +39,21 @@ type jobFlags struct {
 	in, timeout                time.Duration
 	payload, priority, key     string
 	maxAttempts                int
+	recurring                  recurringFlags
 }
 
 func jobCreateCommand(r *remote) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use:   "create (--url URL | --subject SUBJECT | --task NAME) [flags]",
-		Short: "Create a one-off job, due now or at an instant",
-		Long: "Create a one-off job, due now or at an instant, that calls a URL, asks a NATS subject, or runs a task.\n\n" +
+		Short: "Create a job: one-off, or recurring with --cron or --every",
+		Long: "Create a job that calls a URL, asks a NATS subject, or runs a task: once, now or at an instant, or again and again.\n\n" +
 			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
 			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
-			"  carillon job create --subject work.report --payload @report.json --label team=billing",
+			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
+			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
+			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
@@ -62,6 +70,7 @@ func jobCreateCommand(r *remote) *cobra.Command {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
+	f.recurring.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := r.client()
 		if err != nil {
@@ -77,7 +86,7 @@ func jobCreateCommand(r *remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("create job: %w", err)
 		}
-		if job.Schedule != nil && job.Schedule.At.Before(now) {
+		if job.Schedule != nil && !job.Schedule.At.IsZero() && job.Schedule.At.Before(now) {
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "The time of --at is past: the job starts at once.\n") // advice
 		}
 		if r.json() {
@@ -138,6 +147,9 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobReque
 		job.Schedule = &bucketer.Schedule{At: now.Add(f.in)}
 	}
 	var err error
+	if err := f.recurring.state(cmd, &job); err != nil {
+		return job, err
+	}
 	if job.Labels, err = pairs("label", f.labels, "="); err != nil {
 		return job, err
 	}
@@ -192,47 +204,63 @@ func readPayload(text string, in io.Reader) (json.RawMessage, error) {
 
 func jobGetCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
-		Use:   "get ID",
-		Short: "Show a job",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			job, err := client.Job(cmd.Context(), args[0])
-			if err != nil {
-				return fmt.Errorf("get job: %w", err)
-			}
-			if r.json() {
-				return document(cmd.OutOrStdout(), job)
-			}
-			return writeJobs(cmd.OutOrStdout(), job)
-		},
+		Use:               "get ID|NAME",
+		Short:             "Show a job",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              r.showJob("get job", (*httpapi.Client).Job),
+	}
+}
+
+// showJob returns what runs a command that asks for one job, or changes it, and shows it.
+func (r *remote) showJob(act string, ask func(*httpapi.Client, context.Context, string) (httpapi.Job, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		job, err := ask(client, cmd.Context(), args[0])
+		if err != nil {
+			return fmt.Errorf("%s: %w", act, err)
+		}
+		if r.json() {
+			return document(cmd.OutOrStdout(), job)
+		}
+		return writeJobs(cmd.OutOrStdout(), job)
 	}
 }
 
 func jobCancelCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
-		Use:   "cancel ID",
+		Use:   "cancel ID|NAME",
 		Short: "Cancel a job that has not ended",
-		Long:  "Cancel a job that has not ended: nothing of it starts later than two seconds after the answer. Cancelling twice is the same as once.",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			job, err := client.CancelJob(cmd.Context(), args[0])
-			if err != nil {
-				return fmt.Errorf("cancel job: %w", err)
-			}
-			if r.json() {
-				return document(cmd.OutOrStdout(), job)
-			}
-			return writeJobs(cmd.OutOrStdout(), job)
-		},
+		Long: "Cancel a job that has not ended: nothing of it starts later than two seconds after the answer. Cancelling twice is the same as once.\n" +
+			"To stop a recurring job for a while there is carillon job pause.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              r.showJob("cancel job", (*httpapi.Client).CancelJob),
+	}
+}
+
+func jobPauseCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:               "pause ID|NAME",
+		Short:             "Pause a recurring job",
+		Long:              "Pause a recurring job: nothing of it starts later than two seconds after the answer, until it is resumed.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              r.showJob("pause job", (*httpapi.Client).PauseJob),
+	}
+}
+
+func jobResumeCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume ID|NAME",
+		Short:             "Resume a recurring job that was paused",
+		Long:              "Resume a recurring job that was paused. It goes on with the next time of its schedule; what lay in the pause is not made up for.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              r.showJob("resume job", (*httpapi.Client).ResumeJob),
 	}
 }

@@ -99,18 +99,49 @@ func showLateness(ms *int64) string {
 	return fmt.Sprintf("%d ms", *ms)
 }
 
+// jobHead is the head of a table of jobs.
+var jobHead = []string{"ID", "NAME", "STATE", "SCHEDULE", "NEXT", "PRIORITY", "WORK"}
+
 // writeJobs shows jobs as a table.
 func writeJobs(w io.Writer, jobs ...httpapi.Job) error {
-	rows := [][]string{{"ID", "STATE", "DUE", "PRIORITY", "WORK"}}
+	rows := [][]string{jobHead}
 	for i := range jobs {
-		j := &jobs[i]
-		due := j.Schedule.At
-		if j.NextRun != nil {
-			due = j.NextRun.DueAt
-		}
-		rows = append(rows, []string{j.ID.String(), j.State, showTime(due), string(j.Priority), workOf(j)})
+		rows = append(rows, jobRow(&jobs[i]))
 	}
 	return table(w, rows)
+}
+
+// jobRow shows a job as a row of a table. Of a one-off job the next run is its only one, also when that has been.
+func jobRow(j *httpapi.Job) []string {
+	next := j.Schedule.At
+	if j.NextRun != nil {
+		next = j.NextRun.DueAt
+	}
+	return []string{j.ID.String(), j.Name, j.State, scheduleOf(j), showTime(next), string(j.Priority), workOf(j)}
+}
+
+// scheduleOf says in a few words when a job is due.
+func scheduleOf(j *httpapi.Job) string {
+	switch s := &j.Schedule; {
+	case s.Cron != "" && s.Timezone != "UTC":
+		return s.Cron + " " + s.Timezone
+	case s.Cron != "":
+		return s.Cron
+	case s.Every > 0:
+		return "every " + showSpan(s.Every.Std())
+	}
+	return "once"
+}
+
+// showSpan shows a duration without parts that are zero at its end: 15m, 1h30m.
+func showSpan(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if short, ok := strings.CutSuffix(s, zero); ok {
+			s = short + zero[:1]
+		}
+	}
+	return s
 }
 
 // workOf says in a few words what a job does.
@@ -138,6 +169,8 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		{"priority", string(r.Priority)},
 	}
 	for _, more := range []struct{ name, value string }{
+		{"job", jobOfRun(r)},
+		{"trigger", trigger(r)},
 		{"task", r.Task},
 		{"next attempt", showTime(r.NextAttemptAt)},
 		{"payload", head(string(r.Payload), 200)},
@@ -186,6 +219,22 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		}
 	}
 	return nil
+}
+
+// jobOfRun names the job of a run, if that can have many.
+func jobOfRun(r *httpapi.Run) string {
+	if _, oneOff := r.JobID.OneOff(); oneOff {
+		return ""
+	}
+	return strings.TrimSpace(r.JobID.String() + " " + r.JobName)
+}
+
+// trigger says what made a run, if it was no schedule.
+func trigger(r *httpapi.Run) string {
+	if r.Trigger == "schedule" {
+		return ""
+	}
+	return string(r.Trigger)
 }
 
 // writeHead shows the first lines of an output, indented.

@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/bucketer/httpapi"
@@ -15,10 +17,10 @@ func runCommand() *cobra.Command {
 	r := &remote{}
 	cmd := group(&cobra.Command{
 		Use:   "run",
-		Short: "Show runs",
+		Short: "Show runs, and run them again",
 	})
 	r.flags(cmd)
-	cmd.AddCommand(runGetCommand(r), runListCommand(r))
+	cmd.AddCommand(runGetCommand(r), runListCommand(r), runOutputCommand(r), runRetryCommand(r))
 	return cmd
 }
 
@@ -66,6 +68,7 @@ func runListCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "50m", "due before this `time`")
 	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled or missed")
 	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
+	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id`; of a recurring one those that have ended, the latest of an hour first")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		client, err := r.client()
@@ -97,16 +100,36 @@ const pageLimit = 500
 
 // listRuns shows the runs of q, at most limit of them unless that is 0, and says on stderr if there are more.
 func listRuns(cmd *cobra.Command, r *remote, client *httpapi.Client, q httpapi.RunQuery, limit int) error {
-	if q.Limit = pageLimit; limit > 0 {
-		q.Limit = min(limit+1, pageLimit)
+	q.Limit = pageOf(limit)
+	return list(cmd, r, "list runs", client.Runs(cmd.Context(), q), limit, runHead, runRow)
+}
+
+// runHead and runRow make a table of runs.
+var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "TASK"}
+
+func runRow(run *httpapi.Run) []string {
+	return []string{
+		run.ID.String(), string(run.State), showTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), run.Task,
 	}
+}
+
+// pageOf returns how many items a page should have of a list that is shown up to limit.
+func pageOf(limit int) int {
+	if limit <= 0 {
+		return pageLimit
+	}
+	return min(limit+1, pageLimit)
+}
+
+// list shows items as a table, or as JSON with one a line: at most limit of them unless that is 0. It says on stderr if there are more.
+func list[T any](cmd *cobra.Command, r *remote, act string, items iter.Seq2[T, error], limit int, head []string, row func(*T) []string) error {
 	enc := json.NewEncoder(cmd.OutOrStdout())
 	enc.SetEscapeHTML(false)
-	rows := [][]string{{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "TASK"}}
+	rows := [][]string{head}
 	shown, more := 0, false
-	for run, err := range client.Runs(cmd.Context(), q) {
+	for item, err := range items {
 		if err != nil {
-			return fmt.Errorf("list runs: %w", err)
+			return fmt.Errorf("%s: %w", act, err)
 		}
 		if len(rows) == pageLimit {
 			if err := table(cmd.OutOrStdout(), rows); err != nil {
@@ -119,14 +142,12 @@ func listRuns(cmd *cobra.Command, r *remote, client *httpapi.Client, q httpapi.R
 		}
 		shown++
 		if r.json() {
-			if err := enc.Encode(run); err != nil {
+			if err := enc.Encode(item); err != nil {
 				return fmt.Errorf("write: %w", err)
 			}
 			continue
 		}
-		rows = append(rows, []string{
-			run.ID.String(), string(run.State), showTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), run.Task,
-		})
+		rows = append(rows, row(&item))
 	}
 	if !r.json() {
 		if err := table(cmd.OutOrStdout(), rows); err != nil {
@@ -137,4 +158,69 @@ func listRuns(cmd *cobra.Command, r *remote, client *httpapi.Client, q httpapi.R
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "There are more: --limit %d shows only the first.\n", limit) // advice
 	}
 	return nil
+}
+
+func runOutputCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "output ID",
+		Short: "Write all output of a run's attempts, as it is",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			id, err := schema.ParseEntryID(args[0])
+			if err != nil {
+				return usagef("%w", err)
+			}
+			text, err := client.Output(cmd.Context(), id)
+			if err != nil {
+				return fmt.Errorf("read output: %w", err)
+			}
+			if _, err := cmd.OutOrStdout().Write(text); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+func runRetryCommand(r *remote) *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Run a run that has ended again, as a new run",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		id, err := schema.ParseEntryID(args[0])
+		if err != nil {
+			return usagef("%w", err)
+		}
+		run, err := client.RetryRun(cmd.Context(), id, keyOr(key))
+		if err != nil {
+			return fmt.Errorf("retry run: %w", err)
+		}
+		if r.json() {
+			return document(cmd.OutOrStdout(), run)
+		}
+		return writeRun(cmd.OutOrStdout(), &run)
+	}
+	return cmd
+}
+
+// keyOr returns the idempotency key, or one that is drawn.
+func keyOr(key string) string {
+	if key == "" {
+		return uuid.NewString()
+	}
+	return key
 }

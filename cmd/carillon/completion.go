@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+)
+
+const (
+	// completions is how many names a shell is offered, completionTime how long it waits for them.
+	completions    = 100
+	completionTime = 2 * time.Second
+)
+
+// completeFlag has a shell offer these values for a flag of cmd.
+func completeFlag(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag, or it has values already
+	}
+}
+
+// completeJobs has a shell offer the names of jobs, if the API answers at once.
+func completeJobs(r *remote) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		client, err := httpapi.NewClient(r.completing())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer client.Close()
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completionTime)
+		defer cancel()
+		var names []string
+		for job, err := range client.Jobs(ctx, httpapi.JobQuery{NamePrefix: toComplete, Limit: completions}) {
+			if err != nil || len(names) == completions {
+				break
+			}
+			if job.Name != "" {
+				names = append(names, job.Name+"\t"+job.State)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completing returns the configuration of a client that tries once.
+func (r *remote) completing() httpapi.ClientConfig {
+	c := r.config(r.nodes()...)
+	c.Retries = -1
+	return c
+}
