@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,6 +139,41 @@ func TestDirectoryKeepsJobs(t *testing.T) {
 	}
 	if got, err := s.JobRuns(t.Context(), j.ID, line.Period(), schema.RunID{}, 2); err != nil || len(got) != 1 || got[0] != line {
 		t.Errorf("JobRuns = %+v, %v; want %+v", got, err, line)
+	}
+}
+
+// Conditional writes are over so soon here that the contract's few rounds seldom meet two at once: this makes many.
+func TestOneOfManyDecides(t *testing.T) {
+	s := open(t, embedded.Config{})
+	ctx := t.Context()
+	const rounds, racers = 3_000, 4
+	now := time.Now()
+	told := make([][2]string, racers) // the name's holder and the decision, as each is told
+	for round := range rounds {
+		key := strconv.Itoa(round)
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range racers {
+			wg.Go(func() {
+				<-start
+				holder, _, _, err := s.ClaimName(ctx, "t", key, schema.MakeJobID(now, 1, uint64(i)), now)
+				if err != nil {
+					t.Errorf("ClaimName = %v", err)
+				}
+				decided, err := s.Decide(ctx, key, strconv.Itoa(i), now.Add(time.Hour))
+				if err != nil {
+					t.Errorf("Decide = %v", err)
+				}
+				told[i] = [2]string{holder.String(), decided}
+			})
+		}
+		close(start)
+		wg.Wait()
+		for i := range told {
+			if told[i] != told[0] {
+				t.Fatalf("round %d: holder and decision are %q for %d, %q for 0", round, told[i], i, told[0])
+			}
+		}
 	}
 }
 

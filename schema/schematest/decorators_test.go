@@ -233,6 +233,102 @@ func TestRetryingDecidesUnknownOutcomes(t *testing.T) {
 	}
 }
 
+// A change of a job that was lost is known again by its generation, also under one that followed; under two it stays unknown.
+func TestRetryingDecidesChangesOfJobs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		follow []int64 // generations that others write before the look
+		want   error
+		stands int64
+	}{
+		{"it stands", nil, nil, 20},
+		{"one followed", []int64{30}, nil, 30},
+		{"two followed", []int64{30, 40}, schema.ErrUnknown, 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := t.Context()
+			inner := open(t)
+			job := func(was, number int64) schema.Job {
+				j := schema.Job{ID: schema.MakeJobID(due, 1, 1), Current: schema.Generation{Number: number}}
+				if was != 0 {
+					j.Before = &schema.Generation{Number: was}
+				}
+				return j
+			}
+			ops := map[string]int{}
+			s := schematest.Retrying(schematest.Faulty(inner, func(_ context.Context, op string) schematest.Fault {
+				ops[op]++
+				was := int64(20)
+				for _, number := range c.follow {
+					if op != "Job" {
+						break
+					}
+					if err := inner.SwapJob(ctx, was, job(was, number)); err != nil {
+						t.Errorf("SwapJob of another = %v", err)
+					}
+					was = number
+				}
+				return schematest.Fault{Lose: op == "CreateJob" || op == "SwapJob"}
+			}))
+			if err := inner.CreateJob(ctx, job(0, 10)); err != nil {
+				t.Fatalf("CreateJob = %v", err)
+			}
+			if err := s.SwapJob(ctx, 10, job(10, 20)); !errors.Is(err, c.want) {
+				t.Errorf("SwapJob = %v, want %v", err, c.want)
+			}
+			if got, err := inner.Job(ctx, job(0, 0).ID); err != nil || got.Current.Number != c.stands {
+				t.Errorf("Job = generation %d, %v; want %d", got.Current.Number, err, c.stands)
+			}
+			if ops["SwapJob"] != 1 || ops["Job"] != 1 {
+				t.Errorf("%d changes, %d looks; want 1 and 1", ops["SwapJob"], ops["Job"])
+			}
+		})
+	}
+}
+
+// Half of a torn batch of history is held, and the caller may use the batch again while a late one is under way.
+func TestFaultsOfHistory(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault            schematest.Fault
+		atOnce, inTheEnd int
+		wantErr          error
+	}{
+		"tear": {schematest.Fault{Tear: true}, 2, 2, schema.ErrUnknown},
+		"late": {schematest.Fault{Late: time.Hour}, 0, 4, schema.ErrUnknown},
+		"fail": {schematest.Fault{Fail: true}, 0, 0, schema.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := open(t)
+				s := schematest.Faulty(inner, func(context.Context, string) schematest.Fault { return c.fault })
+				job := schema.MakeJobID(due, 1, 1)
+				batch := make([]schema.JobRun, 4)
+				for i := range batch {
+					batch[i] = schema.JobRun{Job: job, Run: schema.MakeEntryID(due, 1, uint64(i)), State: schema.StateFailed}
+				}
+				if err := s.PutJobRuns(t.Context(), batch); !errors.Is(err, c.wantErr) {
+					t.Errorf("PutJobRuns = %v, want %v", err, c.wantErr)
+				}
+				clear(batch)
+				held := func() int {
+					lines, err := inner.JobRuns(t.Context(), job, schema.PeriodOf(due), schema.RunID{}, 10)
+					if err != nil {
+						t.Errorf("JobRuns = %v", err)
+					}
+					return len(lines)
+				}
+				if got := held(); got != c.atOnce {
+					t.Errorf("%d lines are held when PutJobRuns returned, want %d", got, c.atOnce)
+				}
+				time.Sleep(2 * time.Hour)
+				if got := held(); got != c.inTheEnd {
+					t.Errorf("%d lines are held in the end, want %d", got, c.inTheEnd)
+				}
+			})
+		})
+	}
+}
+
 func TestRetryingGivesUp(t *testing.T) {
 	tries := 0
 	s := schematest.Retrying(schematest.Faulty(open(t), func(context.Context, string) schematest.Fault {

@@ -304,7 +304,7 @@ var jobRules = []rule{
 						got = append(got, j.ID)
 					}
 				}
-				if len(page) < limit || schema.EntryID(after).Compare(schema.EntryID(last)) > 0 {
+				if len(page) < limit || len(got) > len(want) || schema.EntryID(after).Compare(schema.EntryID(last)) > 0 {
 					break
 				}
 			}
