@@ -388,18 +388,22 @@ func (r *Result) fromSink(a asking, from, until time.Time, seen []check.Sighting
 	}
 	late := make([]time.Duration, 0, len(first))
 	starts := make([]start, 0, len(first))
-	last := from
+	last, missedAfter := from, 0
 	for run, at := range first {
+		due := a.dueOf(run)
+		after := !until.IsZero() && !due.Before(until)
 		if at.IsZero() {
 			r.Missed++
+			if after {
+				missedAfter++
+			}
 			continue
 		}
-		due := a.dueOf(run)
 		d := at.Sub(due)
 		if d < 0 {
 			r.Early++
 		}
-		if !until.IsZero() && !due.Before(until) {
+		if after {
 			continue
 		}
 		late = append(late, max(d, 0))
@@ -407,6 +411,9 @@ func (r *Result) fromSink(a asking, from, until time.Time, seen []check.Sighting
 		if at.After(last) {
 			last = at
 		}
+	}
+	if missedAfter > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d of the missed runs were due after the span that is measured, in which the jobs come to their ends", missedAfter))
 	}
 	r.Lateness = exact(late, "sink")
 	r.LastStart = last.Sub(from).Seconds()
