@@ -171,7 +171,7 @@ func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUp
 	}
 	if limit, ok := m.Limit(); ok {
 		if to, ok := s.last(at, earliest(s.due(until), now.Add(-limit-time.Millisecond))); ok {
-			give(to, limitReason(m))
+			give(to, m.Reason())
 		}
 	}
 	if policyOf(m) == schema.RunLatest && !at.IsZero() && at.Before(until) {

@@ -108,9 +108,13 @@ func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schem
 	return handed, errors.Join(errs...)
 }
 
-// NotStarted makes the attempt 0 that says why `e` did not start here. Its fence and timestamp are those of now, to the µs.
+// NotStarted makes the attempt 0 that says why `e` did not start here. Its fence and timestamp are those of now, to the µs. A missed run
+// of a job that has many stands for a stretch of nominal times, of itself alone if rec names none.
 func (b *Bucketer) NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt {
 	rec.Entry, rec.Finished = e.ID, now.UTC()
+	if rec.Outcome == schema.Missed && rec.Missed == nil && !e.Spec.Job.IsZero() {
+		rec.Missed = &schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Nominal, Count: 1, Reason: rec.Reason}
+	}
 	return schema.Attempt{
 		Run: e.Run(), Fence: schema.MakeFence(now), Record: &rec,
 		Written: now.UnixMicro(), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),

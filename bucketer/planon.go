@@ -178,9 +178,6 @@ func (p *planning) misfire(i int, s *series) {
 func (p *planning) drop(i int, rec schema.Record) {
 	p.verdicts[i] = Dropped
 	e := &p.entries[i]
-	if rec.Outcome == schema.Missed && rec.Missed == nil {
-		rec.Missed = &schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Nominal, Count: 1, Reason: rec.Reason}
-	}
 	p.dropped = append(p.dropped, Finished{Entry: *e, Attempt: p.b.NotStarted(*e, rec, p.now)})
 }
 
@@ -189,7 +186,7 @@ func (p *planning) drop(i int, rec schema.Record) {
 func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	late := now.Sub(e.DueSince())
 	if limit, ok := e.Spec.Misfire.Limit(); ok && late > limit {
-		return schema.Record{Outcome: schema.Missed, Reason: limitReason(e.Spec.Misfire)}, true
+		return schema.Record{Outcome: schema.Missed, Reason: e.Spec.Misfire.Reason()}, true
 	}
 	if s == nil || !e.Occurs() || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
 		return schema.Record{}, false
@@ -200,18 +197,8 @@ func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	return schema.Record{}, false
 }
 
-// Why nominal times are missed.
-const (
-	reasonOvertaken = "run_latest: a later run was due"
-	reasonSkipped   = "skip: it could not start within a minute"
-)
-
-func limitReason(m *schema.Misfire) string {
-	if m.Policy == schema.Skip && (m.Deadline == 0 || m.Deadline.Std() > schema.Overdue) {
-		return reasonSkipped
-	}
-	return "deadline: it could not start within " + m.Deadline.String()
-}
+// reasonOvertaken says why nominal times are missed of which only the latest is wanted.
+const reasonOvertaken = "run_latest: a later run was due"
 
 // policyOf returns the misfire policy of a recurring job.
 func policyOf(m *schema.Misfire) string {

@@ -67,6 +67,7 @@ type known struct {
 	checked time.Time // the rows said so at this time
 	number  int       // of the attempt
 	doubt   bool      // another attempt may be under way or have been: the session is written before the start
+	before  time.Time // by what the job says the start must be before this; zero = any time
 }
 
 // clear finds out whether the entry may start. Where there is no doubt it reads nothing.
@@ -119,9 +120,56 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	if len(st.Dead) > 0 && !a.bury(ctx, st.Dead) {
 		return known{}, false
 	}
+	before, ok := a.entitled(ctx, st.Next, v.job)
+	if !ok {
+		return known{}, false
+	}
 	doubt := a.delivery.Redelivered() || a.env.Redispatch || st.Next > e.Spec.AttemptNumber() ||
 		e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
-	return known{checked: v.at, number: st.Next, doubt: doubt}, true
+	return known{checked: v.at, number: st.Next, doubt: doubt, before: before}, true
+}
+
+// entitled asks the row of the run's job, if it is of a job that can have many, whether attempt number n may start, and until when. If
+// not, it records why.
+func (a *attempt) entitled(ctx context.Context, n int, job *schema.Job) (before time.Time, ok bool) {
+	x, e := a.x, a.entry
+	now := x.now()
+	switch {
+	case e.Spec.Job.IsZero():
+		return time.Time{}, true
+	case n > 1: // it has started: only a cancel ends it
+		if job != nil && job.Current.State == schema.JobCancelled {
+			a.notStarted(schema.Record{Outcome: schema.Cancelled, Reason: "the job was cancelled"})
+			return time.Time{}, false
+		}
+		return time.Time{}, true
+	}
+	right := schema.Right{Unknown: true, Outcome: schema.Cancelled, Reason: "the job does not exist"}
+	if job != nil {
+		right = job.Right(e, now)
+	}
+	if right.Unknown {
+		// Its dispatcher has seen more than we did: a write that is not decided yet.
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		decided, err := x.store.Job(bounded, e.Spec.Job)
+		cancel()
+		switch {
+		case err == nil:
+			job, right = &decided, decided.Right(e, now)
+		case !errors.Is(err, schema.ErrNotFound):
+			a.postpone(ctx, "read job", err)
+			return time.Time{}, false
+		}
+	}
+	if right.Outcome != "" {
+		a.notStarted(schema.Record{Outcome: right.Outcome, Reason: right.Reason})
+		return time.Time{}, false
+	}
+	if rec, missed := x.writer.Misfired(job, e, now); missed {
+		a.notStarted(rec)
+		return time.Time{}, false
+	}
+	return right.Before, true
 }
 
 // bury records attempts whose sessions fell as lost. The last one allowed ends the run.
@@ -227,6 +275,9 @@ func (a *attempt) needs(ctx context.Context) (work schema.Work, payload []byte, 
 	return work, payload, nil, err
 }
 
+// inTime reports whether the job lets the attempt start at now.
+func (k known) inTime(now time.Time) bool { return k.before.IsZero() || now.Before(k.before) }
+
 // fresh looks again while what the start rests on is too old, or a cancel was heard of since.
 func (a *attempt) fresh(ctx context.Context, k known) (known, bool) {
 	for range lookTries {
@@ -234,7 +285,7 @@ func (a *attempt) fresh(ctx context.Context, k known) (known, bool) {
 		told := a.told
 		a.told = false
 		a.mu.Unlock()
-		if !told && a.x.now().Sub(k.checked) <= freshFor {
+		if now := a.x.now(); !told && now.Sub(k.checked) <= freshFor && k.inTime(now) {
 			return k, true
 		}
 		var ok bool
@@ -261,8 +312,8 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
-	if m := spec.Misfire; m != nil && m.Deadline > 0 && now.After(e.Due().Add(m.Deadline.Std())) && k.number == 1 {
-		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: "its deadline of " + m.Deadline.String() + " had passed"})
+	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.DueSince()) > limit && k.number == 1 {
+		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
 		return
 	}
 	session, alive := x.keeper.current(now)
@@ -273,7 +324,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
 	a.begin(began, now, k.number, session, cancel)
-	if k.doubt && !a.mark(ctx, now, k.checked) {
+	if k.doubt && !a.mark(ctx, now, k) {
 		return
 	}
 	if k.number == 1 {
@@ -376,11 +427,11 @@ func (a *attempt) put(row schema.Attempt, notify bool) {
 // errOutdated: between the look and the start too much time passed, the session was lost, or the clock was set back.
 var errOutdated = errors.New("noting the session took too long")
 
-// mark writes the session cell before the start, which rests on rows read at checked. It goes the way of records, in batches of a
+// mark writes the session cell before the start, which rests on what is known. It goes the way of records, in batches of a
 // partition: a backlog after trouble consists of starts in doubt, and a write for each would be dearer than the runs.
 // If it took so long that the start rests on nothing any more, or ctx ended, the cell would say for as long as our session lives that
 // the attempt is under way: so the attempt is recorded as lost, and unstarted, before the message goes back.
-func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
+func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	x := a.x
 	row := a.cell(now)
 	held := make(chan struct{})
@@ -391,7 +442,7 @@ func (a *attempt) mark(ctx context.Context, now, checked time.Time) bool {
 	case <-held:
 		after := x.now()
 		session, alive := x.keeper.current(after)
-		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(checked) <= freshFor {
+		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
 			a.mu.Lock()
 			a.known = true
 			a.mu.Unlock()

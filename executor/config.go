@@ -81,6 +81,8 @@ var (
 type Store interface {
 	schema.SessionStore
 	EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error)
+	// Job decides what writes of unknown outcome left undecided (SERIAL); Writer.Jobs does not.
+	Job(ctx context.Context, id schema.JobID) (schema.Job, error)
 }
 
 // Writer writes and reads on behalf of the executor (bucketer.Bucketer has it).
@@ -91,6 +93,8 @@ type Writer interface {
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
 	Expiry(due, now time.Time) time.Time
+	Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error)
+	Misfired(job *schema.Job, e *schema.Entry, now time.Time) (rec schema.Record, missed bool)
 }
 
 // Tasks answers for tasks by name (bucketer.Tasks).

@@ -26,6 +26,7 @@ type view struct {
 	marks    schema.Marks
 	attempts []schema.Attempt
 	live     func(schema.SessionRef) bool
+	job      *schema.Job // of a run of a job that can have many; nil = there is none
 }
 
 // looker reads what is known of runs, many of a partition at a time.
@@ -42,6 +43,7 @@ type looker struct {
 
 type lookup struct {
 	run    schema.RunID
+	job    schema.JobID  // zero: a one-off job
 	answer chan<- looked // buffered
 }
 
@@ -57,12 +59,13 @@ func newLooker(store Store, writer Writer, live *bucketer.Liveness, now func() t
 	}
 }
 
-// look reads the marks and attempts of a run.
-func (l *looker) look(ctx context.Context, run schema.RunID) (view, error) {
+// look reads the marks and attempts of the run that e starts, and then the row of its job.
+func (l *looker) look(ctx context.Context, e *schema.Entry) (view, error) {
 	answer := make(chan looked, 1)
+	run := e.Run()
 	p := run.Partition()
 	l.mu.Lock()
-	l.waiting[p] = append(l.waiting[p], lookup{run, answer})
+	l.waiting[p] = append(l.waiting[p], lookup{run, e.Spec.Job, answer})
 	var batch []lookup
 	first := len(l.waiting[p]) == 1
 	if len(l.waiting[p]) == lookRows {
@@ -153,12 +156,38 @@ func (l *looker) readAll(ctx context.Context, p schema.Partition, batch []lookup
 		}
 		views[run] = v
 	}
-	return views, nil
+	return views, l.readJobs(ctx, batch, views)
+}
+
+// readJobs reads the jobs of those runs that are of one. They are read anew for every look: whether a run may start hangs on how fresh
+// that is.
+func (l *looker) readJobs(ctx context.Context, batch []lookup, views map[schema.RunID]view) error {
+	var ids []schema.JobID
+	for _, b := range batch {
+		if !b.job.IsZero() {
+			ids = append(ids, b.job)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	jobs, err := l.writer.Jobs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range batch {
+		if !b.job.IsZero() {
+			v := views[b.run]
+			v.job = jobs[b.job]
+			views[b.run] = v
+		}
+	}
+	return nil
 }
 
 // standing looks at the run of e and judges where e stands.
 func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standing, view, error) {
-	v, err := x.looker.look(ctx, e.Run())
+	v, err := x.looker.look(ctx, e)
 	if err != nil {
 		return schema.Standing{}, v, err
 	}

@@ -55,7 +55,7 @@ func (l *library) looks(ctx context.Context, n, shards int) []error {
 	for i := range n {
 		all.Go(func() {
 			run := wordOf(schema.Shard(i%shards), i, nil).attempt.Run // #nosec G115 -- small
-			v, err := looker.look(ctx, run)
+			v, err := looker.look(ctx, &schema.Entry{ID: run})
 			if errs[i] = err; err == nil && !v.exists {
 				errs[i] = errors.New("no row")
 			}
@@ -105,12 +105,12 @@ func TestCancelledLeaderFailsNobody(t *testing.T) {
 				var all sync.WaitGroup
 				look := func(ctx context.Context, n int, want error) {
 					all.Go(func() {
-						if _, err := looker.look(ctx, wordOf(0, n, nil).attempt.Run); !errors.Is(err, want) {
+						if _, err := looker.look(ctx, &schema.Entry{ID: wordOf(0, n, nil).attempt.Run}); !errors.Is(err, want) {
 							t.Errorf("look %d: got %v, want %v", n, err, want)
 						}
 					})
 				}
-				all.Go(func() { _, _ = looker.look(stopped, wordOf(0, 0, nil).attempt.Run) }) // with or without its answer
+				all.Go(func() { _, _ = looker.look(stopped, &schema.Entry{ID: wordOf(0, 0, nil).attempt.Run}) }) // with or without its answer
 				synctest.Wait()
 				for n := range 49 {
 					look(t.Context(), n+1, nil)

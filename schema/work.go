@@ -183,6 +183,14 @@ func (m *Misfire) Limit() (time.Duration, bool) {
 	return m.Deadline.Std(), m.Deadline > 0
 }
 
+// Reason says why a run is given up that is later than Limit.
+func (m *Misfire) Reason() string {
+	if m.Policy == Skip && (m.Deadline == 0 || m.Deadline.Std() > Overdue) {
+		return "skip: it could not start within " + Duration(Overdue).String()
+	}
+	return "deadline: it could not start within " + m.Deadline.String()
+}
+
 func or[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
