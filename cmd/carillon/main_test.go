@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 // startNode runs a whole system until the test ends, and returns the base URL of its API.
 func startNode(t *testing.T) (api string) {
 	t.Helper()
+	return startNodeIn(t, t.TempDir(), func(*config.Config) {})
+}
+
+// startNodeIn is startNode on what lies in dir, with another configuration.
+func startNodeIn(t *testing.T, dir string, change func(*config.Config)) (api string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,11 +43,12 @@ func startNode(t *testing.T) (api string) {
 	cfg := config.Default()
 	cfg.Node.Name = "test"
 	cfg.Executor.AllowCIDRs = []string{"127.0.0.0/8"}
+	change(&cfg)
 	reg := prometheus.NewRegistry()
 	log := slog.New(slog.DiscardHandler)
 	ready := make(chan string, 1)
 	n := node.New(cfg, node.Options{
-		Opener: node.Embedded(cfg, t.TempDir(), "test", log, reg), Version: "test", Registry: reg,
+		Opener: node.Embedded(cfg, dir, "test", log, reg), Version: "test", Registry: reg,
 		Listener: l.(*net.TCPListener), Ready: func(api string) { ready <- api },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+)
+
+// CreateKey makes an API key of the tenant. It is not sent again when its answer is lost: the key would be, too.
+func (c *Client) CreateKey(ctx context.Context, key bucketer.KeyRequest) (NewAPIKey, error) {
+	var out NewAPIKey
+	_, err := c.call(ctx, request{method: http.MethodPost, path: keysPath, body: key}, &out)
+	return out, err
+}
+
+// Keys returns the API keys of the tenant, by name. It ends with the first error.
+func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
+	return func(yield func(APIKey, error) bool) { eachItem(ctx, c, keysPath, url.Values{}, 0, yield) }
+}
+
+// RevokeKey revokes an API key: within 10 s no node takes it.
+func (c *Client) RevokeKey(ctx context.Context, name string) error {
+	_, err := c.call(ctx, request{method: http.MethodDelete, path: keysPath + "/" + url.PathEscape(name)}, nil)
+	return err
+}
+
+// Tenant returns weight and quotas of a tenant.
+func (c *Client) Tenant(ctx context.Context, name string) (Tenant, error) {
+	var out Tenant
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/tenants/" + url.PathEscape(name), repeatable: true}, &out)
+	return out, err
+}
+
+// PutTenant states weight and quotas of a tenant: what is left out has its default.
+func (c *Client) PutTenant(ctx context.Context, name string, t bucketer.TenantRequest) (Tenant, error) {
+	var out Tenant
+	_, err := c.call(ctx, request{method: http.MethodPut, path: "/v1/tenants/" + url.PathEscape(name), body: t, repeatable: true}, &out)
+	return out, err
+}
+
+// AuditQuery selects entries of the audit log, From ≤ at < To. Empty fields select all; the server has its own window where From or To
+// is zero.
+type AuditQuery struct {
+	From, To time.Time
+	Actor    string
+	Object   string // kind and name, or "kind/" for all of the kind
+	Limit    int    // of one page; 0 means 500
+}
+
+// Audit returns who changed what in the tenant, newest first. It ends with the first error.
+func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[AuditEntry, error] {
+	return func(yield func(AuditEntry, error) bool) {
+		params := url.Values{}
+		for name, at := range map[string]time.Time{"from": q.From, "to": q.To} {
+			if !at.IsZero() {
+				params.Set(name, at.UTC().Format(time.RFC3339Nano))
+			}
+		}
+		for name, v := range map[string]string{"actor": q.Actor, "object": q.Object} {
+			if v != "" {
+				params.Set(name, v)
+			}
+		}
+		eachItem(ctx, c, "/v1/audit", params, q.Limit, yield)
+	}
+}
+
+// Stats returns what the cluster did in the minutes from ≤ minute < to, at most 24 h.
+func (c *Client) Stats(ctx context.Context, from, to time.Time) ([]MinuteStats, error) {
+	var out struct {
+		Items []MinuteStats `json:"items"`
+	}
+	params := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
+	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/stats?" + params.Encode(), repeatable: true}, &out)
+	return out.Items, err
+}
