@@ -162,6 +162,7 @@ type Store interface {
 	APIKeyStore
 	AuditStore
 	StatsStore
+	OperationStore
 	Prober
 	// Close releases what the store holds. Calls under way may fail.
 	Close() error

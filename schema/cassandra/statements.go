@@ -151,6 +151,7 @@ var names = map[statement]string{
 	claimKeyName: "claim_key_name", dropKeyName: "drop_key_name", selectKeyName: "select_key_name", selectKeyNames: "select_key_names",
 	insertAPIKey: "insert_api_key", deleteAPIKey: "delete_api_key", selectAPIKey: "select_api_key", touchAPIKey: "touch_api_key", selectUses: "select_uses",
 	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats",
+	insertOperation: "insert_operation", selectOperation: "select_operation", insertOpen: "insert_open", deleteOpen: "delete_open", selectOpen: "select_open",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectKeyspace:   "select_keyspace",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",

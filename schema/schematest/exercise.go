@@ -47,6 +47,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"api keys", apiKeyRules},
 		{"audit", auditRules},
 		{"stats", statsRules},
+		{"operations", operationRules},
 		{"calls", callRules},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,105 @@
+package schema
+
+import (
+	"context"
+	"time"
+)
+
+// OperationID names an operation: a UUIDv7, so ids are in the order of creation.
+type OperationID [16]byte
+
+// MakeOperationID builds the id of an operation made at t. Only the low 62 bits of random are used.
+func MakeOperationID(t time.Time, random uint64) OperationID {
+	return OperationID(MakeJobID(t, Shard(random>>50&(MaxShards-1)), random)) // #nosec G115 -- below 4096
+}
+
+// ParseOperationID parses the usual form of a UUID of version 7.
+func ParseOperationID(s string) (OperationID, error) {
+	id, err := ParseJobID(s)
+	if _, run := id.OneOff(); err != nil || run {
+		return OperationID{}, errNotAnID
+	}
+	return OperationID(id), nil
+}
+
+// IsZero reports whether id is no id.
+func (id OperationID) IsZero() bool { return id == OperationID{} }
+
+// Time returns when the operation was made, in UTC, to the ms.
+func (id OperationID) Time() time.Time { return EntryID(id).Time() }
+
+// String returns the usual form of a UUID, in lower case.
+func (id OperationID) String() string { return formatUUID(id) }
+
+// MarshalText returns String.
+func (id OperationID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (id *OperationID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseOperationID(string(text))
+	return err
+}
+
+// OperationFilter selects what an operation acts on: jobs that can have many runs, or, with From and To, runs by due time.
+// Its other zero fields select all.
+type OperationFilter struct {
+	State      string `json:"state,omitempty"`       // of the jobs, or of the runs
+	Label      string `json:"label,omitempty"`       // of jobs: name=value
+	NamePrefix string `json:"name_prefix,omitempty"` // of jobs
+
+	From time.Time `json:"from,omitzero"` // of runs: From ≤ due < To
+	To   time.Time `json:"to,omitzero"`
+	Task string    `json:"task,omitempty"` // of runs
+}
+
+// Operation is one action on everything that matches a filter, worked off in the background.
+type Operation struct {
+	ID       OperationID
+	Tenant   string
+	Spec     OperationSpec
+	Progress Progress
+}
+
+// OperationSpec is what an operation does. It never changes.
+type OperationSpec struct {
+	Action string          `json:"action"` // cancel, pause, resume, trigger or retry
+	Filter OperationFilter `json:"filter"`
+	DryRun bool            `json:"dry_run,omitempty"` // only count what matches
+	By     string          `json:"by,omitempty"`      // who asked for it
+}
+
+// Progress is how far an operation has come.
+type Progress struct {
+	Done bool   `json:"done,omitempty"`
+	At   string `json:"at,omitempty"` // where it goes on: for whoever works it off
+
+	Matched   int64    `json:"matched,omitempty"`   // met so far
+	Changed   int64    `json:"changed,omitempty"`   // of those: done
+	Unchanged int64    `json:"unchanged,omitempty"` // nothing was to be done: it had ended
+	Failed    int64    `json:"failed,omitempty"`
+	Faults    []string `json:"faults,omitempty"` // the first few failures
+
+	// Updated is when this was so, to the µs: it is the write timestamp.
+	Updated time.Time `json:"updated"`
+}
+
+// OperationRetention is how long an operation stays after it was made.
+const OperationRetention = 30 * 24 * time.Hour
+
+// OpenOperation is an operation that is not done.
+type OpenOperation struct {
+	Tenant string
+	ID     OperationID
+}
+
+// OperationStore holds operations. They leave OperationRetention after they were made.
+type OperationStore interface {
+	// PutOperation writes an operation and how far it has come, and notes it as open until it is done. Of two writes the one of the
+	// later Progress.Updated stands. Errors as PutEntries.
+	PutOperation(ctx context.Context, op Operation) error
+	// Operation returns an operation, or ErrNotFound.
+	Operation(ctx context.Context, tenant string, id OperationID) (Operation, error)
+	// OpenOperations returns at most limit operations that are not done, of all tenants, oldest first. After an unknown write it may name
+	// one that does not exist, or is done.
+	OpenOperations(ctx context.Context, limit int) ([]OpenOperation, error)
+}

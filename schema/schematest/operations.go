@@ -1,0 +1,121 @@
+package schematest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func (a *around) PutOperation(ctx context.Context, op schema.Operation) error {
+	return put(ctx, a, "PutOperation", func(ctx context.Context) error { return a.inner.PutOperation(ctx, op) })
+}
+
+func (a *around) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
+	return read(ctx, a, "Operation", 1, func(ctx context.Context) (schema.Operation, error) { return a.inner.Operation(ctx, tenant, id) })
+}
+
+func (a *around) OpenOperations(ctx context.Context, limit int) ([]schema.OpenOperation, error) {
+	return read(ctx, a, "OpenOperations", limit, func(ctx context.Context) ([]schema.OpenOperation, error) {
+		return a.inner.OpenOperations(ctx, limit)
+	})
+}
+
+// operation makes an operation at that many ms after the beginning of the test.
+func (b *bench) operation(ms int) schema.Operation {
+	at := b.now.Add(time.Duration(ms) * time.Millisecond)
+	return schema.Operation{
+		ID: schema.MakeOperationID(at, b.rnd.Uint64()), Tenant: b.tenant,
+		Spec: schema.OperationSpec{
+			Action: "cancel", By: "me", DryRun: true,
+			Filter: schema.OperationFilter{State: "active", Label: "a=ü", NamePrefix: "n", From: b.now, To: b.now.Add(time.Hour), Task: "t"},
+		},
+		Progress: schema.Progress{At: "here", Matched: 4, Changed: 1, Unchanged: 1, Failed: 2, Faults: []string{"x", "y"}, Updated: at},
+	}
+}
+
+func (b *bench) wantOperation(want schema.Operation) {
+	b.Helper()
+	got, err := b.store.Operation(b.ctx, want.Tenant, want.ID)
+	b.must(err, "Operation")
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		b.Errorf("Operation = %+v\nwant %+v", got, want)
+	}
+}
+
+// wantOpen checks which operations of the test's tenant are open: others count too.
+func (b *bench) wantOpen(want ...schema.Operation) {
+	b.Helper()
+	all, err := b.store.OpenOperations(b.ctx, 100_000)
+	b.must(err, "OpenOperations")
+	var got, ids []schema.OperationID
+	for _, o := range all {
+		if o.Tenant == b.tenant {
+			got = append(got, o.ID)
+		}
+	}
+	for _, op := range want {
+		ids = append(ids, op.ID)
+	}
+	if !slices.Equal(got, ids) {
+		b.Errorf("OpenOperations = %v, want %v", got, ids)
+	}
+}
+
+var operationRules = []rule{
+	{"an operation is open until it is done, and its latest progress stands", func(b *bench) {
+		first, second := b.operation(0), b.operation(1)
+		_, err := b.store.Operation(b.ctx, b.tenant, first.ID)
+		b.wantErr(err, schema.ErrNotFound, "Operation before it was put")
+		b.wantOpen()
+		b.must(b.store.PutOperation(b.ctx, second), "PutOperation")
+		b.must(b.store.PutOperation(b.ctx, first), "PutOperation")
+		b.wantOperation(first)
+		b.wantOperation(second)
+		b.wantOpen(first, second)
+		_, err = b.store.Operation(b.ctx, b.tenant+"0", first.ID)
+		b.wantErr(err, schema.ErrNotFound, "Operation of another tenant")
+
+		later := first
+		later.Progress.Updated, later.Progress.Matched, later.Progress.At = first.Progress.Updated.Add(time.Microsecond), 9, "there"
+		b.must(b.store.PutOperation(b.ctx, later), "PutOperation, further on")
+		b.must(b.store.PutOperation(b.ctx, first), "PutOperation, a late repetition")
+		b.wantOperation(later)
+		b.wantOpen(first, second)
+
+		done := later
+		done.Progress.Updated, done.Progress.Done = later.Progress.Updated.Add(time.Second), true
+		b.must(b.store.PutOperation(b.ctx, done), "PutOperation, done")
+		b.must(b.store.PutOperation(b.ctx, done), "PutOperation, done, again")
+		b.must(b.store.PutOperation(b.ctx, later), "PutOperation, a late repetition")
+		b.wantOperation(done)
+		b.wantOpen(second)
+	}},
+	{"as many as are asked for, oldest first", func(b *bench) {
+		for i := range 3 {
+			b.must(b.store.PutOperation(b.ctx, b.operation(i)), "PutOperation")
+		}
+		open, err := b.store.OpenOperations(b.ctx, 2)
+		b.must(err, "OpenOperations")
+		if len(open) != 2 || !slices.IsSortedFunc(open, func(x, y schema.OpenOperation) int { return schema.EntryID(x.ID).Compare(schema.EntryID(y.ID)) }) {
+			b.Errorf("OpenOperations, limit 2 = %+v, want two, oldest first", open)
+		}
+		if open, err := b.store.OpenOperations(b.ctx, 0); err != nil || len(open) != 0 {
+			b.Errorf("OpenOperations, limit 0 = %+v, %v; want none", open, err)
+		}
+	}},
+	{"one that was made too long ago has left", func(b *bench) {
+		old := b.operation(0)
+		old.ID = schema.MakeOperationID(b.now.Add(2*time.Second-schema.OperationRetention), b.rnd.Uint64())
+		b.must(b.store.PutOperation(b.ctx, old), "PutOperation")
+		b.eventually("the operation has left", func() bool {
+			_, err := b.store.Operation(b.ctx, b.tenant, old.ID)
+			return err != nil
+		})
+		_, err := b.store.Operation(b.ctx, b.tenant, old.ID)
+		b.wantErr(err, schema.ErrNotFound, "Operation past its retention")
+		b.wantOpen()
+	}},
+}
