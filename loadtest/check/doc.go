@@ -28,4 +28,21 @@
 //     at_least_once allows it.
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
+//
+// # Recurring jobs
+//
+// [JudgeRecurring] judges a [RecurringHistory] in the way of Jepsen's Chronos checker, but a run too many or too soon fails it too. The nominal
+// times are computed here, from the schedule that the job's answer shows, and not by the system's own time maths; of the jitter only the
+// window is believed, and the offset in it is learned once, from the answer.
+//
+//  10. A target is asked for from the acknowledgement of its job's creation, or [ChangeGrace] after that of a change, up to the request of the
+//     next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that
+//     both name must. Every target belongs to exactly one of: done, missed by policy, missed, unfinished, unreadable. See [RecurringReport].
+//  11. A run belongs to the target that is due when the run's id says, and there is at most one for a nominal time. Any other run is unexpected.
+//     Before that instant it is early.
+//  12. Ghost: a first start more than [ChangeGrace] after a change was acknowledged that ended what the run was planned from; after a cancel,
+//     any start of an attempt that was not under way by then.
+//  13. Recorded as missed is as good as done only for a reason that the job's own policy, or a change of it, bears out at the time of the record; of
+//     a stretch, only if it is as long as the schedule says.
+//  14. After a span in which no node ran, the runs of each job are those that its policy leaves, computed for when the job was looked at again.
 package check

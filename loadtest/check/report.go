@@ -132,22 +132,28 @@ func (r *Report) WriteText(w io.Writer) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 
-	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())
+}
+
+// writeTail writes what both reports end with: lateness, faults and verdict.
+func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
 	p("\nlateness, ms\tp50\tp90\tp99\tp99.9\tmax\truns\t")
 	for _, l := range []struct {
 		name string
 		of   Lateness
-	}{{"as reported", r.Reported}, {"as seen by the sink", r.Seen}} {
+	}{{"as reported", reported}, {"as seen by the sink", seen}} {
 		p("%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t", l.name, l.of.P50, l.of.P90, l.of.P99, l.of.P999, l.of.Max, l.of.Count)
 	}
-	if len(r.Faults) > 0 {
+	if len(faults) > 0 {
 		p("\nfaults (at most %d of a kind):", MaxFaults)
 	}
-	for _, f := range r.Faults {
+	for _, f := range faults {
 		p("  %s: run %s job %s: %s", f.Kind, or(f.Run, "?"), or(f.Job, "?"), f.Reason)
 	}
 	verdict := "ok"
-	if r.Failed() {
+	if failed {
 		verdict = "FAILED"
 	}
 	p("\n%s", verdict)

@@ -1,0 +1,135 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// RecurringHistory is everything [JudgeRecurring] looks at. The slices may be in any order; JudgeRecurring does not change them.
+type RecurringHistory struct {
+	// Events are the creations and changes of recurring jobs.
+	Events []JobEvent
+	// Jobs holds every job that was acknowledged, as its history was read.
+	Jobs []JobHistory
+	// Seen is what the sink recorded, and SeenAll says that it has no gap, as in [History].
+	Seen    []Sighting
+	SeenAll bool
+	// End is the end of the observation: no target is asked for that is due at it or later. It must lie before the first reading by as
+	// long as runs may take to end.
+	End time.Time
+	// Stops are the spans in which no node ran.
+	Stops []Stop
+}
+
+// Stop is a span in which no node ran: from when the last one had ended to when the first one was started again.
+type Stop struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// JobEventKind says what was asked for about a recurring job.
+type JobEventKind string
+
+// The kinds of event.
+const (
+	JobCreated   JobEventKind = "create"
+	JobUpdated   JobEventKind = "update"
+	JobPaused    JobEventKind = "pause"
+	JobResumed   JobEventKind = "resume"
+	JobCancelled JobEventKind = "cancel"
+)
+
+// JobEvent is one request about a recurring job, tried until it was answered or given up.
+type JobEvent struct {
+	// Ref names the job. Its runs call an address that ends in it.
+	Ref  Ref          `json:"ref"`
+	Kind JobEventKind `json:"kind"`
+	// Requested is when the first try was sent, Acked when an answer of 2xx had been read. Zero Acked = outcome unknown, unless Refused.
+	Requested time.Time `json:"requested"`
+	Acked     time.Time `json:"acked,omitzero"`
+	// Refused: every try was answered, and the last one said that nothing was done.
+	Refused bool `json:"refused,omitempty"`
+	// Job is the job as the answer shows it; zero without an answer.
+	Job JobView `json:"job,omitzero"`
+}
+
+// JobView is what the judge needs of a recurring job; its JSON is that of API.md.
+type JobView struct {
+	ID         string `json:"id"`
+	State      string `json:"state"` // active, paused, cancelled or finished
+	Generation int64  `json:"generation"`
+	Schedule   struct {
+		Cron        string    `json:"cron,omitempty"`
+		Timezone    string    `json:"timezone,omitempty"`
+		Gap         string    `json:"gap,omitempty"`
+		OverlapHour string    `json:"overlap_hour,omitempty"`
+		Every       Span      `json:"every,omitempty"`
+		Anchor      time.Time `json:"anchor,omitzero"`
+	} `json:"schedule"`
+	Start   time.Time `json:"start,omitzero"`
+	End     time.Time `json:"end,omitzero"`
+	Jitter  Span      `json:"jitter"`
+	Misfire struct {
+		Policy   string `json:"policy"`
+		Deadline Span   `json:"deadline,omitempty"`
+	} `json:"misfire"`
+	Guarantee Guarantee `json:"guarantee,omitempty"`
+	Retry     struct {
+		MaxAttempts int `json:"max_attempts,omitempty"`
+	} `json:"retry"`
+	NextRun *struct {
+		ID        string    `json:"id"`
+		NominalAt time.Time `json:"nominal_at"`
+		DueAt     time.Time `json:"due_at"`
+	} `json:"next_run,omitempty"`
+}
+
+// Span is a span of time whose JSON is that of API.md: "1m30s".
+type Span time.Duration
+
+// MarshalJSON writes s as API.md says.
+func (s Span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).String()) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *Span) UnmarshalJSON(text []byte) error {
+	var written string
+	if err := json.Unmarshal(text, &written); err != nil {
+		return fmt.Errorf("read duration: %w", err)
+	}
+	d, err := time.ParseDuration(written)
+	if err != nil {
+		return fmt.Errorf("read duration: %w", err)
+	}
+	*s = Span(d)
+	return nil
+}
+
+// JobHistory is what the API told about the runs of a job that have ended, read twice. First must have been taken before Second.
+type JobHistory struct {
+	ID            string
+	First, Second JobReading
+}
+
+// JobReading is one look at the history of a job.
+type JobReading struct {
+	Status ReadStatus
+	At     time.Time
+	Runs   []JobRun // only if Status is Found
+}
+
+// JobRun is a run of a recurring job; its JSON is that of API.md.
+type JobRun struct {
+	Run
+	NominalAt time.Time `json:"nominal_at"`
+	Trigger   string    `json:"trigger"`
+	Missed    *Stretch  `json:"missed"`
+}
+
+// Stretch is a stretch of nominal times for which one run was recorded as missed. From and To are its first and last.
+type Stretch struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Count  int       `json:"count"`
+	Reason string    `json:"reason"`
+}

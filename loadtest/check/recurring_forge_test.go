@@ -1,0 +1,223 @@
+package check_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// The jobs of a clean recurring world, by line.
+const (
+	steady    = iota + 1 // every 10 s, moved by 500 ms
+	cronned              // a cron with seconds
+	pausing              // every 10 s, paused at 35 s, resumed at 75 s
+	updating             // every 10 s, then every 7 s from 42 s on
+	ending               // every 10 s, cancelled at 63 s
+	latest               // every 10 s, run_latest
+	all                  // every 10 s, run_all
+	deadlined            // every 10 s, run_all with a deadline of 40 s
+	skipping             // every 10 s, skip
+	recurring = skipping
+)
+
+const (
+	rEnd      = 300_000 // of the observation
+	stopFrom  = 120_000 // no node ran
+	stopTo    = 225_000
+	lookedAt  = 226_000 // by every job, after the stop
+	rFirst    = 400_000
+	rSecond   = 430_000
+	createdAt = 1_000
+)
+
+// rid is the id of a run of a line that is due at ms after t0, a UUID of version 8 with its time in front.
+func rid(line, due int) string {
+	h := fmt.Sprintf("%012x", at(due).UnixMilli())
+	return fmt.Sprintf("%s-%s-8%03x-8000-%012x", h[:8], h[8:], line, line)
+}
+
+func jobID(line int) string { return fmt.Sprintf("job-%02d", line) }
+
+// recurringWorld is a recurring history that is easy to change.
+type recurringWorld struct{ check.RecurringHistory }
+
+// view is a job as the API shows it, from the fields that differ; it is read from JSON, so that is tested too.
+func view(line, generation int, state, schedule, jitter, misfire string, next ...int) check.JobView {
+	text := fmt.Sprintf(`{"id":%q,"tenant":"default","state":%q,"generation":%d,"schedule":%s,"jitter":%q,"misfire":%s`,
+		jobID(line), state, generation, schedule, jitter, misfire)
+	if len(next) == 2 {
+		text += fmt.Sprintf(`,"next_run":{"id":"x","nominal_at":%q,"due_at":%q}`, at(next[0]).Format(time.RFC3339Nano), at(next[1]).Format(time.RFC3339Nano))
+	}
+	var v check.JobView
+	if err := json.Unmarshal([]byte(text+"}"), &v); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func every(d string) string {
+	return fmt.Sprintf(`{"every":%q,"anchor":%q}`, d, t0.Format(time.RFC3339Nano))
+}
+
+func (w *recurringWorld) event(line int, kind check.JobEventKind, requested, acked int, v check.JobView) {
+	w.Events = append(w.Events, check.JobEvent{Ref: ref(line), Kind: kind, Requested: at(requested), Acked: at(acked), Job: v})
+}
+
+func (w *recurringWorld) of(line int) *check.JobHistory {
+	return &w.Jobs[slices.IndexFunc(w.Jobs, func(j check.JobHistory) bool { return j.ID == jobID(line) })]
+}
+
+// put adds a run to both readings of the job's history.
+func (w *recurringWorld) put(line int, r check.JobRun) {
+	h := w.of(line)
+	h.First.Runs, h.Second.Runs = append(h.First.Runs, r), append(h.Second.Runs, r)
+}
+
+// both changes a run in both readings.
+func (w *recurringWorld) both(line, due int, change func(*check.JobRun)) {
+	h := w.of(line)
+	for _, runs := range [][]check.JobRun{h.First.Runs, h.Second.Runs} {
+		change(&runs[slices.IndexFunc(runs, func(r check.JobRun) bool { return r.ID == rid(line, due) })])
+	}
+}
+
+// forget takes a run out of both readings and the sink's record.
+func (w *recurringWorld) forget(line, due int) {
+	h := w.of(line)
+	is := func(r check.JobRun) bool { return r.ID == rid(line, due) }
+	h.First.Runs, h.Second.Runs = slices.DeleteFunc(h.First.Runs, is), slices.DeleteFunc(h.Second.Runs, is)
+	w.unseeRun(line, due)
+}
+
+func (w *recurringWorld) unseeRun(line, due int) {
+	w.Seen = slices.DeleteFunc(w.Seen, func(s check.Sighting) bool { return s.Run == rid(line, due) })
+}
+
+// arrive adds an arrival at the sink.
+func (w *recurringWorld) arrive(line, due, number, arrival int) {
+	w.Seen = append(w.Seen, check.Sighting{
+		Run: rid(line, due), Ref: ref(line), Attempt: number, Due: at(due), At: at(arrival), End: at(arrival + 1), Status: 200,
+	})
+}
+
+// ran adds a run that started at start and succeeded.
+func (w *recurringWorld) ran(line, nominal, due, start int) {
+	w.arrive(line, due, 1, start+1)
+	w.put(line, check.JobRun{NominalAt: at(nominal), Trigger: "schedule", Run: check.Run{
+		ID: rid(line, due), State: check.Succeeded, DueAt: at(due), StartedAt: at(start), FinishedAt: at(start + 3),
+		Attempts: []check.Attempt{attempt(1, start, start+3, "succeeded")},
+	}})
+}
+
+// gone adds what stands for count nominal times, 10 s apart, that were recorded as missed.
+func (w *recurringWorld) gone(line, from, count, recorded int, reason string) {
+	w.put(line, check.JobRun{
+		NominalAt: at(from), Trigger: "schedule",
+		Run:    check.Run{ID: rid(line, from), State: check.Missed, DueAt: at(from), FinishedAt: at(recorded)},
+		Missed: &check.Stretch{From: at(from), To: at(from + (count-1)*10_000), Count: count, Reason: reason},
+	})
+}
+
+func (w *recurringWorld) dropped(line, due int) {
+	w.put(line, check.JobRun{
+		NominalAt: at(due), Trigger: "schedule",
+		Run: check.Run{ID: rid(line, due), State: check.Cancelled, DueAt: at(due), FinishedAt: at(due)},
+	})
+}
+
+const byDefault = `{"policy":"run_latest"}`
+
+// cleanRecurring is a history without a fault: jobs of every kind, a stop of all nodes, runs up to 20 s after the end.
+func cleanRecurring() *recurringWorld {
+	w := &recurringWorld{check.RecurringHistory{
+		SeenAll: true, End: at(rEnd), Stops: []check.Stop{{From: at(stopFrom), To: at(stopTo)}},
+	}}
+	for line := 1; line <= recurring; line++ {
+		w.Jobs = append(w.Jobs, check.JobHistory{
+			ID: jobID(line), First: check.JobReading{Status: check.Found, At: at(rFirst)}, Second: check.JobReading{Status: check.Found, At: at(rSecond)},
+		})
+	}
+	create := func(line int, schedule, jitter, misfire string, next ...int) {
+		w.event(line, check.JobCreated, createdAt, createdAt+20, view(line, 1, "active", schedule, jitter, misfire, next...))
+	}
+	// up runs a job every `every` ms, moved by offset, in [from, to), except while no node ran.
+	up := func(line, every, offset, from, to int) {
+		for n := (from + every - 1) / every * every; n < to; n += every {
+			if due := n + offset; due < stopFrom || due > lookedAt {
+				w.ran(line, n, due, due+4)
+			}
+		}
+	}
+	late := func(line, from, to int) { // started after the stop, one step a second
+		for k, n := 0, from; n <= to; k, n = k+1, n+10_000 {
+			w.ran(line, n, n, lookedAt+k*100)
+		}
+	}
+
+	create(steady, every("10s"), "2s", byDefault, 10_000, 10_500)
+	up(steady, 10_000, 500, createdAt, rEnd+20_000)
+	w.put(steady, check.JobRun{
+		NominalAt: at(120_000), Trigger: "schedule", Run: check.Run{ID: rid(steady, 120_500), State: check.Missed, DueAt: at(120_500), FinishedAt: at(lookedAt)},
+		Missed: &check.Stretch{From: at(120_000), To: at(210_000), Count: 10, Reason: "run_latest: a later run was due"},
+	})
+	w.ran(steady, 220_000, 220_500, lookedAt+5)
+
+	create(cronned, `{"cron":"*/15 * * * * *","timezone":"UTC"}`, "0s", `{"policy":"run_all"}`)
+	up(cronned, 15_000, 0, createdAt, rEnd+20_000)
+	for n := 120_000; n <= 225_000; n += 15_000 {
+		w.ran(cronned, n, n, lookedAt+50)
+	}
+
+	create(pausing, every("10s"), "0s", byDefault)
+	up(pausing, 10_000, 0, createdAt, 35_000)
+	w.event(pausing, check.JobPaused, 35_000, 35_600, view(pausing, 2, "paused", every("10s"), "0s", byDefault))
+	w.dropped(pausing, 40_000)
+	w.event(pausing, check.JobResumed, 75_000, 75_600, view(pausing, 3, "active", every("10s"), "0s", byDefault))
+	up(pausing, 10_000, 0, 78_000, 115_000)
+	w.event(pausing, check.JobCancelled, 115_000, 115_600, view(pausing, 4, "cancelled", every("10s"), "0s", byDefault))
+
+	create(updating, every("10s"), "0s", byDefault)
+	up(updating, 10_000, 0, createdAt, 41_000)
+	w.event(updating, check.JobUpdated, 42_000, 42_600, view(updating, 2, "active", every("7s"), "0s", byDefault))
+	w.dropped(updating, 50_000)
+	up(updating, 7_000, 0, 44_600, 110_000)
+	w.event(updating, check.JobCancelled, 110_000, 110_600, view(updating, 3, "cancelled", every("7s"), "0s", byDefault))
+
+	create(ending, every("10s"), "0s", byDefault)
+	up(ending, 10_000, 0, createdAt, 63_000)
+	w.event(ending, check.JobCancelled, 63_000, 63_600, view(ending, 2, "cancelled", every("10s"), "0s", byDefault))
+	w.dropped(ending, 70_000)
+
+	create(latest, every("10s"), "0s", byDefault)
+	up(latest, 10_000, 0, createdAt, rEnd+20_000)
+	w.gone(latest, 120_000, 10, lookedAt, "run_latest: a later run was due")
+	late(latest, 220_000, 220_000)
+
+	create(all, every("10s"), "0s", `{"policy":"run_all"}`)
+	up(all, 10_000, 0, createdAt, rEnd+20_000)
+	late(all, 120_000, 220_000)
+
+	create(deadlined, every("10s"), "0s", `{"policy":"run_all","deadline":"40s"}`)
+	up(deadlined, 10_000, 0, createdAt, rEnd+20_000)
+	w.gone(deadlined, 120_000, 7, lookedAt, "deadline: it could not start within 40s")
+	late(deadlined, 190_000, 220_000)
+
+	create(skipping, every("10s"), "0s", `{"policy":"skip"}`)
+	up(skipping, 10_000, 0, createdAt, rEnd+20_000)
+	w.gone(skipping, 120_000, 5, lookedAt, "skip: it could not start within a minute")
+	late(skipping, 170_000, 220_000)
+	return w
+}
+
+func judgeRecurring(t *testing.T, h check.RecurringHistory) check.RecurringReport {
+	t.Helper()
+	rep, err := check.JudgeRecurring(h)
+	if err != nil {
+		t.Fatalf("JudgeRecurring: %v", err)
+	}
+	return rep
+}

@@ -1,0 +1,362 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SkipAfter is how late a run may be at most whose job says "skip" and no shorter deadline (DESIGN section 5).
+const SkipAfter = time.Minute
+
+// JudgeRecurring judges what became of recurring jobs by the rules of the package comment. It reads nothing but h and the same h gives the same
+// report. The error is ErrHistory: a job created twice, or one with a schedule that the judge cannot compute.
+func JudgeRecurring(h RecurringHistory) (RecurringReport, error) {
+	j := newRecurringJudge(h)
+	jobs, err := j.gather()
+	if err != nil {
+		return RecurringReport{}, err
+	}
+	for _, job := range jobs {
+		j.job(job)
+	}
+	return j.sum(), nil
+}
+
+// Unsettled returns the ids of those acknowledged jobs of which a target has no verdict yet, or a bad one that time may mend: they are worth
+// reading again. Errors as those of JudgeRecurring.
+func Unsettled(h RecurringHistory) ([]string, error) {
+	j := newRecurringJudge(h)
+	jobs, err := j.gather()
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, job := range jobs {
+		before := j.rep.Missed + j.rep.Unfinished + j.rep.Unreadable
+		j.job(job)
+		if j.rep.Missed+j.rep.Unfinished+j.rep.Unreadable > before {
+			ids = append(ids, job.id)
+		}
+	}
+	return ids, nil
+}
+
+type recurringJudge struct {
+	h     RecurringHistory
+	rep   RecurringReport
+	base  judge // judges what a run is judged for whatever it is a run of
+	stops *stopJudge
+}
+
+func newRecurringJudge(h RecurringHistory) *recurringJudge {
+	return &recurringJudge{
+		h: h, stops: newStopJudge(h.Stops),
+		base: judge{reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
+	}
+}
+
+// recurringRun is one run of a job, and which of its phases may have planned it.
+type recurringRun struct {
+	run
+	due, nominal int64
+	phases       []*phase
+	shown        *JobRun // as it was read last; nil: it is not in the job's history
+}
+
+func (j *recurringJudge) fault(kind Kind, of *recurringJob, id, format string, args ...any) {
+	j.base.fault(kind, &run{id: id, job: &job{Ask: &Ask{Ref: of.ref}}}, format, args...)
+}
+
+// gather sorts the history by job. Events of jobs that were never acknowledged leave no job; what they ran is nobody's fault.
+func (j *recurringJudge) gather() ([]*recurringJob, error) {
+	jobs := make(map[Ref]*recurringJob)
+	ids := make(map[string]*recurringJob)
+	for i := range j.h.Events {
+		e := &j.h.Events[i]
+		job := jobs[e.Ref]
+		if job == nil {
+			job = &recurringJob{ref: e.Ref}
+			jobs[e.Ref] = job
+		}
+		job.events = append(job.events, e)
+		switch {
+		case e.Refused:
+			j.rep.Changes.Refused++
+		case e.Acked.IsZero():
+			j.rep.Changes.Unknown++
+		default:
+			j.rep.Changes.count(e.Kind)
+		}
+		if e.Kind != JobCreated || e.Acked.IsZero() {
+			continue
+		}
+		if job.id != "" || ids[e.Job.ID] != nil {
+			return nil, fmt.Errorf("%w: job %s created twice, or under the id of another", ErrHistory, e.Ref)
+		}
+		job.id, job.acked = e.Job.ID, e.Acked
+		ids[job.id] = job
+	}
+	for i := range j.h.Jobs {
+		if job := ids[j.h.Jobs[i].ID]; job != nil {
+			job.read = &j.h.Jobs[i]
+		}
+	}
+	for i := range j.h.Seen {
+		s := &j.h.Seen[i]
+		job := jobs[s.Ref]
+		if job == nil || job.wholly(func(e *JobEvent) bool { return e.Refused }) {
+			j.rep.Unexpected++
+			j.base.fault(FaultUnexpected, &run{id: s.Run, seen: []*Sighting{s}}, "it names a job that was not asked for, or was refused")
+			continue
+		}
+		job.seen = append(job.seen, s)
+	}
+	var known []*recurringJob
+	for _, job := range slices.SortedFunc(maps.Values(jobs), func(a, b *recurringJob) int {
+		return cmp.Or(cmp.Compare(a.ref.Source, b.ref.Source), cmp.Compare(a.ref.Line, b.ref.Line))
+	}) {
+		if j.rep.Jobs++; job.id == "" {
+			continue
+		}
+		j.rep.JobsAcknowledged++
+		if err := job.plan(j.h.End); err != nil {
+			return nil, err
+		}
+		known = append(known, job)
+	}
+	return known, nil
+}
+
+// wholly reports whether all events of a job are of a kind.
+func (j *recurringJob) wholly(is func(*JobEvent) bool) bool {
+	return !slices.ContainsFunc(j.events, func(e *JobEvent) bool { return !is(e) })
+}
+
+// job judges one job.
+func (j *recurringJudge) job(job *recurringJob) {
+	for _, f := range job.faults {
+		j.rep.Unexpected++
+		j.fault(FaultUnexpected, job, "", "%s", f)
+	}
+	targets := job.targets()
+	byNominal := make(map[int64]*target, len(targets))
+	for _, t := range targets {
+		byNominal[t.nominal] = t
+	}
+	started := make(map[int64]*recurringRun) // by nominal time
+	for _, r := range job.runs() {
+		j.run(job, r, started)
+		if t := byNominal[r.nominal]; t != nil && len(r.phases) > 0 {
+			t.runs = append(t.runs, r)
+		}
+		if r.shown != nil && r.shown.State == Missed {
+			j.stretch(job, r, targets)
+		}
+	}
+	unreadable := job.read == nil || job.read.First.Status != Found || job.read.Second.Status != Found
+	for _, t := range targets {
+		j.verdict(job, t, unreadable)
+	}
+	if !unreadable {
+		j.stops.job(j, job, targets)
+	}
+}
+
+// runs returns everything known of each run of the job, in order of due times.
+func (j *recurringJob) runs() []*recurringRun {
+	all := make(map[string]*recurringRun)
+	of := func(id string) *recurringRun {
+		r := all[id]
+		if r == nil {
+			r = &recurringRun{run: run{id: id, ackedAt: j.acked, job: &job{Ask: &j.ask}}}
+			all[id] = r
+		}
+		return r
+	}
+	for _, s := range j.seen {
+		r := of(s.Run)
+		r.seen = append(r.seen, s)
+	}
+	if j.read != nil {
+		read := func(reading *JobReading, into func(*Observation) *Reading) {
+			for i := range reading.Runs {
+				shown := &reading.Runs[i]
+				r := of(shown.ID)
+				if r.obs == nil {
+					r.obs = &Observation{ID: shown.ID, First: Reading{Status: Absent}, Second: Reading{Status: Absent}}
+				}
+				r.shown = shown
+				*into(r.obs) = Reading{Status: Found, At: reading.At, Run: shown.Run}
+			}
+		}
+		read(&j.read.First, func(o *Observation) *Reading { return &o.First })
+		read(&j.read.Second, func(o *Observation) *Reading { return &o.Second })
+	}
+	runs := slices.Collect(maps.Values(all))
+	for _, r := range runs {
+		slices.SortStableFunc(r.seen, func(a, b *Sighting) int { return a.At.Compare(b.At) })
+		r.due = r.claimedDue()
+		r.nominal, r.phases = j.naming(r.due)
+	}
+	slices.SortFunc(runs, func(a, b *recurringRun) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id)) })
+	return runs
+}
+
+// claimedDue returns the due time that the run claims to have: that in its id, which it keeps for life; or else what the API says; or else
+// what it told the sink. A claim that no target bears out makes the run unexpected, so it need not be believed.
+func (r *recurringRun) claimedDue() int64 {
+	if ms, ok := idTime(r.id); ok {
+		return ms
+	}
+	if r.shown != nil {
+		return r.shown.DueAt.UnixMilli()
+	}
+	return r.seen[0].Due.UnixMilli()
+}
+
+// idTime returns the time in the id of a run (DESIGN section 2): the first 48 bits of a UUID of version 8, in ms.
+func idTime(id string) (int64, bool) {
+	if len(id) != 36 || id[8] != '-' || id[14] != '8' {
+		return 0, false
+	}
+	var ms int64
+	for _, c := range strings.ToLower(id[:8] + id[9:13]) {
+		digit := strings.IndexRune("0123456789abcdef", c)
+		if digit < 0 {
+			return 0, false
+		}
+		ms = ms<<4 | int64(digit)
+	}
+	return ms, true
+}
+
+// firstStart returns when the run first started as far as anybody saw it; false if it never did.
+func (r *recurringRun) firstStart() (time.Time, bool) {
+	var first time.Time
+	note := func(at time.Time) {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	for _, s := range r.seen {
+		note(s.At)
+	}
+	for _, reading := range r.found() {
+		for _, at := range starts(&reading.Run) {
+			note(at)
+		}
+	}
+	return first, !first.IsZero()
+}
+
+// run judges one run by itself; started holds the runs of the job that were judged before and have started.
+func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int64]*recurringRun) {
+	first, began := r.firstStart()
+	unexpected := func(format string, args ...any) {
+		j.rep.Unexpected++
+		j.fault(FaultUnexpected, job, r.id, format, args...)
+	}
+	if r.shown != nil {
+		due := time.UnixMilli(r.due)
+		switch {
+		case r.shown.Trigger != "" && r.shown.Trigger != "schedule":
+			unexpected("it came about by %q, which nobody asked for", r.shown.Trigger)
+			return
+		case !r.shown.DueAt.Equal(due):
+			unexpected("its id says that it is due %s, and the API %s", stamp(due), stamp(r.shown.DueAt))
+			return
+		}
+	}
+	j.base.executions(&r.run)
+	j.base.outcome(&r.run)
+	switch {
+	case len(r.phases) == 0 && !began && r.shown != nil && r.shown.State == Cancelled:
+		j.rep.Dropped++ // planned for a schedule that is none any more, or never was: nothing came of it
+		return
+	case len(r.phases) == 0:
+		unexpected("due %s, which its schedule does not name", stamp(time.UnixMilli(r.due)))
+		return
+	case r.shown != nil && !r.shown.NominalAt.IsZero() && !slices.ContainsFunc(r.phases, func(p *phase) bool {
+		return p.unknown || r.shown.NominalAt.UnixMilli() == r.due-p.offset
+	}):
+		unexpected("due %s for the nominal time %s: that is not the offset of its job", stamp(time.UnixMilli(r.due)), stamp(r.shown.NominalAt))
+	}
+	if !began {
+		if r.shown != nil && r.shown.State == Cancelled {
+			j.rep.Dropped++
+		}
+		return
+	}
+	if other := started[r.nominal]; other != nil {
+		unexpected("a second run for %s, beside run %s", stamp(time.UnixMilli(r.nominal)), other.id)
+	}
+	started[r.nominal] = r
+	due := time.UnixMilli(r.due)
+	if first.Before(due) {
+		j.rep.Early++
+		j.fault(FaultEarly, job, r.id, "started %s, due %s", stamp(first), stamp(due))
+		return
+	}
+	j.ghost(job, r, first)
+	if len(r.seen) > 0 {
+		j.base.seen.record(r.seen[0].At.Sub(due))
+	}
+	if at, ok := r.reportedStart(); ok {
+		j.base.reported.record(at.Sub(due))
+	}
+}
+
+func (r *recurringRun) reportedStart() (time.Time, bool) {
+	if r.shown == nil {
+		return time.Time{}, false
+	}
+	return r.shown.started()
+}
+
+// ghost judges the first start against the change that ended the phases of the run, and after a cancel every later one as well.
+func (j *recurringJudge) ghost(job *recurringJob, r *recurringRun, first time.Time) {
+	until, ended := int64(0), true
+	for _, p := range r.phases {
+		until, ended = max(until, p.starts), ended && p.ended
+	}
+	end := time.UnixMilli(until)
+	ghost := func(what string, at time.Time) {
+		j.rep.Ghosts++
+		j.fault(FaultGhost, job, r.id, "%s %s, due %s, the change acknowledged %s", what, stamp(at), stamp(time.UnixMilli(r.due)), stamp(end.Add(-ChangeGrace)))
+	}
+	if first.UnixMilli() > until {
+		ghost("started", first)
+		return
+	}
+	if !ended {
+		return
+	}
+	for _, s := range r.seen {
+		if s.At.UnixMilli() > until && !r.underWay(s) {
+			ghost("arrived at the sink", s.At)
+			return
+		}
+	}
+}
+
+func (j *recurringJudge) sum() RecurringReport {
+	rep := j.rep
+	rep.End = j.h.End
+	rep.DuplicateExecutions, rep.DuplicateOutcomes = j.base.rep.DuplicateExecutions, j.base.rep.DuplicateOutcomes
+	rep.LateSuccesses = j.base.rep.LateSuccesses
+	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
+	rep.Reported, rep.Seen = j.base.reported.sum(), j.base.seen.sum()
+	rep.Policies = j.stops.sum()
+	rep.Faults = []Fault{}
+	for _, k := range []Kind{
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultUnreadable, FaultUnfinished,
+		FaultUnseen, FaultDuplicateExecution,
+	} {
+		rep.Faults = append(rep.Faults, j.base.faults[k]...)
+	}
+	return rep
+}

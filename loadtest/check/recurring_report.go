@@ -1,0 +1,167 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// FaultPolicy: after a stop, more or fewer runs of a job than its misfire policy says. It is also a counter of [RecurringReport].
+const FaultPolicy Kind = "policy"
+
+// RecurringReport is the judgement on recurring jobs. A target is a nominal time for which a run was asked for and had to be: from when the
+// job's creation was acknowledged (or [ChangeGrace] after a change of it was) to when its next change was requested, or the end
+// of the observation.
+//
+// Targets = Done + MissedByPolicy + Missed + Unfinished + Unreadable, always.
+type RecurringReport struct {
+	Jobs             int         `json:"jobs"`
+	JobsAcknowledged int         `json:"jobs_acknowledged"`
+	Changes          EventCounts `json:"changes"`
+	End              time.Time   `json:"end"` // of the observation
+
+	Targets int `json:"targets"`
+	// Done: started, and ended in succeeded or failed (or in cancelled, once under way).
+	Done int `json:"done"`
+	// DoneFailed is the part of Done that ended in failed.
+	DoneFailed int `json:"done_failed"`
+	// MissedByPolicy: recorded as missed, for a reason that the job's policy (or a change of the job) bears out. MissedReasons
+	// divides them by the words of the API before the colon.
+	MissedByPolicy int            `json:"missed_by_policy"`
+	MissedReasons  map[string]int `json:"missed_reasons,omitempty"`
+	// Missed: neither started nor recorded, or recorded for no good reason.
+	Missed int `json:"missed"`
+	// Unfinished: it ran, and the history of its job does not know it (any more) at the last read.
+	Unfinished int `json:"unfinished"`
+	// Unreadable: the history of its job could not be read twice.
+	Unreadable int `json:"unreadable"`
+	// Unseen: ended says the API, but an incomplete record of the sink does not show it.
+	Unseen int `json:"unseen"`
+
+	// The rest counts runs. Dropped ones were planned and not started because their job was changed.
+	Dropped    int `json:"dropped"`
+	Early      int `json:"early"`
+	Unexpected int `json:"unexpected"`
+	// Ghosts: started more than ChangeGrace after the change was acknowledged that ended what they were planned from.
+	Ghosts int `json:"ghosts_after_change"`
+	// DuplicateExecutions counts surplus executions.
+	DuplicateExecutions int `json:"duplicate_executions"`
+	DuplicateOutcomes   int `json:"duplicate_outcomes"`
+	LateSuccesses       int `json:"late_successes"`
+
+	// PolicyBroken counts jobs whose runs after a stop are not those that their policy says; Policies has the counts.
+	PolicyBroken int           `json:"policy_broken"`
+	Policies     []PolicyCount `json:"policies,omitempty"`
+
+	SeenAll   bool `json:"seen_all"`
+	Sightings int  `json:"sightings"`
+
+	// Lateness is first start − due time of the target.
+	Reported Lateness `json:"lateness_reported"`
+	Seen     Lateness `json:"lateness_seen"`
+
+	Faults []Fault `json:"faults"`
+}
+
+// EventCounts counts the acknowledged events of recurring jobs by kind, and those that were not.
+type EventCounts struct {
+	Created   int `json:"created"`
+	Updated   int `json:"updated"`
+	Paused    int `json:"paused"`
+	Resumed   int `json:"resumed"`
+	Cancelled int `json:"cancelled"`
+	Refused   int `json:"refused"`
+	Unknown   int `json:"unknown"`
+}
+
+func (c *EventCounts) count(kind JobEventKind) {
+	switch kind {
+	case JobCreated:
+		c.Created++
+	case JobUpdated:
+		c.Updated++
+	case JobPaused:
+		c.Paused++
+	case JobResumed:
+		c.Resumed++
+	case JobCancelled:
+		c.Cancelled++
+	}
+}
+
+// addReason counts a target that was missed for a reason, by what stands before the colon.
+func (r *RecurringReport) addReason(reason string) {
+	if r.MissedReasons == nil {
+		r.MissedReasons = map[string]int{}
+	}
+	cause, _, _ := strings.Cut(reason, ":")
+	r.MissedReasons[cause]++
+}
+
+// Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
+func (r *RecurringReport) Failed() bool {
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken
+	return broken+r.Unreadable+r.Unfinished > 0
+}
+
+// WriteJSON writes r as indented JSON, for machines and for keeping.
+func (r *RecurringReport) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(struct {
+		*RecurringReport
+		Failed bool `json:"failed"`
+	}{r, r.Failed()}); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// Reasons tells the recorded reasons in a line: "deadline 3, run_latest 4"; "none" if there are none.
+func (r *RecurringReport) Reasons() string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(r.MissedReasons)) {
+		parts = append(parts, fmt.Sprintf("%s %d", reason, r.MissedReasons[reason]))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// WriteText writes r as a table, for people.
+func (r *RecurringReport) WriteText(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	c := &r.Changes
+	p("jobs\t%d\t(acknowledged %d; updated %d, paused %d, resumed %d, cancelled %d; refused %d, unknown %d)",
+		r.Jobs, r.JobsAcknowledged, c.Updated, c.Paused, c.Resumed, c.Cancelled, c.Refused, c.Unknown)
+	p("targets\t%d\t(up to %s)", r.Targets, stamp(r.End))
+	p("done\t%d\t(of which failed %d)", r.Done, r.DoneFailed)
+	p("missed by policy\t%d\t(%s)", r.MissedByPolicy, r.Reasons())
+	p("missed\t%d\t", r.Missed)
+	p("early\t%d\t", r.Early)
+	p("unexpected\t%d\t", r.Unexpected)
+	p("ghost after change\t%d\t(runs that were planned and dropped: %d)", r.Ghosts, r.Dropped)
+	p("duplicate executions\t%d\t(counted, allowed for at_least_once)", r.DuplicateExecutions)
+	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
+	p("unfinished\t%d\t", r.Unfinished)
+	p("unreadable\t%d\t", r.Unreadable)
+	p("sink saw\t%d\t(record complete: %t; ended but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
+	if len(r.Policies) > 0 {
+		p("policy broken\t%d\t(jobs)", r.PolicyBroken)
+	}
+	for _, c := range r.Policies {
+		p("  %s", c)
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())
+}

@@ -1,0 +1,172 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A phase is what a job was from one of its changes on. All instants are ms since the Unix epoch; never = for ever.
+type phase struct {
+	active  bool
+	unknown bool // of a change of unknown outcome, or with an offset that nobody told: nothing can be said against its runs
+	times   times
+	offset  int64
+	misfire Misfire
+
+	from     int64 // a run of it may be due from here
+	required int64 // … and must be, from here
+	until    int64 // … up to, not including, here: the request of the next change, or the end of the observation
+	starts   int64 // a run of it may start up to here: the next change was acknowledged, and ChangeGrace has passed
+	ended    bool  // the job was cancelled after it: nothing of it starts again later, not even a retry
+}
+
+const never = int64(1) << 60
+
+// recurringJob is one job with everything that the history tells about it.
+type recurringJob struct {
+	ref    Ref
+	id     string
+	acked  time.Time // of its creation
+	events []*JobEvent
+	read   *JobHistory
+	seen   []*Sighting
+
+	ask    Ask // what bears on the outcome of its runs
+	phases []phase
+	faults []string // what is wrong with its offset
+}
+
+// plan makes the phases of a job of its events.
+func (j *recurringJob) plan(end time.Time) error {
+	slices.SortStableFunc(j.events, func(a, b *JobEvent) int { return a.Requested.Compare(b.Requested) })
+	var last *JobEvent // the last one that was acknowledged
+	for _, e := range j.events {
+		switch {
+		case e.Refused:
+			continue
+		case !e.Acked.IsZero() && last != nil && e.Job.Generation == last.Job.Generation:
+			continue // it changed nothing
+		}
+		p := phase{
+			unknown: e.Acked.IsZero(), active: e.Acked.IsZero() || e.Job.State == "active" || e.Job.State == "finished",
+			from: e.Requested.UnixMilli(), required: ceilMS(e.Acked), until: never, starts: never,
+		}
+		if e.Kind != JobCreated {
+			p.required = ceilMS(e.Acked.Add(ChangeGrace))
+		}
+		if p.unknown {
+			p.required = never
+		} else {
+			p.misfire = Misfire{Policy: cmp.Or(e.Job.Misfire.Policy, "run_latest"), Deadline: time.Duration(e.Job.Misfire.Deadline)}
+			var err error
+			if p.times, err = timesOf(&e.Job); err != nil {
+				return fmt.Errorf("%w: job %s: %w", ErrHistory, e.Ref, err)
+			}
+			j.learnOffset(&p, e, last)
+			last = e
+		}
+		for i := range j.phases {
+			before := &j.phases[i]
+			before.until = min(before.until, p.from)
+			if !p.unknown {
+				before.starts = min(before.starts, e.Acked.Add(ChangeGrace).UnixMilli())
+				before.ended = before.ended || e.Job.State == "cancelled"
+			}
+		}
+		j.phases = append(j.phases, p)
+	}
+	for i := range j.phases {
+		j.phases[i].until = min(j.phases[i].until, end.UnixMilli())
+	}
+	j.ask = Ask{Ref: j.ref, Guarantee: last.Job.Guarantee, MaxAttempts: last.Job.Retry.MaxAttempts}
+	return nil
+}
+
+// learnOffset finds out by how much the job's jitter moves its runs in a phase that began with e. One window gives one offset for the
+// life of the job. Otherwise the next run that the answer shows tells it, unless that may be one of before the change; then the first run that is
+// surely of after it.
+func (j *recurringJob) learnOffset(p *phase, e, last *JobEvent) {
+	window := time.Duration(e.Job.Jitter).Milliseconds()
+	told := false
+	switch {
+	case window == 0:
+		told = true
+	case last != nil && last.Job.Jitter == e.Job.Jitter && !j.phases[len(j.phases)-1].unknown:
+		told, p.offset = true, j.phases[len(j.phases)-1].offset
+	case e.Job.NextRun != nil && (e.Kind == JobCreated || e.Job.NextRun.DueAt.After(e.Acked.Add(ChangeGrace))):
+		told, p.offset = true, e.Job.NextRun.DueAt.Sub(e.Job.NextRun.NominalAt).Milliseconds()
+	case j.read != nil:
+		for _, r := range slices.Concat(j.read.First.Runs, j.read.Second.Runs) {
+			if !told && r.DueAt.After(e.Acked.Add(ChangeGrace)) {
+				told, p.offset = true, r.DueAt.Sub(r.NominalAt).Milliseconds()
+			}
+		}
+	}
+	p.unknown = !told && p.active
+	if p.unknown {
+		p.required = never
+	}
+	if told && (p.offset < 0 || p.offset >= max(window, 1)) {
+		j.faults = append(j.faults, fmt.Sprintf("its runs are moved by %d ms, and its jitter is %d ms", p.offset, window))
+	}
+}
+
+// naming returns the phases in which a run due at due may have been planned, and its nominal time; none if no phase has it.
+func (j *recurringJob) naming(due int64) (nominal int64, phases []*phase) {
+	for i := range j.phases {
+		p := &j.phases[i]
+		if !p.active || due < p.from {
+			continue
+		}
+		if p.unknown {
+			phases = append(phases, p)
+			if nominal == 0 {
+				nominal = due
+			}
+			continue
+		}
+		if p.times.names(due - p.offset) {
+			phases = append(phases, p)
+			nominal = due - p.offset
+		}
+	}
+	return nominal, phases
+}
+
+// target is a nominal time for which a run was asked for.
+type target struct {
+	nominal, due int64
+	misfire      Misfire
+	runs         []*recurringRun
+	missed       *recurringRun // what says that it was missed
+}
+
+// targets returns what was asked for, in order of due times. While a change was under way nothing is asked for that only what was
+// before it or only what came after it names.
+func (j *recurringJob) targets() []*target {
+	var all []*target
+	for i := range j.phases {
+		p := &j.phases[i]
+		if !p.active || p.unknown {
+			continue
+		}
+		add := func(nominal int64) {
+			all = append(all, &target{nominal: nominal, due: nominal + p.offset, misfire: p.misfire})
+		}
+		p.times.each(p.required-p.offset, p.until-p.offset, add)
+		// Both name it, at one due time: either has to run it.
+		if i+1 < len(j.phases) {
+			if next := &j.phases[i+1]; next.active && !next.unknown && next.offset == p.offset {
+				p.times.each(max(p.required, p.until)-p.offset, min(next.required, next.until)-p.offset, func(nominal int64) {
+					if next.times.names(nominal) {
+						add(nominal)
+					}
+				})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *target) int { return cmp.Compare(a.due, b.due) })
+	return all
+}
