@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,7 +59,30 @@ func (b *Bucketer) jump(ctx context.Context, s *series, from, now time.Time) (to
 		}
 		rows = append(rows, row)
 	}
-	return row.ID, !more, b.writeAll(ctx, rows)
+	return row.ID, !more, b.writeAbsent(ctx, rows)
+}
+
+// writeAbsent writes those of the rows that nobody wrote before.
+func (b *Bucketer) writeAbsent(ctx context.Context, rows []schema.Entry) error {
+	ids := make(map[schema.Partition][]schema.EntryID)
+	for i := range rows {
+		p := rows[i].ID.Partition()
+		ids[p] = append(ids[p], rows[i].ID)
+	}
+	found, failed := b.rows(ctx, ids)
+	for p, err := range failed {
+		return fmt.Errorf("entries in %s: %w", p, err)
+	}
+	rows = slices.DeleteFunc(rows, func(e schema.Entry) bool {
+		_, there := found[e.ID]
+		return there && !b.owed.has(e.ID)
+	})
+	if err := b.writeAll(ctx, rows); err != nil {
+		b.owed.add(rows)
+		return err
+	}
+	b.owed.drop(rows)
+	return nil
 }
 
 // catchUp makes the entry that works off the nominal times of s from `at` to `until`, due at due. Its id is a function of job, generation,

@@ -24,10 +24,32 @@
 //  7. Rows are judged by a time that does not go back while the wall clock is not to be trusted; while it was never right, nothing is written.
 //  8. A mark lives as long as every row that would start without it; a row and a payload live as long as every entry
 //     that refers to them.
+//  9. The next occurrence of a recurring job is held before this one may start (PlanOn), and the first one of a generation before the generation
+//     is: a job that is active never ends by accident. An occurrence is a function of (tenant, job, generation, nominal time): id, bytes and
+//     write timestamp.
+//  10. At most two generations of a job are live. A change is answered when its commit is known to lie so far before its cut that nothing
+//     of the generation before starts at the cut or later, and not before: nothing of it starts 2 s after the answer.
+//  11. Every nominal time of an active job is started, or recorded as missed with a reason, alone or in a stretch.
+//
+// # Decisions
+//
+// Overdue is what was not published a minute after it was due and after which nothing was planned. What lies between such an occurrence and now is
+// decided once for everybody (a conditional write), and worked off by catch-up entries, some runs a step. skip is a deadline of one minute:
+// so each occurrence has its fate by itself, and what is less late than that still runs. run_latest gives up an overdue occurrence
+// only once a later one has been due for 10 s, so that the one that a catch-up has chosen is not given up in turn.
+//
+// A run asked for by hand starts unless its job was cancelled, also while the job is paused or has finished. Cancelling a job also ends the
+// retries of its runs; attempts under way end by themselves. A job that has finished keeps its last generation startable for ever.
+//
+// A run whose job's row does not know its generation, or does not exist, waits for up to 30 s: it was written before its job's row, whose
+// writer tells the shard's owner when that is there. History has the runs that ended; of two lines of one run the one whose state
+// schema.Fold prefers stands.
 //
 // # If we crash
 //
 // Between claim and row: the key's next use writes the row. Between row and hint: the sweep finds the row. Between the
 // entry of a reschedule and its mark: the entry is never named and never starts. Between a watch entry and
-// the attempt 0 that names it: the next look writes the same entry again.
+// the attempt 0 that names it: the next look writes the same entry again. Between the first run of a generation and the
+// generation: the run is cancelled when it is due. Between the next occurrence and this one's publication: whoever meets
+// this one writes the next one again, to the same id. Between the steps of a catch-up: the step is taken again.
 package bucketer

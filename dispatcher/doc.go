@@ -16,12 +16,18 @@
 //     rows, and nothing else, closes it.
 //  5. Dispatched moves over a bucket only when all of it was met and everything met was handed to the queue; settled only over
 //     buckets without open entries. A reader of settled loses nothing.
-//  6. What may have been published before is published as a redispatch, under an id of its own.
+//  6. An occurrence of a recurring job is published only when its next one is held, and only if the job's row, read after the occurrence,
+//     lets it start. What may not start is recorded before it is forgotten.
+//  7. What may have been published before is published as a redispatch, under an id of its own.
 //
 // # Decisions
 //
 // Sweep, take-over and recovery are one mechanism: the sweep meets every id from the settled cursor on, in
 // order; after a take-over it merely runs behind. A shard is an actor: one goroutine owns the book, workers do the I/O.
+//
+// While jobs cannot be planned on, their part of a scan has not happened, and one-off runs of the same scan are published. Catching up
+// takes its steps while few runs wait in the stream, so that it costs work on time little. The jobs of a shard are looked
+// through every few minutes for some without a next run, which is a fault of something, and mended.
 //
 // # If we crash
 //

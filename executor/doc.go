@@ -15,7 +15,9 @@
 //  4. Nothing starts past the local deadline of the session, nor after the process was stopped and has not noticed.
 //  5. An attempt in doubt writes its session before it starts: if it dies it is counted, so a run that kills its executors ends
 //     after max_attempts.
-//  6. Outcomes that cannot be recorded are kept, and no new work is taken on.
+//  6. The first attempt of a run of a job that can have many starts only while the job's row lets it: its dispatcher has read the row where the
+//     envelope is fresh, and we read it where we look.
+//  7. Outcomes that cannot be recorded are kept, and no new work is taken on.
 //
 // # If we crash
 //

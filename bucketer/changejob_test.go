@@ -1,0 +1,250 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// to returns a change of the period.
+func to(d time.Duration) func(*schema.JobSpec) error {
+	return func(s *schema.JobSpec) error {
+		s.Schedule = &schema.Schedule{Every: schema.Duration(d)}
+		return nil
+	}
+}
+
+// TestAChangeIsAnsweredWhenItHolds: not before 2 s before its cut, and with the first run of the new generation held.
+func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		time.Sleep(10 * time.Second)
+		asked := time.Now()
+		changed, err := w.ChangeJob(t.Context(), "t", job.ID, job.Current.Number, to(time.Hour))
+		if err != nil {
+			t.Fatalf("ChangeJob = %v", err)
+		}
+		if want := ceilMilli(asked.Add(2500 * time.Millisecond)); !changed.Cut.Equal(want) {
+			t.Errorf("cut = %v, want %v", changed.Cut, want)
+		}
+		if answered := time.Now(); !answered.Equal(changed.Cut.Add(-2 * time.Second)) {
+			t.Errorf("answered %v before the cut, want 2s", changed.Cut.Sub(answered))
+		}
+		if changed.Current.Number <= job.Current.Number || changed.Before.Number != job.Current.Number {
+			t.Errorf("generations %d and %d, want newer than %d and that", changed.Current.Number, changed.Before.Number, job.Current.Number)
+		}
+		next, ok := w.NextRun(changed, time.Now())
+		if _, held := w.row(next.ID); !ok || !held || next.Due.Before(changed.Cut) {
+			t.Errorf("NextRun = %+v, %v, held %v, want a run from the cut on", next, ok, held)
+		}
+		if _, err := w.ChangeJob(t.Context(), "t", job.ID, job.Current.Number, to(time.Minute)); !errors.Is(err, ErrStale) {
+			t.Errorf("ChangeJob of an old generation = %v, want ErrStale", err)
+		}
+		if _, err := w.ChangeJob(t.Context(), "another", job.ID, 0, to(time.Minute)); !errors.Is(err, schema.ErrNotFound) {
+			t.Errorf("ChangeJob by another tenant = %v, want ErrNotFound", err)
+		}
+		same, err := w.ChangeJob(t.Context(), "t", job.ID, 0, func(*schema.JobSpec) error { return nil })
+		if err != nil || same.Current.Number != changed.Current.Number {
+			t.Errorf("ChangeJob that changes nothing = generation %d, %v, want %d", same.Current.Number, err, changed.Current.Number)
+		}
+	})
+}
+
+// TestAtMostTwoGenerationsAreLive: the second change waits until the first one's cut has passed.
+func TestAtMostTwoGenerationsAreLive(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first, err := w.ChangeJob(t.Context(), "t", job.ID, 0, to(2*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := w.ChangeJob(t.Context(), "t", job.ID, 0, to(3*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second.Cut.Sub(first.Cut) < cutAhead {
+			t.Errorf("cuts %v and %v, want the second change after the first cut", first.Cut, second.Cut)
+		}
+	})
+}
+
+// TestNoUpdateIsLost: of changes at once each is made of what the one before said.
+func TestNoUpdateIsLost(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Microsecond)
+				_, err := w.ChangeJob(t.Context(), "t", job.ID, 0, func(s *schema.JobSpec) error {
+					labels := map[string]string{string(rune('a' + i)): "x"}
+					for k, v := range s.Labels {
+						labels[k] = v
+					}
+					s.Labels = labels
+					return nil
+				})
+				if err != nil {
+					t.Errorf("ChangeJob = %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if labels := w.stored(job.ID).Current.Spec.Labels; len(labels) != 4 { // a and b were there
+			t.Errorf("labels = %v, want those of all changes", labels)
+		}
+	})
+}
+
+// TestStatesTurn: what pause, resume and cancel make of each state.
+func TestStatesTurn(t *testing.T) {
+	turns := map[string]func(*world) func(context.Context, string, schema.JobID, int64) (schema.Job, error){
+		"pause": func(w *world) func(context.Context, string, schema.JobID, int64) (schema.Job, error) {
+			return w.PauseJob
+		},
+		"resume": func(w *world) func(context.Context, string, schema.JobID, int64) (schema.Job, error) {
+			return w.ResumeJob
+		},
+		"cancel": func(w *world) func(context.Context, string, schema.JobID, int64) (schema.Job, error) {
+			return w.CancelJob
+		},
+	}
+	for _, c := range []struct {
+		does    string
+		want    schema.JobState
+		refused bool
+	}{
+		{"resume", schema.JobActive, false},
+		{"pause", schema.JobPaused, false},
+		{"pause pause", schema.JobPaused, false},
+		{"pause resume", schema.JobActive, false},
+		{"cancel", schema.JobCancelled, false},
+		{"pause cancel", schema.JobCancelled, false},
+		{"cancel cancel", schema.JobCancelled, false},
+		{"cancel resume", schema.JobCancelled, true},
+		{"cancel pause", schema.JobCancelled, true},
+	} {
+		t.Run(c.does, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.job(every(time.Minute))
+				var err error
+				for name := range strings.FieldsSeq(c.does) {
+					_, err = turns[name](w)(t.Context(), "t", job.ID, 0)
+				}
+				if refused := errors.Is(err, ErrFinished); refused != c.refused || err != nil && !refused {
+					t.Errorf("the last answer = %v, want refused %v", err, c.refused)
+				}
+				if got := w.stored(job.ID).Current.State; got != c.want {
+					t.Errorf("state = %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestACommitKnownTooLateIsFollowedByAnother: what read the job before could start something after the cut.
+func TestACommitKnownTooLateIsFollowedByAnother(t *testing.T) {
+	for name, fault := range map[string]schematest.Fault{
+		"slow":          {Delay: time.Second},
+		"its answer":    {Lose: true},
+		"before it":     {Fail: true},
+		"slow and lost": {Delay: time.Second, Lose: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.job(every(time.Minute))
+				w.first(1, "SwapJob", fault)
+				changed, err := w.PauseJob(t.Context(), "t", job.ID, job.Current.Number)
+				if fault.Fail {
+					if err == nil {
+						t.Error("PauseJob = nil, want the store's error")
+					}
+					return
+				}
+				if err != nil || changed.Current.State != schema.JobPaused {
+					t.Fatalf("PauseJob = %s, %v, want paused", changed.Current.State, err)
+				}
+				if stored := w.stored(job.ID); stored.Current.Number != changed.Current.Number {
+					t.Errorf("answered generation %d, stored %d", changed.Current.Number, stored.Current.Number)
+				}
+				if time.Now().After(changed.Cut.Add(-knownBefore)) {
+					t.Errorf("answered %v before the cut, want %v", time.Until(changed.Cut), knownBefore)
+				}
+				if (changed.Before.Number == job.Current.Number) != (fault.Delay == 0) {
+					t.Errorf("generation before = %d, created as %d: want another in between after a slow commit only", changed.Before.Number, job.Current.Number)
+				}
+			})
+		})
+	}
+}
+
+func TestPutJob(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		job, created, err := w.PutJob(ctx, "t", "n", 0, every(time.Minute))
+		if err != nil || !created {
+			t.Fatalf("PutJob = created %v, %v, want a new job", created, err)
+		}
+		again, created, err := w.PutJob(ctx, "t", "n", 0, every(time.Minute))
+		if err != nil || created || again.Current.Number != job.Current.Number {
+			t.Errorf("PutJob of the same = generation %d, created %v, %v, want %d as it was", again.Current.Number, created, err, job.Current.Number)
+		}
+		other, created, err := w.PutJob(ctx, "t", "n", 0, every(time.Hour))
+		if err != nil || created || other.ID != job.ID || other.Current.Spec.Schedule.Every != schema.Duration(time.Hour) || other.Current.Spec.Name != "n" {
+			t.Errorf("PutJob of another = %+v, created %v, %v", other.Current.Spec, created, err)
+		}
+		if _, _, err := w.PutJob(ctx, "t", "n", job.Current.Number, every(time.Minute)); !errors.Is(err, ErrStale) {
+			t.Errorf("PutJob of an old generation = %v, want ErrStale", err)
+		}
+		if _, _, err := w.PutJob(ctx, "t", "m", 7, every(time.Minute)); !errors.Is(err, ErrStale) {
+			t.Errorf("PutJob of a generation where there is no job = %v, want ErrStale", err)
+		}
+		if _, err := w.CancelJob(ctx, "t", job.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		fresh, created, err := w.PutJob(ctx, "t", "n", 0, every(time.Minute))
+		if err != nil || !created || fresh.ID == job.ID {
+			t.Errorf("PutJob after a cancel = %s, created %v, %v, want a new job", fresh.ID, created, err)
+		}
+	})
+}
+
+func TestTriggerJob(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		job := w.job(named(every(time.Hour), "n"))
+		if _, err := w.PauseJob(ctx, "t", job.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		r, err := w.TriggerJob(ctx, "t", job.ID, "k", "b")
+		if err != nil {
+			t.Fatalf("TriggerJob of a paused job = %v", err)
+		}
+		run := w.mustRun(r.Run)
+		s := &run.Entry.Spec
+		if s.Trigger != schema.TriggerManual || s.Job != job.ID || s.JobName != "n" || run.ID.Shard() != job.ID.Shard() || string(run.Entry.Payload) != `{"n":1}` {
+			t.Errorf("triggered %+v", s)
+		}
+		if again, err := w.TriggerJob(ctx, "t", job.ID, "k", "b"); err != nil || again.Run != r.Run || !again.Existing {
+			t.Errorf("TriggerJob under the same key = %+v, %v, want %s", again, err, r.Run)
+		}
+		if v := w.planOn(run.Entry); v[0] != Publish {
+			t.Errorf("PlanOn of it = %v, want Publish", v[0])
+		}
+		if _, err := w.CancelJob(ctx, "t", job.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if v := w.planOn(run.Entry); v[0] != Dropped {
+			t.Errorf("PlanOn of it after a cancel = %v, want Dropped", v[0])
+		}
+		if _, err := w.TriggerJob(ctx, "t", job.ID, "", ""); !errors.Is(err, ErrFinished) {
+			t.Errorf("TriggerJob of a cancelled job = %v, want ErrFinished", err)
+		}
+	})
+}

@@ -1,0 +1,253 @@
+package bucketer
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// TestPlanOnCosts: for a batch of occurrences one read for their jobs, and one batch for what comes next.
+func TestPlanOnCosts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.setting.Shards = 1
+		if err := w.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 90 {
+			w.job(every(10 * time.Second))
+		}
+		rows := slices.DeleteFunc(w.entries(time.Minute), func(e schema.Entry) bool { return e.Spec.Kind != schema.KindRun })
+		if len(rows) != 90 {
+			t.Fatalf("%d rows, want 90", len(rows))
+		}
+		w.counts.Reset()
+		for i, v := range w.planOn(rows...) {
+			if v != Publish {
+				t.Errorf("verdict %d = %v, want Publish", i, v)
+			}
+		}
+		tallies := w.counts.Tallies()
+		if tallies["Jobs"].Calls != 1 || tallies["PutEntries"].Rows != 90 || tallies["PutEntries"].Calls > 2 || len(tallies) != 2 {
+			t.Errorf("PlanOn of 90 asked %+v, want one Jobs and PutEntries of 90 rows", tallies)
+		}
+	})
+}
+
+// TestPlanOnOfOneOffs asks nothing.
+func TestPlanOnOfOneOffs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		run := w.mustRun(w.submit(callTo(time.Now().Add(time.Minute))))
+		w.counts.Reset()
+		if v := w.planOn(run.Entry); v[0] != Publish || len(w.counts.Tallies()) != 0 {
+			t.Errorf("PlanOn = %v, asked %+v, want Publish and nothing asked", v, w.counts.Tallies())
+		}
+	})
+}
+
+// TestPlanOnThatFailsHasNotHappened: an error at any call, and the next PlanOn makes it good.
+func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
+	for _, op := range []string{"Jobs", "PutEntries"} {
+		for name, fault := range map[string]schematest.Fault{"failed": {Fail: true}, "lost": {Lose: true}} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					job := w.job(every(time.Minute))
+					first := w.occurrences(job.ID, 3*time.Minute)[0]
+					w.first(1, op, fault)
+					if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+						t.Error("PlanOn = nil, want an error")
+					}
+					if v := w.planOn(first); v[0] != Publish {
+						t.Errorf("PlanOn again = %v, want Publish", v[0])
+					}
+					if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
+						t.Errorf("%d rows, want two", len(rows))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAnOccurrenceHeldTooLateIsStoodInFor: even if that only works at the second try.
+func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(10 * time.Second))
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(time.Until(first.Due()) + 30*time.Second) // the next one is 20 s late
+		calls := 0
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op == "PutEntries" {
+				calls++
+			}
+			return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
+		})
+		if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+			t.Fatal("PlanOn = nil, want an error")
+		}
+		w.planOn(first)
+		if got := kinds(w.entries(time.Minute)); got[schema.KindLate] != 1 {
+			t.Errorf("kinds = %v, want a late entry of the second occurrence", got)
+		}
+		w.planOn(first)
+		if got := kinds(w.entries(time.Minute)); got[schema.KindLate] != 1 {
+			t.Errorf("kinds = %v, want no further late entry", got)
+		}
+	})
+}
+
+// TestACancelledOccurrenceIsPlannedOn: cancelling one run of a job does not end the job, and history tells of it.
+func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		if _, err := w.Cancel(t.Context(), "t", first.ID, "me"); err != nil {
+			t.Fatal(err)
+		}
+		first, _ = w.row(first.ID)
+		w.planOn(first)
+		if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
+			t.Errorf("%d rows, want two", len(rows))
+		}
+		runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{}, Position{}, 10)
+		if err != nil || len(runs) != 1 || runs[0].ID != first.ID || runs[0].State != schema.StateCancelled {
+			t.Errorf("JobRuns = %+v, %v, want the cancelled one", runs, err)
+		}
+	})
+}
+
+// TestDecidedOnce: two dispatchers that meet an overdue occurrence at different times skip the same stretch.
+func TestDecidedOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(10 * time.Second))
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(10 * time.Minute)
+		if v := w.planOn(first); v[0] != Dropped {
+			t.Errorf("PlanOn = %v, want Dropped", v[0])
+		}
+		time.Sleep(25 * time.Second)
+		if v := w.planOn(first); v[0] != Dropped {
+			t.Errorf("PlanOn later = %v, want Dropped", v[0])
+		}
+		var catchUps []schema.Entry
+		ahead := 0
+		for _, e := range w.entries(20 * time.Minute) {
+			switch {
+			case e.Spec.Kind == schema.KindCatchUp:
+				catchUps = append(catchUps, e)
+			case e.Due().After(first.Due()):
+				ahead++
+			}
+		}
+		if ahead != 1 {
+			t.Errorf("%d occurrences were planned, want one", ahead)
+		}
+		for _, e := range catchUps {
+			if e.Spec.Nominal != first.Spec.Nominal || e.Spec.Until != catchUps[0].Spec.Until {
+				t.Errorf("catch-ups %v to %v and %v to %v, want the same", e.Spec.Nominal, e.Spec.Until, catchUps[0].Spec.Nominal, catchUps[0].Spec.Until)
+			}
+		}
+		if len(catchUps) == 0 {
+			t.Error("no catch-up")
+		}
+	})
+}
+
+// TestHistoryPrefersAsTheFoldDoes: whatever is written last.
+func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		e := w.occurrences(job.ID, 3*time.Minute)[0]
+		follow := func(number int, rec schema.Record) {
+			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.record(e, number, rec)}}, func(_ int, err error) {
+				if err != nil {
+					t.Errorf("FollowUp = %v", err)
+				}
+			})
+		}
+		for _, c := range []struct {
+			number int
+			rec    schema.Record
+			want   schema.State
+		}{
+			{1, schema.Record{Outcome: schema.Failed}, ""}, // not final: no line
+			{0, schema.Record{Outcome: schema.Missed, Reason: "x"}, schema.StateMissed},
+			{2, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateFailed},
+			{3, schema.Record{Outcome: schema.Succeeded}, schema.StateSucceeded},
+			{4, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateSucceeded},
+			{5, schema.Record{Outcome: schema.Cancelled}, schema.StateSucceeded},
+		} {
+			follow(c.number, c.rec)
+			lines, err := w.counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case c.want == "" && len(lines) != 0, c.want != "" && (len(lines) != 1 || lines[0].State != c.want):
+				t.Errorf("after attempt %d %s: %+v, want one line: %q", c.number, c.rec.Outcome, lines, c.want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestJobRunsWalksPeriods: in order, page by page, over days.
+func TestJobRunsWalksPeriods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(6 * time.Hour)
+		spec.JitterStated = true
+		job := w.job(spec)
+		s, err := w.series.of(job.ID, &job.Current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []schema.RunID
+		nominal := job.Current.Spec.Created
+		for i := range 20 {
+			nominal = nominal.Add(6 * time.Hour)
+			time.Sleep(time.Until(nominal))
+			e, err := w.occurrence(s, nominal, nominal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
+				t.Fatal(err)
+			}
+			rec := schema.Record{Outcome: schema.Succeeded}
+			if i%5 == 0 {
+				rec = schema.Record{Outcome: schema.Failed, Final: true}
+			}
+			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.record(e, 1, rec)}}, func(int, error) {})
+			want = append(want, e.ID)
+		}
+		slices.Reverse(want)
+		walk := func(f JobRunFilter, limit int) (got []schema.RunID) {
+			pos := &Position{}
+			for pos != nil {
+				var page []Run
+				var err error
+				if page, pos, err = w.JobRuns(t.Context(), "t", job.ID, f, *pos, limit); err != nil {
+					t.Fatalf("JobRuns = %v", err)
+				}
+				for _, run := range page {
+					got = append(got, run.ID)
+				}
+			}
+			return got
+		}
+		for _, limit := range []int{1, 3, 100} {
+			if got := walk(JobRunFilter{}, limit); !slices.Equal(got, want) {
+				t.Errorf("JobRuns %d at a time = %d runs, want %d in order", limit, len(got), len(want))
+			}
+		}
+		if got := walk(JobRunFilter{State: schema.StateFailed}, 3); len(got) != 4 {
+			t.Errorf("JobRuns that failed = %d, want 4", len(got))
+		}
+		f := JobRunFilter{From: want[9].Time(), To: want[4].Time()}
+		if got := walk(f, 2); !slices.Equal(got, want[5:10]) {
+			t.Errorf("JobRuns of a window = %d runs, want 5", len(got))
+		}
+	})
+}
