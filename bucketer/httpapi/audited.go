@@ -21,14 +21,15 @@ type Audit interface {
 // What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations, cancelled, changed and repeated
 // runs, and an import as one. A one-off job that is made is a run and shows in the list of runs; it is not noted besides.
 
-// watch has what the API does held to quotas and noted.
+// watch has what the API does held to quotas and noted, and what it answers kept discreet.
 func (s *Server) watch() {
 	if s.deps.Quotas != nil {
 		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
 		s.deps.Recurring = meteredRecurring{s.deps.Recurring, s.deps.Quotas}
 	}
-	s.deps.Recurring = auditedRecurring{s.deps.Recurring, s}
-	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, auditedTasks{tasks: s.deps.Tasks, s: s}
+	s.deps.Recurring = discreetRecurring{auditedRecurring{s.deps.Recurring, s}}
+	s.deps.Runs = discreetRuns{s.deps.Runs}
+	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, discreetTasks{auditedTasks{tasks: s.deps.Tasks, s: s}}
 }
 
 // note notes what the caller did to an object of the tenant that the request is for.

@@ -315,25 +315,35 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	}
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1)}, {ID: schema.MakeAuditID(testNow, 1, 1)}}
 
+	var recurring Job
+	for _, name := range []string{"n", "n2"} {
+		body := `{"name":"` + name + `","schedule":{"every":"1m"},"nats":{"subject":"a"}}`
+		doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: body, header: theirs}, 201, &recurring)
+	}
+
 	bodies := map[string]string{"PUT": `{"nats":{"subject":"a"}}`, "PATCH": `{"priority":"low"}`}
 	found := 0
 	for _, r := range routesOf(t, b) {
 		if !strings.Contains(r[1], ":") {
 			continue
 		}
-		path := filled(r[1], map[string]string{":id": job.ID.String(), ":name": "n", ":run": job.ID.String(), "/v1/tenants/:name": "theirs"})
-		want := 404
+		want, ids := 404, []string{job.ID.String()}
 		switch {
 		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tenants/"):
 			want = 403
 		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tasks/"), r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/jobs/"):
 			continue // names are each tenant's own: it makes ours
+		case strings.HasPrefix(r[1], "/v1/jobs/"):
+			ids = append(ids, recurring.ID.String(), "n")
 		}
-		if status, _, text := do(t, hs, call{method: r[0], path: path, body: bodies[r[0]], header: ours}); status != want {
-			t.Errorf("%s %s of another tenant = %d %s, want %d", r[0], path, status, text, want)
-		}
-		if status, _, text := do(t, hs, call{method: r[0], path: path, header: with(ours, http.Header{tenantHeader: {"theirs"}})}); status != 403 {
-			t.Errorf("%s %s for another tenant by header = %d %s, want 403", r[0], path, status, text)
+		for _, id := range ids {
+			path := filled(r[1], map[string]string{":id": id, ":name": "n", ":run": id, "/v1/tenants/:name": "theirs"})
+			if status, _, text := do(t, hs, call{method: r[0], path: path, body: bodies[r[0]], header: ours}); status != want {
+				t.Errorf("%s %s of another tenant = %d %s, want %d", r[0], path, status, text, want)
+			}
+			if status, _, text := do(t, hs, call{method: r[0], path: path, header: with(ours, http.Header{tenantHeader: {"theirs"}})}); status != 403 {
+				t.Errorf("%s %s for another tenant by header = %d %s, want 403", r[0], path, status, text)
+			}
 		}
 		found++
 	}
@@ -348,7 +358,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	}
 
 	window := "&from=2026-11-21T09:30:00Z&to=2026-11-21T10:30:00Z"
-	for _, list := range []string{"/v1/tasks?limit=1", "/v1/runs?limit=1" + window, "/v1/api-keys?limit=1", "/v1/audit?limit=1" + window} {
+	for _, list := range []string{"/v1/tasks?limit=1", "/v1/jobs?limit=1", "/v1/runs?limit=1" + window, "/v1/api-keys?limit=1", "/v1/audit?limit=1" + window} {
 		var page struct {
 			Items      []struct{} `json:"items"`
 			NextCursor string     `json:"next_cursor"`
@@ -364,7 +374,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		}
 		doJSON(t, hs, call{method: "GET", path: next, header: theirs}, 200, nil)
 	}
-	for _, list := range []string{"/v1/tasks", "/v1/runs?job=" + job.ID.String() + window, "/v1/runs?" + window[1:], "/v1/runs?task=n" + window} {
+	for _, list := range []string{"/v1/tasks", "/v1/jobs", "/v1/jobs?name_prefix=n", "/v1/runs?job=" + job.ID.String() + window, "/v1/runs?" + window[1:], "/v1/runs?task=n" + window} {
 		var page struct {
 			Items []struct{} `json:"items"`
 		}
@@ -586,5 +596,32 @@ func TestTenantsAreStatedAndRead(t *testing.T) {
 	acts := o.noted()
 	if len(acts) != 1 || acts[0].Tenant != "a" || acts[0].Actor != "system/admin-key" || acts[0].Object != "tenant/a" || acts[0].Before == nil || acts[0].After == nil {
 		t.Errorf("noted was %+v, want the change in the log of the tenant", acts)
+	}
+}
+
+// A viewer sees that there is a header, and not what it says; who may change it sees that.
+func TestViewersDoNotSeeSecrets(t *testing.T) {
+	b, o := newStub(), newOffice()
+	hs := serve(t, b, o.desk)
+	operator, viewer := o.key("a/operator", "a/viewer"), bearer(secret("a/viewer"))
+	work := `"http":{"url":"http://x.test/","headers":{"Authorization":"hush"}}`
+	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{` + work + `}`, header: operator}, 201, nil)
+	var one, many Job
+	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: `{` + work + `,"schedule":{"at":"2026-11-21T10:00:00Z"}}`, header: operator}, 201, &one)
+	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: `{"name":"n","schedule":{"every":"1m"},` + work + `}`, header: operator}, 201, &many)
+	for _, path := range []string{
+		"/v1/tasks/t", "/v1/tasks", "/v1/jobs/" + one.ID.String(), "/v1/jobs/" + many.ID.String(), "/v1/jobs/n", "/v1/jobs",
+	} {
+		_, _, text := do(t, hs, call{method: "GET", path: path, header: viewer})
+		if !bytes.Contains(text, []byte(`"Authorization":"…"`)) || bytes.Contains(text, []byte("hush")) {
+			t.Errorf("GET %s by a viewer = %s, want the header without its value", path, text)
+		}
+		if _, _, text := do(t, hs, call{method: "GET", path: path, header: operator}); !bytes.Contains(text, []byte("hush")) {
+			t.Errorf("GET %s by an operator = %s, want the header and its value", path, text)
+		}
+	}
+	// What a viewer was shown has not become what is kept.
+	if task, err := b.Task(t.Context(), "a", "t"); err != nil || task.Work.HTTP.Headers["Authorization"] != "hush" {
+		t.Errorf("the task is now %+v, %v", task.Work.HTTP, err)
 	}
 }

@@ -53,6 +53,9 @@ func (s *Server) routeSystem() error {
 	}
 	s.describeSystem()
 	s.describeAccess()
+	if err := s.describeOffice(); err != nil {
+		return err
+	}
 	return s.finishDocument()
 }
 
