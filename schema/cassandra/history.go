@@ -12,10 +12,10 @@ import (
 )
 
 // Lines of history of one job and period share a partition, but as a rule what is written at once is of as many jobs as there are lines.
-// So partitions of fewer than sharedRows lines share batches of at most mixedRows: dearer than a batch of one
-// partition, and a third of the price of single statements.
+// So partitions of fewer than sharedRows lines share batches of at most mixedRows: a third of the price of single statements, and as dear
+// a line as batches of ten lines of one partition, of which there would be many more.
 const (
-	sharedRows = 5
+	sharedRows = 20
 	mixedRows  = 50
 )
 
