@@ -42,8 +42,8 @@ func TestCountsOfNodesAreAddedUp(t *testing.T) {
 	if want := (Lateness{class(1, 98), class(2, 100), class(5, 2)}); !slices.Equal(m.Lateness, want) {
 		t.Errorf("the lateness of two nodes together = %v, want %v", m.Lateness, want)
 	}
-	for q, want := range map[float64]time.Duration{0: 1, .25: 1, .5: 2, .99: 2, 1: 5} {
-		if got := m.Lateness.Rank(q); got.Std() != want*time.Millisecond {
+	for q, want := range map[float64]int64{0: 1, .25: 1, .5: 2, .99: 2, 1: 5} {
+		if got := m.Lateness.Rank(q); got.Std().Milliseconds() != want {
 			t.Errorf("Rank(%v) = %v, want %v ms", q, got, want)
 		}
 	}

@@ -42,7 +42,7 @@ type QuotaError struct {
 func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %s is %d", ErrQuota, e.Quota, e.Limit) }
 
 // Is reports whether target is ErrQuota.
-func (e *QuotaError) Is(target error) bool { return target == ErrQuota } //nolint:errorlint // a sentinel
+func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
 // Tenants answers for tenants, and holds them to their quotas. Its methods may be called from any goroutine.
 //

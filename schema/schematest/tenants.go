@@ -144,19 +144,17 @@ var tenantRules = []rule{
 			b.must(b.store.PutTenant(b.ctx, b.aTenant(name, 0, 1)), "PutTenant")
 		}
 		var got []string
-		for after := b.tenant[:len(b.tenant)-1]; len(got) < len(names); after = got[len(got)-1] {
+		after := b.tenant[:len(b.tenant)-1] // just before: others have tenants too
+		for len(got) < len(names) {
 			page, err := b.store.Tenants(b.ctx, after, 2)
 			b.must(err, "Tenants")
 			if len(page) == 0 {
 				break
 			}
-			for _, t := range page { // others have tenants too
-				got = append(got, t.Name)
-			}
-			got = slices.DeleteFunc(got, func(name string) bool { return !slices.Contains(names, name) })
-			if len(got) == 0 {
-				got = nil
-				after = page[len(page)-1].Name
+			for _, t := range page {
+				if after = t.Name; slices.Contains(names, t.Name) {
+					got = append(got, t.Name)
+				}
 			}
 		}
 		if !slices.Equal(got, names) {
