@@ -104,6 +104,42 @@ func (c *Client) Upcoming(ctx context.Context, id string, count int) ([]NextRun,
 	return out.Items, err
 }
 
+// BeginOperation does one thing to everything that matches, in the background. About key see CreateJob.
+func (c *Client) BeginOperation(ctx context.Context, op bucketer.OperationRequest, key string) (OperationBegun, error) {
+	var out OperationBegun
+	_, err := c.call(ctx, request{method: http.MethodPost, path: operationsPath, body: op, header: keyed(key), repeatable: key != ""}, &out)
+	return out, err
+}
+
+// Operation tells how far an operation has come.
+func (c *Client) Operation(ctx context.Context, id schema.OperationID) (Operation, error) {
+	var out Operation
+	_, err := c.call(ctx, request{method: http.MethodGet, path: operationsPath + "/" + id.String(), repeatable: true}, &out)
+	return out, err
+}
+
+// operationWait is how long AwaitOperation waits between two looks.
+const operationWait = time.Second
+
+// AwaitOperation looks at an operation until it is done, and calls onLook, which may be nil, with what it saw each time.
+func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLook func(Operation)) (Operation, error) {
+	for {
+		op, err := c.Operation(ctx, id)
+		if err != nil {
+			return op, err
+		}
+		if onLook != nil {
+			onLook(op)
+		}
+		if op.State == "done" {
+			return op, nil
+		}
+		if err := sleep(ctx, operationWait); err != nil {
+			return op, err
+		}
+	}
+}
+
 // PreviewSchedule tells the next times of a schedule.
 func (c *Client) PreviewSchedule(ctx context.Context, p bucketer.PreviewRequest) (Preview, error) {
 	var out Preview

@@ -170,6 +170,7 @@ func (s *Server) finishDocument() error {
 			f.Description = "Of every: an instant from which the others are counted; default: creation"
 		}},
 		{"JobSchedule", "every", duration},
+		{"OperationRequest", "action", words("cancel", "pause", "resume", "trigger", "retry")},
 		{"PreviewRequest", "from", func(f *huma.Schema) { f.Description = "The times come after it; default: now" }},
 		{"PreviewRequest", "count", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100), "The most times; default 10"

@@ -97,6 +97,8 @@ type Deps struct {
 	Runs      Runs
 	Tasks     Tasks
 	Recurring Recurring
+	// Operations does one thing to everything that matches. Nil means that there are none.
+	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.
 	Keys Keys
 	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are none.
@@ -304,6 +306,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	s.routeRecurring()
 	s.routeRuns()
 	s.routeSchedules()
+	s.routeOperations()
 	s.routeImports()
 	s.routeKeys()
 	s.routeTenants()

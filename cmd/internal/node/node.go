@@ -82,6 +82,7 @@ type Node struct {
 	bucketer   *bucketer.Bucketer
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
+	operations *bucketer.Operations
 	office     *office
 	api        *httpapi.Server
 	host       func(string) bool // what requests to the API may name
@@ -219,12 +220,13 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
+	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
 	n.office = n.openOffice(now)
 	n.api, err = httpapi.New(httpapi.Config{
 		Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
-		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer,
+		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
 		Keys: n.office.keys, Tenants: n.office.tenants, Quotas: n.office.tenants, Audit: n.office.audit, Stats: n.office.stats,
 	})
@@ -299,6 +301,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { _ = n.halt.Run(ctx) }) // returns nil
 		wg.Go(func() { n.clock.run(ctx) })
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
+		wg.Go(func() { _ = n.operations.Run(ctx) }) // returns nil
 		if e, ok := n.store.(expirer); ok {
 			wg.Go(func() { n.expire(ctx, e) })
 		}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/schema"
+)
+
+func operationCommand() *cobra.Command {
+	r := &remote{}
+	cmd := group(&cobra.Command{
+		Use:   "operation",
+		Short: "Do one thing to every job or run that matches",
+	})
+	r.flags(cmd)
+	for _, a := range []struct{ action, short string }{
+		{bucketer.ActionCancel, "Cancel every job that matches; with --from and --to, runs"},
+		{bucketer.ActionPause, "Pause every job that matches"},
+		{bucketer.ActionResume, "Resume every job that matches"},
+		{bucketer.ActionTrigger, "Run every job that matches now"},
+		{bucketer.ActionRetry, "Run runs that have ended again: those that failed, if --state says nothing else"},
+	} {
+		cmd.AddCommand(operationBeginCommand(r, a.action, a.short))
+	}
+	cmd.AddCommand(operationGetCommand(r))
+	return cmd
+}
+
+// operationFlags says what an operation acts on.
+type operationFlags struct {
+	all, dryRun, wait bool
+	from, to, key     string
+	filter            schema.OperationFilter
+}
+
+func operationBeginCommand(r *remote, action, short string) *cobra.Command {
+	var f operationFlags
+	ofJobs, ofRuns := action != bucketer.ActionRetry, action == bucketer.ActionCancel || action == bucketer.ActionRetry
+	cmd := &cobra.Command{
+		Use:   action + " [filter]",
+		Short: short,
+		Long: short + ".\n\nIt is worked off in the background, and goes on if this command or a node ends. --dry-run only counts what matches. " +
+			"What did not match when it began is not met.",
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.filter.State, "state", "", "only what is in this state")
+	if ofJobs {
+		cmd.Example = "  carillon operation " + action + " --label team=billing --dry-run"
+		flags.BoolVar(&f.all, "all", false, "every job of the tenant")
+		flags.StringVar(&f.filter.Label, "label", "", "only jobs with this label, as `name=value`")
+		flags.StringVar(&f.filter.NamePrefix, "name-prefix", "", "only jobs whose name begins so")
+	}
+	if ofRuns {
+		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --task send-email"
+		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: RFC 3339, or a span from now")
+		flags.StringVar(&f.to, "to", "", "runs that are due before this `time`")
+		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
+	}
+	flags.BoolVar(&f.dryRun, "dry-run", false, "count what matches, and change nothing")
+	flags.BoolVar(&f.wait, "wait", true, "wait until it is done; it goes on without")
+	flags.StringVar(&f.key, "idempotency-key", "", "the same key and filter make one operation (default: drawn)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if err := f.check(action, time.Now()); err != nil {
+			return err
+		}
+		ctx := cmd.Context()
+		begun, err := client.BeginOperation(ctx, bucketer.OperationRequest{Action: action, Filter: f.filter, DryRun: f.dryRun}, keyOr(f.key))
+		if err != nil {
+			return fmt.Errorf("%s all that match: %w", action, err)
+		}
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "operation %s: %s\n", begun.ID, matching(&begun)) // advice
+		op, err := client.Operation(ctx, begun.ID)
+		if err == nil && f.wait {
+			op, err = client.AwaitOperation(ctx, begun.ID, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("look at operation %s, which goes on: %w", begun.ID, err)
+		}
+		return showOperation(cmd, r, &op)
+	}
+	return cmd
+}
+
+// check reads the flags. An operation on everything must be asked for as that.
+func (f *operationFlags) check(action string, now time.Time) (err error) {
+	for _, end := range []struct {
+		flag, text string
+		into       *time.Time
+	}{{"from", f.from, &f.filter.From}, {"to", f.to, &f.filter.To}} {
+		if end.text == "" {
+			continue
+		}
+		if *end.into, err = instant(end.flag, end.text, now); err != nil {
+			return err
+		}
+	}
+	switch none := f.filter == (schema.OperationFilter{}); {
+	case none && action == bucketer.ActionRetry:
+		return usagef("state --from and --to: runs are selected by due time")
+	case none && !f.all:
+		return usagef("state what to %s: a filter, or --all", action)
+	case !none && f.all:
+		return usagef("--all stands for no filter")
+	}
+	return nil
+}
+
+// matching says how much an operation will meet.
+func matching(b *httpapi.OperationBegun) string {
+	if b.All {
+		return fmt.Sprintf("%d match", b.Matched)
+	}
+	return fmt.Sprintf("more than %d match", b.Matched)
+}
+
+func operationGetCommand(r *remote) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "get ID",
+		Short: "Show how far an operation has come",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		id, err := schema.ParseOperationID(args[0])
+		if err != nil {
+			return usagef("%w", err)
+		}
+		op, err := client.Operation(cmd.Context(), id)
+		if err == nil && wait {
+			op, err = client.AwaitOperation(cmd.Context(), id, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("get operation: %w", err)
+		}
+		return showOperation(cmd, r, &op)
+	}
+	return cmd
+}
+
+// showOperation shows an operation. What failed for some is an error.
+func showOperation(cmd *cobra.Command, r *remote, op *httpapi.Operation) error {
+	show := writeOperation
+	if r.json() {
+		show = func(w io.Writer, op *httpapi.Operation) error { return document(w, op) }
+	}
+	if err := show(cmd.OutOrStdout(), op); err != nil {
+		return err
+	}
+	if op.Failed > 0 {
+		return fmt.Errorf("operation %s failed for %d of %d", op.ID, op.Failed, op.Matched)
+	}
+	return nil
+}
+
+func writeOperation(w io.Writer, op *httpapi.Operation) error {
+	action := op.Action
+	if op.DryRun {
+		action += " (dry run)"
+	}
+	err := table(w, [][]string{
+		{"ID", "ACTION", "STATE", "MATCHED", "CHANGED", "UNCHANGED", "FAILED"},
+		{op.ID.String(), action, op.State, fmt.Sprint(op.Matched), fmt.Sprint(op.Changed), fmt.Sprint(op.Unchanged), fmt.Sprint(op.Failed)},
+	})
+	for _, fault := range op.Faults {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "  %s\n", clean(fault))
+		}
+	}
+	return err
+}
