@@ -222,6 +222,37 @@ func TestAJobFinishes(t *testing.T) {
 	})
 }
 
+// TestADoubtfulRunThatIsLateIsPublished: what an executor must look at anyway was read again and again once it was late, and never published.
+func TestADoubtfulRunThatIsLateIsPublished(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		n := r.start("d1")
+		h := r.hand(nil)
+		time.Sleep(time.Second)
+		b := r.writer(n.conn)
+		s := spec(5*time.Second, nil)
+		s.MaxRuns = 1
+		job := r.job(b, s)
+		r.fail("Entries", true)
+		next, ok := b.NextRun(job, time.Now())
+		if !ok {
+			t.Fatal("NextRun = false, want the only run")
+		}
+		rows, err := r.inner.EntriesByID(t.Context(), next.ID.Partition(), []schema.EntryID{next.ID})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("EntriesByID = %d rows, %v, want the only run", len(rows), err)
+		}
+		if _, err := b.PlanOn(t.Context(), rows, time.Now()); err != nil { // by somebody else: the job is finished
+			t.Fatalf("PlanOn = %v", err)
+		}
+		time.Sleep(time.Until(next.Due.Add(time.Second)))
+		r.fail("Entries", false)
+		time.Sleep(8 * time.Second) // before its sweep
+		if got := h.nominals(job.ID); len(got) != 1 {
+			t.Errorf("%d runs, want 1", len(got))
+		}
+	})
+}
+
 // TestRunsMetBeforeTheirJob: a first run that is met before the job's row is there waits for it, and no longer than it must.
 func TestRunsMetBeforeTheirJob(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {

@@ -72,6 +72,13 @@ func (s *shard) reread() {
 	}
 }
 
+// stale reports that o is late, and was read so long ago that an executor would have to look at it. One that an executor looks at in any case
+// gains nothing by being read again.
+func (o *opened) stale(now time.Time) bool {
+	return !o.env.Redispatch && !o.env.CheckedAt.IsZero() &&
+		now.Sub(o.publishAt()) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter
+}
+
 // startScan reads on as far as the scan reads ahead, unless a read is under way or there is no room.
 func (s *shard) startScan(ctx context.Context, now time.Time) {
 	c := &s.scan

@@ -320,7 +320,7 @@ func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starv
 			s.starved = now
 			return now.Add(retryPublish), true
 		}
-		if !o.env.Redispatch && now.Sub(o.publishAt()) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter {
+		if o.stale(now) {
 			s.d.budget.give(s.lane, o.priority)
 			if s.scan.busy {
 				return time.Time{}, false // what it found comes first, and wakes us
