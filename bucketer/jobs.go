@@ -169,7 +169,8 @@ func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Tim
 			return schema.Job{}, ErrNameTaken
 		}
 	}
-	return job, b.planFrom(ctx, &job, now)
+	err := b.planFrom(ctx, &job, now)
+	return job, err
 }
 
 // planFrom holds the first occurrence of the generation in force that is due after now.

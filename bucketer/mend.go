@@ -111,7 +111,7 @@ func (b *Bucketer) mendJob(ctx context.Context, tip step, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		there := false
+		var there bool
 		if row, there = rows[s.id(at)]; !there {
 			break
 		}

@@ -62,11 +62,6 @@ func seedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
 // due returns when the occurrence of a nominal time is due.
 func (s *series) due(nominal time.Time) time.Time { return nominal.Add(s.Offset()) }
 
-// from returns the first nominal time whose occurrence is due at or after t.
-func (s *series) from(t time.Time) (time.Time, bool) {
-	return s.Next(ceilMilli(t).Add(-s.Offset() - time.Millisecond))
-}
-
 // last returns the last nominal time from `from` on, itself included, whose occurrence is due at now or before.
 func (s *series) last(from, now time.Time) (time.Time, bool) {
 	return s.Last(from.Add(-time.Millisecond), now.Add(-s.Offset()))

@@ -51,14 +51,15 @@ func (s *Store) putOperation(ctx context.Context, op *schema.Operation) error {
 	if open.data = []byte(op.Tenant); op.Progress.Done {
 		open.data = nil
 	}
+	keys := [][]byte{operationKey(op.Tenant, op.ID), append([]byte{byte(tableOpen)}, op.ID[:]...)}
+	defer s.lockAll(keys...)() // Expire must not remove what it did not see
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
-	for key, c := range map[string]cell{string(operationKey(op.Tenant, op.ID)): row, string(tableOpen) + string(op.ID[:]): open} {
-		defer s.lock([]byte(key))() // Expire must not remove what it did not see
-		if err := b.Merge([]byte(key), appendCell(nil, c), nil); err != nil {
+	for i, c := range []cell{row, open} {
+		if err := b.Merge(keys[i], appendCell(nil, c), nil); err != nil {
 			return err
 		}
-		if err := b.Set(rowExpiryKey(c.expires, []byte(key)), nil, nil); err != nil {
+		if err := b.Set(rowExpiryKey(c.expires, keys[i]), nil, nil); err != nil {
 			return err
 		}
 	}

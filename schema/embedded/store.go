@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -204,6 +205,24 @@ func (s *Store) lock(key []byte) (unlock func()) {
 	mu := &s.locks[maphash.Bytes(s.seed, key)%stripes]
 	mu.Lock()
 	return mu.Unlock
+}
+
+// lockAll holds the stripes of all keys, each once and in one order, so that nobody waits for himself or in a circle.
+func (s *Store) lockAll(keys ...[]byte) (unlock func()) {
+	var held []uint64
+	for _, key := range keys {
+		held = append(held, maphash.Bytes(s.seed, key)%stripes)
+	}
+	slices.Sort(held)
+	held = slices.Compact(held)
+	for _, stripe := range held {
+		s.locks[stripe].Lock()
+	}
+	return func() {
+		for _, stripe := range held {
+			s.locks[stripe].Unlock()
+		}
+	}
 }
 
 // commit writes b. Its error is ErrUnknown: what reached the log may be there after a restart.
