@@ -45,10 +45,9 @@ func (s *Server) operation(id, method, path, summary string, success int, proble
 			strconv.Itoa(success): {Description: http.StatusText(success)},
 		},
 	}
-	if method != http.MethodGet {
-		problems = append(problems, http.StatusForbidden)
-	}
-	for _, status := range append(problems, http.StatusInternalServerError) {
+	// Whoever asks may lack a key or its right, and may ask for no tenant.
+	problems = append(problems, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError)
+	for _, status := range problems {
 		op.Responses[strconv.Itoa(status)] = s.problemResponse(status)
 	}
 	return op

@@ -1,0 +1,295 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"carillon.dev/carillon/schema"
+)
+
+// contract is the OpenAPI document as a caller reads it.
+type contract struct {
+	doc     map[string]any
+	c       *jsonschema.Compiler
+	answers map[string]*jsonschema.Schema // compiled, by pointer
+}
+
+// describedOperation is an operation of the document.
+type describedOperation struct {
+	method, path string
+	op           map[string]any
+}
+
+func (c *contract) operations() (all []describedOperation) {
+	paths := c.doc["paths"].(map[string]any)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := paths[path].(map[string]any)
+		for _, method := range slices.Sorted(maps.Keys(item)) {
+			// An import answers a stream, and has tests of its own.
+			if strings.HasPrefix(path, "/v1/") && path != importPath {
+				all = append(all, describedOperation{strings.ToUpper(method), path, item[method].(map[string]any)})
+			}
+		}
+	}
+	return all
+}
+
+// schemaOf resolves a reference within the document.
+func (c *contract) schemaOf(s map[string]any) map[string]any {
+	for {
+		ref, ok := s["$ref"].(string)
+		if !ok {
+			return s
+		}
+		at := any(c.doc)
+		for part := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+			at = at.(map[string]any)[part]
+		}
+		s = at.(map[string]any)
+	}
+}
+
+// known are values that mean something to the server that is driven, by the name of a parameter or a field.
+var known = map[string][]string{
+	"name": {"n", "t"}, "task": {"t"}, "url": {"http://x.test/a"}, "subject": {"a.b"}, "cron": {"0 9 * * MON-FRI", "@hourly", "60 * * * *"},
+	"timezone": {"Europe/Berlin", "UTC", "Mars/Olympus"}, "label": {"team=a"}, "cursor": {"AAAA"}, "every": {"15m"}, "command": {"report"},
+	"If-Match": {`"1"`, "*"},
+}
+
+// odd are values that are hardly ever right.
+var odd = []any{nil, "", "x", -1, 1e300, true, []any{}, map[string]any{}, strings.Repeat("a", 300), "\u0000", "0192e5a0-7c00-7003-8d2f-5a1b9c3e7f60", "9999-12-31T23:59:59-01:00"}
+
+// value draws a value of a schema, for a field of that name. One in so many is odd.
+func (c *contract) value(t *rapid.T, s map[string]any, name string, oddity, depth int) any {
+	s = c.schemaOf(s)
+	if oddity > 0 && rapid.IntRange(0, oddity).Draw(t, "oddity") == 0 {
+		return rapid.SampledFrom(odd).Draw(t, "odd")
+	}
+	if words, ok := s["enum"].([]any); ok {
+		return rapid.SampledFrom(words).Draw(t, name)
+	}
+	kind, _ := s["type"].(string)
+	if kinds, ok := s["type"].([]any); ok {
+		kind = kinds[0].(string)
+	}
+	switch kind {
+	case "object":
+		out := map[string]any{}
+		properties, _ := s["properties"].(map[string]any)
+		required, _ := s["required"].([]any)
+		for _, field := range slices.Sorted(maps.Keys(properties)) {
+			if slices.Contains(required, any(field)) || depth < 4 && rapid.IntRange(0, 3).Draw(t, "has "+field) == 0 {
+				out[field] = c.value(t, properties[field].(map[string]any), field, oddity, depth+1)
+			}
+		}
+		if more, ok := s["additionalProperties"].(map[string]any); ok {
+			out["x-a"] = c.value(t, more, "x-a", oddity, depth+1)
+		}
+		return out
+	case "array":
+		return []any{c.value(t, s["items"].(map[string]any), name, oddity, depth+1)}
+	case "integer", "number":
+		return rapid.IntRange(1, 100).Draw(t, name)
+	case "boolean":
+		return rapid.Bool().Draw(t, name)
+	case "string":
+		return c.text(t, s, name)
+	}
+	return map[string]any{"any": []any{1, "b"}}
+}
+
+func (c *contract) text(t *rapid.T, s map[string]any, name string) string {
+	if values, ok := known[name]; ok {
+		return rapid.SampledFrom(values).Draw(t, name)
+	}
+	if s["format"] == "date-time" {
+		return testNow.Add(time.Duration(rapid.IntRange(-100, 100).Draw(t, name)) * time.Minute).Format(time.RFC3339)
+	}
+	switch pattern, _ := s["pattern"].(string); pattern {
+	case durationPattern:
+		return rapid.SampledFrom([]string{"1s", "1m30s", "250ms", "1h", "0s"}).Draw(t, name)
+	case "":
+		return rapid.SampledFrom([]string{"a", "team", "grün"}).Draw(t, name)
+	default:
+		return rapid.StringMatching(pattern).Draw(t, name)
+	}
+}
+
+// body draws the body of a request: one that may be taken, more often than not.
+func (c *contract) body(t *rapid.T, o describedOperation, media map[string]any) string {
+	v := c.value(t, media["schema"].(map[string]any), "", rapid.SampledFrom([]int{0, 0, 40, 5}).Draw(t, "how odd"), 0)
+	if fields, ok := v.(map[string]any); ok && rapid.Bool().Draw(t, "to the point") {
+		// What the document cannot say in a schema: which of the fields go together.
+		switch {
+		case strings.HasPrefix(o.path, "/v1/jobs"), strings.HasPrefix(o.path, "/v1/tasks"):
+			for _, field := range []string{"key", "script", "http", "task", "guarantee"} {
+				delete(fields, field)
+			}
+			if fields["nats"] = map[string]any{"subject": "a"}; o.method == "PATCH" {
+				delete(fields, "nats")
+			}
+			if fields["schedule"] != nil || o.method == "PUT" || o.method == "POST" && fields["name"] != nil {
+				fields["schedule"] = map[string]any{"every": "15m"}
+			}
+			for _, field := range []string{"start", "end", "retry"} {
+				delete(fields, field)
+			}
+			if fields["schedule"] == nil || o.method == "PATCH" || strings.HasPrefix(o.path, "/v1/tasks") {
+				for _, field := range []string{"name", "max_runs", "jitter", "concurrency"} {
+					delete(fields, field)
+				}
+			}
+			if strings.HasPrefix(o.path, "/v1/tasks") {
+				delete(fields, "schedule")
+			}
+		case strings.HasSuffix(o.path, "/preview"):
+			fields["schedule"] = map[string]any{"every": "15m"}
+			delete(fields, "end")
+		case o.path == operationsPath:
+			fields["action"], fields["filter"] = "pause", map[string]any{}
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rapid.IntRange(0, 20).Draw(t, "cut") == 0 {
+		text = text[:len(text)/2]
+	}
+	return string(text)
+}
+
+// TestAnswersAreThoseOfTheDocument drives every operation with random values, and compares what comes back with the document: statuses, media
+// types, bodies and headers. Whatever is asked, nothing is answered 500.
+func TestAnswersAreThoseOfTheDocument(t *testing.T) {
+	doc, compiler := described(t)
+	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
+	b, office := newStub(), newOffice()
+	hs := serve(t, b, office.deps, withOperations)
+	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)
+	var begun OperationBegun
+	doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}, 202, &begun)
+
+	outer := t
+	operations := c.operations()
+	succeeded := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		// What is asked for is there, however the requests before have left it.
+		job := created(outer, b, `{"name":"n","nats":{"subject":"a"},"schedule":{"every":"15m"},"labels":{"team":"a"}}`)
+		ended := b.ends(job.ID, testNow.Add(-time.Hour), schema.StateFailed)
+		var oneOff Job
+		doJSON(outer, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &oneOff)
+		ids := []string{
+			"n", "t", job.ID.String(), ended.String(), oneOff.ID.String(), begun.ID.String(), "none", "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60", "A b", "%00", "..", "é",
+		}
+		for _, o := range operations {
+			made, query := call{method: o.method, header: http.Header{}}, url.Values{}
+			path := o.path
+			parameters, _ := o.op["parameters"].([]any)
+			for _, p := range parameters {
+				p := p.(map[string]any)
+				name, in := p["name"].(string), p["in"].(string)
+				s := p["schema"].(map[string]any)
+				if in == "path" {
+					path = strings.Replace(path, "{"+name+"}", url.PathEscape(rapid.SampledFrom(ids).Draw(t, name)), 1)
+					continue
+				}
+				if required, _ := p["required"].(bool); !required && rapid.IntRange(0, 4).Draw(t, "has "+name) > 0 {
+					continue
+				}
+				text := fmt.Sprint(c.value(t, s, name, 8, 0))
+				switch {
+				case in == "query":
+					query.Set(name, text)
+				case !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
+					made.header.Set(name, text)
+				}
+			}
+			made.path = path
+			if len(query) > 0 {
+				made.path += "?" + query.Encode()
+			}
+			if request, ok := o.op["requestBody"].(map[string]any); ok {
+				content := request["content"].(map[string]any)
+				media := rapid.SampledFrom(slices.Sorted(maps.Keys(content))).Draw(t, "media")
+				made.body = c.body(t, o, content[media].(map[string]any))
+				made.header.Set("Content-Type", media)
+			}
+			status, header, text := do(outer, hs, made)
+			if status < 300 {
+				succeeded[o.method+" "+o.path] = true
+			}
+			if fault := c.check(o, status, header, text); fault != "" {
+				t.Fatalf("%s %s %v %s = %d %s: %s", o.method, made.path, made.header, made.body, status, text, fault)
+			}
+			if status >= 500 {
+				t.Fatalf("%s %s %v %s = %d %s, which is nobody's fault but ours", o.method, made.path, made.header, made.body, status, text)
+			}
+		}
+	})
+	var never []string
+	for _, o := range operations {
+		if name := o.method + " " + o.path; !succeeded[name] && o.op["operationId"] != "create-backfill" {
+			never = append(never, name)
+		}
+	}
+	if len(never) > 4 { // one or two may have bad luck
+		t.Errorf("%q never succeeded: the test says little about them", never)
+	}
+}
+
+// check says what is wrong with an answer, or "".
+func (c *contract) check(o describedOperation, status int, header http.Header, text []byte) string {
+	responses := o.op["responses"].(map[string]any)
+	code := fmt.Sprint(status)
+	response, ok := responses[code].(map[string]any)
+	if !ok {
+		return "the document has no such status"
+	}
+	content, _ := response["content"].(map[string]any)
+	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	if len(content) == 0 {
+		if len(text) > 0 {
+			return "the document has no body"
+		}
+		return ""
+	}
+	if content[media] == nil {
+		return "the document has no answer of the type " + media
+	}
+	if media == "text/plain" {
+		return ""
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	at := "openapi.json#/paths/" + escape.Replace(o.path) + "/" + strings.ToLower(o.method) + "/responses/" + code + "/content/" + escape.Replace(media) + "/schema"
+	compiled, ok := c.answers[at]
+	if !ok {
+		var err error
+		if compiled, err = c.c.Compile(at); err != nil {
+			return err.Error()
+		}
+		c.answers[at] = compiled
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = compiled.Validate(v)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if p, ok := v.(map[string]any); status == 422 && (!ok || p["errors"] == nil) {
+		return "no fault is named"
+	}
+	return ""
+}
