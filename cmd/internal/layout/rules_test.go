@@ -55,7 +55,7 @@ var layers = []layer{
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
-	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue"}, tests: fakes},
+	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
 	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue"}, tests: fakes},
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
@@ -64,7 +64,7 @@ var layers = []layer{
 	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/..."}, parts...)}, // wires the fakes, judged by the checker
 	{folder: "cmd/internal/layout"},
 
-	{folder: "loadtest", imports: []string{"schema", "bucketer/httpapi", "deploy/local/cluster"}},
+	{folder: "loadtest", imports: []string{"schema", "bucketer/httpapi", "bucketer/schedule", "deploy/local/cluster"}},
 	{folder: "deploy", imports: nil},
 }
 
@@ -82,6 +82,11 @@ var libraries = []library{
 		name:     "gin",
 		prefixes: []string{"github.com/gin-gonic", "github.com/danielgtaylor/huma/v2/adapters"},
 		owner:    "bucketer/httpapi",
+	},
+	{
+		name:     "go-cron",
+		prefixes: []string{"github.com/netresearch/go-cron"},
+		owner:    "bucketer/schedule",
 	},
 	{
 		name:     "gocql",
