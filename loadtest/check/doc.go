@@ -35,8 +35,8 @@
 // times are computed here, from the schedule that the job's answer shows, and not by the system's own time maths; of the jitter only the
 // window is believed, and the offset in it is learned once, from the answer.
 //
-//  10. A target is asked for from the acknowledgement of its job's creation, or [ChangeGrace] after that of a change, up to the request of the
-//     next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that
+//  10. A target is asked for if its nominal time comes after the acknowledgement of its job's creation, or its due time [ChangeGrace] after
+//     that of a change, and if it is due before the request of the next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that
 //     both name must. Every target belongs to exactly one of: done, missed by policy, missed, unfinished, unreadable. See [RecurringReport].
 //  11. A run belongs to the target that is due when the run's id says, and there is at most one for a nominal time. Any other run is unexpected.
 //     Before that instant it is early.

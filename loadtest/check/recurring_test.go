@@ -139,6 +139,13 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 		{name: "a run between two targets", forge: func(w *recurringWorld) { w.ran(steady, 63_000, 63_500, 63_504) }, want: counts{Unexpected: 1}},
 		{name: "a run that only the sink knows of", forge: func(w *recurringWorld) { w.arrive(steady, 63_500, 1, 63_504) }, want: counts{Unexpected: 1}},
 		{name: "a run before the job was asked for", forge: func(w *recurringWorld) { w.ran(latest, 0, 0, 4) }, want: counts{Unexpected: 1}},
+		{name: "due after the creation, but for a nominal time before it: not asked for", forge: func(w *recurringWorld) {
+			w.Events[0].Requested, w.Events[0].Acked = at(10_100), at(10_200)
+			w.forget(steady, 10_500)
+		}, ok: true},
+		{name: "a run for a nominal time before the creation", forge: func(w *recurringWorld) {
+			w.Events[0].Requested, w.Events[0].Acked = at(10_100), at(10_200)
+		}, want: counts{Unexpected: 1}},
 		{name: "a run between request and acknowledgement", forge: func(w *recurringWorld) {
 			w.Events[slices.IndexFunc(w.Events, func(e check.JobEvent) bool { return e.Ref == ref(latest) })].Acked = at(10_001)
 		}, ok: true},

@@ -65,6 +65,9 @@ func (j *recurringJob) plan(end time.Time) error {
 				return fmt.Errorf("%w: job %s: %w", ErrHistory, e.Ref, err)
 			}
 			j.learnOffset(&p, e, last)
+			if e.Kind == JobCreated { // the first nominal time comes after the creation; that of a change, its due time
+				p.from, p.required = p.from+p.offset, p.required+p.offset
+			}
 			last = e
 		}
 		for i := range j.phases {

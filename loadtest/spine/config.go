@@ -1,6 +1,7 @@
 package spine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,18 +26,25 @@ const (
 	Blackout Scenario = "blackout"
 	// Kill kills one Carillon node and starts it again: for small clusters and short runs.
 	Kill Scenario = "kill"
+	// Recurring is of recurring jobs: one Carillon node is killed after a third of the span and started again after half of it.
+	Recurring Scenario = "recurring"
+	// Pause is of recurring jobs that are paused, resumed, updated and cancelled at random instants.
+	Pause Scenario = "pause"
+	// Stopped is of recurring jobs with every misfire policy: all Carillon nodes are killed and started again Config.Stop later.
+	Stopped Scenario = "stopped"
 )
 
 // Scenarios lists them all.
-var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill}
+var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill, Recurring, Pause, Stopped}
 
 // Config describes one run. The zero value of a field is its default, where one is named.
 type Config struct {
 	Scenario Scenario // default Faults
-	Jobs     int      // in all; default 100,000, at least 200
+	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
-	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only).
+	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Of recurring jobs
+	// it is the time from the last creation to the end of the observation, without Stop; default 5 min, Pause and Stopped 2 min.
 	Span time.Duration
 	// Changes is how many runs are cancelled or rescheduled, half each; default 300 or a tenth of the jobs, negative = none.
 	Changes int
@@ -44,6 +52,13 @@ type Config struct {
 	Unkeyed bool
 	Payload int // bytes of each payload; 0 = the least
 	Seed    uint64
+
+	// Every is the distance of two runs of a recurring job; default 30 s, Pause 2 s, Stopped 10 s.
+	Every time.Duration
+	// Stop is for how long no node runs in Stopped; default 3 min.
+	Stop time.Duration
+	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
+	Concurrency int
 
 	Cluster cluster.Spec
 
@@ -74,12 +89,30 @@ const (
 	defaultIdle    = 5 * time.Second
 
 	minJobs = 200
+
+	defaultStop        = 3 * time.Minute
+	defaultConcurrency = 128
+	minRecurring       = 20
 )
+
+// recurringDefaults are those of the scenarios with recurring jobs.
+var recurringDefaults = map[Scenario]struct {
+	jobs        int
+	every, span time.Duration
+}{
+	Recurring: {50_000, 30 * time.Second, 5 * time.Minute},
+	Pause:     {1000, 2 * time.Second, 2 * time.Minute},
+	Stopped:   {600, 10 * time.Second, 2 * time.Minute},
+}
 
 // withDefaults returns c with the defaults filled in; what is negative for "none" becomes 0.
 func (c Config) withDefaults() Config {
 	if c.Scenario == "" {
 		c.Scenario = Faults
+	}
+	if d, ok := recurringDefaults[c.Scenario]; ok {
+		c.Jobs, c.Every, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Every, d.every), cmp.Or(c.Span, d.span)
+		c.Stop, c.Concurrency = cmp.Or(c.Stop, defaultStop), cmp.Or(c.Concurrency, defaultConcurrency)
 	}
 	for _, d := range []struct {
 		field *time.Duration
@@ -111,8 +144,13 @@ func (c Config) Validate() error {
 	if !slices.Contains(Scenarios, c.Scenario) {
 		fault("scenario is %q, want one of %q", c.Scenario, Scenarios)
 	}
-	if c.Jobs < minJobs {
-		fault("jobs: %d, want at least %d", c.Jobs, minJobs)
+	least := minJobs
+	if c.Scenario.Recurs() {
+		least = minRecurring
+		c.faultsOfRecurring(fault)
+	}
+	if c.Jobs < least {
+		fault("jobs: %d, want at least %d", c.Jobs, least)
 	}
 	if c.Span == 0 && c.Scenario != Calm {
 		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
@@ -145,4 +183,20 @@ func (c Config) Validate() error {
 		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")
 	}
 	return errors.Join(append(faults, c.Cluster.Validate())...)
+}
+
+// faultsOfRecurring reports what is wrong with the fields that only recurring jobs have.
+func (c Config) faultsOfRecurring(fault func(format string, args ...any)) {
+	if c.Every < time.Second || c.Every%time.Millisecond != 0 {
+		fault("every is %s, want at least a second and whole milliseconds", c.Every)
+	}
+	if c.Span < 2*c.Every {
+		fault("the span is %s, want at least two times %s", c.Span, c.Every)
+	}
+	if c.Stop < time.Second {
+		fault("stop is %s, want at least a second", c.Stop)
+	}
+	if c.Concurrency < 1 {
+		fault("concurrency is %d, want at least 1", c.Concurrency)
+	}
 }

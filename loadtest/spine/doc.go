@@ -11,6 +11,10 @@
 //	T0 … T0 + 0.8 span  cancels and reschedules, each of a run that is due soon
 //	T0 …                the faults of the scenario; the offsets are made for a span of a minute and shrink with it
 //
+// Scenarios with recurring jobs have no imports: jobs are created over HTTP one by one, T0 is when the last one was, the observation ends
+// Config.Span after it (and the stop of all nodes, if there is one), and then all jobs are cancelled, so that the judge reads histories
+// to which nothing is added any more.
+//
 // # Invariants
 //
 //  1. What was started is stopped, whatever happens: members of the cluster and the sink die with this program.

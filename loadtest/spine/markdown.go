@@ -26,7 +26,7 @@ func WriteMarkdown(w io.Writer, reports ...*Report) error {
 		names[i] = string(r.Scenario)
 	}
 	fmt.Fprintf(&b, "### Spine: %s\n\n| |%s\n|---|%s\n", strings.Join(names, ", "), cells(names), strings.Repeat("---|", len(reports)))
-	for _, row := range rows {
+	for _, row := range rowsOf(reports) {
 		texts := make([]string, len(reports))
 		for i, r := range reports {
 			texts[i] = strings.ReplaceAll(row.cell(r), "|", `\|`)
@@ -70,7 +70,30 @@ func cells(texts []string) string {
 	return b.String()
 }
 
-var rows = []row{
+// rowsOf returns the rows that say something about any of the reports.
+func rowsOf(reports []*Report) []row {
+	rows := slices.Clone(commonRows)
+	recurs := func(r *Report) bool { return r.Recurring != nil }
+	if !slices.ContainsFunc(reports, recurs) {
+		return append(rows, oneOffRows...)
+	}
+	for _, row := range oneOffRows {
+		if slices.ContainsFunc(reports, func(r *Report) bool { return !recurs(r) }) {
+			cell := row.cell
+			row.cell = func(r *Report) string {
+				if recurs(r) {
+					return ""
+				}
+				return cell(r)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return append(rows, recurringRows...)
+}
+
+// commonRows are of every scenario, oneOffRows of those with one-off jobs.
+var commonRows = []row{
 	{"verdict", func(r *Report) string {
 		if faults := r.Faults(); len(faults) > 0 {
 			return "**FAILED**: " + strings.Join(faults, "; ")
@@ -92,6 +115,9 @@ var rows = []row{
 	{"durability", func(r *Report) string {
 		return fmt.Sprintf("commit log %s, JetStream on file, sync interval %s", r.Settings.Cluster.CommitLog, natsSync(r.Settings.Cluster.NATSSync))
 	}},
+}
+
+var oneOffRows = []row{
 	{"jobs", func(r *Report) string {
 		s := r.Settings
 		main, near, immediate := counts(s.Jobs)

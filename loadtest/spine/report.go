@@ -70,7 +70,10 @@ type Report struct {
 	Phases   []Phase        `json:"phases"`
 	Rates    Rates          `json:"rates"`
 
-	// Judged: Check holds the judge's report. A run without is a failed one.
+	// Recurring is what came of recurring jobs; nil in scenarios without them.
+	Recurring *RecurringResult `json:"recurring,omitempty"`
+
+	// Judged: Check (or Recurring.Check) holds the judge's report. A run without is a failed one.
 	Judged bool         `json:"judged"`
 	Check  check.Report `json:"check"`
 }
@@ -78,9 +81,15 @@ type Report struct {
 // Faults says in words why the run failed; nothing if it did not.
 func (r *Report) Faults() []string {
 	var faults []string
-	if !r.Judged {
+	switch {
+	case !r.Judged:
 		faults = append(faults, "the run did not come to its end")
-	} else if r.Check.Failed() {
+	case r.Recurring != nil:
+		if c := &r.Recurring.Check; c.Failed() {
+			faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after change %d, duplicate outcomes %d, policy broken %d, unfinished %d, unreadable %d",
+				c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.PolicyBroken, c.Unfinished, c.Unreadable))
+		}
+	case r.Check.Failed():
 		c := &r.Check
 		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, unfinished %d, unreadable %d",
 			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))

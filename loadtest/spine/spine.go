@@ -89,11 +89,15 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
 
-	if err := r.play(ctx); err != nil {
+	play := r.play
+	if cfg.Scenario.Recurs() {
+		play = r.playRecurring
+	}
+	if err := play(ctx); err != nil {
 		return r.report, err
 	}
 	r.log.Info("judging", "wait", cfg.Wait, "apart", cfg.Apart)
-	if r.report.Check, err = r.judge(ctx, out); err != nil {
+	if err := r.judge(ctx, out); err != nil {
 		return r.report, err
 	}
 	r.report.Judged = true

@@ -22,25 +22,37 @@ const farAhead = time.Hour
 // evidence says where a check finds what it judges.
 type evidence struct {
 	asked, acks, seen, changes []string
+	recurringEvidence
+}
+
+// bounds say how long a check waits, and how hard it reads.
+type bounds struct {
+	wait, apart, timeout time.Duration
+	concurrency          int
 }
 
 func newCheck() *cobra.Command {
 	var to target
 	var ev evidence
 	var out string
-	var wait, apart, timeout time.Duration
-	var concurrency int
+	var b bounds
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Judge what came of a load test",
 		Long: `Read what was asked, what was acknowledged and what the sink saw; read every run through the API, wait for open ones to end,
 and read everything again --apart later; print the report. The tenant must be the test's own: a run that was not asked for in the files
-given is unexpected. Exit status 1 if a promise was broken or something could not be read.`,
+given is unexpected. With --events recurring jobs are judged instead, by the histories of their runs. Exit status 1 if a promise was broken or something could not be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := withTimeout(cmd.Context(), timeout)
+			if err := ev.complete(); err != nil {
+				return err
+			}
+			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
 			defer cancel()
 			log := newLog(cmd.ErrOrStderr())
+			if ev.events != "" {
+				return checkRecurring(ctx, &to, &ev, b, log, cmd.OutOrStdout(), out)
+			}
 			h, err := ev.read()
 			if err != nil {
 				return err
@@ -51,8 +63,8 @@ given is unexpected. Exit status 1 if a promise was broken or something could no
 			now := time.Now()
 			ids, times, last := scope(&h, now.Add(farAhead))
 			o := &api.Observer{
-				Client: client, IDs: ids, Windows: api.Windows(times), WaitUntil: later(now, last).Add(wait), Apart: apart,
-				Concurrency: concurrency, Log: log,
+				Client: client, IDs: ids, Windows: api.Windows(times), WaitUntil: later(now, last).Add(b.wait), Apart: b.apart,
+				Concurrency: b.concurrency, Log: log,
 			}
 			if h.Runs, h.Unlisted, err = o.Observe(ctx); err != nil {
 				return err
@@ -70,21 +82,36 @@ given is unexpected. Exit status 1 if a promise was broken or something could no
 	}
 	to.flags(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&ev.asked, "asked", nil, "file of jobs that was imported (required, may be repeated)")
-	f.StringArrayVar(&ev.acks, "acks", nil, "answers that import wrote (required, may be repeated)")
+	f.StringArrayVar(&ev.asked, "asked", nil, "file of jobs that was imported (required without --events, may be repeated)")
+	f.StringArrayVar(&ev.acks, "acks", nil, "answers that import wrote (required without --events, may be repeated)")
 	f.StringArrayVar(&ev.seen, "sink", nil, "record of a sink (required, may be repeated)")
 	f.StringArrayVar(&ev.changes, "changes", nil, "cancels and reschedules (may be repeated)")
-	f.DurationVar(&wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
-	f.DurationVar(&apart, "apart", 30*time.Second, "how long the second read comes after the first")
-	f.DurationVar(&timeout, "timeout", 0, "bound of the whole; 0 = none")
-	f.IntVar(&concurrency, "concurrency", 4, "requests under way at once")
+	f.StringVar(&ev.events, "events", "", "requests about recurring jobs and their answers, one a line")
+	f.StringVar(&ev.end, "end", "", "with --events: end of the observation, RFC 3339: no run that is due later is asked for (required)")
+	f.StringArrayVar(&ev.stops, "stop", nil, "with --events: a span in which no node ran, as FROM,TO in RFC 3339 (may be repeated)")
+	f.DurationVar(&b.wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
+	f.DurationVar(&b.apart, "apart", 30*time.Second, "how long the second read comes after the first")
+	f.DurationVar(&b.timeout, "timeout", 0, "bound of the whole; 0 = none")
+	f.IntVar(&b.concurrency, "concurrency", 4, "requests under way at once")
 	f.StringVar(&out, "out", "", "file for the report as JSON")
-	for _, name := range []string{"asked", "acks", "sink"} {
-		if err := cmd.MarkFlagRequired(name); err != nil { // only if there is no such flag
-			panic(err)
-		}
+	if err := cmd.MarkFlagRequired("sink"); err != nil { // only if there is no such flag
+		panic(err)
 	}
 	return cmd
+}
+
+// complete reports what is missing.
+func (ev *evidence) complete() error {
+	oneOff := len(ev.asked) + len(ev.acks) + len(ev.changes)
+	switch {
+	case ev.events != "" && oneOff > 0:
+		return errors.New("--events is about recurring jobs, --asked, --acks and --changes about one-off ones: give one or the other")
+	case ev.events != "" && ev.end == "":
+		return errors.New("--events needs --end")
+	case ev.events == "" && (len(ev.asked) == 0 || len(ev.acks) == 0):
+		return errors.New("--asked and --acks are needed, or --events")
+	}
+	return nil
 }
 
 // read reads all files.
@@ -186,8 +213,15 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// A verdict is a report of any judge.
+type verdict interface {
+	WriteText(w io.Writer) error
+	WriteJSON(w io.Writer) error
+	Failed() bool
+}
+
 // report prints rep, keeps it if it is to be kept, and turns a bad one into errVerdict.
-func report(rep *check.Report, w io.Writer, out string) error {
+func report(rep verdict, w io.Writer, out string) error {
 	if err := rep.WriteText(w); err != nil {
 		return err
 	}

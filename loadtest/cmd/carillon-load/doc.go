@@ -4,6 +4,7 @@
 //	carillon-load gen    --n 100000 --from +20s --spread 60s --seed 1 --target http://127.0.0.1:9900 --keyed > jobs.ndjson
 //	carillon-load import --api http://127.0.0.1:8081,http://127.0.0.1:8082 jobs.ndjson --acks acks.ndjson
 //	carillon-load check  --asked jobs.ndjson --acks acks.ndjson --sink seen.ndjson --api http://127.0.0.1:8081 --out report.json
+//	carillon-load check  --events events.ndjson --end 2026-11-21T10:00:00Z --sink seen.ndjson --api http://127.0.0.1:8081
 //	carillon-load spine  --scenario faults --jobs 100000
 //	carillon-load bench  A C --n 200000 --rates 2000,5000 --span 30s
 //	carillon-load suite  small

@@ -20,7 +20,7 @@ func newSpine() *cobra.Command {
 	var scenario, commitLog, profile, out string
 	var beside []string
 	var keep bool
-	var timeout time.Duration
+	var timeout, span time.Duration
 	cmd := &cobra.Command{
 		Use:   "spine",
 		Short: "Run jobs on a real cluster of its own, break it meanwhile, and judge",
@@ -34,6 +34,12 @@ scenario says while they run, and judge everything with check. Works beside othe
   blackout  every process is killed at once, a second after the summary of an import, and all is started again
   kill      one Carillon node is killed and started again, for small clusters
 
+Three more are of recurring jobs, created over HTTP one by one; by default they have one Cassandra, one NATS and two nodes:
+
+  recurring 50,000 jobs every 30 s, intervals and cron expressions, for 5 minutes; a node is killed after a third of it and started again after half
+  pause     1,000 jobs every 2 s; each is paused (and perhaps resumed), updated or cancelled at a random instant
+  stopped   600 jobs every 10 s with every misfire policy; all nodes are killed and started again 3 minutes later
+
 Writes its report as JSON and as a block of RESULTS.md into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
 		Example: "  spine --jobs 2000 --rate-span 20s --cassandra 1 --nats 1 --scenario kill\n  spine --scenario faults --beside .local/spine/calm.json",
@@ -44,6 +50,14 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		cfg.Cluster.CommitLog, cfg.Cluster.Profile = cluster.CommitLog(commitLog), cluster.Profile(profile)
 		if cfg.Span == 0 {
 			cfg.Span = -1 // all at one instant
+		}
+		if cfg.Scenario.Recurs() {
+			recurringFlags(&cfg, span, cmd.Flags().Changed)
+			if !cmd.Flags().Changed("timeout") {
+				timeout = recurringTimeout
+			}
+		} else if span != 0 {
+			return errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
 		}
 		if cfg.Changes == 0 && cmd.Flags().Changed("changes") {
 			cfg.Changes = -1 // none
@@ -85,8 +99,12 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		return err
 	}
 	f := cmd.Flags()
-	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill")
-	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate")
+	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped")
+	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
+	f.DurationVar(&span, "span", 0, "recurring jobs: from the last creation to the end of the observation, without --stop (default 5m; pause and stopped 2m)")
+	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
+	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
+	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
 	f.IntVar(&cfg.Changes, "changes", 0, "runs cancelled and rescheduled (default 300 or a tenth of the jobs)")
@@ -102,12 +120,29 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "how long runs may take to end after the last due instant")
 	f.DurationVar(&cfg.Apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&cfg.Idle, "idle", 5*time.Second, "how long the idle cluster is measured before the import")
-	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole; 0 = none")
+	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs: default 1h); 0 = none")
 	f.StringVar(&cfg.Dir, "dir", "", "folder for everything, empty or missing, which is kept (default: a temporary one, kept on failure)")
 	f.BoolVar(&keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&out, "out", filepath.Join(".local", "spine"), "folder for the report: <scenario>.json and <scenario>.md")
 	f.StringSliceVar(&beside, "beside", nil, "reports (JSON) to show beside this one")
 	return cmd
+}
+
+// recurringTimeout bounds a run with recurring jobs whose bound is not stated: each job is created, cancelled and read twice by itself.
+const recurringTimeout = time.Hour
+
+// recurringFlags leaves to the scenario what the flags did not state.
+func recurringFlags(cfg *spine.Config, span time.Duration, stated func(name string) bool) {
+	cfg.Span = span
+	if !stated("jobs") {
+		cfg.Jobs = 0
+	}
+	if !stated("cassandra") {
+		cfg.Cluster.Cassandra = 1
+	}
+	if !stated("nats") {
+		cfg.Cluster.NATS = 1
+	}
 }
 
 // commandLine is how the program was called, without the way to it.

@@ -58,3 +58,38 @@ func TestSpineRefusesBadFlags(t *testing.T) {
 		t.Error("spine --scenario storm = nil, want an error")
 	}
 }
+
+func TestRecurringScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
+	cfg := spine.Config{Scenario: spine.Recurring, Jobs: 100_000}
+	cfg.Cluster.Cassandra, cfg.Cluster.NATS = 3, 3
+	recurringFlags(&cfg, 0, func(name string) bool { return name == "nats" })
+	if cfg.Jobs != 0 || cfg.Span != 0 || cfg.Cluster.Cassandra != 1 || cfg.Cluster.NATS != 3 {
+		t.Errorf("recurringFlags = %+v, want what was stated (3 NATS), and the scenario's defaults else", cfg)
+	}
+	if _, err := load(t, "spine", "--scenario", "faults", "--span", "5s", "--dir", t.TempDir(), "--out", t.TempDir()); err == nil {
+		t.Error("spine --scenario faults --span = nil, want an error")
+	}
+}
+
+func TestCheckAsksForOneKindOfEvidence(t *testing.T) {
+	rows := []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"neither", nil, "--asked and --acks are needed"},
+		{"both", []string{"--events", "e", "--end", "2026-11-21T10:00:00Z", "--asked", "a"}, "one or the other"},
+		{"no end", []string{"--events", "e"}, "--events needs --end"},
+		{"a bad end", []string{"--events", "e", "--end", "noon"}, "read --end"},
+		{"half a stop", []string{"--events", "e", "--end", "2026-11-21T10:00:00Z", "--stop", "2026-11-21T10:00:00Z"}, "is not FROM,TO"},
+		{"no such file", []string{"--events", filepath.Join(t.TempDir(), "e"), "--end", "2026-11-21T10:00:00Z"}, "open evidence"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := load(t, append([]string{"check", "--sink", "s", "--api", "http://127.0.0.1:9"}, row.args...)...)
+			if err == nil || !strings.Contains(err.Error(), row.says) {
+				t.Errorf("check %v = %v, want %q", row.args, err, row.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/spine"
+)
+
+// recurringEvidence says where a check finds what it judges of recurring jobs.
+type recurringEvidence struct {
+	events, end string
+	stops       []string
+}
+
+// checkRecurring judges recurring jobs.
+func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log *slog.Logger, w io.Writer, out string) error {
+	h, err := ev.readRecurring()
+	if err != nil {
+		return err
+	}
+	if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
+		return err
+	}
+	log.Info("evidence read", "events", len(h.Events), "arrivals", len(h.Seen))
+	client, done := to.client(log)
+	defer done()
+	o := &spine.Histories{
+		URLs: client.URLs, Token: client.Token, Tenant: client.Tenant, HTTP: client.HTTP, WaitUntil: later(time.Now(), h.End).Add(b.wait),
+		Apart: b.apart, Concurrency: b.concurrency, Log: log,
+	}
+	if err := o.Read(ctx, &h); err != nil {
+		return err
+	}
+	// The sink saw more while we waited. Its record is read again now that everything has ended.
+	if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
+		return err
+	}
+	rep, err := check.JudgeRecurring(h)
+	if err != nil {
+		return err
+	}
+	return report(&rep, w, out)
+}
+
+// readRecurring reads the events, and what the flags say.
+func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err error) {
+	if h.End, err = time.Parse(time.RFC3339Nano, ev.end); err != nil {
+		return h, fmt.Errorf("read --end: %w", err)
+	}
+	for _, text := range ev.stops {
+		var s check.Stop
+		from, to, ok := strings.Cut(text, ",")
+		if !ok {
+			return h, fmt.Errorf("read --stop: %q is not FROM,TO", text)
+		}
+		if s.From, err = time.Parse(time.RFC3339Nano, from); err != nil {
+			return h, fmt.Errorf("read --stop: %w", err)
+		}
+		if s.To, err = time.Parse(time.RFC3339Nano, to); err != nil {
+			return h, fmt.Errorf("read --stop: %w", err)
+		}
+		h.Stops = append(h.Stops, s)
+	}
+	h.Events, err = readFile(ev.events, spine.ReadEvents)
+	return h, err
+}
