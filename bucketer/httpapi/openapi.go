@@ -207,6 +207,9 @@ func (s *Server) finishDocument() error {
 		}
 		p.say(of.Properties[p.field])
 	}
+	if err := s.addExamples(); err != nil {
+		return err
+	}
 	text, err := json.MarshalIndent(s.api.OpenAPI(), "", "  ")
 	if err != nil {
 		return fmt.Errorf("make the OpenAPI document: %w", err)

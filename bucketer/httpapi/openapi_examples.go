@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// requestExamples are bodies that are taken, by operation and name.
+var requestExamples = map[string]map[string]string{
+	"create-job": {
+		"now":       `{"http":{"url":"https://example.com/hook"},"payload":{"order":7}}`,
+		"once":      `{"task":"send-email","schedule":{"at":"2026-11-21T10:00:00Z"},"payload":{"to":"a@example.com"},"priority":"high"}`,
+		"cron":      `{"name":"nightly-report","task":"report","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"},"labels":{"team":"billing"}}`,
+		"interval":  `{"name":"poll","nats":{"subject":"work.poll"},"schedule":{"every":"15m"},"jitter":"30s","misfire":{"policy":"skip"}}`,
+		"ten times": `{"task":"reminder","schedule":{"every":"24h"},"max_runs":10,"concurrency":{"limit":1,"on_limit":"skip"}}`,
+	},
+	"put-job": {
+		"cron": `{"task":"report","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"}}`,
+	},
+	"patch-job": {
+		"another time": `{"schedule":{"cron":"0 3 * * *"}}`,
+		"no payload":   `{"payload":null}`,
+	},
+	"put-task": {
+		"http": `{"http":{"method":"POST","url":"https://example.com/hook","headers":{"x-team":"billing"}},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s"}}`,
+		"nats": `{"nats":{"subject":"work.email"},"description":"Sends an e-mail"}`,
+	},
+	"preview-schedule": {
+		"cron":     `{"schedule":{"cron":"30 2 * * *","timezone":"Europe/Berlin"},"from":"2027-03-27T00:00:00Z","count":3}`,
+		"interval": `{"schedule":{"every":"15m"},"jitter":"0s"}`,
+	},
+	"begin-operation": {
+		"pause jobs":  `{"action":"pause","filter":{"label":"team=billing"},"dry_run":true}`,
+		"retry runs":  `{"action":"retry","filter":{"from":"2026-11-21T08:00:00Z","to":"2026-11-21T09:00:00Z","state":"failed"}}`,
+		"cancel runs": `{"action":"cancel","filter":{"from":"2026-11-21T10:00:00Z","to":"2026-11-21T12:00:00Z","task":"send-email"}}`,
+	},
+}
+
+// schemaExamples are values of what is answered, by schema.
+var schemaExamples = map[string]string{
+	"Job": `{
+		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","name":"nightly-report","task":"report",
+		"schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin","gap":"run","overlap_hour":"first"},"jitter":"10s","priority":"normal",
+		"labels":{"team":"billing"},"misfire":{"policy":"run_latest"},"state":"active","generation":1795253400123456,
+		"next_run":{"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z"},
+		"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`,
+	"Run": `{
+		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","tenant":"default","task":"report",
+		"state":"succeeded","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z",
+		"started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","lateness_ms":5,"trigger":"schedule",
+		"attempts":[{"number":1,"executor":"node-1","started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","outcome":"succeeded","status_code":200}]}`,
+	"Task": `{
+		"name":"send-email","nats":{"subject":"work.email"},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s","factor":2,"max":"10m0s","jitter":"full"},
+		"guarantee":"at_least_once","created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`,
+	"NextRun": `{"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z"}`,
+	"Preview": `{
+		"description":"at 02:30 every day, Europe/Berlin time","times":["2027-03-27T01:30:00.000Z","2027-03-28T01:00:00.000Z"],
+		"notes":["the 02:30 run of 2027-03-28 moves to 03:00"],"zones":"2026a"}`,
+	"OperationBegun": `{"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","matched":1200,"all":true}`,
+	"Operation": `{
+		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","action":"pause","filter":{"label":"team=billing"},"state":"running","matched":400,
+		"changed":398,"unchanged":2,"failed":0,"created_at":"2026-11-21T09:30:00.000Z","created_by":"deploy","updated_at":"2026-11-21T09:30:12.345Z"}`,
+	"Problem": `{
+		"type":"urn:carillon:problem:invalid","title":"The request is not valid","status":422,
+		"errors":[{"location":"body.schedule.cron","message":"never fires: no day matches it","value":"0 0 30 2 *"}]}`,
+}
+
+// addExamples adds the examples to the document.
+func (s *Server) addExamples() error {
+	for _, item := range s.api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Post, item.Put, item.Patch} {
+			if op == nil || op.RequestBody == nil {
+				continue
+			}
+			for _, media := range op.RequestBody.Content {
+				for name, text := range requestExamples[op.OperationID] {
+					var v any
+					if err := json.Unmarshal([]byte(text), &v); err != nil {
+						return fmt.Errorf("example %q of %s: %w", name, op.OperationID, err)
+					}
+					if media.Examples == nil {
+						media.Examples = make(map[string]*huma.Example)
+					}
+					media.Examples[name] = &huma.Example{Value: v}
+				}
+			}
+		}
+	}
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for name, text := range schemaExamples {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return fmt.Errorf("example of %s: %w", name, err)
+		}
+		if schemas[name] == nil {
+			return fmt.Errorf("the OpenAPI document has no %s", name)
+		}
+		schemas[name].Examples = []any{v}
+	}
+	return nil
+}

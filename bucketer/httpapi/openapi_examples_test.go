@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What the document shows is what the server takes, and what it says of itself.
+func TestExamplesAreTrue(t *testing.T) {
+	doc, compiler := described(t)
+	c := &contract{doc: doc, c: compiler}
+	valid := func(at string, v any) {
+		t.Helper()
+		compiled, err := compiler.Compile("openapi.json#" + at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(v); err != nil {
+			t.Errorf("the example of %s is not valid: %v", at, err)
+		}
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	b := newStub()
+	hs := serve(t, b, withOperations)
+	for _, name := range []string{"report", "send-email", "reminder"} {
+		doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/" + name, body: `{"nats":{"subject":"a"}}`}, 201, nil)
+	}
+	job := created(t, b, nightly)
+	shown := map[string]bool{}
+	for _, o := range c.operations() {
+		id := o.op["operationId"].(string)
+		request, ok := o.op["requestBody"].(map[string]any)
+		if !ok || requestExamples[id] == nil {
+			continue
+		}
+		for media, content := range request["content"].(map[string]any) {
+			examples, _ := content.(map[string]any)["examples"].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(examples)) {
+				shown[id] = true
+				value := examples[name].(map[string]any)["value"]
+				if o.method != http.MethodPatch { // a patch is no job
+					valid("/paths/"+escape.Replace(o.path)+"/"+strings.ToLower(o.method)+"/requestBody/content/"+escape.Replace(media)+"/schema", value)
+				}
+				text, err := json.Marshal(value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				path := strings.NewReplacer("{id}", "an-example", "{name}", "an-example").Replace(o.path)
+				if o.method == http.MethodPatch {
+					path = "/v1/jobs/" + job.ID.String()
+				}
+				made := call{method: o.method, path: path, body: string(text), header: http.Header{"Content-Type": {media}}}
+				if status, _, answer := do(t, hs, made); status >= 300 {
+					t.Errorf("the example %q of %s is answered %d %s", name, id, status, answer)
+				}
+			}
+		}
+	}
+	for id := range requestExamples {
+		if !shown[id] {
+			t.Errorf("the document shows no example of %s", id)
+		}
+	}
+	for name := range schemaExamples {
+		s := doc["components"].(map[string]any)["schemas"].(map[string]any)[name].(map[string]any)
+		examples, _ := s["examples"].([]any)
+		if len(examples) != 1 {
+			t.Errorf("the document shows %d examples of %s, want 1", len(examples), name)
+			continue
+		}
+		valid("/components/schemas/"+name, examples[0])
+	}
+}
