@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,7 +173,10 @@ func TestQuotasAreKept(t *testing.T) {
 	b, o := newStub(), newOffice()
 	hs := serve(t, b, o.deps)
 	left := 2
+	var mu sync.Mutex // chunks of an import come at once
 	o.admit = func(tenant string, bytes int) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if tenant != "default" || bytes != len(`{"a":1}`) {
 			t.Errorf("AdmitRun of %s, %d bytes", tenant, bytes)
 		}
@@ -189,7 +193,9 @@ func TestQuotasAreKept(t *testing.T) {
 		t.Errorf("POST over the quota: %+v, Retry-After %q", p, header.Get("Retry-After"))
 	}
 
+	mu.Lock()
 	left = 3
+	mu.Unlock()
 	taken, waits := 0, 0
 	o.line = func() time.Duration {
 		if taken++; taken%2 == 0 {
