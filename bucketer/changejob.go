@@ -161,8 +161,15 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		next.Current = job.Current
 		if mine == 0 {
 			changed, err := mutate(&next.Current, next.Cut)
-			if err != nil || !changed {
+			if err != nil {
 				return job, err
+			}
+			if !changed {
+				// Said again, maybe since an answer was lost: it is answered no earlier than the first time. (A finished job's cut never comes.)
+				if wait := job.Cut.Add(-knownBefore).Sub(now); wait > 0 && wait < cutAhead {
+					return job, pause(ctx, wait)
+				}
+				return job, nil
 			}
 		}
 		next.Current.Spec.Updated = now.UTC().Truncate(time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -70,6 +71,45 @@ func TestAtMostTwoGenerationsAreLive(t *testing.T) {
 		}
 		if second.Cut.Sub(first.Cut) < cutAhead {
 			t.Errorf("cuts %v and %v, want the second change after the first cut", first.Cut, second.Cut)
+		}
+	})
+}
+
+// TestAChangeOfTheOffsetLeavesNoTimeOut: each time that the new generation names is planned if its run is due at the cut or later, unless the
+// generation before had one of it that was due before the cut.
+func TestAChangeOfTheOffsetLeavesNoTimeOut(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range 40 { // jobs of other offsets
+			spec := every(2 * time.Second)
+			spec.JitterStated, spec.Schedule.Jitter = true, schema.Duration(time.Second)
+			job := w.job(spec)
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
+			job, err := w.ChangeJob(t.Context(), "t", job.ID, 0, func(s *schema.JobSpec) error {
+				s.Schedule = &schema.Schedule{Every: schema.Duration(3 * time.Second), Anchor: s.Schedule.Anchor, Jitter: schema.Duration(3 * time.Second)}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := schedule.Compile(*job.Before.Spec.Schedule, seedOf(job.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := schedule.Compile(*job.Current.Spec.Schedule, seedOf(job.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want time.Time
+			for nominal := range after.From(job.Current.Spec.Created) {
+				named, _ := before.Next(nominal.Add(-time.Millisecond))
+				if ran := named.Equal(nominal) && nominal.Add(before.Offset()).Before(job.Cut); !ran && !nominal.Add(after.Offset()).Before(job.Cut) {
+					want = nominal
+					break
+				}
+			}
+			if _, got, ok, err := w.Bucketer.first(&job); err != nil || !ok || !got.Equal(want) {
+				t.Errorf("offsets %v and %v, cut %v: first = %v, %v, %v; want %v", before.Offset(), after.Offset(), job.Cut, got, ok, err, want)
+			}
 		}
 	})
 }

@@ -62,6 +62,15 @@ func seedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
 // due returns when the occurrence of a nominal time is due.
 func (s *series) due(nominal time.Time) time.Time { return nominal.Add(s.Offset()) }
 
+// ran reports whether the series has a run of the nominal time that is due before the cut.
+func (s *series) ran(nominal, cut time.Time) bool {
+	if !s.due(nominal).Before(cut) {
+		return false
+	}
+	named, ok := s.Next(nominal.Add(-time.Millisecond))
+	return ok && named.Equal(nominal)
+}
+
 // last returns the last nominal time from `from` on, itself included, whose occurrence is due at now or before.
 func (s *series) last(from, now time.Time) (time.Time, bool) {
 	return s.Last(from.Add(-time.Millisecond), now.Add(-s.Offset()))
@@ -109,17 +118,17 @@ func (b *Bucketer) first(job *schema.Job) (s *series, nominal time.Time, ok bool
 		nominal, ok = s.Next(created)
 		return s, nominal, ok, nil
 	}
-	offset := s.Offset()
-	if job.Before.State == schema.JobActive {
-		before, err := b.series.of(job.ID, job.Before)
-		if err != nil {
-			return nil, time.Time{}, false, err
-		}
-		if before != nil {
-			offset = min(offset, before.Offset()) // a time of both whose run was due before the cut has run
-		}
+	nominal, ok = s.Next(latest(created, job.Cut.Add(-s.Offset()-time.Millisecond)))
+	if job.Before.State != schema.JobActive {
+		return s, nominal, ok, nil
 	}
-	nominal, ok = s.Next(latest(created, job.Cut.Add(-offset-time.Millisecond)))
+	before, err := b.series.of(job.ID, job.Before)
+	if err != nil {
+		return nil, time.Time{}, false, err
+	}
+	for ok && before != nil && before.ran(nominal, job.Cut) {
+		nominal, ok = s.Next(nominal)
+	}
 	return s, nominal, ok, nil
 }
 

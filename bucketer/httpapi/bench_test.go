@@ -23,7 +23,7 @@ func (taking) Submit(context.Context, bucketer.Job) (bucketer.Receipt, error) {
 func BenchmarkCreateJob(b *testing.B) {
 	s, err := New(
 		Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")},
-		Deps{Jobs: taking{}, Runs: newStub(), Tasks: newStub()},
+		Deps{Jobs: taking{}, Runs: newStub(), Tasks: newStub(), Recurring: newStub()},
 	)
 	if err != nil {
 		b.Fatal(err)

@@ -89,6 +89,12 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			bucketer.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) { r.Reason = "deadline" })}},
 			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(0), "count": 1.0, "reason": "deadline"}},
 		},
+		"missed, for a stretch": {
+			bucketer.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) {
+				r.Reason, r.Missed = "skip", &schema.Stretch{From: at(0), To: at(time.Hour), Count: 10, Reason: "skip"}
+			})}},
+			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(time.Hour), "count": 10.0, "reason": "skip"}},
+		},
 		"handed on": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.HandedOn, func(r *schema.Record) { r.To = retry })}},
 			map[string]any{},
