@@ -84,11 +84,15 @@ func (b *budget) take(lane queue.Lane, p schema.Priority, now time.Time) bool {
 }
 
 // crowded reports whether so much waits in a subject already that what can wait should.
-func (b *budget) crowded(lane queue.Lane, p schema.Priority) bool {
+func (b *budget) crowded(lane queue.Lane, p schema.Priority, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a, ok := b.subjects[subject{lane, p}]
-	return ok && (a.waiting > a.aim()/4 || a.left <= 0)
+	if !ok {
+		return false
+	}
+	a.asked = now // so it is read on, and does not stay crowded by an old reading
+	return a.waiting > a.aim()/4 || a.left <= 0
 }
 
 // give gives back what was taken and not used.

@@ -183,6 +183,26 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	}
 }
 
+// TestACrowdedSubjectIsReadOn: what can wait asked whether a subject was crowded, which was then read no more, and so was crowded for ever.
+func TestACrowdedSubjectIsReadOn(t *testing.T) {
+	b := newBudget()
+	now := time.Unix(1000, 0)
+	b.take(0, schema.Normal, now)
+	b.refill(subject{0, schema.Normal}, queue.Load{Waiting: maxAim}, now, 1)
+	for range 10 {
+		now = now.Add(gaugeIdle * 2 / 3)
+		if !b.crowded(0, schema.Normal, now) {
+			t.Fatalf("crowded = false with %d waiting", maxAim)
+		}
+	}
+	if got := b.busy(now.Add(gaugeIdle / 2)); len(got) != 1 {
+		t.Errorf("busy = %v, want the subject that is asked about", got)
+	}
+	if b.crowded(0, schema.Low, now) {
+		t.Error("crowded = true of a subject that nothing was ever published to")
+	}
+}
+
 func TestFrontsAge(t *testing.T) {
 	g := newGauge()
 	s := subject{0, schema.Normal}

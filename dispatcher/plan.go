@@ -108,7 +108,7 @@ func (s *shard) startCatchUp(ctx context.Context, now time.Time) {
 	for _, id := range s.catchUps {
 		switch o, open := s.book.open[id]; {
 		case !open:
-		case len(ids) < most && !s.d.budget.crowded(s.lane, o.priority):
+		case len(ids) < most && !s.d.budget.crowded(s.lane, o.priority, now):
 			ids = append(ids, id)
 		default:
 			others = append(others, id)
