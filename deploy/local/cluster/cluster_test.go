@@ -46,7 +46,7 @@ func TestLifeOfMembers(t *testing.T) {
 	for i := range 100 {
 		query(t, addr, fmt.Sprintf("INSERT INTO life.rows (id, word) VALUES (%d, 'word-%d')", i, i))
 	}
-	publish(t, c.NATSURLs()[0], 100)
+	publish(t, c.NATSURLs()[0], 1, 100)
 
 	before := c.Status()
 	for _, name := range []string{"cassandra-1", "nats-1"} {
@@ -115,7 +115,7 @@ func TestThreeOfEach(t *testing.T) {
 	query(t, addrs[0], "CREATE TABLE three.rows (id int PRIMARY KEY)")
 	awaitOneSchema(t, c)
 	query(t, addrs[2], "INSERT INTO three.rows (id) VALUES (1)")
-	publish(t, c.NATSURLs()[0], 10)
+	publish(t, c.NATSURLs()[0], 3, 10)
 
 	for _, name := range []string{"cassandra-3", "nats-1"} {
 		if err := c.Kill(ctx, name); err != nil {
@@ -158,16 +158,26 @@ func awaitOneSchema(t *testing.T, c *Cluster) {
 	}
 }
 
-const streamName = "LIFE"
+const (
+	streamName = "LIFE"
+	perTry     = 5 * time.Second // for a request that no server may answer
+)
 
-// publish stores n messages in a stream of as many replicas as the cluster can have.
-func publish(t *testing.T, url string, n int) {
+// publish stores n messages in a new stream. A cluster that has just come up may not know all its servers yet.
+func publish(t *testing.T, url string, replicas, n int) {
 	t.Helper()
 	js := connect(t, url)
-	servers := max(1, len(js.Conn().DiscoveredServers()))
-	stream := jetstream.StreamConfig{Name: streamName, Subjects: []string{"life"}, Storage: jetstream.FileStorage, Replicas: servers}
-	if _, err := js.CreateStream(t.Context(), stream); err != nil {
-		t.Fatalf("CreateStream: %v", err)
+	stream := jetstream.StreamConfig{Name: streamName, Subjects: []string{"life"}, Storage: jetstream.FileStorage, Replicas: replicas}
+	var last error
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := poll(ctx, func() (bool, error) {
+		try, cancel := context.WithTimeout(ctx, perTry)
+		defer cancel()
+		_, last = js.CreateStream(try, stream)
+		return last == nil, nil
+	}); err != nil {
+		t.Fatalf("CreateStream: %v", last)
 	}
 	for range n {
 		if _, err := js.Publish(t.Context(), "life", []byte("x")); err != nil {
@@ -176,14 +186,27 @@ func publish(t *testing.T, url string, n int) {
 	}
 }
 
-// stored returns how many messages the stream holds.
+// stored returns how many messages the stream holds, as its leader says: one that lost a server elects it first.
 func stored(t *testing.T, url string) uint64 {
 	t.Helper()
-	stream, err := connect(t, url).Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatalf("Stream: %v", err)
+	js := connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var messages uint64
+	var last error
+	if err := poll(ctx, func() (bool, error) {
+		try, cancel := context.WithTimeout(ctx, perTry)
+		defer cancel()
+		var stream jetstream.Stream
+		if stream, last = js.Stream(try, streamName); last != nil {
+			return false, nil
+		}
+		messages = stream.CachedInfo().State.Msgs
+		return true, nil
+	}); err != nil {
+		t.Fatalf("Stream: %v", last)
 	}
-	return stream.CachedInfo().State.Msgs
+	return messages
 }
 
 func connect(t *testing.T, url string) jetstream.JetStream {
