@@ -79,7 +79,12 @@ func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, ro
 	base, before, cpu := s.read(ctx), s.mark(ctx), b.cpu(sys)
 	stop := s.run(ctx)
 	worked := make(chan error, 1)
-	go func() { worked <- sys.work(ctx) }()
+	flames := make(chan func(*Result), 1)
+	go func() {
+		err := sys.work(ctx)
+		flames <- b.profiling(ctx, sys, flameSpan(b.cfg.N))
+		worked <- err
+	}()
 	from, to, err := b.untilBurned(ctx, sys, s, base, worked)
 	stop()
 	if err != nil {
@@ -90,6 +95,7 @@ func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, ro
 	r.Series = seriesOf(s.all(), from)
 	r.LastStart = 0
 	r.RunsPerS = float64(r.N) / to.Sub(from).Seconds()
+	(<-flames)(r)
 	return b.keep(r)
 }
 

@@ -50,6 +50,9 @@ type Config struct {
 	// Quiet is for how long the store must have had next to nothing to do before a measurement; default 3 s.
 	Quiet time.Duration
 
+	// Flames has the nodes profile their CPU during each measurement, and flame graphs drawn.
+	Flames bool
+
 	Program  string // carillon-load, for sinks and workers
 	Carillon string // carillon, for OnDev
 	Dir      string // for everything that is gone after

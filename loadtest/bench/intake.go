@@ -68,6 +68,7 @@ func (b *bench) imports(ctx context.Context, sys system, variant, round int) err
 	s := newScraper(b.client)
 	s.watch(sys.nodes())
 	before, cpu := s.mark(ctx), b.cpu(sys)
+	flames := b.profiling(ctx, sys, flameSpan(j.n))
 	var err error
 	if r.Load, err = b.load(ctx, sys, j); err != nil {
 		return err
@@ -75,6 +76,7 @@ func (b *bench) imports(ctx context.Context, sys system, variant, round int) err
 	r.CPU = perRun(cpu, b.cpu(sys), r.N)
 	b.allocations(r, s.mark(ctx).less(before))
 	r.RunsPerS = 0 // nothing runs
+	flames(r)
 	return b.keep(r)
 }
 

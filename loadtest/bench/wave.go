@@ -235,6 +235,14 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	s.watch(sys.nodes())
 	base, before, cpu := s.read(ctx), s.mark(ctx), b.cpu(sys)
 	stop := s.run(ctx)
+	flames := func(*Result) {}
+	if w.protocol != "warm" {
+		profiled := flameHerd
+		if w.span > 0 {
+			profiled = min(w.span, flameLongest)
+		}
+		flames = b.profiling(ctx, sys, profiled)
+	}
 	killed, err := b.killAt(ctx, sys, t0, w.killAfter)
 	if err == nil {
 		r.Killed = killed
@@ -246,6 +254,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	}
 	after := s.mark(ctx).less(before)
 	r.CPU = perRun(cpu, b.cpu(sys), r.N)
+	flames(r)
 	r.Scans, r.Memory = scansOf(after), grown(held, b.memory(ctx, sys))
 	ended = true
 	if err := called.end(); err != nil {

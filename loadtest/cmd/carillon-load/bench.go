@@ -38,6 +38,7 @@ func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.StringVar(&b.cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")
 	f.BoolVar(&b.keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&b.cfg.Out, "out", filepath.Join(".local", "bench"), "folder for results and plots")
+	f.BoolVar(&b.cfg.Flames, "flames", false, "profile the CPU of each node during each measurement, and draw flame graphs (they cost a little)")
 	f.DurationVar(&b.timeout, "timeout", timeout, "bound of the whole; 0 = none")
 }
 
@@ -116,7 +117,7 @@ func newBench() *cobra.Command {
   import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours, keyed
   api     single creations, 500 a second
 
-Writes each result as JSON, with a plot, into --out.`,
+Writes each result as JSON, with a plot, into --out; with --flames also a flame graph of each node.`,
 		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

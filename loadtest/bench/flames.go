@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/loadtest/flame"
+)
+
+const (
+	// flameLongest bounds a profile; flameHerd is how long one of runs that are all due at once takes.
+	flameLongest, flameHerd = 20 * time.Second, 5 * time.Second
+	// flamePace is what is assumed to be done a second of what has no rate: a profile shall not outlast what it is of.
+	flamePace = 25_000
+	// flameGrace is how long a node may take to hand its profile over.
+	flameGrace = 15 * time.Second
+)
+
+// flameSpan is how long n runs or lines without a rate are profiled.
+func flameSpan(n int) time.Duration {
+	return min(flameLongest, max(time.Second, time.Duration(n/flamePace)*time.Second))
+}
+
+// profiling has every node that runs profile its CPU for span, from now on, if flame graphs are wanted. The returned func waits for the
+// profiles and leaves each with its flame graph beside the result r. A profile costs little CPU; still figures with and without are not to be
+// compared.
+func (b *bench) profiling(ctx context.Context, sys system, span time.Duration) (draw func(r *Result)) {
+	if !b.cfg.Flames {
+		return func(*Result) {}
+	}
+	urls := sys.profiles()
+	profiles := make([][]byte, len(urls))
+	var all sync.WaitGroup
+	for i, url := range urls {
+		all.Go(func() {
+			var err error
+			if profiles[i], err = b.cpuProfile(ctx, url, span); err != nil {
+				b.cfg.Log.Warn("no profile of a node", "node", url, "err", err)
+			}
+		})
+	}
+	return func(r *Result) {
+		all.Wait()
+		for i, p := range profiles {
+			if len(p) == 0 {
+				continue
+			}
+			if err := keepFlame(filepath.Join(b.cfg.Out, fmt.Sprintf("%s-cpu-%d", r.title(), i+1)), r, p); err != nil {
+				b.cfg.Log.Warn("no flame graph", "err", err)
+			}
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("CPU profiles of %s were taken meanwhile", span))
+	}
+}
+
+// cpuProfile asks the listener of profiles at url for one of that length, in whole seconds.
+func (b *bench) cpuProfile(ctx context.Context, url string, span time.Duration) (text []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, span+flameGrace)
+	defer cancel()
+	seconds := max(1, int(span.Seconds()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, seconds), http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("profile CPU: %w", err)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("profile CPU: %w", err)
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	const most = 16 << 20 // bytes
+	if text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
+		return nil, fmt.Errorf("profile CPU: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("profile CPU: %s: %.200s", resp.Status, text)
+	}
+	return text, nil
+}
+
+// keepFlame writes base.pprof and base.svg.
+func keepFlame(base string, r *Result, cpu []byte) error {
+	var svg bytes.Buffer
+	if err := flame.Draw(&svg, bytes.NewReader(cpu), "CPU of a Carillon node: "+r.title()); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+		return fmt.Errorf("keep flame graph: %w", err)
+	}
+	return errors.Join(
+		os.WriteFile(base+".pprof", cpu, 0o644),       // #nosec G306 -- for everybody
+		os.WriteFile(base+".svg", svg.Bytes(), 0o644), // #nosec G306 -- for everybody
+	)
+}
