@@ -163,6 +163,7 @@ type Store interface {
 	AuditStore
 	StatsStore
 	OperationStore
+	DeadLetterStore
 	Prober
 	// Close releases what the store holds. Calls under way may fail.
 	Close() error

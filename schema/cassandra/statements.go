@@ -152,6 +152,7 @@ var names = map[statement]string{
 	insertAPIKey: "insert_api_key", deleteAPIKey: "delete_api_key", selectAPIKey: "select_api_key", touchAPIKey: "touch_api_key", selectUses: "select_uses",
 	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats",
 	insertOperation: "insert_operation", selectOperation: "select_operation", insertOpen: "insert_open", deleteOpen: "delete_open", selectOpen: "select_open",
+	insertDeadLetter: "insert_dead_letter", putFate: "put_fate", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectFates: "select_fates",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectKeyspace:   "select_keyspace",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",

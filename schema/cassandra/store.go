@@ -24,7 +24,7 @@ type Store struct {
 
 	batchBytes atomic.Int64 // bytes of one batch: lower than maxBatchBytes where the server takes less
 
-	entryRows, idRows, attemptRows, outputRows, smallRows, jobRows, listRows, historyRows pageSizer
+	entryRows, idRows, attemptRows, outputRows, smallRows, jobRows, listRows, historyRows, deadRows pageSizer
 }
 
 var _ schema.Store = (*Store)(nil)

@@ -48,6 +48,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"audit", auditRules},
 		{"stats", statsRules},
 		{"operations", operationRules},
+		{"dead letters", deadLetterRules},
 		{"calls", callRules},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,181 @@
+package cassandra
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// The statements about dead letters; the words are those of statements.go.
+const (
+	// dead_letters of one partition; written in batches of it. Idempotent. An absent payload is left unset, and the fate as it is.
+	insertDeadLetter statement = `INSERT INTO dead_letters (tenant, day, run_id, spec, payload, last) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of dead_letters. Idempotent. It leaves nothing once its cell has expired.
+	putFate statement = `UPDATE dead_letters USING TIMESTAMP ? AND TTL ? SET fate = ? WHERE tenant = ? AND day = ? AND run_id = ?`
+	// One row of dead_letters. Idempotent.
+	selectDeadLetter statement = `SELECT spec, payload, last, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id = ?`
+	// A slice of one partition of dead_letters, newest first. Idempotent.
+	selectDeadLetters statement = `SELECT run_id, spec, last, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id < ?`
+	// At most maxIDsPerRead rows of one partition of dead_letters. The write time tells letters from fates alone. Idempotent.
+	selectFates statement = `SELECT run_id, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id IN ?`
+)
+
+// PutDeadLetters implements schema.DeadLetterStore. Batches over the bounds are split.
+func (s *Store) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
+	order := make([]int, len(letters))
+	for i := range order {
+		order[i] = i
+	}
+	together := func(a, b int) int {
+		return cmp.Or(strings.Compare(letters[a].Tenant, letters[b].Tenant), cmp.Compare(letters[a].Day(), letters[b].Day()))
+	}
+	slices.SortStableFunc(order, together)
+	for len(order) > 0 {
+		n := 1
+		for n < len(order) && together(order[0], order[n]) == 0 {
+			n++
+		}
+		lines := make([]line, n)
+		for i, at := range order[:n] {
+			var err error
+			if lines[i], err = s.deadLetterLine(&letters[at]); err != nil {
+				return fmt.Errorf("put dead letter of %s: %w", letters[at].Run, err)
+			}
+		}
+		if err := s.writeBatches(ctx, insertDeadLetter, lines); err != nil {
+			return fmt.Errorf("put %d dead letters: %w", n, err)
+		}
+		order = order[n:]
+	}
+	return nil
+}
+
+func (s *Store) deadLetterLine(l *schema.DeadLetter) (line, error) {
+	last, err := l.EncodeLast()
+	if err != nil {
+		return line{}, err
+	}
+	text := l.Entry.Text()
+	size := len(text) + len(l.Entry.Payload) + len(last) + 64
+	switch {
+	case len(text) == 0:
+		return line{}, errNoText
+	case size > maxRowBytes:
+		return line{}, fmt.Errorf("%d bytes: %w", size, schema.ErrTooLarge)
+	}
+	return line{
+		args:  []any{l.Tenant, dayOf(l.Day()), uuid(l.Run), text, cell(l.Entry.Payload), last, l.Written, s.ttl(l.Expires)},
+		bytes: size,
+	}, nil
+}
+
+// PutFate implements schema.DeadLetterStore.
+func (s *Store) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
+	text, err := schema.EncodeFate(&f)
+	if err == nil {
+		err = s.write(ctx, putFate, f.At.UnixMicro(), s.ttl(expires), text, tenant, dayOf(schema.DeadLetterDay(run)), uuid(run))
+	}
+	if err != nil {
+		return fmt.Errorf("put fate of dead letter %s: %w", run, err)
+	}
+	return nil
+}
+
+// DeadLetter implements schema.DeadLetterStore.
+func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
+	var text, payload, last, fate []byte
+	var written *int64
+	err := s.one(ctx, selectDeadLetter, []any{tenant, dayOf(schema.DeadLetterDay(run)), uuid(run)}, &text, &payload, &last, &fate, &written)
+	if err == nil && written == nil {
+		err = schema.ErrNotFound // a fate alone
+	}
+	var l schema.DeadLetter
+	if err == nil {
+		l, err = schema.LoadDeadLetter(tenant, run, text, payload, last, fate, *written)
+	}
+	if err != nil {
+		return schema.DeadLetter{}, fmt.Errorf("read dead letter %s: %w", run, err)
+	}
+	return l, nil
+}
+
+// DeadLetters implements schema.DeadLetterStore.
+func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
+	upper := highestID
+	if !before.IsZero() {
+		upper = uuid(before)
+	}
+	var fault error
+	letters, err := readPages(ctx, s, selectDeadLetters, &s.deadRows, limit, []any{tenant, dayOf(day), upper},
+		func(iter *gocql.Iter) (l schema.DeadLetter, size int, keep, more bool) {
+			var run gocql.UUID
+			var text, last, fate []byte
+			var written *int64
+			if !iter.Scan(&run, &text, &last, &fate, &written) {
+				return l, 0, false, false
+			}
+			size = len(text) + len(last) + len(fate) + 64
+			if written == nil {
+				return l, size, false, true
+			}
+			l, err := schema.LoadDeadLetter(tenant, schema.RunID(run), text, nil, last, fate, *written)
+			if err != nil && fault == nil {
+				fault = fmt.Errorf("of %s: %w", schema.RunID(run), err)
+			}
+			return l, size, err == nil, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read dead letters of day %d: %w", day, err)
+	}
+	return letters, nil
+}
+
+// Fates implements schema.DeadLetterStore.
+func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Fate, error) {
+	fates := make(map[schema.RunID]*schema.Fate)
+	if len(runs) == 0 {
+		return fates, nil
+	}
+	if len(runs) > maxIDsPerRead {
+		return nil, fmt.Errorf("read fates: %d: %w", len(runs), errManyIDs)
+	}
+	type found struct {
+		run  schema.RunID
+		fate *schema.Fate
+	}
+	var fault error
+	all, err := readPages(ctx, s, selectFates, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
+		func(iter *gocql.Iter) (f found, size int, keep, more bool) {
+			var run gocql.UUID
+			var text []byte
+			var written *int64
+			if !iter.Scan(&run, &text, &written) {
+				return f, 0, false, false
+			}
+			fate, err := schema.DecodeFate(text)
+			if err != nil && fault == nil {
+				fault = fmt.Errorf("of %s: %w", schema.RunID(run), err)
+			}
+			return found{schema.RunID(run), fate}, len(text) + 64, written != nil, true
+		})
+	if err == nil {
+		err = fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %d fates of day %d: %w", len(runs), day, err)
+	}
+	for _, f := range all {
+		fates[f.run] = f.fate
+	}
+	return fates, nil
+}

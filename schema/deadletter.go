@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"context"
+	"time"
+)
+
+// DeadLetterRetention is how long a dead letter is kept where nothing else is configured.
+const DeadLetterRetention = 30 * 24 * time.Hour
+
+// DeadLetter is a run that has failed for good: what it takes to look at it and to run it again, also once its own rows have
+// left. All of it but Fate follows from the record that ended the run and from the entry which that attempt was started from.
+type DeadLetter struct {
+	Tenant string
+	Run    RunID
+	// Entry is the one that the last attempt was started from: its spec is what a replay runs. Its payload, however large, is with it
+	// where the letter is written and where it is read alone.
+	Entry Entry
+	// Attempts is the number of the last attempt, so how many were counted.
+	Attempts int
+	// Began is when the first of them started, as far as that is known: after attempts that were lost it may be a later one.
+	Began time.Time
+	// Last is the record of the last attempt.
+	Last Record
+	// Fate is what became of the letter; nil = it waits to be replayed or discarded.
+	Fate *Fate
+
+	Written int64     // write timestamp, µs: of two final records of one run the later one stands
+	Expires time.Time // when it leaves
+}
+
+// Day returns the day in which the letter lies.
+func (l *DeadLetter) Day() int { return DeadLetterDay(l.Run) }
+
+// DeadLetterDay returns the day in which the dead letter of a run lies: that of the due time in its id, as days since the Unix epoch. So a
+// letter is found by the run's id alone, whenever the run failed.
+func DeadLetterDay(run RunID) int { return PeriodOf(run.Time()) }
+
+// Ending is what became of a dead letter.
+type Ending string
+
+// The endings.
+const (
+	Replayed  Ending = "replayed"  // a new run repeats the run
+	Discarded Ending = "discarded" // somebody let it go
+	Overtaken Ending = "overtaken" // the run has not failed after all: an attempt under way came to succeed, or it was cancelled
+)
+
+// Fate says what became of a dead letter. It is a cell of its own: a letter that is written again, by whoever repeats what follows
+// from a record, keeps its fate.
+type Fate struct {
+	Ending Ending    `json:"ending"`
+	At     time.Time `json:"at"` // UTC; in µs it is the write timestamp
+	By     string    `json:"by,omitempty"`
+	Run    RunID     `json:"run,omitzero"` // the new run, of Replayed
+}
+
+// lastWords is the cell of a dead letter that says how it ended.
+type lastWords struct {
+	Attempts int       `json:"attempts"`
+	Began    time.Time `json:"began,omitzero"`
+	Expires  time.Time `json:"expires"`
+	Record   *Record   `json:"record"`
+}
+
+// EncodeLast returns the stored form of what l says besides its address, its entry and its fate.
+func (l *DeadLetter) EncodeLast() ([]byte, error) {
+	return encodeCell(lastWords{l.Attempts, l.Began, l.Expires, &l.Last}, "dead letter")
+}
+
+// LoadDeadLetter makes a dead letter of what a store holds of it. fate may be empty; payload is what was read of it. It keeps text and payload.
+func LoadDeadLetter(tenant string, run RunID, text, payload, last, fate []byte, written int64) (DeadLetter, error) {
+	words, err := decodeCell[lastWords](last, "dead letter")
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	l := DeadLetter{Tenant: tenant, Run: run, Attempts: words.Attempts, Began: words.Began, Expires: words.Expires, Written: written}
+	if words.Record != nil {
+		l.Last = *words.Record
+	}
+	if l.Fate, err = DecodeFate(fate); err != nil {
+		return DeadLetter{}, err
+	}
+	l.Entry = LoadEntry(l.Last.Entry, text, payload, Marks{})
+	return l, nil
+}
+
+// EncodeFate returns the stored form of f.
+func EncodeFate(f *Fate) ([]byte, error) { return encodeCell(f, "fate") }
+
+// DecodeFate is the inverse of EncodeFate; nothing is no fate.
+func DecodeFate(text []byte) (*Fate, error) {
+	if len(text) == 0 {
+		return nil, nil //nolint:nilnil // a letter without a fate is the usual one
+	}
+	return decodeCell[Fate](text, "fate")
+}
+
+// DeadLetterStore holds the runs that have failed for good.
+type DeadLetterStore interface {
+	// PutDeadLetters writes letters, of any tenants; the caller bounds them. Writing one again is harmless, and leaves its fate as it is.
+	// Errors as PutEntries.
+	PutDeadLetters(ctx context.Context, letters []DeadLetter) error
+	// DeadLetter returns the letter of a run, with its payload, whatever its fate, or ErrNotFound.
+	DeadLetter(ctx context.Context, tenant string, run RunID) (DeadLetter, error)
+	// DeadLetters returns the tenant's letters of a day that lie before `before` (zero: from the newest), whatever their fate and without payloads, in the
+	// order of the due times in the runs' ids, newest first, at most limit of them. Fewer means that the day was read to its end.
+	DeadLetters(ctx context.Context, tenant string, day int, before RunID, limit int) ([]DeadLetter, error)
+	// Fates returns, of those of the runs that have a letter, what became of it: nil = it waits. All runs are of that day, at most 100.
+	Fates(ctx context.Context, tenant string, day int, runs []RunID) (map[RunID]*Fate, error)
+	// PutFate writes what became of the letter of a run, to leave at expires; of two fates the later one stands. One that is written before
+	// its letter is met by it. Errors as PutEntries.
+	PutFate(ctx context.Context, tenant string, run RunID, f Fate, expires time.Time) error
+}
