@@ -13,7 +13,9 @@ import (
 )
 
 // operations returns Operations of a node of the world.
-func (w *world) operations(node string) *Operations { return NewOperations(w.Bucketer, w.faulty, node) }
+func (w *world) operations(node string) *Operations {
+	return NewOperations(w.Bucketer, w.faulty, nil, node)
+}
 
 // asked is an operation that asks for an action on the jobs, or runs, of a filter.
 func asked(action string, f schema.OperationFilter) schema.OperationSpec {
@@ -132,7 +134,7 @@ func TestOperationIsTakenUpWhereItWasLeft(t *testing.T) {
 		op := begun.Operation
 		for range 2 { // and the second page's progress is lost with the node
 			was := op.Progress
-			if err := first.step(t.Context(), &op); err != nil {
+			if _, err := first.step(t.Context(), &op); err != nil {
 				t.Fatalf("step = %v", err)
 			}
 			if was.At != "" {
@@ -193,9 +195,9 @@ func TestOperationWaitsForTheStore(t *testing.T) {
 		o := w.operations("n")
 		begun := w.begin(o, asked(ActionCancel, schema.OperationFilter{}))
 		w.first(4, "SwapJob", schematest.Fault{Fail: true})
-		err := o.workOff(t.Context())
-		if !errors.Is(err, schema.ErrUnavailable) {
-			t.Errorf("workOff while the store is away = %v, want %v", err, schema.ErrUnavailable)
+		end := o.spell(t.Context(), &opened{OpenOperation: schema.OpenOperation{Tenant: "t", ID: begun.Operation.ID}})
+		if !errors.Is(end.err, schema.ErrUnavailable) {
+			t.Errorf("spell while the store is away = %v, want %v", end.err, schema.ErrUnavailable)
 		}
 		if p := w.progress(o, begun.Operation.ID); p.Done || p.Matched != 0 {
 			t.Errorf("a page that could not be done is counted: %+v", p)

@@ -190,6 +190,31 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 	return nil
 }
 
+// RunsLeft returns how many runs, at most `most`, the tenant may start by now, and if there is none, how long to wait for the next one.
+func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int, wait time.Duration, err error) {
+	known, err := t.known.of(ctx, tenant)
+	if err != nil || known.Quotas.RunsPerMinute == 0 {
+		return most, 0, err
+	}
+	runs := t.meter(tenant, known.Quotas).runs
+	left := runs.TokensAt(t.now())
+	if left < 1 {
+		return 0, time.Duration((1 - left) / float64(runs.Limit()) * float64(time.Second)), nil
+	}
+	return min(int(left), most), 0, nil
+}
+
+// TakeRuns takes n runs out of the tenant's quota. Of a quota that has become less it takes what it will have next.
+func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
+	known, err := t.known.of(ctx, tenant)
+	if err != nil || known.Quotas.RunsPerMinute == 0 {
+		return err
+	}
+	runs := t.meter(tenant, known.Quotas).runs
+	runs.ReserveN(t.now(), min(n, runs.Burst()))
+	return nil
+}
+
 // AdmitJob admits one more job that can have many runs, or answers a *QuotaError. count counts the tenant's, and may stop at most; it
 // is asked only if there is a quota, and seldom: for half a minute others' jobs, and ones that have ended, are not seen.
 func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {

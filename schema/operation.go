@@ -58,6 +58,26 @@ type Operation struct {
 	Tenant   string
 	Spec     OperationSpec
 	Progress Progress
+	// Cancelled is who cancelled it, and when; nil = nobody. PutOperation does not write it.
+	Cancelled *Cancel
+}
+
+// The states of an operation.
+const (
+	OperationRunning   = "running"
+	OperationDone      = "done"
+	OperationCancelled = "cancelled" // what it did before stays done
+)
+
+// State returns where the operation stands. A cancelled one goes no further once whoever works it off has seen the mark.
+func (op *Operation) State() string {
+	switch {
+	case op.Cancelled != nil:
+		return OperationCancelled
+	case op.Progress.Done:
+		return OperationDone
+	}
+	return OperationRunning
 }
 
 // OperationSpec is what an operation does. It never changes.
@@ -67,6 +87,9 @@ type OperationSpec struct {
 	DryRun bool            `json:"dry_run,omitempty"` // only count what matches
 	By     string          `json:"by,omitempty"`      // who asked for it
 }
+
+// StartsRuns reports whether the action makes runs, which the quota of the tenant bounds.
+func (s *OperationSpec) StartsRuns() bool { return s.Action == "trigger" || s.Action == "retry" }
 
 // Progress is how far an operation has come.
 type Progress struct {
@@ -83,7 +106,7 @@ type Progress struct {
 	Updated time.Time `json:"updated"`
 }
 
-// OperationRetention is how long an operation stays after it was made.
+// OperationRetention is how long an operation stays after it came further last.
 const OperationRetention = 30 * 24 * time.Hour
 
 // OpenOperation is an operation that is not done.
@@ -92,11 +115,14 @@ type OpenOperation struct {
 	ID     OperationID
 }
 
-// OperationStore holds operations. They leave OperationRetention after they were made.
+// OperationStore holds operations. They leave OperationRetention after Progress.Updated.
 type OperationStore interface {
 	// PutOperation writes an operation and how far it has come, and notes it as open until it is done. Of two writes the one of the
 	// later Progress.Updated stands. Errors as PutEntries.
 	PutOperation(ctx context.Context, op Operation) error
+	// CancelOperation marks an operation as cancelled, whether there is one or not; an operation that was never put is not there for it. Of
+	// two marks the later stands. Errors as PutEntries.
+	CancelOperation(ctx context.Context, tenant string, id OperationID, mark Cancel) error
 	// Operation returns an operation, or ErrNotFound.
 	Operation(ctx context.Context, tenant string, id OperationID) (Operation, error)
 	// OpenOperations returns at most limit operations that are not done, of all tenants, oldest first. After an unknown write it may name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"carillon.dev/carillon/schema"
 	"github.com/gocql/gocql"
@@ -14,7 +15,9 @@ const (
 	// One row of operations. Idempotent.
 	insertOperation statement = `INSERT INTO operations (tenant, operation_id, spec, progress) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of operations. Idempotent.
-	selectOperation statement = `SELECT spec, progress FROM operations WHERE tenant = ? AND operation_id = ?`
+	cancelOperation statement = `INSERT INTO operations (tenant, operation_id, cancelled) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of operations. Idempotent. One that was only marked has no spec.
+	selectOperation statement = `SELECT spec, progress, cancelled FROM operations WHERE tenant = ? AND operation_id = ?`
 	// One row of the partition of what is open. Idempotent.
 	insertOpen statement = `INSERT INTO operations (tenant, operation_id, spec) VALUES ('*', ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of the partition of what is open. Idempotent.
@@ -44,7 +47,7 @@ func (s *Store) putOperation(ctx context.Context, op *schema.Operation) error {
 	if len(spec)+len(progress) > maxRowBytes {
 		return schema.ErrTooLarge
 	}
-	id, written, ttl := gocql.UUID(op.ID), op.Progress.Updated.UnixMicro(), s.ttl(op.ID.Time().Add(schema.OperationRetention))
+	id, written, ttl := gocql.UUID(op.ID), op.Progress.Updated.UnixMicro(), s.ttl(op.Progress.Updated.Add(schema.OperationRetention))
 	if !op.Progress.Done {
 		if err := s.write(ctx, insertOpen, id, op.Tenant, written, ttl); err != nil {
 			return err
@@ -56,16 +59,37 @@ func (s *Store) putOperation(ctx context.Context, op *schema.Operation) error {
 	return s.write(ctx, deleteOpen, written, id)
 }
 
+// CancelOperation implements schema.OperationStore.
+func (s *Store) CancelOperation(ctx context.Context, tenant string, id schema.OperationID, mark schema.Cancel) error {
+	text, err := json.Marshal(mark)
+	if err == nil {
+		err = s.write(ctx, cancelOperation, tenant, gocql.UUID(id), text, mark.At.UnixMicro(), s.ttl(mark.At.Add(markRetention)))
+	}
+	if err != nil {
+		return fmt.Errorf("cancel operation %s: %w", id, err)
+	}
+	return nil
+}
+
+// markRetention is how long the mark of a cancelled operation stays: longer than what is written of the operation after it.
+const markRetention = schema.OperationRetention + 24*time.Hour
+
 // Operation implements schema.OperationStore.
 func (s *Store) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
 	op := schema.Operation{ID: id, Tenant: tenant}
-	var spec, progress []byte
-	err := s.one(ctx, selectOperation, []any{tenant, gocql.UUID(id)}, &spec, &progress)
+	var spec, progress, cancelled []byte
+	err := s.one(ctx, selectOperation, []any{tenant, gocql.UUID(id)}, &spec, &progress, &cancelled)
+	if err == nil && spec == nil {
+		err = schema.ErrNotFound
+	}
 	if err == nil {
 		err = json.Unmarshal(spec, &op.Spec)
 	}
 	if err == nil {
 		err = json.Unmarshal(progress, &op.Progress)
+	}
+	if err == nil && cancelled != nil {
+		err = json.Unmarshal(cancelled, &op.Cancelled)
 	}
 	if err != nil {
 		return schema.Operation{}, fmt.Errorf("read operation %s: %w", id, err)

@@ -31,6 +31,7 @@ const (
 
 	colValue   column = 1 // every other table
 	colDeleted column = 2 // t: hides what is not younger
+	colStopped column = 2 // O: who cancelled the operation, and when
 )
 
 // cell is one value with what decides between two writes of it.

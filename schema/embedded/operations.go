@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"carillon.dev/carillon/schema"
 )
@@ -45,7 +46,7 @@ func (s *Store) putOperation(ctx context.Context, op *schema.Operation) error {
 	}
 	defer s.leave()
 	row := cell{
-		column: colValue, timestamp: op.Progress.Updated.UnixMicro(), expires: expiryOf(op.ID.Time().Add(schema.OperationRetention)), data: data,
+		column: colValue, timestamp: op.Progress.Updated.UnixMicro(), expires: expiryOf(op.Progress.Updated.Add(schema.OperationRetention)), data: data,
 	}
 	open := row
 	if open.data = []byte(op.Tenant); op.Progress.Done {
@@ -68,15 +69,69 @@ func (s *Store) putOperation(ctx context.Context, op *schema.Operation) error {
 
 // Operation implements schema.OperationStore.
 func (s *Store) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
-	var row operationRow
-	data, err := s.value(ctx, operationKey(tenant, id))
-	if err == nil {
-		err = unavailable(json.Unmarshal(data, &row))
-	}
+	op, err := s.operation(ctx, tenant, id)
 	if err != nil {
 		return schema.Operation{}, fmt.Errorf("read operation %s: %w", id, err)
 	}
-	return schema.Operation{ID: id, Tenant: tenant, Spec: row.Spec, Progress: row.Progress}, nil
+	return op, nil
+}
+
+func (s *Store) operation(ctx context.Context, tenant string, id schema.OperationID) (op schema.Operation, err error) {
+	if err := s.enter(ctx); err != nil {
+		return op, err
+	}
+	defer s.leave()
+	cs, err := s.row(operationKey(tenant, id))
+	if err != nil {
+		return op, err
+	}
+	nowMS := s.nowMS()
+	c := cs.at(colValue, nowMS)
+	if c == nil {
+		return op, schema.ErrNotFound
+	}
+	var row operationRow
+	if err := json.Unmarshal(c.data, &row); err != nil {
+		return op, unavailable(err)
+	}
+	op = schema.Operation{ID: id, Tenant: tenant, Spec: row.Spec, Progress: row.Progress}
+	if c := cs.at(colStopped, nowMS); c != nil {
+		err = unavailable(json.Unmarshal(c.data, &op.Cancelled))
+	}
+	return op, err
+}
+
+// CancelOperation implements schema.OperationStore.
+func (s *Store) CancelOperation(ctx context.Context, tenant string, id schema.OperationID, mark schema.Cancel) error {
+	if err := s.cancelOperation(ctx, operationKey(tenant, id), mark); err != nil {
+		return fmt.Errorf("cancel operation %s: %w", id, err)
+	}
+	return nil
+}
+
+// markRetention is how long the mark of a cancelled operation stays: longer than what is written of the operation after it.
+const markRetention = schema.OperationRetention + 24*time.Hour
+
+func (s *Store) cancelOperation(ctx context.Context, key []byte, mark schema.Cancel) error {
+	data, err := json.Marshal(mark)
+	if err != nil {
+		return err
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	c := cell{column: colStopped, timestamp: mark.At.UnixMicro(), expires: expiryOf(mark.At.Add(markRetention)), data: data}
+	defer s.lock(key)() // Expire must not remove what it did not see
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
+		return err
+	}
+	if err := b.Set(rowExpiryKey(c.expires, key), nil, nil); err != nil {
+		return err
+	}
+	return s.commit(b)
 }
 
 // OpenOperations implements schema.OperationStore.

@@ -13,6 +13,10 @@ func (a *around) PutOperation(ctx context.Context, op schema.Operation) error {
 	return put(ctx, a, "PutOperation", func(ctx context.Context) error { return a.inner.PutOperation(ctx, op) })
 }
 
+func (a *around) CancelOperation(ctx context.Context, tenant string, id schema.OperationID, mark schema.Cancel) error {
+	return put(ctx, a, "CancelOperation", func(ctx context.Context) error { return a.inner.CancelOperation(ctx, tenant, id, mark) })
+}
+
 func (a *around) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
 	return read(ctx, a, "Operation", 1, func(ctx context.Context) (schema.Operation, error) { return a.inner.Operation(ctx, tenant, id) })
 }
@@ -42,6 +46,16 @@ func (b *bench) wantOperation(want schema.Operation) {
 	b.must(err, "Operation")
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("Operation = %+v\nwant %+v", got, want)
+	}
+}
+
+// wantMark checks who cancelled an operation of the test's tenant.
+func (b *bench) wantMark(id schema.OperationID, want schema.Cancel) {
+	b.Helper()
+	got, err := b.store.Operation(b.ctx, b.tenant, id)
+	b.must(err, "Operation")
+	if got.Cancelled == nil || !got.Cancelled.At.Equal(want.At) || got.Cancelled.By != want.By || got.State() != schema.OperationCancelled {
+		b.Errorf("Operation is %s, marked %+v; want %+v", got.State(), got.Cancelled, want)
 	}
 }
 
@@ -93,6 +107,26 @@ var operationRules = []rule{
 		b.wantOperation(done)
 		b.wantOpen(second)
 	}},
+	{"a mark stays beside what is written of the operation before and after it", func(b *bench) {
+		op := b.operation(0)
+		mark := schema.Cancel{At: b.now.UTC().Truncate(time.Millisecond), By: "müller"}
+		b.must(b.store.PutOperation(b.ctx, op), "PutOperation")
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, op.ID, mark), "CancelOperation")
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, op.ID, mark), "CancelOperation again")
+		b.wantMark(op.ID, mark)
+		op.Progress.Updated, op.Progress.Matched = op.Progress.Updated.Add(time.Hour), 7
+		b.must(b.store.PutOperation(b.ctx, op), "PutOperation of who has not seen the mark")
+		b.wantMark(op.ID, mark)
+		later := schema.Cancel{At: mark.At.Add(time.Second), By: "another"}
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, op.ID, later), "CancelOperation, later")
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, op.ID, mark), "CancelOperation, a late repetition")
+		b.wantMark(op.ID, later)
+		other := b.operation(1)
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, other.ID, mark), "CancelOperation of none")
+		_, err := b.store.Operation(b.ctx, b.tenant, other.ID)
+		b.wantErr(err, schema.ErrNotFound, "Operation that was cancelled and never put")
+		b.wantOpen(op)
+	}},
 	{"as many as are asked for, oldest first", func(b *bench) {
 		for i := range 3 {
 			b.must(b.store.PutOperation(b.ctx, b.operation(i)), "PutOperation")
@@ -106,9 +140,9 @@ var operationRules = []rule{
 			b.Errorf("OpenOperations, limit 0 = %+v, %v; want none", open, err)
 		}
 	}},
-	{"one that was made too long ago has left", func(b *bench) {
+	{"one that came no further for too long has left", func(b *bench) {
 		old := b.operation(0)
-		old.ID = schema.MakeOperationID(b.now.Add(2*time.Second-schema.OperationRetention), b.rnd.Uint64())
+		old.Progress.Updated = b.now.Add(2*time.Second - schema.OperationRetention).Truncate(time.Microsecond)
 		b.must(b.store.PutOperation(b.ctx, old), "PutOperation")
 		b.eventually("the operation has left", func() bool {
 			_, err := b.store.Operation(b.ctx, b.tenant, old.ID)

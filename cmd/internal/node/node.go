@@ -220,8 +220,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
 	n.office = n.openOffice(now)
+	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.office.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
 	n.api, err = httpapi.New(httpapi.Config{
 		Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,

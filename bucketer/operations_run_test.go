@@ -1,0 +1,156 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// A change of a job waits for half a second, so what one operation does, and what several do, must overlap.
+func TestOperationsActSideBySide(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const n = 3 * operationPage
+		for i := range n {
+			spec := every(1000 * time.Hour)
+			spec.Labels = map[string]string{"team": []string{"a", "b", "c"}[i%3]}
+			w.job(spec)
+		}
+		o := w.operations("n")
+		var begun []Begun
+		for _, team := range []string{"a", "b", "c"} {
+			begun = append(begun, w.begin(o, asked(ActionPause, schema.OperationFilter{Label: "team=" + team})))
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer synctest.Wait()
+		defer cancel()
+		began := time.Now()
+		go func() { _ = o.Run(ctx) }()
+		for _, b := range begun {
+			for range 60 {
+				if w.progress(o, b.Operation.ID).Done {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			wantCounts(t, "pause", w.progress(o, b.Operation.ID), schema.Progress{Matched: n / 3, Changed: n / 3})
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("three operations paused %d jobs in %v, want at most 6 s: %d at once, each for half a second", n, took, operationActs)
+		}
+	})
+}
+
+func TestOperationIsCancelled(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const n = 3 * operationPage
+		for range n {
+			w.job(every(1000 * time.Hour))
+		}
+		o := w.operations("n")
+		begun := w.begin(o, asked(ActionTrigger, schema.OperationFilter{}))
+		id, op := begun.Operation.ID, begun.Operation
+		if _, err := o.step(t.Context(), &op); err != nil {
+			t.Fatalf("step = %v", err)
+		}
+		if _, err := o.Cancel(t.Context(), "u", id, "me"); !errors.Is(err, schema.ErrNotFound) {
+			t.Errorf("Cancel by another tenant = %v, want %v", err, schema.ErrNotFound)
+		}
+		w.first(1, "CancelOperation", schematest.Fault{Fail: true})
+		if _, err := o.Cancel(t.Context(), "t", id, "me"); !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("Cancel while the store is away = %v, want %v", err, schema.ErrUnavailable)
+		}
+		first, err := o.Cancel(t.Context(), "t", id, "me")
+		if err != nil || first.State() != schema.OperationCancelled || first.Cancelled.By != "me" {
+			t.Errorf("Cancel = %s by %+v, %v; want it cancelled by me", first.State(), first.Cancelled, err)
+		}
+		// Whoever has not seen the mark writes how far it has come, and the mark stays.
+		if _, err := o.step(t.Context(), &op); err != nil {
+			t.Fatalf("step = %v", err)
+		}
+		again, err := o.Cancel(t.Context(), "t", id, "another")
+		if err != nil || again.Cancelled == nil || *again.Cancelled != *first.Cancelled {
+			t.Errorf("Cancel again = %+v, %v; want %+v", again.Cancelled, err, first.Cancelled)
+		}
+		wantCounts(t, "a cancelled trigger", w.works(id, o), schema.Progress{Matched: 2 * operationPage, Changed: 2 * operationPage})
+		if open, err := w.counts.OpenOperations(t.Context(), 10); err != nil || len(open) != 0 {
+			t.Errorf("after its end %d operations are open, %v; want none", len(open), err)
+		}
+		done := w.begin(o, asked(ActionPause, schema.OperationFilter{NamePrefix: "none"}))
+		w.works(done.Operation.ID, o)
+		if _, err := o.Cancel(t.Context(), "t", done.Operation.ID, "me"); !errors.Is(err, ErrFinished) {
+			t.Errorf("Cancel of what is done = %v, want %v", err, ErrFinished)
+		}
+	})
+}
+
+// tenantsOf returns Tenants over the world's store, of which one node keeps the quotas.
+func (w *world) tenantsOf() *Tenants {
+	return NewTenants(w.counts, w, time.Now, func() int { return 1 })
+}
+
+func TestOperationsWaitForTheQuota(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const n, quota = 150, 60
+		for range n {
+			w.job(every(1000 * time.Hour))
+		}
+		tenants := w.tenantsOf()
+		if _, _, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: "t", Quotas: schema.Quotas{RunsPerMinute: quota}}); err != nil {
+			t.Fatal(err)
+		}
+		o := NewOperations(w.Bucketer, w.faulty, tenants, "n")
+		pause := w.begin(o, asked(ActionPause, schema.OperationFilter{}))
+		began := time.Now()
+		wantCounts(t, "pause, which starts nothing", w.works(pause.Operation.ID, o), schema.Progress{Matched: n, Changed: n})
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a pause took %v: it waited for a quota of runs", took)
+		}
+		trigger := w.begin(o, asked(ActionTrigger, schema.OperationFilter{}))
+		began = time.Now()
+		wantCounts(t, "trigger", w.works(trigger.Operation.ID, o), schema.Progress{Matched: n, Changed: n})
+		// The first minute's quota at once, and then one a second.
+		if took := time.Since(began).Round(time.Second); took < (n-quota)*time.Second-2*time.Second || took > (n-quota)*time.Second+2*operationTurn {
+			t.Errorf("%d runs took %v with a quota of %d a minute, want about %d s", n, took, quota, n-quota)
+		}
+		var err error
+		for range 3 { // a second has passed since, or two
+			err = tenants.AdmitRun(t.Context(), "t", 0)
+		}
+		if !errors.Is(err, ErrQuota) {
+			t.Errorf("AdmitRun after an operation has used the quota up = %v, want %v", err, ErrQuota)
+		}
+	})
+}
+
+// An operation that waits keeps nobody else from being worked off.
+func TestMoreOperationsThanPlaces(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.job(every(1000 * time.Hour))
+		tenants := w.tenantsOf()
+		if _, _, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: "t", Quotas: schema.Quotas{RunsPerMinute: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tenants.AdmitRun(context.Background(), "t", 0); err != nil {
+			t.Fatal(err)
+		}
+		o := NewOperations(w.Bucketer, w.faulty, tenants, "n")
+		var waiting []Begun
+		for range 2 * operationsAtOnce {
+			waiting = append(waiting, w.begin(o, asked(ActionTrigger, schema.OperationFilter{})))
+		}
+		last := w.begin(o, asked(ActionPause, schema.OperationFilter{}))
+		began := time.Now()
+		wantCounts(t, "pause behind triggers that wait", w.works(last.Operation.ID, o), schema.Progress{Matched: 1, Changed: 1})
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a pause behind triggers that wait took %v", took)
+		}
+		if p := w.progress(o, waiting[0].Operation.ID); p.Done {
+			t.Errorf("a trigger without quota is done: %+v", p)
+		}
+	})
+}
