@@ -158,6 +158,7 @@ type Store interface {
 	JobIndex
 	HistoryStore
 	DecisionStore
+	LeaseStore
 	TenantStore
 	APIKeyStore
 	AuditStore

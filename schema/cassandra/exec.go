@@ -21,8 +21,8 @@ func (s *Store) serial(ctx context.Context, st statement, args ...any) *gocql.Qu
 	return s.query(ctx, st, args...).Consistency(gocql.Consistency(gocql.LocalSerial))
 }
 
-// urgent are the reads on which it hangs who is alive, and whether a key was taken.
-var urgent = map[statement]bool{selectSession: true, selectKey: true, selectTime: true}
+// urgent are the reads on which it hangs who is alive, and whether a key or a lease was taken.
+var urgent = map[statement]bool{selectSession: true, selectKey: true, selectLease: true, selectTime: true}
 
 // repeat calls once until it succeeds, fails for good, or was retried maxRetries times, and returns the
 // translated error. Once one try was of unknown outcome, the whole is, whatever a later one says.

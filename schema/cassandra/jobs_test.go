@@ -110,6 +110,19 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 				return decided == "mine", err
 			},
 		},
+		{
+			"swap a lease", "swap_lease", func(s *Store, j schema.Job) error {
+				_, err := s.SwapLease(t.Context(), schema.Lease{}, schema.Lease{Key: j.ID.String(), Fence: 7}, now.Add(time.Hour))
+				return err
+			},
+			func(s *Store, j schema.Job) (bool, error) {
+				l, err := s.Lease(t.Context(), j.ID.String())
+				if errors.Is(err, schema.ErrNotFound) {
+					err = nil
+				}
+				return l.Fence == 7, err
+			},
+		},
 	} {
 		for _, lost := range []struct {
 			name string

@@ -110,6 +110,11 @@ const (
 	// One row of leases, at LOCAL_SERIAL. Idempotent.
 	selectDecision statement = `SELECT record FROM leases WHERE lease = ?`
 
+	// One row of leases, conditional (LOCAL_SERIAL): null stands for a cell, or a row, that is not there. Not idempotent. An update, as createJob.
+	swapLease statement = `UPDATE leases USING TTL ? SET fence = ?, session = ?, record = ? WHERE lease = ? IF fence = ? AND session = ? AND record = ?`
+	// One row of leases, at LOCAL_SERIAL. Idempotent.
+	selectLease statement = `SELECT fence, session, record FROM leases WHERE lease = ?`
+
 	// The coordinator's clock, at ONE: it touches no data. Idempotent.
 	selectTime statement = `SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`
 	// What the coordinator is, at ONE. Idempotent.
@@ -146,7 +151,7 @@ var names = map[statement]string{
 	createJob: "create_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
 	claimName: "claim_name", passName: "pass_name", dropName: "drop_name", selectName: "select_name",
 	insertListed: "insert_listed", selectListed: "select_listed", insertJobRun: "insert_job_run", selectJobRuns: "select_job_runs",
-	createDecision: "create_decision", selectDecision: "select_decision",
+	createDecision: "create_decision", selectDecision: "select_decision", swapLease: "swap_lease", selectLease: "select_lease",
 	insertTenant: "insert_tenant", selectTenant: "select_tenant", selectTenants: "select_tenants",
 	claimKeyName: "claim_key_name", dropKeyName: "drop_key_name", selectKeyName: "select_key_name", selectKeyNames: "select_key_names",
 	insertAPIKey: "insert_api_key", deleteAPIKey: "delete_api_key", selectAPIKey: "select_api_key", touchAPIKey: "touch_api_key", selectUses: "select_uses",

@@ -36,7 +36,7 @@
 //  2. The rows of a bucket or a period are removed only when all of them are past their expiry: "e" and "f" are written in the batch of
 //     the rows, and Expire reads them while no write is under way.
 //  3. Conditional writes of one row happen one after the other: each holds the row's lock from its
-//     read to its commit. Nothing else writes marks, sessions, keys, jobs, names or decisions.
+//     read to its commit. Nothing else writes marks, sessions, keys, jobs, names, decisions or leases.
 //
 // # If we crash
 //

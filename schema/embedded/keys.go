@@ -28,6 +28,7 @@ const (
 	tableHistory   table = 'h'
 	tablePeriods   table = 'f'
 	tableDecisions table = 'd'
+	tableLeases    table = 'l'
 )
 
 // bucketTables are the tables whose rows leave with their bucket.

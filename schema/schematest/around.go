@@ -276,6 +276,16 @@ func (a *around) Decide(ctx context.Context, key, text string, expires time.Time
 	return swap(ctx, a, "Decide", func(ctx context.Context) (string, error) { return a.inner.Decide(ctx, key, text, expires) })
 }
 
+func (a *around) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	return swap(ctx, a, "SwapLease", func(ctx context.Context) (schema.Lease, error) {
+		return a.inner.SwapLease(ctx, was, is, expires)
+	})
+}
+
+func (a *around) Lease(ctx context.Context, key string) (schema.Lease, error) {
+	return read(ctx, a, "Lease", 1, func(ctx context.Context) (schema.Lease, error) { return a.inner.Lease(ctx, key) })
+}
+
 func (a *around) Time(ctx context.Context) (time.Time, error) {
 	return read(ctx, a, "Time", 1, a.inner.Time)
 }

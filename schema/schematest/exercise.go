@@ -42,6 +42,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"lists", listRules},
 		{"history", historyRules},
 		{"decisions", decisionRules},
+		{"leases", leaseRules},
 		{"calls of jobs", jobCallRules},
 		{"tenants", tenantRules},
 		{"api keys", apiKeyRules},

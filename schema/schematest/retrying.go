@@ -177,3 +177,17 @@ func (r *retrying) Decide(ctx context.Context, key, text string, expires time.Ti
 	}, func() (bool, bool, error) { return false, true, nil })
 	return decided, err
 }
+
+func (r *retrying) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (stands schema.Lease, err error) {
+	err = decide(ctx, func() error {
+		stands, err = r.around.SwapLease(ctx, was, is, expires)
+		return err
+	}, func() (mine, again bool, err error) {
+		stands, err = r.Lease(ctx, is.Key)
+		if errors.Is(err, schema.ErrNotFound) {
+			stands, err = schema.Lease{Key: is.Key}, nil
+		}
+		return stands.Same(is), stands.Same(was), err
+	})
+	return stands, err
+}

@@ -1,0 +1,132 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// leasePrefix keeps leases apart from the decisions in their table.
+const leasePrefix = "lease/"
+
+// SwapLease implements schema.LeaseStore.
+func (s *Store) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	stands, err := s.swapLease(ctx, was, is, expires)
+	if err != nil {
+		return stands, fmt.Errorf("swap lease %q: %w", is.Key, err)
+	}
+	return stands, nil
+}
+
+func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	if err := is.Follows(was); err != nil {
+		return schema.Lease{}, err
+	}
+	if len(is.Record) > maxRowBytes {
+		return schema.Lease{}, fmt.Errorf("%d bytes: %w", len(is.Record), schema.ErrTooLarge)
+	}
+	before, err := leaseCells(was)
+	if err != nil {
+		return schema.Lease{}, err
+	}
+	after, err := leaseCells(is)
+	if err != nil {
+		return schema.Lease{}, err
+	}
+	row := make(map[string]any)
+	args := append([]any{s.ttl(expires)}, after...)
+	applied, err := s.swap(ctx, swapLease, row, append(append(args, leasePrefix+is.Key), before...)...)
+	switch {
+	case errors.Is(err, schema.ErrUnknown):
+		return s.settleLease(ctx, was, is, err)
+	case err != nil:
+		return schema.Lease{}, err
+	case applied:
+		return is, nil
+	}
+	fence, _ := row["fence"].(int64)
+	session, _ := row["session"].(string)
+	record, _ := row["record"].(string)
+	stands, err := loadLease(is.Key, fence, session, record)
+	switch {
+	case err != nil:
+		return schema.Lease{}, err
+	case stands.Same(is):
+		return stands, nil
+	}
+	return stands, schema.ErrConflict
+}
+
+// settleLease decides a swap that was not answered (unknown) by reading the lease.
+func (s *Store) settleLease(ctx context.Context, was, is schema.Lease, unknown error) (schema.Lease, error) {
+	stands, err := s.lease(ctx, is.Key)
+	if err != nil && !errors.Is(err, schema.ErrNotFound) {
+		return schema.Lease{}, errors.Join(unknown, errors.New("read again: "+err.Error()))
+	}
+	stands.Key = is.Key
+	switch {
+	case stands.Same(is):
+		return stands, nil
+	case stands.Same(was):
+		return schema.Lease{}, unknown // its condition still holds: it may yet be done
+	}
+	return stands, schema.ErrConflict
+}
+
+// Lease implements schema.LeaseStore.
+func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
+	l, err := s.lease(ctx, key)
+	if err != nil {
+		return schema.Lease{}, fmt.Errorf("read lease %q: %w", key, err)
+	}
+	return l, nil
+}
+
+func (s *Store) lease(ctx context.Context, key string) (schema.Lease, error) {
+	var fence int64
+	var session, record string
+	if err := s.oneSerial(ctx, selectLease, []any{leasePrefix + key}, &fence, &session, &record); err != nil {
+		return schema.Lease{}, err
+	}
+	if fence == 0 {
+		return schema.Lease{}, schema.ErrNotFound
+	}
+	return loadLease(key, fence, session, record)
+}
+
+// leaseCells returns the cells fence, session and record; null where the lease has none.
+func leaseCells(l schema.Lease) ([]any, error) {
+	cells := []any{nil, nil, nil}
+	if l.Fence != 0 {
+		cells[0] = int64(l.Fence)
+	}
+	if l.Holder != nil {
+		text, err := schema.EncodeSessionRef(l.Holder)
+		if err != nil {
+			return nil, err
+		}
+		cells[1] = string(text)
+	}
+	if len(l.Record) > 0 {
+		cells[2] = string(l.Record)
+	}
+	return cells, nil
+}
+
+func loadLease(key string, fence int64, session, record string) (schema.Lease, error) {
+	l := schema.Lease{Key: key, Fence: schema.Fence(fence)}
+	if record != "" {
+		l.Record = []byte(record)
+	}
+	if session != "" {
+		holder, err := schema.DecodeSessionRef([]byte(session))
+		if err != nil {
+			return schema.Lease{}, err
+		}
+		l.Holder = holder
+	}
+	return l, nil
+}

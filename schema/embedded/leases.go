@@ -1,0 +1,85 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func leaseKey(key string) []byte { return append([]byte{byte(tableLeases)}, key...) }
+
+// leaseRow is what the row of a lease holds besides its key.
+type leaseRow struct {
+	Fence  schema.Fence       `json:"fence"`
+	Holder *schema.SessionRef `json:"holder,omitempty"`
+	Record []byte             `json:"record,omitempty"`
+}
+
+// SwapLease implements schema.LeaseStore.
+func (s *Store) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	stands, err := s.swapLease(ctx, was, is, expires)
+	if err != nil {
+		return stands, fmt.Errorf("swap lease %q: %w", is.Key, err)
+	}
+	return stands, nil
+}
+
+func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	if err := is.Follows(was); err != nil {
+		return schema.Lease{}, err
+	}
+	data, err := json.Marshal(leaseRow{is.Fence, is.Holder, is.Record})
+	if err != nil {
+		return schema.Lease{}, err
+	}
+	if len(data) > maxRow {
+		return schema.Lease{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
+	}
+	if err := s.enter(ctx); err != nil {
+		return schema.Lease{}, err
+	}
+	defer s.leave()
+	key := leaseKey(is.Key)
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return schema.Lease{}, err
+	}
+	stands := schema.Lease{Key: is.Key}
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		if stands, err = loadLease(is.Key, c.data); err != nil {
+			return schema.Lease{}, err
+		}
+	}
+	switch {
+	case stands.Same(is) && !stands.Same(was):
+		return stands, nil
+	case !stands.Same(was):
+		return stands, schema.ErrConflict
+	}
+	return is, s.setRow(key, data, expires)
+}
+
+// Lease implements schema.LeaseStore.
+func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
+	data, err := s.value(ctx, leaseKey(key))
+	var l schema.Lease
+	if err == nil {
+		l, err = loadLease(key, data)
+	}
+	if err != nil {
+		return schema.Lease{}, fmt.Errorf("read lease %q: %w", key, err)
+	}
+	return l, nil
+}
+
+func loadLease(key string, data []byte) (schema.Lease, error) {
+	var r leaseRow
+	if err := json.Unmarshal(data, &r); err != nil {
+		return schema.Lease{}, unavailable(err)
+	}
+	return schema.Lease{Key: key, Fence: r.Fence, Holder: r.Holder, Record: r.Record}, nil
+}
