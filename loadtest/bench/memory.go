@@ -72,7 +72,7 @@ func (b *bench) memory(ctx context.Context, sys system) map[string]Held {
 	}
 	s := newScraper(b.client)
 	for _, node := range sys.nodes() {
-		v, err := s.ask(ctx, node)
+		v, err := s.metrics(ctx, node+"/metrics")
 		if err != nil {
 			b.cfg.Log.Warn("the heap is not known", "node", node, "err", err)
 			continue

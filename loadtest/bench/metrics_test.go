@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const exposition = `# HELP carillon_executor_attempts_total Attempts ended, by outcome.
@@ -143,5 +146,35 @@ func TestBurnIsFromTheLastRestToTheLastRecord(t *testing.T) {
 	}
 	if _, _, ok := burn(readings, base, 51); ok {
 		t.Error("burn with a run left = over, want not yet")
+	}
+}
+
+// TestReadingsAskForLittle: between two marks only what a reading is made of is asked for, and what else is known of a node stays.
+func TestReadingsAskForLittle(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	held := prometheus.NewGauge(prometheus.GaugeOpts{Name: metricHeld})
+	mallocs := prometheus.NewCounter(prometheus.CounterOpts{Name: metricMallocs})
+	registry.MustRegister(held, mallocs)
+	held.Set(3)
+	mallocs.Add(1000)
+	var asked []string
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		handler.ServeHTTP(w, r)
+	}))
+	defer node.Close()
+	s := newScraper(node.Client())
+	s.watch([]string{node.URL})
+	s.mark(t.Context())
+	held.Set(2)
+	if got := s.read(t.Context()).held; got != 2 {
+		t.Errorf("read: held %v, want 2", got)
+	}
+	if got := s.total()[metricMallocs]; got != 1000 {
+		t.Errorf("after a reading: %s = %v, want 1000 as the mark had it", metricMallocs, got)
+	}
+	if len(asked) != 2 || asked[0] != "" || !strings.Contains(asked[1], metricHeld) || strings.Contains(asked[1], metricMallocs) {
+		t.Errorf("asked with %q, want everything first, then what is watched", asked)
 	}
 }
