@@ -59,7 +59,8 @@ type TaskRequest struct {
 
 // Rules are what an operator decides about requests. The zero value allows no scripts.
 type Rules struct {
-	Scripts bool // script tasks are enabled
+	// Script says what is wrong with a tenant's script task, and of which field, such as "args[2]"; "" = nothing. Nil: there are none.
+	Script func(tenant string, s *schema.ScriptTarget) (field, fault string)
 }
 
 // Decoder reads requests strictly and validates them: unknown fields, doubled names, invalid UTF-8
@@ -140,7 +141,7 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 		d.faults = append(d.faults, Fault{Location: "path.name", Message: what, Value: string(shorten([]byte(name), maxEcho))})
 	}
 	t := schema.Task{Tenant: tenant, Name: name}
-	w := workReader{d: d}
+	w := workReader{d: d, tenant: tenant}
 	for c := range d.members(0) {
 		switch field := d.doc.name(c); string(field) {
 		case "description":

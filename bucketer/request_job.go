@@ -112,7 +112,7 @@ func (d *Decoder) job(body []byte, form jobForm) (Job, *schema.JobSpec, error) {
 	if !d.begin(body) {
 		return Job{}, nil, d.err()
 	}
-	r := jobReader{jobForm: form, d: d, work: workReader{d: d}, task: -1, when: scheduleReader{d: d, now: form.now, otherwise: form.anchor}}
+	r := jobReader{jobForm: form, d: d, work: workReader{d: d, tenant: form.tenant}, task: -1, when: scheduleReader{d: d, now: form.now, otherwise: form.anchor}}
 	r.job.Tenant = form.tenant
 	for c := range d.members(0) {
 		r.field(string(d.doc.name(c)), c)

@@ -306,10 +306,25 @@ func TestDecodeTask(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Task = %v (-want +got):\n%s", err, diff)
 	}
-	d.Rules.Scripts = true
+	d.Rules.Script = func(tenant string, s *schema.ScriptTarget) (field, fault string) {
+		if tenant != "acme" || s.Command != "report" {
+			return "command", "is not a command that may be run"
+		}
+		if len(s.Args) > 0 {
+			return "args[0]", "is not an argument that this command takes"
+		}
+		return "", ""
+	}
 	if got, err = d.Task("acme", "send", []byte(`{"script":{"command":"report"}}`)); err != nil || got.Work.Script == nil {
 		t.Errorf("Task of an enabled script = %+v, %v; want it", got, err)
 	}
+	_, err = d.Task("acme", "send", []byte(`{"script":{"command":"rm"}}`))
+	checkFaults(t, err, []string{"body.script.command is not a command that may be run"})
+	_, err = d.Task("umbrella", "send", []byte(`{"script":{"command":"report"}}`))
+	checkFaults(t, err, []string{"body.script.command is not a command that may be run"})
+	_, _, err = d.Job("acme", []byte(`{"script":{"command":"report","args":["s3cret"]}}`), testNow)
+	checkFaults(t, err, []string{"body.script.args[0] is not an argument that this command takes"})
+	d.Rules.Script = nil
 	for name, row := range map[string]struct {
 		task, body string
 		want       []string

@@ -46,6 +46,7 @@ var workFields = []string{"http", "nats", "script", "timeout", "retry", "guarant
 // workReader gathers the fields of a request that say how a run is executed.
 type workReader struct {
 	d       *Decoder
+	tenant  string
 	work    schema.Work
 	targets int     // how many of http, nats and script there are
 	limits  []int32 // the nodes of timeout, retry and guarantee
@@ -277,8 +278,13 @@ func (w *workReader) script(i int32) *schema.ScriptTarget {
 	if !stated && d.is(i, kindObject) {
 		d.faultAt(d.doc.location(i)+".command", "is missing")
 	}
-	if !d.Rules.Scripts {
+	switch {
+	case d.Rules.Script == nil:
 		d.faultQuietly(i, "cannot be used: script tasks are not enabled")
+	case len(d.faults) == 0:
+		if field, fault := d.Rules.Script(w.tenant, s); fault != "" {
+			d.faultAt(d.doc.location(i)+"."+field, "%s", fault)
+		}
 	}
 	return s
 }

@@ -146,6 +146,8 @@ type Executor struct {
 	Slots        int           `koanf:"slots"`       // attempts under way at once
 	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	// Scripts names the file of the commands that jobs may run (LoadScripts); empty: none. Bucketers read it too, to refuse others.
+	Scripts string `koanf:"scripts"`
 	// Noop is for measurements only: every run succeeds at once, and nothing is called.
 	Noop bool `koanf:"noop"`
 }
@@ -243,6 +245,11 @@ func (c Config) Validate() error {
 	for _, cidr := range c.Executor.AllowCIDRs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			fault("executor.allow_cidrs", "%q is not a range of addresses such as 10.0.0.0/8", cidr)
+		}
+	}
+	if f := c.Executor.Scripts; f != "" {
+		if _, err := LoadScripts(f); err != nil {
+			fault("executor.scripts", "%v", err)
 		}
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {

@@ -83,6 +83,7 @@ type Node struct {
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
 	operations *bucketer.Operations
+	scripts    *executor.Script // nil: not enabled
 	office     *office
 	api        *httpapi.Server
 	host       func(string) bool // what requests to the API may name
@@ -215,6 +216,10 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
+	rules, err := n.openScripts()
+	if err != nil {
+		return err
+	}
 	if n.cfg.Has(config.ExecutorR) {
 		if err := n.assembleExecutor(stops); err != nil {
 			return err
@@ -223,7 +228,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	n.office = n.openOffice(now)
 	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.office.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
 	n.api, err = httpapi.New(httpapi.Config{
-		Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
+		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations,
@@ -244,6 +249,9 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
 	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}
+	if n.scripts != nil {
+		targets.Script = n.scripts
+	}
 	noop := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "carillon", Subsystem: "executor", Name: "noop", Help: "1 if every run succeeds at once and nothing is called (executor.noop): 0 unless something is measured.",
 	})

@@ -1,0 +1,28 @@
+package node
+
+import (
+	"fmt"
+	"os"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/executor"
+)
+
+// openScripts makes the target of scripts if there are any, and returns what requests may say of them: the executor that runs a script and
+// the bucketer that takes it in have one list.
+func (n *Node) openScripts() (bucketer.Rules, error) {
+	file := n.cfg.Executor.Scripts
+	if file == "" {
+		return bucketer.Rules{}, nil
+	}
+	list, err := config.LoadScripts(file)
+	if err != nil {
+		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
+	}
+	n.scripts, err = executor.NewScript(executor.ScriptConfig{Commands: list, Root: os.Geteuid() == 0, Logger: n.log.With("part", "executor")})
+	if err != nil {
+		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
+	}
+	return bucketer.Rules{Script: n.scripts.Fault}, nil
+}

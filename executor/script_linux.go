@@ -1,0 +1,255 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Run implements Target.
+func (s *Script) Run(ctx context.Context, call Call) Result {
+	t := call.Work.Script
+	if t == nil {
+		return Result{Outcome: schema.Failed, Error: "not a script task", Final: true}
+	}
+	// The list may have changed since the task was accepted, or be another one on this node.
+	if field, fault := s.Fault(call.Tenant, t); fault != "" {
+		return Result{Outcome: schema.Failed, Error: "script." + field + " " + fault, Final: true}
+	}
+	if ctx.Err() != nil {
+		return scriptEnded(ctx, nil)
+	}
+	p, err := s.commands[t.Command].launch(&call)
+	if err != nil {
+		s.log.Warn("script could not be started", "script", t.Command, "run", call.Run, "err", err)
+		return Result{Outcome: schema.Failed, Error: notLaunched(err)}
+	}
+	stopped := p.await(ctx)
+	state, output, left := p.bury()
+	if left > 0 {
+		s.log.Warn("a script left processes behind that could not be ended", "script", t.Command, "run", call.Run, "processes", left)
+	}
+	if stopped {
+		return scriptEnded(ctx, output)
+	}
+	if state == nil {
+		return Result{Outcome: schema.Failed, Error: "how the script ended could not be found out", Output: output}
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return Result{Outcome: schema.Failed, Error: "killed by signal " + strconv.Itoa(int(status.Signal())) + " (" + status.Signal().String() + ")", Output: output}
+	}
+	return p.command.exited(state.ExitCode(), output)
+}
+
+// scriptEnded says how an attempt ended whose command was ended because ctx was.
+func scriptEnded(ctx context.Context, output []byte) Result {
+	res := ended(ctx)
+	res.Output = output
+	if res.Outcome == schema.TimedOut {
+		res.Error = "it had not ended at the time-out, and was killed"
+	}
+	return res
+}
+
+// notLaunched says why a command could not be started, without its path.
+func notLaunched(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "the script could not be started: its file or directory does not exist here"
+	case errors.Is(err, fs.ErrPermission):
+		return "the script could not be started: it may not be executed"
+	}
+	return "the script could not be started"
+}
+
+// process is a command under way.
+type process struct {
+	command *command
+	cmd     *exec.Cmd
+	marks   [][]byte
+	exited  chan struct{} // closed when the command has ended and not been waited for: its number stands for nobody else
+	output  *os.File
+	input   *os.File
+	io      sync.WaitGroup
+	head    []byte
+}
+
+// ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
+var ownDescriptors = sync.OnceFunc(func() {
+	const closeRange, onExec, first, last = 436, 1 << 2, 3, 1<<32 - 1                     // close_range(2), CLOSE_RANGE_CLOEXEC, since Linux 5.11
+	_, _, _ = syscall.Syscall(closeRange, uintptr(first), uintptr(last), uintptr(onExec)) // an older kernel passes them on
+})
+
+// launch starts the command.
+func (c *command) launch(call *Call) (*process, error) {
+	ownDescriptors()
+	env, marks := c.environment(call)
+	p := &process{command: c, exited: make(chan struct{})}
+	for _, m := range marks {
+		p.marks = append(p.marks, append([]byte(m), 0))
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		_ = outR.Close()
+		_ = outW.Close()
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	p.output, p.input = outR, inW
+	p.cmd = &exec.Cmd{
+		Path: c.Path, Args: append(append([]string{c.Path}, c.Args...), call.Work.Script.Args...), Env: env, Dir: c.Dir,
+		Stdin: inR, Stdout: outW, Stderr: outW,
+		// Pdeathsig is sent when the thread that forks ends; those of Go do not, unless a goroutine keeps one to itself, and none here does.
+		// Setsid rather than Setpgid: it makes a group as well, leaves no terminal, and the session's number stays with children that
+		// make groups of their own.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if c.as != nil {
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.as.uid, Gid: c.as.gid} // and no other groups
+	}
+	err = p.cmd.Start()
+	_ = inR.Close() // the child has its own
+	_ = outW.Close()
+	if err != nil {
+		_ = outR.Close()
+		_ = inW.Close()
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	p.io.Go(func() {
+		_, _ = p.input.Write(call.Payload) // a command need not read it
+		_ = p.input.Close()
+	})
+	p.io.Go(p.drain)
+	go func() {
+		p.untilExit()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// untilExit waits until the command has ended, and leaves it to be waited for.
+func (p *process) untilExit() {
+	const byPID = 1 // P_PID
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(p.cmd.Process.Pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0) // #nosec G115 -- positive
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// drain reads the output to its end and keeps its head.
+func (p *process) drain() {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := p.output.Read(buf)
+		if room := maxOutput - len(p.head); room > 0 {
+			p.head = append(p.head, buf[:min(n, room)]...)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// await waits until the command has ended, and ends it if ctx ends first: true means that it was told to.
+func (p *process) await(ctx context.Context) bool {
+	select {
+	case <-p.exited:
+		return false
+	case <-ctx.Done():
+	}
+	p.signal(syscall.SIGTERM)
+	grace := time.NewTimer(p.command.Grace)
+	defer grace.Stop()
+	select {
+	case <-p.exited:
+	case <-grace.C:
+		p.signal(syscall.SIGKILL)
+		<-p.exited
+	}
+	return true
+}
+
+// signal tells the group. The command was not waited for yet, so its number is no other's.
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) } // nobody left is as good
+
+// bury kills what the command has left behind, waits for the command itself, and returns how it ended, the head of its output, and
+// how many processes are still there.
+func (p *process) bury() (state *os.ProcessState, output []byte, left int) {
+	for sweep := range scriptSweeps {
+		p.signal(syscall.SIGKILL)
+		if left = p.killStrays(); left == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond << sweep) // until the kernel has ended them
+	}
+	_ = p.cmd.Wait() // the state says it
+	late := time.Now().Add(scriptDrain)
+	_, _ = p.output.SetReadDeadline(late), p.input.SetWriteDeadline(late)
+	p.io.Wait()
+	_ = p.output.Close()
+	return p.cmd.ProcessState, p.head, left
+}
+
+// killStrays kills the living processes of the session, and those that carry the attempt's environment, and returns how many it found.
+func (p *process) killStrays() (found int) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	names, err := proc.Readdirnames(-1)
+	_ = proc.Close()
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == p.cmd.Process.Pid || pid == os.Getpid() || !p.strays(name) {
+			continue
+		}
+		found++
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return found
+}
+
+// strays reports whether a process lives and is of the command.
+func (p *process) strays(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	// pid (name) state ppid pgrp session …; the name may hold anything (proc_pid_stat(5)).
+	at := bytes.LastIndexByte(stat, ')')
+	fields := bytes.Fields(stat[at+1:])
+	if at < 0 || len(fields) < 4 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return false
+	}
+	if string(fields[3]) == strconv.Itoa(p.cmd.Process.Pid) {
+		return true
+	}
+	env, err := os.ReadFile("/proc/" + pid + "/environ")
+	if err != nil {
+		return false
+	}
+	for _, m := range p.marks {
+		if !bytes.Contains(env, m) {
+			return false
+		}
+	}
+	return true
+}

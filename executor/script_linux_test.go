@@ -1,0 +1,291 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// ourselves is how a command is told to run as whoever runs the tests.
+func ourselves() string {
+	if os.Geteuid() == 0 {
+		return "root"
+	}
+	return ""
+}
+
+// shell makes a target whose command "x" is a text of a shell, and a call to it.
+func shell(t *testing.T, text string, change ...func(*ScriptCommand)) (*Script, Call) {
+	t.Helper()
+	c := ScriptCommand{Path: "/bin/sh", Args: []string{"-c", text}, User: ourselves(), Grace: 100 * time.Millisecond}
+	for _, f := range change {
+		f(&c)
+	}
+	s, err := NewScript(ScriptConfig{Commands: map[string]ScriptCommand{"x": c}, Root: os.Geteuid() == 0})
+	if err != nil {
+		t.Fatalf("NewScript: %v", err)
+	}
+	call := callTo("")
+	call.Run = schema.MakeEntryID(time.Now(), 0, uint64(time.Now().UnixNano())) // its processes are known by it
+	call.Work = schema.Work{Script: &schema.ScriptTarget{Command: "x"}}.InForce()
+	return s, call
+}
+
+// living returns the processes that carry the run of a call in their environment.
+func living(t *testing.T, call Call) (pids []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all {
+		env, _ := os.ReadFile(dir + "/environ") // of a dead one: empty
+		if bytes.Contains(env, []byte("CARILLON_RUN_ID="+call.Run.String())) {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func TestScriptGivesPayloadAndFactsAndNothingElse(t *testing.T) {
+	t.Setenv("NODE_SECRET", "s3cret")
+	f, err := os.Open("/dev/null") // a descriptor of ours
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, call := shell(t, `cat; echo; env; pwd; ls /proc/$$/fd; [ -t 0 ] || echo no terminal; echo err >&2`, func(c *ScriptCommand) {
+		c.Env, c.Dir = map[string]string{"LANG": "C"}, "/tmp"
+	})
+	call.Payload = []byte(`{"a":1}`)
+	res := s.Run(t.Context(), call)
+	if res.Outcome != schema.Succeeded || res.Error != "" || res.Status != 0 {
+		t.Fatalf("Run: got %+v, want a success", res)
+	}
+	out := string(res.Output)
+	for _, want := range []string{
+		"{\"a\":1}\n", "CARILLON_RUN_ID=" + call.Run.String() + "\n", "CARILLON_JOB_ID=" + call.Run.String() + "\n", "CARILLON_ATTEMPT=3\n", "CARILLON_FENCE=1790000000000042\n",
+		"CARILLON_DUE_AT=2026-11-21T09:00:00.250Z\n", "CARILLON_TENANT=" + call.Tenant + "\n", "IDEMPOTENCY_KEY=" + call.Run.String() + "\n", "TRACEPARENT=00-", "LANG=C\n", "PATH=/usr/local/bin:/usr/bin:/bin\n",
+		"\n/tmp\n", "no terminal\n", "err\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output: got %q, want it to hold %q", out, want)
+		}
+	}
+	if strings.Contains(out, "s3cret") || strings.Contains(out, "HOME=") {
+		t.Errorf("output: got %q, want nothing of the node's environment", out)
+	}
+	for _, fd := range strings.Fields(out[strings.Index(out, "/tmp\n")+5:]) {
+		if n, err := strconv.Atoi(fd); err == nil && n > 2 && n < 10 { // a shell may open 10 and more for itself
+			t.Errorf("the command has descriptor %d", n)
+		}
+	}
+}
+
+func TestScriptVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		change func(*ScriptCommand)
+		want   Result
+	}{
+		"success":                  {"echo hi", nil, Result{Outcome: schema.Succeeded, Output: []byte("hi\n")}},
+		"failure":                  {"echo hi; exit 3", nil, Result{Outcome: schema.Failed, Status: 3, Error: "exit code 3", Output: []byte("hi\n")}},
+		"a final failure":          {"exit 64", nil, Result{Outcome: schema.Failed, Status: 64, Error: "exit code 64", Final: true}},
+		"killed":                   {"kill -KILL $$", nil, Result{Outcome: schema.Failed, Error: "killed by signal 9 (killed)"}},
+		"no input is read":         {"exec <&-; echo hi", nil, Result{Outcome: schema.Succeeded, Output: []byte("hi\n")}},
+		"output is closed":         {"exec >&- 2>&-; exit 5", nil, Result{Outcome: schema.Failed, Status: 5, Error: "exit code 5"}},
+		"it does not exist":        {"", func(c *ScriptCommand) { c.Path = "/no/such/s3cret" }, Result{Outcome: schema.Failed, Error: "the script could not be started: its file or directory does not exist here"}},
+		"its directory does not":   {"", func(c *ScriptCommand) { c.Dir = "/no/such/s3cret" }, Result{Outcome: schema.Failed, Error: "the script could not be started: its file or directory does not exist here"}},
+		"it is a directory":        {"", func(c *ScriptCommand) { c.Path = "/tmp" }, Result{Outcome: schema.Failed, Error: "the script could not be started: it may not be executed"}},
+		"it is no program":         {"", func(c *ScriptCommand) { c.Path = "/etc/passwd" }, Result{Outcome: schema.Failed, Error: "the script could not be started: it may not be executed"}},
+		"the list does not let it": {"", func(c *ScriptCommand) { c.Tenants = []string{"nobody"} }, Result{Outcome: schema.Failed, Error: "script.command is not a command that may be run", Final: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, call := shell(t, c.text, func(sc *ScriptCommand) {
+				sc.FinalCodes = []int{64}
+				if c.change != nil {
+					c.change(sc)
+				}
+			})
+			call.Payload = bytes.Repeat([]byte("x"), schema.MaxPayload)
+			got := s.Run(t.Context(), call)
+			if got.Outcome != c.want.Outcome || got.Error != c.want.Error || got.Status != c.want.Status || got.Final != c.want.Final || string(got.Output) != string(c.want.Output) {
+				t.Errorf("Run: got %+v (%q), want %+v", got, got.Output, c.want)
+			}
+		})
+	}
+}
+
+func TestScriptFloodIsBounded(t *testing.T) {
+	s, call := shell(t, `head -c 100000000 /dev/zero; echo done >&2; exit 7`)
+	res := s.Run(t.Context(), call)
+	if res.Status != 7 || len(res.Output) != maxOutput {
+		t.Errorf("Run of a flood of 100 MB: got exit code %d and %d bytes, want 7 and %d", res.Status, len(res.Output), maxOutput)
+	}
+}
+
+// started waits until a command has made a file.
+func started(t *testing.T, file string) {
+	t.Helper()
+	for range 2000 {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // another process makes it: there is nothing to wait on
+	}
+	t.Errorf("%s was not made", file)
+}
+
+func TestScriptEndsWithItsContext(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		cause  error
+		want   schema.Outcome
+		output string
+	}{
+		"SIGTERM is heeded":           {`exec 2>/dev/null; trap 'echo bye; exit 0' TERM; touch "$0"; while :; do sleep 0.01; done`, ErrCancelled, schema.Cancelled, "bye\n"},
+		"SIGTERM is ignored":          {`trap '' TERM; touch "$0"; while :; do sleep 0.01; done`, ErrTimeout, schema.TimedOut, ""},
+		"children ignore it":          {`(trap '' TERM; exec sleep 1000) & (trap '' TERM; exec sleep 1000) & touch "$0"; wait`, ErrTimeout, schema.TimedOut, ""},
+		"children make groups":        {`timeout 1000 sh -c 'trap "" TERM; touch "$0"; sleep 1000 & sleep 1000' "$0"`, ErrCancelled, schema.Cancelled, ""},
+		"children leave the session":  {`setsid sleep 1000 & touch "$0"; wait`, ErrCancelled, schema.Cancelled, ""},
+		"grandchildren leave it":      {`setsid sh -c 'trap "" TERM; sleep 1000 & sleep 1000' & touch "$0"; wait`, ErrStopped, schema.Failed, ""},
+		"it was stopped (by SIGSTOP)": {`touch "$0"; kill -STOP $$`, ErrTimeout, schema.TimedOut, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath("setsid"); err != nil && strings.Contains(c.text, "setsid") {
+				t.Skip("there is no setsid here")
+			}
+			file := filepath.Join(t.TempDir(), "started")
+			s, call := shell(t, c.text, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				started(t, file)
+				cancel(c.cause)
+			}()
+			res := s.Run(ctx, call)
+			if res.Outcome != c.want || res.Final || string(res.Output) != c.output || res.Error == "" {
+				t.Errorf("Run ended by %v: got %+v (%q), want %s with %q", c.cause, res, res.Output, c.want, c.output)
+			}
+			if pids := living(t, call); len(pids) > 0 {
+				t.Errorf("processes %v of the run live on", pids)
+			}
+		})
+	}
+}
+
+func TestScriptLeavesNothingBehind(t *testing.T) {
+	for name, text := range map[string]string{
+		"a child in the background": `sleep 1000 & exit 0`,
+		"one of another session":    `setsid sleep 1000 & sleep 0.05; exit 0`,
+		"many":                      `for i in 1 2 3 4 5 6 7 8 9 10; do (trap '' TERM HUP; sleep 1000 & sleep 1000) & done; exit 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, call := shell(t, text)
+			if res := s.Run(t.Context(), call); res.Outcome != schema.Succeeded {
+				t.Errorf("Run: got %+v, want a success", res)
+			}
+			if pids := living(t, call); len(pids) > 0 {
+				t.Errorf("processes %v of the run live on", pids)
+			}
+		})
+	}
+}
+
+// A process that nobody can recognise keeps the output open: the attempt ends all the same.
+func TestScriptIsNotHeldUpByWhatEscapes(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("there is no setsid here")
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	s, call := shell(t, `setsid env -i sh -c 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 1000' "$0" & while ! [ -e "$0" ]; do sleep 0.01; done; echo hi`, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
+	res := s.Run(t.Context(), call)
+	if res.Outcome != schema.Succeeded || string(res.Output) != "hi\n" {
+		t.Errorf("Run: got %+v (%q), want a success with its output", res, res.Output)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("kill what escaped: %v: it was to be out of reach", err)
+	}
+}
+
+func TestScriptRunsAsAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run commands as others")
+	}
+	s, call := shell(t, `id -u; id -G; head -c 1 /etc/shadow >&2`, func(c *ScriptCommand) { c.User = "65534"; c.Group = "65534" })
+	res := s.Run(t.Context(), call)
+	if out := string(res.Output); res.Status == 0 || !strings.HasPrefix(out, "65534\n65534\n") || !strings.Contains(out, "denied") {
+		t.Errorf("Run as nobody: got %+v (%q), want user and only group 65534, who may not read /etc/shadow", res, out)
+	}
+}
+
+func TestScriptDoesNotStartWhatHasEnded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "started")
+	s, call := shell(t, `touch "$0"`, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrCancelled)
+	if res := s.Run(ctx, call); res.Outcome != schema.Cancelled {
+		t.Errorf("Run with an ended context: got %+v, want cancelled", res)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the command was started")
+	}
+}
+
+// The process of an executor that dies takes its commands with it.
+func TestScriptDiesWithItsExecutor(t *testing.T) {
+	if file := os.Getenv("SCRIPT_TEST_CHILD"); file != "" {
+		s, call := shell(t, `echo $$ > "$0.new"; mv "$0.new" "$0"; trap '' TERM; while :; do sleep 0.01; done`, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
+		s.Run(t.Context(), call)
+		return
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestScriptDiesWithItsExecutor$")
+	cmd.Env = append(os.Environ(), "SCRIPT_TEST_CHILD="+file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started(t, file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait() // killed
+	for range 2000 {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // the kernel ends it
+	}
+	t.Errorf("command %d lives on after its executor was killed", pid)
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+}
