@@ -29,6 +29,18 @@
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
 //
+// # Guarantees
+//
+// What guarantees.go says of executions, beside the outcomes of rule 8:
+//
+//   - Overlap: a call of an effectively_once run that arrived while the receiver was still at work on another one of it. A call with a fence
+//     below one seen before is stale and counted apart.
+//   - Second start: a second call of an at_most_once run, or attempts of it under two numbers.
+//   - Bad fence: a call of an effectively_once run without a fence, or whose fence is not above that of each earlier attempt; two calls under one
+//     claim are such.
+//   - Untrue outcome: an attempt of either that is recorded as succeeded, though the sink answered no call of that number with success.
+//   - An at_most_once run that failed without a start is done if its attempt is recorded as lost: its claim was made, and nobody knows more.
+//
 // # Recurring jobs
 //
 // [JudgeRecurring] judges a [RecurringHistory] in the way of Jepsen's Chronos checker, but a run too many or too soon fails it too. The nominal

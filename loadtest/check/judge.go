@@ -28,6 +28,7 @@ func Judge(h History) (Report, error) {
 			j.times(r)
 		}
 		j.executions(r)
+		j.guarantee(r)
 		j.outcome(r)
 		if r.acked() {
 			j.verdict(r)
@@ -290,9 +291,11 @@ func (j *judge) sum() Report {
 	rep.Unlisted = j.h.Unlisted
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
 	rep.Reported, rep.Seen = j.reported.sum(), j.seen.sum()
+	slices.SortFunc(rep.Guarantees, func(a, b GuaranteeCount) int { return cmp.Compare(a.Guarantee, b.Guarantee) })
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultUnreadable, FaultUnfinished,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
+		FaultUntrue, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

@@ -30,6 +30,9 @@ func policyOf(a *Ask) policy {
 	if a.Guarantee != "" {
 		p.guarantee = a.Guarantee
 	}
+	if p.guarantee == AtMostOnce {
+		p.maxAttempts = 1
+	}
 	if a.MaxAttempts > 0 {
 		p.maxAttempts = a.MaxAttempts
 	}

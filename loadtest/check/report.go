@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -24,6 +25,10 @@ const (
 	FaultUnfinished         Kind = "unfinished"
 	FaultUnreadable         Kind = "unreadable"
 	FaultUnseen             Kind = "unseen"
+	FaultOverlap            Kind = "overlap"
+	FaultSecondStart        Kind = "second start"
+	FaultFence              Kind = "bad fence"
+	FaultUntrue             Kind = "untrue outcome"
 )
 
 // Fault is one thing found, in words for a person.
@@ -79,6 +84,9 @@ type Report struct {
 	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as at_least_once allows.
 	LateSuccesses int `json:"late_successes"`
 
+	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
+	Guarantees []GuaranteeCount `json:"guarantees"`
+
 	// SeenAll is [History.SeenAll]; Sightings is the number of arrivals at the sink.
 	SeenAll   bool `json:"seen_all"`
 	Sightings int  `json:"sightings"`
@@ -93,6 +101,9 @@ type Report struct {
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *Report) Failed() bool {
 	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes
+	for i := range r.Guarantees {
+		broken += r.Guarantees[i].broken()
+	}
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
 	return broken+unknown > 0
 }
@@ -131,8 +142,29 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-
+	if err := r.writeGuarantees(w); err != nil {
+		return err
+	}
 	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())
+}
+
+// writeGuarantees writes a table of the guarantees, if another one than at_least_once was asked for.
+func (r *Report) writeGuarantees(w io.Writer) error {
+	if !slices.ContainsFunc(r.Guarantees, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\tstale\t")
+	for i := range r.Guarantees {
+		g := &r.Guarantees[i]
+		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", g.Guarantee, g.Runs, g.Succeeded, g.Failed, g.Calls, g.Repeated,
+			g.Duplicate, g.Abandoned, g.Lost, g.Superseded, g.MostAttempts, g.Overlaps, g.SecondStarts, g.Fences, g.Untrue, g.Stale)
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
 }
 
 // writeTail writes what both reports end with: lateness, faults and verdict.

@@ -189,7 +189,7 @@ func (j *judge) verdict(r *run) {
 			j.fault(FaultUnseen, r, "reported as succeeded, and the incomplete record of the sink does not show it")
 		}
 	case Failed:
-		if started {
+		if started || r.claimLost() {
 			j.rep.Done++
 			j.rep.DoneFailed++
 		} else {

@@ -1,0 +1,220 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+)
+
+// This file judges what the guarantees say about executions. Its witness is the sink alone, except for second starts, of which the API
+// tells too.
+//
+// # Overlap
+//
+// The receiver's work on a call goes from its arrival to the end that the sink noted, and the sink of a guarantee's test works to the end
+// whether or not its caller is still there (package sink, "work"). So two calls of one run overlap exactly if one arrived while the work
+// on the other was not over. That is the strictest reading of "executions do not overlap", and it needs nothing that the system says: no session,
+// no record, no clock but the sink's. A receiver with such work needs no lock and no transaction of its own.
+//
+// Carillon can keep it as long as the work is shorter than what is left of a session when its holder dies: a claim passes to somebody else
+// only when the session was declared dead, 2 s after it ran out; it is good for 10 s and renewed every 3 s; so at least 9 s lie between the
+// last sign of life and the next start. Longer work may overlap, and then the receiver must look at the fence.
+//
+// One thing no sender can exclude: a holder that is frozen after it last looked at its clock and before the request is on the wire sends
+// it when it thaws, however long that was. Such a call carries a fence below one that the receiver has seen, so the receiver knows it and can refuse it.
+// It is counted as stale, shown, and is no overlap. A system whose fences do not grow cannot hide behind that: fences are judged by
+// the number of the attempt, see fences.
+
+// A GuaranteeCount sums up the acknowledged runs of one guarantee, and what the sink saw of them.
+type GuaranteeCount struct {
+	Guarantee Guarantee `json:"guarantee"`
+	Runs      int       `json:"runs"`
+	Succeeded int       `json:"succeeded"`
+	Failed    int       `json:"failed"`
+	// Calls of the sink; Repeated are those beyond the first of each run, of which Duplicate came while an earlier one had not ended in failure
+	// or with its caller gone.
+	Calls     int `json:"calls"`
+	Repeated  int `json:"repeated"`
+	Duplicate int `json:"duplicate"`
+	// Abandoned calls lost their caller before they were answered.
+	Abandoned int `json:"abandoned"`
+	// Lost and Superseded attempts, as the API tells of them; MostAttempts is the highest number of any attempt.
+	Lost         int `json:"lost_attempts"`
+	Superseded   int `json:"superseded_attempts"`
+	MostAttempts int `json:"most_attempts"`
+
+	// Overlaps, Stale calls and bad Fences are of effectively_once, SecondStarts of at_most_once, Untrue outcomes of both.
+	Overlaps     int `json:"overlaps"`
+	SecondStarts int `json:"second_starts"`
+	Fences       int `json:"bad_fences"`
+	Untrue       int `json:"untrue_outcomes"`
+	Stale        int `json:"stale_calls"`
+}
+
+// broken returns how many things were found that the guarantee excludes.
+func (g *GuaranteeCount) broken() int { return g.Overlaps + g.SecondStarts + g.Fences + g.Untrue }
+
+// of returns the count of a guarantee, made if it is new.
+func (j *judge) of(g Guarantee) *GuaranteeCount {
+	i := slices.IndexFunc(j.rep.Guarantees, func(c GuaranteeCount) bool { return c.Guarantee == g })
+	if i < 0 {
+		i = len(j.rep.Guarantees)
+		j.rep.Guarantees = append(j.rep.Guarantees, GuaranteeCount{Guarantee: g})
+	}
+	return &j.rep.Guarantees[i]
+}
+
+// guarantee judges a run by what was asked for it. Its arrivals are in order of time.
+func (j *judge) guarantee(r *run) {
+	if r.job == nil {
+		return
+	}
+	p := policyOf(r.job.Ask)
+	c := j.of(p.guarantee)
+	j.count(c, r)
+	switch p.guarantee {
+	case EffectivelyOnce:
+		j.overlaps(c, r)
+		j.fences(c, r)
+		j.truth(c, r)
+	case AtMostOnce:
+		j.secondStart(c, r)
+		j.truth(c, r)
+	}
+}
+
+func (j *judge) count(c *GuaranteeCount, r *run) {
+	if r.acked() {
+		c.Runs++
+	}
+	c.Calls += len(r.seen)
+	c.Repeated += max(0, len(r.seen)-1)
+	for i, s := range r.seen {
+		if s.Status == 0 && !s.End.IsZero() {
+			c.Abandoned++
+		}
+		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return !before.failedBy(s.At) }) {
+			c.Duplicate++
+		}
+	}
+	found := r.found()
+	if len(found) == 0 {
+		return
+	}
+	last := &found[len(found)-1].Run
+	switch last.State {
+	case Succeeded:
+		c.Succeeded++
+	case Failed:
+		c.Failed++
+	}
+	for i := range last.Attempts {
+		a := &last.Attempts[i]
+		c.MostAttempts = max(c.MostAttempts, a.Number)
+		switch a.Outcome {
+		case OutcomeLost:
+			c.Lost++
+		case OutcomeSuperseded:
+			c.Superseded++
+		}
+	}
+}
+
+// overlaps counts calls that arrived while the receiver was at work on another one of the run. Work of which no end is known goes on.
+func (j *judge) overlaps(c *GuaranteeCount, r *run) {
+	highest := int64(0)
+	for i, s := range r.seen {
+		if s.Fence < highest {
+			c.Stale++
+			continue
+		}
+		highest = s.Fence
+		for _, before := range r.seen[:i] {
+			if before.End.IsZero() || before.End.After(s.At) {
+				c.Overlaps++
+				j.fault(FaultOverlap, r, "attempt %d (fence %d) arrived %s, the work on attempt %d (fence %d) of %s was over %s",
+					s.Attempt, s.Fence, stamp(s.At), before.Attempt, before.Fence, stamp(before.At), endOf(before))
+				break
+			}
+		}
+	}
+}
+
+func endOf(s *Sighting) string {
+	if s.End.IsZero() {
+		return "never"
+	}
+	return stamp(s.End)
+}
+
+// fences judges the fences of the calls: there is one, a claim is called under once, and a later attempt has the higher one.
+func (j *judge) fences(c *GuaranteeCount, r *run) {
+	calls := slices.Clone(r.seen)
+	slices.SortStableFunc(calls, func(a, b *Sighting) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	for i, s := range calls {
+		switch {
+		case s.Fence <= 0:
+			c.Fences++
+			j.fault(FaultFence, r, "attempt %d arrived %s without a fence", s.Attempt, stamp(s.At))
+		case i > 0 && s.Fence <= calls[i-1].Fence:
+			c.Fences++
+			j.fault(FaultFence, r, "attempt %d has the fence %d, attempt %d had %d", s.Attempt, s.Fence, calls[i-1].Attempt, calls[i-1].Fence)
+		}
+	}
+}
+
+// secondStart counts a run that was called, or is said to have been started, under more than one attempt, or called twice.
+func (j *judge) secondStart(c *GuaranteeCount, r *run) {
+	if len(r.seen) > 1 {
+		c.SecondStarts++
+		j.fault(FaultSecondStart, r, "the sink was called %s (attempt %d) and again %s (attempt %d)",
+			stamp(r.seen[0].At), r.seen[0].Attempt, stamp(r.seen[1].At), r.seen[1].Attempt)
+		return
+	}
+	for _, reading := range r.found() {
+		first := 0
+		for i := range reading.Run.Attempts {
+			a := &reading.Run.Attempts[i]
+			switch {
+			case a.StartedAt.IsZero() || a.Number < 1:
+			case first == 0:
+				first = a.Number
+			case a.Number != first:
+				c.SecondStarts++
+				j.fault(FaultSecondStart, r, "the API tells of starts of attempt %d and attempt %d", first, a.Number)
+				return
+			}
+		}
+	}
+}
+
+// truth compares recorded successes with what the sink answered, if its record is complete. An outcome that was taken over from another
+// holder's attempt would show here.
+func (j *judge) truth(c *GuaranteeCount, r *run) {
+	found := r.found()
+	if !j.h.SeenAll || len(found) == 0 {
+		return
+	}
+	for i := range found[len(found)-1].Run.Attempts {
+		a := &found[len(found)-1].Run.Attempts[i]
+		if a.Outcome != OutcomeSucceeded {
+			continue
+		}
+		if !slices.ContainsFunc(r.seen, func(s *Sighting) bool { return s.Attempt == a.Number && s.Status/100 == 2 }) {
+			c.Untrue++
+			j.fault(FaultUntrue, r, "attempt %d is recorded as succeeded, and the sink answered no call of it with success", a.Number)
+		}
+	}
+}
+
+// claimLost reports whether r is an at_most_once run whose attempt is recorded as lost: it was claimed, and nobody knows whether it was started.
+func (r *run) claimLost() bool {
+	if r.job == nil || r.job.Guarantee != AtMostOnce {
+		return false
+	}
+	for _, reading := range r.found() {
+		if slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool { return a.Outcome == OutcomeLost }) {
+			return true
+		}
+	}
+	return false
+}
