@@ -142,8 +142,10 @@ type Sighting struct {
 	Fence   int64
 	// Due is what the caller said the due time is. It is recorded and not believed.
 	Due time.Time
-	// At is the arrival. End is when the answer was written; zero if that is not known.
+	// At is the arrival. End is when the answer was written, or the work was over if there was nobody left to answer; zero if that is not known.
 	At, End time.Time
+	// Gone is when the caller went away before it was answered; zero if it did not.
+	Gone time.Time
 	// Status is what was answered; 0 if the caller hung up first.
 	Status int
 }

@@ -15,6 +15,7 @@ import (
 //	{"start":NS}                        the sink started; arrivals are counted from 1 again
 //	{"n":1,"run":…,"path":…,"attempt":1,"fence":…,"due":…,"at":NS,"end":NS,"status":200}
 //	{"n":1,"end":NS,"status":200}       the end of an arrival that was written without one
+//	{"n":1,"end":NS,"status":0,"gone":NS} the same; its caller went away at that time
 //	{"mark":N}                          everything up to arrival N is in the file, and nothing more has come for a while
 //	{"close":N}                         the sink stopped in order after N arrivals
 //
@@ -27,6 +28,7 @@ type Arrival struct {
 	Run, Path, Due string
 	Attempt, Fence int64
 	At, End        time.Time // zero End: not ended yet
+	Gone           time.Time // when the caller went away; zero: it did not
 	Status         int
 }
 
@@ -79,7 +81,12 @@ func appendEnd(b []byte, a *Arrival) []byte {
 	b = append(b, `,"end":`...)
 	b = strconv.AppendInt(b, a.End.UnixNano(), 10)
 	b = append(b, `,"status":`...)
-	return strconv.AppendInt(b, int64(a.Status), 10)
+	b = strconv.AppendInt(b, int64(a.Status), 10)
+	if !a.Gone.IsZero() {
+		b = append(b, `,"gone":`...)
+		b = strconv.AppendInt(b, a.Gone.UnixNano(), 10)
+	}
+	return b
 }
 
 type seenLine struct {
@@ -95,6 +102,15 @@ type seenLine struct {
 	At      int64   `json:"at"`
 	End     int64   `json:"end"`
 	Status  int     `json:"status"`
+	Gone    int64   `json:"gone"`
+}
+
+// gone returns when the caller went away; zero if it did not.
+func (l *seenLine) gone() time.Time {
+	if l.Gone == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, l.Gone).UTC()
 }
 
 // seenReader puts the lines together.
@@ -143,7 +159,7 @@ func (s *seenReader) line(_ int, b []byte) error {
 		if !ok {
 			return fmt.Errorf("the end of arrival %d, which is not open", l.N)
 		}
-		s.seen[i].End, s.seen[i].Status = time.Unix(0, l.End).UTC(), l.Status
+		s.seen[i].End, s.seen[i].Status, s.seen[i].Gone = time.Unix(0, l.End).UTC(), l.Status, l.gone()
 		delete(s.open, l.N)
 	default:
 		s.arrival(&l)
@@ -154,7 +170,7 @@ func (s *seenReader) line(_ int, b []byte) error {
 func (s *seenReader) arrival(l *seenLine) {
 	s.n++
 	s.marked, s.closed = false, false
-	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC(), Status: l.Status}
+	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC(), Status: l.Status, Gone: l.gone()}
 	g.Ref, _ = check.ParseRef(l.Path)
 	g.Due, _ = time.Parse(time.RFC3339Nano, l.Due) // recorded, not believed
 	if l.End != 0 {

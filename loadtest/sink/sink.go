@@ -40,6 +40,7 @@ type Config struct {
 // Stats is what GET /stats answers.
 type Stats struct {
 	Seen     int64 `json:"seen"`
+	Open     int64 `json:"open"`     // of those seen, still to be answered
 	Failed   int64 `json:"failed"`   // answered with FailStatus
 	Dropped  int64 `json:"dropped"`  // answered 503, not recorded
 	Buffered int   `json:"buffered"` // bytes not yet in the file
@@ -50,7 +51,7 @@ type Sink struct {
 	cfg Config
 	out io.Writer
 
-	failed, dropped atomic.Int64
+	failed, dropped, open atomic.Int64
 
 	mu    sync.Mutex // guards what follows
 	buf   []byte
@@ -121,7 +122,7 @@ func (s *Sink) flush() (n int64, wrote bool, err error) {
 func (s *Sink) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Seen: s.seen, Failed: s.failed.Load(), Dropped: s.dropped.Load(), Buffered: len(s.buf)}
+	return Stats{Seen: s.seen, Open: s.open.Load(), Failed: s.failed.Load(), Dropped: s.dropped.Load(), Buffered: len(s.buf)}
 }
 
 // ServeHTTP records the call and answers it.
@@ -139,17 +140,24 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Run: r.Header.Get("Carillon-Run-Id"), Path: r.URL.Path, Due: r.Header.Get("Carillon-Due-At"),
 		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now, Status: http.StatusOK,
 	}
-	if s.fails(a.Run, a.Attempt) {
+	m := mannerOf(a.Path)
+	if m.status != 0 {
+		a.Status = m.status
+	}
+	if a.Attempt <= m.fail || s.fails(a.Run, a.Attempt) {
 		a.Status = s.cfg.FailStatus
 		s.failed.Add(1)
 	}
-	if s.cfg.Delay <= 0 {
+	if a.Attempt <= m.cut {
+		a.Status = 0
+	}
+	if s.cfg.Delay <= 0 && !m.held() {
 		a.End = time.Now()
 		if !s.add(&a) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		w.WriteHeader(a.Status)
+		answer(w, a.Status)
 		return
 	}
 
@@ -157,20 +165,40 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	timer := time.NewTimer(s.cfg.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
+	s.open.Add(1)
+	defer s.open.Add(-1)
+	if s.cfg.Delay > 0 && !s.delay(r) {
+		a.Gone, a.Status = time.Now(), 0
+	} else if a.Gone = m.hold(w, r); !a.Gone.IsZero() || m.hang || m.drip {
 		a.Status = 0
 	}
 	a.End = time.Now()
 	s.mu.Lock()
 	s.buf = journal.SeenWriter{}.End(s.buf, &a)
 	s.mu.Unlock()
-	if a.Status != 0 {
-		w.WriteHeader(a.Status)
+	if !m.drip && (a.Status != 0 || a.Gone.IsZero()) {
+		answer(w, a.Status)
 	}
+}
+
+// delay waits for Config.Delay, and reports false if the caller goes away before.
+func (s *Sink) delay(r *http.Request) bool {
+	timer := time.NewTimer(s.cfg.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// answer answers with a status; 0 = the connection is closed without an answer.
+func answer(w http.ResponseWriter, status int) {
+	if status == 0 {
+		panic(http.ErrAbortHandler) // how net/http is told to do so
+	}
+	w.WriteHeader(status)
 }
 
 // add numbers and buffers an arrival. It reports false if there is no room.
