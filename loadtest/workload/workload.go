@@ -32,6 +32,51 @@ type Spec struct {
 	Target string
 	// Keyed gives each job the idempotency key "<source>-<line>".
 	Keyed bool
+	// Kinds are given to the jobs in turn; none = nothing is stated but where to call.
+	Kinds []Kind
+}
+
+// A Kind is what jobs may state besides where to call and when.
+type Kind struct {
+	// Manner is how the sink is to answer, as the segments of an address that package sink explains: "work-500ms/fail-1".
+	Manner string
+	// The rest is in the words of API.md; empty = not stated.
+	Guarantee string
+	Timeout   string
+	Retry     *Retry
+}
+
+// Retry is how a job is retried, in the words of API.md.
+type Retry struct {
+	MaxAttempts int    `json:"max_attempts,omitempty"`
+	Initial     string `json:"initial,omitempty"`
+	Max         string `json:"max,omitempty"`
+}
+
+// Of returns the kind of a line.
+func (s Spec) Of(line int) Kind {
+	if len(s.Kinds) == 0 {
+		return Kind{}
+	}
+	return s.Kinds[(line-1)%len(s.Kinds)]
+}
+
+// appendTo adds what k states, as fields of a job.
+func (k Kind) appendTo(b []byte) []byte {
+	if k.Guarantee != "" {
+		b = fmt.Appendf(b, `"guarantee":%q,`, k.Guarantee)
+	}
+	if k.Timeout != "" {
+		b = fmt.Appendf(b, `"timeout":%q,`, k.Timeout)
+	}
+	if k.Retry != nil {
+		text, err := json.Marshal(k.Retry)
+		if err != nil { // numbers and strings always marshal
+			panic(err)
+		}
+		b = fmt.Appendf(b, `"retry":%s,`, text)
+	}
+	return b
 }
 
 var sourceName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
@@ -61,8 +106,15 @@ func (s Spec) Validate() error {
 	if u, err := url.Parse(s.Target); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		bad("target is %q, want an http URL", s.Target)
 	}
+	for _, k := range s.Kinds {
+		if k.Manner != "" && !mannerText.MatchString(k.Manner) {
+			bad("manner is %q, want segments of a path: %s", k.Manner, mannerText)
+		}
+	}
 	return errors.Join(errs...)
 }
+
+var mannerText = regexp.MustCompile(`^[a-z0-9.-]+(/[a-z0-9.-]+)*$`)
 
 const (
 	padHead  = `,"pad":""`
@@ -92,7 +144,13 @@ func (s Spec) Write(w io.Writer) error {
 		}
 		b = append(b, `"http":{"url":`...)
 		b = append(b, target...)
+		kind := s.Of(line)
+		if kind.Manner != "" {
+			b = append(b, '/')
+			b = append(b, kind.Manner...)
+		}
 		b = fmt.Appendf(b, `/%s/%d"},`, s.Source, line)
+		b = kind.appendTo(b)
 		// Each line left is immediate with the same chance, so that exactly s.Immediate of them are.
 		if rng.IntN(s.N-line+1) < immediate {
 			immediate--

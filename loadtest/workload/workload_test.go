@@ -129,3 +129,31 @@ func TestValidateTellsEveryFault(t *testing.T) {
 		t.Errorf("Validate of immediate jobs only, without From: %v", err)
 	}
 }
+
+func TestKindsAreGivenInTurn(t *testing.T) {
+	spec := workload.Spec{
+		N: 4, From: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), Source: "s1", Target: "http://h",
+		Kinds: []workload.Kind{
+			{},
+			{Manner: "work-500ms/fail-1", Guarantee: "effectively_once", Timeout: "10s", Retry: &workload.Retry{MaxAttempts: 3, Initial: "200ms"}},
+			{Guarantee: "at_most_once"},
+		},
+	}
+	var b bytes.Buffer
+	if err := spec.Write(&b); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	const due = `"schedule":{"at":"2026-11-21T10:00:00.000Z"},"payload":`
+	want := `{"http":{"url":"http://h/s1/1"},` + due + `{"ref":"s1/1"}}
+{"http":{"url":"http://h/work-500ms/fail-1/s1/2"},"guarantee":"effectively_once","timeout":"10s","retry":{"max_attempts":3,"initial":"200ms"},` + due + `{"ref":"s1/2"}}
+{"http":{"url":"http://h/s1/3"},"guarantee":"at_most_once",` + due + `{"ref":"s1/3"}}
+{"http":{"url":"http://h/s1/4"},` + due + `{"ref":"s1/4"}}
+`
+	if b.String() != want {
+		t.Errorf("Write gave\n%swant\n%s", b.String(), want)
+	}
+	spec.Kinds[0].Manner = "a b"
+	if err := spec.Validate(); err == nil {
+		t.Error("Validate with a blank in a manner = nil, want an error")
+	}
+}
