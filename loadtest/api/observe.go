@@ -23,7 +23,9 @@ type Observer struct {
 	Windows []Window
 	// WaitUntil bounds the wait for open runs to end. Runs due later are not waited for.
 	WaitUntil time.Time
-	// Apart is how long the second read comes after the first.
+	// Between, if set, is called when the first read is over and all have ended that are waited for; the second read waits for it.
+	Between func(ctx context.Context) error
+	// Apart is how long the second read comes after that.
 	Apart time.Duration
 	// Concurrency bounds the requests under way; 0 = 4.
 	Concurrency int
@@ -56,6 +58,11 @@ func (o *Observer) Observe(ctx context.Context) (observations []check.Observatio
 	}
 	if err := o.wait(ctx, first); err != nil {
 		return nil, 0, err
+	}
+	if o.Between != nil {
+		if err := o.Between(ctx); err != nil {
+			return nil, 0, fmt.Errorf("between the reads: %w", err)
+		}
 	}
 	o.Log.Info("waiting for the second read", "apart", o.Apart)
 	if err := sleep(ctx, o.Apart); err != nil {

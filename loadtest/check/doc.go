@@ -39,6 +39,8 @@
 //   - Bad fence: a call of an effectively_once run without a fence, or whose fence is not above that of each earlier attempt; two calls under one
 //     claim are such.
 //   - Untrue outcome: an attempt of either that is recorded as succeeded, though the sink answered no call of that number with success.
+//   - Rewritten record: an attempt of either had ended at the first read of a run that had ended, and at the second its record is gone or says something else
+//     (superseded is allowed).
 //   - An at_most_once run that failed without a start is done if its attempt is recorded as lost: its claim was made, and nobody knows more.
 //
 // # Recurring jobs

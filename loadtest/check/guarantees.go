@@ -42,16 +42,19 @@ type GuaranteeCount struct {
 	Superseded   int `json:"superseded_attempts"`
 	MostAttempts int `json:"most_attempts"`
 
-	// Overlaps, Stale calls and bad Fences are of effectively_once, SecondStarts of at_most_once, Untrue outcomes of both.
+	// Overlaps, Stale calls and bad Fences are of effectively_once, SecondStarts of at_most_once, Untrue outcomes and Rewritten records of both.
 	Overlaps     int `json:"overlaps"`
 	SecondStarts int `json:"second_starts"`
 	Fences       int `json:"bad_fences"`
 	Untrue       int `json:"untrue_outcomes"`
+	Rewritten    int `json:"rewritten_records"`
 	Stale        int `json:"stale_calls"`
 }
 
-// broken returns how many things were found that the guarantee excludes.
-func (g *GuaranteeCount) broken() int { return g.Overlaps + g.SecondStarts + g.Fences + g.Untrue }
+// Broken returns how many things were found that the guarantee excludes.
+func (g *GuaranteeCount) Broken() int {
+	return g.Overlaps + g.SecondStarts + g.Fences + g.Untrue + g.Rewritten
+}
 
 // of returns the count of a guarantee, made if it is new.
 func (j *judge) of(g Guarantee) *GuaranteeCount {
@@ -76,9 +79,37 @@ func (j *judge) guarantee(r *run) {
 		j.overlaps(c, r)
 		j.fences(c, r)
 		j.truth(c, r)
+		j.rewritten(c, r)
 	case AtMostOnce:
 		j.secondStart(c, r)
 		j.truth(c, r)
+		j.rewritten(c, r)
+	}
+}
+
+// rewritten compares the two readings: a record that the first one shows of a run that had ended stands in the second, unless it is called superseded there.
+// What comes too late may be recorded beside it, and must not take its place.
+func (j *judge) rewritten(c *GuaranteeCount, r *run) {
+	found := r.found()
+	if len(found) < 2 || !found[0].Run.State.Terminal() {
+		return
+	}
+	after := slices.Clone(found[1].Run.Attempts)
+	for i := range found[0].Run.Attempts {
+		a := &found[0].Run.Attempts[i]
+		if a.Outcome == "" {
+			continue
+		}
+		k := slices.IndexFunc(after, func(b Attempt) bool { return b.Number == a.Number && b.Outcome == a.Outcome })
+		if k < 0 {
+			k = slices.IndexFunc(after, func(b Attempt) bool { return b.Number == a.Number && b.Outcome == OutcomeSuperseded })
+		}
+		if k < 0 {
+			c.Rewritten++
+			j.fault(FaultRewritten, r, "attempt %d was recorded as %s at the first read, and is not at the second", a.Number, a.Outcome)
+			return
+		}
+		after = slices.Delete(after, k, k+1)
 	}
 }
 
@@ -110,13 +141,21 @@ func (j *judge) count(c *GuaranteeCount, r *run) {
 	for i := range last.Attempts {
 		a := &last.Attempts[i]
 		c.MostAttempts = max(c.MostAttempts, a.Number)
-		switch a.Outcome {
-		case OutcomeLost:
-			c.Lost++
-		case OutcomeSuperseded:
+		if a.Outcome == OutcomeSuperseded {
 			c.Superseded++
 		}
 	}
+	lost := 0 // a late outcome may stand for it at the second read
+	for _, reading := range found {
+		n := 0
+		for i := range reading.Run.Attempts {
+			if reading.Run.Attempts[i].Outcome == OutcomeLost {
+				n++
+			}
+		}
+		lost = max(lost, n)
+	}
+	c.Lost += lost
 }
 
 // overlaps counts calls that arrived while the receiver was at work on another one of the run. Work of which no end is known goes on.

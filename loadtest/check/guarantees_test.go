@@ -177,6 +177,30 @@ func TestEveryBrokenGuaranteeIsFound(t *testing.T) {
 			want:  func(*check.GuaranteeCount) {},
 		},
 		{
+			name: "a record of a run that had ended says something else at the second read", of: ofEffective, fault: check.FaultRewritten,
+			forge: func(w *world) { w.obs(effective).Second.Run.Attempts[0].Outcome = "failed" },
+			want:  func(c *check.GuaranteeCount) { c.Rewritten++ },
+		},
+		{
+			name: "a record is gone at the second read", of: ofAtMost, fault: check.FaultRewritten,
+			forge: func(w *world) { w.obs(atMost).Second.Run.Attempts = nil },
+			want:  func(c *check.GuaranteeCount) { c.Rewritten++ },
+		},
+		{
+			name: "a record is superseded, and a late one beside it too", of: ofEffective,
+			forge: func(w *world) {
+				a := w.obs(effective).Second.Run.Attempts
+				a[0].Outcome = "superseded"
+				w.obs(effective).Second.Run.Attempts = append(a, attempt(1, 10_001, 40_000, "superseded"))
+			},
+			want: func(c *check.GuaranteeCount) { c.Superseded += 2 },
+		},
+		{
+			name: "records of at_least_once may be overruled", of: ofAtLeast,
+			forge: func(w *world) { w.obs(atLeast).Second.Run.Attempts[0].Outcome = "succeeded" },
+			want:  func(*check.GuaranteeCount) {},
+		},
+		{
 			name: "at_most_once called twice", of: ofAtMost, fault: check.FaultSecondStart,
 			forge: func(w *world) { w.work(atMostLost, 1, 22, 22_000, 22_100, 500) },
 			want:  func(c *check.GuaranteeCount) { c.Calls++; c.Repeated++; c.SecondStarts++ },

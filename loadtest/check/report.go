@@ -29,6 +29,7 @@ const (
 	FaultSecondStart        Kind = "second start"
 	FaultFence              Kind = "bad fence"
 	FaultUntrue             Kind = "untrue outcome"
+	FaultRewritten          Kind = "rewritten record"
 )
 
 // Fault is one thing found, in words for a person.
@@ -102,7 +103,7 @@ type Report struct {
 func (r *Report) Failed() bool {
 	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes
 	for i := range r.Guarantees {
-		broken += r.Guarantees[i].broken()
+		broken += r.Guarantees[i].Broken()
 	}
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
 	return broken+unknown > 0
@@ -155,11 +156,11 @@ func (r *Report) writeGuarantees(w io.Writer) error {
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
-	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\tstale\t")
+	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\trewritten\tstale\t")
 	for i := range r.Guarantees {
 		g := &r.Guarantees[i]
-		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", g.Guarantee, g.Runs, g.Succeeded, g.Failed, g.Calls, g.Repeated,
-			g.Duplicate, g.Abandoned, g.Lost, g.Superseded, g.MostAttempts, g.Overlaps, g.SecondStarts, g.Fences, g.Untrue, g.Stale)
+		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", g.Guarantee, g.Runs, g.Succeeded, g.Failed, g.Calls, g.Repeated,
+			g.Duplicate, g.Abandoned, g.Lost, g.Superseded, g.MostAttempts, g.Overlaps, g.SecondStarts, g.Fences, g.Untrue, g.Rewritten, g.Stale)
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)

@@ -32,10 +32,16 @@ const (
 	Pause Scenario = "pause"
 	// Stopped is of recurring jobs with every misfire policy: all Carillon nodes are killed and started again Config.Stop later.
 	Stopped Scenario = "stopped"
+	// Guarantees is of jobs under all three guarantees, run by executors that are nodes of their own: each Config.KillEvery one of them is
+	// killed, and started again a few seconds later.
+	Guarantees Scenario = "guarantees"
+	// Frozen is of such jobs too: an executor is frozen past its session while it has runs of each in its hands, others finish them, it
+	// thaws, and what was read before is compared with what is read after.
+	Frozen Scenario = "frozen"
 )
 
 // Scenarios lists them all.
-var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill, Recurring, Pause, Stopped}
+var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill, Recurring, Pause, Stopped, Guarantees, Frozen}
 
 // Config describes one run. The zero value of a field is its default, where one is named.
 type Config struct {
@@ -55,6 +61,8 @@ type Config struct {
 
 	// Every is the distance of two runs of a recurring job; default 30 s, Pause 2 s, Stopped 10 s.
 	Every time.Duration
+	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
+	KillEvery time.Duration
 	// Stop is for how long no node runs in Stopped; default 3 min.
 	Stop time.Duration
 	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
@@ -90,6 +98,9 @@ const (
 
 	minJobs = 200
 
+	defaultKillEvery = 10 * time.Second
+	leastKillEvery   = 4 * time.Second
+
 	defaultStop        = 3 * time.Minute
 	defaultConcurrency = 128
 	minRecurring       = 20
@@ -113,6 +124,11 @@ func (c Config) withDefaults() Config {
 	if d, ok := recurringDefaults[c.Scenario]; ok {
 		c.Jobs, c.Every, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Every, d.every), cmp.Or(c.Span, d.span)
 		c.Stop, c.Concurrency = cmp.Or(c.Stop, defaultStop), cmp.Or(c.Concurrency, defaultConcurrency)
+	}
+	if d, ok := guardedDefaults[c.Scenario]; ok {
+		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
+		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
+		c.Changes = -1
 	}
 	for _, d := range []struct {
 		field *time.Duration
@@ -155,6 +171,14 @@ func (c Config) Validate() error {
 	if c.Span == 0 && c.Scenario != Calm {
 		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
 	}
+	if c.Scenario.Guards() {
+		if c.KillEvery < leastKillEvery {
+			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
+		}
+		if c.Cluster.Nodes < 3 {
+			fault("cluster: %d Carillon nodes; %q needs at least 3, one that dispatches and two that execute", c.Cluster.Nodes, c.Scenario)
+		}
+	}
 	if c.Span%time.Millisecond != 0 {
 		fault("the span is %s, want whole milliseconds", c.Span)
 	}
@@ -177,7 +201,7 @@ func (c Config) Validate() error {
 			c.Cluster.Cassandra, c.Cluster.NATS, c.Cluster.Nodes)
 	}
 	if len(c.Cluster.Roles) > 0 {
-		fault("cluster: roles are not for this program: every node has them all")
+		fault("cluster: roles are not stated here: they follow from the scenario")
 	}
 	if c.Scenario == Blackout && c.Cluster.CommitLog != cluster.CommitLogGroup {
 		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")

@@ -15,6 +15,9 @@
 // Config.Span after it (and the stop of all nodes, if there is one), and then all jobs are cancelled, so that the judge reads histories
 // to which nothing is added any more.
 //
+// Scenarios with guarantees import jobs of all three at once and have no changes and no late imports. One node takes jobs in and dispatches, the others
+// execute and are what is killed or frozen. In Frozen the executor thaws between the two reads of the judge, which says when the first is over.
+//
 // # Invariants
 //
 //  1. What was started is stopped, whatever happens: members of the cluster and the sink die with this program.

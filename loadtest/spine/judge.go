@@ -25,10 +25,15 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 			args = append(args, "--stop", s.From.Format(time.RFC3339Nano)+","+s.To.Format(time.RFC3339Nano))
 		}
 	} else {
-		args = append(args, "--changes", r.changesFile())
+		if !r.cfg.Scenario.Guards() {
+			args = append(args, "--changes", r.changesFile())
+		}
 		for _, source := range r.sources() {
 			args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 		}
+	}
+	if r.cfg.Scenario == Frozen {
+		return r.judgeAcrossThaw(ctx, args, out, into)
 	}
 	return r.judgeBy(ctx, args, out, into)
 }

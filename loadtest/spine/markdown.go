@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
 )
 
@@ -73,6 +74,18 @@ func cells(texts []string) string {
 // rowsOf returns the rows that say something about any of the reports.
 func rowsOf(reports []*Report) []row {
 	rows := slices.Clone(commonRows)
+	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Scenario.Guards() }) {
+		for _, row := range guardedRows {
+			cell := row.cell
+			row.cell = func(r *Report) string {
+				if !r.Scenario.Guards() {
+					return ""
+				}
+				return cell(r)
+			}
+			rows = append(rows, row)
+		}
+	}
 	recurs := func(r *Report) bool { return r.Recurring != nil }
 	if !slices.ContainsFunc(reports, recurs) {
 		return append(rows, oneOffRows...)
@@ -109,8 +122,8 @@ var commonRows = []row{
 	}},
 	{"settings", func(r *Report) string {
 		s, c := r.Settings, r.Settings.Cluster
-		return fmt.Sprintf("%d Cassandra (profile %s, replication %d), %d NATS (stream replicas %d), %d nodes with every role",
-			c.Cassandra, c.Profile, s.Replication, c.NATS, s.StreamReplicas, c.Nodes)
+		return fmt.Sprintf("%d Cassandra (profile %s, replication %d), %d NATS (stream replicas %d), %s",
+			c.Cassandra, c.Profile, s.Replication, c.NATS, s.StreamReplicas, nodesText(c))
 	}},
 	{"durability", func(r *Report) string {
 		return fmt.Sprintf("commit log %s, JetStream on file, sync interval %s", r.Settings.Cluster.CommitLog, natsSync(r.Settings.Cluster.NATSSync))
@@ -120,6 +133,9 @@ var commonRows = []row{
 var oneOffRows = []row{
 	{"jobs", func(r *Report) string {
 		s := r.Settings
+		if r.Scenario.Guards() {
+			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees", s.Jobs, s.SpanSeconds, s.LeadSeconds)
+		}
 		main, near, immediate := counts(s.Jobs)
 		keys := "without keys"
 		if s.Keyed {
@@ -152,7 +168,7 @@ var oneOffRows = []row{
 	{"lateness as seen by the sink, ms", func(r *Report) string { return latenessText(r.Check.Seen) }},
 	{"main import", func(r *Report) string {
 		for _, i := range r.Imports {
-			if i.Source == "main" {
+			if i.Source == "main" || i.Source == guardedSource {
 				return fmt.Sprintf("%d lines in %.1f s: %.0f lines/s (%d sends)", i.Lines, i.Seconds, i.Rate(), i.Sends)
 			}
 		}
@@ -164,11 +180,26 @@ var oneOffRows = []row{
 	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
 	{"CPU of the main import, µs/line", func(r *Report) string {
 		lines, _, _ := counts(r.Settings.Jobs)
+		if r.Scenario.Guards() {
+			lines = r.Settings.Jobs
+		}
 		return cpuText(r, "main import", func(Phase) float64 { return float64(lines) }, 1e6, 0)
 	}},
 	{"CPU of the runs (from the import's end), µs/run", func(r *Report) string {
 		return cpuText(r, "runs", func(Phase) float64 { return float64(r.Check.Done) }, 1e6, 0)
 	}},
+}
+
+// nodesText says which roles the nodes have.
+func nodesText(c cluster.Spec) string {
+	if len(c.Roles) == 0 {
+		return fmt.Sprintf("%d nodes with every role", c.Nodes)
+	}
+	roles := make([]string, len(c.Roles))
+	for i := range c.Roles {
+		roles[i] = strings.Join(c.Roles[i], "+")
+	}
+	return "nodes: " + strings.Join(roles, ", ")
 }
 
 func natsSync(d time.Duration) string {

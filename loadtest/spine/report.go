@@ -93,7 +93,13 @@ func (r *Report) Faults() []string {
 		c := &r.Check
 		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, unfinished %d, unreadable %d",
 			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))
+		for _, g := range c.Guarantees {
+			if broken := g.Broken(); broken > 0 {
+				faults = append(faults, fmt.Sprintf("%s broken %d times", g.Guarantee, broken))
+			}
+		}
 	}
+	faults = append(faults, r.guardedFaults()...)
 	for _, i := range r.Imports {
 		if f := i.fault(); f != "" {
 			faults = append(faults, f)

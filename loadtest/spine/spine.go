@@ -64,6 +64,9 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	if cfg.Dir, err = emptyDir(cfg.Dir); err != nil {
 		return nil, err
 	}
+	if cfg.Scenario.Guards() {
+		cfg.Cluster.Roles = executorRoles(cfg.Cluster.Nodes)
+	}
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
 	r := &run{
@@ -90,8 +93,11 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	defer stopSampling()
 
 	play := r.play
-	if cfg.Scenario.Recurs() {
+	switch {
+	case cfg.Scenario.Recurs():
 		play = r.playRecurring
+	case cfg.Scenario.Guards():
+		play = r.playGuarded
 	}
 	if err := play(ctx); err != nil {
 		return r.report, err
@@ -139,7 +145,7 @@ func (r *run) up(ctx context.Context) error {
 	if r.client != nil {
 		return nil // the addresses are what they were
 	}
-	r.client = &api.Client{URLs: c.APIs(), HTTP: r.http, Log: r.log}
+	r.client = &api.Client{URLs: intakeURLs(c), HTTP: r.http, Log: r.log}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ type bounds struct {
 func newCheck() *cobra.Command {
 	var to target
 	var ev evidence
-	var out string
+	var out, between string
 	var b bounds
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -66,6 +67,9 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 				Client: client, IDs: ids, Windows: api.Windows(times), WaitUntil: later(now, last).Add(b.wait), Apart: b.apart,
 				Concurrency: b.concurrency, Log: log,
 			}
+			if between != "" {
+				o.Between = func(ctx context.Context) error { return waitRemoved(ctx, between) }
+			}
 			if h.Runs, h.Unlisted, err = o.Observe(ctx); err != nil {
 				return err
 			}
@@ -93,11 +97,41 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.DurationVar(&b.apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&b.timeout, "timeout", 0, "bound of the whole; 0 = none")
 	f.IntVar(&b.concurrency, "concurrency", 4, "requests under way at once")
+	f.StringVar(&between, "between", "", "file that is made when the first read is over; the second waits until somebody removes it")
 	f.StringVar(&out, "out", "", "file for the report as JSON")
 	if err := cmd.MarkFlagRequired("sink"); err != nil { // only if there is no such flag
 		panic(err)
 	}
 	return cmd
+}
+
+// removedPoll is how often it is looked whether a file is still there.
+const removedPoll = 100 * time.Millisecond
+
+// waitRemoved makes a file, which must not exist, and returns when it has been removed.
+func waitRemoved(ctx context.Context, path string) error {
+	f, err := create(path)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("make mark: %w", err)
+	}
+	tick := time.NewTicker(removedPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		switch _, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return fmt.Errorf("look for mark: %w", err)
+		}
+	}
 }
 
 // complete reports what is missing.

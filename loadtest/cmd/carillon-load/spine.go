@@ -40,6 +40,12 @@ Three more are of recurring jobs, created over HTTP one by one; by default they 
   pause     1,000 jobs every 2 s; each is paused (and perhaps resumed), updated or cancelled at a random instant
   stopped   600 jobs every 10 s with every misfire policy; all nodes are killed and started again 3 minutes later
 
+Two are of guarantees: jobs under all three, on one Cassandra, one NATS and three nodes, of which one takes jobs in and dispatches and two execute:
+
+  guarantees 180,000 jobs over 3 minutes, 1,000 a second; the receiver works up to 2 s on them, some fail; every 10 s one of the executors is
+             killed -9 and started again a few seconds later
+  frozen     900 jobs; an executor is frozen with runs of each guarantee in its hands, the other finishes them, it thaws, and states are compared
+
 Writes its report as JSON and as a block of RESULTS.md into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
 		Example: "  spine --jobs 2000 --rate-span 20s --cassandra 1 --nats 1 --scenario kill\n  spine --scenario faults --beside .local/spine/calm.json",
@@ -53,6 +59,11 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		}
 		if cfg.Scenario.Recurs() {
 			recurringFlags(&cfg, span, cmd.Flags().Changed)
+			if !cmd.Flags().Changed("timeout") {
+				timeout = recurringTimeout
+			}
+		} else if cfg.Scenario.Guards() {
+			guardedFlags(&cfg, cmd.Flags().Changed)
 			if !cmd.Flags().Changed("timeout") {
 				timeout = recurringTimeout
 			}
@@ -99,11 +110,12 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		return err
 	}
 	f := cmd.Flags()
-	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped")
+	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped; guarantees or frozen")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
 	f.DurationVar(&span, "span", 0, "recurring jobs: from the last creation to the end of the observation, without --stop (default 5m; pause and stopped 2m)")
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
+	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
@@ -113,14 +125,14 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of everything random but the faults' effects")
 	f.IntVar(&cfg.Cluster.Cassandra, "cassandra", 3, "Cassandra nodes: 1 or 3")
 	f.IntVar(&cfg.Cluster.NATS, "nats", 3, "NATS servers: 1 or 3")
-	f.IntVar(&cfg.Cluster.Nodes, "nodes", 2, "Carillon nodes")
+	f.IntVar(&cfg.Cluster.Nodes, "nodes", 2, "Carillon nodes (guarantees and frozen: default 3)")
 	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogGroup), "Cassandra: group (acknowledged = on disk) or periodic")
 	f.StringVar(&profile, "profile", string(cluster.ProfileLoad), "Cassandra: load (2 GiB of heap a node) or test (256 MiB: for at most 10,000 jobs or so)")
 	f.DurationVar(&cfg.Cluster.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
 	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "how long runs may take to end after the last due instant")
 	f.DurationVar(&cfg.Apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&cfg.Idle, "idle", 5*time.Second, "how long the idle cluster is measured before the import")
-	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs: default 1h); 0 = none")
+	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs and guarantees: default 1h); 0 = none")
 	f.StringVar(&cfg.Dir, "dir", "", "folder for everything, empty or missing, which is kept (default: a temporary one, kept on failure)")
 	f.BoolVar(&keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&out, "out", filepath.Join(".local", "spine"), "folder for the report: <scenario>.json and <scenario>.md")
@@ -142,6 +154,28 @@ func recurringFlags(cfg *spine.Config, span time.Duration, stated func(name stri
 	}
 	if !stated("nats") {
 		cfg.Cluster.NATS = 1
+	}
+}
+
+// guardedFlags leaves to the scenario what the flags did not state.
+func guardedFlags(cfg *spine.Config, stated func(name string) bool) {
+	if !stated("jobs") {
+		cfg.Jobs = 0
+	}
+	if !stated("lead") {
+		cfg.Lead = 0
+	}
+	if !stated("rate-span") {
+		cfg.Span = 0
+	}
+	for _, part := range []struct {
+		flag  string
+		field *int
+		value int
+	}{{"cassandra", &cfg.Cluster.Cassandra, 1}, {"nats", &cfg.Cluster.NATS, 1}, {"nodes", &cfg.Cluster.Nodes, 3}} {
+		if !stated(part.flag) {
+			*part.field = part.value
+		}
 	}
 }
 

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"carillon.dev/carillon/loadtest/spine"
 )
@@ -68,6 +72,46 @@ func TestRecurringScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 	}
 	if _, err := load(t, "spine", "--scenario", "faults", "--span", "5s", "--dir", t.TempDir(), "--out", t.TempDir()); err == nil {
 		t.Error("spine --scenario faults --span = nil, want an error")
+	}
+}
+
+func TestGuardedScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
+	cfg := spine.Config{Scenario: spine.Guarantees, Jobs: 100_000, Lead: time.Second, Span: time.Minute}
+	cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes = 3, 3, 4
+	guardedFlags(&cfg, func(name string) bool { return name == "nodes" || name == "rate-span" })
+	if c := cfg.Cluster; cfg.Jobs != 0 || cfg.Lead != 0 || cfg.Span != time.Minute || c.Cassandra != 1 || c.NATS != 1 || c.Nodes != 4 {
+		t.Errorf("guardedFlags = %+v, want what was stated (4 nodes, a minute), and the scenario's defaults else", cfg)
+	}
+	_, err := load(t, "spine", "--scenario", "guarantees", "--nodes", "2", "--kill-every", "1s", "--dir", t.TempDir(), "--out", t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "needs at least 3") || !strings.Contains(err.Error(), "kill every is 1s") {
+		t.Errorf("spine --scenario guarantees --nodes 2 --kill-every 1s = %v, want both faults", err)
+	}
+}
+
+// A check that something is to be done between the reads of waits for it.
+func TestMarkIsWaitedFor(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	done := make(chan error)
+	go func() { done <- waitRemoved(t.Context(), mark) }()
+	for { // until it is there
+		if err := os.Remove(mark); err == nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	if err := <-done; err != nil {
+		t.Errorf("waitRemoved = %v, want nil", err)
+	}
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := waitRemoved(t.Context(), mark); err == nil {
+		t.Error("waitRemoved with a mark that is there = nil, want an error")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := waitRemoved(gone, mark+"-2"); !errors.Is(err, context.Canceled) {
+		t.Errorf("waitRemoved = %v, want %v", err, context.Canceled)
 	}
 }
 

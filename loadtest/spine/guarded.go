@@ -1,0 +1,306 @@
+package spine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+const (
+	// guardedSource names the jobs of scenarios with guarantees.
+	guardedSource = "guarded"
+	// A killed executor is started again between restartLeast and restartMost after, at random, so that some come back long before their
+	// session has run out and some after others have noticed.
+	restartLeast = 500 * time.Millisecond
+	restartMost  = 4 * time.Second
+	// frozenWork is how long the receiver works on the calls of Frozen: longer than all fall due, shorter than a session.
+	frozenWork = 4 * time.Second
+	// thawFor is how long the thawed executor has, before everything is read again, to do what it likes with what it holds: its calls have their
+	// answers, and outcomes that could not be recorded are tried again within seconds.
+	thawFor = 15 * time.Second
+	// heldPoll is how often the judge's mark is looked for.
+	heldPoll = 200 * time.Millisecond
+)
+
+// guardedScenarios are those with guarantees.
+var guardedScenarios = []Scenario{Guarantees, Frozen}
+
+// Guards reports whether the scenario is of guarantees: of jobs under all three, run by executors that are nodes of their own.
+func (s Scenario) Guards() bool { return slices.Contains(guardedScenarios, s) }
+
+// guardedDefaults are those of the scenarios with guarantees.
+var guardedDefaults = map[Scenario]struct {
+	jobs       int
+	lead, span time.Duration
+}{
+	Guarantees: {180_000, 40 * time.Second, 3 * time.Minute},
+	Frozen:     {900, 10 * time.Second, 3 * time.Second},
+}
+
+// executorRoles are those of a cluster of which all nodes but the first can be killed without anything else being hurt.
+func executorRoles(nodes int) [][]string {
+	roles := [][]string{{"bucketer", "dispatcher"}}
+	for range nodes - 1 {
+		roles = append(roles, []string{"executor"})
+	}
+	return roles
+}
+
+// intakeURLs are the APIs of the nodes that take jobs in and tell of runs. They are never killed or frozen where others are.
+func intakeURLs(c *cluster.Cluster) []string {
+	var urls []string
+	for _, n := range c.Status().Carillon {
+		if slices.Contains(n.Roles, "bucketer") {
+			urls = append(urls, n.API)
+		}
+	}
+	return urls
+}
+
+// guardedKinds are the jobs of Guarantees: half at_least_once, three tenths effectively_once, a fifth at_most_once. The receiver works up to 2 s on most
+// of them, some fail and are retried, and one in ten fails for good.
+func guardedKinds() []workload.Kind {
+	kind := func(g check.Guarantee, manner string, attempts int) workload.Kind {
+		return workload.Kind{
+			Manner: manner, Guarantee: string(g), Timeout: "10s",
+			Retry: &workload.Retry{MaxAttempts: attempts, Initial: "500ms", Max: "5s"},
+		}
+	}
+	const tries = check.DefaultMaxAttempts
+	var kinds []workload.Kind
+	for _, manner := range []string{"", "", "", "work-50ms", "work-200ms", "work-500ms", "work-2s", "fail-1", "work-200ms/fail-2"} {
+		kinds = append(kinds, kind(check.AtLeastOnce, manner, tries))
+	}
+	for _, manner := range []string{"", "work-50ms", "work-500ms", "work-2s", "work-200ms/fail-1"} {
+		kinds = append(kinds, kind(check.EffectivelyOnce, manner, tries))
+	}
+	for _, manner := range []string{"", "work-200ms", "work-2s", "status-404"} {
+		kinds = append(kinds, kind(check.AtMostOnce, manner, 1))
+	}
+	kinds = append(kinds, kind(check.AtLeastOnce, "work-50ms/fail", 2), kind(check.EffectivelyOnce, "work-50ms/fail", 2))
+	return mixed(kinds)
+}
+
+// frozenKinds are the jobs of Frozen, equally many of each guarantee: nearly all are in the hands of an executor when it is frozen. What it finds
+// when it thaws is a success, a failure, or a time-out.
+func frozenKinds() []workload.Kind {
+	var kinds []workload.Kind
+	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+		attempts := check.DefaultMaxAttempts
+		if g == check.AtMostOnce {
+			attempts = 1
+		}
+		for _, manner := range []string{"work-%s", "work-%s/fail-1", "work-%s/status-404", ""} {
+			timeout := "30s"
+			if manner == "work-%s" && len(kinds)%2 == 0 {
+				timeout = "8s"
+			}
+			if manner != "" {
+				manner = fmt.Sprintf(manner, frozenWork)
+			}
+			kinds = append(kinds, workload.Kind{
+				Manner: manner, Guarantee: string(g), Timeout: timeout, Retry: &workload.Retry{MaxAttempts: attempts, Initial: "500ms", Max: "5s"},
+			})
+		}
+	}
+	return mixed(kinds)
+}
+
+// mixed puts kinds into an order in which those of one guarantee do not follow each other in blocks. It is the same each time.
+func mixed(kinds []workload.Kind) []workload.Kind {
+	rng := rand.New(rand.NewPCG(7, 7)) // #nosec G404 -- a repeatable choice, no secret
+	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	return kinds
+}
+
+// guardedPart describes the jobs.
+func (r *run) guardedPart(t0 time.Time) workload.Spec {
+	kinds := guardedKinds()
+	if r.cfg.Scenario == Frozen {
+		kinds = frozenKinds()
+	}
+	return workload.Spec{
+		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guardedSource,
+		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed, Kinds: kinds,
+	}
+}
+
+// executorKills kills one executor after the other, every so often, and starts it again a while later. The last one is killed early
+// enough that all are up again when the span ends.
+func executorKills(executors []string, every, span time.Duration, rng *rand.Rand) chain {
+	var c chain
+	for k := 1; time.Duration(k)*every+every/2 <= span; k++ {
+		victim, at := executors[(k-1)%len(executors)], time.Duration(k)*every
+		back := restartLeast + time.Duration(rng.Int64N(int64(restartMost-restartLeast)))
+		c = append(c, step{at, ActKill, victim}, step{at + min(back, every/2).Truncate(time.Millisecond), ActStart, victim})
+	}
+	return c
+}
+
+// executors names the nodes that only execute.
+func executors(nodes int) []string {
+	var names []string
+	for n := 2; n <= nodes; n++ {
+		names = append(names, fmt.Sprintf("carillon-%d", n))
+	}
+	return names
+}
+
+// playGuarded is a run of a scenario with guarantees, from the idle cluster to the last arrival. In Frozen the frozen executor is left so: it thaws
+// between the judge's two reads.
+func (r *run) playGuarded(ctx context.Context) error {
+	cfg := r.cfg
+	if err := r.describeStream(ctx); err != nil {
+		return err
+	}
+	begin := r.mark()
+	if err := sleepUntil(ctx, begin.at.Add(cfg.Idle)); err != nil {
+		return err
+	}
+	start := r.mark()
+	t0 := start.at.Add(cfg.Lead).UTC().Truncate(time.Millisecond)
+	r.report.FirstDue = t0
+	r.keepDue(t0.Add(cfg.Span))
+
+	res, err := r.importJobs(ctx, r.guardedPart(t0))
+	r.keepImport(res)
+	if err != nil {
+		return err
+	}
+	imported := r.mark()
+	if imported.at.After(t0) {
+		r.log.Warn("the import ended after the first due instant", "by", imported.at.Sub(t0))
+	}
+	var c chain
+	if cfg.Scenario == Frozen {
+		c = chain{{cfg.Span + frozenWork/8, ActFreeze, r.victim()}}
+	} else {
+		rng := rand.New(rand.NewPCG(cfg.Seed, 3)) // #nosec G404 -- a repeatable choice, no secret
+		c = executorKills(executors(cfg.Cluster.Nodes), cfg.KillEvery, cfg.Span, rng)
+	}
+	if err := r.take(ctx, t0, c); err != nil {
+		return err
+	}
+	if err := r.untilQuiet(ctx); err != nil {
+		return err
+	}
+	r.report.Phases = []Phase{
+		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
+	}
+	return nil
+}
+
+// victim is the executor that Frozen freezes.
+func (r *run) victim() string { return executors(r.cfg.Cluster.Nodes)[0] }
+
+// thawBetween thaws the frozen executor when the judge has made its mark, a file that says that its first read is over, gives it thawFor, and lets the
+// judge go on by removing the file.
+func (r *run) thawBetween(ctx context.Context, mark string) error {
+	for {
+		_, err := os.Stat(mark)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("look for the judge's mark: %w", err)
+		}
+		if err := sleepUntil(ctx, time.Now().Add(heldPoll)); err != nil {
+			return err
+		}
+	}
+	if err := r.take(ctx, time.Now(), chain{{0, ActThaw, r.victim()}}); err != nil {
+		return err
+	}
+	if err := sleepUntil(ctx, time.Now().Add(thawFor)); err != nil {
+		return err
+	}
+	if err := os.Remove(mark); err != nil {
+		return fmt.Errorf("let the judge go on: %w", err)
+	}
+	return nil
+}
+
+// judgeAcrossThaw runs the judge with the thaw between its two reads.
+func (r *run) judgeAcrossThaw(ctx context.Context, what []string, out io.Writer, into any) error {
+	mark := filepath.Join(r.cfg.Dir, "first-read")
+	ctx, judged := context.WithCancel(ctx)
+	defer judged()
+	g, gctx := errgroup.WithContext(ctx)
+	over := errors.New("the judge is done")
+	g.Go(func() error {
+		if err := r.judgeBy(gctx, append(what, "--between", mark), out, into); err != nil {
+			return err
+		}
+		return over // whoever still waits for its mark need not
+	})
+	g.Go(func() error { return r.thawBetween(gctx, mark) })
+	if err := g.Wait(); !errors.Is(err, over) {
+		return err
+	}
+	return nil
+}
+
+// guardedFaults says what of a scenario with guarantees did not happen that has to, for its verdict to mean something.
+func (r *Report) guardedFaults() []string {
+	if !r.Scenario.Guards() || !r.Judged {
+		return nil
+	}
+	var faults []string
+	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+		i := slices.IndexFunc(r.Check.Guarantees, func(c check.GuaranteeCount) bool { return c.Guarantee == g })
+		switch {
+		case i < 0 || r.Check.Guarantees[i].Runs == 0:
+			faults = append(faults, fmt.Sprintf("nothing was run under %s", g))
+		case r.Scenario == Frozen && r.Check.Guarantees[i].Lost == 0:
+			faults = append(faults, fmt.Sprintf("the frozen executor had nothing under %s in its hands", g))
+		}
+	}
+	thawed := slices.ContainsFunc(r.Events, func(e Event) bool { return e.Act == ActThaw })
+	if r.Scenario == Frozen && !thawed {
+		faults = append(faults, "the frozen executor was not thawed between the reads")
+	}
+	return faults
+}
+
+// guardedRows are of scenarios with guarantees.
+var guardedRows = []row{
+	{"duplicate outcomes, overlaps, second starts, bad fences, untrue outcomes, rewritten records", func(r *Report) string {
+		var sum check.GuaranteeCount
+		for _, g := range r.Check.Guarantees {
+			sum.Overlaps += g.Overlaps
+			sum.SecondStarts += g.SecondStarts
+			sum.Fences += g.Fences
+			sum.Untrue += g.Untrue
+			sum.Rewritten += g.Rewritten
+		}
+		return fmt.Sprintf("%d, %d, %d, %d, %d, %d", r.Check.DuplicateOutcomes, sum.Overlaps, sum.SecondStarts, sum.Fences, sum.Untrue, sum.Rewritten)
+	}},
+	guaranteeRow(check.AtLeastOnce), guaranteeRow(check.AtMostOnce), guaranteeRow(check.EffectivelyOnce),
+}
+
+// guaranteeRow shows one guarantee.
+func guaranteeRow(g check.Guarantee) row {
+	name := string(g) + ": runs = succeeded + failed; calls (duplicate, abandoned, stale); attempts lost, superseded, most"
+	return row{name, func(r *Report) string {
+		for _, c := range r.Check.Guarantees {
+			if c.Guarantee == g {
+				return fmt.Sprintf("%d = %d + %d; %d (%d, %d, %d); %d, %d, %d", c.Runs, c.Succeeded, c.Failed, c.Calls, c.Duplicate, c.Abandoned, c.Stale,
+					c.Lost, c.Superseded, c.MostAttempts)
+			}
+		}
+		return "none"
+	}}
+}
