@@ -24,9 +24,11 @@ func callAt(ctx context.Context, s http.Handler, path string, attempt int) (stat
 	r.Header.Set("Carillon-Attempt", fmt.Sprint(attempt))
 	w := httptest.NewRecorder()
 	defer func() {
-		if p := recover(); p == http.ErrAbortHandler {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
 			status = 0
-		} else if p != nil {
+		default:
 			panic(p)
 		}
 	}()
