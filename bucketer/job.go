@@ -73,6 +73,8 @@ type Run struct {
 	Current  schema.Entry     // the entry that starts it: another one after a reschedule
 	Attempts []schema.Attempt // ordered by number and fence, attempt 0 first
 	State    schema.State
+	// Progress is what the attempt under way has told last, if it has. Only Bucketer.Run reads it.
+	Progress *schema.RunProgress
 }
 
 // Window selects runs by due time, From ≤ due < To, at most an hour.

@@ -1,7 +1,6 @@
 package bucketer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -24,7 +23,13 @@ func (b *Bucketer) Run(ctx context.Context, tenant string, id schema.RunID) (Run
 	if err != nil {
 		return Run{}, err
 	}
-	return runs[0], nil
+	run := &runs[0]
+	if run.State == schema.StateRunning {
+		if run.Progress, err = b.progress(ctx, run); err != nil {
+			return Run{}, err
+		}
+	}
+	return *run, nil
 }
 
 // fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
@@ -102,26 +107,6 @@ func (b *Bucketer) EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, e
 		return nil, fmt.Errorf("payload of %s: %w", e.ID, err)
 	}
 	return payload, nil
-}
-
-// Output returns the whole output of a run's attempts, in order, or schema.ErrNotFound.
-func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID) ([]byte, error) {
-	run, err := b.Run(ctx, tenant, id)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := b.store.Outputs(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("output of %s: %w", id, err)
-	}
-	var out bytes.Buffer
-	for i := range run.Attempts {
-		if rec := run.Attempts[i].Record; rec != nil {
-			out.WriteString(rec.Output)
-			out.Write(rest[run.Attempts[i].Number])
-		}
-	}
-	return out.Bytes(), nil
 }
 
 const (

@@ -267,22 +267,3 @@ func TestListingThroughFaults(t *testing.T) {
 		}
 	}
 }
-
-func TestOutputOfARun(t *testing.T) {
-	w := newWorld(t, schema.Settings{})
-	id := w.submit(callTo(time.Time{}))
-	e, _ := w.row(id)
-	w.record(e, 1, schema.Record{Outcome: schema.Failed, Output: "one "})
-	w.record(e, 2, schema.Record{Outcome: schema.Succeeded, Output: "two "})
-	for part, text := range []string{"and ", "a half "} {
-		if err := w.counts.PutOutput(t.Context(), id, 1, part, []byte(text), 1, time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out, err := w.Output(t.Context(), "t", id); err != nil || string(out) != "one and a half two " {
-		t.Errorf("Output = %q, %v", out, err)
-	}
-	if _, err := w.Output(t.Context(), "u", id); !errors.Is(err, schema.ErrNotFound) {
-		t.Errorf("Output for another tenant = %v, want ErrNotFound", err)
-	}
-}

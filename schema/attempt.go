@@ -54,7 +54,19 @@ type Record struct {
 	Outcome  Outcome   `json:"outcome"`
 	Error    string    `json:"error,omitempty"`
 	Status   int       `json:"status_code,omitempty"`
-	Output   string    `json:"output,omitempty"` // the head; the rest lies in outputs
+	Output   string    `json:"output,omitempty"` // the output, or its head as text: see OutputSize
+
+	// OutputSize is how many bytes of the output lie in parts, from its first one on; 0 = none: Output is all that was kept.
+	OutputSize int64 `json:"output_size,omitempty"`
+	// OutputCut: there was more than was kept.
+	OutputCut bool `json:"output_cut,omitempty"`
+	// OutputBinary: the output is not UTF-8. Output, if there are no parts, is what is left of it without the bytes that are not.
+	OutputBinary bool `json:"output_binary,omitempty"`
+	// Lines is how many lines of log were kept, LinesDropped how many were not.
+	Lines        int `json:"log_lines,omitempty"`
+	LinesDropped int `json:"log_dropped,omitempty"`
+	// Progress is the last that the worker told.
+	Progress *RunProgress `json:"progress,omitempty"`
 
 	Redispatched bool `json:"redispatched,omitempty"`
 

@@ -50,14 +50,6 @@ type AttemptStore interface {
 	Attempts(ctx context.Context, p Partition, runs []RunID) ([]Attempt, error)
 }
 
-// OutputStore holds what does not fit a record's output.
-type OutputStore interface {
-	// PutOutput writes part number part (from 0) of the output of an attempt.
-	PutOutput(ctx context.Context, run RunID, attempt, part int, data []byte, written int64, expires time.Time) error
-	// Outputs returns the parts of all attempts of a run, in order of attempt and part, joined by attempt.
-	Outputs(ctx context.Context, run RunID) (map[int][]byte, error)
-}
-
 // SessionStore holds the executors' sessions, by conditional writes only.
 type SessionStore interface {
 	// SwapSession replaces was (as read; zero ID = none) by is. A zero is.ID removes it: the session is

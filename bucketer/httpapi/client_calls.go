@@ -79,11 +79,67 @@ func (c *Client) RetryRun(ctx context.Context, id schema.RunID, key string) (Run
 	return out, err
 }
 
-// Output returns all output of a run's attempts.
-func (c *Client) Output(ctx context.Context, id schema.RunID) ([]byte, error) {
-	var out []byte
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/runs/" + id.String() + "/output", repeatable: true}, &out)
-	return out, err
+// RunOutput is what was kept of the output of an attempt.
+type RunOutput struct {
+	Text    []byte
+	Attempt int  // 0: none has ended
+	Cut     bool // there was more
+	Binary  bool // it is not UTF-8
+}
+
+// Output returns the output of an attempt of a run; 0 stands for the last one that has ended.
+func (c *Client) Output(ctx context.Context, id schema.RunID, attempt int) (RunOutput, error) {
+	path := "/v1/runs/" + id.String() + "/output"
+	if attempt != 0 {
+		path += "?attempt=" + strconv.Itoa(attempt)
+	}
+	var out RunOutput
+	header, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &out.Text)
+	if err != nil {
+		return RunOutput{}, err
+	}
+	out.Attempt, _ = strconv.Atoi(header.Get(attemptHeader)) // absent: 0
+	out.Cut = header.Get(outputCutHeader) == "true"
+	out.Binary = !strings.HasPrefix(header.Get("Content-Type"), "text/")
+	return out, nil
+}
+
+// Logs returns the lines that the worker of a run logged, of one attempt unless that is 0. With follow it goes on until the run has ended
+// and all is read, asking every pause for what is new. It ends with the first error.
+func (c *Client) Logs(ctx context.Context, id schema.RunID, attempt int, follow bool, pause time.Duration) iter.Seq2[LogLine, error] {
+	return func(yield func(LogLine, error) bool) {
+		params := url.Values{"limit": {"500"}}
+		if attempt != 0 {
+			params.Set("attempt", strconv.Itoa(attempt))
+		}
+		for {
+			var page struct {
+				Items      []LogLine `json:"items"`
+				NextCursor string    `json:"next_cursor"`
+			}
+			path := "/v1/runs/" + id.String() + "/logs?" + params.Encode()
+			if _, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &page); err != nil {
+				yield(LogLine{}, err)
+				return
+			}
+			for _, line := range page.Items {
+				if !yield(line, nil) {
+					return
+				}
+			}
+			if page.NextCursor == "" || len(page.Items) == 0 && !follow {
+				return
+			}
+			params.Set("cursor", page.NextCursor)
+			if len(page.Items) > 0 {
+				continue
+			}
+			if err := sleep(ctx, pause); err != nil {
+				yield(LogLine{}, err)
+				return
+			}
+		}
+	}
 }
 
 // RunQuery selects runs by due time, From ≤ due < To. Empty fields select all.

@@ -69,8 +69,12 @@ func TestClientCalls(t *testing.T) {
 	if got, err := c.Run(ctx, run.ID); err != nil || cmp.Diff(run, got) != "" {
 		t.Errorf("Run = %+v, %v; want %+v", got, err, run)
 	}
-	if got, err := c.Output(ctx, run.ID); err != nil || string(got) != "<b>done</b>\n" {
-		t.Errorf("Output = %q, %v", got, err)
+	if got, err := c.Output(ctx, run.ID, 0); err != nil || string(got.Text) != "<b>done</b>\n" || got.Attempt != 1 || got.Cut || got.Binary {
+		t.Errorf("Output = %+v, %v; want the text of attempt 1", got, err)
+	}
+	var none *Problem
+	if got, err := c.Output(ctx, run.ID, 2); !errors.As(err, &none) || none.Status != 404 {
+		t.Errorf("Output of attempt 2 = %+v, %v; want 404", got, err)
 	}
 	if err := c.Ready(ctx); err != nil {
 		t.Errorf("Ready = %v, want nil", err)

@@ -61,8 +61,29 @@ type Attempt struct {
 	Outcome      schema.Outcome `json:"outcome,omitempty" enum:"succeeded,failed,timed_out,cancelled,lost,superseded"`
 	Error        string         `json:"error,omitempty"`
 	StatusCode   int            `json:"status_code,omitempty"`
-	Output       string         `json:"output,omitempty"`
+	Output       string         `json:"output,omitempty" doc:"The output, or its first 2 KiB as text"`
+	OutputSize   int64          `json:"output_size,omitempty" doc:"Bytes that were kept, if that is more than output shows"`
+	OutputCut    bool           `json:"output_cut,omitempty" doc:"There was more output than was kept"`
+	OutputBinary bool           `json:"output_binary,omitempty" doc:"The output is not UTF-8"`
+	LogLines     int            `json:"log_lines,omitempty" doc:"Lines of log that were kept"`
+	LogDropped   int            `json:"log_dropped,omitempty" doc:"Lines of log that were not kept: too many, or too fast"`
+	Progress     *Progress      `json:"progress,omitempty" doc:"The last that the worker told"`
 	Redispatched bool           `json:"redispatched,omitempty"`
+}
+
+// Progress is how far the worker of an attempt says that it has come.
+type Progress struct {
+	Done  int64  `json:"done"`
+	Total int64  `json:"total,omitempty" doc:"Absent if the worker does not say"`
+	Text  string `json:"text,omitempty"`
+	At    Time   `json:"at" doc:"When it was told"`
+}
+
+func progressOf(p *schema.RunProgress) *Progress {
+	if p == nil {
+		return nil
+	}
+	return &Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: Time{p.At}}
 }
 
 // Missed says which nominal times had no run, and why.
@@ -94,6 +115,7 @@ type Run struct {
 	Missed        *Missed         `json:"missed,omitempty"`
 	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
+	Progress      *Progress       `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
 	Attempts      []Attempt       `json:"attempts"`
 }
 
@@ -105,7 +127,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.State,
 		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(),
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
-		Payload: payload, Attempts: []Attempt{},
+		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{},
 	}
 	if out.JobID.IsZero() {
 		out.JobID = schema.JobOf(r.ID)
@@ -161,6 +183,8 @@ func attemptOf(a *schema.Attempt) Attempt {
 	if rec := a.Record; rec != nil {
 		out.Region, out.FinishedAt, out.Outcome = rec.Region, Time{rec.Finished}, rec.Outcome
 		out.Error, out.StatusCode, out.Output, out.Redispatched = rec.Error, rec.Status, rec.Output, rec.Redispatched
+		out.OutputSize, out.OutputCut, out.OutputBinary = rec.OutputSize, rec.OutputCut, rec.OutputBinary
+		out.LogLines, out.LogDropped, out.Progress = rec.Lines, rec.LinesDropped, progressOf(rec.Progress)
 		if rec.Executor != "" {
 			out.Executor = rec.Executor
 		}

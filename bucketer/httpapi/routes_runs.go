@@ -67,9 +67,7 @@ func (s *Server) routeRuns() {
 	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
-	op := s.operation("get-run-output", http.MethodGet, "/v1/runs/{id}/output", "All output of a run's attempts, as text", 200, 404, 422, 503)
-	op.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
-	huma.Register(s.api, op, s.runOutput)
+	s.routeOutputs()
 }
 
 func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
@@ -253,22 +251,4 @@ func (s *Server) noBody(b *body) error {
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	return d.EmptyBody(text)
-}
-
-type textAnswer struct {
-	ContentType string `header:"Content-Type"`
-	Sniff       string `header:"X-Content-Type-Options"`
-	Body        []byte
-}
-
-func (s *Server) runOutput(ctx context.Context, in *runByID) (*textAnswer, error) {
-	id, err := parseRun(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	text, err := s.deps.Runs.Output(ctx, tenantOf(ctx), id)
-	if err != nil {
-		return nil, s.fail(ctx, "read output", err)
-	}
-	return &textAnswer{ContentType: "text/plain; charset=utf-8", Sniff: "nosniff", Body: text}, nil
 }

@@ -35,7 +35,8 @@ type Runs interface {
 	Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error)
 	Runs(ctx context.Context, w bucketer.Window, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
 	Payload(ctx context.Context, run bucketer.Run) ([]byte, error)
-	Output(ctx context.Context, tenant string, id schema.RunID) ([]byte, error)
+	Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (bucketer.Output, error)
+	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos bucketer.LogPosition, limit int) ([]bucketer.LogLine, *bucketer.LogPosition, error)
 }
 
 // Tasks keeps the tasks of tenants (bucketer.Bucketer).

@@ -48,6 +48,10 @@ type stub struct {
 
 	onReschedule func()
 
+	output bucketer.Output // of every run, if it has chunks
+	lines  []bucketer.LogLine
+	ended  bool // the log's run
+
 	jobs stubJobs
 }
 
@@ -241,11 +245,36 @@ func (s *stub) Payload(_ context.Context, run bucketer.Run) ([]byte, error) {
 	return standing(&run).Payload, nil
 }
 
-func (s *stub) Output(ctx context.Context, tenant string, id schema.RunID) ([]byte, error) {
+func (s *stub) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (bucketer.Output, error) {
 	if _, err := s.Run(ctx, tenant, id); err != nil {
-		return nil, err
+		return bucketer.Output{}, err
 	}
-	return []byte("<b>done</b>\n"), nil
+	if attempt > 1 {
+		return bucketer.Output{}, schema.ErrNotFound
+	}
+	out := s.output
+	if out.Chunks == nil {
+		out = bucketer.Output{Attempt: 1, Size: 12, Chunks: func(yield func([]byte, error) bool) {
+			_ = yield([]byte("<b>do"), nil) && yield([]byte("ne</b>\n"), nil)
+		}}
+	}
+	return out, nil
+}
+
+func (s *stub) Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos bucketer.LogPosition, limit int) ([]bucketer.LogLine, *bucketer.LogPosition, error) {
+	if _, err := s.Run(ctx, tenant, id); err != nil {
+		return nil, nil, err
+	}
+	if attempt > 1 {
+		return nil, nil, schema.ErrNotFound
+	}
+	lines := s.lines[min(pos.Line, len(s.lines)):]
+	lines = lines[:min(limit, len(lines))]
+	next := &bucketer.LogPosition{Line: pos.Line + len(lines)}
+	if s.ended && next.Line == len(s.lines) {
+		next = nil
+	}
+	return lines, next, nil
 }
 
 func (s *stub) PutTask(_ context.Context, t schema.Task) (schema.Task, bool, error) {

@@ -173,6 +173,7 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		{"trigger", trigger(r)},
 		{"task", r.Task},
 		{"next attempt", showTime(r.NextAttemptAt)},
+		{"progress", showProgress(r.Progress)},
 		{"payload", head(string(r.Payload), 200)},
 	} {
 		if more.value != "" {
@@ -208,10 +209,19 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		return err
 	}
 	for _, a := range r.Attempts {
+		if a.LogLines > 0 {
+			if _, err := fmt.Fprintf(w, "\nAttempt %d logged %d lines: carillon run logs --attempt %[1]d %[3]s\n", a.Number, a.LogLines, r.ID); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
 		if a.Output == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "\nOutput of attempt %d:\n", a.Number); err != nil {
+		what := "Output"
+		if a.OutputSize > 0 {
+			what = fmt.Sprintf("The head of %d bytes of output", a.OutputSize)
+		}
+		if _, err := fmt.Fprintf(w, "\n%s of attempt %d:\n", what, a.Number); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 		if err := writeHead(w, a.Output); err != nil {
@@ -219,6 +229,18 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		}
 	}
 	return nil
+}
+
+// showProgress shows what a worker told of its progress.
+func showProgress(p *httpapi.Progress) string {
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprint(p.Done)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d (%d %%)", p.Total, 100*p.Done/p.Total)
+	}
+	return strings.TrimSpace(text + " " + clean(head(p.Text, 200)))
 }
 
 // jobOfRun names the job of a run, if that can have many.

@@ -17,10 +17,10 @@ func runCommand() *cobra.Command {
 	r := &remote{}
 	cmd := group(&cobra.Command{
 		Use:   "run",
-		Short: "Show runs, and run them again",
+		Short: "Show runs, their output and log, and run them again",
 	})
 	r.flags(cmd)
-	cmd.AddCommand(runGetCommand(r), runListCommand(r), runOutputCommand(r), runRetryCommand(r))
+	cmd.AddCommand(runGetCommand(r), runListCommand(r), runOutputCommand(r), runLogsCommand(r), runRetryCommand(r))
 	return cmd
 }
 
@@ -158,33 +158,6 @@ func list[T any](cmd *cobra.Command, r *remote, act string, items iter.Seq2[T, e
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "There are more: --limit %d shows only the first.\n", limit) // advice
 	}
 	return nil
-}
-
-func runOutputCommand(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use:   "output ID",
-		Short: "Write all output of a run's attempts, as it is",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			id, err := schema.ParseEntryID(args[0])
-			if err != nil {
-				return usagef("%w", err)
-			}
-			text, err := client.Output(cmd.Context(), id)
-			if err != nil {
-				return fmt.Errorf("read output: %w", err)
-			}
-			if _, err := cmd.OutOrStdout().Write(text); err != nil {
-				return fmt.Errorf("write: %w", err)
-			}
-			return nil
-		},
-	}
 }
 
 func runRetryCommand(r *remote) *cobra.Command {

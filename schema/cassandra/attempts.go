@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"carillon.dev/carillon/schema"
 	"github.com/gocql/gocql"
@@ -107,41 +106,4 @@ func scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, more bool, err e
 		}
 	}
 	return a, len(record) + len(session) + 64, true, nil
-}
-
-// PutOutput implements schema.OutputStore.
-func (s *Store) PutOutput(ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time) error {
-	var err error
-	if len(data) > maxRowBytes {
-		err = fmt.Errorf("%d bytes: %w", len(data), schema.ErrTooLarge)
-	} else {
-		p := run.Partition()
-		err = s.write(ctx, insertOutput, int64(p.Bucket), int(p.Shard), uuid(run), attempt, part, data, written, s.ttl(expires))
-	}
-	if err != nil {
-		return fmt.Errorf("put output of %s, attempt %d, part %d: %w", run, attempt, part, err)
-	}
-	return nil
-}
-
-// Outputs implements schema.OutputStore.
-func (s *Store) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte, error) {
-	type part struct {
-		attempt int
-		data    []byte
-	}
-	p := run.Partition()
-	parts, err := readPages(ctx, s, selectOutputs, &s.outputRows, math.MaxInt, []any{int64(p.Bucket), int(p.Shard), uuid(run)},
-		func(iter *gocql.Iter) (v part, size int, keep, more bool) {
-			more = iter.Scan(&v.attempt, &v.data)
-			return v, len(v.data) + 64, true, more
-		})
-	if err != nil {
-		return nil, fmt.Errorf("read outputs of %s: %w", run, err)
-	}
-	out := make(map[int][]byte)
-	for _, p := range parts {
-		out[p.attempt] = append(out[p.attempt], p.data...)
-	}
-	return out, nil
 }

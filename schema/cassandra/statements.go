@@ -33,10 +33,12 @@ const (
 	// The attempts of at most maxIDsPerRead runs of one partition, in order of run, attempt and fence. Idempotent.
 	selectAttempts statement = `SELECT run_id, attempt, fence, record, session, writetime(record), writetime(session) FROM attempts WHERE bucket = ? AND shard = ? AND run_id IN ?`
 
-	// One row of outputs. Idempotent.
-	insertOutput statement = `INSERT INTO outputs (bucket, shard, run_id, attempt, part, data) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
-	// One run's slice of a partition of outputs, in order of attempt and part. Idempotent.
-	selectOutputs statement = `SELECT attempt, data FROM outputs WHERE bucket = ? AND shard = ? AND run_id = ?`
+	// One row of run_outputs. Idempotent.
+	insertPart statement = `INSERT INTO run_outputs (bucket, shard, run_id, kind, attempt, fence, part, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// A slice of one partition of run_outputs, in order of attempt, fence and part. Idempotent.
+	selectParts statement = `SELECT attempt, fence, part, data FROM run_outputs WHERE bucket = ? AND shard = ? AND run_id = ? AND kind = ? AND (attempt, fence, part) > (?, ?, ?)`
+	// The last row of an execution's slice of a partition of run_outputs. Idempotent.
+	selectLastPart statement = `SELECT attempt, fence, part, data FROM run_outputs WHERE bucket = ? AND shard = ? AND run_id = ? AND kind = ? AND attempt = ? AND fence = ? ORDER BY run_id DESC, kind DESC, attempt DESC, fence DESC, part DESC LIMIT 1`
 
 	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
 	createSession statement = `INSERT INTO sessions (executor, session, expires) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?`
@@ -142,7 +144,7 @@ var names = map[statement]string{
 	selectEntries: "select_entries", selectEntryIDs: "select_entry_ids", selectEntriesByID: "select_entries_by_id", selectPayload: "select_payload",
 	cancelRun: "cancel_run", moveRun: "move_run", selectMarks: "select_marks",
 	insertAttempt: "insert_attempt", selectAttempts: "select_attempts",
-	insertOutput: "insert_output", selectOutputs: "select_outputs",
+	insertPart: "insert_part", selectParts: "select_parts", selectLastPart: "select_last_part",
 	createSession: "create_session", renewSession: "renew_session", removeSession: "remove_session", selectSession: "select_session",
 	claimKey: "claim_key", selectKey: "select_key",
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",

@@ -172,25 +172,28 @@ func TestAttemptCellsAreSeparate(t *testing.T) {
 	}
 }
 
-// TestOutputsAreJoined: parts come back in order, over pages, whatever the order of writing.
-func TestOutputsAreJoined(t *testing.T) {
+// TestPartsOverPages: parts come back in order, over pages, whatever the order of writing.
+func TestPartsOverPages(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.PageBytes = 64 << 10 // one part a page
+	cfg.PageBytes = schema.PartSize // one part a page
 	s := openWith(t, cfg)
 	run := schema.MakeEntryID(somewhere(), 6, 1)
-	want := map[int][]byte{}
-	for attempt := 1; attempt <= 2; attempt++ {
-		for part := 4; part >= 0; part-- {
-			data := bytes.Repeat([]byte{byte('a' + part)}, 64<<10)
-			want[attempt] = append(bytes.Clone(data), want[attempt]...)
-			if err := s.PutOutput(t.Context(), run, attempt, part, data, time.Now().UnixMicro(), time.Now().Add(time.Hour)); err != nil {
-				t.Fatalf("PutOutput: %v", err)
+	var want []schema.Part
+	for attempt := 2; attempt >= 1; attempt-- {
+		for number := 5; number >= 1; number-- {
+			p := schema.Part{PartKey: schema.PartKey{Attempt: attempt, Fence: 1 << 40, Number: number}, Data: bytes.Repeat([]byte{byte('a' + number)}, schema.PartSize)}
+			want = append([]schema.Part{p}, want...)
+			if err := s.PutPart(t.Context(), run, schema.OutputPart, p, time.Now().UnixMicro(), time.Now().Add(time.Hour)); err != nil {
+				t.Fatalf("PutPart: %v", err)
 			}
 		}
 	}
-	got, err := s.Outputs(t.Context(), run)
+	got, err := s.Parts(t.Context(), run, schema.OutputPart, schema.PartKey{}, 100)
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("Outputs: got %d attempts of %d and %d bytes, %v, want 2 of %d", len(got), len(got[1]), len(got[2]), err, len(want[1]))
+		t.Errorf("Parts: got %d, %v, want the %d that were written", len(got), err, len(want))
+	}
+	if got, err := s.Parts(t.Context(), run, schema.OutputPart, want[2].PartKey, 4); err != nil || !reflect.DeepEqual(got, want[3:7]) {
+		t.Errorf("Parts after %+v, at most 4: got %d, %v, want the four after it", want[2].PartKey, len(got), err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -126,62 +125,4 @@ func loadAttempt(key, value []byte, nowMS int64) (a schema.Attempt, err error) {
 		}
 	}
 	return a, nil
-}
-
-// PutOutput implements schema.OutputStore.
-func (s *Store) PutOutput(
-	ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time,
-) error {
-	if err := s.putOutput(ctx, run, attempt, part, data, written, expires); err != nil {
-		return fmt.Errorf("put part %d of the output of attempt %d of %s: %w", part, attempt, run, err)
-	}
-	return nil
-}
-
-func (s *Store) putOutput(
-	ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time,
-) error {
-	if len(data) > maxRow {
-		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
-	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
-	c := cell{column: colValue, timestamp: written, expires: expiryOf(expires), data: data}
-	key := func(dst []byte) []byte { return appendOutput(dst, run, attempt, part) }
-	if err := mergeCells(b, outputSize, key, c); err != nil {
-		return err
-	}
-	lives := lifetimes{}
-	lives.add(run.Bucket(), expires)
-	if err := lives.merge(b); err != nil {
-		return err
-	}
-	return s.commit(b)
-}
-
-// Outputs implements schema.OutputStore.
-func (s *Store) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, fmt.Errorf("read outputs of %s: %w", run, err)
-	}
-	defer s.leave()
-	outputs := map[int][]byte{}
-	nowMS := s.nowMS()
-	prefix := appendEntry(nil, tableOutputs, run)
-	err := s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if c := row.at(colValue, nowMS); err == nil && c != nil {
-			attempt := int(binary.BigEndian.Uint32(key[entrySize:]))
-			outputs[attempt] = append(outputs[attempt], c.data...)
-		}
-		return true, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read outputs of %s: %w", run, err)
-	}
-	return outputs, nil
 }

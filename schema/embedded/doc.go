@@ -10,7 +10,7 @@
 //	r bucket shard entry                  entries: text, inline payload, the two marks
 //	p bucket shard entry                  large payloads
 //	a bucket shard run attempt fence      attempts: record, session
-//	o bucket shard run attempt part       outputs
+//	o bucket shard run kind attempt fence part  outputs
 //	e bucket                              until when rows of the bucket live
 //	j shard job                           jobs that can have many runs
 //	i tenant ^job                         the jobs of a tenant, newest first (^ = every bit turned over)

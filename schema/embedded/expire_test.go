@@ -40,8 +40,8 @@ func TestExpireRemovesWholeBuckets(t *testing.T) {
 		if err := s.PutAttempts(ctx, []schema.Attempt{a}); err != nil {
 			t.Fatalf("PutAttempts %d = %v", i, err)
 		}
-		if err := s.PutOutput(ctx, e.ID, 1, 0, []byte("x"), 1, e.Expires); err != nil {
-			t.Fatalf("PutOutput %d = %v", i, err)
+		if err := s.PutPart(ctx, e.ID, schema.OutputPart, schema.Part{PartKey: schema.PartKey{Attempt: 1, Fence: 1, Number: 1}, Data: []byte("x")}, 1, e.Expires); err != nil {
+			t.Fatalf("PutPart %d = %v", i, err)
 		}
 	}
 	for _, step := range []struct {
@@ -77,7 +77,7 @@ func TestExpireRemovesWholeBuckets(t *testing.T) {
 			if got, err := s.Attempts(ctx, e.ID.Partition(), []schema.RunID{e.ID}); err == nil {
 				rows += len(got)
 			}
-			if got, err := s.Outputs(ctx, e.ID); err == nil {
+			if got, err := s.Parts(ctx, e.ID, schema.OutputPart, schema.PartKey{}, 9); err == nil {
 				rows += len(got)
 			}
 			if rows == 3 {

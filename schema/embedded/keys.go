@@ -35,10 +35,10 @@ const (
 var bucketTables = [...]table{tableRuns, tablePayloads, tableAttempts, tableOutputs}
 
 const (
-	partitionSize = 1 + 8 + 2          // table, bucket, shard
-	entrySize     = partitionSize + 16 // … and an entry or run
-	attemptSize   = entrySize + 4 + 8  // … attempt, fence
-	outputSize    = entrySize + 4 + 4  // … attempt, part
+	partitionSize = 1 + 8 + 2                 // table, bucket, shard
+	entrySize     = partitionSize + 16        // … and an entry or run
+	attemptSize   = entrySize + 4 + 8         // … attempt, fence
+	outputSize    = entrySize + 1 + 4 + 8 + 4 // … kind, attempt, fence, part
 )
 
 // appendInt appends v so that the order of bytes is the order of values, also below zero.
@@ -71,8 +71,26 @@ func appendAttempt(dst []byte, a *schema.Attempt) []byte {
 	return appendInt(appendNumber(appendEntry(dst, tableAttempts, a.Run), a.Number), int64(a.Fence))
 }
 
-func appendOutput(dst []byte, run schema.RunID, attempt, part int) []byte {
-	return appendNumber(appendNumber(appendEntry(dst, tableOutputs, run), attempt), part)
+// appendParts appends what the keys of all parts of a kind of a run begin with.
+func appendParts(dst []byte, run schema.RunID, kind schema.PartKind) []byte {
+	return append(appendEntry(dst, tableOutputs, run), byte(kind))
+}
+
+// appendExecution appends what the keys of all parts of one execution begin with.
+func appendExecution(dst []byte, run schema.RunID, kind schema.PartKind, of schema.PartKey) []byte {
+	return appendInt(appendNumber(appendParts(dst, run, kind), of.Attempt), int64(of.Fence))
+}
+
+func appendPart(dst []byte, run schema.RunID, kind schema.PartKind, k schema.PartKey) []byte {
+	return appendNumber(appendExecution(dst, run, kind, k), k.Number)
+}
+
+// readPartKey is the inverse of appendPart for what follows the kind.
+func readPartKey(key []byte) schema.PartKey {
+	key = key[entrySize+1:]
+	return schema.PartKey{
+		Attempt: int(binary.BigEndian.Uint32(key)), Fence: schema.Fence(readInt(key[4:])), Number: int(binary.BigEndian.Uint32(key[12:])),
+	}
 }
 
 func appendCursor(dst []byte, s schema.Shard, epoch int64) []byte {

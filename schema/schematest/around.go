@@ -127,16 +127,18 @@ func (a *around) Attempts(ctx context.Context, p schema.Partition, runs []schema
 	})
 }
 
-func (a *around) PutOutput(
-	ctx context.Context, run schema.RunID, attempt, part int, data []byte, written int64, expires time.Time,
-) error {
-	return put(ctx, a, "PutOutput", func(ctx context.Context) error {
-		return a.inner.PutOutput(ctx, run, attempt, part, data, written, expires)
+func (a *around) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
+	return put(ctx, a, "PutPart", func(ctx context.Context) error { return a.inner.PutPart(ctx, run, kind, p, written, expires) })
+}
+
+func (a *around) Parts(ctx context.Context, run schema.RunID, kind schema.PartKind, after schema.PartKey, limit int) ([]schema.Part, error) {
+	return read(ctx, a, "Parts", limit, func(ctx context.Context) ([]schema.Part, error) {
+		return a.inner.Parts(ctx, run, kind, after, limit)
 	})
 }
 
-func (a *around) Outputs(ctx context.Context, run schema.RunID) (map[int][]byte, error) {
-	return read(ctx, a, "Outputs", 1, func(ctx context.Context) (map[int][]byte, error) { return a.inner.Outputs(ctx, run) })
+func (a *around) LastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
+	return read(ctx, a, "LastPart", 1, func(ctx context.Context) (schema.Part, error) { return a.inner.LastPart(ctx, run, kind, of) })
 }
 
 func (a *around) SwapSession(ctx context.Context, was, is schema.Session) error {

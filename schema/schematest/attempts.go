@@ -1,7 +1,6 @@
 package schematest
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -170,44 +169,5 @@ var attemptRules = []rule{
 		b.putAttempts(a)
 		b.wantIDs(idsOf(b.all(p)), nil, "Entries, where only an attempt lies")
 		b.wantAttempts(b.attempts(p, a.Run), a)
-	}},
-}
-
-var outputRules = []rule{
-	{"parts are joined by attempt, in order", func(b *bench) {
-		p := b.partition()
-		run, other := b.id(p, 0), b.id(p, 1)
-		want := map[int][]byte{1: bytes.Repeat([]byte("a"), 12*64), 2: []byte("\x00\xff")}
-		put := func(run schema.RunID, attempt, part int, data []byte) {
-			b.must(b.store.PutOutput(b.ctx, run, attempt, part, data, b.now.UnixMicro(), b.later()), "PutOutput")
-		}
-		for i := range 12 {
-			part := (i*5 + 3) % 12 // not in order
-			copy(want[1][part*64:], fmt.Sprint(part))
-			put(run, 1, part, want[1][part*64:(part+1)*64])
-		}
-		put(run, 2, 0, want[2])
-		put(run, 2, 0, want[2])
-		put(other, 1, 0, []byte("not mine"))
-		got, err := b.store.Outputs(b.ctx, run)
-		b.must(err, "Outputs")
-		if len(got) != 2 || !bytes.Equal(got[1], want[1]) || !bytes.Equal(got[2], want[2]) {
-			b.Errorf("Outputs = %v, want %v", got, want)
-		}
-	}},
-	{"of none there are none", func(b *bench) {
-		got, err := b.store.Outputs(b.ctx, b.id(b.partition(), 0))
-		if err != nil || len(got) != 0 {
-			b.Errorf("Outputs = %v, %v; want none", got, err)
-		}
-	}},
-	{"they expire", func(b *bench) {
-		run := b.id(b.partition(), 0)
-		b.must(b.store.PutOutput(b.ctx, run, 1, 0, []byte("x"), b.now.UnixMicro(), b.soon()), "PutOutput")
-		b.eventually("an output expires", func() bool {
-			got, err := b.store.Outputs(b.ctx, run)
-			b.must(err, "Outputs")
-			return len(got) == 0
-		})
 	}},
 }

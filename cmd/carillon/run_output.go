@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/schema"
+)
+
+// followEvery is how often the log of a run is asked for what is new.
+const followEvery = time.Second
+
+func runOutputCommand(r *remote) *cobra.Command {
+	var attempt int
+	cmd := &cobra.Command{
+		Use:   "output ID",
+		Short: "Write the output of a run's last attempt, as it is",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "of the attempt of this `number` (default: the last that has ended)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if attempt < 0 {
+			return usagef("--attempt: %d is negative", attempt)
+		}
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		id, err := schema.ParseEntryID(args[0])
+		if err != nil {
+			return usagef("%w", err)
+		}
+		out, err := client.Output(cmd.Context(), id, attempt)
+		if err != nil {
+			return fmt.Errorf("read output: %w", err)
+		}
+		if _, err := cmd.OutOrStdout().Write(out.Text); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if out.Cut {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "There was more output than the %d bytes that were kept.\n", len(out.Text)) // advice
+		}
+		return nil
+	}
+	return cmd
+}
+
+func runLogsCommand(r *remote) *cobra.Command {
+	var attempt int
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Show what a run's worker logs, also while it runs",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "only of the attempt of this `number`")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if attempt < 0 {
+			return usagef("--attempt: %d is negative", attempt)
+		}
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		id, err := schema.ParseEntryID(args[0])
+		if err != nil {
+			return usagef("%w", err)
+		}
+		enc := json.NewEncoder(cmd.OutOrStdout())
+		enc.SetEscapeHTML(false)
+		for line, err := range client.Logs(cmd.Context(), id, attempt, follow, followEvery) {
+			switch {
+			case err != nil:
+				return fmt.Errorf("read log: %w", err)
+			case r.json():
+				err = enc.Encode(line)
+			case line.Dropped > 0:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "(%d lines were not kept)\n", line.Dropped)
+			default:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", line.At.UTC().Format("15:04:05.000"), clean(line.Text))
+			}
+			if err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
+		return nil
+	}
+	return cmd
+}
