@@ -92,6 +92,12 @@ func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyClaim, bod
 	if err != nil {
 		return schema.Job{}, false, err
 	}
+	// It is made now, so its first run is one that is still to come: the row of an earlier one would lie behind the sweep, where nobody meets it.
+	spec.Created = now.UTC().Truncate(time.Millisecond)
+	spec.Updated = spec.Created
+	if err := complete(id, &spec, spec.Created); err != nil {
+		return schema.Job{}, false, err
+	}
 	job, err = b.create(ctx, id, spec, now)
 	if errors.Is(err, schema.ErrConflict) { // by whoever claimed the key, meanwhile
 		job, err = b.store.Job(ctx, id)
@@ -122,7 +128,7 @@ func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobS
 		return schema.Job{}, err
 	}
 	b.hintSoon(first)
-	if now := b.now(); now.Sub(began) > slowCreation {
+	if now := b.now(); now.Sub(began) > slowCreation || len(first) > 0 && now.After(first[0].Due().Add(lateAfter)) {
 		return b.createdLate(ctx, job, now)
 	}
 	return job, nil
@@ -154,7 +160,7 @@ func (b *Bucketer) createRow(ctx context.Context, job schema.Job, s *series, nom
 }
 
 // createdLate sees to a job whose creation took so long that its name may have gone to another and its first occurrence
-// may have been given up.
+// may have been given up, or not been held in time for its sweep.
 func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
 	spec := &job.Current.Spec
 	if spec.Name != "" {

@@ -175,6 +175,46 @@ func TestKeyOfAJobThatWasNeverMade(t *testing.T) {
 	})
 }
 
+// TestAJobMadeLateGoesOn: what was asked for again half a minute after it had failed has its first run ahead of it, not behind the sweep, where no
+// dispatcher would ever have met it; and its max_runs count from there.
+func TestAJobMadeLateGoesOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.first(1, "CreateJob", schematest.Fault{Fail: true})
+		spec := every(2 * time.Second)
+		spec.MaxRuns, spec.Schedule.Jitter, spec.JitterStated = 5, 0, true
+		if _, _, err := w.CreateJob(t.Context(), spec, "k", "body"); err == nil {
+			t.Fatal("CreateJob = nil, want an error")
+		}
+		time.Sleep(31 * time.Second)
+		again := time.Now()
+		job, _, err := w.CreateJob(t.Context(), spec, "k", "body")
+		if err != nil {
+			t.Fatalf("CreateJob again = %v", err)
+		}
+		next := w.Upcoming(job, 10, again)
+		if len(next) != 5 {
+			t.Fatalf("%d runs to come, want 5", len(next))
+		}
+		if !slices.ContainsFunc(w.occurrences(job.ID, time.Minute), func(e schema.Entry) bool { return e.ID == next[0].ID }) {
+			t.Errorf("the first run to come, %s due %v, has no row", next[0].ID, next[0].Due)
+		}
+	})
+}
+
+// TestAFirstRunHeldLateIsFollowed: the row of the first run was held only when its sweep may have been past, so the next one is held too.
+func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.first(1, "PutEntries", schematest.Fault{Delay: 9 * time.Second})
+		spec := every(2 * time.Second)
+		spec.Schedule.Jitter, spec.JitterStated = 0, true
+		job := w.job(spec)
+		next, ok := w.NextRun(job, time.Now())
+		if !ok || !slices.ContainsFunc(w.occurrences(job.ID, time.Minute), func(e schema.Entry) bool { return e.ID == next.ID }) {
+			t.Errorf("the first run to come, %s due %v, has no row", next.ID, next.Due)
+		}
+	})
+}
+
 func TestCreateJobOfUnknownOutcome(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.first(1, "CreateJob", schematest.Fault{Lose: true})
