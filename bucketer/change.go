@@ -49,6 +49,8 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 			return Run{}, err
 		case run.State.Terminal() && run.State != schema.StateCancelled:
 			return run, ErrFinished
+		case ruined(run.Attempts): // at the same time: whoever wrote its dead letter may not have met the mark
+			return run, b.overtake(ctx, tenant, id, now)
 		}
 		return run, nil
 	}

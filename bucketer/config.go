@@ -60,6 +60,7 @@ type Store interface {
 	schema.JobIndex
 	schema.HistoryStore
 	schema.DecisionStore
+	schema.DeadLetterStore
 	Session(ctx context.Context, executor string) (schema.Session, error)
 }
 
@@ -77,9 +78,12 @@ type Config struct {
 	Now func() time.Time
 	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
 	// same, by a clock that does not go back meanwhile, once Halted was false for the first time. Nil means never.
-	Halted     func() bool
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Halted func() bool
+	// DeadLetterRetention is how long after its end a run that failed for good is kept as a dead letter; default schema.DeadLetterRetention. The nodes
+	// of a cluster share it.
+	DeadLetterRetention time.Duration
+	Logger              *slog.Logger
+	Registerer          prometheus.Registerer
 }
 
 // Validate reports every fault of c.
@@ -93,6 +97,9 @@ func (c Config) Validate() error {
 	}
 	if c.Signals == nil {
 		faults = append(faults, errors.New("bucketer: no signals"))
+	}
+	if c.DeadLetterRetention < 0 {
+		faults = append(faults, errors.New("bucketer: dead letters are kept for a negative time"))
 	}
 	return errors.Join(faults...)
 }
@@ -116,6 +123,8 @@ type Bucketer struct {
 	tasks    *Tasks
 	series   seriesCache
 	owed     owed
+
+	letterRetention time.Duration
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.
@@ -135,6 +144,9 @@ func New(c Config) (*Bucketer, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
+	if c.DeadLetterRetention == 0 {
+		c.DeadLetterRetention = schema.DeadLetterRetention
+	}
 	known := &clock{wall: c.Now, halted: c.Halted}
 	return &Bucketer{
 		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
@@ -144,6 +156,8 @@ func New(c Config) (*Bucketer, error) {
 		fill:   newFill(),
 		live:   NewLiveness(c.Store, c.Now),
 		tasks:  NewTasks(c.Store, c.Now),
+
+		letterRetention: c.DeadLetterRetention,
 	}, nil
 }
 

@@ -19,8 +19,9 @@
 //     its row is written, and whoever finds it claimed writes that row if it is not there. A row that is there is judged
 //     by its marks: what was cancelled or moved does not start because somebody asked again.
 //  5. An unkeyed import line costs a share of one batch: no read, no conditional write, no delete.
-//  6. What a record says follows (the retry entry) is a function of the record and of the entry that was started, whichever
-//     entry it is met beside: repeating it is harmless.
+//  6. What a record says follows (the retry entry, the dead letter) is a function of the record and of the entry that was started, whichever
+//     entry it is met beside: repeating it is harmless. A dead letter is written only while the rows say that the run has failed, and keeps
+//     its fate if it is written again.
 //  7. Rows are judged by a time that does not go back while the wall clock is not to be trusted; while it was never right, nothing is written.
 //  8. A mark lives as long as every row that would start without it; a row and a payload live as long as every entry
 //     that refers to them.

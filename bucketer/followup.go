@@ -16,23 +16,30 @@ type Finished struct {
 	Attempt schema.Attempt
 }
 
-// FollowUp writes what follows from the records: the retry entries that they name, and a line of history for each run of a job that can have
-// many. done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and record, so anybody who
+// FollowUp writes what follows from the records: the retry entries that they name, a dead letter for each run that has failed for good, and a line
+// of history for each run of a job that can have many. done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and record, so anybody who
 // meets a record may call it again: what stands already is written again as it is.
 func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(i int, err error)) {
 	var entries []schema.Entry
 	var index []int
 	var lines []schema.JobRun
-	var ended []int
+	var ended, dead []int
+	end := func(i int) {
+		line, ok := lineOf(&finished[i].Entry, &finished[i].Attempt)
+		if !ok {
+			done(i, nil)
+			return
+		}
+		lines, ended = append(lines, line), append(ended, i)
+	}
 	for i := range finished {
 		rec := finished[i].Attempt.Record
 		if rec == nil || rec.Next.IsZero() {
-			line, ok := lineOf(&finished[i].Entry, &finished[i].Attempt)
-			if !ok {
-				done(i, nil)
-				continue
+			if bears(rec) {
+				dead = append(dead, i)
+			} else {
+				end(i)
 			}
-			lines, ended = append(lines, line), append(ended, i)
 			continue
 		}
 		next, err := b.retry(ctx, &finished[i])
@@ -41,6 +48,16 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 			continue
 		}
 		entries, index = append(entries, next), append(index, i)
+	}
+	if len(dead) > 0 {
+		failed := b.bury(ctx, finished, dead)
+		for _, i := range dead {
+			if err := failed[i]; err != nil {
+				done(i, err)
+			} else {
+				end(i)
+			}
+		}
 	}
 	for len(lines) > 0 {
 		n := min(len(lines), historyBatch)
@@ -56,18 +73,11 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 // retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
 func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error) {
 	rec := f.Attempt.Record
-	starter := f.Entry
-	if !rec.Entry.IsZero() && rec.Entry != starter.ID {
-		// The record was met beside another entry of the run, such as the row of a run that was moved, which has another
-		// spec. What follows is a function of the entry that was started.
-		rows, err := b.store.EntriesByID(ctx, rec.Entry.Partition(), []schema.EntryID{rec.Entry})
-		if err != nil {
-			return schema.Entry{}, fmt.Errorf("entry %s that was started: %w", rec.Entry, err)
-		}
-		if len(rows) > 0 && rows[0].Fault == nil {
-			starter = rows[0]
-		}
+	starter, err := b.starter(ctx, f)
+	if err != nil {
+		return schema.Entry{}, err
 	}
+	starter.Spec.Began = began(&starter, rec)
 	next, err := b.Later(&starter, schema.KindRetry, rec.Next, f.Attempt.Number+1, rec.Finished)
 	if err != nil {
 		return schema.Entry{}, err
@@ -76,6 +86,23 @@ func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error)
 		return schema.Entry{}, err
 	}
 	return next, nil
+}
+
+// starter returns the entry that started the attempt of f. The record may have been met beside another entry of the run, such as the row of a
+// run that was moved, which has another spec: what follows is a function of the entry that was started.
+func (b *Bucketer) starter(ctx context.Context, f *Finished) (schema.Entry, error) {
+	at := f.Attempt.Record.Entry
+	if at.IsZero() || at == f.Entry.ID {
+		return f.Entry, nil
+	}
+	rows, err := b.store.EntriesByID(ctx, at.Partition(), []schema.EntryID{at})
+	switch {
+	case err != nil:
+		return schema.Entry{}, fmt.Errorf("entry %s that was started: %w", at, err)
+	case len(rows) > 0 && rows[0].Fault == nil:
+		return rows[0], nil
+	}
+	return f.Entry, nil
 }
 
 // HandOn writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of

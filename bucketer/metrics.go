@@ -1,6 +1,10 @@
 package bucketer
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema"
+)
 
 type metrics struct {
 	entries     *prometheus.CounterVec
@@ -10,6 +14,7 @@ type metrics struct {
 	refused     *prometheus.CounterVec
 	missed      *prometheus.CounterVec
 	mended      prometheus.Counter
+	letters     *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -36,6 +41,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.mended = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_jobs_mended_total", Help: "Recurring jobs that were found without a next run: every one is a fault.",
 	})
+	m.letters = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
+			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
+	}, []string{"event"})
+	for _, event := range []string{"written", string(schema.Replayed), string(schema.Discarded), string(schema.Overtaken), "too_large"} {
+		m.letters.WithLabelValues(event)
+	}
 	for _, cause := range []string{"changed", "deadline", "skip", "run_latest"} {
 		m.missed.WithLabelValues(cause)
 	}
@@ -45,6 +57,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.letters)
 	return m
 }

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +168,33 @@ func TestSessions(t *testing.T) {
 		time.Sleep(10*time.Second + schema.SessionGrace + 2*sessionsEvery) // its life, what it is given beyond, and the readings; not the next look
 		if seen := h.sights(e.ID); len(seen) != 2 || !seen[1].env.Redispatch {
 			t.Errorf("published %s, want again, as a redispatch", describe(seen))
+		}
+	})
+}
+
+// TestStoppedAttempt: what an executor cut short when it was told to stop is published again once its session has ended, under its number.
+func TestStoppedAttempt(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		die := r.live()
+		h := r.hand(always(outlast))
+		r.start("d1")
+		e := r.run(time.Now().Add(5*time.Second), 0)
+		time.Sleep(70 * time.Second)
+		rows, err := r.store.Attempts(context.Background(), e.ID.Partition(), []schema.RunID{e.ID})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("Attempts = %d, %v; want 1", len(rows), err)
+		}
+		a := rows[0]
+		a.Session, a.Written, a.Expires = nil, time.Now().UnixMicro(), time.Now().Add(24*time.Hour)
+		a.Record = &schema.Record{Entry: e.ID, Finished: time.Now().UTC(), Outcome: schema.Lost, Unstarted: true}
+		if err := r.store.PutAttempts(context.Background(), []schema.Attempt{a}); err != nil {
+			t.Fatal(err)
+		}
+		die()
+		h.change(nil)
+		time.Sleep(10*time.Second + schema.SessionGrace + 2*sessionsEvery)
+		if seen := h.sights(e.ID); len(seen) != 2 || !seen[1].env.Redispatch || seen[1].env.Entry.Spec.AttemptNumber() != 1 {
+			t.Errorf("published %s, want again, as a redispatch of attempt 1", describe(seen))
 		}
 	})
 }

@@ -33,8 +33,10 @@ type attempt struct {
 	session string
 	told    bool // a cancel was heard of before the start
 	marked  bool // the session cell is on its way …
-	known   bool // … or held: the store knows that the attempt runs
-	stop    context.CancelCauseFunc
+	known   bool // … or held: the store knows that the attempt runs …
+	// … since so long after the start; 0 = not yet.
+	knownAfter time.Duration
+	stop       context.CancelCauseFunc
 }
 
 // handle takes the message through: look if in doubt, hold to the instant, run, record.
@@ -157,6 +159,10 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	} else {
 		res = a.call(run, work, payload)
 	}
+	if res.Stopped && work.Guarantee == schema.AtLeastOnce {
+		a.interrupted()
+		return
+	}
 	a.conclude(res, work)
 }
 
@@ -225,6 +231,7 @@ func (a *attempt) conclude(res Result, work schema.Work) {
 	} else if res.Outcome == schema.Failed || res.Outcome == schema.TimedOut {
 		rec.Final = true
 	}
+	rec.Doubt = res.Outcome == schema.Succeeded && a.rivalled(now)
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
@@ -232,6 +239,45 @@ func (a *attempt) conclude(res Result, work schema.Work) {
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
 		Written: now.UnixMicro(), Expires: a.expiry(now),
 	}, true)
+}
+
+// rivalled reports whether another execution of the run may have been begun before this one ended at now: what was handed out twice, what went
+// on without the store or the stream knowing, and what outlived its session.
+func (a *attempt) rivalled(now time.Time) bool {
+	if a.env.Redispatch || a.delivery.Redelivered() {
+		return true
+	}
+	if max(time.Since(a.began), now.Round(0).Sub(a.started)) < heldFor {
+		return false // the message was ours all the time
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	session, alive := a.x.keeper.current(now)
+	return a.knownAfter == 0 || a.knownAfter >= heldFor || !alive || session != a.session
+}
+
+// interrupted ends an attempt that the stop of the executor cut short. It does not count, since nothing of the run's failed: its row, if there
+// is one, is closed as unstarted, and the number is free again. The message goes back; where it has gone already, the
+// dispatcher finds the entry open once our session has ended.
+func (a *attempt) interrupted() {
+	x := a.x
+	now := a.end()
+	x.metrics.running.Dec()
+	a.mu.Lock()
+	a.running = false
+	marked := a.marked
+	a.mu.Unlock()
+	if !marked {
+		a.giveBack()
+		return
+	}
+	x.recorder.put(word{then: a.giveBack, entry: *a.entry, attempt: schema.Attempt{
+		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: now.UnixMicro(), Expires: a.expiry(now),
+		Record: &schema.Record{
+			Entry: a.entry.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
+			Error: ErrStopped.Error(), Unstarted: true,
+		},
+	}})
 }
 
 // notStarted records why nothing started here.
@@ -253,6 +299,14 @@ func (a *attempt) expiry(now time.Time) time.Time {
 		due = run
 	}
 	return a.x.writer.Expiry(due, now)
+}
+
+// noted lets the message go: the store knows that the attempt runs.
+func (a *attempt) noted() {
+	a.mu.Lock()
+	a.knownAfter = max(time.Since(a.began), 1)
+	a.mu.Unlock()
+	a.ack()
 }
 
 // ack acknowledges the message, once.

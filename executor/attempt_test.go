@@ -124,11 +124,11 @@ func TestStanding(t *testing.T) {
 		}, "record 1 lost, session 2, start 2, record 2 succeeded, notice, ack", schema.StateSucceeded},
 		{"the last one allowed is dead", func(w *world, e *schema.Entry) {
 			w.attempt(*e, 3, nil, w.session(*e, "a", time.Now().Add(-time.Minute)))
-		}, "record 3 lost, notice, ack", schema.StateFailed},
+		}, "record 3 lost, letter, notice, ack", schema.StateFailed},
 		{"several are dead, the last one allowed too", func(w *world, e *schema.Entry) {
 			w.attempt(*e, 2, nil, w.session(*e, "a", time.Now().Add(-time.Minute)))
 			w.attempt(*e, 3, nil, w.session(*e, "b", time.Now().Add(-time.Minute)))
-		}, "record 2 lost, record 3 lost, notice, ack", schema.StateFailed},
+		}, "record 2 lost, record 3 lost, letter, notice, ack", schema.StateFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -28,7 +28,7 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 		session, alive := x.keeper.current(after)
 		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
 			a.mu.Lock()
-			a.known = true
+			a.known, a.knownAfter = true, 1
 			a.mu.Unlock()
 			return true
 		}
@@ -82,7 +82,7 @@ func (a *attempt) tend(now time.Time) {
 	}
 	a.mu.Unlock()
 	if long {
-		a.x.recorder.put(word{entry: *a.entry, attempt: a.cell(now), then: a.ack})
+		a.x.recorder.put(word{entry: *a.entry, attempt: a.cell(now), then: a.noted})
 	} else if known {
 		a.ack()
 	}

@@ -130,7 +130,7 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 		return false
 	}
 	now := x.now()
-	over := false
+	last := -1 // of those that end the run
 	rows := make([]schema.Attempt, len(dead))
 	for i, d := range dead {
 		finished := now.UTC()
@@ -138,7 +138,9 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 			finished = began
 		}
 		final := d.Number >= work.Retry.MaxAttempts || work.Guarantee == schema.AtMostOnce
-		over = over || final
+		if final {
+			last = i
+		}
 		rows[i] = d
 		rows[i].Session = nil
 		rows[i].Record = &schema.Record{
@@ -155,10 +157,11 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 		return false
 	}
 	x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Add(float64(len(rows)))
-	if over {
-		a.over(rows[len(rows)-1].Number)
+	if last >= 0 {
+		// What follows from the end of the run, such as its dead letter, comes before the notice.
+		x.recorder.put(word{entry: *a.entry, attempt: rows[last], held: true, notify: true, then: a.finish})
 	}
-	return !over
+	return last < 0
 }
 
 // over tells that the entry is finished, by attempt number or before it, and ends the message.

@@ -26,6 +26,9 @@ const (
 	lookTries = 3
 	// postponeFor is how long a message is kept before it goes back because the store failed.
 	postponeFor = 500 * time.Millisecond
+	// heldFor is for how long after its start an attempt may count on its message being given to nobody else, though nothing keeps it:
+	// queue.AckWait, less a margin.
+	heldFor = 3 * time.Second
 	// holdEvery is how often unacknowledged messages are kept in progress; well below queue.AckWait.
 	holdEvery = 2 * time.Second
 	// tendEvery is how often the runs under way are gone through.

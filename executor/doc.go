@@ -18,6 +18,8 @@
 //  6. The first attempt of a run of a job that can have many starts only while the job's row lets it: its dispatcher has read the row where the
 //     envelope is fresh, and we read it where we look.
 //  7. Outcomes that cannot be recorded are kept, and no new work is taken on.
+//  8. Attempts that fail, take too long or are lost count, at most max_attempts of them; what the stop of an executor cuts short does not.
+//     After the last one, or a final answer, the run's dead letter is held before the message goes.
 //
 // # If we crash
 //

@@ -271,8 +271,8 @@ func TestLostAttemptsOfADeletedTask(t *testing.T) {
 		number int
 		want   string
 	}{
-		{"the first", 1, "record 1 lost, session 2, record 2 failed, notice, ack"},
-		{"the last one allowed where nothing is said", schema.DefaultRetry.MaxAttempts, "record 5 lost, notice, ack"},
+		{"the first", 1, "record 1 lost, session 2, record 2 failed, letter, notice, ack"},
+		{"the last one allowed where nothing is said", schema.DefaultRetry.MaxAttempts, "record 5 lost, letter, notice, ack"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

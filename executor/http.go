@@ -180,5 +180,5 @@ func ended(ctx context.Context) Result {
 	case errors.Is(cause, ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
 		return Result{Outcome: schema.TimedOut, Error: "no complete answer before the time-out"}
 	}
-	return Result{Outcome: schema.Failed, Error: ErrStopped.Error()}
+	return Result{Outcome: schema.Failed, Error: ErrStopped.Error(), Stopped: true}
 }

@@ -143,7 +143,7 @@ func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
 		})
 		w.publish(e, time.Now(), redispatched)
 		time.Sleep(4 * time.Second)
-		w.want("the message", "record 2 lost, return, record 3 lost, notice, ack")
+		w.want("the message", "record 2 lost, return, record 3 lost, letter, notice, ack")
 	})
 }
 
@@ -176,6 +176,9 @@ func TestRunThatKillsItsExecutorsEnds(t *testing.T) {
 		x.kill()
 		if got := w.state(e.ID); got != schema.StateFailed {
 			t.Errorf("state: got %s, want failed", got)
+		}
+		if l := w.letter(e.ID); l == nil || l.Attempts != 3 {
+			t.Errorf("letter: got %+v, want one of 3 attempts", l)
 		}
 		// One without a cell, and one with a cell for each that is allowed.
 		if got := len(w.started()); got != 4 {

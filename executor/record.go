@@ -193,8 +193,13 @@ func (r *recorder) write(ctx context.Context, batch []word) {
 	r.failing.Store(false)
 }
 
-// again keeps what could not be written for the next flush.
+// again keeps what could not be written for the next flush. By then another may have executed the same runs.
 func (r *recorder) again(batch []word, err error) {
+	for i := range batch {
+		if rec := batch[i].attempt.Record; rec != nil && rec.Outcome == schema.Succeeded && !batch[i].held {
+			rec.Doubt = true
+		}
+	}
 	r.metrics.recordFailures.Inc()
 	if !r.failing.Swap(true) {
 		r.log.Warn("outcomes cannot be recorded: they are kept, and nothing new is taken on", "err", err)

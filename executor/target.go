@@ -27,10 +27,11 @@ type Result struct {
 	Output     []byte         // bounded by the target
 	RetryAfter time.Duration  // at least this long until the next attempt; 0 = as the policy says
 	Final      bool           // no attempt may follow
+	Stopped    bool           // ended by ErrStopped, without an outcome of its own: where the guarantee lets it, the attempt does not count
 }
 
-// Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has: then with TimedOut
-// or Cancelled, as ctx's cause says (ErrTimeout, ErrCancelled, ErrStopped). It may be called from many goroutines.
+// Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has: then with TimedOut,
+// Cancelled, or Failed and Stopped, as ctx's cause says (ErrTimeout, ErrCancelled, ErrStopped). It may be called from many goroutines.
 type Target interface {
 	Run(ctx context.Context, c Call) Result
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -112,6 +113,37 @@ func (s noted) PutEntries(ctx context.Context, rows []schema.Entry) error {
 		s.w.note("entry " + string(rows[0].Spec.Kind))
 	}
 	return err
+}
+
+func (s noted) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
+	err := s.CountingStore.PutDeadLetters(ctx, letters)
+	if err == nil {
+		for range letters {
+			s.w.note("letter")
+		}
+	}
+	return err
+}
+
+func (s noted) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
+	err := s.CountingStore.PutFate(ctx, tenant, run, f, expires)
+	if err == nil {
+		s.w.note(string(f.Ending))
+	}
+	return err
+}
+
+// letter returns the dead letter of a run, nil if it has none.
+func (w *world) letter(run schema.RunID) *schema.DeadLetter {
+	w.t.Helper()
+	l, err := w.inner.DeadLetter(context.Background(), "t", run)
+	if errors.Is(err, schema.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		w.t.Fatalf("dead letter of %s: %v", run, err)
+	}
+	return &l
 }
 
 // note writes an event down.

@@ -70,9 +70,12 @@ type Record struct {
 
 	Redispatched bool `json:"redispatched,omitempty"`
 
-	// Unstarted: the attempt noted its session and was given up before it started. The row only says that the session stands for
-	// nothing any more; the number is free again.
+	// Unstarted: the attempt noted its session and was given up, before it started or because its executor was stopped. The row only says that
+	// the session stands for nothing any more; the number is free again.
 	Unstarted bool `json:"unstarted,omitempty"`
+	// Doubt: another execution may have ended the run before this success. Whoever follows the record up sees to it that the run is no
+	// dead letter.
+	Doubt bool `json:"doubt,omitempty"`
 	// Final: no attempt follows this failure.
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.
@@ -83,6 +86,15 @@ type Record struct {
 	Reason string `json:"reason,omitempty"`
 	// Missed: the record stands for a stretch of nominal times of its job, of which the run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`
+}
+
+// Ruined reports that the record ends its run as failed for good: a dead letter follows from it.
+func (r *Record) Ruined() bool {
+	switch r.Outcome {
+	case Failed, TimedOut, Lost:
+		return r.Final && !r.Unstarted
+	}
+	return false
 }
 
 // Attempt is a row of attempts: one execution of a run, or (number 0) why there was none.

@@ -66,9 +66,11 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 	return st
 }
 
-// leaves reports whether something follows from the attempt's record: the next start that it names, or a line in the history of a
-// job that has many runs.
-func (a *Attempt) leaves(e *Entry) bool { return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() }
+// leaves reports whether something follows from the attempt's record: the next start that it names, a line in the history of a
+// job that has many runs, a dead letter, or the end of one.
+func (a *Attempt) leaves(e *Entry) bool {
+	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt
+}
 
 // moved judges an entry that is to start the run's first attempt by the mark: the run itself starts unless it was moved, a
 // reschedule entry only if moved_to names it, and what stands in for either as the other would.

@@ -42,7 +42,12 @@ func TestJudge(t *testing.T) {
 			name: "failed, its retry under way", id: theRun, spec: run,
 			attempts: rows{}.ended(1, schema.Failed, byRun, retried).under(2, "live"), over: true, live: true, next: 1,
 		},
-		{name: "failed for good", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Failed, byRun, final), over: true, next: 1},
+		{name: "failed for good", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Failed, byRun, final), over: true, repeat: 1, next: 1},
+		{name: "lost for good", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Lost, byRun, final), over: true, repeat: 1, next: 1},
+		{
+			name: "a success that may not be alone", id: theRun, spec: run,
+			attempts: rows{}.ended(1, schema.Succeeded, byRun, func(r *schema.Record) { r.Doubt = true }), over: true, repeat: 1, next: 1,
+		},
 		{name: "the retry of a failure", id: retry, spec: second, attempts: rows{}.ended(1, schema.Failed, byRun, retried), next: 2},
 		{
 			name: "the retry, done", id: retry, spec: second,

@@ -1,0 +1,176 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// bears reports whether a record bears on the dead letter of its run: it makes one, or may unmake one.
+func bears(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.Doubt) }
+
+// bury writes the dead letters of those of finished that the indices name and that have failed for good, and takes those back whose run came to
+// succeed, or was cancelled, after all. It returns what went wrong, by index.
+//
+// What is judged is what the rows say of the run, read after the record is held. A success in doubt and a failure beside it read each other's
+// record, whichever comes second, and likewise a failure and a cancel (Cancel reads the run again after its mark): so of two that end at once one
+// sees the other, and no letter is left of a run that has not failed.
+func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int) map[int]error {
+	failed := make(map[int]error)
+	states, err := b.statesOf(ctx, finished, indices)
+	if err != nil {
+		for _, i := range indices {
+			failed[i] = err
+		}
+		return failed
+	}
+	var letters []schema.DeadLetter
+	var whose []int
+	for _, i := range indices {
+		f := &finished[i]
+		run := f.Entry.Run()
+		switch st := states[run]; {
+		case f.Attempt.Record.Ruined() && st.state == schema.StateFailed:
+			l, err := b.letter(ctx, f)
+			if err != nil {
+				failed[i] = err
+				continue
+			}
+			letters, whose = append(letters, l), append(whose, i)
+		case st.ruined && st.state != schema.StateFailed:
+			if err := b.overtake(ctx, f.Entry.Spec.Tenant, run, f.Attempt.Record.Finished); err != nil {
+				failed[i] = err
+			}
+		}
+	}
+	for len(letters) > 0 {
+		n := min(len(letters), batchRows)
+		if err := b.putLetters(ctx, letters[:n]); err != nil {
+			for _, i := range whose[:n] {
+				failed[i] = err
+			}
+		}
+		letters, whose = letters[n:], whose[n:]
+	}
+	return failed
+}
+
+// putLetters writes letters. One that is too large for the store is given up: its run is failed all the same, and nobody could ever write it.
+func (b *Bucketer) putLetters(ctx context.Context, letters []schema.DeadLetter) error {
+	err := b.store.PutDeadLetters(ctx, letters)
+	switch {
+	case err == nil:
+		b.metrics.letters.WithLabelValues("written").Add(float64(len(letters)))
+		return nil
+	case !errors.Is(err, schema.ErrTooLarge):
+		return fmt.Errorf("dead letters: %w", err)
+	case len(letters) == 1:
+		b.metrics.letters.WithLabelValues("too_large").Inc()
+		b.log.Error("a dead letter is too large to be kept", "tenant", letters[0].Tenant, "run", letters[0].Run, "err", err)
+		return nil
+	}
+	for i := range letters {
+		if err := b.putLetters(ctx, letters[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endOf is what the rows of a run say of its end.
+type endOf struct {
+	state  schema.State
+	ruined bool // a record says that it has failed for good, whatever others say
+}
+
+// statesOf reads what became of the runs of those of finished that the indices name: of one that succeeded the attempts alone.
+func (b *Bucketer) statesOf(ctx context.Context, finished []Finished, indices []int) (map[schema.RunID]endOf, error) {
+	all, unsure := make(map[schema.Partition][]schema.RunID), make(map[schema.Partition][]schema.RunID)
+	ends := make(map[schema.RunID]endOf)
+	for _, i := range indices {
+		run := finished[i].Entry.Run()
+		p := run.Partition()
+		if _, known := ends[run]; !known {
+			all[p] = append(all[p], run)
+		}
+		if finished[i].Attempt.Record.Outcome == schema.Succeeded {
+			ends[run] = endOf{state: schema.StateSucceeded}
+		} else if ends[run].state == "" {
+			unsure[p] = append(unsure[p], run)
+			ends[run] = endOf{state: schema.StateFailed}
+		}
+	}
+	rows, failed := b.rows(ctx, unsure)
+	for p, err := range failed {
+		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	}
+	attempts, err := b.attemptsOf(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for run, end := range ends {
+		end.ruined = ruined(attempts[run])
+		if end.state != schema.StateSucceeded {
+			live, err := b.live.Of(ctx, attempts[run])
+			if err != nil {
+				return nil, err
+			}
+			end.state = schema.Fold(rows[run].Marks, attempts[run], live)
+		}
+		ends[run] = end
+	}
+	return ends, nil
+}
+
+// ruined reports whether any of the attempts failed for good.
+func ruined(attempts []schema.Attempt) bool {
+	return slices.ContainsFunc(attempts, func(a schema.Attempt) bool { return a.Record != nil && a.Record.Ruined() })
+}
+
+// letter makes the dead letter that follows from f: a function of its record and of the entry that was started.
+func (b *Bucketer) letter(ctx context.Context, f *Finished) (schema.DeadLetter, error) {
+	rec := f.Attempt.Record
+	starter, err := b.starter(ctx, f)
+	if err != nil {
+		return schema.DeadLetter{}, err
+	}
+	switch starter.Payload, err = b.EntryPayload(ctx, &starter); {
+	case errors.Is(err, schema.ErrNotFound): // it has left, which may be why the run failed
+	case err != nil:
+		return schema.DeadLetter{}, err
+	}
+	return schema.DeadLetter{
+		Tenant: starter.Spec.Tenant, Run: f.Entry.Run(), Entry: starter, Attempts: f.Attempt.Number, Began: began(&starter, rec), Last: *rec,
+		Written: rec.Finished.UnixMicro(), Expires: rec.Finished.Add(b.letterRetention).UTC().Truncate(time.Millisecond),
+	}, nil
+}
+
+// began returns when the first attempt of a run started, of which the entry e started the one with that record.
+func began(e *schema.Entry, rec *schema.Record) time.Time {
+	if !e.Spec.Began.IsZero() {
+		return e.Spec.Began
+	}
+	return rec.Started
+}
+
+// overtake takes the dead letter of a run back, also one that is yet to be written.
+func (b *Bucketer) overtake(ctx context.Context, tenant string, run schema.RunID, at time.Time) error {
+	if err := b.putFate(ctx, tenant, run, schema.Fate{Ending: schema.Overtaken, At: at}); err != nil {
+		return fmt.Errorf("take dead letter back: %w", err)
+	}
+	return nil
+}
+
+// putFate writes what became of a letter, to stay for longer than the letter can, whoever writes that again.
+func (b *Bucketer) putFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate) error {
+	f.At = f.At.UTC().Truncate(time.Microsecond)
+	if err := b.store.PutFate(ctx, tenant, run, f, latest(f.At, b.now()).Add(2*b.letterRetention)); err != nil {
+		return err
+	}
+	b.metrics.letters.WithLabelValues(string(f.Ending)).Inc()
+	return nil
+}

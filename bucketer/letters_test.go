@@ -1,0 +1,208 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// letterOf returns the dead letter of a run of tenant t as the store has it, nil if there is none.
+func (w *world) letterOf(run schema.RunID) *schema.DeadLetter {
+	w.t.Helper()
+	l, err := w.counts.DeadLetter(context.Background(), "t", run)
+	if errors.Is(err, schema.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		w.t.Fatalf("dead letter of %s = %v", run, err)
+	}
+	return &l
+}
+
+
+var ruin = schema.Record{Outcome: schema.Failed, Error: "answered 400", Status: 400, Final: true}
+
+// A letter is a function of the record and of the entry that was started: however often, by whomever and beside which row the record is met, it says
+// the same.
+func TestLetterIsTheSameEachTime(t *testing.T) {
+	for name, size := range map[string]int{"inline payload": 100, "large payload": 5000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{})
+				job := callTo(time.Time{})
+				job.Payload = []byte(strings.Repeat("p", size))
+				birth, _ := w.row(w.submit(job))
+				began := time.Now().Add(time.Second).UTC()
+				first := w.record(birth, 1, schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(time.Now().Add(time.Minute), birth.ID.Shard(), 42), Started: began})
+				if errs := w.followUp(Finished{birth, first}); errs[0] != nil {
+					t.Fatalf("FollowUp = %v", errs[0])
+				}
+				retry, ok := w.row(first.Record.Next)
+				if !ok || !retry.Spec.Began.Equal(began) {
+					t.Errorf("the retry began %v, want %v", retry.Spec.Began, began)
+				}
+				time.Sleep(time.Minute)
+				rec := ruin
+				rec.Started = time.Now().UTC()
+				last := w.record(retry, 2, rec)
+				var want *schema.DeadLetter
+				for i := range 4 {
+					beside := retry
+					if i%2 == 1 {
+						beside = birth
+					}
+					if errs := w.followUp(Finished{beside, last}); errs[0] != nil {
+						t.Fatalf("FollowUp = %v", errs[0])
+					}
+					got := w.letterOf(birth.ID)
+					if i == 0 {
+						want = got
+					}
+					if got == nil || string(got.Entry.Text()) != string(want.Entry.Text()) || string(got.Entry.Payload) != string(want.Entry.Payload) ||
+						got.Written != want.Written || !got.Expires.Equal(want.Expires) {
+						t.Fatalf("time %d: letter %+v, want %+v", i, got, want)
+					}
+					time.Sleep(time.Hour)
+				}
+				if want.Attempts != 2 || !want.Began.Equal(began) || want.Entry.ID != retry.ID || len(want.Entry.Payload) != size || want.Last.Error != rec.Error {
+					t.Errorf("letter = %+v with %d bytes, want one of two attempts since %v with %d bytes", want, len(want.Entry.Payload), began, size)
+				}
+			})
+		})
+	}
+}
+
+// Who ends a run for good writes its letter only if the run has failed, and whoever ends it otherwise at the same time takes the letter back.
+func TestLetterOfARunThatEndsTwice(t *testing.T) {
+	doubt := schema.Record{Outcome: schema.Succeeded, Doubt: true}
+	cancel := func(w *world, e schema.Entry) {
+		if _, err := w.Cancel(context.Background(), "t", e.ID, "me"); err != nil {
+			w.t.Errorf("Cancel = %v", err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		order func(w *world, e schema.Entry)
+		state schema.State
+	}{
+		{"failed before the success", func(w *world, e schema.Entry) {
+			w.followUp(Finished{e, w.record(e, 1, ruin)})
+			w.followUp(Finished{e, w.record(e, 1, doubt)})
+		}, schema.StateSucceeded},
+		{"failed after the success", func(w *world, e schema.Entry) {
+			w.followUp(Finished{e, w.record(e, 1, doubt)})
+			w.followUp(Finished{e, w.record(e, 1, ruin)})
+		}, schema.StateSucceeded},
+		{"both are recorded before either is followed up", func(w *world, e schema.Entry) {
+			bad, good := w.record(e, 1, ruin), w.record(e, 1, doubt)
+			w.followUp(Finished{e, bad}, Finished{e, good})
+		}, schema.StateSucceeded},
+		{"the failure is followed up again", func(w *world, e schema.Entry) {
+			bad := w.record(e, 1, ruin)
+			w.followUp(Finished{e, bad})
+			w.followUp(Finished{e, w.record(e, 1, doubt)})
+			w.followUp(Finished{e, bad})
+		}, schema.StateSucceeded},
+		{"cancelled before", func(w *world, e schema.Entry) {
+			cancel(w, e)
+			w.followUp(Finished{e, w.record(e, 1, ruin)})
+		}, schema.StateCancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{})
+				e, _ := w.row(w.submit(callTo(time.Time{})))
+				c.order(w, e)
+				if got := w.mustRun(e.ID).State; got != c.state {
+					t.Errorf("state = %s, want %s", got, c.state)
+				}
+				if l := w.letterOf(e.ID); l != nil && (l.Fate == nil || l.Fate.Ending != schema.Overtaken) {
+					t.Errorf("letter = %+v, want none, or one that was overtaken", l)
+				}
+			})
+		})
+	}
+}
+
+// A cancel whose mark came to stand after the letter's writer had looked for one takes the letter back.
+func TestCancelBesideAFailureTakesTheLetterBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		e, _ := w.row(w.submit(callTo(time.Time{})))
+		ended := false
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op == "CancelRun" && !ended { // the run was read before, and ends now
+				ended = true
+				a := w.record(e, 1, ruin)
+				w.FollowUp(context.Background(), []Finished{{e, a}}, func(_ int, err error) {
+					if err != nil {
+						t.Errorf("FollowUp = %v", err)
+					}
+				})
+				if w.letterOf(e.ID) == nil {
+					t.Error("no letter before the mark")
+				}
+			}
+			return schematest.Fault{}
+		})
+		run, err := w.Cancel(t.Context(), "t", e.ID, "me")
+		if err != nil || run.State != schema.StateCancelled || !ended {
+			t.Fatalf("Cancel = %s, %v; want cancelled", run.State, err)
+		}
+		if l := w.letterOf(e.ID); l == nil || l.Fate == nil || l.Fate.Ending != schema.Overtaken {
+			t.Errorf("letter = %+v, want one that was overtaken", l)
+		}
+	})
+}
+
+// What follows is answered only once the letter is held.
+func TestFollowUpFailsWithoutTheLetter(t *testing.T) {
+	for _, op := range []string{"PutDeadLetters", "Attempts", "EntriesByID"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{})
+				e, _ := w.row(w.submit(callTo(time.Time{})))
+				a := w.record(e, 1, ruin)
+				w.first(1, op, schematest.Fault{Fail: true})
+				if errs := w.followUp(Finished{e, a}); !errors.Is(errs[0], schema.ErrUnavailable) || w.letterOf(e.ID) != nil {
+					t.Errorf("FollowUp = %v, want ErrUnavailable and no letter", errs[0])
+				}
+				if errs := w.followUp(Finished{e, a}); errs[0] != nil || w.letterOf(e.ID) == nil {
+					t.Errorf("FollowUp again = %v, want the letter", errs[0])
+				}
+			})
+		})
+	}
+}
+
+// A hundred runs that end at once cost some statements, and a success without doubt none.
+func TestLettersAreWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{Shards: 1})
+		var finished []Finished
+		for i := range 100 {
+			e, _ := w.row(w.submit(callTo(time.Time{})))
+			rec := ruin
+			if i%2 == 1 {
+				rec = schema.Record{Outcome: schema.Succeeded}
+			}
+			finished = append(finished, Finished{e, w.record(e, 1, rec)})
+		}
+		w.counts.Reset()
+		for i, err := range w.followUp(finished...) {
+			if err != nil {
+				t.Errorf("record %d = %v", i, err)
+			}
+		}
+		got := w.counts.Tallies()
+		if got["PutDeadLetters"].Rows != 50 || got["PutDeadLetters"].Calls != 1 || got["Attempts"].Rows != 50 || got["EntriesByID"].Rows != 50 || len(got) != 3 {
+			t.Errorf("50 letters and 50 successes took %v, want one write of 50 rows, and two reads of 50 runs", got)
+		}
+	})
+}

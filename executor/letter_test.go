@@ -1,0 +1,238 @@
+package executor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// onStop is a callee that never answers, and ends as targets do.
+func onStop(ctx context.Context, _ Call) Result {
+	<-ctx.Done()
+	return ended(ctx)
+}
+
+// TestStopCountsNoAttempt: an attempt that the drain cut short was recorded as failed. It used one up, the last one allowed ended its run, and the next
+// waited for the back-off.
+func TestStopCountsNoAttempt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		number int           // of the attempt
+		after  time.Duration // its start it is stopped
+		before string        // it is stopped
+		want   string        // of the stop
+		gone   bool          // the message has left the stream
+	}{
+		{name: "in its first second", number: 1, after: 500 * time.Millisecond, before: "start 1", want: "return"},
+		{name: "in its first second, started in doubt", number: 2, after: 500 * time.Millisecond, before: "session 2, start 2", want: "record 2 lost, return"},
+		{name: "when it is long known", number: 1, after: 5 * time.Second, before: "start 1, session 1, ack", want: "record 1 lost", gone: true},
+		{name: "the last one allowed", number: 3, after: 5 * time.Second, before: "session 3, start 3, ack", want: "record 3 lost", gone: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				x := w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
+				w.answer(onStop)
+				run := w.entry(inAWhile(time.Second))
+				e := run
+				if c.number > 1 {
+					w.attempt(run, c.number-1, &schema.Record{Entry: run.ID, Outcome: schema.Failed, Next: schema.MakeEntryID(run.Due(), 0, 99)}, nil)
+					e = w.entry(run.Due(), func(s *schema.Spec) { s.Kind, s.Of, s.Attempt = schema.KindRetry, run.ID, c.number })
+				}
+				w.publish(e, time.Now())
+				time.Sleep(time.Until(e.Due().Add(c.after)))
+				w.want("before the stop", c.before)
+				x.kill()
+				w.want("the stop", c.want)
+				if open := w.open(); (open == 0) != c.gone {
+					t.Errorf("messages left: got %d, want none: %v", open, c.gone)
+				}
+				if got := w.state(run.ID); got.Terminal() || got == schema.StateRunning {
+					t.Errorf("state after the stop: got %s, want one from which it goes on", got)
+				}
+				if c.gone { // as a dispatcher does that found the session ended
+					w.publish(e, time.Now(), redispatched)
+				}
+				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+				w.begin("x2")
+				time.Sleep(2 * time.Second)
+				starts := w.started()
+				if last := starts[len(starts)-1]; len(starts) != 2 || last.Number != c.number {
+					t.Errorf("starts: got %d, the last with number %d, want 2, both with number %d", len(starts), last.Number, c.number)
+				}
+				if got := w.state(run.ID); got != schema.StateSucceeded {
+					t.Errorf("state at the end: got %s, want succeeded", got)
+				}
+			})
+		})
+	}
+}
+
+// TestStopOfAnAnsweredAttempt: what had its outcome before the stop keeps it.
+func TestStopOfAnAnsweredAttempt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
+		w.answer(func(ctx context.Context, _ Call) Result {
+			<-ctx.Done()
+			return Result{Outcome: schema.Failed, Status: 400, Final: true}
+		})
+		w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		time.Sleep(1500 * time.Millisecond)
+		x.kill()
+		w.want("the stop", "start 1, record 1 failed, letter, notice, ack")
+	})
+}
+
+// TestDeadLetters: a run that has failed for good has its letter before anything is told, and says in it how it ended.
+func TestDeadLetters(t *testing.T) {
+	const gap = 10 * time.Second
+	for _, c := range []struct {
+		name     string
+		answer   Result
+		attempts int
+		want     string
+		last     schema.Outcome
+	}{
+		{
+			name: "a final answer", answer: Result{Outcome: schema.Failed, Status: 404, Error: "answered 404 Not Found", Final: true}, attempts: 1,
+			want: "start 1, record 1 failed, letter, notice, ack", last: schema.Failed,
+		},
+		{
+			name: "every attempt failed", answer: Result{Outcome: schema.Failed, Status: 500, Error: "answered 500"}, attempts: 3,
+			want: "session 3, start 3, record 3 failed, letter, notice, ack", last: schema.Failed,
+		},
+		{
+			name: "every attempt took too long", answer: Result{Outcome: schema.TimedOut, Error: "too long"}, attempts: 3,
+			want: "session 3, start 3, record 3 timed_out, letter, notice, ack", last: schema.TimedOut,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				w.answer(func(context.Context, Call) Result { return c.answer })
+				run := w.entry(inAWhile(time.Second))
+				e := run
+				var first time.Time
+				for n := 1; ; n++ {
+					w.happened()
+					w.publish(e, time.Now())
+					time.Sleep(2 * time.Second)
+					if first.IsZero() {
+						first = w.started()[0].at
+					}
+					attempts := w.attempts(run.ID)
+					next := attempts[len(attempts)-1].Record.Next
+					if next.IsZero() {
+						break
+					}
+					if l := w.letter(run.ID); l != nil {
+						t.Errorf("after attempt %d of %d: got the letter %+v, want none", n, c.attempts, l)
+					}
+					rows, err := w.inner.EntriesByID(context.Background(), next.Partition(), []schema.EntryID{next})
+					if err != nil || len(rows) != 1 {
+						t.Fatalf("the retry: %d rows, %v", len(rows), err)
+					}
+					e = rows[0]
+					time.Sleep(gap)
+				}
+				w.want("the last attempt", c.want)
+				l := w.letter(run.ID)
+				if l == nil {
+					t.Fatal("no letter")
+				}
+				if l.Attempts != c.attempts || l.Last.Outcome != c.last || l.Last.Error != c.answer.Error || l.Last.Status != c.answer.Status ||
+					l.Entry.ID != e.ID || string(l.Entry.Text()) != string(e.Text()) || !l.Began.Equal(first) || l.Fate != nil ||
+					!l.Expires.Equal(l.Last.Finished.Add(schema.DeadLetterRetention).Truncate(time.Millisecond)) {
+					t.Errorf("letter: got %+v, want one of %d attempts since %v that says %+v, for 30 days", l, c.attempts, first, c.answer)
+				}
+			})
+		})
+	}
+}
+
+// TestDeadLetterOfALostRun: nobody records the end of an attempt whose executor died; who finds it lost and the last one allowed writes the letter.
+func TestDeadLetterOfALostRun(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second))
+		w.attempt(e, 2, nil, w.session(e, "a", time.Now().Add(-time.Minute)))
+		w.attempt(e, 3, nil, w.session(e, "b", time.Now().Add(-time.Minute)))
+		var refused atomic.Bool
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			return schematest.Fault{Fail: op == "PutDeadLetters" && !refused.Swap(true)}
+		})
+		w.publish(e, time.Now(), redispatched)
+		time.Sleep(2 * time.Second)
+		w.want("the message", "record 2 lost, record 3 lost, letter, notice, ack")
+		if l := w.letter(e.ID); l == nil || l.Attempts != 3 || l.Last.Outcome != schema.Lost || l.Last.Executor != "elsewhere-b" {
+			t.Errorf("letter: got %+v, want that of the lost attempt 3", l)
+		}
+	})
+}
+
+// TestDeadLetterIsRepeated: who meets a final failure whose letter is missing writes it.
+func TestDeadLetterIsRepeated(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second))
+		w.attempt(e, 1, &schema.Record{Entry: e.ID, Outcome: schema.Failed, Error: "x", Final: true}, nil)
+		for range 2 {
+			w.publish(e, time.Now(), redispatched, func(env *queue.Envelope) { env.Dispatch = time.Now().String() })
+			time.Sleep(2 * time.Second)
+			w.want("the message", "letter, notice, ack")
+		}
+		if l := w.letter(e.ID); l == nil || l.Last.Error != "x" {
+			t.Errorf("letter: got %+v, want that of attempt 1", l)
+		}
+	})
+}
+
+// TestLateSuccessTakesTheLetterBack: an execution that was thought lost ends well when another has failed for good. Its success says that it may not be
+// alone.
+func TestLateSuccessTakesTheLetterBack(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change []func(*queue.Envelope)
+		last   time.Duration // of the execution that succeeds
+		meet   func(w *world, e schema.Entry)
+		want   string
+		after  string // it has succeeded
+	}{
+		{"redispatched", []func(*queue.Envelope){redispatched}, 100 * time.Millisecond, nil, "session 1, start 1", "record 1 succeeded, overtaken, notice, ack"},
+		{"alone all the time", nil, 100 * time.Millisecond, nil, "start 1", "record 1 succeeded, notice, ack"},
+		{"long, and known all the time", nil, 5 * time.Second, nil, "start 1, session 1, ack", "record 1 succeeded, notice"},
+		{"its session fell", nil, 5 * time.Second, func(w *world, _ schema.Entry) { w.declareDead("x1") }, "start 1, session 1, ack", "record 1 succeeded, overtaken, notice"},
+		{"noted too late", nil, 4 * time.Second, nil, "start 1, session 1, ack", "record 1 succeeded, overtaken, notice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				end := make(chan struct{})
+				w.answer(func(context.Context, Call) Result {
+					<-end
+					return Result{Outcome: schema.Succeeded}
+				})
+				e := w.entry(inAWhile(time.Second))
+				if c.name == "noted too late" {
+					w.outage(e.Due().Add(c.last - 500*time.Millisecond))
+				}
+				w.publish(e, time.Now(), c.change...)
+				time.Sleep(time.Until(e.Due().Add(c.last)))
+				if c.meet != nil {
+					c.meet(w, e)
+					time.Sleep(4 * time.Second) // it takes another
+				}
+				// The other one, with what follows, which is not this executor's.
+				w.attempt(e, 1, &schema.Record{Entry: e.ID, Outcome: schema.Failed, Final: true}, nil)
+				w.want("before", c.want)
+				close(end)
+				time.Sleep(time.Second)
+				w.want("after", c.after)
+			})
+		})
+	}
+}
