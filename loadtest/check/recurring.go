@@ -20,6 +20,9 @@ type RecurringHistory struct {
 	End time.Time
 	// Stops are the spans in which no node ran.
 	Stops []Stop
+	// Off is by how much the clocks of executors may be off: starts are told by them, and everything else by the right time. Around a
+	// change both what was before it and what came after it may then run a nominal time.
+	Off time.Duration
 }
 
 // Stop is a span in which no node ran: from when the last one had ended to when the first one was started again.
@@ -78,11 +81,14 @@ type JobView struct {
 	Retry     struct {
 		MaxAttempts int `json:"max_attempts,omitempty"`
 	} `json:"retry"`
-	NextRun *struct {
-		ID        string    `json:"id"`
-		NominalAt time.Time `json:"nominal_at"`
-		DueAt     time.Time `json:"due_at"`
-	} `json:"next_run,omitempty"`
+	NextRun *NextRun `json:"next_run,omitempty"`
+}
+
+// NextRun is the run of a job that comes next; its JSON is that of API.md.
+type NextRun struct {
+	ID        string    `json:"id"`
+	NominalAt time.Time `json:"nominal_at"`
+	DueAt     time.Time `json:"due_at"`
 }
 
 // Span is a span of time whose JSON is that of API.md: "1m30s".

@@ -129,6 +129,16 @@ func (w *recurringWorld) dropped(line, due int) {
 	})
 }
 
+// twice runs a nominal time of the job `latest` a second time, due at 60 s, beside a change that says the same again.
+func (w *recurringWorld) twice(requested, acked int) {
+	w.event(latest, check.JobUpdated, requested, acked, view(latest, 2, "active", every("10s"), "0s", byDefault))
+	w.ran(latest, 60_000, 60_000, 60_010)
+	for _, r := range []*check.JobReading{&w.of(latest).First, &w.of(latest).Second} {
+		r.Runs[len(r.Runs)-1].ID += "0"
+	}
+	w.Seen[len(w.Seen)-1].Run += "0"
+}
+
 const byDefault = `{"policy":"run_latest"}`
 
 // cleanRecurring is a history without a fault: jobs of every kind, a stop of all nodes, runs up to 20 s after the end.

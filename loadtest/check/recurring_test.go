@@ -156,6 +156,25 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 			}
 			w.Seen[len(w.Seen)-1].Run += "0"
 		}, want: counts{Unexpected: 1}, says: "a second run"},
+		{name: "a second run for one nominal time, while a change is under way", forge: func(w *recurringWorld) { w.twice(58_000, 61_000) }, ok: true},
+		{name: "a second run for one nominal time, after a change", forge: func(w *recurringWorld) { w.twice(55_000, 58_500) }, want: counts{Unexpected: 1}, says: "a second run"},
+		{name: "a second run for one nominal time, after a change, by clocks that are off", forge: func(w *recurringWorld) {
+			w.Off = time.Second
+			w.twice(55_000, 58_500)
+		}, ok: true},
+		{name: "a change of the jitter, whose offset only a later run tells", forge: func(w *recurringWorld) {
+			for i := range w.Events {
+				if e := &w.Events[i]; e.Ref == ref(updating) && e.Kind != check.JobCreated {
+					e.Job.Jitter = check.Span(time.Second)
+				}
+			}
+			for n := 49_000; n < 110_000; n += 7_000 {
+				w.forget(updating, n)
+				if n+300 < stopFrom {
+					w.ran(updating, n, n+300, n+304)
+				}
+			}
+		}, ok: true},
 		{name: "a run of a job that nobody asked for", forge: func(w *recurringWorld) { w.arrive(99, 60_000, 1, 60_001) }, want: counts{Unexpected: 1}, says: "not asked for"},
 		{name: "a run by hand that nobody asked for", forge: func(w *recurringWorld) {
 			w.both(steady, due, func(r *check.JobRun) { r.Trigger = "manual" })

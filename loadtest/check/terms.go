@@ -13,6 +13,7 @@ type phase struct {
 	unknown bool // of a change of unknown outcome, or with an offset that nobody told: nothing can be said against its runs
 	times   times
 	offset  int64
+	told    bool // the offset is known
 	misfire Misfire
 
 	from     int64 // a run of it may be due from here
@@ -88,36 +89,50 @@ func (j *recurringJob) plan(end time.Time) error {
 }
 
 // learnOffset finds out by how much the job's jitter moves its runs in a phase that began with e. One window gives one offset for the
-// life of the job. Otherwise the next run that the answer shows tells it, unless that may be one of before the change; then the first run that is
-// surely of after it.
+// life of the job. Otherwise the next run that the answer shows tells it, unless that may be one of before the change; then the first run that
+// is surely of after it and of before the next one.
 func (j *recurringJob) learnOffset(p *phase, e, last *JobEvent) {
 	window := time.Duration(e.Job.Jitter).Milliseconds()
-	told := false
+	sure := e.Acked.Add(ChangeGrace)
 	switch {
 	case window == 0:
-		told = true
-	case last != nil && last.Job.Jitter == e.Job.Jitter && !j.phases[len(j.phases)-1].unknown:
-		told, p.offset = true, j.phases[len(j.phases)-1].offset
-	case e.Job.NextRun != nil && (e.Kind == JobCreated || e.Job.NextRun.DueAt.After(e.Acked.Add(ChangeGrace))):
-		told, p.offset = true, e.Job.NextRun.DueAt.Sub(e.Job.NextRun.NominalAt).Milliseconds()
+		p.told = true
+	case last != nil && last.Job.Jitter == e.Job.Jitter && j.phases[len(j.phases)-1].told:
+		p.told, p.offset = true, j.phases[len(j.phases)-1].offset
+	case !p.active:
+	case e.Job.NextRun != nil && (e.Kind == JobCreated || e.Job.NextRun.DueAt.After(sure)):
+		p.told, p.offset = true, e.Job.NextRun.DueAt.Sub(e.Job.NextRun.NominalAt).Milliseconds()
 	case j.read != nil:
+		until := j.changedAfter(e)
 		for _, r := range slices.Concat(j.read.First.Runs, j.read.Second.Runs) {
-			if !told && r.DueAt.After(e.Acked.Add(ChangeGrace)) {
-				told, p.offset = true, r.DueAt.Sub(r.NominalAt).Milliseconds()
+			if _, ran := r.started(); ran && r.DueAt.After(sure) && r.DueAt.Before(until) { // what did not may be of before
+				p.told, p.offset = true, r.DueAt.Sub(r.NominalAt).Milliseconds()
+				until = r.DueAt
 			}
 		}
 	}
-	p.unknown = !told && p.active
+	p.unknown = !p.told && p.active
 	if p.unknown {
 		p.required = never
 	}
-	if told && (p.offset < 0 || p.offset >= max(window, 1)) {
+	if p.told && (p.offset < 0 || p.offset >= max(window, 1)) {
 		j.faults = append(j.faults, fmt.Sprintf("its runs are moved by %d ms, and its jitter is %d ms", p.offset, window))
 	}
 }
 
-// naming returns the phases in which a run due at due may have been planned, and its nominal time; none if no phase has it.
-func (j *recurringJob) naming(due int64) (nominal int64, phases []*phase) {
+// changedAfter returns when the change after e was requested, if it was not refused.
+func (j *recurringJob) changedAfter(e *JobEvent) time.Time {
+	for _, other := range j.events[slices.Index(j.events, e)+1:] {
+		if !other.Refused {
+			return other.Requested
+		}
+	}
+	return time.UnixMilli(never)
+}
+
+// naming returns the phases in which a run due at due may have been planned, and its nominal time; none if no phase has it. Two phases
+// with different offsets may name two times that are due at once: then it is what the API shows, 0 for nothing.
+func (j *recurringJob) naming(due, shown int64) (nominal int64, phases []*phase) {
 	for i := range j.phases {
 		p := &j.phases[i]
 		if !p.active || due < p.from {
@@ -132,7 +147,9 @@ func (j *recurringJob) naming(due int64) (nominal int64, phases []*phase) {
 		}
 		if p.times.names(due - p.offset) {
 			phases = append(phases, p)
-			nominal = due - p.offset
+			if nominal != shown || nominal == 0 {
+				nominal = due - p.offset
+			}
 		}
 	}
 	return nominal, phases
