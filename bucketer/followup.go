@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -135,15 +136,18 @@ func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schem
 	return handed, errors.Join(errs...)
 }
 
-// NotStarted makes the attempt 0 that says why `e` did not start here. Its fence and timestamp are those of now, to the µs. A missed run
-// of a job that has many stands for a stretch of nominal times, of itself alone if rec names none.
+// NotStarted makes the attempt 0 that says why `e` did not start here. Its timestamp is that of now, to the µs. Its fence holds no time: it
+// is a hash of what is said and when, so that two of one run never share a row. (A catch-up says two things about one run in one step: the random
+// bits of schema.MakeFence had one of them take the other's place in one of a thousand.) A missed run of a job that has many stands for a stretch of
+// nominal times, of itself alone if rec names none.
 func (b *Bucketer) NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt {
 	rec.Entry, rec.Finished = e.ID, now.UTC()
 	if rec.Outcome == schema.Missed && rec.Missed == nil && !e.Spec.Job.IsZero() {
 		rec.Missed = &schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Nominal, Count: 1, Reason: rec.Reason}
 	}
+	said := schema.HashOf("attempt 0", e.ID.String(), string(rec.Outcome), strconv.FormatInt(now.UnixMicro(), 10))
 	return schema.Attempt{
-		Run: e.Run(), Fence: schema.MakeFence(now), Record: &rec,
+		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, // #nosec G115 -- 62 bits
 		Written: now.UnixMicro(), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
 	}
 }

@@ -3,6 +3,7 @@ package bucketer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -229,6 +230,26 @@ func TestFollowUpOfARunThatHasLeft(t *testing.T) {
 			t.Errorf("the retry has payload %s (%v)", row.Payload, ok)
 		}
 	})
+}
+
+// TestWhatIsSaidOfARunAtOnceSharesNoRow: a step of a catch-up says of one run, and so in one partition, that it is missed and that the
+// rest was handed on.
+func TestWhatIsSaidOfARunAtOnceSharesNoRow(t *testing.T) {
+	w := newWorld(t, schema.Settings{})
+	for range 20_000 {
+		run := schema.LoadEntry(schema.MakeEntryID(testNow, 1, schema.RandomHash()), []byte(`{}`), nil, schema.Marks{})
+		catchUp := schema.LoadEntry(schema.MakeEntryID(testNow, 1, schema.RandomHash()), fmt.Appendf(nil, `{"kind":"catch_up","of":%q}`, run.ID), nil, schema.Marks{})
+		said := []schema.Attempt{
+			w.NotStarted(run, schema.Record{Outcome: schema.Missed}, testNow),
+			w.NotStarted(run, schema.Record{Outcome: schema.HandedOn}, testNow),
+			w.NotStarted(catchUp, schema.Record{Outcome: schema.HandedOn}, testNow),
+		}
+		for i := range said {
+			if said[i].Run != run.ID || said[i].Fence < 0 || said[i].Fence == said[(i+1)%3].Fence {
+				t.Fatalf("NotStarted = run %s, fences %d, %d and %d, want %s and three of them", said[i].Run, said[0].Fence, said[1].Fence, said[2].Fence, run.ID)
+			}
+		}
+	}
 }
 
 func TestRecordWritesBatchesOfOnePartition(t *testing.T) {
