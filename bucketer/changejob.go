@@ -16,6 +16,10 @@ const (
 	// knownBefore is how long before the cut a change must be known to be committed. Whoever read the job before it was starts
 	// nothing later than 1.9 s after that read, and so nothing after the cut.
 	knownBefore = 2 * time.Second
+	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a run may be as late as that when its job is
+	// changed again, and is recorded as missed all the same.
+	pastFor = 5 * time.Minute
+	maxPast = 4
 	// changeTries bounds how often a change is tried again because another was faster or its commit was known too late.
 	changeTries = 5
 )
@@ -82,7 +86,7 @@ func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID
 // sameText reports whether two specs say the same.
 func sameText(a, b *schema.JobSpec) (bool, error) {
 	x, y := *a, *b
-	x.Updated = y.Updated
+	x.Updated, x.Past = y.Updated, y.Past
 	text, err := schema.EncodeJobSpec(&x)
 	if err != nil {
 		return false, err
@@ -172,7 +176,7 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 				return job, nil
 			}
 		}
-		next.Current.Spec.Updated = now.UTC().Truncate(time.Millisecond)
+		next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(&job, now)
 		next.Current.Number = draw(job.Current.Number, now)
 		first, err := b.prepare(ctx, &next, now)
 		if err != nil {
@@ -197,6 +201,20 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		mine = next.Current.Number
 	}
 	return schema.Job{}, fmt.Errorf("change job %s: %w: it keeps changing, or the store is too slow", id, schema.ErrUnknown)
+}
+
+// pastOf returns what is to be remembered of the generations of a job that is about to be changed, besides the one in force.
+func pastOf(job *schema.Job, now time.Time) []schema.Past {
+	past := job.Current.Spec.Past
+	if job.Before != nil && job.Before.State == schema.JobActive {
+		past = append([]schema.Past{{Number: job.Before.Number, Schedule: job.Before.Spec.Schedule, Cut: job.Cut}}, past...)
+	}
+	for i := range past {
+		if i == maxPast || now.Sub(past[i].Cut) > pastFor {
+			return past[:i:i]
+		}
+	}
+	return past
 }
 
 // settled reads a job once its cut has passed: at most two generations are live.
@@ -291,7 +309,7 @@ func (b *Bucketer) finish(ctx context.Context, job schema.Job, now time.Time) {
 	last := job.Current
 	next := schema.Job{ID: job.ID, Current: last, Before: &last, Cut: endless}
 	next.Current.State, next.Current.Number = schema.JobFinished, draw(last.Number, now)
-	next.Current.Spec.Updated = now.UTC().Truncate(time.Millisecond)
+	next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(&job, now)
 	next.Expires = b.lastAsked(now)
 	switch err := b.store.SwapJob(ctx, last.Number, next); {
 	case err == nil:

@@ -75,6 +75,64 @@ func TestAtMostTwoGenerationsAreLive(t *testing.T) {
 	})
 }
 
+// TestWhatIsLateByTwoChangesIsMissed: a run that was due while its generation was in force, and what was due after it before the cut, is
+// recorded as missed, also when the job was changed again before the run was met.
+func TestWhatIsLateByTwoChangesIsMissed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(2 * time.Second)
+		spec.JitterStated = true
+		job := w.job(spec)
+		late := w.occurrences(job.ID, 10*time.Second)[0]
+		time.Sleep(5 * time.Second)
+		first, err := w.ChangeJob(t.Context(), "t", job.ID, 0, to(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range maxPast {
+			if _, err := w.ChangeJob(t.Context(), "t", job.ID, 0, to(time.Duration(3600+time.Now().Second())*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v := w.planOn(late); v[0] != Dropped {
+			t.Errorf("PlanOn = %v, want Dropped", v[0])
+		}
+		run, err := w.Run(t.Context(), "t", late.ID)
+		if err != nil || len(run.Attempts) != 1 || run.State != schema.StateMissed {
+			t.Fatalf("Run = %+v, %v, want a missed one with one record", run, err)
+		}
+		var want schema.Stretch
+		for at := late.Spec.Nominal; at.Before(first.Cut); at = at.Add(2 * time.Second) {
+			want.From, want.To, want.Count = late.Spec.Nominal, at, want.Count+1
+		}
+		got := *run.Attempts[0].Record.Missed
+		got.Reason = ""
+		if got != want || want.Count < 2 {
+			t.Errorf("missed = %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestOldGenerationsAreForgotten: a job that changes seldom carries none.
+func TestOldGenerationsAreForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		for i := range 2 * maxPast {
+			var err error
+			if job, err = w.ChangeJob(t.Context(), "t", job.ID, 0, to(time.Duration(2+i)*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(job.Current.Spec.Past); n != min(i, maxPast) {
+				t.Errorf("after %d changes %d generations are remembered, want %d", i+1, n, min(i, maxPast))
+			}
+		}
+		time.Sleep(pastFor + cutAhead)
+		job, err := w.ChangeJob(t.Context(), "t", job.ID, 0, to(time.Hour))
+		if err != nil || len(job.Current.Spec.Past) != 0 {
+			t.Errorf("ChangeJob = %d generations remembered, %v, want none", len(job.Current.Spec.Past), err)
+		}
+	})
+}
+
 // TestAChangeOfTheOffsetLeavesNoTimeOut: each time that the new generation names is planned if its run is due at the cut or later, unless the
 // generation before had one of it that was due before the cut.
 func TestAChangeOfTheOffsetLeavesNoTimeOut(t *testing.T) {

@@ -67,12 +67,12 @@ func (b *Bucketer) tip(ctx context.Context, job *schema.Job, now time.Time) (ste
 		return step{}, false
 	}
 	if ok && s.due(first).After(now) {
-		return step{-1, job, s, first}, true
+		return step{i: -1, job: job, s: s, nominal: first}, true
 	}
 	nominal, more := s.Next(now.Add(-s.Offset()))
 	switch {
 	case more:
-		return step{-1, job, s, nominal}, true
+		return step{i: -1, job: job, s: s, nominal: nominal}, true
 	case !ok:
 		b.finish(ctx, *job, now)
 	default:
@@ -107,7 +107,7 @@ func (b *Bucketer) mendJob(ctx context.Context, tip step, now time.Time) error {
 		if !at.Before(tip.nominal) {
 			break
 		}
-		rows, err := b.find(ctx, []step{{-1, tip.job, s, at}})
+		rows, err := b.find(ctx, []step{{i: -1, job: tip.job, s: s, nominal: at}})
 		if err != nil {
 			return err
 		}

@@ -87,6 +87,7 @@ type step struct {
 	job     *schema.Job
 	s       *series
 	nominal time.Time
+	cut     time.Time // of a series that was replaced: no nominal time due at it or later
 }
 
 // judge decides on entry i by the row of its job.
@@ -122,8 +123,8 @@ func (p *planning) replaced(i int, job *schema.Job, right schema.Right) {
 		if err != nil {
 			p.b.misunderstood(err)
 		} else if s != nil {
-			if next, ok := s.Next(p.entries[i].Spec.Nominal); ok && s.due(next).Before(job.Cut) {
-				p.changed = append(p.changed, step{i, job, s, next})
+			if next, ok := s.Next(p.entries[i].Spec.Nominal); ok && s.due(next).Before(right.Cut) {
+				p.changed = append(p.changed, step{i, job, s, next, right.Cut})
 			}
 		}
 	}
@@ -133,7 +134,7 @@ func (p *planning) replaced(i int, job *schema.Job, right schema.Right) {
 	if s, nominal, ok, err := p.b.first(job); err != nil {
 		p.b.misunderstood(err)
 	} else if ok {
-		p.begins = append(p.begins, step{-1, job, s, nominal})
+		p.begins = append(p.begins, step{i: -1, job: job, s: s, nominal: nominal})
 	}
 }
 
@@ -161,7 +162,7 @@ func (p *planning) goOn(i int, job *schema.Job, right schema.Right) {
 	case !more, !right.Before.IsZero() && !s.due(nominal).Before(right.Before):
 		// The generation in force goes on from here; its first occurrence was held before it was.
 	default:
-		p.steps = append(p.steps, step{i, job, s, nominal})
+		p.steps = append(p.steps, step{i: i, job: job, s: s, nominal: nominal})
 		return
 	}
 	p.misfire(i, s)
@@ -350,7 +351,7 @@ func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
 		for k := range p.dropped {
 			if d := &p.dropped[k]; d.Entry.ID == p.entries[st.i].ID {
 				m := d.Attempt.Record.Missed
-				m.To, _ = st.s.last(st.nominal, st.job.Cut.Add(-time.Millisecond))
+				m.To, _ = st.s.last(st.nominal, st.cut.Add(-time.Millisecond))
 				m.Count = st.s.count(m.From, m.To)
 			}
 		}

@@ -318,7 +318,7 @@ func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (
 	if s := merged.Schedule; s.Every > 0 && s.Anchor.IsZero() {
 		s.Anchor = current.Created
 	}
-	merged.Created, merged.Updated = current.Created, current.Updated
+	merged.Created, merged.Updated, merged.Past = current.Created, current.Updated, current.Past
 	return *merged, nil
 }
 

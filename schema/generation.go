@@ -12,15 +12,18 @@ type Right struct {
 	Reason  string
 	// Before is the instant before which the start must be; zero = any time.
 	Before time.Time
-	// Generation is the one that the run was planned from, as far as the row knows it.
+	// Generation is the one that the run was planned from, as far as the row knows it; of one that was replaced twice, only its tenant and
+	// times.
 	Generation *Generation
+	// Cut is the due time at which that generation was replaced; zero = it is in force, or not known.
+	Cut time.Time
 }
 
 // Right returns what the row says at now about a first start of e, an entry of one of the job's runs that is due at e.DueSince().
 //
 // A run of the generation in force starts. One of the generation before starts only if it is due, and starts, before Cut; otherwise
-// it was missed if it was due by then, and else is cancelled: the generation in force speaks for that time. What a change that
-// did not happen had written is cancelled. A run that no schedule asked for starts unless its job was cancelled.
+// it was missed if it was due by then, and else is cancelled: the generation in force speaks for that time. So it is with older ones, as
+// long as they are remembered. What a change that did not happen had written is cancelled. A run that no schedule asked for starts unless its job was cancelled.
 func (j *Job) Right(e *Entry, now time.Time) Right {
 	number := e.Spec.Generation
 	cancelled := Right{Outcome: Cancelled, Reason: "the job was " + j.ended()}
@@ -38,17 +41,34 @@ func (j *Job) Right(e *Entry, now time.Time) Right {
 	case number > j.Current.Number:
 		return Right{Unknown: true, Outcome: Cancelled, Reason: "of a change that did not happen"}
 	case j.Before == nil || number != j.Before.Number:
-		return cancelled
+		return j.rightOfPast(e, cancelled)
 	}
 	due := e.DueSince().Before(j.Cut)
 	switch {
 	case due && now.Before(j.Cut):
-		return Right{Generation: j.Before, Before: j.Cut}
+		return Right{Generation: j.Before, Cut: j.Cut, Before: j.Cut}
 	case due:
-		return Right{Outcome: Missed, Reason: "changed: the job was " + j.ended() + " before the run could start", Generation: j.Before}
+		return Right{Outcome: Missed, Reason: "changed: the job was " + j.ended() + " before the run could start", Generation: j.Before, Cut: j.Cut}
 	}
-	cancelled.Generation = j.Before
+	cancelled.Generation, cancelled.Cut = j.Before, j.Cut
 	return cancelled
+}
+
+// rightOfPast returns the right of a run of a generation that was replaced twice or more: none. What was due while it was in force is
+// missed.
+func (j *Job) rightOfPast(e *Entry, none Right) Right {
+	for i := range j.Current.Spec.Past {
+		p := &j.Current.Spec.Past[i]
+		if p.Number != e.Spec.Generation {
+			continue
+		}
+		none.Cut = p.Cut
+		none.Generation = &Generation{Number: p.Number, State: JobActive, Spec: JobSpec{Tenant: j.Current.Spec.Tenant, Schedule: p.Schedule}}
+		if e.DueSince().Before(p.Cut) {
+			none.Outcome, none.Reason = Missed, "changed: the job was changed before the run could start"
+		}
+	}
+	return none
 }
 
 // ended says in a word what became of the generation before.

@@ -17,6 +17,8 @@ func TestRight(t *testing.T) {
 			Before:  &schema.Generation{Number: before, State: schema.JobActive},
 		}
 	}
+	changedTwice := job(schema.JobActive)
+	changedTwice.Current.Spec.Past = []schema.Past{{Number: before - 100, Cut: cut.Add(-time.Second)}, {Number: before - 200, Cut: cut.Add(-4 * time.Second)}}
 	const early, late = -500 * time.Millisecond, 500 * time.Millisecond
 	finished := job(schema.JobFinished)
 	finished.Cut = begin.Add(100 * 365 * 24 * time.Hour)
@@ -40,6 +42,9 @@ func TestRight(t *testing.T) {
 		{name: "after a cancel", job: job(schema.JobCancelled), number: before, due: late, at: late, outcome: schema.Cancelled},
 		{name: "the last of a finished job", job: finished, number: before, due: late, at: time.Hour, bounded: true},
 		{name: "an older generation", job: job(schema.JobActive), number: before - 1, due: early, at: early, outcome: schema.Cancelled},
+		{name: "an older one, before its cut", job: changedTwice, number: before - 100, due: -2 * time.Second, at: late, outcome: schema.Missed},
+		{name: "an older one, at its cut", job: changedTwice, number: before - 100, due: -time.Second, at: late, outcome: schema.Cancelled},
+		{name: "a still older one, before its cut", job: changedTwice, number: before - 200, due: -5 * time.Second, at: early, outcome: schema.Missed},
 		{name: "of a race that was lost", job: job(schema.JobActive), number: before + 1, due: late, at: late, outcome: schema.Cancelled},
 		{name: "of a change not committed", job: job(schema.JobActive), number: current + 1, due: late, at: early, unknown: true, outcome: schema.Cancelled},
 		{name: "by hand, while paused", job: job(schema.JobPaused), number: current, due: late, at: late, trigger: schema.TriggerManual},

@@ -66,6 +66,17 @@ type JobSpec struct {
 
 	Created time.Time `json:"created"` // UTC, ms
 	Updated time.Time `json:"updated"` // of this generation
+
+	// Past are generations that were in force until shortly before this one was made, the latest first: nothing of them starts any more, but
+	// what was late is still accounted for.
+	Past []Past `json:"past,omitempty"`
+}
+
+// Past is what is remembered of a generation that was replaced twice.
+type Past struct {
+	Number   int64     `json:"number"`
+	Schedule *Schedule `json:"schedule,omitempty"`
+	Cut      time.Time `json:"cut"` // the due time at which the next one took over
 }
 
 // Generation is what a job said between two of its changes. Its number only grows; it is µs since the Unix epoch with
