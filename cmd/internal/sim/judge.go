@@ -28,9 +28,19 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true}
+	var ofJobs []check.Sighting
 	w.c.mu.Lock()
-	h.Seen = append(h.Seen, w.c.seen...)
+	for _, s := range w.c.seen {
+		if s.Ref.Source == recurringSource {
+			ofJobs = append(ofJobs, s)
+			continue
+		}
+		h.Seen = append(h.Seen, s)
+	}
 	w.c.mu.Unlock()
+	if err := w.judgeRecurring(ctx, reader, ofJobs); err != nil {
+		return w.out, err
+	}
 	for id, r := range second {
 		h.Runs = append(h.Runs, check.Observation{ID: id, First: first[id], Second: r})
 	}
@@ -58,10 +68,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 // widened returns the changes with the time between request and acknowledgement widened by what clocks may be off: what
 // executors say of their starts is by their clocks, and the rest of the history by the true one.
 func (w *world) widened() []check.Change {
-	off := w.s.Skew
-	if w.s.Steps > 0 {
-		off = trusted
-	}
+	off := w.off()
 	changes := slices.Clone(w.changes)
 	for i := range changes {
 		c := &changes[i]
@@ -71,6 +78,14 @@ func (w *world) widened() []check.Change {
 		}
 	}
 	return changes
+}
+
+// off returns by how much clocks may be off.
+func (w *world) off() time.Duration {
+	if w.s.Steps > 0 {
+		return trusted
+	}
+	return w.s.Skew
 }
 
 // promised judges what this scenario promises besides.
@@ -83,14 +98,22 @@ func (w *world) promised() {
 	if late := out.worst(); p.Lateness > 0 && late > p.Lateness {
 		wrong("a run was late by %v, promised %v", late, p.Lateness)
 	}
-	if p.Once && out.Report.DuplicateExecutions > 0 {
-		wrong("%d duplicate executions, promised none", out.Report.DuplicateExecutions)
+	if n := out.twice(); p.Once && n > 0 {
+		wrong("%d duplicate executions, promised none", n)
 	}
 	if n := out.Counts[redispatched]; p.Once && n > 0 {
 		wrong("%v redispatches, promised none", n)
 	}
 	if n := out.Counts["lost"]; p.NoneLost && n > 0 {
 		wrong("%v attempts were recorded as lost, and nobody died", n)
+	}
+	for cause, n := range out.Recurring.MissedReasons {
+		if p.NoneLeft && cause != "changed" {
+			wrong("%d nominal times were given up (%s), promised none", n, cause)
+		}
+	}
+	if p.Policies && len(out.Recurring.Policies) != len(misfires) {
+		wrong("only %d of %d policies were asked: %v", len(out.Recurring.Policies), len(misfires), out.Recurring.Policies)
 	}
 	if p.Lag > 0 && out.WorstLag > p.Lag {
 		wrong("settled was %d buckets behind, promised %d at most", out.WorstLag, p.Lag)
@@ -137,7 +160,7 @@ func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
 func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]check.Reading, error) {
 	found := make(map[string]check.Reading)
 	now := time.Now()
-	for from := now.Add(-w.s.Span - settle - w.s.Lasting - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
+	for from := now.Add(-w.s.Span - settle - w.s.Lasting - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
 		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
 		for pos := (&bucketer.Position{}); pos != nil; {
 			runs, next, err := b.Runs(ctx, win, *pos, 500)
@@ -145,6 +168,9 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 				return nil, err
 			}
 			for _, r := range runs {
+				if !r.Entry.Spec.Job.IsZero() {
+					continue
+				}
 				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
 			}
 			pos = next

@@ -30,8 +30,12 @@ type Scenario struct {
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
-	// Changes: some jobs are cancelled or rescheduled.
+	// Changes: some jobs are cancelled or rescheduled; or, if there are recurring ones, those are changed, paused, resumed and cancelled.
 	Changes bool
+	// Recurring is how many recurring jobs there are. They are due every 1 s to 60 s until all is well again, and misfire policies take turns.
+	Recurring int
+	// Outage is how long, in the middle, no node runs.
+	Outage time.Duration
 	// Lasting is how long the longest runs last, of one job in twenty; 0 = none does.
 	Lasting time.Duration
 	// Promise is what is judged besides what always holds.
@@ -45,11 +49,15 @@ type Promise struct {
 	Once     bool          // nothing is executed or dispatched twice
 	NoneLost bool          // no attempt is recorded as lost, since nobody died
 	Lag      int           // settled is never further behind than this many buckets; 0 = no bound
+	NoneLeft bool          // no nominal time of a recurring job is given up but because its job was changed
+	Policies bool          // each misfire policy has had to say what becomes of something
 }
 
 // Outcome is what came of a scenario.
 type Outcome struct {
 	Report check.Report
+	// Recurring is the judgement on recurring jobs.
+	Recurring check.RecurringReport
 	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets, and WorstLag how far it ever did.
 	SettledLag, WorstLag int
 	// Counts sums the counters named in counted over all lives of all nodes.
@@ -60,13 +68,16 @@ type Outcome struct {
 
 // Failed reports whether a promise was broken.
 func (o *Outcome) Failed() bool {
-	return o.Report.Failed() || o.SettledLag > endLag || len(o.Wrong) > 0
+	return o.Report.Failed() || o.Recurring.Failed() || o.SettledLag > endLag || len(o.Wrong) > 0
 }
 
 // worst returns by how much the latest run was late, as the callee saw it.
 func (o *Outcome) worst() time.Duration {
-	return time.Duration(o.Report.Seen.Max * float64(time.Millisecond)).Round(time.Millisecond)
+	return time.Duration(max(o.Report.Seen.Max, o.Recurring.Seen.Max) * float64(time.Millisecond)).Round(time.Millisecond)
 }
+
+// twice returns how many executions were too many.
+func (o *Outcome) twice() int { return o.Report.DuplicateExecutions + o.Recurring.DuplicateExecutions }
 
 // endLag is how far settled may lie behind once all is well again, in buckets.
 const endLag = 4
@@ -85,6 +96,9 @@ var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries}
 // settle is how long after the last harm everything may take to come to its end: sessions die after 12 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.
 const settle = 12 * time.Minute
+
+// calm is how long recurring jobs go on once nothing goes wrong any more, besides what catching up takes.
+const calm = 30 * time.Second
 
 // Run runs s in the bubble of the caller.
 func Run(ctx context.Context, s Scenario) (Outcome, error) {
@@ -124,6 +138,10 @@ type world struct {
 	changes []check.Change
 	ids     map[int]schema.RunID // acknowledged, by line
 
+	recurring []*recurring
+	stops     []check.Stop
+	rested    time.Time // when all recurring jobs were known to be paused
+
 	out Outcome
 }
 
@@ -155,7 +173,9 @@ func (w *world) live(ctx context.Context) error {
 	w.c.SetFaults(w.s.Faults)
 	var wg sync.WaitGroup
 	w.harm(&wg)
+	w.outage(&wg)
 	w.ask(ctx, &wg)
+	w.recur(ctx, &wg)
 	wg.Wait()
 	w.c.SetFaults(Faults{})
 	for _, n := range w.c.nodes {
@@ -166,6 +186,13 @@ func (w *world) live(ctx context.Context) error {
 		if err := n.Start(); err != nil {
 			return err
 		}
+	}
+	if w.s.Recurring > 0 {
+		time.Sleep(calm + w.s.Outage/2)
+		if err := w.restRecurring(ctx); err != nil {
+			return err
+		}
+		w.rested = time.Now()
 	}
 	time.Sleep(settle + w.s.Lasting)
 	return nil
@@ -186,7 +213,7 @@ func (w *world) ask(ctx context.Context, wg *sync.WaitGroup) {
 		keyed := w.rng.IntN(3) == 0
 		immediate := ahead == 0
 		change := 0
-		if w.s.Changes && w.rng.IntN(6) == 0 {
+		if w.s.Changes && w.s.Recurring == 0 && w.rng.IntN(6) == 0 {
 			change = 1 + w.rng.IntN(2)
 		}
 		changeAfter := time.Duration(w.rng.Float64() * float64(max(ahead, 3*time.Second)))

@@ -78,6 +78,21 @@ var scenarios = []struct {
 	{"runs are cancelled and moved while everything fails", 50, Scenario{
 		Changes: true, Kills: 3, Freezes: 2, Faults: Faults{Store: 0.01, Message: 0.01},
 	}, nil},
+	{"jobs recur, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Recurring: 12, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, NoneLeft: true, Lag: 4},
+	}, nil},
+	{"jobs recur and change", 6, Scenario{Jobs: 20, Recurring: 12, Changes: true, Promise: Promise{NoneLost: true, NoneLeft: true}}, nil},
+	{"jobs recur while nodes are killed and freeze", 8, Scenario{Jobs: 20, Recurring: 12, Kills: 4, Freezes: 4, Changes: true}, []string{halts}},
+	{"jobs recur while the store and messages fail", 10, Scenario{
+		Jobs: 20, Recurring: 12, Changes: true, Faults: Faults{Store: 0.01, Message: 0.01},
+	}, nil},
+	{"jobs recur, and nobody runs for ten minutes", 4, Scenario{
+		Jobs: 20, Recurring: 12, Outage: 10 * time.Minute, Promise: Promise{Policies: true},
+	}, nil},
+	{"jobs recur while clocks are off", 4, Scenario{Jobs: 20, Recurring: 12, Changes: true, Skew: time.Second, Kills: 2}, nil},
+	{"jobs recur while everything fails", 10, Scenario{
+		Jobs: 20, Recurring: 12, Changes: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 4, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
+	}, []string{halts}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
@@ -103,7 +118,7 @@ func TestSimulation(t *testing.T) {
 					for name, count := range out.Counts {
 						sums[name] += count
 					}
-					worst, twice = max(worst, out.worst()), twice+out.Report.DuplicateExecutions
+					worst, twice = max(worst, out.worst()), twice+out.twice()
 				})
 			}
 			t.Logf("over %d seeds: late by %v at most, %d duplicate executions, %v", n, worst, twice, sums)
@@ -131,6 +146,11 @@ func simulate(t *testing.T, seed uint64, s Scenario) (out Outcome) {
 			var b bytes.Buffer
 			if err := out.Report.WriteText(&b); err != nil {
 				t.Error(err)
+			}
+			if s.Recurring > 0 {
+				if err := out.Recurring.WriteText(&b); err != nil {
+					t.Error(err)
+				}
 			}
 			say := t.Errorf
 			if !out.Failed() {
