@@ -126,7 +126,8 @@ func LocalHost(names ...string) func(host string) bool {
 }
 
 // form refuses what a reader of the request may understand in two ways, and what a page of somebody else makes a browser
-// send: where no key is needed, being able to reach the node is all that protects it.
+// send: where no key is needed, being able to reach the node is all that protects it. A name that ends in [] is of a list, such as name[] of
+// /metrics.
 func (s *Server) form(c *gin.Context) {
 	if err := s.crossOrigin.Check(c.Request); err != nil {
 		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
@@ -138,7 +139,7 @@ func (s *Server) form(c *gin.Context) {
 		faults = append(faults, bucketer.Fault{Location: "query", Message: "is not a form-encoded query"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if len(query[name]) > 1 && len(name) <= maxParameter {
+		if len(query[name]) > 1 && len(name) <= maxParameter && !strings.HasSuffix(name, "[]") {
 			faults = append(faults, bucketer.Fault{Location: "query." + name, Message: "is there more than once"})
 		}
 	}

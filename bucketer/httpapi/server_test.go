@@ -431,6 +431,9 @@ func TestReadiness(t *testing.T) {
 	if got := get("/metrics"); !strings.Contains(got, "carillon_test 0") {
 		t.Errorf("GET /metrics = %q, want the gatherer's", got)
 	}
+	if got := get("/metrics?name[]=carillon_test&name[]=another"); !strings.Contains(got, "carillon_test 0") {
+		t.Errorf("GET /metrics of two names = %q, want the one that there is", got)
+	}
 	doProblem(t, hs, call{method: "GET", path: "/v1/cluster"}, 500)
 	down = nil
 	var c Cluster

@@ -116,7 +116,8 @@ func (b *bench) untilBurned(ctx context.Context, sys system, s *scraper, base re
 			works, limit = nil, time.After(b.cfg.Wait)
 		case <-limit:
 			last := s.latest()
-			return from, to, fmt.Errorf("of %d runs %.0f ended within %s, and %.0f messages are held", b.cfg.N, last.ended-base.ended, b.cfg.Wait, last.held)
+			err := fmt.Errorf("of %d runs %.0f ended within %s, and %.0f messages are held", b.cfg.N, last.ended-base.ended, b.cfg.Wait, last.held)
+			return from, to, errors.Join(err, s.refused())
 		case <-tick.C:
 			if works != nil {
 				s.watch(sys.nodes()) // those that are being started, too

@@ -167,6 +167,17 @@ type scraper struct {
 	nodes    []string   // base URLs
 	lives    map[string]values
 	readings []reading
+	refusal  error // what a node that is up last answered instead of its metrics
+}
+
+// errRefused: a node does not give its metrics.
+var errRefused = errors.New("no metrics")
+
+// refused returns the last refusal of a node, or nil.
+func (s *scraper) refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusal
 }
 
 const (
@@ -197,14 +208,20 @@ func (s *scraper) ask(ctx context.Context, query string) reading {
 	nodes := s.nodes
 	s.mu.Unlock()
 	heard := make([]values, len(nodes))
+	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, node := range nodes {
-		wg.Go(func() { heard[i], _ = s.metrics(ctx, node+"/metrics"+query) }) // a node that is down is down
+		wg.Go(func() { heard[i], errs[i] = s.metrics(ctx, node+"/metrics"+query) })
 	}
 	wg.Wait()
 	r := reading{at: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, err := range errs {
+		if errors.Is(err, errRefused) { // a node that is down is down
+			s.refusal = err
+		}
+	}
 	for i, v := range heard {
 		if v == nil {
 			continue
@@ -256,7 +273,7 @@ func (s *scraper) metrics(ctx context.Context, from string) (v values, err error
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %d", from, resp.StatusCode)
+		return nil, fmt.Errorf("%w: %s answered %d", errRefused, from, resp.StatusCode)
 	}
 	return parseMetrics(resp.Body)
 }
