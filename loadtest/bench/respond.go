@@ -9,12 +9,14 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
-// Respond answers every NATS request on subject with nothing, at once, until ctx ends; listening is called when it listens. url is
+// Respond answers every NATS request on subject with nothing, at once or after a delay, until ctx ends; listening is called when it listens. url is
 // nats://host:port. It speaks the few words of the protocol that this needs, so that the worker costs little beside what
 // is measured.
-func Respond(ctx context.Context, url, subject string, listening func()) (err error) {
+func Respond(ctx context.Context, url, subject string, delay time.Duration, listening func()) (err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(url, "nats://"))
 	if err != nil {
@@ -34,11 +36,90 @@ func Respond(ctx context.Context, url, subject string, listening func()) (err er
 	if _, err := io.WriteString(conn, hello); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
-	return answerAll(bufio.NewReaderSize(conn, 256<<10), conn, listening)
+	in := bufio.NewReaderSize(conn, 256<<10)
+	if delay <= 0 {
+		return answerAll(in, conn, listening, nil)
+	}
+	l := &later{delay: delay, to: conn}
+	writing, stopWriting := context.WithCancel(ctx)
+	written := make(chan error, 1)
+	go func() {
+		err := l.run(writing)
+		_ = conn.Close() // ends the read
+		written <- err
+	}()
+	err = answerAll(in, l, listening, l.add)
+	stopWriting()
+	return errors.Join(err, <-written)
 }
 
-// answerAll reads what the server says and answers requests. Answers are written when there is nothing left to read.
-func answerAll(r *bufio.Reader, w io.Writer, listening func()) error {
+// later writes answers a delay after their requests. Writes that are no answers go through at once.
+type later struct {
+	delay time.Duration
+	to    io.Writer // written by one at a time
+
+	mu    sync.Mutex // guards what follows, and writing
+	queue []answerDue
+}
+
+type answerDue struct {
+	at    time.Time
+	reply string
+}
+
+// laterEvery is how often later looks what is due.
+const laterEvery = 5 * time.Millisecond
+
+// Write implements io.Writer.
+func (l *later) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(b)
+}
+
+func (l *later) add(reply string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, answerDue{time.Now().Add(l.delay), reply})
+}
+
+// run writes what is due until ctx ends.
+func (l *later) run(ctx context.Context) error {
+	tick := time.NewTicker(laterEvery)
+	defer tick.Stop()
+	var out []byte
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			out = l.due(out[:0], now)
+			if len(out) == 0 {
+				continue
+			}
+			if _, err := l.Write(out); err != nil {
+				return fmt.Errorf("answer: %w", err)
+			}
+		}
+	}
+}
+
+// due takes out of the queue what is due, as text.
+func (l *later) due(out []byte, now time.Time) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.queue) && !l.queue[n].at.After(now) {
+		out = append(out, "PUB "+l.queue[n].reply+" 0\r\n\r\n"...)
+		n++
+	}
+	l.queue = l.queue[n:]
+	return out
+}
+
+// answerAll reads what the server says and answers requests, or hands what they ask for as reply to held, if that is not nil. Answers are written when
+// there is nothing left to read.
+func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply string)) error {
 	var out []byte
 	for {
 		if len(out) > 0 && (r.Buffered() == 0 || len(out) > 64<<10) {
@@ -69,7 +150,11 @@ func answerAll(r *bufio.Reader, w io.Writer, listening func()) error {
 			if _, err := r.Discard(size + len("\r\n")); err != nil {
 				return fmt.Errorf("read from nats: %w", err)
 			}
-			if reply != "" {
+			switch {
+			case reply == "":
+			case held != nil:
+				held(reply)
+			default:
 				out = append(out, "PUB "+reply+" 0\r\n\r\n"...)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -61,8 +63,9 @@ func Start(ctx context.Context, program string, args []string, out, log io.Write
 // A Sink is `carillon-load sink` as a process.
 type Sink struct {
 	*Child
-	URL    string
-	Record string // the file in which it writes down what arrives
+	URL    string   // of the first address
+	URLs   []string // of all
+	Record string   // the file in which it writes down what arrives
 
 	log  *os.File
 	stop context.CancelFunc
@@ -71,8 +74,8 @@ type Sink struct {
 var sinkListens = regexp.MustCompile(`(?m)^sink listens on (\S+)$`)
 
 // StartSink starts a sink on a free port, from program (carillon-load), and returns when it listens. Its record is
-// dir/seen.ndjson. The caller must end it.
-func StartSink(ctx context.Context, program, dir string) (*Sink, error) {
+// dir/seen.ndjson. Further arguments are for the program; a "--listen" among them takes the place of the free port. The caller must end it.
+func StartSink(ctx context.Context, program, dir string, more ...string) (*Sink, error) {
 	log, err := os.Create(filepath.Join(dir, "sink.log"))
 	if err != nil {
 		return nil, fmt.Errorf("start sink: %w", err)
@@ -81,7 +84,11 @@ func StartSink(ctx context.Context, program, dir string) (*Sink, error) {
 	sctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Sink{Record: filepath.Join(dir, "seen.ndjson"), log: log, stop: stop}
 	heard := Await(log, sinkListens)
-	s.Child, err = Start(sctx, program, []string{"sink", "--listen", "127.0.0.1:0", "--out", s.Record}, log, heard)
+	args := []string{"sink", "--out", s.Record}
+	if !slices.Contains(more, "--listen") {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	s.Child, err = Start(sctx, program, append(args, more...), log, heard)
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, log.Close())
@@ -89,8 +96,15 @@ func StartSink(ctx context.Context, program, dir string) (*Sink, error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkStart)
 	defer cancel()
 	select {
-	case addr := <-heard.Found:
-		s.URL = "http://" + addr
+	case addresses := <-heard.Found:
+		scheme := "http://"
+		if slices.Contains(more, "--tls-cert") {
+			scheme = "https://"
+		}
+		for addr := range strings.SplitSeq(addresses, ",") {
+			s.URLs = append(s.URLs, scheme+addr)
+		}
+		s.URL = s.URLs[0]
 		return s, nil
 	case <-s.Done:
 		err = fmt.Errorf("start sink: it ended at once: %w", errors.Join(s.Err, errors.New("see sink.log")))

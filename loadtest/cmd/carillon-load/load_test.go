@@ -66,7 +66,7 @@ func startSink(t *testing.T, cfg sink.Config, path string) (url string, stop fun
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- serveSink(ctx, sink.New(cfg, f), ln, t.Output()) }()
+	go func() { done <- serveSink(ctx, sink.New(cfg, f), []net.Listener{ln}, t.Output()) }()
 	stopped := false
 	stop = func() {
 		t.Helper()

@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/loadtest/sink"
 )
@@ -21,12 +24,16 @@ const drainTimeout = 5 * time.Second
 
 func newSink() *cobra.Command {
 	var cfg sink.Config
-	var listen, out string
+	var listen []string
+	var certificate, key, out string
 	cmd := &cobra.Command{
 		Use:   "sink",
 		Short: "Receive calls over HTTP and write down each of them",
 		Long: `Receive calls over HTTP and write down each of them. --out is appended to, so a sink may be killed and started again; its
-record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or SIGINT.`,
+record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or SIGINT.
+
+An address says how its calls are answered, by segments before the last two of its path: work-500ms (take so long, to the end even if the caller has gone),
+fail or fail-2 (all attempts, or the first two), status-404, hang, drip, cut or cut-1 (no answer). With --tls-cert it speaks TLS and HTTP/2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			f, err := appendTo(out)
@@ -38,15 +45,18 @@ record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or 
 					err = fmt.Errorf("close record: %w", cerr)
 				}
 			}()
-			ln, err := net.Listen("tcp", listen)
+			lns, err := listenAll(listen, certificate, key)
 			if err != nil {
-				return fmt.Errorf("listen: %w", err)
+				return err
 			}
-			return serveSink(cmd.Context(), sink.New(cfg, f), ln, cmd.ErrOrStderr())
+			return serveSink(cmd.Context(), sink.New(cfg, f), lns, cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:9900", "address to listen on")
+	f.StringSliceVar(&listen, "listen", []string{"127.0.0.1:9900"}, "addresses to listen on; one has about 28,000 ports for callers of one machine")
+	f.StringVar(&certificate, "tls-cert", "", "file of a certificate to speak TLS with")
+	f.StringVar(&key, "tls-key", "", "file of its key")
+	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	f.StringVar(&out, "out", "", "record, appended to (required)")
 	f.DurationVar(&cfg.Delay, "delay", 0, "how long each answer takes")
 	f.Float64Var(&cfg.FailRate, "fail-rate", 0, "share of attempts that fail, 0 to 1")
@@ -56,6 +66,39 @@ record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or 
 		panic(err)
 	}
 	return cmd
+}
+
+// sinkStreams is how many calls a connection of HTTP/2 may have under way.
+const sinkStreams = 1000
+
+// listenAll listens on all addresses, with TLS if a certificate is given.
+func listenAll(addresses []string, certificate, key string) (lns []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range lns {
+				_ = ln.Close() // nobody has connected
+			}
+		}
+	}()
+	var secure *tls.Config
+	if certificate != "" {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate: %w", err)
+		}
+		secure = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+	}
+	for _, address := range addresses {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			return lns, fmt.Errorf("listen: %w", err)
+		}
+		if secure != nil {
+			ln = tls.NewListener(ln, secure)
+		}
+		lns = append(lns, ln)
+	}
+	return lns, nil
 }
 
 // appendTo opens a record at its end, after ending a line that a killed sink left half written.
@@ -119,16 +162,26 @@ func (n *newConns) close() {
 }
 
 // serveSink serves until ctx is done. The record is closed after the last call has been answered.
-func serveSink(ctx context.Context, s *sink.Sink, ln net.Listener, progress io.Writer) error {
+func serveSink(ctx context.Context, s *sink.Sink, lns []net.Listener, progress io.Writer) error {
 	var unused newConns
-	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note}
+	srv := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: sinkStreams},
+	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
+	go func() {
+		var serving errgroup.Group
+		addresses := make([]string, len(lns))
+		for i, ln := range lns {
+			addresses[i] = ln.Addr().String()
+			serving.Go(func() error { return srv.Serve(ln) })
+		}
+		_, _ = fmt.Fprintf(progress, "sink listens on %s\n", strings.Join(addresses, ","))
+		served <- serving.Wait()
+	}()
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	recorded := make(chan error, 1)
 	go func() { recorded <- s.Run(recording) }()
-	_, _ = fmt.Fprintf(progress, "sink listens on %s\n", ln.Addr())
 
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
