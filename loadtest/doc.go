@@ -3,7 +3,7 @@
 //	check     the judge: a pure function from what was asked, answered, seen and read to a report
 //	journal   the files that carry those four from the tools to the judge
 //	workload  seeded streams of jobs
-//	sink      the HTTP receiver that writes down what arrives
+//	sink      the HTTP receiver that writes down what arrives, and works, fails, hangs or drips as addresses ask it to
 //	api       a client that speaks API.md and notes when each answer came
 //	process   starting processes and measuring their CPU time
 //	spine     the main job on a real cluster of its own, which is broken meanwhile

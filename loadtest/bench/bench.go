@@ -54,6 +54,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 		{[]string{"B", "C", "D"}, b.waves},
 		{[]string{"E"}, b.kills},
 		{[]string{"R"}, b.recurs},
+		{[]string{"F"}, b.inFlights},
+		{[]string{"H"}, b.harms},
 		{[]string{"import", "api"}, b.intakes},
 	} {
 		if !slices.ContainsFunc(step.protocols, b.wanted) {

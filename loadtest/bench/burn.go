@@ -167,22 +167,27 @@ const nowhere = "http://127.0.0.1:9"
 func (b *bench) callee(ctx context.Context, sys system, t target) (callee, error) {
 	switch t {
 	case httpTarget:
-		b.serial++
-		dir := filepath.Join(b.cfg.Dir, fmt.Sprintf("sink-%d", b.serial))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return callee{}, fmt.Errorf("start sink: %w", err)
-		}
-		s, err := process.StartSink(ctx, b.cfg.Program, dir)
-		if err != nil {
-			return callee{}, err
-		}
-		b.extra["sink"] = s.PID
-		return callee{s.URL, s, func() error { delete(b.extra, "sink"); return s.End() }}, nil
+		return b.startSink(ctx, "sink")
 	case natsTarget:
-		return b.worker(ctx, sys)
+		return b.worker(ctx, sys, natsSubject, 0)
 	default:
 		return callee{url: nowhere, end: func() error { return nil }}, nil
 	}
+}
+
+// startSink starts a sink as a process of that kind, with further arguments.
+func (b *bench) startSink(ctx context.Context, kind string, more ...string) (callee, error) {
+	b.serial++
+	dir := filepath.Join(b.cfg.Dir, fmt.Sprintf("sink-%d", b.serial))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return callee{}, fmt.Errorf("start sink: %w", err)
+	}
+	s, err := process.StartSink(ctx, b.cfg.Program, dir, more...)
+	if err != nil {
+		return callee{}, err
+	}
+	b.extra[kind] = s.PID
+	return callee{s.URL, s, func() error { delete(b.extra, kind); return s.End() }}, nil
 }
 
 var workerListens = regexp.MustCompile(`(?m)^worker listens on (\S+)$`)
@@ -190,15 +195,15 @@ var workerListens = regexp.MustCompile(`(?m)^worker listens on (\S+)$`)
 // workerStart bounds the wait for the worker.
 const workerStart = 10 * time.Second
 
-// worker starts `carillon-load respond`.
-func (b *bench) worker(ctx context.Context, sys system) (callee, error) {
+// worker starts `carillon-load respond`, which answers requests on a subject after a delay.
+func (b *bench) worker(ctx context.Context, sys system, subject string, delay time.Duration) (callee, error) {
 	c, ok := sys.(*clusterSystem)
 	if !ok {
 		return callee{}, errors.New("target nats needs a cluster")
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	heard := process.Await(os.Stderr, workerListens)
-	child, err := process.Start(life, b.cfg.Program, []string{"respond", "--nats", c.natsURL(), "--subject", natsSubject}, heard, os.Stderr)
+	child, err := process.Start(life, b.cfg.Program, []string{"respond", "--nats", c.natsURL(), "--subject", subject, "--delay", delay.String()}, heard, os.Stderr)
 	if err != nil {
 		stop()
 		return callee{}, err

@@ -11,7 +11,7 @@ import (
 )
 
 // Protocols are all that there are, in the order in which they are done.
-var Protocols = []string{"A", "B", "C", "D", "E", "R", "import", "api"}
+var Protocols = []string{"A", "B", "C", "D", "E", "R", "F", "H", "import", "api"}
 
 // The systems that can be measured.
 const (
@@ -23,17 +23,26 @@ const (
 type Config struct {
 	Protocols []string
 	System    string
-	// Targets of A and B: http, nats or noop. C, D, E and R call the sink.
+	// Targets of A, B and F: http, nats or noop; of F also h2 and not noop. The others call the sink.
 	Targets []string
 	// Outage also measures A where nothing was dispatched before: all that works starts when all is overdue.
 	Outage bool
-	N      int           // jobs of A, B, D's B, import
-	Rates  []int         // of C, a second; D, E and R take the first
-	Span   time.Duration // of C, D, E and R
+	N      int           // jobs of A, B, D's B, F, import
+	Rates  []int         // of C, a second; D, E and R take the first, and H, of the tenant that is watched
+	Span   time.Duration // of C, D, E, R and H
 	// Every is the interval of the jobs of R: rate × Every are needed. Default 10 s; Span must be a multiple of it.
 	Every time.Duration
 	// Resident rows of D, in ascending order; the first, usually 0, is what the others are compared with.
 	Resident []int
+	// Hold is how long each call of F is held, and Ramp over what they begin; default a minute and 30 s.
+	Hold, Ramp time.Duration
+	// Beside new runs fall due while F's are in flight, BesideRate a second; default 2,000 and 200.
+	Beside, BesideRate int
+	// Harm is what the targets of the other tenant in H do, in turn; default all: fail, hang, drip.
+	Harm []string
+	// HarmRate is how many runs a second of the other tenant in H fall due, HarmTimeout the time-out of each; default the first rate and 5 s.
+	HarmRate    int
+	HarmTimeout time.Duration
 	// Cluster is the cluster; its Nodes are those that dispatch and execute. Roles are set by the protocol.
 	Cluster cluster.Spec
 	Rounds  int
@@ -81,6 +90,17 @@ func (c Config) withDefaults() Config {
 	if c.Span == 0 {
 		c.Span = time.Minute
 	}
+	for _, n := range []struct {
+		field *int
+		value int
+	}{{&c.Beside, 2000}, {&c.BesideRate, 200}, {&c.HarmRate, c.Rates[0]}} {
+		if *n.field == 0 {
+			*n.field = n.value
+		}
+	}
+	if len(c.Harm) == 0 {
+		c.Harm = harmKinds
+	}
 	if len(c.Resident) == 0 {
 		c.Resident = []int{0, 1_000_000}
 	}
@@ -93,7 +113,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Warm, 8 * time.Second}, {&c.Quiet, 3 * time.Second}} {
+	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Warm, 8 * time.Second}, {&c.Quiet, 3 * time.Second}, {&c.Hold, time.Minute}, {&c.Ramp, 30 * time.Second}, {&c.HarmTimeout, 5 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -118,11 +138,17 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, t := range c.Targets {
-		if !slices.Contains([]target{httpTarget, natsTarget, noopTarget}, target(t)) {
-			fault("target is %q, want http, nats or noop", t)
+		onlyF := len(c.Protocols) == 1 && c.Protocols[0] == "F"
+		switch {
+		case target(t) == h2Target && !onlyF:
+			fault("target is %q, which is of protocol F alone", t)
+		case !slices.Contains([]target{httpTarget, natsTarget, noopTarget, h2Target}, target(t)):
+			fault("target is %q, want http, nats or noop, or of F alone h2", t)
+		case target(t) == noopTarget && onlyF:
+			fault("target noop is never in flight: F needs http, h2 or nats")
 		}
 	}
-	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "streams": c.Streams} {
+	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "streams": c.Streams, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate} {
 		if n < 1 {
 			fault("%s is %d, want it positive", name, n)
 		}
@@ -140,6 +166,17 @@ func (c Config) Validate() error {
 	}
 	if slices.Contains(c.Protocols, "R") && (c.Every < time.Second || c.Every%time.Second != 0 || c.Span%c.Every != 0) {
 		fault("every is %s and span %s, want whole seconds, and the one a multiple of the other", c.Every, c.Span)
+	}
+	if slices.Contains(c.Protocols, "F") {
+		c.faultsOfFlight(fault)
+	}
+	for _, kind := range c.Harm {
+		if !slices.Contains(harmKinds, kind) {
+			fault("harm is %q, want some of %q", kind, harmKinds)
+		}
+	}
+	if slices.Contains(c.Protocols, "H") && c.HarmTimeout < time.Second {
+		fault("harm time-out is %s, want at least a second", c.HarmTimeout)
 	}
 	if c.Lead < 0 || c.Quiet < 0 {
 		fault("lead is %s and quiet %s, want them positive", c.Lead, c.Quiet)
@@ -161,6 +198,9 @@ func (c Config) Validate() error {
 		if slices.Contains(c.Protocols, "E") {
 			fault("protocol E needs a cluster: carillon dev has no second dispatcher")
 		}
+		if slices.Contains(c.Protocols, "F") && c.N > devFlight {
+			fault("n is %d, want at most %d for F on carillon dev, which has a fixed number of slots", c.N, devFlight)
+		}
 		if slices.Contains(c.Targets, string(natsTarget)) {
 			fault("target nats needs a cluster: the NATS of carillon dev is not reachable")
 		}
@@ -168,4 +208,15 @@ func (c Config) Validate() error {
 		fault("system is %q, want %q or %q", c.System, OnCluster, OnDev)
 	}
 	return errors.Join(faults...)
+}
+
+// faultsOfFlight reports what keeps all calls of F from being in flight at once, with others beside them.
+func (c Config) faultsOfFlight(fault func(format string, args ...any)) {
+	if c.Ramp < time.Second {
+		fault("ramp is %s, want at least a second", c.Ramp)
+	}
+	beside := time.Duration(float64(c.Beside) / float64(max(c.BesideRate, 1)) * float64(time.Second))
+	if least := c.Ramp + settleFlight + readFlight(c.N) + beside + flightMargin; c.Hold < least {
+		fault("hold is %s, want at least %s: the calls begin over %s and are read, and runs beside them fall due over %s", c.Hold, least, c.Ramp, beside)
+	}
 }

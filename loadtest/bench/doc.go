@@ -1,4 +1,4 @@
-// Package bench measures Carillon from outside: protocols A to E and R of the goals, imports and single creations, on a real
+// Package bench measures Carillon from outside: protocols A to F, H and R of the goals, imports and single creations, on a real
 // cluster of its own or on `carillon dev`.
 //
 //	A       burn-down: N runs that are all due when the first executor starts; as "outage" also N that are overdue when the first dispatcher
@@ -7,6 +7,8 @@
 //	C       N runs spread evenly at random over a span, at a stated rate
 //	D       B and C with rows of the next hours resident, against the same without
 //	E       C with a dispatcher killed -9 in the middle
+//	F       N runs in flight at once on one executor, and new ones beside
+//	H       C for one tenant, alone and beside another one whose target fails, hangs or drips
 //	R       runs of recurring jobs at a stated rate, beside C at the same rate
 //	import  bulk import while nothing runs
 //	api     single creations at a constant rate
@@ -36,6 +38,24 @@
 //
 // Memory is read twice, after a collection of garbage in every Carillon node: before a wave is taken in, with all that is resident, and
 // when its last run is done. Scans are the reads ahead of the dispatchers, from a histogram of their own.
+//
+// # In flight (F)
+//
+// The runs call a receiver that answers after Config.Hold and begin over Config.Ramp, so that all are under way when the last has begun. An
+// executor on a node of its own has slots for all. Then the new runs fall due, which call a sink of their own that answers at once; their lateness is
+// held against that of as many an instant before, with nothing else to do. What the calls cost the executor is its memory with all in flight less
+// that before, by the attempts that it says are under way; garbage is collected before each reading. Session writes are counted by the executor's
+// metrics of statements. A run counts as succeeded when the executor says so, since a NATS worker keeps no record.
+//
+// Over HTTP/1.1 a call needs a connection, thus a file, and an executor has 2,048 connections to a host: the sink listens on as many
+// addresses as that takes, and N is cut to what the limit of open files allows (noted in the result). Over HTTP/2 (h2) a thousand calls share a
+// connection; the sink's certificate is made for the occasion and trusted through SSL_CERT_FILE.
+//
+// # Harm (H)
+//
+// Pairs of measurements of the same: runs of one tenant alone, then beside another one's, whose runs begin 5 s before and go on to the end. These have
+// three attempts and a time-out of Config.HarmTimeout. The next half begins when nothing of them is under way any more, for longer than their last
+// back-off. CPU, memory and allocations of a half with both are those of both, divided by the runs that are watched.
 //
 // # Invariants
 //

@@ -185,7 +185,7 @@ func latenessGrowth(all []*Result) []float64 {
 func broken(all []*Result) []float64 {
 	var counts []float64
 	for _, r := range all {
-		if slices.Contains([]string{"A", "B", "C", "D", "E", "R"}, r.Protocol) {
+		if slices.Contains([]string{"A", "B", "C", "D", "E", "F", "H", "R"}, r.Protocol) {
 			counts = append(counts, float64(r.Early+r.Missed+r.Unexpected))
 		}
 	}
@@ -254,6 +254,8 @@ func WriteGoals(w io.Writer, all []*Result) error {
 			return err
 		}
 	}
+	writeFlights(&b, all)
+	writeHarms(&b, all)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write goals: %w", err)
 	}

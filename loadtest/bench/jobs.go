@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -29,8 +30,13 @@ type jobs struct {
 	source string // in addresses and keys
 	target target
 	url    string // of the sink
-	keyed  bool
-	bytes  int // of each payload; 0 = none
+	// urls are bases that lines are spread over, in place of url, if there are any.
+	urls    []string
+	subject string // of natsTarget; "" = natsSubject
+	more    string // further fields of each line, each with a comma after it
+	tenant  string // whose they are; "" = the default one
+	keyed   bool
+	bytes   int // of each payload; 0 = none
 }
 
 // due returns the instant of a line.
@@ -57,6 +63,14 @@ const payloadHead, payloadTail = `,"payload":{"pad":"`, `"}`
 // leastPayload is the size of a payload without padding.
 const leastPayload = len(payloadHead) - len(`,"payload":`) + len(payloadTail)
 
+// base returns the base of the address that a line calls.
+func (j jobs) base(line int) string {
+	if len(j.urls) == 0 {
+		return j.url
+	}
+	return j.urls[line%len(j.urls)]
+}
+
 // appendLine adds a line.
 func (j jobs) appendLine(b []byte, line int) []byte {
 	b = append(b, '{')
@@ -67,11 +81,14 @@ func (j jobs) appendLine(b []byte, line int) []byte {
 		b = strconv.AppendInt(b, int64(line), 10)
 		b = append(b, `",`...)
 	}
+	b = append(b, j.more...)
 	if j.target == natsTarget {
-		b = append(b, `"nats":{"subject":"`+natsSubject+`"}`...)
+		b = append(b, `"nats":{"subject":"`...)
+		b = append(b, cmp.Or(j.subject, natsSubject)...)
+		b = append(b, `"}`...)
 	} else {
 		b = append(b, `"http":{"url":"`...)
-		b = append(b, j.url...)
+		b = append(b, j.base(line)...)
 		b = append(b, '/')
 		b = append(b, j.source...)
 		b = append(b, '/')

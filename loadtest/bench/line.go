@@ -68,6 +68,12 @@ func (r *Result) String() string {
 			fmt.Fprintf(&b, " %s %s, %s;", kind, amount(m.Before.RSS/mebibyte, ""), amount(m.After.RSS/mebibyte, ""))
 		}
 	}
+	if f := r.Flight; f != nil {
+		b.WriteString("\n    " + f.String())
+	}
+	if h := r.Harm; h != nil {
+		b.WriteString("\n    " + h.String())
+	}
 	if s := r.Scans; s != nil {
 		fmt.Fprintf(&b, "\n    scans %d, mean %s ms, p99 at most %s ms", s.Count, amount(s.Mean, ""), amount(s.P99, ""))
 	}

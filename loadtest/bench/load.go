@@ -86,6 +86,9 @@ func (j jobs) post(ctx context.Context, client *http.Client, api string, of sele
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/x-ndjson")
+	if j.tenant != "" {
+		req.Header.Set("Carillon-Tenant", j.tenant)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err

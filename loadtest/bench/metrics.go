@@ -27,6 +27,9 @@ const (
 	metricBytes    = "go_memstats_alloc_bytes_total"
 	metricBorn     = "process_start_time_seconds"
 
+	metricRunning    = "carillon_executor_attempts_running"
+	metricStatements = "carillon_cassandra_statements_total"
+
 	metricScan         = "carillon_dispatcher_scan_seconds"
 	metricHeap         = "go_memstats_heap_inuse_bytes"
 	metricHeapIdle     = "go_memstats_heap_idle_bytes"

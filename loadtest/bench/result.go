@@ -14,7 +14,7 @@ import (
 
 // A Result is one measurement. As JSON it is what peers are compared by, so its fields may grow and not change.
 type Result struct {
-	Protocol string `json:"protocol"` // "A" to "E", "R", "import", "api"
+	Protocol string `json:"protocol"` // "A" to "F", "H", "R", "import", "api"
 	System   string `json:"system"`   // "carillon", "carillon-dev", …
 	Variant  string `json:"variant"`  // what was different from others of the protocol, in a word or two
 	Round    int    `json:"round"`    // counted from 1
@@ -53,10 +53,13 @@ type Result struct {
 	Memory map[string]Memory `json:"memory_bytes,omitempty"` // by kind of process
 	Scans  *Scans            `json:"scans,omitempty"`
 
-	Load    *Load    `json:"import,omitempty"`   // how the jobs were taken in
-	Settled *Load    `json:"resident,omitempty"` // how the resident rows were
-	Killed  *Kill    `json:"killed,omitempty"`
-	Notes   []string `json:"notes,omitempty"`
+	Load    *Load `json:"import,omitempty"`   // how the jobs were taken in
+	Settled *Load `json:"resident,omitempty"` // how the resident rows were
+	Killed  *Kill `json:"killed,omitempty"`
+
+	Flight *InFlight `json:"in_flight,omitempty"` // of F
+	Harm   *Harm     `json:"harm,omitempty"`      // of H
+	Notes  []string  `json:"notes,omitempty"`
 
 	Began   time.Time `json:"began"`
 	Commit  string    `json:"commit"`

@@ -11,7 +11,7 @@ import (
 
 // The suites.
 const (
-	// Small is about 20 minutes long: every goal once, in small.
+	// Small is about half an hour long: every goal once, in small.
 	Small = "small"
 	// Full takes hours: every goal at its size.
 	Full = "full"
@@ -30,17 +30,27 @@ type sizes struct {
 	herds    []string      // targets of B
 	recur    int           // runs a second of R …
 	recurs   time.Duration // … over this span
+	flight   int           // runs of F
+	flights  []string      // its targets
+	ramp     time.Duration // over which they begin
+	hold     time.Duration
+	harm     int           // runs a second of H
+	harmSpan time.Duration // over which they fall due
 }
 
 var suites = map[string]sizes{
 	Small: {
 		burn: 100_000, burnDev: 200_000, herd: 100_000, imports: 200_000, rates: []int{2000, 6000, 10_000}, span: 15 * time.Second,
 		killSpan: 20 * time.Second, resident: []int{0, 500_000}, herds: []string{string(httpTarget)}, recur: 5000, recurs: 30 * time.Second,
+		flight: 10_000, flights: []string{string(httpTarget), string(natsTarget)}, ramp: 7 * time.Second, hold: 30 * time.Second,
+		harm: 500, harmSpan: 10 * time.Second,
 	},
 	Full: {
 		burn: 500_000, burnDev: 1_000_000, herd: 100_000, imports: 1_000_000, rates: []int{2000, 1000, 5000, 6000, 8000, 10_000}, span: time.Minute,
 		killSpan: time.Minute, resident: []int{0, 1_000_000, 10_000_000}, herds: []string{string(httpTarget), string(noopTarget)},
 		recur: 5000, recurs: time.Minute,
+		flight: 100_000, flights: []string{string(h2Target), string(natsTarget), string(httpTarget)}, ramp: 30 * time.Second, hold: time.Minute,
+		harm: 500, harmSpan: time.Minute,
 	},
 }
 
@@ -60,6 +70,10 @@ func Suite(name string, base Config) ([]Config, error) {
 	kills.Span = size.killSpan
 	recurs := part(OnCluster, size.herd, nil, "R")
 	recurs.Rates, recurs.Span = []int{size.recur}, size.recurs
+	flights := part(OnCluster, size.flight, size.flights, "F")
+	flights.Ramp, flights.Hold = size.ramp, size.hold
+	harms := part(OnCluster, size.herd, nil, "H")
+	harms.Rates, harms.Span = []int{size.harm}, size.harmSpan
 	burns := part(OnCluster, size.burn, []string{string(noopTarget), string(natsTarget)}, "A")
 	burns.Outage = true
 	parts := []Config{
@@ -67,6 +81,8 @@ func Suite(name string, base Config) ([]Config, error) {
 		part(OnCluster, size.herd, size.herds, "B", "C", "D"),
 		kills,
 		recurs,
+		flights,
+		harms,
 		part(OnCluster, size.imports, nil, "import", "api"),
 		part(OnDev, size.burnDev, []string{string(noopTarget)}, "B"),
 		part(OnDev, size.herd, []string{string(httpTarget)}, "B", "C", "D"),

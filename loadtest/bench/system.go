@@ -49,6 +49,7 @@ const (
 	workers                // one node takes jobs in and dispatches; the others execute, and start when told to
 	outage                 // one node takes jobs in; the others dispatch and execute, and start when told to
 	oneKind                // one node takes jobs in and executes, two only dispatch
+	apart                  // one node takes jobs in and dispatches, another one executes
 )
 
 const (
@@ -71,6 +72,8 @@ func (l layout) roles(nodes int) [][]string {
 		for range nodes {
 			all = append(all, []string{roleDispatch, roleExecute})
 		}
+	case apart:
+		all = [][]string{{roleIntake, roleDispatch}, {roleExecute}}
 	case oneKind:
 		all = [][]string{{roleIntake, roleExecute}, {roleDispatch}, {roleDispatch}}
 	default:

@@ -25,6 +25,8 @@ type wave struct {
 	killAfter         time.Duration // after the first due instant; 0 = nobody is killed
 	resident          int
 	round             int
+	tenant            string   // whose runs they are; "" = the default one's
+	company           *company // whose runs fall due at the same time; nil = nobody's
 }
 
 // herd is B: n runs at one instant.
@@ -220,8 +222,12 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	if w.span == 0 {
 		least = leadHerd
 	}
-	t0 := time.Now().Add(b.lead(w.n, least)).Truncate(time.Second).UTC()
+	t0 := time.Now().Add(b.lead(w.n+w.company.count(), least)).Truncate(time.Second).UTC()
+	if err := w.company.load(ctx, b, sys, t0); err != nil {
+		return nil, err
+	}
 	j := b.jobs(w.n, t0, w.span, w.target, called.url)
+	j.tenant = w.tenant
 	if r.Load, err = b.load(ctx, sys, j); err != nil {
 		return nil, err
 	}
@@ -309,7 +315,7 @@ func (b *bench) untilOver(ctx context.Context, s *scraper, base reading, called 
 			}
 		}
 		switch {
-		case seen < int64(w.n) || s.latest().held > 0:
+		case seen < int64(w.n) || s.latest().held > 0 && w.company == nil:
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()

@@ -114,12 +114,16 @@ func newBench() *cobra.Command {
           how memory, scans and lateness depend on them
   E       C at the first rate, with a dispatcher killed -9 in the middle: one of its own, and a node of all roles
   R       recurring jobs, one run each --every, of which the first rate of runs falls due over --span; and C at that rate
+  F       --n runs in flight at once on one executor: calls held for --hold that begin over --ramp (targets http, h2, nats; over HTTP/1.1 as
+          many as a process may have files open); memory of each, session writes, and --beside new runs, with and without them
+  H       C at the first rate for one tenant, alone and beside --harm-rate runs a second of another one whose target fails, hangs or drips
   import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours, keyed
   api     single creations, 500 a second
 
 Writes each result as JSON, with a plot, into --out; with --flames also a flame graph of each node.`,
-		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev\n" +
+			"  bench F --targets http,h2,nats --n 100000\n  bench H --rates 500 --rounds 5",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.cfg.Protocols = args
 			if err := b.prepare(cmd); err != nil {
@@ -138,11 +142,18 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f := cmd.Flags()
 	f.StringVar(&b.cfg.System, "system", bench.OnCluster, "cluster or dev (carillon dev)")
 	f.BoolVar(&b.cfg.Outage, "outage", false, "measure A also where nothing was dispatched before")
-	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A and B do: noop, nats, http")
-	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B and import")
-	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E and R take the first")
+	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A, B and F do: noop, nats, http; of F http, h2, nats")
+	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B, F and import")
+	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H and R take the first")
 	f.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
 	f.DurationVar(&b.cfg.Every, "every", 10*time.Second, "interval of the jobs of R: rate × every of them are created")
+	f.DurationVar(&b.cfg.Hold, "hold", time.Minute, "how long calls of F are held")
+	f.DurationVar(&b.cfg.Ramp, "ramp", 30*time.Second, "over which they begin")
+	f.IntVar(&b.cfg.Beside, "beside", 2000, "new runs while they are held")
+	f.IntVar(&b.cfg.BesideRate, "beside-rate", 200, "of these, a second")
+	f.StringSliceVar(&b.cfg.Harm, "harm", nil, "what the targets of the other tenant in H do (default fail,hang,drip)")
+	f.IntVar(&b.cfg.HarmRate, "harm-rate", 0, "runs a second of the other tenant in H (default the first of --rates)")
+	f.DurationVar(&b.cfg.HarmTimeout, "harm-timeout", 5*time.Second, "time-out of each of these")
 	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
 	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
 	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
@@ -157,7 +168,7 @@ func newSuite() *cobra.Command {
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
 		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a verdict for each: small takes about
-20 minutes, full takes hours. Exit status 1 if something could not be measured; a goal that is not met is no failure.`,
+half an hour, full takes hours. Exit status 1 if something could not be measured; a goal that is not met is no failure.`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{bench.Small, bench.Full},
 		RunE: func(cmd *cobra.Command, args []string) error {

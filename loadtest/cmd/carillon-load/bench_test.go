@@ -10,14 +10,21 @@ import (
 	"carillon.dev/carillon/loadtest/bench"
 )
 
-// TestBenchOnDev measures a real process in small: a burn-down over a restart, and a stream that calls a sink.
-func TestBenchOnDev(t *testing.T) {
-	dir := t.TempDir()
-	program := filepath.Join(dir, "carillon")
+// buildCarillon builds what is measured into a folder.
+func buildCarillon(t *testing.T, dir string) (program string) {
+	t.Helper()
+	program = filepath.Join(dir, "carillon")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "carillon.dev/carillon/cmd/carillon")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build carillon: %v\n%s", err, out)
 	}
+	return program
+}
+
+// TestBenchOnDev measures a real process in small: a burn-down over a restart, and a stream that calls a sink.
+func TestBenchOnDev(t *testing.T) {
+	dir := t.TempDir()
+	program := buildCarillon(t, dir)
 	t.Setenv(asProgram, "1") // the sink is this very program
 	results := filepath.Join(dir, "results")
 	out, err := load(t, "bench", "A", "C", "--system", "dev", "--carillon", program, "--n", "300", "--rates", "200", "--span", "1s",
@@ -105,6 +112,11 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 		{"a kill where nobody takes over", []string{"bench", "E"}, "no second dispatcher"},
 		{"a worker that cannot connect", []string{"bench", "A", "--targets", "nats"}, "not reachable"},
 		{"rows that would have to go", []string{"bench", "D", "--resident", "10,5"}, "ascending"},
+		{"runs that cannot all be in flight", []string{"bench", "F", "--targets", "h2", "--n", "100", "--hold", "10s", "--ramp", "8s"}, "hold is 10s, want at least 24s"},
+		{"more in flight than there are slots", []string{"bench", "F", "--targets", "http"}, "n is 100000, want at most 1900"},
+		{"nothing in flight", []string{"bench", "F"}, "never in flight"},
+		{"h2 for others", []string{"bench", "B", "--targets", "h2"}, "of protocol F alone"},
+		{"no such harm", []string{"bench", "H", "--harm", "bite"}, `harm is "bite"`},
 		{"everything at once", []string{"bench", "C", "--rates", "0", "--rounds", "-1"}, "rounds is -1"},
 	}
 	for _, row := range rows {
@@ -118,4 +130,55 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 	if _, err := load(t, "suite", "medium", "--dir", t.TempDir()); err == nil {
 		t.Error("suite medium = nil, want an error")
 	}
+}
+
+// TestBenchFlightAndHarmOnDev measures F and H in small on a real process: calls that are held over HTTP/2 with new runs beside, and a
+// tenant beside another one whose target drips.
+func TestBenchFlightAndHarmOnDev(t *testing.T) {
+	dir := t.TempDir()
+	program := buildCarillon(t, dir)
+	t.Setenv(asProgram, "1") // the sink is this very program
+	results := filepath.Join(dir, "results")
+	out, err := load(t, "bench", "F", "--system", "dev", "--carillon", program, "--targets", "h2", "--n", "600", "--hold", "8s", "--ramp", "1s",
+		"--beside", "50", "--beside-rate", "50", "--lead", "2s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "f"), "--out", results)
+	if err != nil {
+		t.Fatalf("bench F: %v\n%s", err, out)
+	}
+	files := []string{"F-carillon-dev-h2-600-round-1.json"}
+	out2, err := load(t, "bench", "H", "--system", "dev", "--carillon", program, "--rates", "50", "--span", "1s", "--harm-rate", "20", "--harm-timeout", "1s",
+		"--harm", "drip", "--lead", "3s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "h"), "--out", results)
+	if err != nil {
+		t.Fatalf("bench H: %v\n%s", err, out2)
+	}
+	files = append(files, "H-carillon-dev-drip-alone-50-round-1.json", "H-carillon-dev-drip-beside-50-round-1.json")
+	for i := range files {
+		files[i] = filepath.Join(results, files[i])
+	}
+	all, err := bench.ReadResults(files)
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, out2)
+	}
+	for _, r := range all[:1] {
+		x := r.Flight
+		if x == nil || x.Peak < 600 || x.Succeeded != 600 || r.Missed != 0 || r.Early != 0 || r.Doubled != 0 {
+			t.Fatalf("F %s: %+v, missed %d, early %d, doubled %d, want all 600 at once, and all succeeded\n%s", r.Variant, x, r.Missed, r.Early, r.Doubled, out)
+		}
+		if x.Held.Before.RSS <= 0 || x.Held.After.Heap <= x.Held.Before.Heap || x.Heap <= 0 || x.Lateness == nil || x.LatenessAlone == nil {
+			t.Errorf("F %s: %+v, want the memory before and with all in flight, and lateness with and without", r.Variant, x)
+		}
+	}
+	for _, r := range all[1:] {
+		h := r.Harm
+		if h == nil || r.Missed != 0 || r.Early != 0 || r.Lateness == nil {
+			t.Fatalf("H %s: %+v, missed %d, early %d, lateness %v, want it measured\n%s", r.Variant, h, r.Missed, r.Early, r.Lateness, out2)
+		}
+		if beside := strings.Contains(r.Variant, "beside"); beside && (h.Calls < 40 || h.Ratio <= 0 || h.Rate != 20) || !beside && (h.Calls != 0 || h.Rate != 0) {
+			t.Errorf("H %s: %+v, want at least the 40 first calls of the other tenant in the half beside it, and none in the other", r.Variant, h)
+		}
+	}
+	table, err := load(t, append([]string{"goals"}, files...)...)
+	if err != nil || !strings.Contains(table, "| carillon-dev h2, held 8 s") || !strings.Contains(table, "| drip (carillon-dev) | 50/s, 20/s, 1 |") {
+		t.Errorf("goals = %v, want tables of F and H:\n%s", err, table)
+	}
+	t.Logf("\n%s\n%s\n%s", out, out2, table)
 }

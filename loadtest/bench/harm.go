@@ -1,0 +1,201 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// harmKinds are what the targets of the other tenant do in protocol H: package sink answers so.
+var harmKinds = []string{"fail", "hang", "drip"}
+
+const (
+	// harmBefore is how long the other tenant's runs fall due before those that are watched, or their span if that is shorter.
+	harmBefore = 5 * time.Second
+	// harmAttempts bounds the attempts of each of its runs, harmInitial is its first back-off. That bounds how long it goes on after.
+	harmAttempts = 3
+	harmInitial  = time.Second
+	// harmOver is for how long nothing of it must have been under way for it to count as over: longer than its last back-off.
+	harmOver = harmInitial<<(harmAttempts-2) + 3*time.Second
+	// harmLimit bounds the wait for that.
+	harmLimit = 5 * time.Minute
+
+	harmedTenant, harmingTenant = "watched", "harming"
+)
+
+// A Harm is what protocol H did beside what it watched. Kind is the same, and Rate 0, in the half of a pair without it.
+type Harm struct {
+	Kind    string  `json:"kind"` // "fail", "hang" or "drip"
+	Rate    int     `json:"rate"` // runs a second of the other tenant
+	Timeout float64 `json:"timeout_s"`
+	Calls   int64   `json:"calls"`          // its target had by the end
+	WentOn  float64 `json:"went_on_s"`      // how long it went on after the last watched run
+	Ratio   float64 `json:"p99_with_alone"` // p99 with it as a multiple of that without, in the half measured just before
+}
+
+// harms is protocol H: interleaved pairs, alone and beside, for each kind.
+func (b *bench) harms(ctx context.Context) error {
+	return b.with(ctx, together, false, func(sys system) error {
+		if err := b.warm(ctx, sys, httpTarget); err != nil {
+			return err
+		}
+		for round := range b.cfg.Rounds {
+			for _, kind := range b.cfg.Harm {
+				if err := b.harmPair(ctx, sys, kind, round+1); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bench) harmPair(ctx context.Context, sys system, kind string, round int) error {
+	w := b.stream("H", b.cfg.Rates[0], 0, round)
+	w.tenant, w.variant = harmedTenant, kind+" alone"
+	alone, err := b.ride(ctx, sys, w)
+	if err != nil {
+		return err
+	}
+	alone.Harm = &Harm{Kind: kind}
+	if err := b.keep(alone); err != nil {
+		return err
+	}
+
+	called, err := b.startSink(ctx, "harmed")
+	if err != nil {
+		return err
+	}
+	w.variant = kind + " beside"
+	before := min(harmBefore, b.cfg.Span)
+	w.company = &company{
+		kind: kind, url: called.url, rate: b.cfg.HarmRate, before: before, span: before + b.cfg.Span, timeout: b.cfg.HarmTimeout,
+	}
+	beside, err := b.ride(ctx, sys, w)
+	if err != nil {
+		return errors.Join(err, called.end())
+	}
+	over := time.Now()
+	ended, calls, err := b.untilHarmless(ctx, sys, called)
+	if err = errors.Join(err, called.end()); err != nil {
+		return err
+	}
+	beside.Harm = &Harm{Kind: kind, Rate: b.cfg.HarmRate, Timeout: b.cfg.HarmTimeout.Seconds(), Calls: calls, WentOn: max(0, ended.Sub(over).Seconds())}
+	if alone.Lateness != nil && beside.Lateness != nil && alone.Lateness.P99 > 0 { // what was missed is told beside
+		beside.Harm.Ratio = beside.Lateness.P99 / alone.Lateness.P99
+	}
+	return b.keep(beside)
+}
+
+// untilHarmless waits until nothing has been under way for harmOver, and returns since when, and how often the target was called.
+func (b *bench) untilHarmless(ctx context.Context, sys system, called callee) (since time.Time, calls int64, err error) {
+	s := newScraper(b.client)
+	s.watch(sys.nodes())
+	was := int64(-1)
+	since = time.Now()
+	for limit := time.Now().Add(harmLimit); time.Now().Before(limit); {
+		if calls, err = b.sinkSeen(ctx, called.url); err != nil {
+			return since, calls, err
+		}
+		all := s.mark(ctx)
+		busy := all[metricRunning] > 0
+		if busy || calls != was {
+			was, since = calls, time.Now()
+		}
+		if time.Since(since) >= harmOver {
+			return since, calls, nil
+		}
+		if err := sleepUntil(ctx, time.Now().Add(5*scrapeEvery)); err != nil {
+			return since, calls, err
+		}
+	}
+	b.cfg.Log.Warn("the other tenant's runs are not over, and the wait is")
+	return since, calls, nil
+}
+
+// company is another tenant's runs, beside those that are watched.
+type company struct {
+	kind    string
+	url     string
+	rate    int
+	before  time.Duration // from their first due instant to that of those that are watched
+	span    time.Duration
+	timeout time.Duration
+}
+
+// count returns how many runs they are.
+func (c *company) count() int {
+	if c == nil {
+		return 0
+	}
+	return max(1, int(float64(c.rate)*c.span.Seconds()))
+}
+
+// load takes them in. They begin before t0.
+func (c *company) load(ctx context.Context, b *bench, sys system, t0 time.Time) error {
+	if c == nil {
+		return nil
+	}
+	j := b.jobs(c.count(), t0.Add(-c.before), c.span, httpTarget, c.url+"/"+c.kind)
+	j.tenant = harmingTenant
+	j.more = fmt.Sprintf(`"timeout":%q,"retry":{"max_attempts":%d,"initial":%q},`, c.timeout, harmAttempts, harmInitial)
+	_, err := b.load(ctx, sys, j)
+	return err
+}
+
+// String tells what H did in a line.
+func (h *Harm) String() string {
+	if h.Rate == 0 {
+		return "alone, before the half with " + h.Kind
+	}
+	return fmt.Sprintf("beside %d/s of a tenant whose target does %s (time-out %g s, %d calls, went on for %.1f s): p99 %s × that alone", h.Rate, h.Kind, h.Timeout,
+		h.Calls, h.WentOn, amount(h.Ratio, ""))
+}
+
+// writeHarms writes a table of what H saw; nothing if it was not measured. Of several rounds the median counts, and the worst is shown beside.
+func writeHarms(b *strings.Builder, all []*Result) {
+	head := "\n| H: beside a tenant whose target does … | rate, its rate, pairs | p99 alone, beside | pairs' ratio: median, worst | missed, early |\n|---|---|---|---|---|\n"
+	for _, system := range []string{"carillon", "carillon-dev"} {
+		for _, kind := range harmKinds {
+			var p harmPairs
+			for _, r := range all {
+				if r.System == system && r.Harm != nil && r.Harm.Kind == kind {
+					p.add(r)
+				}
+			}
+			ratio, ok := figureOf(p.ratios, false)
+			if !ok {
+				continue
+			}
+			alone, _ := figureOf(p.alone, false)
+			beside, _ := figureOf(p.beside, false)
+			b.WriteString(head)
+			head = ""
+			fmt.Fprintf(b, "| %s (%s) | %.0f/s, %d/s, %d | %s, %s | %s ×, %s × | %d, %d |\n", kind, system, p.rate, p.harmRate, ratio.count,
+				amount(alone.value, "ms"), amount(beside.value, "ms"), amount(ratio.value, ""), amount(ratio.worst, ""), p.missed, p.early)
+		}
+	}
+}
+
+// harmPairs are the pairs of a kind.
+type harmPairs struct {
+	alone, beside, ratios []float64
+	rate                  float64
+	harmRate              int
+	missed, early         int
+}
+
+func (p *harmPairs) add(r *Result) {
+	p.missed, p.early = p.missed+r.Missed, p.early+r.Early
+	if r.Lateness == nil {
+		return
+	}
+	if r.Harm.Rate == 0 {
+		p.alone = append(p.alone, r.Lateness.P99)
+		return
+	}
+	p.rate, p.harmRate = r.Rate, r.Harm.Rate
+	p.beside, p.ratios = append(p.beside, r.Lateness.P99), append(p.ratios, r.Harm.Ratio)
+}

@@ -1,0 +1,428 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+)
+
+const (
+	// h2Target is an HTTP call over TLS, so over HTTP/2: a thousand calls share a connection.
+	h2Target target = "h2"
+
+	// heldSubject is where the worker listens that answers late.
+	heldSubject = "bench.held"
+	// slotsEnv and trustEnv are settings in the environment, which what is measured inherits: the slots of an executor, and the file of
+	// certificates that Go trusts.
+	slotsEnv, trustEnv = "CARILLON_EXECUTOR_SLOTS", "SSL_CERT_FILE"
+	// spareSlots are left for the runs beside those in flight.
+	spareSlots = 5000
+	// spareFiles are left of a process's limit of open files for all that is no call in flight.
+	spareFiles = 1500
+	// callsAnAddress bounds the calls under way at one address of the sink over HTTP/1.1: an executor has 2,048 connections to a host.
+	callsAnAddress = 1800
+	// settleFlight lies between the last due instant of the ramp and the first reading of what is in flight.
+	settleFlight = 2 * time.Second
+	// Between the reading, a collection of garbage in it, and the first run beside lies a second for each readPerS in flight, at least one and
+	// readLongest at most.
+	readPerS    = 12_500
+	readLongest = 8 * time.Second
+	// devFlight bounds the runs in flight on carillon dev, which has 2,048 slots.
+	devFlight = 1900
+	// flightMargin lies between the last run beside and the first answer.
+	flightMargin = 3 * time.Second
+	// flightPatience is how much longer than they are held the runs may take before they count as timed out.
+	flightPatience = 2 * time.Minute
+)
+
+// An InFlight is what protocol F saw.
+type InFlight struct {
+	Hold float64 `json:"hold_s"` // how long each call is held …
+	Ramp float64 `json:"ramp_s"` // … and over which they begin
+	// Peak is the most attempts that were under way, by the executor's own gauge.
+	Peak int `json:"peak"`
+	// Succeeded are the runs that were held and succeeded; the others are Missed of the result.
+	Succeeded int `json:"succeeded"`
+	// RSS and Heap are what the executor held with all in flight beyond what it held before, in bytes for each run. The heap is what is in
+	// use after a collection.
+	RSS  float64 `json:"rss_bytes_per_run"`
+	Heap float64 `json:"heap_bytes_per_run"`
+	// Held are the executor's RSS and heap before and with all in flight.
+	Held Memory `json:"held"`
+	// RenewalsAlone and Renewals are the writes that renewed sessions, a second, while next to nothing and while all was in flight; −1: not told
+	// (carillon dev writes sessions to its own store, which does not count).
+	RenewalsAlone float64 `json:"session_writes_per_s_alone"`
+	Renewals      float64 `json:"session_writes_per_s"`
+	// Beside are new runs that call at once, so many a second.
+	Beside     int `json:"beside"`
+	BesideRate int `json:"beside_rate"`
+	// LatenessAlone and Lateness are theirs, without and with all in flight.
+	LatenessAlone *Lateness `json:"lateness_alone_ms"`
+	Lateness      *Lateness `json:"lateness_ms"`
+}
+
+// readFlight is how long the reading of so many may take before the first run beside falls due.
+func readFlight(n int) time.Duration {
+	return min(max(time.Second, time.Duration(n/readPerS)*time.Second), readLongest)
+}
+
+// inFlights is protocol F: each target in turn, each round on a system of its own.
+func (b *bench) inFlights(ctx context.Context) error {
+	for round := range b.cfg.Rounds {
+		for _, t := range b.cfg.Targets {
+			if target(t) == noopTarget {
+				continue // there is nothing to be in flight
+			}
+			if err := b.inFlight(ctx, target(t), round+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) inFlight(ctx context.Context, t target, round int) (err error) {
+	n, note := b.cfg.N, ""
+	if fit := filesLimit() - spareFiles; t == httpTarget && n > fit {
+		note = fmt.Sprintf("asked for were %d; a process may have %d files open here, and over HTTP/1.1 each call needs one", n, fit+spareFiles)
+		n = fit
+	}
+	if err := os.MkdirAll(b.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	cert, key := filepath.Join(b.cfg.Dir, "sink.pem"), filepath.Join(b.cfg.Dir, "sink.key")
+	var more []string
+	for range addressesFor(t, n) {
+		more = append(more, "--listen", heldHost(len(more)/2)+":0")
+	}
+	if t == h2Target {
+		if err := writeCertificate(cert, key, time.Now()); err != nil {
+			return err
+		}
+		more = append(more, "--tls-cert", cert, "--tls-key", key)
+	}
+	back, err := setenv(map[string]string{slotsEnv: strconv.Itoa(n + spareSlots), trustEnv: cert})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, back()) }()
+	return b.with(ctx, apart, false, func(sys system) error {
+		if err := b.warm(ctx, sys, httpTarget); err != nil {
+			return err
+		}
+		called, err := b.heldCallee(ctx, sys, t, more)
+		if err != nil {
+			return err
+		}
+		f := flight{bench: b, sys: sys, target: t, n: n, round: round, called: called}
+		r, err := f.fly(ctx)
+		if err = errors.Join(err, called.end()); err != nil {
+			return err
+		}
+		if note != "" {
+			r.Notes = append(r.Notes, note)
+		}
+		return b.keep(r)
+	})
+}
+
+// filesLimit is how many files a process of ours may have open.
+func filesLimit() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return 1 << 20 // not told: it will be seen
+	}
+	return int(min(l.Max, 1<<30)) // #nosec G115 -- bounded
+}
+
+// addressesFor returns how many addresses the sink needs for n calls at once.
+func addressesFor(t target, n int) int {
+	switch t {
+	case httpTarget:
+		return n/callsAnAddress + 1
+	case h2Target:
+		return 4
+	default:
+		return 0
+	}
+}
+
+// heldHost is address number i of the sink that holds calls: all of 127.0.0.0/8 is this machine, and 127.0.x.y are left to clusters.
+func heldHost(i int) string { return net.IPv4(127, 1, byte(i>>8), byte(i)+1).String() } // #nosec G115 -- a byte each
+
+// setenv sets variables and returns what sets them back.
+func setenv(vars map[string]string) (back func() error, err error) {
+	was := map[string]string{}
+	for name, value := range vars {
+		if old, ok := os.LookupEnv(name); ok {
+			was[name] = old
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return func() error {
+		var faults []error
+		for name := range vars {
+			if old, ok := was[name]; ok {
+				faults = append(faults, os.Setenv(name, old))
+			} else {
+				faults = append(faults, os.Unsetenv(name))
+			}
+		}
+		return errors.Join(faults...)
+	}, nil
+}
+
+// heldCallee starts who holds the calls.
+func (b *bench) heldCallee(ctx context.Context, sys system, t target, more []string) (callee, error) {
+	if t == natsTarget {
+		return b.worker(ctx, sys, heldSubject, b.cfg.Hold)
+	}
+	return b.startSink(ctx, "held", more...)
+}
+
+// flight is one measurement.
+type flight struct {
+	*bench
+	sys    system
+	target target
+	n      int
+	round  int
+	called callee
+}
+
+// jobs describes the runs that are held.
+func (f *flight) jobs(from time.Time) jobs {
+	j := f.bench.jobs(f.n, from, f.cfg.Ramp, f.target, f.called.url)
+	j.subject = heldSubject
+	j.more = fmt.Sprintf(`"timeout":%q,`, f.cfg.Hold+flightPatience)
+	if f.called.sink != nil {
+		for _, base := range f.called.sink.URLs {
+			j.urls = append(j.urls, fmt.Sprintf("%s/work-%s", base, f.cfg.Hold))
+		}
+	}
+	return j
+}
+
+// besides is the wave of new runs.
+func (f *flight) besides() wave {
+	span := time.Duration(float64(f.cfg.Beside) / float64(f.cfg.BesideRate) * float64(time.Second))
+	return wave{protocol: "F", variant: "beside", n: f.cfg.Beside, rate: f.cfg.BesideRate, span: span, target: httpTarget, round: f.round}
+}
+
+// fly measures.
+func (f *flight) fly(ctx context.Context) (*Result, error) {
+	b, w := f.bench, f.besides()
+	x := &InFlight{
+		Hold: b.cfg.Hold.Seconds(), Ramp: b.cfg.Ramp.Seconds(), Beside: w.n, BesideRate: w.rate, RenewalsAlone: -1, Renewals: -1,
+	}
+	before, at := f.renewals(ctx), time.Now()
+	alone, err := b.ride(ctx, f.sys, w)
+	if err != nil {
+		return nil, err
+	}
+	x.LatenessAlone, x.RenewalsAlone = alone.Lateness, perSecond(before, f.renewals(ctx), at)
+
+	r := b.result(ctx, f.sys, "F", string(f.target), f.target, f.round)
+	r.N, r.Span, r.Rate, r.Flight = f.n, x.Ramp, float64(f.n)/x.Ramp, x
+	if err := b.quiet(ctx, f.sys); err != nil {
+		return nil, err
+	}
+	if x.Held.Before, err = f.held(ctx); err != nil {
+		return nil, err
+	}
+	beside, err := b.callee(ctx, f.sys, httpTarget)
+	if err != nil {
+		return nil, err
+	}
+	err = f.flyWith(ctx, r, beside, w)
+	return r, errors.Join(err, beside.end())
+}
+
+// flyWith takes everything in and measures while it runs.
+func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) error {
+	b, x := f.bench, r.Flight
+	s := newScraper(b.client)
+	s.watch(f.sys.nodes())
+	base := s.mark(ctx)
+	t0 := time.Now().Add(b.lead(f.n+w.n, leadLeast)).Truncate(time.Second).UTC()
+	t1 := t0.Add(b.cfg.Ramp + settleFlight + readFlight(f.n)) // when those beside fall due
+	own, others := f.jobs(t0), b.jobs(w.n, t1, w.span, httpTarget, beside.url)
+	var err error
+	if r.Load, err = b.load(ctx, f.sys, own); err != nil {
+		return err
+	}
+	if _, err := b.load(ctx, f.sys, others); err != nil {
+		return err
+	}
+	if ended := time.Now(); ended.After(t0) {
+		r.Notes = append(r.Notes, fmt.Sprintf("the import ended %.1f s after the first due instant", ended.Sub(t0).Seconds()))
+	}
+	cpu := b.cpu(f.sys)
+	if err := sleepUntil(ctx, t0.Add(b.cfg.Ramp+settleFlight)); err != nil {
+		return err
+	}
+	x.Peak = f.running(ctx)
+	if x.Held.After, err = f.held(ctx); err != nil {
+		return err
+	}
+	x.RSS = (x.Held.After.RSS - x.Held.Before.RSS) / float64(max(x.Peak, 1))
+	x.Heap = (x.Held.After.Heap - x.Held.Before.Heap) / float64(max(x.Peak, 1))
+	if late := time.Now(); late.After(t1) {
+		r.Notes = append(r.Notes, fmt.Sprintf("the reading of memory ended %.1f s after the first run beside was due", late.Sub(t1).Seconds()))
+	}
+	renewed, at := f.renewals(ctx), time.Now()
+	if err := sleepUntil(ctx, t1.Add(w.span)); err != nil {
+		return err
+	}
+	x.Peak = max(x.Peak, f.running(ctx))
+	if first := t0.Add(b.cfg.Hold); time.Now().After(first) {
+		r.Notes = append(r.Notes, fmt.Sprintf("answers began %.1f s before the last run beside was due", time.Since(first).Seconds()))
+	}
+	x.Renewals = perSecond(renewed, f.renewals(ctx), at)
+	if err := f.untilLanded(ctx, s, base, t0, w); err != nil {
+		return err
+	}
+	after := s.mark(ctx).less(base)
+	b.allocations(r, after)
+	r.CPU = perRun(cpu, b.cpu(f.sys), f.n+w.n)
+	x.Succeeded = max(0, int(after[metricAttempts+`{outcome="succeeded"}`])-w.n)
+	r.Early = int(after[metricEarly])
+	return f.judge(r, beside, own, others, t0, t1)
+}
+
+// judge fills in what the sinks saw.
+func (f *flight) judge(r *Result, beside callee, own, others jobs, t0, t1 time.Time) error {
+	if err := errors.Join(beside.end(), f.called.end()); err != nil { // who may be ended again
+		return err
+	}
+	var near Result
+	seen, err := readSeen(beside.sink.Record)
+	if err != nil {
+		return err
+	}
+	near.fromSink(others, t1, time.Time{}, seen)
+	r.Flight.Lateness = near.Lateness
+	if near.Missed > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("of the runs beside %d did not come", near.Missed))
+	}
+	if f.called.sink != nil {
+		if seen, err = readSeen(f.called.sink.Record); err != nil {
+			return err
+		}
+		r.fromSink(own, t0, time.Time{}, seen)
+	}
+	r.Missed, r.Early = near.Missed+max(0, f.n-r.Flight.Succeeded), r.Early+near.Early
+	return nil
+}
+
+// untilLanded waits until as many runs have succeeded as were asked for, at most Config.Wait after the last should.
+func (f *flight) untilLanded(ctx context.Context, s *scraper, base values, t0 time.Time, w wave) error {
+	limit := t0.Add(f.cfg.Ramp + f.cfg.Hold + f.cfg.Wait)
+	for time.Now().Before(limit) {
+		if done := s.mark(ctx).less(base)[metricAttempts+`{outcome="succeeded"}`]; int(done) >= f.n+w.n {
+			return nil
+		}
+		if err := sleepUntil(ctx, time.Now().Add(10*scrapeEvery)); err != nil {
+			return err
+		}
+	}
+	f.cfg.Log.Warn("not all runs have succeeded, and the wait is over")
+	return nil
+}
+
+// executor returns the process, the API and the listener of profiles of the node that executes.
+func (f *flight) executor() (pid int, api, profiles string, err error) {
+	c, ok := f.sys.(*clusterSystem)
+	if !ok {
+		return f.sys.pids()[nodeKind], f.sys.nodes()[0], slices.Concat(f.sys.profiles(), []string{""})[0], nil
+	}
+	for i, n := range c.status().Carillon {
+		if slices.Contains(n.Roles, roleExecute) && n.State == cluster.Running {
+			at, err := url.Parse(n.API)
+			if err != nil {
+				return 0, "", "", fmt.Errorf("find executor: %w", err)
+			}
+			return n.PID, n.API, "http://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(firstProfiles+i)), nil
+		}
+	}
+	return 0, "", "", errors.New("find executor: none runs")
+}
+
+// held returns what the executor holds after a collection.
+func (f *flight) held(ctx context.Context) (Held, error) {
+	pid, api, profiles, err := f.executor()
+	if err != nil {
+		return Held{}, err
+	}
+	if profiles != "" {
+		if err := f.collect(ctx, profiles); err != nil {
+			f.cfg.Log.Warn("garbage was not collected: the heap is larger than what is alive", "err", err)
+		}
+	}
+	rss, err := residentOf(pid)
+	if err != nil {
+		return Held{}, err
+	}
+	v, err := newScraper(f.client).metrics(ctx, api+"/metrics")
+	if err != nil {
+		return Held{}, fmt.Errorf("read memory: %w", err)
+	}
+	return Held{RSS: rss, Heap: v[metricHeap], Free: v[metricHeapIdle] - v[metricHeapReleased]}, nil
+}
+
+// running returns how many attempts the executor says are under way; 0 if it does not answer.
+func (f *flight) running(ctx context.Context) int {
+	_, api, _, err := f.executor()
+	if err != nil {
+		return 0
+	}
+	v, err := newScraper(f.client).metrics(ctx, api+"/metrics")
+	if err != nil {
+		f.cfg.Log.Warn("what is under way is not known", "err", err)
+		return 0
+	}
+	return int(v[metricRunning])
+}
+
+// renewals returns how often sessions were renewed so far; −1 where that is not counted.
+func (f *flight) renewals(ctx context.Context) float64 {
+	_, api, _, err := f.executor()
+	if err != nil {
+		return -1
+	}
+	v, err := newScraper(f.client).metrics(ctx, api+"/metrics")
+	if err != nil {
+		return -1
+	}
+	n, told := 0.0, false
+	for key, x := range v {
+		if strings.HasPrefix(key, metricStatements+"{") && strings.Contains(key, `statement="renew_session"`) {
+			n, told = n+x, true
+		}
+	}
+	if !told {
+		return -1
+	}
+	return n
+}
+
+// perSecond returns the rate from one count to another since at; −1 if either is not known.
+func perSecond(from, to float64, at time.Time) float64 {
+	if from < 0 || to < from {
+		return -1
+	}
+	return (to - from) / time.Since(at).Seconds()
+}
