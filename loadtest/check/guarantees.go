@@ -170,8 +170,8 @@ func (j *judge) overlaps(c *GuaranteeCount, r *run) {
 		for _, before := range r.seen[:i] {
 			if before.End.IsZero() || before.End.After(s.At) {
 				c.Overlaps++
-				j.fault(FaultOverlap, r, "attempt %d (fence %d) arrived %s, the work on attempt %d (fence %d) of %s was over %s",
-					s.Attempt, s.Fence, stamp(s.At), before.Attempt, before.Fence, stamp(before.At), endOf(before))
+				j.fault(FaultOverlap, r, "attempt %d (fence %d) arrived %s, the work on attempt %d (fence %d) of %s was over %s%s",
+					s.Attempt, s.Fence, stamp(s.At), before.Attempt, before.Fence, stamp(before.At), endOf(before), goneAt(before))
 				break
 			}
 		}
@@ -183,6 +183,14 @@ func endOf(s *Sighting) string {
 		return "never"
 	}
 	return stamp(s.End)
+}
+
+// goneAt tells when the caller went away, if it did.
+func goneAt(s *Sighting) string {
+	if s.Gone.IsZero() {
+		return ""
+	}
+	return ", its caller had gone " + stamp(s.Gone)
 }
 
 // fences judges the fences of the calls: there is one, a claim is called under once, and a later attempt has the higher one.

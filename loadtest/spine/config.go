@@ -63,6 +63,8 @@ type Config struct {
 	Every time.Duration
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
+	// Away is for how long a killed executor of Guarantees is not started again; default at random from 0.5 to 4 s.
+	Away time.Duration
 	// Stop is for how long no node runs in Stopped; default 3 min.
 	Stop time.Duration
 	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
@@ -174,6 +176,9 @@ func (c Config) Validate() error {
 	if c.Scenario.Guards() {
 		if c.KillEvery < leastKillEvery {
 			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
+		}
+		if c.Away < 0 || c.Away > c.KillEvery/2 {
+			fault("away is %s, want at most half of %s, the time between two kills", c.Away, c.KillEvery)
 		}
 		if c.Cluster.Nodes < 3 {
 			fault("cluster: %d Carillon nodes; %q needs at least 3, one that dispatches and two that execute", c.Cluster.Nodes, c.Scenario)
