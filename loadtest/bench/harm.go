@@ -79,7 +79,7 @@ func (b *bench) harmPair(ctx context.Context, sys system, kind string, round int
 	}
 	over := time.Now()
 	ended, calls, err := b.untilHarmless(ctx, sys, called)
-	if err = errors.Join(err, called.end()); err != nil {
+	if err := errors.Join(err, called.end()); err != nil {
 		return err
 	}
 	beside.Harm = &Harm{Kind: kind, Rate: b.cfg.HarmRate, Timeout: b.cfg.HarmTimeout.Seconds(), Calls: calls, WentOn: max(0, ended.Sub(over).Seconds())}

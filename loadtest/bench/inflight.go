@@ -127,7 +127,7 @@ func (b *bench) inFlight(ctx context.Context, t target, round int) (err error) {
 		}
 		f := flight{bench: b, sys: sys, target: t, n: n, round: round, called: called}
 		r, err := f.fly(ctx)
-		if err = errors.Join(err, called.end()); err != nil {
+		if err := errors.Join(err, called.end()); err != nil {
 			return err
 		}
 		if note != "" {

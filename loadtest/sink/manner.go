@@ -81,6 +81,9 @@ func upTo(n int64, err error, stated bool) int64 {
 	}
 }
 
+// upToAttempt reports whether what is asked of attempts up to last is asked of this one; 0 = it names no number, and counts as the first.
+func upToAttempt(last, attempt int64) bool { return last > 0 && attempt <= last }
+
 // held reports whether a call takes longer than it takes to answer.
 func (m manner) held() bool { return m.work > 0 || m.hang || m.drip }
 

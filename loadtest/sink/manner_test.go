@@ -57,6 +57,9 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.path, func(t *testing.T) {
 			s := sink.New(sink.Config{FailStatus: 503}, &bytes.Buffer{})
+			if got := callAt(t.Context(), s, row.path, 0); got != row.answers[0] {
+				t.Errorf("a call without an attempt's number at %s = %d, want %d", row.path, got, row.answers[0])
+			}
 			for i, want := range row.answers {
 				if got := callAt(t.Context(), s, row.path, i+1); got != want {
 					t.Errorf("attempt %d at %s = %d, want %d", i+1, row.path, got, want)

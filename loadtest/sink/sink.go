@@ -144,11 +144,11 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.status != 0 {
 		a.Status = m.status
 	}
-	if a.Attempt <= m.fail || s.fails(a.Run, a.Attempt) {
+	if upToAttempt(m.fail, a.Attempt) || s.fails(a.Run, a.Attempt) {
 		a.Status = s.cfg.FailStatus
 		s.failed.Add(1)
 	}
-	if a.Attempt <= m.cut {
+	if upToAttempt(m.cut, a.Attempt) {
 		a.Status = 0
 	}
 	if s.cfg.Delay <= 0 && !m.held() {
