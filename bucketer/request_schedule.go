@@ -101,11 +101,21 @@ func (r *scheduleReader) word(i int32, what string) string {
 
 // finish checks what concerns a recurring schedule as a whole, and that it has a time to come.
 func (r *scheduleReader) finish() {
-	if compiled := r.compile(); compiled != nil {
-		if _, ok := compiled.Next(r.now); !ok {
-			r.d.faultAt("body.schedule", "names no time from now on")
-		}
+	if r.faulty {
+		return
 	}
+	for _, f := range ScheduleFaults(schedule.Check(r.rule(), r.now)) {
+		r.fault(f)
+	}
+}
+
+// rule returns what was read, complete.
+func (r *scheduleReader) rule() schema.Schedule {
+	rule := r.schedule
+	if rule.Every > 0 && rule.Anchor.IsZero() {
+		rule.Anchor = r.otherwise
+	}
+	return rule
 }
 
 // compile compiles the schedule if its fields are well each; nil says that something is wrong with it.
@@ -113,11 +123,7 @@ func (r *scheduleReader) compile() *schedule.Schedule {
 	if r.faulty {
 		return nil
 	}
-	rule := r.schedule
-	if rule.Every > 0 && rule.Anchor.IsZero() {
-		rule.Anchor = r.otherwise
-	}
-	compiled, err := schedule.Compile(rule, 0)
+	compiled, err := schedule.Compile(r.rule(), 0)
 	for _, f := range ScheduleFaults(err) {
 		r.fault(f)
 	}
@@ -169,6 +175,8 @@ func ScheduleFaults(err error) Faults {
 		switch f.Location { // these stand beside the schedule
 		case "start", "end", "jitter":
 			faults[i].Location = "body." + f.Location
+		case "":
+			faults[i].Location = "body.schedule"
 		}
 	}
 	return faults

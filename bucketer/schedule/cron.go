@@ -31,8 +31,8 @@ type timetable struct {
 }
 
 // compileCron reads a cron expression and its zone.
-func compileCron(sch schema.Schedule, seed uint64, faults *Faults) rhythm {
-	e := parseCron(sch.Cron, seed, faults)
+func compileCron(sch schema.Schedule, drawn func(field int) uint64, faults *Faults) rhythm {
+	e := parseCron(sch.Cron, drawn, faults)
 	c := &timetable{pattern: e.pattern, elapsed: e.elapsed, rule: e.rule, skip: sch.Gap == gapSkip, overlap: sch.OverlapHour}
 	var known bool
 	if c.zone, known = zoneNamed(sch.Timezone); !known {

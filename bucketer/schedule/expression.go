@@ -78,7 +78,7 @@ var parser = cron.MustNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom
 	cron.DomL | cron.DomW | cron.DowNth | cron.DowLast)
 
 // parseCron reads an expression, and notes every fault.
-func parseCron(text string, seed uint64, faults *Faults) expression {
+func parseCron(text string, drawn func(field int) uint64, faults *Faults) expression {
 	places, message := split(text)
 	if message != "" {
 		faults.add("cron", "%s", message)
@@ -87,7 +87,7 @@ func parseCron(text string, seed uint64, faults *Faults) expression {
 	var wild [fieldCount]bool
 	ok := true
 	for i := range places {
-		read, star, err := fields[i].read(places[i], mix(seed, uint64(i)))
+		read, star, err := fields[i].read(places[i], drawn(i))
 		if err != nil {
 			faults.add("cron", "%s", "has a wrong "+fields[i].name+": "+err.Error())
 			ok = false

@@ -249,8 +249,9 @@ func TestHDrawsEachFieldOnItsOwn(t *testing.T) {
 	minutes, weekdays, days := make([]int, 24*60), make([]int, daysPerWeek), make([]int, 28)
 	for i := range jobs {
 		var faults Faults
-		e := parseCron("H H H * *", schema.HashOf("job", strconv.Itoa(i)), &faults)
-		w := parseCron("H H ? * H", schema.HashOf("job", strconv.Itoa(i)), &faults)
+		drawn := func(field int) uint64 { return mix(schema.HashOf("job", strconv.Itoa(i)), uint64(field)) }
+		e := parseCron("H H H * *", drawn, &faults)
+		w := parseCron("H H ? * H", drawn, &faults)
 		if len(faults) > 0 || e.perDay != 1 || w.perDay != 1 {
 			t.Fatalf("parseCron: %v, %d times a day, want one", faults, e.perDay)
 		}

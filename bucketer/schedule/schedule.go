@@ -79,6 +79,11 @@ type Schedule struct {
 // H in a cron expression and the jitter's offset are drawn from: the same seed gives the same times for ever.
 // The error is a Faults, with every fault. A schedule without a single nominal time is a fault.
 func Compile(sch schema.Schedule, seed uint64) (*Schedule, error) {
+	return compile(sch, seed, func(field int) uint64 { return mix(seed, uint64(field)) }) // #nosec G115 -- below 6
+}
+
+// compile is Compile with the numbers that H in each field of a cron expression is drawn from.
+func compile(sch schema.Schedule, seed uint64, drawn func(field int) uint64) (*Schedule, error) {
 	var faults Faults
 	s := &Schedule{end: horizon.UnixMilli(), start: sch.Start, stop: sch.End}
 
@@ -89,7 +94,7 @@ func Compile(sch schema.Schedule, seed uint64) (*Schedule, error) {
 		faults.add("cron", "is missing, and so is every: a schedule has one of the two")
 	}
 	if sch.Cron != "" {
-		s.rhythm = compileCron(sch, seed, &faults)
+		s.rhythm = compileCron(sch, drawn, &faults)
 	}
 	if sch.Every != 0 {
 		s.rhythm = compileEvery(sch, &faults)

@@ -1,0 +1,209 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// MaxAhead is how many years at most lie between two consecutive nominal times, and from now to the first: a run is written when the one
+// before it starts, and no row lives longer than 20 years (Cassandra's bound on a TTL).
+const MaxAhead = 10
+
+const (
+	// looked is for how many years ahead the distances of nominal times are looked at: longer than any stretch after which the calendar
+	// gives the same distances again (28 years, or 40 over a year such as 2100).
+	looked = 100
+	// maxDraws bounds the draws of days that are looked at.
+	maxDraws = 400
+)
+
+// Check checks a schedule that somebody asks for at now, of a job whose seed nobody knows yet: what Compile checks, and that for every seed
+// there is a time to come, within MaxAhead years, and then another one in time, until the end. The error is a Faults, with every fault; the
+// location of one of the whole schedule is "".
+//
+// Where H is drawn it errs on the side of refusing: there must be time between now (or the start) and the end for whatever is drawn.
+func Check(sch schema.Schedule, now time.Time) error {
+	places, hashes := hashedPlaces(sch.Cron)
+	if !hashes {
+		return check(sch, now, draw{}, 0)
+	}
+	slack := 24 * time.Hour // of a time of day
+	if hasHash(places[fieldWeekday]) {
+		slack += 7 * 24 * time.Hour
+	}
+	if hasHash(places[fieldDay]) {
+		slack += 31 * 24 * time.Hour
+	}
+	draws, faults := drawsOf(places)
+	for _, d := range draws {
+		if err := check(sch, now, d, slack); err != nil {
+			return err
+		}
+		if sch.Gap == gapSkip && !gapless(sch, places, d, now) {
+			faults.add("cron", "may never fire: H may draw a time that %s leaves out on each of its days, and gap is skip", sch.Timezone)
+			return faults
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// draw is what H is drawn from in each field.
+type draw [fieldCount]uint64
+
+func (d draw) of(field int) uint64 { return d[field] }
+
+// check checks one draw of a schedule. slack is by how much another draw of the same days may differ; 0: there is no other.
+func check(sch schema.Schedule, now time.Time, d draw, slack time.Duration) error {
+	s, err := compile(sch, 0, d.of)
+	if err != nil {
+		return err
+	}
+	because := ""
+	if slack > 0 {
+		because = " for some draws of H"
+	}
+	var faults Faults
+	first, ok := s.Next(now)
+	if ok && slack > 0 { // a draw that is past already has its turn the next time
+		if first, ok = s.Next(first.Add(24 * time.Hour)); ok {
+			ok = first.Add(slack).UnixMilli() < s.end
+		}
+	}
+	if !ok {
+		faults.add("", "names no time from now on%s", because)
+		return faults
+	}
+	if since, until, ok := s.idle(now, slack); ok {
+		faults.add("", "names no time between %s and %s%s: at most %d years may lie between two",
+			since.UTC().Format(time.DateOnly), until.Format(time.DateOnly), because, MaxAhead)
+		return faults
+	}
+	return nil
+}
+
+// idle returns the first stretch of more than MaxAhead years less slack from t on, within the next `looked` years, after which another nominal
+// time comes; false if there is none. Its work does not depend on how many times there are.
+func (s *Schedule) idle(t time.Time, slack time.Duration) (since, until time.Time, found bool) {
+	for stop := t.AddDate(looked, 0, 0); t.Before(stop); {
+		limit := t.AddDate(MaxAhead, 0, 0).Add(-slack)
+		if near, ok := s.Next(t.AddDate(MaxAhead-1, 0, 0)); ok && !near.After(limit) { // so there is none in between either
+			t = near
+			continue
+		}
+		last, ok := s.Last(t, limit)
+		if !ok {
+			until, found = s.Next(t)
+			return t, until, found
+		}
+		t = last
+	}
+	return t, t, false
+}
+
+// gapless reports whether a day named in the next years is one on which the zone leaves out no time of day: whatever H draws, it fires then.
+func gapless(sch schema.Schedule, places [fieldCount]string, d draw, now time.Time) bool {
+	drawn, err := compile(sch, 0, d.of)
+	if err != nil {
+		return false
+	}
+	table, isCron := drawn.rhythm.(*timetable)
+	if !isCron || table.elapsed { // it leaves nothing out
+		return true
+	}
+	places[fieldSecond], places[fieldMinute], places[fieldHour] = "0", "0", "12"
+	sch.Cron, sch.Gap = strings.Join(places[:], " "), gapRun
+	noons, err := compile(sch, 0, d.of)
+	if err != nil {
+		return false
+	}
+	const days = 64 // to look at
+	for range days {
+		noon, ok := noons.Next(now)
+		if !ok {
+			return false
+		}
+		at := noon.Unix()
+		if table.zone.spanAt(at-secondsPerDay*3/2) == table.zone.spanAt(at+secondsPerDay*3/2) {
+			return true
+		}
+		now = noon
+	}
+	return false
+}
+
+// hashedPlaces returns the fields of an expression, and whether anything in it is drawn. One that cannot be split has nothing drawn.
+func hashedPlaces(cron string) (places [fieldCount]string, hashes bool) {
+	if cron == "" {
+		return places, false
+	}
+	places, message := split(cron)
+	if message != "" {
+		return places, false
+	}
+	for _, place := range places {
+		hashes = hashes || hasHash(place)
+	}
+	return places, hashes
+}
+
+// hasHash reports whether an element of a field is drawn.
+func hasHash(field string) bool { return strings.Contains(","+field, ",H") }
+
+// drawsOf returns a draw for everything that may be drawn of what decides whether there is such a day at all: the months; and days and
+// weekdays where both must match, since one of them is a wildcard with a step. Else any draw will do: days of month are drawn from those that
+// every month has, and every weekday is in every week. What has a fault of its own is not looked into.
+func drawsOf(places [fieldCount]string) (all []draw, faults Faults) {
+	all = []draw{{}}
+	for _, i := range drawnDays(places) {
+		switch {
+		case !hasHash(places[i]):
+			continue
+		case strings.Count(","+places[i], ",H") > 1:
+			faults.add("cron", "has a wrong %s: H may stand there once", fields[i].name)
+			return nil, faults
+		}
+		var wider []draw
+		for _, d := range all {
+			for _, d[i] = range fields[i].draws(places[i]) {
+				wider = append(wider, d)
+			}
+		}
+		if all = wider; len(all) > maxDraws {
+			faults.add("cron", "draws too much: state the day, the month or the weekday")
+			return nil, faults
+		}
+	}
+	return all, nil
+}
+
+// drawnDays returns the places whose draws decide whether there is such a day.
+func drawnDays(places [fieldCount]string) []int {
+	day, week := places[fieldDay], places[fieldWeekday]
+	open := func(field string) bool { return field == "*" || field == "?" }
+	if both := day + week; open(day) || open(week) || !strings.ContainsAny(both, "/*") {
+		return []int{fieldMonth}
+	}
+	return []int{fieldMonth, fieldDay, fieldWeekday}
+}
+
+// draws returns what to draw a field with one H from, so that it becomes everything that it may, each once.
+func (f *field) draws(text string) (from []uint64) {
+	var all []string
+	for seed := range uint64(f.max + 1) { // #nosec G115 -- positive
+		drawn, _, err := f.read(text, seed)
+		if err == nil && slices.Contains(all, drawn) {
+			continue
+		}
+		all, from = append(all, drawn), append(from, seed)
+		if err != nil { // as any other draw will find
+			break
+		}
+	}
+	return from
+}
