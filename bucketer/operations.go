@@ -18,6 +18,8 @@ const (
 	ActionResume  = "resume"
 	ActionTrigger = "trigger"
 	ActionRetry   = "retry"
+	// ActionBackfill is begun by Backfill.
+	ActionBackfill = "backfill"
 )
 
 // The bounds of operations.
@@ -102,14 +104,24 @@ type Begun struct {
 // Begin makes an operation, which is worked off from now on, and counts what it will meet. A key makes it once; a key that came with another
 // body is ErrKeyReused.
 func (o *Operations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (Begun, error) {
+	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) { return spec, nil })
+	if err == nil && !begun.Existing {
+		begun.Matched, begun.All = o.count(ctx, begun.Operation)
+	}
+	return begun, err
+}
+
+// begin makes an operation of what spec returns, unless the key has made one.
+func (o *Operations) begin(
+	ctx context.Context, tenant, key, bodyHash string, spec func(now time.Time) (schema.OperationSpec, error),
+) (begun Begun, err error) {
 	if _, err := o.bucketer.ready(); err != nil {
 		return Begun{}, err
 	}
 	now := o.now()
 	op := schema.Operation{
-		ID: schema.MakeOperationID(now, schema.RandomHash()), Tenant: tenant, Spec: spec, Progress: schema.Progress{Updated: now.UTC().Truncate(time.Microsecond)},
+		ID: schema.MakeOperationID(now, schema.RandomHash()), Tenant: tenant, Progress: schema.Progress{Updated: now.UTC().Truncate(time.Microsecond)},
 	}
-	var begun Begun
 	if key != "" {
 		claim, err := o.store.Decide(ctx, "operation of "+tenant+" "+key, bodyHash+" "+op.ID.String(), now.Add(keyRetention))
 		if err != nil {
@@ -129,13 +141,14 @@ func (o *Operations) Begin(ctx context.Context, tenant string, spec schema.Opera
 			}
 		}
 	}
+	if op.Spec, err = spec(now); err != nil {
+		return Begun{}, err
+	}
 	if err := o.store.PutOperation(ctx, op); err != nil {
 		return Begun{}, err
 	}
 	o.look()
-	begun.Operation = op
-	begun.Matched, begun.All = o.count(ctx, op)
-	return begun, nil
+	return Begun{Operation: op}, nil
 }
 
 // look has Run look at what is open, now.

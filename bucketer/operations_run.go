@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -196,11 +197,15 @@ func (o *Operations) step(ctx context.Context, op *schema.Operation) (wait time.
 	case op.Cancelled != nil:
 		p.Done = true
 	default:
-		if wait, err = o.pageStep(ctx, op, &p); err != nil || wait > 0 {
+		work := o.pageStep
+		if op.Spec.Action == ActionBackfill {
+			work = o.backfillStep
+		}
+		if wait, err = work(ctx, op, &p); err != nil || reflect.DeepEqual(p, op.Progress) {
 			return wait, err
 		}
 	}
-	return 0, o.advance(ctx, op, p)
+	return wait, o.advance(ctx, op, p)
 }
 
 // advance writes that an operation has come as far as p.

@@ -82,14 +82,33 @@ func (op *Operation) State() string {
 
 // OperationSpec is what an operation does. It never changes.
 type OperationSpec struct {
-	Action string          `json:"action"` // cancel, pause, resume, trigger or retry
+	Action string          `json:"action"` // cancel, pause, resume, trigger, retry or backfill
 	Filter OperationFilter `json:"filter"`
+	// Backfill is what a backfill is for, which has no filter.
+	Backfill *Backfill `json:"backfill,omitempty"`
 	DryRun bool            `json:"dry_run,omitempty"` // only count what matches
 	By     string          `json:"by,omitempty"`      // who asked for it
 }
 
+// Backfill says for which nominal times of a job runs are asked for.
+type Backfill struct {
+	Job     JobID  `json:"job"`
+	JobName string `json:"job_name,omitempty"`
+	// From ≤ nominal time < To, in UTC, to the ms: clipped to what the schedule names.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Schedule is the job's when the backfill was asked for: it says which times there are, whatever becomes of the job.
+	Schedule Schedule `json:"schedule"`
+	Count    int64    `json:"count"` // of those times
+	// MaxConcurrent bounds the runs that are unfinished at a time.
+	MaxConcurrent int      `json:"max_concurrent"`
+	Notes         []string `json:"notes,omitempty"` // for who asked: what was clipped
+}
+
 // StartsRuns reports whether the action makes runs, which the quota of the tenant bounds.
-func (s *OperationSpec) StartsRuns() bool { return s.Action == "trigger" || s.Action == "retry" }
+func (s *OperationSpec) StartsRuns() bool { 
+	return s.Action == "trigger" || s.Action == "retry" || s.Action == "backfill"
+}
 
 // Progress is how far an operation has come.
 type Progress struct {
@@ -97,10 +116,12 @@ type Progress struct {
 	At   string `json:"at,omitempty"` // where it goes on: for whoever works it off
 
 	Matched   int64    `json:"matched,omitempty"`   // met so far
-	Changed   int64    `json:"changed,omitempty"`   // of those: done
+	Changed   int64    `json:"changed,omitempty"`   // of those: done; the runs that a backfill asked for
 	Unchanged int64    `json:"unchanged,omitempty"` // nothing was to be done: it had ended
-	Failed    int64    `json:"failed,omitempty"`
-	Faults    []string `json:"faults,omitempty"` // the first few failures
+	Failed    int64    `json:"failed,omitempty"`    // could not be done; the runs of a backfill that ended without success
+	Faults    []string `json:"faults,omitempty"`    // the first few failures
+	// Unfinished are the runs of a backfill that have not ended.
+	Unfinished []RunID `json:"unfinished,omitempty"`
 
 	// Updated is when this was so, to the µs: it is the write timestamp.
 	Updated time.Time `json:"updated"`
