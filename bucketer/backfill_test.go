@@ -133,7 +133,7 @@ func TestBackfill(t *testing.T) {
 		}
 		o := w.operations("n")
 		defer working(o)()
-		x := w.backfiller(job.ID, 300 * time.Millisecond)
+		x := w.backfiller(job.ID, 300*time.Millisecond)
 		from := now.Truncate(24 * time.Hour).Add(-10 * time.Hour)
 		x.outcome = func(nominal time.Time) schema.Outcome {
 			if nominal.Equal(from) {
@@ -180,7 +180,7 @@ func TestBackfillSurvivesItsNode(t *testing.T) {
 					}
 					return schematest.Fault{Lose: true}
 				})
-				x := w.backfiller(job.ID, 700 * time.Millisecond)
+				x := w.backfiller(job.ID, 700*time.Millisecond)
 				var op schema.Operation
 				for life := 0; life < 100 && op.State() == schema.OperationRunning; life++ {
 					o, other := w.operations(fmt.Sprint("a", life)), w.operations(fmt.Sprint("b", life))
@@ -292,7 +292,7 @@ func TestBackfillEndsBeforeItsEnd(t *testing.T) {
 				to := job.Current.Spec.Schedule.Anchor
 				o := w.operations("n")
 				defer working(o)()
-				x := w.backfiller(job.ID, 3 * time.Second)
+				x := w.backfiller(job.ID, 3*time.Second)
 				id := w.backfill(o, job.ID, Backfill{From: to.Add(-50 * time.Minute), To: to, MaxConcurrent: 5}).Operation.ID
 				x.until(o, id, 8*time.Second)
 				if err := row.ends(w, o, job.ID, id); err != nil {
@@ -353,11 +353,11 @@ func TestBackfillIsRefusedOrClipped(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := w.operations("n")
-		begun, err := o.Backfill(t.Context(), "t", job.ID, Backfill{From: now.Add(-24 * time.Hour), To: now, MaxConcurrent: 1}, "me", "k", "hash")
+		begun, err := o.Backfill(t.Context(), "t", job.ID, Backfill{From: now.Add(-24 * time.Hour), To: now, MaxConcurrent: 1}, "me", "k", "backfill hash")
 		if err != nil || begun.Matched != 180 || len(begun.Operation.Spec.Backfill.Notes) != 1 {
 			t.Errorf("Backfill from before the start = %d times, notes %q, %v; want 180 and a note", begun.Matched, begun.Operation.Spec.Backfill.Notes, err)
 		}
-		again, err := o.Backfill(t.Context(), "t", job.ID, Backfill{}, "me", "k", "hash")
+		again, err := o.Backfill(t.Context(), "t", job.ID, Backfill{}, "me", "k", "backfill hash")
 		if err != nil || !again.Existing || again.Operation.ID != begun.Operation.ID || again.Matched != 180 {
 			t.Errorf("Backfill with the same key = %+v, %v; want the same", again, err)
 		}

@@ -127,8 +127,8 @@ func (o *Operations) begin(
 		if err != nil {
 			return Begun{}, fmt.Errorf("claim key: %w", err)
 		}
-		hash, id, _ := strings.Cut(claim, " ")
-		if hash != bodyHash {
+		id, ours := strings.CutPrefix(claim, bodyHash+" ")
+		if !ours {
 			return Begun{}, ErrKeyReused
 		}
 		if begun.Existing = id != op.ID.String(); begun.Existing {

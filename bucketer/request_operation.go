@@ -59,6 +59,47 @@ func (d *Decoder) Operation(body []byte) (schema.OperationSpec, error) {
 	return spec, d.err()
 }
 
+// BackfillRequest is the body of POST /v1/jobs/{id}/backfills.
+type BackfillRequest struct {
+	From          time.Time `json:"from"`
+	To            time.Time `json:"to,omitzero"`              // absent: now
+	MaxConcurrent int       `json:"max_concurrent,omitempty"` // absent: 5
+}
+
+// Backfill reads the body of POST /v1/jobs/{id}/backfills: a stretch that has passed.
+func (d *Decoder) Backfill(body []byte, now time.Time) (Backfill, error) {
+	if !d.begin(body) {
+		return Backfill{}, d.err()
+	}
+	r := Backfill{To: now.UTC().Truncate(time.Millisecond), MaxConcurrent: backfillRuns}
+	from, to := int32(0), int32(0)
+	for c := range d.members(0) {
+		switch name := d.doc.name(c); string(name) {
+		case "from":
+			from, r.From = c, d.instant(c, lastInstant)
+		case "to":
+			to, r.To = c, d.instant(c, lastInstant)
+		case "max_concurrent":
+			r.MaxConcurrent = d.integer(c, 1, MaxBackfillRuns)
+		default:
+			d.faultQuietly(c, "is not a field of a backfill")
+		}
+	}
+	switch reversed := !r.To.After(r.From); {
+	case from == 0:
+		d.faultAt("body.from", "is missing")
+	case to != 0 && r.To.IsZero(), r.From.IsZero(): // they have faults of their own
+	case reversed && to == 0:
+		d.fault(from, "must have passed: what is to come is the schedule's")
+	case reversed:
+		d.fault(to, "must be after from")
+	}
+	if r.To.After(ceilMilli(now)) {
+		d.fault(to, "must not lie ahead: what is to come is the schedule's")
+	}
+	return r, d.err()
+}
+
 // operationFilter reads what an action is for: with from and to it is for runs.
 func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter {
 	var f schema.OperationFilter

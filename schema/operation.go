@@ -86,8 +86,8 @@ type OperationSpec struct {
 	Filter OperationFilter `json:"filter"`
 	// Backfill is what a backfill is for, which has no filter.
 	Backfill *Backfill `json:"backfill,omitempty"`
-	DryRun bool            `json:"dry_run,omitempty"` // only count what matches
-	By     string          `json:"by,omitempty"`      // who asked for it
+	DryRun   bool      `json:"dry_run,omitempty"` // only count what matches
+	By       string    `json:"by,omitempty"`      // who asked for it
 }
 
 // Backfill says for which nominal times of a job runs are asked for.
@@ -106,7 +106,7 @@ type Backfill struct {
 }
 
 // StartsRuns reports whether the action makes runs, which the quota of the tenant bounds.
-func (s *OperationSpec) StartsRuns() bool { 
+func (s *OperationSpec) StartsRuns() bool {
 	return s.Action == "trigger" || s.Action == "retry" || s.Action == "backfill"
 }
 

@@ -26,6 +26,9 @@ func (s *Server) watch() {
 	if s.deps.Quotas != nil {
 		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
 		s.deps.Recurring = meteredRecurring{s.deps.Recurring, s.deps.Quotas}
+		if s.deps.Operations != nil {
+			s.deps.Operations = meteredOperations{s.deps.Operations, s.deps.Quotas}
+		}
 	}
 	s.deps.Recurring = discreetRecurring{auditedRecurring{s.deps.Recurring, s}}
 	s.deps.Runs = discreetRuns{s.deps.Runs}

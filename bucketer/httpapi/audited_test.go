@@ -168,6 +168,49 @@ func TestCountsAreAnswered(t *testing.T) {
 	}
 }
 
+// Whatever starts runs is held to the quota of runs.
+func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
+	b, o := newStub(), newOffice()
+	hs := serve(t, b, o.deps, withOperations)
+	job := created(t, b, nightly)
+	var once Job
+	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &once)
+	doJSON(t, hs, call{method: "DELETE", path: "/v1/jobs/" + once.ID.String()}, 200, nil)
+	admitted := 0
+	o.admit = func(string, int) error {
+		if admitted == 0 {
+			return &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
+		}
+		admitted--
+		return nil
+	}
+	for _, row := range []struct {
+		path, body string
+		status     int
+		free       bool
+	}{
+		{"/v1/jobs/" + job.ID.String() + "/trigger", "", 201, false},
+		{"/v1/runs/" + once.ID.String() + "/retry", "", 201, false},
+		{"/v1/jobs/" + job.ID.String() + "/backfills", `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z"}`, 202, false},
+		{"/v1/operations", `{"action":"trigger","filter":{}}`, 202, false},
+		{"/v1/operations", `{"action":"retry","filter":{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z"}}`, 202, false},
+		{"/v1/operations", `{"action":"trigger","filter":{},"dry_run":true}`, 202, true},
+		{"/v1/operations", `{"action":"pause","filter":{}}`, 202, true},
+	} {
+		post := call{method: "POST", path: row.path, body: row.body}
+		if !row.free {
+			if p, header := problemAnd(t, hs, post, 429); p.Kind() != "quota" || header.Get("Retry-After") != "2" {
+				t.Errorf("POST %s %s over the quota: %+v, Retry-After %q", row.path, row.body, p, header.Get("Retry-After"))
+			}
+			admitted = 1
+		}
+		doJSON(t, hs, post, row.status, nil)
+		if admitted != 0 {
+			t.Errorf("POST %s %s took nothing out of the quota", row.path, row.body)
+		}
+	}
+}
+
 // What is over a quota is refused for now; of an import the lines that are over are, and it is slowed down.
 func TestQuotasAreKept(t *testing.T) {
 	b, o := newStub(), newOffice()

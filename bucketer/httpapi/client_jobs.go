@@ -118,10 +118,24 @@ func (c *Client) Operation(ctx context.Context, id schema.OperationID) (Operatio
 	return out, err
 }
 
+// CancelOperation ends an operation where it is: what it did stays done.
+func (c *Client) CancelOperation(ctx context.Context, id schema.OperationID) (Operation, error) {
+	var out Operation
+	_, err := c.call(ctx, request{method: http.MethodDelete, path: operationsPath + "/" + id.String(), repeatable: true}, &out)
+	return out, err
+}
+
+// Backfill runs a stretch of a job's past again, in the background. About key see CreateJob.
+func (c *Client) Backfill(ctx context.Context, id string, b bucketer.BackfillRequest, key string) (Operation, error) {
+	var out Operation
+	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/backfills"), body: b, header: keyed(key), repeatable: key != ""}, &out)
+	return out, err
+}
+
 // operationWait is how long AwaitOperation waits between two looks.
 const operationWait = time.Second
 
-// AwaitOperation looks at an operation until it is done, and calls onLook, which may be nil, with what it saw each time.
+// AwaitOperation looks at an operation until it is done or cancelled, and calls onLook, which may be nil, with what it saw each time.
 func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLook func(Operation)) (Operation, error) {
 	for {
 		op, err := c.Operation(ctx, id)
@@ -131,7 +145,7 @@ func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLo
 		if onLook != nil {
 			onLook(op)
 		}
-		if op.State == "done" {
+		if op.State != schema.OperationRunning {
 			return op, nil
 		}
 		if err := sleep(ctx, operationWait); err != nil {

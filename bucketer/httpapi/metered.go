@@ -115,6 +115,29 @@ func (m meteredRecurring) TriggerJob(ctx context.Context, tenant string, id sche
 	return m.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
 }
 
+// meteredOperations holds operations that start runs to the quotas of their tenants: beginning one takes one run, and those that it starts wait
+// (bucketer.Operations).
+type meteredOperations struct {
+	Operations
+	quotas Quotas
+}
+
+func (m meteredOperations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (bucketer.Begun, error) {
+	if spec.StartsRuns() && !spec.DryRun {
+		if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
+			return bucketer.Begun{}, err
+		}
+	}
+	return m.Operations.Begin(ctx, tenant, spec, key, bodyHash)
+}
+
+func (m meteredOperations) Backfill(ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, bodyHash string) (bucketer.Begun, error) {
+	if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
+		return bucketer.Begun{}, err
+	}
+	return m.Operations.Backfill(ctx, tenant, id, r, by, key, bodyHash)
+}
+
 // quotaProblem is the problem of a quota that is used up.
 func quotaProblem(e *bucketer.QuotaError) *Problem {
 	return &Problem{

@@ -170,6 +170,11 @@ func (s *Server) finishDocument() error {
 		}},
 		{"JobSchedule", "every", duration},
 		{"OperationRequest", "action", words("cancel", "pause", "resume", "trigger", "retry")},
+		{"BackfillRequest", "from", func(f *huma.Schema) { f.Description = "The first nominal time that may be run again" }},
+		{"BackfillRequest", "to", func(f *huma.Schema) { f.Description = "Nominal times before this one; default, and at most: now" }},
+		{"BackfillRequest", "max_concurrent", func(f *huma.Schema) {
+			f.Minimum, f.Maximum, f.Description = number(1), number(100), "The most runs that are unfinished at a time; default 5"
+		}},
 		{"PreviewRequest", "from", func(f *huma.Schema) { f.Description = "The times come after it; default: now" }},
 		{"PreviewRequest", "count", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100), "The most times; default 10"

@@ -43,6 +43,35 @@ func (s *stubOperations) Operation(_ context.Context, tenant string, id schema.O
 	return op, nil
 }
 
+func (s *stubOperations) Backfill(
+	ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, hash string,
+) (bucketer.Begun, error) {
+	if r.MaxConcurrent == 99 {
+		return bucketer.Begun{}, fmt.Errorf("backfill: %w", bucketer.ErrFinished)
+	}
+	f := &schema.Backfill{Job: id, JobName: "nightly", From: r.From, To: r.To, MaxConcurrent: r.MaxConcurrent, Count: 7, Notes: []string{"a note"}}
+	begun, err := s.Begin(ctx, tenant, schema.OperationSpec{Action: bucketer.ActionBackfill, Backfill: f, By: by}, key, hash)
+	if err == nil && !begun.Existing { // it goes on until it is cancelled
+		op := &begun.Operation
+		op.Progress = schema.Progress{At: hash, Matched: 3, Changed: 3, Unfinished: make([]schema.RunID, 2), Updated: testNow}
+		s.byID[tenant+op.ID.String()] = *op
+	}
+	return begun, err
+}
+
+func (s *stubOperations) Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error) {
+	op, err := s.Operation(ctx, tenant, id)
+	switch {
+	case err != nil || op.Cancelled != nil:
+		return op, err
+	case op.Progress.Done:
+		return op, fmt.Errorf("cancel: %w", bucketer.ErrFinished)
+	}
+	op.Cancelled = &schema.Cancel{At: testNow, By: by}
+	s.byID[tenant+id.String()] = op
+	return op, nil
+}
+
 func withOperations(_ *Config, d *Deps) {
 	d.Operations = &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
 }
@@ -89,15 +118,84 @@ func TestOperationIsBegunAndRead(t *testing.T) {
 	doProblem(t, bare, call{method: "POST", path: "/v1/operations", body: `{"action":"pause","filter":{}}`}, 404)
 }
 
-func TestBackfillsAreRefusedInAWord(t *testing.T) {
+func TestBackfillIsBegunAndCancelled(t *testing.T) {
 	b := newStub()
-	hs := serve(t, b)
-	job := created(t, b, interval)
-	path := "/v1/jobs/" + job.ID.String() + "/backfills"
-	if p := doProblem(t, hs, call{method: "POST", path: path, body: `{}`}, 422); len(p.Errors) != 1 {
-		t.Errorf("POST backfills: %+v, want a fault", p)
+	hs := serve(t, b, withOperations)
+	job := created(t, b, nightly)
+	post := call{
+		method: "POST", path: "/v1/jobs/nightly/backfills", header: http.Header{keyHeader: {"k"}},
+		body: `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z"}`,
 	}
-	doProblem(t, hs, call{method: "POST", path: "/v1/jobs/none/backfills", body: `{}`}, 404)
+	var begun, got Operation
+	header := doJSON(t, hs, post, 202, &begun)
+	want := Operation{
+		ID: begun.ID, Tenant: "default", Action: "backfill", State: "running", Matched: 7, Changed: 3, Running: 2,
+		Backfill: &BackfillScope{
+			JobID: job.ID, JobName: "nightly", From: Time{testNow.Truncate(24 * time.Hour).Add(-7 * 24 * time.Hour)}, To: Time{testNow.Truncate(24 * time.Hour)},
+			MaxConcurrent: 5, Notes: []string{"a note"},
+		},
+		CreatedAt: Time{testNow}, CreatedBy: anonymous, UpdatedAt: Time{testNow},
+	}
+	doJSON(t, hs, call{method: "GET", path: header.Get("Location")}, 200, &got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("GET %s (-want +got):\n%s", header.Get("Location"), diff)
+	}
+	if header := doJSON(t, hs, post, 202, &got); got.ID != begun.ID || header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("POST backfills again = %s, replayed %q; want %s", got.ID, header.Get("Idempotency-Replayed"), begun.ID)
+	}
+	cancel := call{method: "DELETE", path: "/v1/operations/" + begun.ID.String()}
+	foreign := cancel
+	foreign.header = http.Header{tenantHeader: {"acme"}}
+	doProblem(t, hs, foreign, 404)
+	for range 2 { // twice is the same as once
+		want.State, want.CancelledAt, want.CancelledBy = "cancelled", Time{testNow}, anonymous
+		var cancelled Operation
+		doJSON(t, hs, cancel, 200, &cancelled)
+		if diff := cmp.Diff(want, cancelled); diff != "" {
+			t.Errorf("DELETE of an operation (-want +got):\n%s", diff)
+		}
+	}
+	var done OperationBegun
+	doJSON(t, hs, call{method: "POST", path: "/v1/operations", body: `{"action":"pause","filter":{}}`}, 202, &done)
+	doProblem(t, hs, call{method: "DELETE", path: "/v1/operations/" + done.ID.String()}, 409)
+	doProblem(t, hs, call{method: "DELETE", path: "/v1/operations/x"}, 422)
+}
+
+func TestBackfillsThatAreRefused(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b, withOperations)
+	job := created(t, b, interval)
+	var once Job
+	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: `{"nats":{"subject":"a"},"schedule":{"at":"2026-11-21T10:00:00Z"}}`}, 201, &once)
+	path := "/v1/jobs/" + job.ID.String() + "/backfills"
+	const from, to = `"from":"2026-11-14T00:00:00Z"`, `"to":"2026-11-21T00:00:00Z"`
+	for name, row := range map[string]struct {
+		path, body string
+		status     int
+		faults     int
+	}{
+		"no body at all":          {path, ``, 400, 0},
+		"an empty one":            {path, `{}`, 422, 1},
+		"no from":                 {path, `{` + to + `}`, 422, 1},
+		"all of it ahead":         {path, `{"from":"2026-11-21T10:00:00Z"}`, 422, 1},
+		"reversed":                {path, `{"from":"2026-11-20T00:00:00Z","to":"2026-11-14T00:00:00Z"}`, 422, 1},
+		"empty":                   {path, `{"from":"2026-11-20T00:00:00Z","to":"2026-11-20T00:00:00Z"}`, 422, 1},
+		"ahead":                   {path, `{` + from + `,"to":"2026-11-21T09:30:00.001Z"}`, 422, 1},
+		"no times":                {path, `{"from":"yesterday","to":7}`, 422, 2},
+		"none at a time":          {path, `{` + from + `,` + to + `,"max_concurrent":0}`, 422, 1},
+		"too many at a time":      {path, `{` + from + `,` + to + `,"max_concurrent":101}`, 422, 1},
+		"every fault at once":     {path, `{"to":"2027-11-21T00:00:00Z","max_concurrent":1e9,"x":1}`, 422, 4},
+		"a one-off job":           {"/v1/jobs/" + once.ID.String() + "/backfills", `{` + from + `,` + to + `}`, 422, 1},
+		"no such job":             {"/v1/jobs/none/backfills", `{` + from + `,` + to + `}`, 404, 0},
+		"a job that has finished": {path, `{` + from + `,` + to + `,"max_concurrent":99}`, 409, 0},
+	} {
+		if p := doProblem(t, hs, call{method: "POST", path: row.path, body: row.body}, row.status); len(p.Errors) != row.faults {
+			t.Errorf("%s: POST backfills %s names %d faults, want %d: %+v", name, row.body, len(p.Errors), row.faults, p.Errors)
+		}
+	}
+	bare := serve(t, b)
+	doProblem(t, bare, call{method: "POST", path: path, body: `{` + from + `,` + to + `}`}, 404)
+	doProblem(t, bare, call{method: "DELETE", path: "/v1/operations/01932e5a-7c00-7003-8d2f-5a1b9c3e7f60"}, 404)
 }
 
 func TestClientAwaitsAnOperation(t *testing.T) {

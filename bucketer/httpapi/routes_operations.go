@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,7 +15,11 @@ import (
 // Operations does one thing to everything that matches (bucketer.Operations).
 type Operations interface {
 	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (bucketer.Begun, error)
+	// Backfill begins an operation that runs a stretch of a job's past again.
+	Backfill(ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, bodyHash string) (bucketer.Begun, error)
 	Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error)
+	// Cancel ends an operation where it is.
+	Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error)
 }
 
 // OperationScope is what an operation acts on, as the API answers it.
@@ -27,34 +32,54 @@ type OperationScope struct {
 	Task       string `json:"task,omitempty"`
 }
 
+// BackfillScope is what a backfill is for, as the API answers it.
+type BackfillScope struct {
+	JobID         schema.JobID `json:"job_id"`
+	JobName       string       `json:"job_name,omitempty"`
+	From          Time         `json:"from" doc:"The first nominal time that may be run again"`
+	To            Time         `json:"to" doc:"Nominal times before this one"`
+	MaxConcurrent int          `json:"max_concurrent" doc:"The most runs that are unfinished at a time"`
+	Notes         []string     `json:"notes,omitempty" doc:"What was changed in what was asked for"`
+}
+
 // Operation is an action on everything that matches, and how far it has come.
 type Operation struct {
-	ID        schema.OperationID `json:"id"`
-	Tenant    string             `json:"tenant"`
-	Action    string             `json:"action" enum:"cancel,pause,resume,trigger,retry"`
-	Filter    OperationScope     `json:"filter"`
-	DryRun    bool               `json:"dry_run,omitempty"`
-	State     string             `json:"state" enum:"running,done"`
-	Matched   int64              `json:"matched" doc:"Met so far"`
-	Changed   int64              `json:"changed" doc:"Of those: done; none in a dry run"`
-	Unchanged int64              `json:"unchanged" doc:"Of those: nothing was to be done"`
-	Failed    int64              `json:"failed" doc:"Of those: could not be done"`
-	Faults    []string           `json:"faults,omitempty" doc:"The first of those that failed, and why"`
-	CreatedAt Time               `json:"created_at"`
-	CreatedBy string             `json:"created_by,omitempty"`
-	UpdatedAt Time               `json:"updated_at"`
+	ID          schema.OperationID `json:"id"`
+	Tenant      string             `json:"tenant"`
+	Action      string             `json:"action" enum:"cancel,pause,resume,trigger,retry,backfill"`
+	Filter      OperationScope     `json:"filter"`
+	Backfill    *BackfillScope     `json:"backfill,omitempty" doc:"What a backfill is for"`
+	DryRun      bool               `json:"dry_run,omitempty"`
+	State       string             `json:"state" enum:"running,done,cancelled"`
+	Matched     int64              `json:"matched" doc:"Met so far; all nominal times of a backfill"`
+	Changed     int64              `json:"changed" doc:"Of those: done; none in a dry run. The runs that a backfill has asked for"`
+	Unchanged   int64              `json:"unchanged" doc:"Of those: nothing was to be done"`
+	Failed      int64              `json:"failed" doc:"Of those: could not be done. The runs of a backfill that ended without success"`
+	Running     int                `json:"running,omitempty" doc:"The runs of a backfill that have not ended, when it was last looked at"`
+	Faults      []string           `json:"faults,omitempty" doc:"The first of those that failed, and why"`
+	CreatedAt   Time               `json:"created_at"`
+	CreatedBy   string             `json:"created_by,omitempty"`
+	UpdatedAt   Time               `json:"updated_at"`
+	CancelledAt Time               `json:"cancelled_at,omitzero"`
+	CancelledBy string             `json:"cancelled_by,omitempty"`
 }
 
 func operationOf(op *schema.Operation) Operation {
 	f, p := &op.Spec.Filter, &op.Progress
 	out := Operation{
-		ID: op.ID, Tenant: op.Tenant, Action: op.Spec.Action, DryRun: op.Spec.DryRun, State: "running",
+		ID: op.ID, Tenant: op.Tenant, Action: op.Spec.Action, DryRun: op.Spec.DryRun, State: op.State(),
 		Filter:  OperationScope{State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task},
 		Matched: p.Matched, Changed: p.Changed, Unchanged: p.Unchanged, Failed: p.Failed, Faults: p.Faults,
 		CreatedAt: Time{op.ID.Time()}, CreatedBy: op.Spec.By, UpdatedAt: Time{p.Updated},
 	}
-	if p.Done {
-		out.State = "done"
+	if b := op.Spec.Backfill; b != nil {
+		out.Backfill = &BackfillScope{
+			JobID: b.Job, JobName: b.JobName, From: Time{b.From}, To: Time{b.To}, MaxConcurrent: b.MaxConcurrent, Notes: b.Notes,
+		}
+		out.Matched, out.Running = b.Count, len(p.Unfinished)
+	}
+	if c := op.Cancelled; c != nil {
+		out.CancelledAt, out.CancelledBy = Time{c.At}, c.By
 	}
 	return out
 }
@@ -75,8 +100,14 @@ type (
 		ID string `path:"id" doc:"The operation's id" example:"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60"`
 	}
 	backfillCreate struct {
-		ID string `path:"id" doc:"The job's id, or its name"`
+		ID  string `path:"id" doc:"The job's id, or its name"`
+		Key string `header:"Idempotency-Key" maxLength:"260" doc:"At most 128 bytes, quoted or not, kept for 24 h: the same key and body give the same operation"`
 		body
+	}
+	backfillBegun struct {
+		Replayed string `header:"Idempotency-Replayed" doc:"true, if the key was known"`
+		Location string `header:"Location"`
+		Body     Operation
 	}
 	operationBegun struct {
 		Replayed string `header:"Idempotency-Replayed" doc:"true, if the key was known"`
@@ -96,7 +127,15 @@ func (s *Server) routeOperations() {
 	huma.Register(s.api, op, s.beginOperation)
 	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[bucketer.OperationRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-operation", http.MethodGet, operationsPath+"/{id}", "How far an operation has come; kept for 30 days", 200, 404, 422, 503), s.getOperation)
-	huma.Register(s.api, s.operation("create-backfill", http.MethodPost, "/v1/jobs/{id}/backfills", "Not supported yet: answers 422", 202, 400, 404, 408, 413, 415, 422, 429, 503), s.createBackfill)
+	cancel := s.operation("cancel-operation", http.MethodDelete, operationsPath+"/{id}", "Cancel an operation that has not ended", 200, 404, 409, 422, 503)
+	cancel.Description = "It goes no further than the page under way. What it did stays done, and the runs of a backfill that were asked for go on. Twice is the same as once; one that is done is 409."
+	huma.Register(s.api, cancel, s.cancelOperation)
+	backfill := s.operation("create-backfill", http.MethodPost, "/v1/jobs/{id}/backfills", "Run a stretch of a recurring job's past again, in the background", 202, 400, 404, 408, 409, 413, 415, 422, 429, 503)
+	backfill.Description = "One run for each nominal time from ≤ time < to that the schedule, as it is now, names, whether that ran or not; at most 100,000 times. " +
+		"At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, " +
+		"and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended."
+	huma.Register(s.api, backfill, s.createBackfill)
+	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[bucketer.BackfillRequest](), "application/json")
 }
 
 func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
@@ -136,28 +175,79 @@ func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*oper
 	return out, nil
 }
 
-func (s *Server) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
-	id, err := schema.ParseOperationID(in.ID)
+// onOperation answers with the operation that a request names, as do leaves it.
+func (s *Server) onOperation(ctx context.Context, act, text string, do func(id schema.OperationID) (schema.Operation, error)) (*operationAnswer, error) {
+	id, err := schema.ParseOperationID(text)
 	if err != nil {
 		return nil, invalid(bucketer.Fault{Location: "path.id", Message: "is not the id of an operation"})
 	}
 	if s.deps.Operations == nil {
 		return nil, notFound("This node keeps no operations.")
 	}
-	op, err := s.deps.Operations.Operation(ctx, tenantOf(ctx), id)
+	op, err := do(id)
 	if err != nil {
-		return nil, s.fail(ctx, "read operation", err)
+		return nil, s.fail(ctx, act, err)
 	}
 	return &operationAnswer{operationOf(&op)}, nil
 }
 
-// createBackfill refuses what is not built yet, and not as if nobody had heard of it.
-func (s *Server) createBackfill(ctx context.Context, in *backfillCreate) (*operationBegun, error) {
-	if _, err := in.text(); err != nil {
+func (s *Server) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
+	return s.onOperation(ctx, "read operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
+		return s.deps.Operations.Operation(ctx, tenantOf(ctx), id)
+	})
+}
+
+func (s *Server) cancelOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
+	return s.onOperation(ctx, "cancel operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
+		began := s.config.Now().Truncate(time.Millisecond)
+		op, err := s.deps.Operations.Cancel(ctx, tenantOf(ctx), id, actorOf(ctx))
+		if err == nil && !op.Cancelled.At.Before(began) { // one that was cancelled before is answered the same
+			s.note(ctx, "cancel", "operation/"+id.String(), nil, nil, "")
+		}
+		return op, err
+	})
+}
+
+func (s *Server) createBackfill(ctx context.Context, in *backfillCreate) (*backfillBegun, error) {
+	text, err := in.text()
+	if err != nil {
 		return nil, err
 	}
-	if _, err := s.find(ctx, in.ID); err != nil {
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	r, err := d.Backfill(text, s.config.Now())
+	key, faults := idempotencyKey(in.Key)
+	err = also(err, faults)
+	var f found
+	if err == nil {
+		f, err = s.find(ctx, in.ID)
+	}
+	switch {
+	case err == nil && f.job == nil:
+		err = invalid(bucketer.Fault{Location: "path.id", Message: "is a one-off job: it has no schedule to run again"})
+	case err == nil && s.deps.Operations == nil:
+		err = notFound("This node keeps no operations.")
+	}
+	if err != nil {
 		return nil, s.fail(ctx, "create backfill", err)
 	}
-	return nil, invalid(bucketer.Fault{Location: "body", Message: "backfills are not supported yet: trigger runs one by one"})
+	hash := ""
+	if key != "" {
+		hash = "backfill " + f.job.ID.String() + " " + d.BodyHash()
+	}
+	begun, err := s.deps.Operations.Backfill(ctx, tenantOf(ctx), f.job.ID, r, actorOf(ctx), key, hash)
+	if err != nil {
+		return nil, s.fail(ctx, "create backfill", err)
+	}
+	out := &backfillBegun{Location: operationsPath + "/" + begun.Operation.ID.String(), Body: operationOf(&begun.Operation)}
+	if begun.Existing {
+		out.Replayed = "true"
+		return out, nil
+	}
+	object := "job/" + f.job.Current.Spec.Name
+	if f.job.Current.Spec.Name == "" {
+		object = "job/" + f.job.ID.String()
+	}
+	s.note(ctx, bucketer.ActionBackfill, object, nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
+	return out, nil
 }

@@ -26,7 +26,7 @@ func jobCommand() *cobra.Command {
 	r.flags(cmd)
 	cmd.AddCommand(
 		jobCreateCommand(r), jobApplyCommand(r), jobGetCommand(r), jobListCommand(r), jobRunsCommand(r), jobUpcomingCommand(r),
-		jobPauseCommand(r), jobResumeCommand(r), jobTriggerCommand(r), jobCancelCommand(r), crontabCommand(r),
+		jobPauseCommand(r), jobResumeCommand(r), jobTriggerCommand(r), jobBackfillCommand(r), jobCancelCommand(r), crontabCommand(r),
 	)
 	return cmd
 }

@@ -49,6 +49,11 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 			"What did not match when it began is not met.",
 		Args: cobra.NoArgs,
 	}
+	if action == bucketer.ActionCancel {
+		cmd.Use, cmd.Args = action+" (ID | [filter])", cobra.MaximumNArgs(1)
+		cmd.Short += "; with an ID, that operation"
+		cmd.Long += "\n\nWith the ID of an operation that has not ended it ends that: what it did stays done, and what it started goes on."
+	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.filter.State, "state", "", "only what is in this state")
 	if ofJobs {
@@ -66,12 +71,15 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "count what matches, and change nothing")
 	flags.BoolVar(&f.wait, "wait", true, "wait until it is done; it goes on without")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and filter make one operation (default: drawn)")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := r.client()
 		if err != nil {
 			return err
 		}
 		defer client.Close()
+		if len(args) > 0 {
+			return cancelOperation(cmd, r, client, args[0], &f)
+		}
 		if err := f.check(action, time.Now()); err != nil {
 			return err
 		}
@@ -91,6 +99,25 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 		return showOperation(cmd, r, &op)
 	}
 	return cmd
+}
+
+// cancelOperation ends an operation.
+func cancelOperation(cmd *cobra.Command, r *remote, client *httpapi.Client, text string, f *operationFlags) error {
+	id, err := schema.ParseOperationID(text)
+	switch {
+	case err != nil:
+		return usagef("%w", err)
+	case f.all || f.dryRun || f.from != "" || f.to != "" || f.filter != (schema.OperationFilter{}):
+		return usagef("state an operation, or what to cancel, not both")
+	}
+	op, err := client.CancelOperation(cmd.Context(), id)
+	if err != nil {
+		return fmt.Errorf("cancel operation: %w", err)
+	}
+	if r.json() {
+		return document(cmd.OutOrStdout(), &op)
+	}
+	return writeOperation(cmd.OutOrStdout(), &op)
 }
 
 // check reads the flags. An operation on everything must be asked for as that.
@@ -175,10 +202,18 @@ func writeOperation(w io.Writer, op *httpapi.Operation) error {
 	if op.DryRun {
 		action += " (dry run)"
 	}
+	if op.Backfill != nil {
+		return writeBackfill(w, op)
+	}
 	err := table(w, [][]string{
 		{"ID", "ACTION", "STATE", "MATCHED", "CHANGED", "UNCHANGED", "FAILED"},
 		{op.ID.String(), action, op.State, fmt.Sprint(op.Matched), fmt.Sprint(op.Changed), fmt.Sprint(op.Unchanged), fmt.Sprint(op.Failed)},
 	})
+	return writeFaults(w, op, err)
+}
+
+// writeFaults writes the first of what failed, unless something went wrong before.
+func writeFaults(w io.Writer, op *httpapi.Operation, err error) error {
 	for _, fault := range op.Faults {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "  %s\n", clean(fault))

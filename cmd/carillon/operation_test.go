@@ -45,7 +45,7 @@ func TestOperationsOnAllThatMatch(t *testing.T) {
 		t.Errorf("operation retry answers %+v, want nothing met", retried)
 	}
 	for _, args := range []string{
-		"operation cancel", "operation pause --all --label a=b", "operation retry", "operation get x", "operation cancel --from soon --to 1h", "operation retry --all",
+		"operation cancel", "operation cancel x", "operation cancel 01932e5a-7c00-7003-8d2f-5a1b9c3e7f60 --all", "operation pause --all --label a=b", "operation retry", "operation get x", "operation cancel --from soon --to 1h", "operation retry --all",
 	} {
 		if r := carillon(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.code != 2 {
 			t.Errorf("carillon %s exits %d with %q, want 2", args, r.code, r.stderr)

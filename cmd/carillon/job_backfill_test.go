@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+)
+
+func TestJobBackfill(t *testing.T) {
+	api := startNode(t)
+	succeed(t, "job", "create", "--api", api, "--subject", "nobody", "--timeout", "1s", "--max-attempts", "1", "--name", "poll", "--every", "1m")
+	const stretch = "job backfill poll --from 2026-11-20T00:00:00Z --to 2026-11-20T00:10:00Z"
+	done := carillon(t.Context(), "", append(strings.Fields(stretch), "--api", api)...)
+	// Nobody answers on the subject, so all of them fail, and so does the command.
+	if done.code != 1 || !strings.Contains(done.stderr, ": 10 runs") || !strings.Contains(done.stderr, "of 10 asked for") || !strings.Contains(done.stderr, "failed for 10 of 10") {
+		t.Errorf("carillon %s exits %d and says\n%s\nwant 10 runs that failed", stretch, done.code, done.stderr)
+	}
+	for _, want := range []string{"backfill", "poll", "done", "2026-11-20"} {
+		if !strings.Contains(done.stdout, want) {
+			t.Errorf("carillon %s prints no %q:\n%s", stretch, want, done.stdout)
+		}
+	}
+	runs := map[string]bool{}
+	for line := range strings.Lines(succeed(t, "job", "runs", "poll", "--api", api, "-o", "json").stdout) {
+		if r := decode[httpapi.Run](t, line); r.Trigger == "backfill" && r.State == "failed" && r.Priority == "low" {
+			runs[r.NominalAt.Format("15:04")] = true
+		}
+	}
+	if len(runs) != 10 || !runs["00:00"] || !runs["00:09"] { // one each minute, at the second of the job's creation
+		t.Errorf("history has the runs %v, want ten of the stretch", runs)
+	}
+
+	args := append(strings.Fields("job backfill poll --from -240h --max-concurrent 1 --wait=false -o json"), "--api", api)
+	begun := decode[httpapi.Operation](t, succeed(t, args...).stdout)
+	if begun.State != "running" || begun.Matched < 240*60-1 || begun.Matched > 240*60+1 {
+		t.Errorf("backfill of ten days answers %+v, want it under way", begun)
+	}
+	if shown := succeed(t, "operation", "cancel", "--api", api, begun.ID.String()).stdout; !strings.Contains(shown, "cancelled") {
+		t.Errorf("operation cancel shows\n%s", shown)
+	}
+	for _, args := range []string{"job backfill", "job backfill poll", "job backfill poll --from soon", "job backfill poll --from -1h --to x"} {
+		if r := carillon(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.code != 2 {
+			t.Errorf("carillon %s exits %d with %q, want 2", args, r.code, r.stderr)
+		}
+	}
+	if r := carillon(t.Context(), "", append(strings.Fields("job backfill poll --from -100000h"), "--api", api)...); r.code != 1 || !strings.Contains(r.stderr, "at most 100000") {
+		t.Errorf("a stretch that is too long exits %d with %q, want the bound", r.code, r.stderr)
+	}
+}
