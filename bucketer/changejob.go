@@ -300,8 +300,8 @@ func (b *Bucketer) commit(ctx context.Context, was int64, next schema.Job) error
 	return schema.ErrConflict // it is decided: ours was not written
 }
 
-// finish ends a job whose schedule names nothing more; the runs of its last generation start however late. It is tried again by whoever
-// looks at the job next, so a failure is only told.
+// finish ends a job whose schedule names nothing more; the runs of its last generation start however late. It is tried again by Mend, so a
+// failure is only told.
 func (b *Bucketer) finish(ctx context.Context, job schema.Job, now time.Time) {
 	if job.Current.State != schema.JobActive || now.Before(job.Cut) {
 		return

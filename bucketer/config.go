@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -125,6 +126,7 @@ type Bucketer struct {
 	owed     owed
 
 	letterRetention time.Duration
+	ending          ending
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.
@@ -158,11 +160,15 @@ func New(c Config) (*Bucketer, error) {
 		tasks:  NewTasks(c.Store, c.Now),
 
 		letterRetention: c.DeadLetterRetention,
+		ending:          ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},
 	}, nil
 }
 
-// Watch reads the settings now and every 10 s until ctx ends. It returns nil.
+// Watch reads the settings now and every 10 s, and finishes jobs whose last run was met, until ctx ends. It returns nil.
 func (b *Bucketer) Watch(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { b.finishAll(ctx) })
 	tick := time.NewTicker(settingsEvery)
 	defer tick.Stop()
 	for {

@@ -46,11 +46,21 @@
 // writer tells the shard's owner when that is there. History has the runs that ended; of two lines of one run the one whose state
 // schema.Fold prefers stands.
 //
+// An operation is the same done twice, so nothing but advice keeps two nodes from working at one: a turn of half a minute, by LWT. What starts
+// runs waits for the tenant's quota without holding a place. A backfill's next nominal times and their due time are decided, once for everybody,
+// before rows are written: the runs are due now, so their ids cannot be functions of the nominal time alone. It yields to work on time by
+// priority, by the bound on what is unfinished, and by asking for nothing while one of its runs waits for its start. It is for what the schedule
+// said when it was asked for; what runs is what the job says when a row is written.
+//
+// A job is finished after its last run was met, not before that is published: it is a conditional write, and nothing depends on its time.
+//
 // # If we crash
 //
 // Between claim and row: the key's next use writes the row. Between row and hint: the sweep finds the row. Between the
 // entry of a reschedule and its mark: the entry is never named and never starts. Between a watch entry and
 // the attempt 0 that names it: the next look writes the same entry again. Between the first run of a generation and the
 // generation: the run is cancelled when it is due. Between the next occurrence and this one's publication: whoever meets
-// this one writes the next one again, to the same id. Between the steps of a catch-up: the step is taken again.
+// this one writes the next one again, to the same id. Between the steps of a catch-up: the step is taken again. Within a page of an operation:
+// the page is worked off again. Between the decision, the rows and the progress of a backfill: the decision is met, and the same rows are
+// written. Before a job is finished: Mend finishes it.
 package bucketer

@@ -247,7 +247,7 @@ func (p *planning) write(ctx context.Context) error {
 		return err
 	}
 	for _, job := range p.finished {
-		p.b.finish(ctx, *job, p.now)
+		p.b.ending.add(job)
 	}
 	return nil
 }

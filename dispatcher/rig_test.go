@@ -162,9 +162,9 @@ func (r *rig) start(name string) *node {
 		defer n.mu.Unlock()
 		return time.Now().Add(*n.skew)
 	}
-	halt := bucketer.NewHalt(now)
+	halt, writer := bucketer.NewHalt(now), r.writer(n.conn)
 	d, err := New(Config{
-		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: r.ring, Writer: r.writer(n.conn), Halt: halt, Now: now,
+		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: r.ring, Writer: writer, Halt: halt, Now: now,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -177,7 +177,8 @@ func (r *rig) start(name string) *node {
 			r.t.Errorf("Run = %v, want nil", err)
 		}
 	})
-	running.Go(func() { _ = halt.Run(ctx) }) // always nil
+	running.Go(func() { _ = halt.Run(ctx) })     // always nil
+	running.Go(func() { _ = writer.Watch(ctx) }) // always nil
 	n.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()

@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/schema"
 	"github.com/gocql/gocql"
+	"golang.org/x/sync/errgroup"
 )
 
 // Lines of history of one job and period share a partition, but as a rule what is written at once is of as many jobs as there are lines.
@@ -17,6 +18,8 @@ import (
 const (
 	sharedRows = 20
 	mixedRows  = 50
+	// historyWrites bounds the batches of one call that are under way.
+	historyWrites = 8
 )
 
 // PutJobRuns implements schema.HistoryStore. Batches over the bounds are split.
@@ -25,17 +28,17 @@ func (s *Store) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	if err != nil {
 		return err
 	}
-	for _, lines := range whole {
-		if err := s.writeBatches(ctx, insertJobRun, lines); err != nil {
-			return fmt.Errorf("put %d lines of history: %w", len(lines), err)
-		}
+	var group errgroup.Group
+	group.SetLimit(historyWrites)
+	for _, lines := range append(whole, slices.Collect(slices.Chunk(mixed, mixedRows))...) {
+		group.Go(func() error {
+			if err := s.writeBatches(ctx, insertJobRun, lines); err != nil {
+				return fmt.Errorf("put %d lines of history: %w", len(lines), err)
+			}
+			return nil
+		})
 	}
-	for lines := range slices.Chunk(mixed, mixedRows) {
-		if err := s.writeBatches(ctx, insertJobRun, lines); err != nil {
-			return fmt.Errorf("put %d lines of history of several jobs: %w", len(lines), err)
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
 // historyLines returns what is to be written: the lines of each partition that has many, and those of all others together.

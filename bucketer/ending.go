@@ -1,0 +1,68 @@
+package bucketer
+
+import (
+	"context"
+	"sync"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// maxEnding bounds the jobs that wait to be finished; those beyond it are left to Mend, as are all of a process that crashes.
+	maxEnding = 10_000
+	// endsAtOnce bounds the conditional writes under way that finish jobs.
+	endsAtOnce = 16
+)
+
+// ending are jobs whose last run was met. Finishing one is a conditional write, too dear to have a run wait for: a thousand jobs that end at
+// one instant would hold up their shards for seconds. Nothing depends on when it is done: the last runs of a job that has finished start all the same.
+type ending struct {
+	mu   sync.Mutex
+	jobs map[schema.JobID]*schema.Job
+	more chan struct{} // holds one when there may be something to do
+}
+
+// add notes that a job is to be finished.
+func (e *ending) add(job *schema.Job) {
+	e.mu.Lock()
+	if len(e.jobs) < maxEnding {
+		e.jobs[job.ID] = job
+	}
+	e.mu.Unlock()
+	select {
+	case e.more <- struct{}{}:
+	default:
+	}
+}
+
+// take takes one of the jobs out; nil = there is none.
+func (e *ending) take() *schema.Job {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, job := range e.jobs {
+		delete(e.jobs, id)
+		return job
+	}
+	return nil
+}
+
+// finishAll finishes jobs, several at a time, until ctx ends.
+func (b *Bucketer) finishAll(ctx context.Context) {
+	tokens := make(chan struct{}, endsAtOnce)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.ending.more:
+		}
+		for job := b.ending.take(); job != nil && ctx.Err() == nil; job = b.ending.take() {
+			tokens <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-tokens }()
+				b.finish(ctx, *job, b.now())
+			})
+		}
+	}
+}
