@@ -192,10 +192,14 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 			res = Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
 		}
 	}()
-	res = target.Run(ctx, Call{
+	call := Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
 		Due: a.entry.Due(), Work: work, Payload: payload,
-	})
+	}
+	if !call.Job.IsZero() {
+		call.Nominal = a.entry.Spec.Nominal
+	}
+	res = target.Run(ctx, call)
 	switch res.Outcome {
 	case schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled:
 	default: // whatever a target says, a run must come to an end

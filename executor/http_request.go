@@ -35,6 +35,8 @@ var ignored = []string{
 // facts is what a callee is told of an attempt, as header values.
 type facts struct {
 	run, job, attempt, fence, due, trace string
+
+	nominal string // "" in a one-off job
 }
 
 func factsOf(c *Call) facts {
@@ -45,6 +47,9 @@ func factsOf(c *Call) facts {
 	f.job = f.run
 	if c.Job != (schema.JobID{}) {
 		f.job = c.Job.String()
+	}
+	if !c.Nominal.IsZero() {
+		f.nominal = c.Nominal.UTC().Format(dueForm)
 	}
 	return f
 }
@@ -117,6 +122,9 @@ func (h *hop) state(f facts, now time.Time) {
 		{"Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10)},
 	} {
 		h.header[v.name] = []string{v.value}
+	}
+	if f.nominal != "" {
+		h.header["Carillon-Nominal-At"] = []string{f.nominal}
 	}
 	if _, stated := h.header["User-Agent"]; !stated {
 		h.header["User-Agent"] = []string{"carillon"}

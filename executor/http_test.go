@@ -69,8 +69,8 @@ func TestHTTPSendsWhatATaskReceives(t *testing.T) {
 		want   request
 	}{
 		"one-off": {func(*Call) {}, request{method: "POST", path: "/hook?x=1", body: `{"a":1}`, length: 7, header: http.Header{"Content-Type": {"application/json"}}}},
-		"of a job": {func(c *Call) { c.Job = recurring }, request{method: "POST", path: "/hook?x=1", body: `{"a":1}`, length: 7, header: http.Header{
-			"Content-Type": {"application/json"}, "Carillon-Job-Id": {recurring.String()},
+		"of a job": {func(c *Call) { c.Job, c.Nominal = recurring, c.Due.Add(-time.Hour) }, request{method: "POST", path: "/hook?x=1", body: `{"a":1}`, length: 7, header: http.Header{
+			"Content-Type": {"application/json"}, "Carillon-Job-Id": {recurring.String()}, "Carillon-Nominal-At": {"2026-11-21T08:00:00.250Z"},
 		}}},
 		"no payload":     {func(c *Call) { c.Payload = nil }, request{method: "POST", path: "/hook?x=1"}},
 		"payload unsent": {func(c *Call) { c.Work.HTTP.Body = "none" }, request{method: "POST", path: "/hook?x=1"}},

@@ -33,6 +33,9 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 		"Carillon-Run-Id": f.run, "Carillon-Job-Id": f.job, "Carillon-Attempt": f.attempt, "Carillon-Fence": f.fence,
 		"Carillon-Due-At": f.due, "Idempotency-Key": f.run, "traceparent": f.trace,
 	}
+	if f.nominal != "" {
+		headers["Carillon-Nominal-At"] = f.nominal
+	}
 	if c.Payload != nil {
 		headers["content-type"] = "application/json"
 	}

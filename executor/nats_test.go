@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,6 +31,9 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 	for name, payload := range map[string][]byte{"payload": []byte(`{"a":1}`), "no payload": nil} {
 		c := natsCall()
 		c.Payload = payload
+		if payload != nil {
+			c.Nominal = c.Due.Add(-time.Hour)
+		}
 		n := NewNATS(asker(func(_ context.Context, subject string, headers map[string]string, body []byte) ([]byte, map[string]string, error) {
 			if subject != "work.email" || string(body) != string(payload) {
 				t.Errorf("%s: request: got %q on %q, want %q on work.email", name, body, subject, payload)
@@ -42,7 +46,7 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 				"Carillon-Due-At": "2026-11-21T09:00:00.250Z", "Idempotency-Key": c.Run.String(), "traceparent": headers["traceparent"],
 			}
 			if payload != nil {
-				want["content-type"] = "application/json"
+				want["content-type"], want["Carillon-Nominal-At"] = "application/json", "2026-11-21T08:00:00.250Z"
 			}
 			if diff := cmp.Diff(want, headers); diff != "" || len(headers["traceparent"]) != 55 {
 				t.Errorf("%s: headers (-want +got):\n%s", name, diff)

@@ -78,7 +78,7 @@ type owner struct{ uid, gid uint32 }
 // # What a command gets
 //
 // The payload on its standard input, the facts of the attempt as environment (CARILLON_RUN_ID, CARILLON_JOB_ID, CARILLON_ATTEMPT, CARILLON_FENCE,
-// CARILLON_DUE_AT, CARILLON_TENANT, IDEMPOTENCY_KEY, TRACEPARENT), and nothing of our own environment, descriptors or terminal. Both outputs are one
+// CARILLON_DUE_AT, CARILLON_NOMINAL_AT of a recurring job's run, CARILLON_TENANT, IDEMPOTENCY_KEY, TRACEPARENT), and nothing of our own environment, descriptors or terminal. Both outputs are one
 // stream, of which the head is kept; the rest is read and dropped, so that a flood costs no memory and the command is not held up.
 //
 // Exit code 0 is a success. Any other is a failure, final if it is among FinalCodes; the record has it as its status.
@@ -248,6 +248,9 @@ func (c *command) environment(call *Call) (env, marks []string) {
 	f := factsOf(call)
 	marks = []string{"CARILLON_RUN_ID=" + f.run, "CARILLON_FENCE=" + f.fence}
 	env = append(slices.Clone(c.env), marks...)
+	if f.nominal != "" {
+		env = append(env, "CARILLON_NOMINAL_AT="+f.nominal)
+	}
 	return append(env,
 		"CARILLON_JOB_ID="+f.job, "CARILLON_ATTEMPT="+f.attempt, "CARILLON_DUE_AT="+f.due, "CARILLON_TENANT="+call.Tenant,
 		"IDEMPOTENCY_KEY="+f.run, "TRACEPARENT="+f.trace,

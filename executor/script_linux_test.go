@@ -68,7 +68,7 @@ func TestScriptGivesPayloadAndFactsAndNothingElse(t *testing.T) {
 	s, call := shell(t, `cat; echo; env; pwd; ls /proc/$$/fd; [ -t 0 ] || echo no terminal; echo err >&2`, func(c *ScriptCommand) {
 		c.Env, c.Dir = map[string]string{"LANG": "C"}, "/tmp"
 	})
-	call.Payload = []byte(`{"a":1}`)
+	call.Payload, call.Nominal = []byte(`{"a":1}`), call.Due.Add(-time.Hour)
 	res := s.Run(t.Context(), call)
 	if res.Outcome != schema.Succeeded || res.Error != "" || res.Status != 0 {
 		t.Fatalf("Run: got %+v, want a success", res)
@@ -76,7 +76,7 @@ func TestScriptGivesPayloadAndFactsAndNothingElse(t *testing.T) {
 	out := string(res.Output)
 	for _, want := range []string{
 		"{\"a\":1}\n", "CARILLON_RUN_ID=" + call.Run.String() + "\n", "CARILLON_JOB_ID=" + call.Run.String() + "\n", "CARILLON_ATTEMPT=3\n", "CARILLON_FENCE=1790000000000042\n",
-		"CARILLON_DUE_AT=2026-11-21T09:00:00.250Z\n", "CARILLON_TENANT=" + call.Tenant + "\n", "IDEMPOTENCY_KEY=" + call.Run.String() + "\n", "TRACEPARENT=00-", "LANG=C\n", "PATH=/usr/local/bin:/usr/bin:/bin\n",
+		"CARILLON_DUE_AT=2026-11-21T09:00:00.250Z\n", "CARILLON_NOMINAL_AT=2026-11-21T08:00:00.250Z\n", "CARILLON_TENANT=" + call.Tenant + "\n", "IDEMPOTENCY_KEY=" + call.Run.String() + "\n", "TRACEPARENT=00-", "LANG=C\n", "PATH=/usr/local/bin:/usr/bin:/bin\n",
 		"\n/tmp\n", "no terminal\n", "err\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -15,6 +15,7 @@ type Call struct {
 	Number  int // of the attempt, from 1
 	Fence   schema.Fence
 	Due     time.Time
+	Nominal time.Time   // what the schedule names: long before Due in a backfill; zero in a one-off job
 	Work    schema.Work // in force
 	Payload []byte      // JSON, or nil
 }
