@@ -152,7 +152,6 @@ func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuer
 
 // run answers the import.
 func (m *importer) run() {
-	m.gin.Writer.Header().Del("Connection") // it is taken, and its body will be read
 	done := make(chan struct{})
 	readerGone := make(chan struct{})
 	go func() {

@@ -74,8 +74,10 @@ func (s *Server) recover(c *gin.Context) {
 func (s *Server) bound(c *gin.Context) {
 	rc := http.NewResponseController(c.Writer)
 	if c.FullPath() == importPath {
-		// Before anything is refused: the server would otherwise wait for the body before it sends the refusal. A connection
-		// on which a body is left over serves no other request: net/http cannot tell the two apart in full duplex.
+		// Before anything is refused: the server would otherwise wait for the body before it sends the refusal. The connection
+		// serves no other request, since a body may be left over, and that is known only after the header of the answer has gone: in full
+		// duplex net/http meets the end of such a body after the handler, begins to listen for the caller's leaving, and panics when it reads the
+		// next request.
 		_ = rc.EnableFullDuplex() // HTTP/2 has no need of it; recorders of tests do without
 		c.Header("Connection", "close")
 		c.Next()

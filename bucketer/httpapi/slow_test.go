@@ -23,6 +23,15 @@ func dial(t *testing.T, hs *httptest.Server) net.Conn {
 	return c
 }
 
+// ends waits until the server has closed the connection: nothing is logged of it any more.
+func ends(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Errorf("the connection does not end: %v", err)
+	}
+}
+
 func TestSlowCallersAreCut(t *testing.T) {
 	hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.BodyTimeout, c.ImportIdle = 50*time.Millisecond, 50*time.Millisecond })
 	t.Run("a body that does not come", func(t *testing.T) {
@@ -49,6 +58,7 @@ func TestSlowCallersAreCut(t *testing.T) {
 		if !strings.Contains(string(text), `"line":1,"id"`) || !strings.Contains(string(text), `"error":{"type":"about:blank","title":"Request Timeout"`) {
 			t.Errorf("an import that stands still is answered %s, want its line and then why it was cut", text)
 		}
+		ends(t, c)
 	})
 	t.Run("a body cut short", func(t *testing.T) {
 		c := dial(t, hs)
@@ -76,6 +86,7 @@ func TestSlowCallersAreCut(t *testing.T) {
 		if strings.Contains(string(text), "summary") || strings.Contains(string(text), `"line":2`) || !strings.Contains(string(text), `problem:cut`) {
 			t.Errorf("an import cut short is answered %s, want no second line and no summary", text)
 		}
+		ends(t, c)
 	})
 }
 

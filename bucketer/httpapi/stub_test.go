@@ -1,15 +1,18 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -337,13 +340,30 @@ func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	hs := httptest.NewServer(s)
+	hs := httptest.NewUnstartedServer(s)
+	panicked := new(panics)
+	hs.Config.ErrorLog = log.New(panicked, "", 0)
+	hs.Start()
 	t.Cleanup(func() {
 		s.endImports()
 		hs.Close()
 		http.DefaultClient.CloseIdleConnections()
+		if text := panicked.first.Load(); text != nil {
+			t.Errorf("the server logged %s", *text)
+		}
 	})
 	return hs
+}
+
+// panics is the log of a server, of which it keeps the first panic.
+type panics struct{ first atomic.Pointer[string] }
+
+func (p *panics) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic")) {
+		text := string(line)
+		p.first.CompareAndSwap(nil, &text)
+	}
+	return len(line), nil
 }
 
 // call is a request and what its answer should be.
