@@ -27,8 +27,6 @@ const (
 	usedEvery = 5 * time.Minute
 	// usesWaiting bounds the uses that wait to be noted; more are dropped, and noted with a later one.
 	usesWaiting = 1000
-	// topicKey is the signal of a key that was made or revoked; its body is the hash.
-	topicKey = "key"
 )
 
 // keyPrefix is how every key begins: whoever finds one in a text knows what it is.

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	topicCancel = "cancel" // signal: the run id, as text
 	// markTries bounds how often a mark is tried again because another writer was faster.
 	markTries = 5
 )

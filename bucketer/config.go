@@ -70,6 +70,14 @@ type Signaller interface {
 	Signal(topic string, body []byte)
 }
 
+// Topics of the signals, which dispatcher/queue names for those who hear them.
+const (
+	topicCancel = "cancel" // body: the run id, as text
+	topicTask   = "task"   // body: tenant, a line feed, name
+	topicKey    = "key"    // body: the hash of a key that was made or revoked
+	topicTenant = "tenant" // body: the name
+)
+
 // Config wires a Bucketer.
 type Config struct {
 	Store   Store

@@ -14,7 +14,6 @@ import (
 const (
 	taskCacheSize = 10_000           // tasks kept in memory; beyond it the cache is emptied
 	taskCacheAge  = 10 * time.Second // how long one is believed without a word
-	topicTask     = "task"           // signal: tenant, line feed, name
 )
 
 type taskKey struct{ tenant, name string }

@@ -21,8 +21,6 @@ const (
 	// jobsAge is how long a count of jobs is believed while the quota is not reached, and jobsRetry how long when it is.
 	jobsAge   = 30 * time.Second
 	jobsRetry = 5 * time.Second
-	// topicTenant is the signal of a changed tenant; its body is the name.
-	topicTenant = "tenant"
 )
 
 // MaxWeight is the largest weight of a tenant.

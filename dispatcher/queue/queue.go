@@ -95,7 +95,7 @@ type Bus interface {
 	SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error)
 }
 
-// Signals carries what every node should hear at once: a cancelled run, a changed task.
+// Signals carries what every node should hear at once: a cancelled run, a changed task, key or tenant.
 type Signals interface {
 	// Signal tells every subscriber of topic. It does not wait.
 	Signal(topic string, body []byte)
@@ -107,6 +107,8 @@ type Signals interface {
 const (
 	TopicCancel = "cancel" // body: a run id, as text
 	TopicTask   = "task"   // body: tenant, a line feed, name
+	TopicKey    = "key"    // body: the hash of an API key that was made or revoked
+	TopicTenant = "tenant" // body: the name of a tenant that was changed
 )
 
 // Requester asks workers: the nats kind of task.

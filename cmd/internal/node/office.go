@@ -11,12 +11,6 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
-// Topics of the signals that the office sends and hears.
-const (
-	topicKey    = "key"
-	topicTenant = "tenant"
-)
-
 // office is what a node knows of those who use it: keys, tenants and their quotas, who changed what, and what was done.
 type office struct {
 	keys    *bucketer.Keys
@@ -60,11 +54,11 @@ func (o *office) run(ctx context.Context) error {
 
 // listen hears of keys and tenants that others change.
 func (o *office) listen(q queue.Signals) (cancel func(), err error) {
-	keys, err := q.SubscribeSignal(topicKey, o.keys.Changed)
+	keys, err := q.SubscribeSignal(queue.TopicKey, o.keys.Changed)
 	if err != nil {
 		return nil, fmt.Errorf("listen for changed keys: %w", err)
 	}
-	tenants, err := q.SubscribeSignal(topicTenant, o.tenants.Changed)
+	tenants, err := q.SubscribeSignal(queue.TopicTenant, o.tenants.Changed)
 	if err != nil {
 		keys()
 		return nil, fmt.Errorf("listen for changed tenants: %w", err)

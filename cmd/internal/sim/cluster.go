@@ -15,6 +15,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher"
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
 	"carillon.dev/carillon/loadtest/check"
@@ -297,7 +298,7 @@ func (n *Node) Start() error {
 	if err != nil {
 		return err
 	}
-	unsubscribe, err := n.conn.SubscribeSignal("cancel", func(body []byte) {
+	unsubscribe, err := n.conn.SubscribeSignal(queue.TopicCancel, func(body []byte) {
 		if id, err := schema.ParseEntryID(string(body)); err == nil {
 			x.Cancel(id)
 		}
