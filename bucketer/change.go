@@ -26,8 +26,7 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 		case err != nil:
 			return Run{}, err
 		case run.Entry.Marks.Cancelled != nil && (run.State == schema.StateCancelled || !run.State.Terminal()):
-			b.signals.Signal(topicCancel, []byte(id.String()))
-			return run, nil
+			return b.carryOut(ctx, run, true) // what an earlier call left undone is done now
 		case run.State.Terminal():
 			return run, ErrFinished
 		}
@@ -40,20 +39,35 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 		case err != nil:
 			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
 		}
-		b.signals.Signal(topicCancel, []byte(id.String()))
-		// An attempt may have ended meanwhile: then the run is what that made of it.
-		run, err = b.Run(ctx, tenant, id)
-		switch {
-		case err != nil:
-			return Run{}, err
-		case run.State.Terminal() && run.State != schema.StateCancelled:
-			return run, ErrFinished
-		case ruined(run.Attempts): // at the same time: whoever wrote its dead letter may not have met the mark
-			return run, b.overtake(ctx, tenant, id, now)
-		}
-		return run, nil
+		return b.carryOut(ctx, run, false)
 	}
 	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
+}
+
+// carryOut does what follows from the mark: whoever runs the run is told, and a guarded run is ended in its lease. An attempt may have ended meanwhile:
+// then the run is what that made of it. Where the mark was there before, nothing else is read again.
+func (b *Bucketer) carryOut(ctx context.Context, run Run, again bool) (Run, error) {
+	b.signals.Signal(topicCancel, []byte(run.ID.String()))
+	guarded, err := b.guarded(ctx, &run.Current)
+	if err == nil && guarded {
+		err = b.endClaim(ctx, &run)
+	}
+	switch {
+	case err != nil:
+		return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+	case again && !guarded:
+		return run, nil
+	}
+	now, err := b.Run(ctx, run.Entry.Spec.Tenant, run.ID)
+	switch {
+	case err != nil:
+		return Run{}, err
+	case now.State.Terminal() && now.State != schema.StateCancelled:
+		return now, ErrFinished
+	case ruined(now.Attempts): // at the same time: whoever wrote its dead letter may not have met the mark
+		return now, b.overtake(ctx, now.Entry.Spec.Tenant, now.ID, b.now())
+	}
+	return now, nil
 }
 
 // markExpiry returns when a mark may leave that names or follows an entry due at due: with the last entry that asks for

@@ -62,6 +62,7 @@ type Store interface {
 	schema.HistoryStore
 	schema.DecisionStore
 	schema.DeadLetterStore
+	schema.LeaseStore
 	Session(ctx context.Context, executor string) (schema.Session, error)
 }
 

@@ -143,9 +143,7 @@ var faultyBodies = map[string]struct {
 	"a max below initial":        {`{` + callX + `,"retry":{"initial":"1m","max":"30s"}}`, []string{"body.retry.max must not be less than initial (1m0s)"}},
 	"an initial above the max":   {`{` + callX + `,"retry":{"initial":"20m"}}`, []string{"body.retry.initial must not be more than max (10m0s)"}},
 	"an unknown guarantee":       {`{` + callX + `,"guarantee":"exactly_once"}`, []string{"body.guarantee must be one of"}},
-	"effectively_once":           {`{` + callX + `,"guarantee":"effectively_once"}`, []string{"body.guarantee is not supported yet"}},
-	"at_most_once":               {`{` + callX + `,"guarantee":"at_most_once"}`, []string{"body.guarantee is not supported yet"}},
-	"at_most_once with attempts": {`{` + callX + `,"guarantee":"at_most_once","retry":{"max_attempts":2}}`, []string{"body.guarantee is not supported yet", "body.retry.max_attempts must be 1"}},
+	"at_most_once with attempts": {`{` + callX + `,"guarantee":"at_most_once","retry":{"max_attempts":2}}`, []string{"body.retry.max_attempts must be 1"}},
 
 	"every fault at once": {
 		`{"task":5,"schedule":{"at":"soon"},"priority":"p","labels":{"a":1},"x":1,"misfire":[],"payload":{"a":1,"a":1}}`,

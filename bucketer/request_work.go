@@ -74,9 +74,6 @@ func (w *workReader) field(name string, c int32) bool {
 	case "guarantee":
 		w.limits = append(w.limits, c)
 		w.work.Guarantee = schema.Guarantee(w.d.oneOf(c, guarantees))
-		if g := w.work.Guarantee.Or(); g != schema.AtLeastOnce {
-			w.d.fault(c, "is not supported yet: only at_least_once is, so far")
-		}
 	default:
 		return false
 	}

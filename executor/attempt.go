@@ -24,6 +24,9 @@ type attempt struct {
 	held  time.Time // when the message was last kept in progress; only tend looks at it
 	acked atomic.Bool
 
+	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
+	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
+
 	mu      sync.Mutex
 	running bool
 	began   time.Time // by the monotonic clock
@@ -43,7 +46,7 @@ type attempt struct {
 func (a *attempt) handle(ctx, attempts context.Context) {
 	x := a.x
 	if a.entry.Fault != nil {
-		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: "unreadable: " + a.entry.Fault.Error()})
+		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "unreadable: " + a.entry.Fault.Error()})
 		return
 	}
 	known, ok := a.clear(ctx)
@@ -134,9 +137,10 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	if !ok {
 		return
 	}
+	a.guard(work.Guarantee.Guarded() || errors.Is(fault, errNoTask))
 	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
 	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.DueSince()) > limit && k.number == 1 {
-		a.notStarted(schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
+		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
 		return
 	}
 	session, alive := x.keeper.current(now)
@@ -144,10 +148,19 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.giveBack()
 		return
 	}
+	if a.hold != nil {
+		if !a.claim(ctx, attempts, k, session) {
+			return
+		}
+		began, now = time.Now(), x.now()
+	}
 	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
 	a.begin(began, now, k.number, session, cancel)
-	if k.doubt && !a.mark(ctx, now, k) {
+	switch {
+	case a.hold != nil: // the claim says all that a session cell would
+		a.exclusive.Store(work.Guarantee == schema.EffectivelyOnce)
+	case k.doubt && !a.mark(ctx, now, k):
 		return
 	}
 	if k.number == 1 {
@@ -159,11 +172,19 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	} else {
 		res = a.call(run, work, payload)
 	}
-	if res.Stopped && work.Guarantee == schema.AtLeastOnce {
+	a.exclusive.Store(false)
+	switch {
+	case res.Stopped && work.Guarantee == schema.AtLeastOnce:
 		a.interrupted()
 		return
+	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // nothing of it goes on: the run is free again
+		x.metrics.running.Dec()
+		a.release(attempts, ErrStopped)
+		return
+	case errors.Is(context.Cause(run), errSilent) && res.Outcome != schema.Succeeded:
+		res = Result{Outcome: schema.Lost, Error: errSilent.Error()}
 	}
-	a.conclude(res, work)
+	a.conclude(attempts, res, work)
 }
 
 // begin notes that the attempt is under way.
@@ -172,9 +193,13 @@ func (a *attempt) begin(began, now time.Time, number int, session string, stop c
 	if now.Before(a.entry.Due()) {
 		a.x.metrics.early.Inc()
 	}
+	fence := schema.MakeFence(now)
+	if a.hold != nil {
+		fence = a.hold.mine.Fence
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, schema.MakeFence(now), session, stop
+	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, fence, session, stop
 }
 
 // call runs the work.
@@ -219,12 +244,11 @@ func (a *attempt) end() time.Time {
 	return now
 }
 
-// conclude turns the result into a record and hands it to the recorder.
-func (a *attempt) conclude(res Result, work schema.Work) {
+// conclude turns the result into a record and hands it to the recorder, or for a guarded run to the lease first.
+func (a *attempt) conclude(attempts context.Context, res Result, work schema.Work) {
 	x, e := a.x, a.entry
 	now := a.end()
 	x.metrics.running.Dec()
-	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
 	rec := schema.Record{
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
 		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status, Output: head(string(res.Output[:min(len(res.Output), outputHead)]), outputHead),
@@ -234,15 +258,23 @@ func (a *attempt) conclude(res Result, work schema.Work) {
 		rec.Next = schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash())
 	} else if res.Outcome == schema.Failed || res.Outcome == schema.TimedOut {
 		rec.Final = true
+	} else if res.Outcome == schema.Lost {
+		rec.Final = a.number >= work.Retry.MaxAttempts
 	}
-	rec.Doubt = res.Outcome == schema.Succeeded && a.rivalled(now)
+	rec.Doubt = res.Outcome == schema.Succeeded && a.hold == nil && a.rivalled(now) // a claim has no rival
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
-	a.put(schema.Attempt{
+	row := schema.Attempt{
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
 		Written: now.UnixMicro(), Expires: a.expiry(now),
-	}, true)
+	}
+	if a.hold != nil {
+		a.commit(attempts, row)
+		return
+	}
+	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
+	a.put(row, true)
 }
 
 // rivalled reports whether another execution of the run may have been begun before this one ended at now: what was handed out twice, what went
@@ -285,9 +317,14 @@ func (a *attempt) interrupted() {
 }
 
 // notStarted records why nothing started here.
-func (a *attempt) notStarted(rec schema.Record) {
+func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
+	row := a.x.writer.NotStarted(*a.entry, rec, a.x.now())
+	if a.hold != nil && !a.close(ctx, row) {
+		a.giveBack() // who gets it next finds what stands
+		return
+	}
 	a.x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
-	a.put(a.x.writer.NotStarted(*a.entry, rec, a.x.now()), true)
+	a.put(row, true)
 }
 
 // put hands a row to the recorder; the message ends when the row and what follows are held.

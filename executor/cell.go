@@ -64,6 +64,7 @@ func (a *attempt) cell(now time.Time) schema.Attempt {
 
 // tend keeps the message in progress, and lets it go once the store knows that the attempt runs.
 func (a *attempt) tend(now time.Time) {
+	a.silence(now)
 	if a.acked.Load() {
 		return
 	}
@@ -71,7 +72,7 @@ func (a *attempt) tend(now time.Time) {
 	// What has passed is told by the monotonic clock: the wall clock may be set back meanwhile.
 	long := a.running && !a.marked && time.Since(a.began) >= ackAfter
 	known := a.running && a.known && time.Since(a.began) >= ackAfter
-	if long {
+	if long && a.hold == nil {
 		// The session in force now, which is another one if that of the start was declared dead meanwhile. While
 		// there is none to be trusted the message stays in hand.
 		if session, alive := a.x.keeper.current(now); alive {

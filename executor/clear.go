@@ -66,7 +66,17 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 		a.finish()
 		return known{}, false
 	}
-	if len(st.Dead) > 0 && !a.bury(ctx, st.Dead) {
+	guarded, err := a.guarded(ctx)
+	if err != nil {
+		a.postpone(ctx, "read work", err)
+		return known{}, false
+	}
+	if a.guard(guarded); guarded {
+		var free bool
+		if st.Next, free = a.reconcile(ctx, st, v); !free {
+			return known{}, false
+		}
+	} else if len(st.Dead) > 0 && !a.bury(ctx, st.Dead) {
 		return known{}, false
 	}
 	before, ok := a.entitled(ctx, st.Next, v.job)
@@ -88,7 +98,7 @@ func (a *attempt) entitled(ctx context.Context, n int, job *schema.Job) (before 
 		return time.Time{}, true
 	case n > 1: // it has started: only a cancel ends it
 		if job != nil && job.Current.State == schema.JobCancelled {
-			a.notStarted(schema.Record{Outcome: schema.Cancelled, Reason: "the job was cancelled"})
+			a.notStarted(ctx, schema.Record{Outcome: schema.Cancelled, Reason: "the job was cancelled"})
 			return time.Time{}, false
 		}
 		return time.Time{}, true
@@ -111,11 +121,11 @@ func (a *attempt) entitled(ctx context.Context, n int, job *schema.Job) (before 
 		}
 	}
 	if right.Outcome != "" {
-		a.notStarted(schema.Record{Outcome: right.Outcome, Reason: right.Reason})
+		a.notStarted(ctx, schema.Record{Outcome: right.Outcome, Reason: right.Reason})
 		return time.Time{}, false
 	}
 	if rec, missed := x.writer.Misfired(job, e, now); missed {
-		a.notStarted(rec)
+		a.notStarted(ctx, rec)
 		return time.Time{}, false
 	}
 	return right.Before, true
@@ -133,20 +143,13 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 	last := -1 // of those that end the run
 	rows := make([]schema.Attempt, len(dead))
 	for i, d := range dead {
-		finished := now.UTC()
-		if began := d.Session.Started; began.After(finished.Round(0)) { // by a clock that is ahead of ours
-			finished = began
-		}
 		final := d.Number >= work.Retry.MaxAttempts || work.Guarantee == schema.AtMostOnce
 		if final {
 			last = i
 		}
 		rows[i] = d
 		rows[i].Session = nil
-		rows[i].Record = &schema.Record{
-			Entry: d.Session.Entry, Executor: d.Session.Executor, Started: d.Session.Started, Finished: finished,
-			Outcome: schema.Lost, Error: "the executor's session ended without an outcome", Final: final,
-		}
+		rows[i].Record = lostRecord(d.Session, now, final)
 		rows[i].Written, rows[i].Expires = now.UnixMicro(), a.expiry(now)
 	}
 	// All of them before anything is said: a notice ends the entry, and nobody would count the rest.
@@ -162,6 +165,18 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 		x.recorder.put(word{entry: *a.entry, attempt: rows[last], held: true, notify: true, then: a.finish})
 	}
 	return last < 0
+}
+
+// lostRecord is the record of an attempt whose session fell.
+func lostRecord(session *schema.SessionRef, now time.Time, final bool) *schema.Record {
+	finished := now.UTC()
+	if began := session.Started; began.After(finished.Round(0)) { // by a clock that is ahead of ours
+		finished = began
+	}
+	return &schema.Record{
+		Entry: session.Entry, Executor: session.Executor, Started: session.Started, Finished: finished,
+		Outcome: schema.Lost, Error: "the executor's session ended without an outcome", Final: final,
+	}
 }
 
 // over tells that the entry is finished, by attempt number or before it, and ends the message.

@@ -83,6 +83,7 @@ var (
 // Store is what an executor needs of a store besides what bucketer writes for it.
 type Store interface {
 	schema.SessionStore
+	schema.LeaseStore
 	EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error)
 	// Job decides what writes of unknown outcome left undecided (SERIAL); Writer.Jobs does not.
 	Job(ctx context.Context, id schema.JobID) (schema.Job, error)

@@ -20,10 +20,14 @@
 //  7. Outcomes that cannot be recorded are kept, and no new work is taken on.
 //  8. Attempts that fail, take too long or are lost count, at most max_attempts of them; what the stop of an executor cuts short does not.
 //     After the last one, or a final answer, the run's dead letter is held before the message goes.
+//  9. A guarded run (at_most_once, effectively_once) starts only under a claim in its lease, and nothing is said of its outcome before the lease
+//     holds it; what the lease says counts (schema.Claim). A swap of unknown outcome is swapped again, never guessed.
+//  10. Work of effectively_once is stopped at the local deadline of its session: 2 s later another may start it.
 //
 // # If we crash
 //
 // Before the start: the message is delivered again. While the attempt runs, within its first second: the same, and it is
 // executed again (at_least_once). Later: its session is declared dead, the attempt is recorded as lost, and the
-// entry is dispatched again. Between record and follow-ups, notice or ack: whoever meets the record repeats what it says.
+// entry is dispatched again. Of a guarded run: after the claim, it is ended as lost when our session is dead, and at_most_once is over
+// with that; after the lease holds the outcome, whoever gets the message next writes it down. Between record and follow-ups, notice or ack: whoever meets the record repeats what it says.
 package executor

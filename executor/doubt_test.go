@@ -271,7 +271,7 @@ func TestLostAttemptsOfADeletedTask(t *testing.T) {
 		number int
 		want   string
 	}{
-		{"the first", 1, "record 1 lost, session 2, record 2 failed, letter, notice, ack"},
+		{"the first", 1, "record 1 lost, record 2 failed, letter, notice, ack"},
 		{"the last one allowed where nothing is said", schema.DefaultRetry.MaxAttempts, "record 5 lost, letter, notice, ack"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

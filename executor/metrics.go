@@ -37,7 +37,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts(opts("record_failures_total", "Batches of outcomes that could not be recorded at the first try."))),
 		early:          prometheus.NewCounter(prometheus.CounterOpts(opts("early_total", "Attempts started before their due time: always 0."))),
 	}
-	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Cancelled, schema.Missed} {
+	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded, schema.Cancelled, schema.Missed} {
 		m.outcomes.WithLabelValues(string(o))
 	}
 	for _, reason := range []string{"over", "live", "unnamed", "returned"} {

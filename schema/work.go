@@ -133,7 +133,8 @@ func (w Work) InForce() Work {
 		r.Factor = or(r.Factor, DefaultRetry.Factor)
 		r.Max = or(r.Max, DefaultRetry.Max)
 		r.Jitter = or(r.Jitter, DefaultRetry.Jitter)
-	} else if w.Guarantee == AtMostOnce {
+	}
+	if w.Guarantee == AtMostOnce {
 		r.MaxAttempts = 1
 	}
 	w.Retry = &r

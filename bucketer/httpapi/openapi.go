@@ -203,8 +203,8 @@ func (s *Server) finishDocument() error {
 		{"Task", "timeout", duration},
 		{"Misfire", "policy", words("run_all", "run_latest", "skip")},
 		{"Misfire", "deadline", duration},
-		{"JobRequest", "guarantee", words("at_least_once")},
-		{"TaskRequest", "guarantee", words("at_least_once")},
+		{"JobRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
+		{"TaskRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
 	} {
 		of := schemas[p.schema]
 		if of == nil || of.Properties[p.field] == nil {

@@ -155,7 +155,7 @@ func TestDocumentAgreesWithTheServer(t *testing.T) {
 		`{"http":{"url":"http://x.test/"},"x":1}`, `{"task":5}`, `{"task":"A"}`, `{"task":"t","priority":"urgent"}`,
 		`{"http":{"method":"POST"}}`, `{"task":"t","schedule":{"at":"soon"}}`, `{"task":"t","schedule":{"cron":5}}`, `{"task":"t","schedule":{"every":"1d"}}`,
 		`{"task":"t","labels":{"a":1}}`, `{"nats":{"subject":"a"},"retry":{"max_attempts":0}}`, `{"nats":{"subject":"a"},"timeout":"1d"}`,
-		`{"nats":{"subject":"a"},"guarantee":"effectively_once"}`,
+		`{"nats":{"subject":"a"},"guarantee":"exactly_once"}`,
 	} {
 		check("JobRequest", "a request", []byte(job), false)
 		doProblem(t, hs, call{method: "POST", path: "/v1/jobs", body: job}, 422)

@@ -1,0 +1,75 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"carillon.dev/carillon/schema"
+)
+
+// guarded reports whether attempts of the entry claim the run. Where the task is gone that is unknown, and counts as such.
+func (b *Bucketer) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
+	if e.Spec.Work != nil {
+		return e.Spec.Work.Guarantee.Guarded(), nil
+	}
+	task, err := b.tasks.Task(ctx, e.Spec.Tenant, e.Spec.Task)
+	if errors.Is(err, schema.ErrNotFound) {
+		return true, nil
+	}
+	return task.Work.Guarantee.Guarded(), err
+}
+
+// endClaim ends a guarded run in its lease because it was cancelled: whoever holds it, deaf to the signal or not, changes nothing from
+// then on, and nobody claims it any more. If the lease says that the run has ended, that stands, and is written where reading finds it.
+func (b *Bucketer) endClaim(ctx context.Context, run *Run) error {
+	lease := schema.Lease{}
+	read := true
+	for range markTries {
+		if read {
+			var err error
+			lease, err = b.store.Lease(ctx, schema.RunLease(run.ID))
+			if err != nil && !errors.Is(err, schema.ErrNotFound) {
+				return err
+			}
+		}
+		c, err := lease.Claim()
+		if err != nil {
+			return err
+		}
+		now := b.now()
+		expires := b.markExpiry(run, run.Current.Due(), now)
+		if c.Record != nil {
+			row := c.Attempt(run.ID)
+			row.Expires = expires
+			if err := b.Record(ctx, []schema.Attempt{row}); err != nil || c.Over() {
+				return err
+			}
+		}
+		row := b.NotStarted(run.Current, schema.Record{Outcome: schema.Cancelled}, now)
+		if h := lease.Holder; h != nil {
+			row.Number, row.Fence = c.Number, c.Fence
+			row.Record.Entry, row.Record.Executor, row.Record.Started = h.Entry, h.Executor, h.Started
+			row.Record.Error = "cancelled while it was under way"
+		}
+		is, err := lease.Raised(row, now)
+		if err != nil {
+			return err
+		}
+		is.Key = schema.RunLease(run.ID)
+		stands, err := b.store.SwapLease(ctx, lease, is, expires)
+		switch {
+		case errors.Is(err, schema.ErrConflict):
+			lease, read = stands, false
+		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+			read = true
+		case err != nil:
+			return err
+		case row.Number == 0:
+			return nil // the mark says as much; who meets the lease writes the rest
+		default:
+			return b.Record(ctx, []schema.Attempt{row})
+		}
+	}
+	return fmt.Errorf("%w: the run's lease keeps changing", schema.ErrUnknown)
+}

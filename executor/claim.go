@@ -1,0 +1,314 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Runs of at_most_once and effectively_once are guarded: an attempt claims its run before it starts and ends the claim before it says how
+// it went, both by conditional writes on the run's lease (schema.Claim). What the lease says counts; the rows of attempts follow it.
+
+// claimTries bounds how often the lease is read or claimed again because somebody else was faster.
+const claimTries = 5
+
+// errSilent ends an effectively_once attempt whose session may have been declared dead: another may start.
+var errSilent = errors.New("the executor could not renew its session in time, so the attempt was stopped")
+
+// errLateClaim: by the time that the claim stood the start rested on nothing any more.
+var errLateClaim = errors.New("not started: the run could not be claimed in time")
+
+// guarded reports whether attempts of the entry claim the run. Where the task is gone that is unknown, and claiming is safe.
+func (a *attempt) guarded(ctx context.Context) (bool, error) {
+	if w := a.entry.Spec.Work; w != nil {
+		return w.Guarantee.Guarded(), nil
+	}
+	work, err := a.work(ctx)
+	if errors.Is(err, errNoTask) {
+		return true, nil
+	}
+	return work.Guarantee.Guarded(), err
+}
+
+// guard notes whether the run is guarded.
+func (a *attempt) guard(is bool) {
+	switch {
+	case !is:
+		a.hold = nil
+	case a.hold == nil:
+		a.hold = new(hold)
+	}
+}
+
+// hold is what an attempt knows of the lease of its run.
+type hold struct {
+	was   schema.Lease // as it was read; zero = no row
+	mine  schema.Lease // our claim, once it stands: fence 0 = not yet
+	tries int          // how often somebody else was faster
+}
+
+// decide swaps the lease until it is known what became of that: nil and ErrConflict come with what stands. To swap again is
+// harmless, and what an unanswered swap may still do it does under our eyes. With keep a store that does not answer is asked until it does; without, its
+// error means that nothing was done. An error also means that ctx ended and the store did not answer for as long as the stop waits: then
+// our session ends as well, and with it what we hold.
+func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (schema.Lease, error) {
+	x := a.x
+	is.Key = schema.RunLease(a.entry.Run())
+	var stopped time.Time
+	failing := false
+	defer func() {
+		if failing {
+			x.recorder.failing.Store(false)
+		}
+	}()
+	for {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		stands, err := x.store.SwapLease(bounded, was, is, a.expiry(x.now()))
+		cancel()
+		switch {
+		case err == nil, errors.Is(err, schema.ErrConflict):
+			return stands, err
+		case errors.Is(err, schema.ErrUnknown):
+			keep = true
+		case !keep || !errors.Is(err, schema.ErrUnavailable):
+			return schema.Lease{}, err
+		}
+		if ctx.Err() != nil {
+			if now := time.Now(); stopped.IsZero() {
+				stopped = now
+			} else if now.Sub(stopped) >= x.recorder.patient {
+				return schema.Lease{}, err
+			}
+		}
+		failing = true
+		if !x.recorder.failing.Swap(true) {
+			x.log.Warn("claims cannot be decided: they are kept, and nothing new is taken on", "err", err)
+		}
+		time.Sleep(postponeFor)
+	}
+}
+
+// reconcile reads the run's lease and brings the rows up to it: a claim whose session fell is ended as lost, a record that the rows do not
+// have is written with what follows from it. True means that the run is free, for attempt number next.
+func (a *attempt) reconcile(ctx context.Context, st schema.Standing, v view) (next int, free bool) {
+	x, run := a.x, a.entry.Run()
+	lease, err := a.readLease(ctx)
+	for range claimTries {
+		if err != nil {
+			a.postpone(ctx, "read lease", err)
+			return 0, false
+		}
+		c, err := lease.Claim()
+		if err != nil {
+			x.log.Error("a lease cannot be read", "run", run, "err", err)
+			a.postpone(ctx, "read lease", err)
+			return 0, false
+		}
+		switch {
+		case lease.Holder != nil:
+			row := schema.Attempt{Run: run, Number: c.Number, Fence: c.Fence, Session: lease.Holder, Written: lease.Holder.Started.UnixMicro()}
+			live, err := x.looker.live.Of(ctx, []schema.Attempt{row})
+			if err != nil {
+				a.postpone(ctx, "read session", err)
+				return 0, false
+			}
+			if live(*lease.Holder) {
+				// Its holder says so in the rows after a second; from then on the store knows, and the dispatcher watches.
+				x.metrics.passed.WithLabelValues("live").Inc()
+				row.Expires = a.expiry(x.now())
+				x.recorder.put(word{entry: *a.entry, attempt: row, then: a.finish})
+				return 0, false
+			}
+			if lease, err = a.endLost(ctx, lease, row); err != nil {
+				a.postpone(ctx, "end a claim", err)
+				return 0, false
+			}
+		case c.Record == nil:
+			a.hold.was = lease
+			return st.Next, len(st.Dead) == 0 || a.bury(ctx, st.Dead)
+		default:
+			row := c.Attempt(run)
+			row.Expires = a.expiry(x.now())
+			known := slices.ContainsFunc(v.attempts, func(b schema.Attempt) bool {
+				return b.Number == row.Number && b.Fence == row.Fence && b.Record != nil
+			})
+			if c.Over() || !known && !c.Record.Next.IsZero() {
+				x.metrics.passed.WithLabelValues("over").Inc()
+				x.recorder.put(word{entry: *a.entry, attempt: row, held: known, notify: true, then: a.finish})
+				return 0, false
+			}
+			if !known { // a bare "lost": this very entry starts again
+				bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+				err := x.writer.Record(bounded, []schema.Attempt{row})
+				cancel()
+				if err != nil {
+					a.postpone(ctx, "record a lost attempt", err)
+					return 0, false
+				}
+			}
+			dead := slices.DeleteFunc(slices.Clone(st.Dead), func(d schema.Attempt) bool { return d.Number == row.Number && d.Fence == row.Fence })
+			a.hold.was = lease
+			return max(st.Next, c.Number+1), len(dead) == 0 || a.bury(ctx, dead)
+		}
+	}
+	a.giveBack()
+	return 0, false
+}
+
+// readLease reads the run's lease; one without a row is zero.
+func (a *attempt) readLease(ctx context.Context) (schema.Lease, error) {
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	lease, err := a.x.store.Lease(bounded, schema.RunLease(a.entry.Run()))
+	if errors.Is(err, schema.ErrNotFound) {
+		return schema.Lease{}, nil
+	}
+	return lease, err
+}
+
+// endLost ends the claim of a session that fell, and returns the lease as it stands then, also where somebody else was faster.
+func (a *attempt) endLost(ctx context.Context, lease schema.Lease, row schema.Attempt) (schema.Lease, error) {
+	x := a.x
+	work, err := a.work(ctx)
+	if err != nil && !errors.Is(err, errNoTask) {
+		return lease, err
+	}
+	now := x.now()
+	row.Record, row.Written = lostRecord(row.Session, now, row.Number >= work.Retry.MaxAttempts || work.Guarantee == schema.AtMostOnce), now.UnixMicro()
+	is, err := lease.Raised(row, now)
+	if err != nil {
+		return lease, err
+	}
+	stands, err := a.decide(ctx, lease, is, false)
+	switch {
+	case err == nil:
+		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
+	case !errors.Is(err, schema.ErrConflict):
+		return lease, err
+	}
+	return stands, nil
+}
+
+// claim takes the run for attempt k.number under the session. False means that it did not, and that the message was dealt with.
+func (a *attempt) claim(ctx, attempts context.Context, k known, session string) bool {
+	x := a.x
+	now := x.now()
+	is, err := a.hold.was.Claimed(k.number, schema.SessionRef{Executor: x.name, ID: session, Started: now, Entry: a.entry.ID}, now)
+	if err != nil {
+		a.postpone(ctx, "claim", err)
+		return false
+	}
+	stands, err := a.decide(attempts, a.hold.was, is, false)
+	switch {
+	case errors.Is(err, schema.ErrConflict):
+		// Somebody was faster: rows and lease tell what is left to do.
+		if a.hold.tries++; a.hold.tries >= claimTries {
+			a.giveBack()
+		} else if k, ok := a.look(ctx); ok {
+			a.start(ctx, attempts, k)
+		}
+		return false
+	case err != nil:
+		a.postpone(ctx, "claim", err)
+		return false
+	}
+	a.hold.mine, a.number = stands, k.number
+	// The answer may have taken its time: what the start rests on is judged again.
+	after := x.now()
+	current, alive := x.keeper.current(after)
+	a.mu.Lock()
+	told := a.told
+	a.mu.Unlock()
+	if alive && current == session && !told && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) &&
+		after.Sub(k.checked) <= freshFor && k.inTime(after) {
+		return true
+	}
+	a.release(attempts, errLateClaim)
+	return false
+}
+
+// release gives up a claim under which nothing was started, or of which the stop of the executor left nothing. The row says that nothing stands behind
+// its number, also where somebody wrote the session on our behalf.
+func (a *attempt) release(ctx context.Context, why error) {
+	x := a.x
+	now := x.now()
+	a.mu.Lock()
+	a.running = false
+	a.mu.Unlock()
+	row := schema.Attempt{
+		Run: a.entry.Run(), Number: a.number, Fence: a.hold.mine.Fence, Written: now.UnixMicro(), Expires: a.expiry(now),
+		Record: &schema.Record{
+			Entry: a.entry.ID, Executor: x.name, Started: a.hold.mine.Holder.Started, Finished: now.UTC(), Outcome: schema.Lost,
+			Error: why.Error(), Unstarted: true,
+		},
+	}
+	_, err := a.decide(ctx, a.hold.mine, a.hold.mine.Released(), true)
+	if err != nil { // somebody ended it, or our session will
+		a.giveBack()
+		return
+	}
+	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+}
+
+// commit ends the claim with the attempt's row. If it is ours no more the outcome counts for nothing: what the lease says
+// instead is recorded, if it says anything.
+func (a *attempt) commit(ctx context.Context, row schema.Attempt) {
+	x := a.x
+	is, err := a.hold.mine.Ended(row)
+	var stands schema.Lease
+	if err == nil {
+		stands, err = a.decide(ctx, a.hold.mine, is, true)
+	}
+	switch {
+	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
+		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
+		x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+	case err == nil:
+		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
+		a.put(row, true)
+	case errors.Is(err, schema.ErrConflict):
+		x.metrics.outcomes.WithLabelValues(string(schema.Superseded)).Inc()
+		x.log.Warn("an outcome counts for nothing: the claim was taken", "run", row.Run, "attempt", row.Number, "outcome", row.Record.Outcome)
+		c, err := stands.Claim()
+		if err != nil || stands.Holder != nil || c.Record == nil || !c.Over() {
+			a.finish() // it is another's to go on with
+			return
+		}
+		decided := c.Attempt(row.Run)
+		decided.Expires = row.Expires
+		a.put(decided, true)
+	default:
+		x.log.Error("an outcome could not be recorded before the stop: the attempt counts as lost", "run", row.Run, "attempt", row.Number, "err", err)
+		a.giveBack()
+	}
+}
+
+// close ends the run in its lease with the row that says why nothing started. False means that somebody was faster, or that the store
+// did not answer.
+func (a *attempt) close(ctx context.Context, row schema.Attempt) bool {
+	is, err := a.hold.was.Raised(row, a.x.now())
+	if err == nil {
+		_, err = a.decide(ctx, a.hold.was, is, false)
+	}
+	if err != nil && !errors.Is(err, schema.ErrConflict) {
+		a.x.log.Warn("a run cannot be ended", "run", row.Run, "err", fmt.Errorf("swap lease: %w", err))
+	}
+	return err == nil
+}
+
+// silence stops an effectively_once attempt once its session is not to be trusted any more.
+func (a *attempt) silence(now time.Time) {
+	if !a.exclusive.Load() {
+		return
+	}
+	a.mu.Lock()
+	session := a.session
+	a.mu.Unlock()
+	if current, alive := a.x.keeper.current(now); !alive || current != session {
+		a.cancel(errSilent)
+	}
+}

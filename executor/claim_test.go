@@ -1,0 +1,593 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// guarded makes the work of an entry at_most_once or effectively_once.
+func guarded(g schema.Guarantee) func(*schema.Spec) {
+	return func(s *schema.Spec) {
+		s.Work.Guarantee = g
+		if g == schema.AtMostOnce {
+			s.Work.Retry = nil
+		}
+	}
+}
+
+var guarantees = []schema.Guarantee{schema.AtMostOnce, schema.EffectivelyOnce}
+
+// lease returns the lease of a run and what it says.
+func (w *world) lease(run schema.RunID) (schema.Lease, schema.Claim) {
+	w.t.Helper()
+	l, err := w.inner.Lease(context.Background(), schema.RunLease(run))
+	if err != nil && !errors.Is(err, schema.ErrNotFound) {
+		w.t.Fatalf("Lease: %v", err)
+	}
+	c, err := l.Claim()
+	if err != nil {
+		w.t.Fatalf("Claim: %v", err)
+	}
+	return l, c
+}
+
+// story returns the attempts of a run in words.
+func (w *world) story(run schema.RunID) string {
+	w.t.Helper()
+	var all []string
+	for _, a := range w.attempts(run) {
+		switch {
+		case a.Record == nil:
+			all = append(all, fmt.Sprintf("%d under way", a.Number))
+		case a.Unstarted():
+			all = append(all, fmt.Sprintf("%d unstarted", a.Number))
+		default:
+			all = append(all, fmt.Sprintf("%d %s", a.Number, a.Record.Outcome))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// ends checks how a run stands, what its attempts were, and that its lease says the same.
+func (w *world) ends(run schema.RunID, state schema.State, story string) {
+	w.t.Helper()
+	if got := w.state(run); got != state || w.story(run) != story {
+		w.t.Errorf("the run is %s after %q; want %s after %q", got, w.story(run), state, story)
+	}
+	l, c := w.lease(run)
+	if l.Holder != nil || !c.Over() {
+		w.t.Errorf("lease = %+v, which says %+v; want one that nobody holds, over", l, c)
+		return
+	}
+	for _, a := range w.attempts(run) {
+		if a.Number == c.Number && a.Fence == c.Fence && a.Record != nil && a.Record.Outcome == c.Record.Outcome && a.Written == c.Written {
+			return
+		}
+	}
+	w.t.Errorf("the lease ends with %d %s under fence %d; the rows %q do not have it", c.Number, c.Record.Outcome, c.Fence, w.story(run))
+}
+
+// alone is a store whose sessions cannot be renewed while it is cut off.
+type alone struct {
+	Store
+	cut atomic.Bool
+}
+
+func (s *alone) SwapSession(ctx context.Context, was, is schema.Session) error {
+	if s.cut.Load() {
+		return schema.ErrUnavailable
+	}
+	return s.Store.SwapSession(ctx, was, is)
+}
+
+// cutOff wires an executor to a store that may be cut off.
+func cutOff(s *alone) func(*Config) {
+	return func(c *Config) { s.Store, c.Store = c.Store, s }
+}
+
+// overlap counts how many calls are under way at most.
+type overlap struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (o *overlap) enter() func() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now++
+	o.most = max(o.most, o.now)
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.now--
+	}
+}
+
+// counts returns how many calls are under way, and how many were at most.
+func (o *overlap) counts() (now, most int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.now, o.most
+}
+
+func TestGuardedRunIsClaimedBeforeItStartsAndEndedBeforeItIsRecorded(t *testing.T) {
+	for _, g := range guarantees {
+		t.Run(string(g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				e := w.entry(inAWhile(time.Second), guarded(g))
+				w.answer(func(context.Context, Call) Result {
+					l, c := w.lease(e.ID)
+					if l.Holder == nil || l.Holder.Executor != "x1" || l.Holder.Entry != e.ID || c.Number != 1 || c.Fence != l.Fence || c.Record != nil {
+						t.Errorf("lease at the start = %+v (%+v), want attempt 1 of x1", l, c)
+					}
+					if got := w.started()[0].Fence; got != l.Fence {
+						t.Errorf("fence at the callee = %d, want %d, the lease's", got, l.Fence)
+					}
+					return Result{Outcome: schema.Succeeded}
+				})
+				w.publish(e, time.Now())
+				time.Sleep(5 * time.Second)
+				w.want("events", "start 1, record 1 succeeded, notice, ack")
+				w.ends(e.ID, schema.StateSucceeded, "1 succeeded")
+				if got := w.counts.Tally("SwapLease").Calls; got != 2 {
+					t.Errorf("%d swaps of leases, want 2", got)
+				}
+				if got := w.counts.Tally("Lease").Calls; got != 0 { // the test's own go past the counter
+					t.Errorf("%d reads of leases, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// TestUnguardedRunTouchesNoLease: the others must not pay for it.
+func TestUnguardedRunTouchesNoLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Now(), redispatched) // also in doubt
+		time.Sleep(5 * time.Second)
+		w.want("events", "session 1, start 1, record 1 succeeded, notice, ack")
+		for _, op := range []string{"Lease", "SwapLease"} {
+			if got := w.counts.Tally(op).Calls; got != 0 {
+				t.Errorf("%d calls of %s, want none", got, op)
+			}
+		}
+	})
+}
+
+func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+		w.answer(func(_ context.Context, c Call) Result {
+			if c.Number < 3 {
+				return Result{Outcome: schema.Failed, Error: "not yet"}
+			}
+			return Result{Outcome: schema.Succeeded}
+		})
+		w.publish(e, time.Now())
+		time.Sleep(2 * time.Second)
+		for range 2 {
+			_, c := w.lease(e.ID)
+			if c.Record == nil || c.Record.Next.IsZero() || c.Over() {
+				t.Fatalf("lease after attempt %d says %+v, want a record that names the next", c.Number, c)
+			}
+			next := w.find(c.Record.Next)
+			w.publish(next, time.Now())
+			time.Sleep(next.Due().Sub(time.Now()) + time.Second)
+		}
+		w.ends(e.ID, schema.StateSucceeded, "1 failed, 2 failed, 3 succeeded")
+		calls := w.started()
+		if len(calls) != 3 || calls[0].Fence >= calls[1].Fence || calls[1].Fence >= calls[2].Fence {
+			t.Errorf("calls = %+v, want three under growing fences", calls)
+		}
+		w.publish(e, time.Now(), redispatched) // the first entry once more
+		time.Sleep(2 * time.Second)
+		w.ends(e.ID, schema.StateSucceeded, "1 failed, 2 failed, 3 succeeded")
+	})
+}
+
+// again makes an envelope the i-th redispatch of its entry, but for the first.
+func again(i int) func(*queue.Envelope) {
+	return func(env *queue.Envelope) {
+		if i > 0 {
+			env.Redispatch, env.Dispatch = true, fmt.Sprint("d-", i)
+		}
+	}
+}
+
+// bucketer returns one that nobody else has.
+func (w *world) bucketer() *bucketer.Bucketer {
+	w.t.Helper()
+	b, err := bucketer.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn})
+	if err == nil {
+		err = b.Refresh(context.Background())
+	}
+	if err != nil {
+		w.t.Fatalf("bucketer: %v", err)
+	}
+	return b
+}
+
+// find reads an entry.
+func (w *world) find(id schema.EntryID) schema.Entry {
+	w.t.Helper()
+	rows, err := w.inner.EntriesByID(context.Background(), id.Partition(), []schema.EntryID{id})
+	if err != nil || len(rows) != 1 {
+		w.t.Fatalf("entry %s: %d rows, %v", id, len(rows), err)
+	}
+	return rows[0]
+}
+
+// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt.
+func TestGuardedRunStartsOnce(t *testing.T) {
+	for _, g := range guarantees {
+		t.Run(string(g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for i := range 4 {
+					w.begin(fmt.Sprint("x", i))
+				}
+				var o overlap
+				w.answer(func(context.Context, Call) Result {
+					defer o.enter()()
+					time.Sleep(8 * time.Second)
+					return Result{Outcome: schema.Succeeded}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(g))
+				for i := range 12 {
+					w.publish(e, time.Now(), again(i))
+				}
+				time.Sleep(30 * time.Second)
+				if _, most := o.counts(); len(w.started()) != 1 || most != 1 {
+					t.Errorf("%d starts, %d at once; want 1, 1", len(w.started()), most)
+				}
+				w.ends(e.ID, schema.StateSucceeded, "1 succeeded")
+				if n := w.open(); n != 0 {
+					t.Errorf("%d messages are left, want none", n)
+				}
+			})
+		})
+	}
+}
+
+// TestFrozenHolderChangesNothing: an executor is cut off past its session while its callee goes on, deaf or not; another ends the run; then
+// the first comes back.
+func TestFrozenHolderChangesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		g     schema.Guarantee
+		deaf  bool
+		state schema.State
+		story string
+		calls int
+	}{
+		{"effectively_once", schema.EffectivelyOnce, false, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"effectively_once, and the callee is deaf", schema.EffectivelyOnce, true, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"at_most_once", schema.AtMostOnce, false, schema.StateFailed, "1 lost", 1},
+		{"at_most_once, and the callee is deaf", schema.AtMostOnce, true, schema.StateFailed, "1 lost", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				store := &alone{}
+				x1 := w.begin("x1", cutOff(store))
+				var o overlap
+				w.answer(func(ctx context.Context, call Call) Result {
+					defer o.enter()()
+					if call.Number > 1 {
+						return Result{Outcome: schema.Succeeded}
+					}
+					if c.deaf {
+						ctx = context.Background()
+					}
+					select {
+					case <-time.After(time.Minute):
+						return Result{Outcome: schema.Succeeded, Output: []byte("late")}
+					case <-ctx.Done():
+						return Result{Outcome: schema.Failed, Error: "stopped"}
+					}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(c.g))
+				w.publish(e, time.Now())
+				time.Sleep(4 * time.Second) // under way, and out of the stream
+				w.begin("x2")
+				store.cut.Store(true)
+				time.Sleep(16 * time.Second) // past the session and its grace
+				if now, _ := o.counts(); c.g == schema.EffectivelyOnce && !c.deaf && now != 0 {
+					t.Errorf("%d calls are under way past the session's deadline, want none", now)
+				}
+				w.publish(e, time.Now(), redispatched)
+				time.Sleep(5 * time.Second)
+				w.ends(e.ID, c.state, c.story)
+				before, _ := w.lease(e.ID)
+				store.cut.Store(false)
+				time.Sleep(2 * time.Minute) // its callee has answered, and it has a session again
+				w.ends(e.ID, c.state, c.story)
+				if after, _ := w.lease(e.ID); !after.Same(before) {
+					t.Errorf("lease = %+v, want %+v as before", after, before)
+				}
+				if got := len(w.started()); got != c.calls {
+					t.Errorf("%d starts, want %d", got, c.calls)
+				}
+				if _, most := o.counts(); !c.deaf && most != 1 {
+					t.Errorf("%d calls at once, want 1", most)
+				}
+				want := 1.0
+				if c.g == schema.EffectivelyOnce && !c.deaf {
+					want = 0 // it ended by itself, as lost, while its claim stood
+				}
+				if got := counted(t, x1.metrics.outcomes.WithLabelValues(string(schema.Superseded))); got != want {
+					t.Errorf("%v superseded outcomes, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestClaimOfUnknownOutcome: whatever becomes of the answers, the run starts once and ends once.
+func TestClaimOfUnknownOutcome(t *testing.T) {
+	for _, g := range guarantees {
+		for name, fault := range map[string]schematest.Fault{
+			"answers are lost": {Lose: true}, "the store does not answer": {Fail: true}, "answers are late": {Delay: time.Second},
+		} {
+			for nth := range 4 {
+				for times := 1; times <= 3; times += 2 {
+					t.Run(fmt.Sprintf("%s, %s, from swap %d on %d times", g, name, nth+1, times), func(t *testing.T) {
+						inWorld(t, func(t *testing.T, w *world) {
+							w.begin("x1")
+							w.begin("x2")
+							var n atomic.Int64
+							w.befall(func(_ context.Context, op string) schematest.Fault {
+								if op == "SwapLease" {
+									if i := int(n.Add(1)) - 1; i >= nth && i < nth+times {
+										return fault
+									}
+								}
+								return schematest.Fault{}
+							})
+							e := w.entry(inAWhile(time.Second), guarded(g))
+							w.publish(e, time.Now())
+							w.publish(e, time.Now(), redispatched)
+							time.Sleep(time.Minute)
+							// A claim that was decided too late to start from is given up, and leaves a row that stands for nothing.
+							story := strings.TrimPrefix(w.story(e.ID), "1 unstarted, ")
+							w.ends(e.ID, schema.StateSucceeded, w.story(e.ID))
+							if story != "1 succeeded" {
+								t.Errorf("attempts: %s, want one that succeeded", w.story(e.ID))
+							}
+							if got := len(w.started()); got != 1 || w.open() != 0 {
+								t.Errorf("%d starts, %d messages left; want 1, 0", got, w.open())
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestOutcomeInTheLeaseAloneIsRecorded: the executor ends its claim and dies before it records: who comes next writes what the lease says, and
+// what follows from it.
+func TestOutcomeInTheLeaseAloneIsRecorded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		g       schema.Guarantee
+		outcome schema.Outcome
+		state   schema.State
+		story   string
+	}{
+		{"success", schema.EffectivelyOnce, schema.Succeeded, schema.StateSucceeded, "1 succeeded"},
+		{"a failure that is tried again", schema.EffectivelyOnce, schema.Failed, schema.StateRetrying, "1 failed"},
+		{"success at most once", schema.AtMostOnce, schema.Succeeded, schema.StateSucceeded, "1 succeeded"},
+		{"failure at most once", schema.AtMostOnce, schema.Failed, schema.StateFailed, "1 failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				x1 := w.begin("x1")
+				w.answer(func(context.Context, Call) Result { return Result{Outcome: c.outcome, Error: "x"} })
+				w.breakDown("PutAttempts")
+				e := w.entry(inAWhile(time.Second), guarded(c.g))
+				w.publish(e, time.Now())
+				time.Sleep(3 * time.Second)
+				if l, claim := w.lease(e.ID); l.Holder != nil || claim.Record == nil || claim.Record.Outcome != c.outcome || w.story(e.ID) != "" {
+					t.Fatalf("lease = %+v (%+v), rows %q; want %s, and no rows", l, claim, w.story(e.ID), c.outcome)
+				}
+				x1.kill()
+				w.breakDown()
+				w.happened()
+				w.begin("x2")
+				time.Sleep(20 * time.Second) // the message comes again
+				if got := w.state(e.ID); got != c.state || w.story(e.ID) != c.story {
+					t.Errorf("the run is %s after %q; want %s after %q", got, w.story(e.ID), c.state, c.story)
+				}
+				if len(w.started()) != 1 || w.open() != 0 {
+					t.Errorf("%d starts, %d messages left; want 1, 0", len(w.started()), w.open())
+				}
+				if _, claim := w.lease(e.ID); !claim.Record.Next.IsZero() {
+					w.find(claim.Record.Next) // the retry is written
+				}
+			})
+		})
+	}
+}
+
+// TestLateClaimIsGivenUp: a claim whose answer came so late that the start rests on nothing any more starts nothing, and is free again.
+func TestLateClaimIsGivenUp(t *testing.T) {
+	for _, g := range guarantees {
+		t.Run(string(g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x1")
+				var n atomic.Int64
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					if op == "SwapLease" && n.Add(1) == 1 {
+						return schematest.Fault{Delay: 3 * time.Second}
+					}
+					return schematest.Fault{}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(g))
+				w.publish(e, time.Now())
+				time.Sleep(20 * time.Second)
+				w.want("events", "record 1 lost, return, start 1, record 1 succeeded, notice, ack")
+				w.ends(e.ID, schema.StateSucceeded, "1 unstarted, 1 succeeded")
+			})
+		})
+	}
+}
+
+// TestMissedGuardedRunEndsInItsLease: nobody else may start it then.
+func TestMissedGuardedRunEndsInItsLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(-time.Minute), guarded(schema.EffectivelyOnce), func(s *schema.Spec) {
+			s.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(10 * time.Second)}
+		})
+		w.publish(e, time.Now())
+		time.Sleep(3 * time.Second)
+		w.ends(e.ID, schema.StateMissed, "0 missed")
+		if got := len(w.started()); got != 0 {
+			t.Errorf("%d starts, want none", got)
+		}
+	})
+}
+
+// TestCancelOfAGuardedRunEndsItsClaim: an executor that does not hear of the cancel changes nothing.
+func TestCancelOfAGuardedRunEndsItsClaim(t *testing.T) {
+	for _, g := range guarantees {
+		for _, hears := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, hears of it: %v", g, hears), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					x := w.begin("x1")
+					w.answer(func(ctx context.Context, _ Call) Result {
+						select {
+						case <-time.After(20 * time.Second):
+							return Result{Outcome: schema.Succeeded}
+						case <-ctx.Done():
+							return Result{Outcome: schema.Cancelled}
+						}
+					})
+					b := w.bucketer()
+					e := w.entry(inAWhile(time.Second), guarded(g))
+					w.publish(e, time.Now())
+					time.Sleep(3 * time.Second)
+					before, _ := w.lease(e.ID)
+					if hears {
+						unsubscribe, err := w.conn.SubscribeSignal("cancel", func([]byte) { x.Cancel(e.ID) })
+						if err != nil {
+							t.Fatalf("SubscribeSignal: %v", err)
+						}
+						defer unsubscribe()
+					}
+					run, err := b.Cancel(t.Context(), "t", e.ID, "me")
+					if err != nil || run.State != schema.StateCancelled {
+						t.Fatalf("Cancel = %s, %v; want cancelled", run.State, err)
+					}
+					after, _ := w.lease(e.ID)
+					if after.Holder != nil || !hears && after.Fence <= before.Fence {
+						t.Errorf("lease = %+v, want one above fence %d that nobody holds", after, before.Fence)
+					}
+					time.Sleep(time.Minute)
+					w.ends(e.ID, schema.StateCancelled, "1 cancelled")
+					if w.open() != 0 || x.Running() != 0 {
+						t.Errorf("%d messages are left, %d in hand; want none", w.open(), x.Running())
+					}
+					if again, err := b.Cancel(t.Context(), "t", e.ID, "you"); err != nil || again.State != schema.StateCancelled {
+						t.Errorf("Cancel again = %s, %v; want cancelled", again.State, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestCancelOfAPendingGuardedRunIsExact: also an envelope that is still fresh starts nothing.
+func TestCancelOfAPendingGuardedRunIsExact(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+		w.publish(e, time.Now())
+		if _, err := w.bucketer().Cancel(t.Context(), "t", e.ID, "me"); err != nil {
+			t.Fatalf("Cancel = %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if got := len(w.started()); got != 0 || w.state(e.ID) != schema.StateCancelled || w.open() != 0 {
+			t.Errorf("%d starts, the run is %s, %d messages left; want none, cancelled, none", got, w.state(e.ID), w.open())
+		}
+	})
+}
+
+// TestCancelOfARunThatEndedInItsLease: what the lease says stands, also where nobody has written it down.
+func TestCancelOfARunThatEndedInItsLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		w.breakDown("PutAttempts")
+		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+		w.publish(e, time.Now())
+		time.Sleep(3 * time.Second)
+		b := w.bucketer()
+		var once sync.Once
+		w.befall(func(_ context.Context, op string) (f schematest.Fault) {
+			if op == "PutAttempts" { // the executor tries again and again; the cancel is to be first
+				once.Do(func() { f.Fail = true })
+			}
+			return f
+		})
+		run, err := b.Cancel(t.Context(), "t", e.ID, "me")
+		for range 3 {
+			if !errors.Is(err, schema.ErrUnavailable) {
+				break
+			}
+			run, err = b.Cancel(t.Context(), "t", e.ID, "me")
+		}
+		if !errors.Is(err, bucketer.ErrFinished) || run.State != schema.StateSucceeded {
+			t.Errorf("Cancel = %s, %v; want succeeded, %v", run.State, err, bucketer.ErrFinished)
+		}
+		time.Sleep(10 * time.Second)
+		w.ends(e.ID, schema.StateSucceeded, "1 succeeded")
+	})
+}
+
+// TestCrashedAttemptsAreBounded: a run that kills its executors ends.
+func TestCrashedGuardedAttemptsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		g     schema.Guarantee
+		story string
+	}{{schema.AtMostOnce, "1 lost"}, {schema.EffectivelyOnce, "1 lost, 2 lost, 3 lost"}} {
+		t.Run(string(c.g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.answer(func(ctx context.Context, _ Call) Result {
+					<-ctx.Done() // by its own time-out, a long time from here
+					return Result{Outcome: schema.Failed}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(c.g), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(10 * time.Minute) })
+				w.publish(e, time.Now())
+				for i := range 5 {
+					store := &alone{}
+					x := w.begin(fmt.Sprint("x", i), cutOff(store))
+					time.Sleep(5 * time.Second)
+					store.cut.Store(true)
+					x.conn.Cut() // nobody hears of it any more
+					time.Sleep(20 * time.Second)
+					w.publish(e, time.Now(), again(i))
+				}
+				w.begin("last")
+				time.Sleep(10 * time.Second)
+				w.ends(e.ID, schema.StateFailed, c.story)
+				if got := len(w.started()); got != len(strings.Split(c.story, ", ")) {
+					t.Errorf("%d starts, want as many as attempts", got)
+				}
+			})
+		})
+	}
+}
