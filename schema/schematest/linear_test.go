@@ -1,0 +1,94 @@
+package schematest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// A store that keeps leases wrongly must be found out.
+type wrong struct {
+	schema.Store
+	swap func(s schema.Store, ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error)
+	read func(s schema.Store, ctx context.Context, key string) (schema.Lease, error)
+}
+
+func (w wrong) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	if w.swap == nil {
+		return w.Store.SwapLease(ctx, was, is, expires)
+	}
+	return w.swap(w.Store, ctx, was, is, expires)
+}
+
+func (w wrong) Lease(ctx context.Context, key string) (schema.Lease, error) {
+	if w.read == nil {
+		return w.Store.Lease(ctx, key)
+	}
+	return w.read(w.Store, ctx, key)
+}
+
+func TestLinearFindsFaults(t *testing.T) {
+	contention := schematest.Contention{
+		Claimers: 16, Claims: 40, Odds: schematest.Odds{Delay: 0.1, Lose: 0.1, MaxDelay: 2 * time.Millisecond},
+		Crash: 0.1, Pause: 0.7, Think: 2 * time.Millisecond, Paused: 6 * time.Millisecond,
+	}
+	var mu sync.Mutex
+	var old schema.Lease
+	for name, w := range map[string]wrong{
+		"a swap compares nothing": {swap: func(s schema.Store, ctx context.Context, _, is schema.Lease, expires time.Time) (schema.Lease, error) {
+			stands, err := s.Lease(ctx, is.Key)
+			if err != nil && !errors.Is(err, schema.ErrNotFound) {
+				return schema.Lease{}, err
+			}
+			is.Fence = max(is.Fence, stands.Fence)
+			return s.SwapLease(ctx, stands, is, expires)
+		}},
+		"a swap compares the fence alone": {swap: func(s schema.Store, ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+			stands, err := s.Lease(ctx, is.Key)
+			if err == nil && stands.Fence == was.Fence {
+				was = stands
+			}
+			return s.SwapLease(ctx, was, is, expires)
+		}},
+		"a conflict is taken for success": {swap: func(s schema.Store, ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+			stands, err := s.SwapLease(ctx, was, is, expires)
+			if errors.Is(err, schema.ErrConflict) && is.Holder == nil {
+				return is, nil
+			}
+			return stands, err
+		}},
+		"a success is taken for a conflict": {swap: func(s schema.Store, ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+			if _, err := s.SwapLease(ctx, was, is, expires); err == nil && is.Holder == nil {
+				return was, schema.ErrConflict
+			}
+			return s.SwapLease(ctx, was, is, expires)
+		}},
+		"reads are of a moment ago": {read: func(s schema.Store, ctx context.Context, key string) (schema.Lease, error) {
+			l, err := s.Lease(ctx, key)
+			mu.Lock()
+			defer mu.Unlock()
+			stale := old
+			old = l
+			if stale.Key == key && stale.Fence != l.Fence {
+				return stale, nil
+			}
+			return l, err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.Store = open(t)
+			for range 10 { // each of which shows it nearly always
+				if err := schematest.LinearFault(t, w, contention); err != nil {
+					t.Log(err)
+					return
+				}
+			}
+			t.Error("LinearFault = nil ten times, want that no order explains it")
+		})
+	}
+}
