@@ -37,6 +37,7 @@ type Faults struct {
 	Store   float64 // each of: fail, lose the answer, apply late, delay
 	Message float64 // each of: drop, double, delay
 	Target  float64 // the callee answers with an error
+	Crash   float64 // each of: the node dies before, or right after, a step of an attempt is written (its claim, its outcome); it comes back
 }
 
 // Cluster is a few nodes over one store and one broker.
@@ -54,6 +55,8 @@ type Cluster struct {
 	nodes  []*Node
 	lives  int
 	counts []*prometheus.Registry // what each life counted
+
+	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
 
 // New makes a cluster of n nodes, none of which runs. It must be closed in the bubble in which it was made.
@@ -72,6 +75,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 
 // Close stops what runs.
 func (c *Cluster) Close() error {
+	c.crashes.Wait()
 	for _, n := range c.nodes {
 		n.Thaw()
 		n.Kill()
@@ -263,14 +267,24 @@ func (n *Node) Start() error {
 	n.conn = c.broker.Connect(n.name)
 	dead := n.dead
 	n.counts = schematest.Counting(c.store)
-	store := schematest.Faulty(n.counts, func(ctx context.Context, _ string) schematest.Fault {
+	store := schematest.Faulty(n.counts, func(ctx context.Context, op string) schematest.Fault {
 		n.pause(dead)
 		select {
 		case <-dead:
 			return schematest.Fault{Fail: true}
 		default:
-			return c.storeFault()
 		}
+		if op == "SwapLease" || op == "PutAttempts" {
+			switch kind, draw := c.chance(func(f Faults) float64 { return f.Crash }, 2); kind {
+			case 0:
+				n.crash(time.Duration(draw * float64(20*time.Second)))
+				return schematest.Fault{Fail: true}
+			case 1:
+				n.crash(time.Duration(draw * float64(20*time.Second)))
+				return schematest.Fault{Lose: true}
+			}
+		}
+		return c.storeFault()
 	})
 	log := c.log.With("node", n.name, "life", n.life)
 	now := func() time.Time { return n.now(dead) }
@@ -341,6 +355,17 @@ func (n *Node) Kill() {
 	n.running.Wait()
 	_ = n.conn.Close() // always nil
 	c.spread(detection)
+}
+
+// crash ends the process as Kill does, without waiting for that, and starts it again after a while.
+func (n *Node) crash(back time.Duration) {
+	n.c.crashes.Go(func() {
+		n.Kill()
+		time.Sleep(back)
+		if err := n.Start(); err != nil {
+			panic(err)
+		}
+	})
 }
 
 // Freeze stops the process (SIGSTOP): whatever it does next, it does after the thaw.
@@ -433,6 +458,9 @@ type sink struct {
 	dead chan struct{}
 }
 
+// withinSession is how long work of effectively_once lasts at most: what lies between the last sign of life of its executor and the next start.
+const withinSession = 8 * time.Second
+
 var errRefused = errors.New("the callee refuses")
 
 // Run answers after a while, sometimes a long one, and sometimes with an error.
@@ -452,6 +480,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	took := time.Duration(c.rng.ExpFloat64() * float64(30*time.Millisecond))
 	if kind == 1 {
 		took = time.Duration(draw * float64(20*time.Second)) // a slow one
+	}
+	if call.Work.Guarantee == schema.EffectivelyOnce {
+		took = min(took, withinSession)
 	}
 	if long := call.Work.Timeout.Std() - time.Minute; long > 0 {
 		took = time.Duration(c.rng.Float64() * float64(long)) // it was asked for as one that lasts

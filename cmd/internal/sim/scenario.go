@@ -36,6 +36,8 @@ type Scenario struct {
 	Recurring int
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
+	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
+	Guarantees bool
 	// Lasting is how long the longest runs last, of one job in twenty; 0 = none does.
 	Lasting time.Duration
 	// Promise is what is judged besides what always holds.
@@ -241,6 +243,14 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: fmt.Sprintf("http://sink/sim/%d", line)}, Timeout: schema.Duration(15 * time.Second)},
 	}
 	ask := check.Ask{Ref: ref, At: at}
+	if w.s.Guarantees {
+		switch line % 3 {
+		case 1:
+			job.Work.Guarantee, ask.Guarantee, ask.MaxAttempts = schema.AtMostOnce, check.AtMostOnce, 1
+		case 2:
+			job.Work.Guarantee, ask.Guarantee = schema.EffectivelyOnce, check.EffectivelyOnce
+		}
+	}
 	if keyed {
 		job.Key = fmt.Sprintf("key-%d", line)
 		ask.Key = job.Key

@@ -93,6 +93,14 @@ var scenarios = []struct {
 	{"jobs recur while everything fails", 10, Scenario{
 		Jobs: 20, Recurring: 12, Changes: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 4, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{halts}},
+	{"all guarantees, and nothing goes wrong", 3, Scenario{
+		Guarantees: true, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4},
+	}, nil},
+	{"all guarantees, and nodes crash between the steps of attempts", 30, Scenario{Guarantees: true, Faults: Faults{Crash: 0.01}}, nil},
+	{"all guarantees, and nodes are killed and freeze", 20, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
+	{"all guarantees, and everything fails", 40, Scenario{
+		Guarantees: true, Changes: true, Kills: 2, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05, Crash: 0.002},
+	}, []string{halts}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
