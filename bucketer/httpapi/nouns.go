@@ -143,9 +143,13 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		}
 		if a.Number == 0 {
 			if rec := a.Record; rec != nil && rec.Outcome == schema.Missed && r.State == schema.StateMissed {
-				out.Missed = &Missed{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
+				missed := Missed{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
 				if m := rec.Missed; m != nil { // it stands for a stretch
-					out.Missed = &Missed{From: Time{m.From}, To: Time{m.To}, Count: m.Count, Reason: m.Reason}
+					missed = Missed{From: Time{m.From}, To: Time{m.To}, Count: m.Count, Reason: m.Reason}
+				}
+				// A step of a catch-up that was taken again, later, gave up more than the first time.
+				if out.Missed == nil || missed.To.After(out.Missed.To.Time) {
+					out.Missed = &missed
 				}
 			}
 			continue
