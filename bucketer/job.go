@@ -26,6 +26,8 @@ type Job struct {
 
 	// Key is the idempotency key, if any, and BodyHash the hash of the body it came with.
 	Key, BodyHash string
+	// KeyUntil is until when the key is kept, if that is later than a day from now.
+	KeyUntil time.Time
 }
 
 // Receipt says what became of a Job: the entry that will run, and how it came to be.

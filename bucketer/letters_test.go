@@ -25,7 +25,6 @@ func (w *world) letterOf(run schema.RunID) *schema.DeadLetter {
 	return &l
 }
 
-
 var ruin = schema.Record{Outcome: schema.Failed, Error: "answered 400", Status: 400, Final: true}
 
 // A letter is a function of the record and of the entry that was started: however often, by whomever and beside which row the record is met, it says

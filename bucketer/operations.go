@@ -18,6 +18,8 @@ const (
 	ActionResume  = "resume"
 	ActionTrigger = "trigger"
 	ActionRetry   = "retry"
+	ActionReplay  = "replay"  // of dead letters
+	ActionDiscard = "discard" // of dead letters
 	// ActionBackfill is begun by Backfill.
 	ActionBackfill = "backfill"
 )

@@ -12,7 +12,10 @@ import (
 
 // page returns what matches from at on, at most limit, and where to go on; "" is the beginning, and the end.
 func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
-	if op.Spec.Filter.From.IsZero() {
+	switch {
+	case op.Spec.OfLetters():
+		return o.lettersPage(ctx, op, at, limit)
+	case op.Spec.Filter.From.IsZero():
 		return o.jobsPage(ctx, op, at, limit)
 	}
 	return o.runsPage(ctx, op, at, limit)
@@ -74,8 +77,7 @@ func (o *Operations) actOnJob(ctx context.Context, op *schema.Operation, j *sche
 // keyOf returns the idempotency key of what an operation makes of a job or a run. It is longer than keys of callers may be, so it is
 // none of theirs.
 func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
-	key := "operation " + op.ID.String() + " of " + schema.JobID(of).String()
-	return key + strings.Repeat(" ", max(0, MaxKey+1-len(key)))
+	return ownKey("operation " + op.ID.String() + " of " + schema.JobID(of).String())
 }
 
 // place is where the listing of runs goes on: within one window after another.
@@ -135,4 +137,38 @@ func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *Run)
 		return false, fmt.Errorf("%q of a run is no action", op.Spec.Action)
 	}
 	return err == nil, err
+}
+
+// lettersPage lists dead letters, the latest due first: what is replayed and fails again lies before where the list goes on.
+func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+	f := &op.Spec.Filter
+	var pos *LetterPosition
+	if at != "" {
+		pos = new(LetterPosition)
+		if err := json.Unmarshal([]byte(at), pos); err != nil {
+			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
+		}
+	}
+	letters, next, err := o.bucketer.DeadLetters(ctx, LetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	targets := make([]target, len(letters))
+	for i := range letters {
+		run := letters[i].Run
+		targets[i] = target{name: "dead letter " + run.String(), act: func(ctx context.Context) (bool, error) { return o.actOnLetter(ctx, op, run) }}
+	}
+	if next == nil {
+		return targets, "", nil
+	}
+	text, err := json.Marshal(next)
+	return targets, string(text), err
+}
+
+func (o *Operations) actOnLetter(ctx context.Context, op *schema.Operation, run schema.RunID) (changed bool, err error) {
+	if op.Spec.Action == ActionDiscard {
+		return o.bucketer.Discard(ctx, op.Tenant, run, op.Spec.By)
+	}
+	receipt, err := o.bucketer.Replay(ctx, op.Tenant, run, op.Spec.By)
+	return err == nil && !receipt.Existing, err
 }

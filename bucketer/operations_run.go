@@ -317,7 +317,7 @@ func passing(err error) bool {
 
 // plainly says an error to its tenant: what it means, without the words of drivers.
 func plainly(err error) string {
-	for _, e := range []error{schema.ErrConflict, ErrStale, ErrNoTask, ErrKeyReused, schema.ErrTooLarge} {
+	for _, e := range []error{schema.ErrConflict, ErrStale, ErrNoTask, ErrKeyReused, ErrPayloadGone, schema.ErrTooLarge} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}

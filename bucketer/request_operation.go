@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	actions   = []string{ActionCancel, ActionPause, ActionResume, ActionTrigger, ActionRetry}
+	actions   = []string{ActionCancel, ActionPause, ActionResume, ActionTrigger, ActionRetry, ActionReplay, ActionDiscard}
 	jobStates = []string{string(schema.JobActive), string(schema.JobPaused), string(schema.JobCancelled), string(schema.JobFinished)}
 	openRuns  = []string{string(schema.StatePending), string(schema.StateRunning), string(schema.StateRetrying)}
 	endedRuns = []string{string(schema.StateFailed), string(schema.StateMissed), string(schema.StateCancelled), string(schema.StateSucceeded)}
@@ -33,10 +33,6 @@ func (d *Decoder) Operation(body []byte) (schema.OperationSpec, error) {
 		switch name := d.doc.name(c); string(name) {
 		case "action":
 			action = c
-			if s := d.doc.stringOf(c); d.is(c, kindString) && (string(s) == "replay" || string(s) == "discard") {
-				d.fault(c, "is not supported yet")
-				continue
-			}
 			spec.Action = d.oneOf(c, actions)
 		case "filter":
 			filter = c
@@ -135,7 +131,8 @@ func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter
 	if !d.is(i, kindObject) {
 		return f
 	}
-	runs := from > 0 || to > 0 || action == ActionRetry
+	letters := action == ActionReplay || action == ActionDiscard
+	runs := from > 0 || to > 0 || action == ActionRetry || letters
 	states := jobStates
 	switch {
 	case runs && action == ActionRetry:
@@ -153,12 +150,14 @@ func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter
 			d.faultQuietly(c, "selects runs: state from and to as well")
 		}
 	}
-	if state > 0 && d.is(state, kindString) && !slices.Contains(states, f.State) {
+	if letters && state > 0 {
+		d.faultQuietly(state, "selects runs, and not dead letters, all of which wait")
+	} else if state > 0 && d.is(state, kindString) && !slices.Contains(states, f.State) {
 		d.fault(state, "must be one of %s", strings.Join(states, ", "))
 	}
 	if runs {
 		d.operationSpan(i, from, to, &f)
-		if action != "" && action != ActionCancel && action != ActionRetry {
+		if action != "" && action != ActionCancel && action != ActionRetry && !letters {
 			d.faultAt(d.doc.location(i), "selects runs: they can be cancelled and retried")
 		}
 		if action == ActionRetry && f.State == "" {

@@ -40,7 +40,7 @@ func (id *OperationID) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// OperationFilter selects what an operation acts on: jobs that can have many runs, or, with From and To, runs by due time.
+// OperationFilter selects what an operation acts on: jobs that can have many runs, or, with From and To, runs or dead letters by due time.
 // Its other zero fields select all.
 type OperationFilter struct {
 	State      string `json:"state,omitempty"`       // of the jobs, or of the runs
@@ -82,7 +82,7 @@ func (op *Operation) State() string {
 
 // OperationSpec is what an operation does. It never changes.
 type OperationSpec struct {
-	Action string          `json:"action"` // cancel, pause, resume, trigger, retry or backfill
+	Action string          `json:"action"` // cancel, pause, resume, trigger, retry, replay, discard or backfill
 	Filter OperationFilter `json:"filter"`
 	// Backfill is what a backfill is for, which has no filter.
 	Backfill *Backfill `json:"backfill,omitempty"`
@@ -107,8 +107,15 @@ type Backfill struct {
 
 // StartsRuns reports whether the action makes runs, which the quota of the tenant bounds.
 func (s *OperationSpec) StartsRuns() bool {
-	return s.Action == "trigger" || s.Action == "retry" || s.Action == "backfill"
+	switch s.Action {
+	case "trigger", "retry", "replay", "backfill":
+		return true
+	}
+	return false
 }
+
+// OfLetters reports whether the action is for dead letters, by the due time of their runs.
+func (s *OperationSpec) OfLetters() bool { return s.Action == "replay" || s.Action == "discard" }
 
 // Progress is how far an operation has come.
 type Progress struct {

@@ -19,7 +19,7 @@ type Audit interface {
 }
 
 // What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations, cancelled, changed and repeated
-// runs, and an import as one. A one-off job that is made is a run and shows in the list of runs; it is not noted besides.
+// runs, dead letters that are replayed or discarded, and an import as one. A one-off job that is made is a run and shows in the list of runs; it is not noted besides.
 
 // watch has what the API does held to quotas and noted, and what it answers kept discreet.
 func (s *Server) watch() {
@@ -28,6 +28,9 @@ func (s *Server) watch() {
 		s.deps.Recurring = meteredRecurring{s.deps.Recurring, s.deps.Quotas}
 		if s.deps.Operations != nil {
 			s.deps.Operations = meteredOperations{s.deps.Operations, s.deps.Quotas}
+		}
+		if s.deps.DeadLetters != nil {
+			s.deps.DeadLetters = meteredLetters{s.deps.DeadLetters, s.deps.Quotas}
 		}
 	}
 	s.deps.Recurring = discreetRecurring{auditedRecurring{s.deps.Recurring, s}}

@@ -169,7 +169,7 @@ func (s *Server) finishDocument() error {
 			f.Description = "Of every: an instant from which the others are counted; default: creation"
 		}},
 		{"JobSchedule", "every", duration},
-		{"OperationRequest", "action", words("cancel", "pause", "resume", "trigger", "retry")},
+		{"OperationRequest", "action", words("cancel", "pause", "resume", "trigger", "retry", "replay", "discard")},
 		{"BackfillRequest", "from", func(f *huma.Schema) { f.Description = "The first nominal time that may be run again" }},
 		{"BackfillRequest", "to", func(f *huma.Schema) { f.Description = "Nominal times before this one; default, and at most: now" }},
 		{"BackfillRequest", "max_concurrent", func(f *huma.Schema) {

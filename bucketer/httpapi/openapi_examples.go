@@ -35,9 +35,10 @@ var requestExamples = map[string]map[string]string{
 		"a week": `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z","max_concurrent":3}`,
 	},
 	"begin-operation": {
-		"pause jobs":  `{"action":"pause","filter":{"label":"team=billing"},"dry_run":true}`,
-		"retry runs":  `{"action":"retry","filter":{"from":"2026-11-21T08:00:00Z","to":"2026-11-21T09:00:00Z","state":"failed"}}`,
-		"cancel runs": `{"action":"cancel","filter":{"from":"2026-11-21T10:00:00Z","to":"2026-11-21T12:00:00Z","task":"send-email"}}`,
+		"pause jobs":          `{"action":"pause","filter":{"label":"team=billing"},"dry_run":true}`,
+		"retry runs":          `{"action":"retry","filter":{"from":"2026-11-21T08:00:00Z","to":"2026-11-21T09:00:00Z","state":"failed"}}`,
+		"replay dead letters": `{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-22T00:00:00Z","task":"send-email"}}`,
+		"cancel runs":         `{"action":"cancel","filter":{"from":"2026-11-21T10:00:00Z","to":"2026-11-21T12:00:00Z","task":"send-email"}}`,
 	},
 }
 
@@ -54,6 +55,11 @@ var schemaExamples = map[string]string{
 		"state":"succeeded","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z",
 		"started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","lateness_ms":5,"trigger":"schedule",
 		"attempts":[{"number":1,"executor":"node-1","started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","outcome":"succeeded","status_code":200}]}`,
+	"DeadLetter": `{
+		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","tenant":"default","task":"send-email","state":"waiting",
+		"priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:00.000Z","started_at":"2026-11-22T01:00:00.002Z",
+		"failed_at":"2026-11-22T01:00:17.320Z","expires_at":"2026-12-22T01:00:17.320Z","attempt_count":5,"outcome":"failed","error":"answered 500 Internal Server Error",
+		"status_code":500}`,
 	"Task": `{
 		"name":"send-email","nats":{"subject":"work.email"},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s","factor":2,"max":"10m0s","jitter":"full"},
 		"guarantee":"at_least_once","created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`,

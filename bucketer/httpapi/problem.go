@@ -88,6 +88,7 @@ var kinds = []struct {
 	{bucketer.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
 	{bucketer.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
+	{bucketer.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},

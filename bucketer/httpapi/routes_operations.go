@@ -46,7 +46,7 @@ type BackfillScope struct {
 type Operation struct {
 	ID          schema.OperationID `json:"id"`
 	Tenant      string             `json:"tenant"`
-	Action      string             `json:"action" enum:"cancel,pause,resume,trigger,retry,backfill"`
+	Action      string             `json:"action" enum:"cancel,pause,resume,trigger,retry,replay,discard,backfill"`
 	Filter      OperationScope     `json:"filter"`
 	Backfill    *BackfillScope     `json:"backfill,omitempty" doc:"What a backfill is for"`
 	DryRun      bool               `json:"dry_run,omitempty"`
@@ -122,7 +122,7 @@ const operationsPath = "/v1/operations"
 func (s *Server) routeOperations() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. " +
-		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. " +
+		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
 	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[bucketer.OperationRequest](), "application/json")

@@ -308,6 +308,9 @@ func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter bucketer
 	for i := range runs {
 		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
 	}
+	if err := s.buried(ctx, out.Body.Items); err != nil {
+		return s.fail(ctx, "list runs of job", err)
+	}
 	if next != nil {
 		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
 			return s.fail(ctx, "list runs of job", err)

@@ -87,7 +87,11 @@ func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*
 	if err != nil {
 		return nil, s.fail(ctx, "read payload", err)
 	}
-	return &runAnswer{Status: status, Body: runOf(&run, payload)}, nil
+	shown := []Run{runOf(&run, payload)}
+	if err := s.buried(ctx, shown); err != nil {
+		return nil, s.fail(ctx, "read dead letter", err)
+	}
+	return &runAnswer{Status: status, Body: shown[0]}, nil
 }
 
 func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
@@ -137,6 +141,9 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	for i := range runs {
 		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
 	}
+	if err := s.buried(ctx, out.Body.Items); err != nil {
+		return nil, s.fail(ctx, "list runs", err)
+	}
 	if next != nil {
 		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
 			return nil, s.fail(ctx, "list runs", err)
@@ -160,6 +167,9 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 		return nil
 	}
 	out.Body.Items = append(out.Body.Items, runOf(&run, e.Payload))
+	if err := s.buried(ctx, out.Body.Items); err != nil {
+		return s.fail(ctx, "list runs", err)
+	}
 	return nil
 }
 

@@ -98,6 +98,8 @@ type Deps struct {
 	Runs      Runs
 	Tasks     Tasks
 	Recurring Recurring
+	// DeadLetters keeps the runs that have failed for good. Nil means that there are none.
+	DeadLetters DeadLetters
 	// Operations does one thing to everything that matches. Nil means that there are none.
 	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.
@@ -308,6 +310,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	s.routeRuns()
 	s.routeSchedules()
 	s.routeOperations()
+	s.routeLetters()
 	s.routeImports()
 	s.routeKeys()
 	s.routeTenants()

@@ -16,7 +16,7 @@ func operationCommand() *cobra.Command {
 	r := &remote{}
 	cmd := group(&cobra.Command{
 		Use:   "operation",
-		Short: "Do one thing to every job or run that matches",
+		Short: "Do one thing to every job, run or dead letter that matches",
 	})
 	r.flags(cmd)
 	for _, a := range []struct{ action, short string }{
@@ -25,6 +25,8 @@ func operationCommand() *cobra.Command {
 		{bucketer.ActionResume, "Resume every job that matches"},
 		{bucketer.ActionTrigger, "Run every job that matches now"},
 		{bucketer.ActionRetry, "Run runs that have ended again: those that failed, if --state says nothing else"},
+		{bucketer.ActionReplay, "Run dead letters again: runs that failed for good and wait"},
+		{bucketer.ActionDiscard, "Let dead letters go"},
 	} {
 		cmd.AddCommand(operationBeginCommand(r, a.action, a.short))
 	}
@@ -41,7 +43,8 @@ type operationFlags struct {
 
 func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 	var f operationFlags
-	ofJobs, ofRuns := action != bucketer.ActionRetry, action == bucketer.ActionCancel || action == bucketer.ActionRetry
+	letters := action == bucketer.ActionReplay || action == bucketer.ActionDiscard
+	ofJobs, ofRuns := action != bucketer.ActionRetry && !letters, action == bucketer.ActionCancel || action == bucketer.ActionRetry || letters
 	cmd := &cobra.Command{
 		Use:   action + " [filter]",
 		Short: short,
@@ -55,7 +58,9 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 		cmd.Long += "\n\nWith the ID of an operation that has not ended it ends that: what it did stays done, and what it started goes on."
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.filter.State, "state", "", "only what is in this state")
+	if !letters {
+		flags.StringVar(&f.filter.State, "state", "", "only what is in this state")
+	}
 	if ofJobs {
 		cmd.Example = "  carillon operation " + action + " --label team=billing --dry-run"
 		flags.BoolVar(&f.all, "all", false, "every job of the tenant")
@@ -134,7 +139,7 @@ func (f *operationFlags) check(action string, now time.Time) (err error) {
 		}
 	}
 	switch none := f.filter == (schema.OperationFilter{}); {
-	case none && action == bucketer.ActionRetry:
+	case none && (action == bucketer.ActionRetry || action == bucketer.ActionReplay || action == bucketer.ActionDiscard):
 		return usagef("state --from and --to: runs are selected by due time")
 	case none && !f.all:
 		return usagef("state what to %s: a filter, or --all", action)

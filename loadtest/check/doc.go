@@ -29,6 +29,13 @@
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
 //
+// # Retries and dead letters
+//
+//   - No attempt has a number above the bound that was asked for, at the sink or in the API. Executions under one number are duplicates: rule 7.
+//   - No attempt arrives before the wait is over that followed the failure before it: what the receiver asked for by Retry-After with a 429 or 503, at most
+//     24 h, and the policy's own where it has no jitter.
+//   - A run that has failed at the second read has a dead letter that waits, unless somebody replayed or discarded it; no other run has one.
+//
 // # Guarantees
 //
 // What guarantees.go says of executions, beside the outcomes of rule 8:

@@ -91,7 +91,7 @@ func (w *world) unsee(line int) {
 
 // observe adds two equal readings of a run.
 func (w *world) observe(line int, state check.State, attempts ...check.Attempt) {
-	run := check.Run{ID: id(line), State: state, Attempts: attempts}
+	run := check.Run{ID: id(line), State: state, Attempts: attempts, DeadLetter: state == check.Failed}
 	if len(attempts) > 0 {
 		run.StartedAt = attempts[0].StartedAt
 		run.FinishedAt = attempts[len(attempts)-1].FinishedAt
@@ -177,7 +177,7 @@ func cleanReport() check.Report {
 	return check.Report{
 		Asked: jobs, Acknowledged: jobs - 3, Refused: 1, Unknown: 2, UnknownRan: 1,
 		Done: 7, DoneFailed: 1, Cancelled: 1, MissedByPolicy: 1, NotDue: 1,
-		DuplicateExecutions: 1, LateSuccesses: 1,
+		DuplicateExecutions: 1, LateSuccesses: 1, DeadLetters: 1,
 		SeenAll: true, Sightings: 10,
 	}
 }

@@ -25,6 +25,8 @@ type History struct {
 	SeenAll bool
 	// Runs holds every run that was listed by the API and every acknowledged id that was asked for by id.
 	Runs []Observation
+	// Settled are the runs whose dead letters somebody replayed or discarded, or tried to.
+	Settled []string
 	// Unlisted counts the windows of time whose list of runs could not be read to its end.
 	Unlisted int
 }
@@ -94,6 +96,7 @@ type Ask struct {
 	At          time.Time
 	Guarantee   Guarantee
 	MaxAttempts int // 0 = DefaultMaxAttempts
+	Retry       Retry
 	Misfire     Misfire
 }
 
@@ -148,6 +151,8 @@ type Sighting struct {
 	Gone time.Time
 	// Status is what was answered; 0 if the caller hung up first.
 	Status int
+	// RetryAfter is for how long the answer asked not to be called again.
+	RetryAfter time.Duration
 }
 
 func (s *Sighting) failedBy(t time.Time) bool {
@@ -207,6 +212,8 @@ type Run struct {
 	FinishedAt time.Time `json:"finished_at"`
 	LatenessMS *float64  `json:"lateness_ms"`
 	Attempts   []Attempt `json:"attempts"`
+	// DeadLetter: it has a dead letter that waits.
+	DeadLetter bool `json:"dead_letter"`
 }
 
 // Outcome is the outcome of an attempt (API.md). It is empty while the attempt is under way.

@@ -16,7 +16,10 @@ var ErrHistory = errors.New("history contradicts itself")
 func Judge(h History) (Report, error) {
 	j := judge{
 		h: h, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
-		reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{},
+		reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}, settled: make(map[string]struct{}, len(h.Settled)),
+	}
+	for _, id := range h.Settled {
+		j.settled[id] = struct{}{}
 	}
 	if err := j.gather(); err != nil {
 		return Report{}, err
@@ -29,7 +32,9 @@ func Judge(h History) (Report, error) {
 		}
 		j.executions(r)
 		j.guarantee(r)
+		j.retries(r)
 		j.outcome(r)
+		j.letters(r)
 		if r.acked() {
 			j.verdict(r)
 		}
@@ -108,6 +113,7 @@ type judge struct {
 	jobs           map[Ref]*job
 	runs           map[string]*run
 	ids            []string // of runs, sorted
+	settled        map[string]struct{}
 	rep            Report
 	reported, seen lateness
 	faults         map[Kind][]Fault
@@ -295,7 +301,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultRewritten, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

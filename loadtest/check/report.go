@@ -30,6 +30,10 @@ const (
 	FaultFence              Kind = "bad fence"
 	FaultUntrue             Kind = "untrue outcome"
 	FaultRewritten          Kind = "rewritten record"
+	FaultExcessAttempt      Kind = "attempt beyond the bound"
+	FaultEarlyRetry         Kind = "retry too soon"
+	FaultUnburied           Kind = "failed without a dead letter"
+	FaultRisen              Kind = "dead letter of a run that should have none"
 )
 
 // Fault is one thing found, in words for a person.
@@ -85,6 +89,15 @@ type Report struct {
 	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as at_least_once allows.
 	LateSuccesses int `json:"late_successes"`
 
+	// DeadLetters wait, each of a run that has failed for good. Unburied runs have failed, and none waits though nobody replayed or discarded it; Risen
+	// are dead letters of runs that should have none.
+	DeadLetters int `json:"dead_letters"`
+	Unburied    int `json:"failed_without_dead_letter"`
+	Risen       int `json:"dead_letters_too_many"`
+	// ExcessAttempts: a number above the bound. EarlyRetries: before the wait was over that the policy or the receiver asked for.
+	ExcessAttempts int `json:"excess_attempts"`
+	EarlyRetries   int `json:"early_retries"`
+
 	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees"`
 
@@ -101,7 +114,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *Report) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries
 	for i := range r.Guarantees {
 		broken += r.Guarantees[i].Broken()
 	}
@@ -137,6 +150,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("ghost after cancel\t%d\t", r.Ghosts)
 	p("duplicate executions\t%d\t(counted, allowed for at_least_once)", r.DuplicateExecutions)
 	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
+	p("retries\t\t(attempts beyond the bound %d, too soon %d)", r.ExcessAttempts, r.EarlyRetries)
+	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)

@@ -47,7 +47,11 @@ type askedLine struct {
 	} `json:"schedule"`
 	Guarantee check.Guarantee `json:"guarantee"`
 	Retry     struct {
-		MaxAttempts int `json:"max_attempts"`
+		MaxAttempts int     `json:"max_attempts"`
+		Initial     string  `json:"initial"`
+		Factor      float64 `json:"factor"`
+		Max         string  `json:"max"`
+		Jitter      string  `json:"jitter"`
 	} `json:"retry"`
 	Misfire struct {
 		Policy   string `json:"policy"`
@@ -90,6 +94,25 @@ func parseAsked(b []byte) (check.Ask, error) {
 			return check.Ask{}, fmt.Errorf("a recurring job, which the checker cannot judge")
 		}
 		a.At = s.At
+	}
+	if l.Retry.Jitter == "none" { // with jitter the policy bounds no wait from below
+		a.Retry = check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true} // the defaults of API.md
+		if l.Retry.Factor > 0 {
+			a.Retry.Factor = l.Retry.Factor
+		}
+		for _, span := range []struct {
+			name, text string
+			into       *time.Duration
+		}{{"initial", l.Retry.Initial, &a.Retry.Initial}, {"max", l.Retry.Max, &a.Retry.Max}} {
+			if span.text == "" {
+				continue
+			}
+			d, err := time.ParseDuration(span.text)
+			if err != nil {
+				return check.Ask{}, fmt.Errorf("retry %s: %w", span.name, err)
+			}
+			*span.into = d
+		}
 	}
 	if l.Misfire.Deadline != "" {
 		d, err := time.ParseDuration(l.Misfire.Deadline)

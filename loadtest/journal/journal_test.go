@@ -21,6 +21,9 @@ func TestReadAsked(t *testing.T) {
 	in := `{"key":"k","http":{"url":"http://h/s1/1"},"schedule":{"at":"2026-11-21T11:00:00.123+01:00"},"guarantee":"effectively_once","retry":{"max_attempts":2},"misfire":{"policy":"skip","deadline":"1m"}}
 
 {"http":{"url":"http://h/s1/3"}}
+{"retry":{"initial":"3s","factor":3,"max":"1m","jitter":"none"}}
+{"retry":{"jitter":"none"}}
+{"retry":{"initial":"3s","jitter":"full"}}
 `
 	got, err := journal.ReadAsked(strings.NewReader(in), "s1")
 	if err != nil {
@@ -32,6 +35,9 @@ func TestReadAsked(t *testing.T) {
 			MaxAttempts: 2, Misfire: check.Misfire{Policy: "skip", Deadline: time.Minute},
 		},
 		{Ref: check.Ref{Source: "s1", Line: 3}},
+		{Ref: check.Ref{Source: "s1", Line: 4}, Retry: check.Retry{Initial: 3 * time.Second, Factor: 3, Max: time.Minute, Exact: true}},
+		{Ref: check.Ref{Source: "s1", Line: 5}, Retry: check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true}},
+		{Ref: check.Ref{Source: "s1", Line: 6}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(time.Time.Equal)); diff != "" {
 		t.Errorf("ReadAsked (-want +got):\n%s", diff)
@@ -40,7 +46,7 @@ func TestReadAsked(t *testing.T) {
 
 func TestReadAskedRefusesWhatCannotBeJudged(t *testing.T) {
 	for _, in := range []string{
-		`{"schedule":{"cron":"* * * * *"}}`, `{"schedule":{"every":"1m"}}`, `{"misfire":{"deadline":"soon"}}`, `{`,
+		`{"schedule":{"cron":"* * * * *"}}`, `{"schedule":{"every":"1m"}}`, `{"misfire":{"deadline":"soon"}}`, `{"retry":{"initial":"soon","jitter":"none"}}`, `{`,
 	} {
 		if _, err := journal.ReadAsked(strings.NewReader(in), "s1"); err == nil {
 			t.Errorf("ReadAsked(%s) = nil, want an error", in)

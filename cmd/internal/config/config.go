@@ -27,6 +27,7 @@ type Config struct {
 	Cassandra Cassandra `koanf:"cassandra"`
 	NATS      NATS      `koanf:"nats"`
 	Executor  Executor  `koanf:"executor"`
+	Letters   Letters   `koanf:"dead_letters"`
 	Log       Log       `koanf:"log"`
 }
 
@@ -152,6 +153,17 @@ type Executor struct {
 	Noop bool `koanf:"noop"`
 }
 
+// Letters says how runs that failed for good are kept.
+type Letters struct {
+	Retention time.Duration `koanf:"retention"` // after the end of the run; the same on every node
+}
+
+// What Letters.Retention may be. More than a year would outlive every other trace of a run by far.
+const (
+	minLetters = time.Hour
+	maxLetters = 400 * 24 * time.Hour
+)
+
 // Log says what is logged, and how.
 type Log struct {
 	Level  string `koanf:"level"`  // debug, info, warn, error
@@ -174,6 +186,7 @@ func Default() Config {
 		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:      NATS{Lanes: 1},
 		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second},
+		Letters:   Letters{Retention: 30 * 24 * time.Hour},
 		Log:       Log{Level: "info", Format: "text"},
 	}
 }
@@ -251,6 +264,9 @@ func (c Config) Validate() error {
 		if _, err := LoadScripts(f); err != nil {
 			fault("executor.scripts", "%v", err)
 		}
+	}
+	if r := c.Letters.Retention; r < minLetters || r > maxLetters {
+		fault("dead_letters.retention", "%s is not between %s and %s", r, minLetters, maxLetters)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		fault("log.level", "%q is not debug, info, warn or error", c.Log.Level)

@@ -201,7 +201,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling,
-		Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
+		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
-		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations,
+		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
 		Keys: n.office.keys, Tenants: n.office.tenants, Quotas: n.office.tenants, Audit: n.office.audit, Stats: n.office.stats,
 	})

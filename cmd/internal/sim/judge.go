@@ -190,7 +190,32 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 			found[id.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
 		}
 	}
-	return found, nil
+	return found, w.buried(ctx, b, found)
+}
+
+// buried notes which of the runs that were found have a dead letter that waits, whatever their state.
+func (w *world) buried(ctx context.Context, b *bucketer.Bucketer, found map[string]check.Reading) error {
+	ids := make([]schema.RunID, 0, len(found))
+	for id, r := range found {
+		if r.Status != check.Found {
+			continue
+		}
+		run, err := schema.ParseEntryID(id)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, run)
+	}
+	waiting, err := b.Waiting(ctx, "default", ids)
+	if err != nil {
+		return err
+	}
+	for id, waits := range waiting {
+		r := found[id.String()]
+		r.Run.DeadLetter = waits
+		found[id.String()] = r
+	}
+	return nil
 }
 
 // view is the run as the API shows it.

@@ -1,0 +1,176 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// ErrPayloadGone: what was to run had a payload, and it has left the store. Without it the run cannot be repeated (409).
+var ErrPayloadGone = errors.New("the payload does not exist any more")
+
+// The bounds of a page of dead letters: it reads so many days and letters, and then ends.
+const (
+	letterDays = 60
+	letterRows = 5_000
+	letterPage = 200
+)
+
+// LetterQuery selects the dead letters of a tenant that wait, by the due time in the run's id: From ≤ due < To.
+type LetterQuery struct {
+	Tenant   string
+	From, To time.Time
+	Task     string // "" = any
+}
+
+// LetterPosition is where a listing goes on: in a day, before the letter of a run (zero: from its newest). Nil is the newest of the window.
+type LetterPosition struct {
+	Day    int          `json:"day"`
+	Before schema.RunID `json:"before,omitzero"`
+}
+
+// Letter is a dead letter with all attempts of its run, for as long as they live: the letter lives longer.
+type Letter struct {
+	schema.DeadLetter
+	Attempted []schema.Attempt // ordered by number and fence
+}
+
+// DeadLetters returns the letters of q that wait, without payloads, the latest due first, at most limit of them, from pos on. A page reads a bounded
+// number of days and letters, so it may hold fewer than limit, even none, and still name the next position.
+func (b *Bucketer) DeadLetters(ctx context.Context, q LetterQuery, pos *LetterPosition, limit int) ([]schema.DeadLetter, *LetterPosition, error) {
+	first := schema.PeriodOf(q.From)
+	at := LetterPosition{Day: schema.PeriodOf(q.To.Add(-time.Nanosecond))}
+	if pos != nil {
+		at = *pos
+	}
+	var found []schema.DeadLetter
+	for days, rows := 0, 0; at.Day >= first; {
+		if days == letterDays || rows >= letterRows {
+			return found, &at, nil
+		}
+		page, err := b.store.DeadLetters(ctx, q.Tenant, at.Day, at.Before, letterPage)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows += len(page)
+		for i := range page {
+			l := &page[i]
+			at.Before = l.Run
+			due := l.Run.Time()
+			if due.Before(q.From) {
+				return found, nil, nil // and all that follow
+			}
+			if l.Fate != nil || !due.Before(q.To) || q.Task != "" && l.Entry.Spec.Task != q.Task {
+				continue
+			}
+			if found = append(found, *l); len(found) == limit {
+				return found, &at, nil
+			}
+		}
+		if len(page) < letterPage {
+			days++
+			at = LetterPosition{Day: at.Day - 1}
+		}
+	}
+	return found, nil, nil
+}
+
+// DeadLetter returns the letter of a run that waits or was replayed, or schema.ErrNotFound.
+func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (Letter, error) {
+	l, err := b.store.DeadLetter(ctx, tenant, id)
+	if err != nil {
+		return Letter{}, err
+	}
+	if l.Fate != nil && l.Fate.Ending != schema.Replayed {
+		return Letter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
+	}
+	out := Letter{DeadLetter: l}
+	switch run, err := b.Run(ctx, tenant, id); {
+	case errors.Is(err, schema.ErrNotFound): // it has left, as it does before its letter
+	case err != nil:
+		return Letter{}, err
+	case l.Fate == nil && run.State != schema.StateFailed && ruined(run.Attempts):
+		// What should have taken it back was lost: a process died between its record and what follows.
+		if err := b.overtake(ctx, tenant, id, b.now()); err != nil {
+			return Letter{}, err
+		}
+		return Letter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
+	default:
+		out.Attempted = run.Attempts
+	}
+	return out, nil
+}
+
+// Waiting reports which of the runs have a dead letter that waits.
+func (b *Bucketer) Waiting(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]bool, error) {
+	days := make(map[int][]schema.RunID)
+	for _, run := range runs {
+		day := schema.DeadLetterDay(run)
+		days[day] = append(days[day], run)
+	}
+	waiting := make(map[schema.RunID]bool)
+	for day, of := range days {
+		for len(of) > 0 {
+			n := min(len(of), readIDs)
+			fates, err := b.store.Fates(ctx, tenant, day, of[:n])
+			if err != nil {
+				return nil, err
+			}
+			for run, fate := range fates {
+				waiting[run] = fate == nil
+			}
+			of = of[n:]
+		}
+	}
+	return waiting, nil
+}
+
+// Replay runs what a dead letter says again, now: as a new run whose origin is the letter's. However often and by however many it is asked for, it
+// is one run. A letter that was discarded, or whose run has not failed after all, is schema.ErrNotFound.
+//
+// The new run is claimed by a key that lives as long as the letter, then written, then told by the letter's fate. Crash in between: the letter waits still, and
+// who replays it next finds the claim and writes the same run.
+func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (Receipt, error) {
+	if _, err := b.ready(); err != nil {
+		return Receipt{}, err
+	}
+	l, err := b.DeadLetter(ctx, tenant, id)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if l.Fate != nil {
+		return Receipt{Run: l.Fate.Run, Existing: true}, nil
+	}
+	s := &l.Entry.Spec
+	if s.PayloadSize > 0 && len(l.Entry.Payload) == 0 {
+		return Receipt{}, fmt.Errorf("replay %s: %w", id, ErrPayloadGone)
+	}
+	receipt, err := b.Submit(ctx, Job{
+		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
+		Trigger: schema.TriggerRetry, Origin: id, Key: ownKey("replay of " + id.String()), BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
+	})
+	if err != nil {
+		return Receipt{}, fmt.Errorf("replay %s: %w", id, err)
+	}
+	return receipt, b.putFate(ctx, tenant, id, schema.Fate{Ending: schema.Replayed, At: b.now(), By: by, Run: receipt.Run})
+}
+
+// Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed is false. One that never was is
+// schema.ErrNotFound.
+func (b *Bucketer) Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error) {
+	if _, err := b.ready(); err != nil {
+		return false, err
+	}
+	l, err := b.store.DeadLetter(ctx, tenant, id)
+	if err != nil || l.Fate != nil {
+		return false, err
+	}
+	return true, b.putFate(ctx, tenant, id, schema.Fate{Ending: schema.Discarded, At: b.now(), By: by})
+}
+
+// ownKey makes an idempotency key of a text that no caller's can be: it is longer than those may be.
+func ownKey(text string) string { return text + strings.Repeat(" ", max(0, MaxKey+1-len(text))) }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/schema"
+)
+
+// From the failure on a whole node: the letter is listed and shown, replayed and discarded, singly and all that match.
+func TestDeadLettersOfANode(t *testing.T) {
+	api := startNode(t)
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusGone) }))
+	defer sink.Close()
+	fail := func() string {
+		t.Helper()
+		id := decode[httpapi.Job](t, succeed(t, "job", "create", "--api", api, "--url", sink.URL, "--payload", "7", "-o", "json").stdout).ID.String()
+		if run := awaitRun(t, api, id, schema.StateFailed); len(run.Attempts) != 1 {
+			t.Errorf("the run has %d attempts, want one: the answer was final", len(run.Attempts))
+		}
+		return id
+	}
+	waiting := func() (ids []string) {
+		t.Helper()
+		for line := range strings.Lines(succeed(t, "dead-letter", "list", "--api", api, "-o", "json").stdout) {
+			ids = append(ids, decode[httpapi.DeadLetter](t, line).ID.String())
+		}
+		return ids
+	}
+	first := fail()
+	await(t, "its dead letter", func() bool { return len(waiting()) == 1 })
+	if shown := succeed(t, "dlq", "list", "--api", api, "--from", "-1h").stdout; !strings.Contains(shown, first) || !strings.Contains(shown, "410 Gone") {
+		t.Errorf("dlq list shows\n%s", shown)
+	}
+	if shown := succeed(t, "dead-letter", "show", "--api", api, first).stdout; !strings.Contains(shown, first) || !strings.Contains(shown, "waiting") || !strings.Contains(shown, "answered 410 Gone") {
+		t.Errorf("dead-letter show shows\n%s", shown)
+	}
+	letter := decode[httpapi.DeadLetter](t, succeed(t, "dead-letter", "show", "--api", api, first, "-o", "json").stdout)
+	if string(letter.Payload) != "7" || len(letter.History) != 1 || letter.Outcome != schema.Failed || letter.StatusCode != http.StatusGone {
+		t.Errorf("dead-letter show answers %+v, want payload, attempt and the last error", letter)
+	}
+
+	run := decode[httpapi.Run](t, succeed(t, "dead-letter", "replay", "--api", api, first, "-o", "json").stdout)
+	if run.Origin.String() != first {
+		t.Errorf("dead-letter replay answers a run of origin %s, want %s", run.Origin, first)
+	}
+	awaitRun(t, api, run.ID.String(), schema.StateFailed) // it is answered as before
+	await(t, "the dead letter of the replay", func() bool { ids := waiting(); return len(ids) == 1 && ids[0] == run.ID.String() })
+	if shown := succeed(t, "dead-letter", "show", "--api", api, first).stdout; !strings.Contains(shown, "replayed as "+run.ID.String()) {
+		t.Errorf("dead-letter show after the replay shows\n%s", shown)
+	}
+
+	succeed(t, "dead-letter", "discard", "--api", api, run.ID.String())
+	if ids := waiting(); len(ids) != 0 {
+		t.Errorf("after the discard %v wait, want none", ids)
+	}
+	for range 2 {
+		fail()
+	}
+	await(t, "both dead letters", func() bool { return len(waiting()) == 2 })
+	op := decode[httpapi.Operation](t, succeed(t, "dead-letter", "discard", "--api", api, "--from", "-1h", "--to", "1h", "-o", "json").stdout)
+	if op.State != "done" || op.Matched != 2 || op.Changed != 2 || len(waiting()) != 0 {
+		t.Errorf("dead-letter discard of all answers %+v, want both gone", op)
+	}
+	none := decode[httpapi.Operation](t, succeed(t, "operation", "replay", "--api", api, "--from", "-1h", "--to", "1h", "-o", "json").stdout)
+	if none.State != "done" || none.Matched != 0 {
+		t.Errorf("operation replay answers %+v, want nothing met", none)
+	}
+	for _, args := range []string{
+		"dead-letter show", "dead-letter show x", "dead-letter replay x", "dead-letter replay", "dead-letter discard " + first + " --task a",
+		"dead-letter list --limit -1", "dead-letter list --from soon", "operation discard --all",
+	} {
+		if r := carillon(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.code != 2 {
+			t.Errorf("carillon %s exits %d with %q, want 2", args, r.code, r.stderr)
+		}
+	}
+	if r := carillon(t.Context(), "", "dead-letter", "show", "--api", api, run.ID.String()); r.code == 0 {
+		t.Errorf("dead-letter show of what was discarded exits 0 with\n%s", r.stdout)
+	}
+}

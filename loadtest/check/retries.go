@@ -1,0 +1,143 @@
+package check
+
+import (
+	"math"
+	"time"
+)
+
+// This file judges retries and dead letters. The bound on attempts and the waits between them are judged by what the sink saw and by what the API tells
+// of attempts; a wait is judged from what was answered, or recorded, to the next start under a higher number.
+
+// Retry is the part of a job's retry policy that bounds waits from below. The zero Retry bounds nothing: its jitter is drawn from 0 on.
+type Retry struct {
+	Initial time.Duration
+	Factor  float64
+	Max     time.Duration
+	Exact   bool // no jitter: each wait is at least initial × factor^(n−1), at most max
+}
+
+// wait returns how long to wait at least after attempt number n has failed.
+func (r Retry) wait(n int) time.Duration {
+	if !r.Exact {
+		return 0
+	}
+	d := float64(r.Initial) * math.Pow(max(r.Factor, 1), float64(n-1))
+	return time.Duration(min(d, float64(r.Max)))
+}
+
+// maxRetryAfter is what a receiver may ask for at most (API.md).
+const maxRetryAfter = 24 * time.Hour
+
+// asked returns for how long the receiver asked not to be called again: only 429 and 503 may.
+func (s *Sighting) asked() time.Duration {
+	if s.Status != 429 && s.Status != 503 {
+		return 0
+	}
+	return min(s.RetryAfter, maxRetryAfter)
+}
+
+// retries judges the number of a run's attempts and the waits between them.
+func (j *judge) retries(r *run) {
+	if r.job == nil {
+		return
+	}
+	j.tooMany(r)
+	j.tooSoon(r)
+}
+
+// tooMany finds an attempt under a number above the bound. Executions under one number are counted as duplicates, not here.
+func (j *judge) tooMany(r *run) {
+	bound := policyOf(r.job.Ask).maxAttempts
+	most := 0
+	for _, s := range r.seen {
+		most = max(most, s.Attempt)
+	}
+	for _, reading := range r.found() {
+		for i := range reading.Run.Attempts {
+			most = max(most, reading.Run.Attempts[i].Number)
+		}
+	}
+	if most > bound {
+		j.rep.ExcessAttempts++
+		j.fault(FaultExcessAttempt, r, "attempt %d, asked for %d at most", most, bound)
+	}
+}
+
+// tooSoon finds an attempt that came before the wait was over which followed the failure before it. Of what was executed twice under one number one wait
+// counts; and what the system never heard of, since the attempt was lost, it cannot wait for.
+func (j *judge) tooSoon(r *run) {
+	for i, s := range r.seen {
+		var worst *Sighting // of the attempt before: the one after which the wait was shortest by most
+		var short time.Duration
+		for _, before := range r.seen[:i] {
+			if s.Attempt != before.Attempt+1 || !before.failedBy(s.At) {
+				continue
+			}
+			// The policy's wait counts from when the answer was read, which is later than when it was written.
+			wait := max(before.asked(), r.job.Retry.wait(before.Attempt))
+			if worst, short = before, wait-s.At.Sub(before.End); short <= 0 {
+				break
+			}
+		}
+		if worst == nil || short <= 0 || !r.failedAt(worst.Attempt) {
+			continue
+		}
+		j.rep.EarlyRetries++
+		j.fault(FaultEarlyRetry, r, "attempt %d arrived %s after attempt %d was answered %d, %s too soon",
+			s.Attempt, s.At.Sub(worst.End), worst.Attempt, worst.Status, short)
+		return
+	}
+	for _, reading := range r.found() {
+		attempts := reading.Run.Attempts
+		for i := range attempts {
+			for k := range attempts {
+				was, is := &attempts[i], &attempts[k]
+				if is.Number != was.Number+1 || was.FinishedAt.IsZero() || is.StartedAt.IsZero() || was.Outcome != OutcomeFailed && was.Outcome != OutcomeTimedOut {
+					continue
+				}
+				if wait := r.job.Retry.wait(was.Number); is.StartedAt.Sub(was.FinishedAt) < wait.Truncate(time.Millisecond)-time.Millisecond { // each is cut to the ms
+					j.rep.EarlyRetries++
+					j.fault(FaultEarlyRetry, r, "attempt %d is recorded as started %s after attempt %d ended, which was to be followed by a wait of %s",
+						is.Number, is.StartedAt.Sub(was.FinishedAt), was.Number, wait)
+					return
+				}
+			}
+		}
+	}
+}
+
+// failedAt reports whether attempt number n is recorded as failed.
+func (r *run) failedAt(n int) bool {
+	for _, reading := range r.found() {
+		for i := range reading.Run.Attempts {
+			if a := &reading.Run.Attempts[i]; a.Number == n && (a.Outcome == OutcomeFailed || a.Outcome == OutcomeTimedOut) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// letters judges the dead letter of a run by the second reading: what follows from a record comes after it. A run that has failed has one that waits, unless
+// somebody replayed or discarded it; no other run has.
+func (j *judge) letters(r *run) {
+	if r.obs == nil || r.obs.Second.Status != Found {
+		return
+	}
+	run := &r.obs.Second.Run
+	_, settled := j.settled[r.id]
+	switch {
+	case run.State == Failed && !run.DeadLetter && !settled:
+		j.rep.Unburied++
+		j.fault(FaultUnburied, r, "failed, and no dead letter waits")
+	case run.State == Failed && run.DeadLetter && settled:
+		j.rep.Risen++
+		j.fault(FaultRisen, r, "its dead letter was replayed or discarded, and waits again")
+	case run.State != Failed && run.DeadLetter:
+		j.rep.Risen++
+		j.fault(FaultRisen, r, "a dead letter waits, and the run is %s", run.State)
+	}
+	if run.State == Failed && run.DeadLetter {
+		j.rep.DeadLetters++
+	}
+}
