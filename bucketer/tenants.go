@@ -108,6 +108,15 @@ func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, 
 	return tenant, was, nil
 }
 
+// Weight returns the share of a tenant where tenants compete, as it was within the last 10 s.
+func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
+	tenant, err := t.known.of(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("weight of tenant %s: %w", name, err)
+	}
+	return tenant.Weight, nil
+}
+
 // Changed forgets a tenant: the body of a signal of topic "tenant".
 func (t *Tenants) Changed(body []byte) { t.known.forget(string(body)) }
 

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
@@ -11,14 +12,20 @@ import (
 // book is what a shard's owner remembers of the shard's entries: which it has met, which are open, which wait
 // for publication. It does no I/O and reads no clock. Everything in it can be made anew from the rows.
 type book struct {
-	// known are the ids met that are not swept yet: a sweep looks only at others.
-	known map[schema.EntryID]struct{}
+	// known are the ids met that are not swept yet: a sweep looks only at others. What is met on time has its flow: if its
+	// flow's rows are read again from before it, it stays known.
+	known map[schema.EntryID]*flow
 	open  map[schema.EntryID]*opened
 	// openIn counts the open entries by bucket: the first bucket with one holds settled back.
 	openIn map[schema.Bucket]int
 
-	held   heldHeap // published Lead before they are due
+	held   [4]heldHeap // published their lead before they are due; by priority, as in schema.Priorities
 	behind []*opened
+	lined  map[*opened]struct{} // due, and in their tenant's line
+
+	flows   map[flowKey]*flow
+	passed  map[*flow]struct{} // flows with rows that were passed over
+	waiting [2]int             // entries that wait in memory: on time, behind
 }
 
 // phase is where an open entry stands with its dispatcher.
@@ -26,6 +33,7 @@ type phase uint8
 
 const (
 	waiting    phase = iota // held, or behind: not published
+	lined                   // the budget refused it: its turn will come
 	publishing              // handed to the queue, no receipt yet
 	published               // its stream held it
 	watching                // not ours to publish: an attempt is under way, or it waits for its mark
@@ -38,6 +46,11 @@ type opened struct {
 	kind     schema.Kind
 	priority schema.Priority
 	phase    phase
+	parked   bool // it waits in a list of its own: toDecide or catchUps
+	first    bool // it was met by the scan or its hint, and never published
+
+	flow  *flow  // among whose entries it waits; nil = it never did
+	claim *claim // while it is lined
 
 	// env is what is to be published; nil from the receipt on.
 	env *queue.Envelope
@@ -48,9 +61,6 @@ type opened struct {
 	notBefore time.Time // no publication before this
 
 	session holder // whose fall ends the attempt under way; zero if none is known
-
-	parked bool // it waits in a list of its own: toDecide or catchUps
-	first  bool // it was met by the scan or its hint, and never published
 }
 
 // holder is a session by its executor and id.
@@ -73,9 +83,12 @@ func (b *book) watched() map[holder][]schema.EntryID {
 
 func newBook() *book {
 	return &book{
-		known:  make(map[schema.EntryID]struct{}),
+		known:  make(map[schema.EntryID]*flow),
 		open:   make(map[schema.EntryID]*opened),
 		openIn: make(map[schema.Bucket]int),
+		lined:  make(map[*opened]struct{}),
+		flows:  make(map[flowKey]*flow),
+		passed: make(map[*flow]struct{}),
 	}
 }
 
@@ -93,8 +106,15 @@ func (b *book) meet(id schema.EntryID) bool {
 	if b.has(id) {
 		return false
 	}
-	b.known[id] = struct{}{}
+	b.known[id] = nil
 	return true
+}
+
+// note notes an id that was met, whatever is known of it.
+func (b *book) note(id schema.EntryID) {
+	if _, ok := b.known[id]; !ok {
+		b.known[id] = nil
+	}
 }
 
 // add opens an entry, to be published at its time, or behind it if it is a redispatch.
@@ -104,6 +124,9 @@ func (b *book) add(env *queue.Envelope) *opened {
 	b.open[o.id] = o
 	b.openIn[o.id.Bucket()]++
 	b.queue(o)
+	if _, ok := b.known[o.id]; ok && !env.Redispatch {
+		b.known[o.id] = o.flow
+	}
 	return o
 }
 
@@ -116,14 +139,45 @@ func (b *book) watch(e *schema.Entry, looked time.Time) {
 	b.openIn[e.ID.Bucket()]++
 }
 
-// queue puts an entry that has an envelope among those that wait.
+// queue puts an entry that has an envelope, and does not wait, among those that wait.
 func (b *book) queue(o *opened) {
 	o.phase = waiting
-	if o.env.Redispatch {
+	o.flow = b.flow(o.env.Entry.Spec.Tenant, o.priority, o.env.Redispatch)
+	b.count(o, 1)
+	if o.flow.behind {
 		b.behind = append(b.behind, o)
 		return
 	}
-	heap.Push(&b.held, o)
+	o.flow.last = later(o.flow.last, o.id.Time())
+	heap.Push(&b.held[rank(o.priority)], o)
+}
+
+// count counts an entry among those that wait, or no more.
+func (b *book) count(o *opened, n int) {
+	o.flow.waiting += n
+	b.waiting[side(o.flow.behind)] += n
+}
+
+func side(behind bool) int {
+	if behind {
+		return 1
+	}
+	return 0
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// rank returns the place of a priority in schema.Priorities; 2, that of normal, for one that is not there.
+func rank(p schema.Priority) int {
+	if i := slices.Index(schema.Priorities, p); i >= 0 {
+		return i
+	}
+	return 2
 }
 
 // done closes an entry.
@@ -133,6 +187,7 @@ func (b *book) done(id schema.EntryID) bool {
 		return false
 	}
 	delete(b.open, id)
+	b.unqueue(o)
 	bucket := id.Bucket()
 	if b.openIn[bucket]--; b.openIn[bucket] == 0 {
 		delete(b.openIn, bucket)
@@ -141,40 +196,56 @@ func (b *book) done(id schema.EntryID) bool {
 	return true
 }
 
-// room returns how many more entries may be held for their time if limit may be.
-func (b *book) room(limit int) int { return max(limit-len(b.held), 0) }
+// unqueue notes that an entry waits no more. What holds it passes over it if it has no envelope any more.
+func (b *book) unqueue(o *opened) {
+	if o.phase == waiting && o.env != nil || o.phase == lined {
+		b.count(o, -1)
+	}
+	if o.phase == lined {
+		o.flow.lined--
+		delete(b.lined, o)
+	}
+}
 
-// forget gives up every entry that is held for its time, as if it had not been met, and returns the first of them: the zero id if there is none.
-func (b *book) forget() (first schema.EntryID) {
-	for _, o := range b.held {
-		if o.env == nil {
-			continue // done meanwhile
+// forget gives up every entry of a flow that waits, as if it had not been met, and has its rows read again. It returns the claims of those that
+// were lined.
+func (b *book) forget(f *flow) (claims []*claim) {
+	var all []*opened
+	for _, o := range b.held[rank(f.priority)] {
+		if o.flow == f && o.phase == waiting && o.env != nil {
+			all = append(all, o)
 		}
-		if first.IsZero() || o.id.Compare(first) < 0 {
-			first = o.id
+	}
+	for o := range b.lined {
+		if o.flow == f {
+			all = append(all, o)
+			claims = append(claims, o.claim)
 		}
+	}
+	for _, o := range all {
+		b.pass(f, o.id)
 		delete(b.known, o.id)
 		b.done(o.id)
 	}
-	b.held = b.held[:0]
-	return first
+	return claims
 }
 
-// behindRoom returns how many more redispatches may wait.
-func (b *book) behindRoom() int { return max(maxHeld-len(b.behind), 0) }
-
-// due returns the next entry to be published at now, or nil: those on time first, in order of their due times,
-// then those behind theirs. It stays where it is.
-func (b *book) due(now time.Time) *opened {
-	for len(b.held) > 0 {
-		o := b.held[0]
-		if o.env != nil {
-			if !o.publishAt().After(now) {
-				return o
+// due returns the next entry to be published at now, or nil: those on time first, of each priority in order of their due times,
+// then those behind theirs. It stays where it is. leads says how long before its due time that is, by priority.
+func (b *book) due(now time.Time, leads *[4]time.Duration) *opened {
+	for i := range b.held {
+		h := &b.held[i]
+		for len(*h) > 0 {
+			o := (*h)[0]
+			if o.env == nil { // done meanwhile
+				heap.Pop(h)
+				continue
 			}
-			break
+			if o.publishAt(leads[i]).After(now) {
+				break
+			}
+			return o
 		}
-		heap.Pop(&b.held)
 	}
 	for len(b.behind) > 0 {
 		o := b.behind[0]
@@ -189,22 +260,45 @@ func (b *book) due(now time.Time) *opened {
 	return nil
 }
 
-// take removes what due returned from where it waits.
+// take removes what due returned from where it waits, to be published.
 func (b *book) take(o *opened) {
+	b.unqueue(o)
 	o.phase = publishing
-	if len(b.held) > 0 && b.held[0] == o {
-		heap.Pop(&b.held)
+	b.pop(o)
+}
+
+// line removes what due returned from where it waits: it waits for its turn.
+func (b *book) line(o *opened, c *claim) {
+	o.phase, o.claim = lined, c
+	o.flow.lined++
+	b.lined[o] = struct{}{}
+	b.pop(o)
+}
+
+// granted takes an entry whose turn has come out of its line, to be published.
+func (b *book) granted(o *opened) {
+	b.unqueue(o)
+	o.phase, o.claim = publishing, nil
+}
+
+func (b *book) pop(o *opened) {
+	if h := &b.held[rank(o.priority)]; len(*h) > 0 && (*h)[0] == o {
+		heap.Pop(h)
 		return
 	}
 	b.behind = b.behind[1:]
 }
 
-// next returns when due will return something, or false if nothing waits.
-func (b *book) next() (time.Time, bool) {
+// next returns when due will return something, or false if nothing waits for its time.
+func (b *book) next(leads *[4]time.Duration) (time.Time, bool) {
 	var at time.Time
 	var ok bool
-	if len(b.held) > 0 {
-		at, ok = b.held[0].publishAt(), true
+	for i, h := range b.held {
+		if len(h) > 0 {
+			if t := h[0].publishAt(leads[i]); !ok || t.Before(at) {
+				at, ok = t, true
+			}
+		}
 	}
 	if len(b.behind) > 0 && (!ok || b.behind[0].notBefore.Before(at)) {
 		at, ok = b.behind[0].notBefore, true
@@ -212,11 +306,17 @@ func (b *book) next() (time.Time, bool) {
 	return at, ok
 }
 
-// swept forgets the ids below t: they cannot be met again but by a look.
+// swept forgets the ids below t: they cannot be met again but by a look, or where their flow's rows are read again. It forgets flows of which
+// nothing waits, too.
 func (b *book) swept(t time.Time) {
-	for id := range b.known {
-		if id.Time().Before(t) {
+	for id, f := range b.known {
+		if id.Time().Before(t) && !f.passes(id) {
 			delete(b.known, id)
+		}
+	}
+	for key, f := range b.flows {
+		if f.waiting == 0 && !f.over && f.last.Before(t) {
+			delete(b.flows, key)
 		}
 	}
 }
@@ -225,11 +325,11 @@ func (b *book) swept(t time.Time) {
 func (b *book) dispatched(swept schema.Bucket) schema.Bucket {
 	last := swept
 	for id, o := range b.open {
-		if o.phase == waiting || o.phase == publishing {
+		if o.phase == waiting || o.phase == lined || o.phase == publishing {
 			last = min(last, id.Bucket()-1)
 		}
 	}
-	return last
+	return b.below(last)
 }
 
 // settled returns the last bucket up to which nothing is open, given that everything up to swept was met.
@@ -238,11 +338,19 @@ func (b *book) settled(swept schema.Bucket) schema.Bucket {
 	for bucket := range b.openIn {
 		last = min(last, bucket-1)
 	}
+	return b.below(last)
+}
+
+// below returns last, or the bucket before the first one with rows that were passed over.
+func (b *book) below(last schema.Bucket) schema.Bucket {
+	for f := range b.passed {
+		last = min(last, f.after.Bucket()-1)
+	}
 	return last
 }
 
-func (o *opened) publishAt() time.Time {
-	at := o.id.Time().Add(-Lead)
+func (o *opened) publishAt(lead time.Duration) time.Time {
+	at := o.id.Time().Add(-lead)
 	if at.Before(o.notBefore) {
 		return o.notBefore
 	}
@@ -254,7 +362,7 @@ type heldHeap []*opened
 
 func (h heldHeap) Len() int { return len(h) }
 func (h heldHeap) Less(i, j int) bool {
-	if a, b := h[i].publishAt(), h[j].publishAt(); !a.Equal(b) {
+	if a, b := h[i].publishAt(Lead), h[j].publishAt(Lead); !a.Equal(b) {
 		return a.Before(b)
 	}
 	return h[i].id.Compare(h[j].id) < 0

@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -20,9 +19,14 @@ const (
 	// aimSpan is how long what waits in a subject should keep executors busy: less is idleness until the next reading has had its effect,
 	// more is age, and what is too old at its start must be looked at.
 	aimSpan = 400 * time.Millisecond
-	// minAim and maxAim bound how many messages should wait in a subject.
-	minAim = 1000
-	maxAim = 10_000
+	// minAim and maxAim bound how many messages should wait in a subject. While more comes than is drained, it may be as few as
+	// leastAim: what waits in the stream is beyond anybody's choice, and would hold up a tenant that has little to do.
+	minAim   = 1000
+	leastAim = 100
+	maxAim   = 10_000
+	// leadMost bounds by how much earlier than Lead entries are published because of what waits before them in the stream. What is due is
+	// read scanSlack + Lead before its time at least.
+	leadMost = 450 * time.Millisecond
 	// frontAge is how old a front may be for an entry to be judged by it.
 	frontAge = 5 * time.Second
 )
@@ -34,16 +38,17 @@ type subject struct {
 }
 
 // budget keeps the streams shallow: what waits in each subject is steered to what executors drain in aimSpan, by every live dispatcher
-// for its share. Take is called for each publication; refill at each reading.
+// for its share. Take is called for each publication; refill at each reading. What is refused waits in its tenant's line, and has its turn.
 type budget struct {
 	mu       sync.Mutex
 	subjects map[subject]*allowance
-	filled   chan struct{} // closed at the next refill
-	pressed  chan struct{} // cap 1: an allowance runs out before the next reading
+	weights  weights
+	passed   map[schema.Shard][4]time.Time // shards with rows that were passed over, and since when the oldest of each priority is due
+	pressed  chan struct{}                 // cap 1: an allowance runs out before the next reading, or somebody waits
 }
 
 type allowance struct {
-	left      int // publications allowed until the next refill
+	left      int // publications allowed until the next refill; what was given to newcomers beyond it makes it negative
 	given     int // what left was at the last refill
 	published int // since the last refill
 
@@ -51,36 +56,86 @@ type allowance struct {
 	delivered uint64    // … and how many had been delivered …
 	at        time.Time // … which was when
 	drain     float64   // messages a second, of all executors together
+	loaded    bool      // something waited at the last two readings: the drain is what executors can do
 
 	asked time.Time
+	lines lines
 }
 
 func newBudget() *budget {
-	return &budget{subjects: make(map[subject]*allowance), filled: make(chan struct{}), pressed: make(chan struct{}, 1)}
+	return &budget{subjects: make(map[subject]*allowance), weights: make(weights), passed: make(map[schema.Shard][4]time.Time), pressed: make(chan struct{}, 1)}
 }
 
-// take takes one publication from the budget of a lane and priority.
-func (b *budget) take(lane queue.Lane, p schema.Priority, now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	a, ok := b.subjects[subject{lane, p}]
+// of returns the allowance of a subject; the caller holds mu.
+func (b *budget) of(s subject) *allowance {
+	a, ok := b.subjects[s]
 	if !ok {
 		a = &allowance{left: minAim, given: minAim}
-		b.subjects[subject{lane, p}] = a
+		b.subjects[s] = a
 	}
+	return a
+}
+
+// press asks for a reading soon.
+func (b *budget) press() {
+	select {
+	case b.pressed <- struct{}{}:
+	default:
+	}
+}
+
+// take takes one publication of a tenant's from the budget of a lane and priority. While others wait, who does not may take
+// its share of what was given to all at the last refill: so a tenant with little to do is not held up by one with much.
+func (b *budget) take(s subject, tenant string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.of(s)
 	a.asked = now
 	if 2*a.left <= a.given {
-		select {
-		case b.pressed <- struct{}{}:
-		default:
-		}
+		b.press()
 	}
-	if a.left <= 0 {
+	switch {
+	case a.lines.round.Len() > 0:
+		if !a.lines.newcomer(tenant, b.weights.of(tenant), a.given) {
+			return false
+		}
+	case a.left <= 0:
 		return false
 	}
 	a.left--
 	a.published++
 	return true
+}
+
+// wait puts an entry that take refused into its tenant's line. Its shard is told when it is its turn, by its mailbox: then it was taken
+// from the budget.
+func (b *budget) wait(s subject, tenant string, c *claim) {
+	b.mu.Lock()
+	a := b.of(s)
+	a.lines.add(tenant, b.weights.of(tenant), c)
+	granted := a.grant()
+	b.mu.Unlock()
+	b.press()
+	tell(granted)
+}
+
+// withdraw takes an entry out of its line, and reports false if its turn has come before.
+func (b *budget) withdraw(s subject, tenant string, c *claim) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of(s).lines.remove(tenant, c)
+}
+
+// give gives back what was taken and not used: it is the next one's turn.
+func (b *budget) give(s subject, tenant string) {
+	b.mu.Lock()
+	a := b.of(s)
+	a.left++
+	a.published--
+	a.lines.back(tenant)
+	granted := a.grant()
+	b.mu.Unlock()
+	tell(granted)
 }
 
 // crowded reports whether so much waits in a subject already that what can wait should.
@@ -92,34 +147,54 @@ func (b *budget) crowded(lane queue.Lane, p schema.Priority, now time.Time) bool
 		return false
 	}
 	a.asked = now // so it is read on, and does not stay crowded by an old reading
-	return a.waiting > a.aim()/4 || a.left <= 0
+	return a.waiting > a.aim()/4 || a.left <= 0 || a.lines.round.Len() > 0
 }
 
-// give gives back what was taken and not used.
-func (b *budget) give(lane queue.Lane, p schema.Priority) {
+// leads returns how long before its due time an entry of each priority (as in schema.Priorities) is to be published: Lead, and longer by what
+// it will wait in the stream, so that who is not late by himself does not become late there.
+func (b *budget) leads(lane queue.Lane) (leads [4]time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.subjects[subject{lane, p}]
-	a.left++
-	a.published--
+	for i, p := range schema.Priorities {
+		leads[i] = Lead
+		if a, ok := b.subjects[subject{lane, p}]; ok && a.loaded && a.drain > 0 {
+			leads[i] += time.Duration(min(float64(a.waiting)/a.drain, leadMost.Seconds()) * float64(time.Second))
+		}
+	}
+	return leads
 }
 
-// next returns the channel that the next refill closes. Who waits asks for it before it takes.
-func (b *budget) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.filled
-}
-
-// refill sets the allowance of a subject from a reading of its load.
+// refill sets the allowance of a subject from a reading of its load, and shares it out among those that wait.
 func (b *budget) refill(s subject, load queue.Load, at time.Time, dispatchers int) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if a, ok := b.subjects[s]; ok {
-		a.refill(load, at, dispatchers)
+	a, ok := b.subjects[s]
+	if !ok {
+		b.mu.Unlock()
+		return
 	}
-	close(b.filled)
-	b.filled = make(chan struct{})
+	a.refill(load, at, dispatchers)
+	a.lines.turn()
+	granted := a.grant()
+	waits := a.lines.round.Len() > 0
+	b.mu.Unlock()
+	if waits {
+		b.press()
+	}
+	tell(granted)
+}
+
+// grant shares out what is left among those that wait.
+func (a *allowance) grant() (granted []*claim) {
+	for a.left > 0 {
+		c := a.lines.next()
+		if c == nil {
+			break
+		}
+		a.left--
+		a.published++
+		granted = append(granted, c)
+	}
+	return granted
 }
 
 // refill steers what waits to the aim. A dispatcher publishes as much again as it did since the last reading, corrected by
@@ -153,135 +228,30 @@ func (a *allowance) measure(load queue.Load, at time.Time) {
 		return
 	}
 	seen := float64(load.Delivered-a.delivered) / span
-	if seen > a.drain || load.Waiting > 0 && a.waiting > 0 {
+	a.loaded = load.Waiting > 0 && a.waiting > 0
+	if seen > a.drain || a.loaded {
 		a.drain += (seen - a.drain) / 2
 	}
 }
 
 // aim is how many messages should wait.
 func (a *allowance) aim() int {
-	return min(max(int(a.drain*aimSpan.Seconds()), minAim), maxAim)
+	least := minAim
+	if a.loaded && a.drain > 0 {
+		least = leastAim
+	}
+	return min(max(int(a.drain*aimSpan.Seconds()), least), maxAim)
 }
 
-// busy returns the subjects asked about lately.
+// busy returns the subjects asked about lately, and those for which somebody waits.
 func (b *budget) busy(now time.Time) []subject {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var subjects []subject
 	for s, a := range b.subjects {
-		if now.Sub(a.asked) < gaugeIdle {
+		if now.Sub(a.asked) < gaugeIdle || a.lines.round.Len() > 0 {
 			subjects = append(subjects, s)
 		}
 	}
 	return subjects
-}
-
-// gauge remembers the fronts of the streams.
-type gauge struct {
-	mu     sync.Mutex
-	fronts map[subject]reading
-	asked  map[subject]time.Time
-}
-
-type reading struct {
-	front queue.Front
-	at    time.Time
-}
-
-func newGauge() *gauge {
-	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time)}
-}
-
-// front returns the front of a subject if it was read lately and after since, and asks for the next reading.
-func (g *gauge) front(lane queue.Lane, p schema.Priority, since, now time.Time) (queue.Front, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := subject{lane, p}
-	g.asked[s] = now
-	r, ok := g.fronts[s]
-	return r.front, ok && r.at.After(since) && now.Sub(r.at) < frontAge
-}
-
-// wanted returns the subjects whose front was asked for lately.
-func (g *gauge) wanted(now time.Time) []subject {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var subjects []subject
-	for s, at := range g.asked {
-		if now.Sub(at) < gaugeIdle {
-			subjects = append(subjects, s)
-		}
-	}
-	return subjects
-}
-
-func (g *gauge) set(s subject, f queue.Front, at time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.fronts[s] = reading{f, at}
-}
-
-// readStreams reads loads, and fronts if they are asked for too.
-func (d *Dispatcher) readStreams(ctx context.Context, fronts bool) {
-	dispatchers := d.dispatchers()
-	for _, s := range d.budget.busy(d.now()) {
-		load, err := d.queue.Load(ctx, s.lane, s.priority)
-		if err != nil {
-			if ctx.Err() == nil {
-				d.metrics.failures.WithLabelValues("depth").Inc()
-			}
-			continue
-		}
-		d.metrics.depth.WithLabelValues(string(s.priority)).Set(float64(load.Depth()))
-		d.budget.refill(s, load, d.now(), dispatchers)
-	}
-	if !fronts {
-		return
-	}
-	now := d.now()
-	for _, s := range d.gauge.wanted(now) {
-		front, err := d.queue.Front(ctx, s.lane, s.priority)
-		if err != nil {
-			if ctx.Err() == nil {
-				d.metrics.failures.WithLabelValues("front").Inc()
-			}
-			continue
-		}
-		d.gauge.set(s, front, now)
-	}
-}
-
-// dispatchers returns how many there are.
-func (d *Dispatcher) dispatchers() int { return max(len(d.ring.Snapshot().Dispatchers()), 1) }
-
-// watchStreams reads the streams' loads and fronts once a second, and the loads sooner while somebody waits for them.
-func (d *Dispatcher) watchStreams(ctx context.Context) {
-	tick := time.NewTicker(gaugeEvery)
-	defer tick.Stop()
-	fronts := true
-	for {
-		began := time.Now()
-		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-		d.readStreams(bounded, fronts)
-		cancel()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			fronts = true
-			continue
-		case <-d.budget.pressed:
-			fronts = false
-		}
-		soon := time.NewTimer(min(gaugePressed*time.Duration(d.dispatchers()), gaugeEvery) - time.Since(began))
-		select {
-		case <-ctx.Done():
-			soon.Stop()
-			return
-		case <-tick.C:
-			soon.Stop()
-			fronts = true
-		case <-soon.C:
-		}
-	}
 }

@@ -158,20 +158,20 @@ func TestTheWorkOfOneDispatcherAmongMany(t *testing.T) {
 func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	b := newBudget()
 	low, other := subject{0, schema.Low}, subject{1, schema.Low}
-	for b.take(low.lane, low.priority, origin) {
+	for b.take(low, "t", origin) {
 	}
-	if !b.take(0, schema.Critical, origin) || !b.take(other.lane, other.priority, origin) {
+	if !b.take(subject{0, schema.Critical}, "t", origin) || !b.take(other, "t", origin) {
 		t.Error("take of another priority or lane = false after one was used up, want true")
 	}
 	if got := b.subjects[low]; got.left != 0 || got.published != minAim {
 		t.Errorf("used up: %+v, want all of %d published", got, minAim)
 	}
-	b.give(low.lane, low.priority)
-	if !b.take(low.lane, low.priority, origin) || b.take(low.lane, low.priority, origin) {
+	b.give(low, "t")
+	if !b.take(low, "t", origin) || b.take(low, "t", origin) {
 		t.Error("take after one was given back: want true, then false")
 	}
 	b.refill(low, queue.Load{}, origin, 1)
-	if !b.take(low.lane, low.priority, origin) {
+	if !b.take(low, "t", origin) {
 		t.Error("take after refill = false, want true")
 	}
 	b.refill(subject{7, schema.High}, queue.Load{}, origin, 1) // nobody asked about it
@@ -187,7 +187,7 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 func TestACrowdedSubjectIsReadOn(t *testing.T) {
 	b := newBudget()
 	now := time.Unix(1000, 0)
-	b.take(0, schema.Normal, now)
+	b.take(subject{0, schema.Normal}, "t", now)
 	b.refill(subject{0, schema.Normal}, queue.Load{Waiting: maxAim}, now, 1)
 	for range 10 {
 		now = now.Add(gaugeIdle * 2 / 3)

@@ -26,11 +26,13 @@ type Dispatcher struct {
 	queue             Queue
 	ring              Ring
 	writer            Writer
+	tenants           Tenants
 	halt              *bucketer.Halt
 	now               func() time.Time
 	log               *slog.Logger
 	metrics           *metrics
 
+	passing *rate.Limiter // rows that are read and passed over
 	live    *bucketer.Liveness
 	budget  *budget
 	gauge   *gauge
@@ -60,8 +62,9 @@ func New(c Config) (*Dispatcher, error) {
 	return &Dispatcher{
 		seldom: seldom,
 		name:   c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
-		ring: c.Ring, writer: c.Writer, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		ring: c.Ring, writer: c.Writer, tenants: c.Tenants, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
 		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), budget: newBudget(), gauge: newGauge(),
+		passing: rate.NewLimiter(passRows, passBurst),
 	}, nil
 }
 

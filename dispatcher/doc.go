@@ -9,7 +9,8 @@
 // # Invariants
 //
 //  1. A shard is scanned once a second, ahead of time; in steady state every row is read once.
-//  2. An entry is published Lead before it is due and not earlier; the executor holds it until its instant.
+//  2. An entry is published Lead before it is due, and earlier only by what it will wait in its stream (leadMost at most); the executor holds it
+//     until its instant.
 //  3. An entry whose row was held in time (bucketer, invariant 2) is met: by the scan, by its hint, or by the
 //     sweep of its slice, which comes bucketer.Grace after the slice's end.
 //  4. An entry that was met is open until its rows say that it is done: a notice, or a look at the
@@ -19,6 +20,25 @@
 //  6. An occurrence of a recurring job is published only when its next one is held, and only if the job's row, read after the occurrence,
 //     lets it start. What may not start is recorded before it is forgotten.
 //  7. What may have been published before is published as a redispatch, under an id of its own.
+//  8. A row for which there is no room in memory is passed over, and so is what comes after it of the same tenant and priority, until it has been read
+//     again. No cursor moves over it.
+//
+// # Fair share
+//
+// What may be published of a lane and priority (the budget) is shared out among tenants by deficit round robin; package fair says why that
+// scheme. Who is refused waits in his tenant's line, one for all shards of the dispatcher, in the order of due times; what is behind its time comes
+// after what is on time. Dispatchers do not tell one another: each gives each tenant its share of what it may publish itself.
+// A tenant that does not wait while others do has its share at once, out of turn, and owes it. What is shared is starts: a tenant whose runs
+// take long holds more slots than its share.
+//
+// A flow (tenant and priority) may hold in memory a part of what is free, and while it is refused no more than was lately published of
+// it. Beyond that its rows are passed over: the scan and the sweep read on to others' rows, and the first that was passed over is remembered. From there
+// the flow is read again when half of its room is free. So a backlog is read twice, once to see that nobody else's rows lie in it and
+// once to be published (and by the sweep, once it is old enough); where several flows with backlogs lie in each other, the second reading is done up to once for each. What is read in
+// vain is bounded by passRows a second for each dispatcher.
+//
+// What lies in the stream is beyond any choice. So it is kept short, and who is not late is published so much earlier as it will take to get
+// through: a backlog of one tenant does not make another late.
 //
 // # Decisions
 //

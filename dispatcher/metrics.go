@@ -8,7 +8,7 @@ import (
 
 // steps are the names under which failures are counted and told.
 var steps = []string{
-	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend",
+	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh",
 }
 
 type metrics struct {
@@ -20,6 +20,7 @@ type metrics struct {
 	handedOn        prometheus.Counter
 	scans, sweeps   prometheus.Counter
 	rereads         prometheus.Counter
+	passed          prometheus.Counter
 	failures        *prometheus.CounterVec
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
@@ -27,6 +28,7 @@ type metrics struct {
 	depth           *prometheus.GaugeVec
 	settledLag      *prometheus.GaugeVec
 	scanTime        prometheus.Histogram
+	waits           waits
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -36,6 +38,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
+		waits: newWaits(r),
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "published_total", Help: "Envelopes handed to the queue, by priority.",
@@ -46,6 +49,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		looked:          counter("looked_total", "Published entries whose rows were looked at for want of a notice."),
 		handedOn:        counter("handed_on_total", "Entries handed on to a watch entry."),
 		scans:           counter("scans_total", "Reads ahead of due entries."),
+		passed:          counter("passed_over_total", "Rows that were read and passed over, since enough of their tenant and priority waited in memory."),
 		rereads:         counter("rereads_total", "Times what a shard held was read again, since it had waited too long for its turn."),
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),

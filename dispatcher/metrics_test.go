@@ -2,12 +2,15 @@ package dispatcher
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
+	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -39,4 +42,46 @@ func TestScansAreTimed(t *testing.T) {
 			t.Errorf("scan_seconds adds up to %g s in %g scans, want %g s", sum, count, want)
 		}
 	})
+}
+
+// TestWhatWaitsIsTold: the backlog is told by lane and priority, since when, and of ten tenants at most by name.
+func TestWhatWaitsIsTold(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		r.handOf(schema.Low, nil, 10, 100*time.Millisecond) // 100 a second
+		n := r.start("d1")
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(2 * time.Second).Truncate(time.Second)
+		for i := range 14 {
+			r.of(fmt.Sprintf("tenant-%02d", i), schema.Low, 500+10*i, at, 0)
+		}
+		time.Sleep(at.Add(20 * time.Second).Sub(time.Now()))
+		w := n.metrics.waits
+		if got := series(w.tenants); got != tenantsTold+1 {
+			t.Errorf("tenant_waiting has %d series, want %d", got, tenantsTold+1)
+		}
+		due, stream := gauged(t, w.due.WithLabelValues("0", "low")), gauged(t, w.streams.WithLabelValues("0", "low"))
+		if due < 14*minHeld/4 || due > maxHeld || stream < leastAim/2 || stream > minAim {
+			t.Errorf("due_waiting = %g, stream_waiting = %g, want what is held of 14 tenants, and what keeps executors busy", due, stream)
+		}
+		if oldest := gauged(t, w.oldest.WithLabelValues("0", "low")); oldest < 18 || oldest > 21 {
+			t.Errorf("oldest_wait_seconds = %g, want about 20", oldest)
+		}
+	})
+}
+
+// series returns how many series a collector has.
+func series(c prometheus.Collector) int {
+	ch := make(chan prometheus.Metric, 1000)
+	c.Collect(ch)
+	return len(ch)
+}
+
+// gauged returns what a gauge says.
+func gauged(t *testing.T, g prometheus.Gauge) float64 {
+	t.Helper()
+	var out dto.Metric
+	if err := g.Write(&out); err != nil {
+		t.Fatalf("read the metric: %v", err)
+	}
+	return out.GetGauge().GetValue()
 }

@@ -32,6 +32,7 @@ type rig struct {
 	mu     sync.Mutex
 	seq    uint64
 	broken map[string]bool // methods of the store that fail
+	shares map[string]int  // weights of tenants; others have 1
 	fault  inproc.Fault
 	stops  []func()
 }
@@ -124,6 +125,13 @@ func (r *rig) fail(op string, fails bool) {
 	r.broken[op] = fails
 }
 
+// Weight answers for the tenants.
+func (r *rig) Weight(_ context.Context, tenant string) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(r.shares[tenant], 1), nil
+}
+
 // harm sets what befalls messages.
 func (r *rig) harm(f inproc.Fault) {
 	r.mu.Lock()
@@ -165,6 +173,7 @@ func (r *rig) start(name string) *node {
 	halt, writer := bucketer.NewHalt(now), r.writer(n.conn)
 	d, err := New(Config{
 		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: r.ring, Writer: writer, Halt: halt, Now: now,
+		Tenants: r,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -202,7 +211,9 @@ func (r *rig) entry(at time.Time, shard schema.Shard, spec schema.Spec) schema.E
 	r.seq++
 	hash := r.seq
 	r.mu.Unlock()
-	spec.Tenant = "t"
+	if spec.Tenant == "" {
+		spec.Tenant = "t"
+	}
 	if spec.Accepted == 0 {
 		spec.Accepted = time.Now().UnixMicro()
 	}
@@ -297,12 +308,17 @@ func (r *rig) hand(do func(env *queue.Envelope) fate) *hand { return r.slowHand(
 
 // slowHand takes at most limit messages at a time, and pauses after each time.
 func (r *rig) slowHand(do func(env *queue.Envelope) fate, limit int, pause time.Duration) *hand {
+	return r.handOf(schema.Normal, do, limit, pause)
+}
+
+// handOf is a slowHand for another priority.
+func (r *rig) handOf(p schema.Priority, do func(env *queue.Envelope) fate, limit int, pause time.Duration) *hand {
 	h := &hand{r: r, do: do}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			deliveries, err := r.conn.Fetch(ctx, 0, schema.Normal, limit, time.Second)
+			deliveries, err := r.conn.Fetch(ctx, 0, p, limit, time.Second)
 			if err != nil && ctx.Err() == nil {
 				r.t.Errorf("Fetch: %v", err)
 				return

@@ -16,8 +16,11 @@ type scanner struct {
 	seen   schema.EntryID // what lies after it in the bucket is still to be read; zero = all of it
 	until  time.Time      // what is due before it was, or is being, read: a read under way or failed may miss what comes now
 	read   time.Time      // what is due before it was read, without an error
+	ahead  time.Time      // up to where the last scan read ahead, in this bucket and the next one
 	busy   bool
-	more   bool // the last page was full: there is more to read before until
+	more   bool      // the last page was full, or cut: there is more to read before until
+	cut    time.Time // when what comes next is due, for which there was no room and no haste; zero = there was
+	retry  time.Time // it is not looked for room before
 
 	every time.Duration // until the next scan
 	rows  int           // read since the pace was set …
@@ -36,13 +39,8 @@ func (c *scanner) pace() {
 	}
 }
 
-// ahead is how far beyond now a scan reads.
-func (c *scanner) ahead() time.Duration { return c.every + scanSlack + Lead }
-
-// back has everything from id on read again.
-func (c *scanner) back(id schema.EntryID) {
-	c.bucket, c.seen, c.read, c.more = id.Bucket(), before(id), id.Time(), true
-}
+// reach is how far beyond now a scan reads.
+func (c *scanner) reach() time.Duration { return c.every + scanSlack + Lead }
 
 // from starts the scan at t.
 func (c *scanner) from(t time.Time, shard schema.Shard) {
@@ -54,45 +52,66 @@ func (c *scanner) from(t time.Time, shard schema.Shard) {
 // passed reports that the scan will not find id any more, or not for certain.
 func (c *scanner) passed(id schema.EntryID) bool { return id.Time().Before(c.until) }
 
-// limit is how many entries the shard may hold for their time: its share of what the dispatcher may, and no more than it has published
-// lately while it waits for the budget, since more would be too old before its turn.
-func (s *shard) limit(now time.Time) int {
-	n := min(max(maxHeldAll/max(s.d.Owned(), 1), minHeld), maxHeld)
-	if now.Sub(s.starved) < appetiteSpan {
-		n = min(n, max(s.sent.recent(now), minHeld))
+// front returns an id up to which everything was read.
+func (c *scanner) front(shard schema.Shard) schema.EntryID {
+	if read := below(schema.FirstID(c.read, shard)); read.Compare(c.seen) > 0 {
+		return read
 	}
-	return n
+	return c.seen
 }
 
-// reread has what is held for its time read again: it waited for so long that executors would have to look at each.
-func (s *shard) reread() {
-	if first := s.book.forget(); !first.IsZero() {
-		s.scan.back(first)
-		s.d.metrics.rereads.Inc()
+// limit is how many entries the shard may hold for their time: its share of what the dispatcher may.
+func (s *shard) limit() int { return min(max(maxHeldAll/max(s.d.Owned(), 1), minHeld), maxHeld) }
+
+// reread has what waits of a flow read again: it waited for so long that executors would have to look at each.
+func (s *shard) reread(f *flow) {
+	for _, c := range s.book.forget(f) {
+		s.d.budget.withdraw(s.subject(f.priority), f.tenant, c)
 	}
+	s.nextResume = time.Time{}
+	s.d.metrics.rereads.Inc()
 }
 
 // stale reports that o is late, and was read so long ago that an executor would have to look at it. One that an executor looks at in any case
 // gains nothing by being read again.
 func (o *opened) stale(now time.Time) bool {
 	return !o.env.Redispatch && !o.env.CheckedAt.IsZero() &&
-		now.Sub(o.publishAt()) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter
+		now.Sub(o.publishAt(Lead)) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter
 }
 
-// startScan reads on as far as the scan reads ahead, unless a read is under way or there is no room.
-func (s *shard) startScan(ctx context.Context, now time.Time) {
+// ready reports whether the scan should read on at once. Where there was no room for all that it found it waits for room, or until what comes
+// next is about to be due: then rows are passed over.
+func (s *shard) ready(now time.Time) bool {
 	c := &s.scan
-	room := min(scanPage, s.book.room(s.limit(now)))
-	if c.busy || room == 0 {
+	return c.more && !c.busy && !now.Before(s.passUntil) &&
+		(!c.cut.After(now.Add(Lead+passAhead)) || !now.Before(c.retry) && 2*s.book.waiting[0] <= s.limit())
+}
+
+// over takes rows that were passed over out of what may be passed over in a second. What comes next is read when there is some left.
+func (s *shard) over(rows int, now time.Time) {
+	if rows == 0 {
 		return
 	}
-	horizon := now.Add(c.ahead()).Truncate(time.Millisecond)
+	s.d.metrics.passed.Add(float64(rows))
+	if wait := s.d.passing.ReserveN(now, rows).DelayFrom(now); wait > 0 {
+		s.passUntil = now.Add(wait)
+	}
+}
+
+// startScan reads on as far as the scan reads ahead, unless a read is under way.
+func (s *shard) startScan(ctx context.Context, now time.Time) {
+	c := &s.scan
+	if c.busy || c.more && !s.ready(now) {
+		return
+	}
+	horizon := now.Add(c.reach()).Truncate(time.Millisecond)
 	if horizon.Before(c.until) {
 		horizon = c.until
 		if c.read.Equal(c.until) {
 			return // a scan that looked further ahead has read it
 		}
 	}
+	c.ahead = horizon
 	p := schema.Partition{Bucket: c.bucket, Shard: s.id}
 	r := schema.IDRange{After: c.seen}
 	end := horizon
@@ -106,15 +125,14 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 	// Hints for what lies before end are taken from now on: this read may miss them.
 	c.until = end
 	s.d.metrics.scans.Inc()
-	var entries []schema.Entry
-	var verdicts []bucketer.Verdict
-	var planned error
+	var page page
+	a := s.book.admission(false, s.limit(), now)
 	s.work(ctx, func(ctx context.Context) (err error) {
 		began := time.Now() // a monotonic clock: how long it takes is no matter of what time it is
-		entries, err = s.d.store.Entries(ctx, p, r, room)
+		entries, err := s.d.store.Entries(ctx, p, r, scanPage)
 		s.d.metrics.scanTime.Observe(time.Since(began).Seconds())
 		if err == nil {
-			verdicts, planned = s.planOn(ctx, entries)
+			page = s.read(ctx, entries, a.admit)
 		}
 		return err
 	}, func(at time.Time, err error) {
@@ -123,32 +141,102 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			s.failed(ctx, "scan", err)
 			return // the next scan reads the same range again: seen did not move
 		}
-		if planned != nil {
-			s.failed(ctx, "plan on", planned)
+		c.cut, c.retry = s.cutPage(&page, at), at.Add(cutRetry)
+		if page.planned != nil {
+			s.failed(ctx, "plan on", page.planned)
 			// The same range is read again; one-off jobs do not wait for it.
-			entries = slices.DeleteFunc(entries, func(e schema.Entry) bool { return e.FirstOfJob() })
+			entries := slices.DeleteFunc(page.taken, func(e schema.Entry) bool { return e.FirstOfJob() })
 			s.found(ctx, entries, nil, now, at)
 			return
 		}
-		s.found(ctx, entries, verdicts, now, at)
-		c.rows += len(entries)
-		if len(entries) > 0 {
-			c.seen = entries[len(entries)-1].ID
+		s.found(ctx, page.taken, page.verdicts, now, at)
+		s.passOver(&page, at)
+		c.rows += page.rows
+		if !page.last.IsZero() {
+			c.seen = page.last
 		}
-		c.more = len(entries) == room
+		c.more = !c.cut.IsZero() || page.rows == scanPage
 		switch {
 		case c.more:
-			c.read = c.seen.Time()
-			s.startScan(ctx, at)
+			c.read = later(c.read, c.seen.Time())
+			if s.ready(at) {
+				s.startScan(ctx, at)
+			}
 		case end.Equal(p.Bucket.End()):
 			c.bucket, c.seen, c.read = p.Bucket+1, schema.EntryID{}, end
-			if c.bucket.Start().Before(at.Add(c.ahead())) {
+			if c.bucket.Start().Before(at.Add(c.reach())) {
 				s.startScan(ctx, at)
 			}
 		default:
 			c.read = end
 		}
 	})
+}
+
+// page is what a read ahead has brought.
+type page struct {
+	rows     int
+	last     schema.EntryID // zero: there was none
+	taken    []schema.Entry // those for which there is room …
+	verdicts []bucketer.Verdict
+	planned  error // … whose jobs could not be planned on
+	refused  []schema.Entry
+}
+
+// read sorts what was read by whether there is room for it, and has the jobs go on of what there is room for: the others are
+// met later, as if they had not been read.
+func (s *shard) read(ctx context.Context, entries []schema.Entry, admit func(*schema.Entry) bool) (p page) {
+	p.rows = len(entries)
+	if p.rows > 0 {
+		p.last = entries[p.rows-1].ID
+	}
+	p.taken = entries
+	for i := range entries {
+		if entries[i].Fault == nil && !admit(&entries[i]) {
+			if p.refused == nil {
+				p.taken = append(make([]schema.Entry, 0, len(entries)), entries[:i]...)
+			}
+			p.refused = append(p.refused, entries[i])
+		} else if p.refused != nil {
+			p.taken = append(p.taken, entries[i])
+		}
+	}
+	p.verdicts, p.planned = s.planOn(ctx, p.taken)
+	return p
+}
+
+// cutPage cuts a page at the first row for which there is no room, if that has time: there may be room by then. It returns when that row is due,
+// zero if it left the page as it was.
+func (s *shard) cutPage(p *page, now time.Time) time.Time {
+	if len(p.refused) == 0 {
+		return time.Time{}
+	}
+	first := p.refused[0].ID
+	if f := s.book.flowOf(&p.refused[0], false); f.passes(first) || !first.Time().After(now.Add(Lead+passAhead)) {
+		return time.Time{}
+	}
+	n := 0
+	for n < len(p.taken) && p.taken[n].ID.Compare(first) < 0 {
+		n++
+	}
+	p.rows, p.refused, p.taken = n, nil, p.taken[:n]
+	if p.verdicts != nil {
+		p.verdicts = p.verdicts[:n]
+	}
+	if p.last = (schema.EntryID{}); n > 0 {
+		p.last = p.taken[n-1].ID
+	}
+	return first.Time()
+}
+
+// passOver notes which rows of a page there was no room for.
+func (s *shard) passOver(p *page, now time.Time) {
+	for i := range p.refused {
+		if e := &p.refused[i]; !s.book.has(e.ID) && !e.Due().Before(s.sweptTo) {
+			s.book.pass(s.book.flowOf(e, false), e.ID)
+		}
+	}
+	s.over(len(p.refused), now)
 }
 
 // below returns the id right below a FirstID.
@@ -175,7 +263,7 @@ func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bu
 			v = verdicts[i]
 		}
 		switch {
-		case e.Due().Before(s.sweptTo):
+		case e.Due().Before(s.sweptTo) && !s.book.flowOf(e, false).passes(e.ID):
 			// The sweep has met it, and may have forgotten it since.
 		case !s.book.meet(e.ID):
 		case e.Fault != nil:

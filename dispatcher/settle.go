@@ -28,11 +28,19 @@ type met struct {
 
 // meetIDs reads entries by id and looks at them. Those that have left the store are left out.
 func (s *shard) meetIDs(ctx context.Context, ids []schema.EntryID) ([]met, error) {
-	var entries []schema.Entry
+	checked := s.d.now()
+	entries, err := s.readIDs(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.look(ctx, entries, checked)
+}
+
+// readIDs reads entries by id, in the order of their ids.
+func (s *shard) readIDs(ctx context.Context, ids []schema.EntryID) (entries []schema.Entry, err error) {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, schema.EntryID.Compare) // by partition
 	ids = slices.Compact(ids)
-	checked := s.d.now()
 	for len(ids) > 0 {
 		p := ids[0].Partition()
 		n := 1
@@ -45,12 +53,13 @@ func (s *shard) meetIDs(ctx context.Context, ids []schema.EntryID) ([]met, error
 		}
 		entries, ids = append(entries, rows...), ids[n:]
 	}
-	return s.look(ctx, entries, checked)
+	slices.SortFunc(entries, func(a, b schema.Entry) int { return a.ID.Compare(b.ID) })
+	return entries, nil
 }
 
-// meetRange reads the entries of r and looks at them. It gives up beyond limit of them, since the sweep will come to
-// them anyway.
-func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange, limit int) ([]met, error) {
+// meetRange reads the entries of r and looks at those for which there is room. It gives up beyond limit of them, since the sweep will
+// come to them anyway.
+func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange, limit int, room *admission) ([]met, error) {
 	var entries []schema.Entry
 	checked := s.d.now()
 	for len(entries) < limit {
@@ -64,6 +73,7 @@ func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange
 		}
 		r.After = page[len(page)-1].ID
 	}
+	entries = slices.DeleteFunc(entries, func(e schema.Entry) bool { return e.Fault == nil && !room.admit(&e) })
 	return s.look(ctx, entries, checked)
 }
 
@@ -133,9 +143,9 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 	for i := range mets {
 		m := &mets[i]
 		id := m.entry.ID
-		s.book.known[id] = struct{}{}
+		s.book.note(id)
 		o, open := s.book.open[id]
-		if open && (o.phase == waiting || o.phase == publishing) {
+		if open && (o.phase == waiting || o.phase == lined || o.phase == publishing) {
 			continue // on its way by now
 		}
 		switch st := &m.standing; {

@@ -27,8 +27,13 @@ type shard struct {
 	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
 	recentDone bool           // the slice before the take-over has been met
 
-	starved time.Time // when the budget was last refused
-	sent    tally
+	took time.Time // when the shard became ours
+
+	starved   time.Time // when the budget last refused something on time
+	passUntil time.Time // no rows are read before this that might have to be passed over
+
+	resuming   bool
+	nextResume time.Time // rows that were passed over are not thought of before
 
 	sweeping, looking, advancing, handing, asking    bool
 	lookNow                                          []schema.EntryID // to be looked at as soon as possible
@@ -53,6 +58,7 @@ type mailbox struct {
 	near     []schema.Entry
 	notices  []schema.Notice
 	receipts []receipt
+	grants   []*claim
 }
 
 type receipt struct {
@@ -97,20 +103,39 @@ func (m *mailbox) addReceipt(r receipt) {
 	m.wake()
 }
 
-func (m *mailbox) take() (near []schema.Entry, notices []schema.Notice, receipts []receipt) {
+// addGrant is never refused: there is one for each entry that waits in a line.
+func (m *mailbox) addGrant(c *claim) {
+	m.mu.Lock()
+	m.grants = append(m.grants, c)
+	m.mu.Unlock()
+	m.wake()
+}
+
+// mail is what a mailbox held.
+type mail struct {
+	near     []schema.Entry
+	notices  []schema.Notice
+	receipts []receipt
+	grants   []*claim
+}
+
+func (m *mailbox) take() mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	near, notices, receipts = m.near, m.notices, m.receipts
-	m.near, m.notices, m.receipts = nil, nil, nil
-	return near, notices, receipts
+	all := mail{m.near, m.notices, m.receipts, m.grants}
+	m.near, m.notices, m.receipts, m.grants = nil, nil, nil, nil
+	return all
 }
 
 func newShard(d *Dispatcher, id schema.Shard) *shard {
 	return &shard{
-		d: d, id: id, lane: queue.Lane(int(id) % d.lanes), log: d.log.With("shard", int(id)),
+		d: d, id: id, lane: laneOf(id, d.lanes), log: d.log.With("shard", int(id)),
 		book: newBook(), events: make(chan func(time.Time), 16), mail: mailbox{ring: make(chan struct{}, 1)},
 	}
 }
+
+// laneOf returns the lane of a shard.
+func laneOf(id schema.Shard, lanes int) queue.Lane { return queue.Lane(int(id) % lanes) }
 
 // run owns the shard until ctx ends. Taking over: scan ahead from now; then the slice before now; then everything from the
 // settled cursor on, which is the same sweep that follows the scan later on, running behind.
@@ -128,9 +153,11 @@ func (s *shard) run(ctx context.Context) {
 	}
 	defer done()
 	defer s.workers.Wait()
+	defer s.relinquish()
 	defer s.d.metrics.settledLag.DeleteLabelValues(s.label())
 
 	start := s.d.now()
+	s.took = start
 	s.scan.from(start, s.id)
 	s.nextMend = start.Add(mendEvery * time.Duration(s.id+1) / schema.MaxShards * 61 % mendEvery)
 	s.sweepRecent(ctx, start.Add(-recent), start)
@@ -158,18 +185,17 @@ func (s *shard) run(ctx context.Context) {
 			for !nextScan.After(now) {
 				nextScan = nextScan.Add(s.scan.every)
 			}
+			// A scan that comes more seldom than the one before read ahead for would come too late.
+			if end := s.scan.ahead.Add(-scanSlack - Lead); nextScan.After(end.Add(scanSlack / 2)) {
+				nextScan = later(end, now.Add(scanBusy))
+			}
 		}
 		s.upkeep(ctx, now)
-		filled := s.d.budget.next()
-		wake, starved := s.flush(ctx, now)
-		if !starved {
-			filled = nil
-		}
-		if limit := s.limit(now); s.scan.more && s.book.room(limit) >= min(scanPage, limit/2) {
-			s.startScan(ctx, now)
-		}
-		if wake.IsZero() || nextScan.Before(wake) {
-			wake = nextScan
+		wake := s.flush(ctx, now)
+		for _, at := range []time.Time{nextScan, s.readOn(ctx, now)} {
+			if wake.IsZero() || !at.IsZero() && at.Before(wake) {
+				wake = at
+			}
 		}
 		timer := time.NewTimer(max(wake.Sub(s.d.now()), 0))
 		select {
@@ -179,7 +205,6 @@ func (s *shard) run(ctx context.Context) {
 		case f := <-s.events:
 			f(s.d.now())
 		case <-s.mail.ring:
-		case <-filled:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -209,17 +234,51 @@ func (s *shard) failed(ctx context.Context, what string, err error) {
 
 // readMail takes in receipts, notices and hints.
 func (s *shard) readMail(ctx context.Context, now time.Time) {
-	near, notices, receipts := s.mail.take()
-	for _, r := range receipts {
+	mail := s.mail.take()
+	for _, r := range mail.receipts {
 		s.received(ctx, r, now)
 	}
-	for _, n := range notices {
-		s.book.done(n.Entry)
+	for _, n := range mail.notices {
+		s.done(n.Entry)
 	}
-	for i := range near {
-		s.hinted(&near[i], now)
+	for _, c := range mail.grants {
+		s.granted(ctx, c, now)
+	}
+	for i := range mail.near {
+		s.hinted(&mail.near[i], now)
 	}
 }
+
+// done closes an entry, and leaves the line for it.
+func (s *shard) done(id schema.EntryID) {
+	if o, ok := s.book.open[id]; ok && o.phase == lined {
+		s.d.budget.withdraw(s.subject(o.priority), o.flow.tenant, o.claim)
+	}
+	s.book.done(id)
+}
+
+// granted publishes an entry whose turn has come, or gives the turn back.
+func (s *shard) granted(ctx context.Context, c *claim, now time.Time) {
+	o := c.o
+	if o.claim != c || o.phase != lined || o.env == nil { // done meanwhile
+		s.d.budget.give(s.subject(c.priority), c.tenant)
+		return
+	}
+	s.book.granted(o)
+	s.publish(ctx, o, now)
+}
+
+// relinquish leaves every line, and gives back what was granted meanwhile: others may use it.
+func (s *shard) relinquish() {
+	s.d.budget.passedOver(s.id, [4]time.Time{})
+	for o := range s.book.lined {
+		if c := o.claim; !s.d.budget.withdraw(s.subject(c.priority), c.tenant, c) {
+			s.d.budget.give(s.subject(c.priority), c.tenant)
+		}
+	}
+}
+
+func (s *shard) subject(p schema.Priority) subject { return subject{s.lane, p} }
 
 // received notes where a publication lies, or queues it again.
 func (s *shard) received(ctx context.Context, r receipt, now time.Time) {
@@ -244,7 +303,7 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return
 	case e.Spec.Kind == schema.KindReschedule:
 		// Named by its mark only now: what was published before may have been passed over.
-		s.book.known[e.ID] = struct{}{}
+		s.book.note(e.ID)
 		if o, ok := s.book.open[e.ID]; ok && o.phase != published && o.phase != watching {
 			return
 		}
@@ -257,9 +316,11 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return // the scan will find it
 	case e.Due().Before(s.sweptTo):
 		return // the sweep has met it, or it came too late to count
+	case !s.resuming && s.book.flowOf(e, false).passes(e.ID):
+		return // it is read with those before it
 	case !s.book.meet(e.ID):
 		return
-	case s.book.room(maxHeld) == 0:
+	case s.book.waiting[0] >= maxHeld:
 		delete(s.book.known, e.ID) // the sweep will find it
 		return
 	}
@@ -292,16 +353,17 @@ func (s *shard) redispatch(e schema.Entry, checked, now time.Time) {
 	s.book.queue(o)
 }
 
-// flush publishes what is due, as far as the budget reaches and for one turn, and returns when it is to be called again, zero = nothing waits,
-// and whether it is the budget that something waits for.
-func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starved bool) {
+// flush publishes what is due, as far as the budget reaches and for one turn; what is refused waits in line. It returns when it is to be called
+// again, zero = nothing waits for its time.
+func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time) {
+	leads := s.d.budget.leads(s.lane)
 	for n := 0; ctx.Err() == nil; n++ {
-		o := s.book.due(now.Add(flushSlack))
+		o := s.book.due(now.Add(flushSlack), &leads)
 		if o == nil {
 			break
 		}
 		if n == flushChunk {
-			return now, false
+			return now
 		}
 		if o.kind == schema.KindCatchUp {
 			s.book.take(o)
@@ -316,34 +378,53 @@ func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time, starv
 			s.lookNow = append(s.lookNow, o.id)
 			continue
 		}
-		if !s.d.budget.take(s.lane, o.priority, now) {
-			s.starved = now
-			return now.Add(retryPublish), true
-		}
-		if o.stale(now) {
-			s.d.budget.give(s.lane, o.priority)
-			if s.scan.busy {
-				return time.Time{}, false // what it found comes first, and wakes us
-			}
-			s.reread()
-			return now, false
+		if !s.d.budget.take(s.subject(o.priority), o.flow.tenant, now) {
+			s.line(o, now)
+			continue
 		}
 		s.book.take(o)
-		s.sent.add(now)
-		env := o.env
-		if err := s.d.queue.Publish(ctx, s.lane, env, func(r queue.Receipt, err error) {
-			s.mail.addReceipt(receipt{o, r, err})
-		}); err != nil {
-			s.mail.addReceipt(receipt{o, queue.Receipt{}, err})
+		if !s.publish(ctx, o, now) {
 			break
 		}
-		s.d.metrics.published.WithLabelValues(string(o.priority)).Inc()
 	}
-	at, ok := s.book.next()
+	at, ok := s.book.next(&leads)
 	if !ok {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	return at, false
+	return at
+}
+
+// line puts what is due and was refused into its tenant's line.
+func (s *shard) line(o *opened, now time.Time) {
+	f := o.flow
+	if f.refused = now; !f.behind {
+		s.starved = now
+	}
+	c := &claim{o: o, to: s, tenant: f.tenant, priority: o.priority, behind: f.behind, at: o.publishAt(Lead), id: o.id}
+	s.book.line(o, c)
+	s.d.budget.wait(s.subject(o.priority), f.tenant, c)
+}
+
+// publish hands an entry to the queue that was taken from the budget, or has it read again if it has become too old. It reports whether
+// to go on.
+func (s *shard) publish(ctx context.Context, o *opened, now time.Time) bool {
+	if o.stale(now) {
+		s.d.budget.give(s.subject(o.priority), o.flow.tenant)
+		s.book.pass(o.flow, o.id)
+		delete(s.book.known, o.id)
+		s.book.done(o.id)
+		s.reread(o.flow)
+		return true
+	}
+	o.flow.sent.add(now)
+	if err := s.d.queue.Publish(ctx, s.lane, o.env, func(r queue.Receipt, err error) {
+		s.mail.addReceipt(receipt{o, r, err})
+	}); err != nil {
+		s.mail.addReceipt(receipt{o, queue.Receipt{}, err})
+		return false
+	}
+	s.d.metrics.published.WithLabelValues(string(o.priority)).Inc()
+	return true
 }
 
 // tally counts what happened in the last appetiteSpan, roughly.

@@ -53,10 +53,11 @@ func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
 		from = floor
 	}
 	var unmet []met
+	room := s.book.admission(true, maxHeld, s.d.now())
 	s.work(ctx, func(ctx context.Context) (err error) {
 		for b := schema.BucketOf(from); b <= schema.BucketOf(end) && err == nil; b++ {
 			var part []met
-			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(end, s.id)}, maxHeld)
+			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(end, s.id)}, maxHeld, room)
 			unmet = append(unmet, part...)
 		}
 		return err
@@ -67,7 +68,7 @@ func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
 			return
 		}
 		s.settleMet(ctx, unmet, now)
-		if from.After(floor) && s.book.behindRoom() > 0 {
+		if from.After(floor) && s.book.waiting[1] < maxHeld {
 			s.sweepRecent(ctx, floor, from)
 			return
 		}
@@ -84,6 +85,7 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 		s.nextSettle = now.Add(settleEvery)
 		s.settle(now)
 		s.startHandOn(ctx, now)
+		s.tellPassed()
 	}
 	if !s.asking && !now.Before(s.nextSessions) {
 		s.nextSessions = now.Add(sessionsEvery)
@@ -120,12 +122,12 @@ func (s *shard) startSweep(ctx context.Context, now time.Time) {
 	if past := bucket.End(); past.Add(bucketer.Grace).Before(now) {
 		end = past
 	}
-	if s.scan.read.Before(end) || !s.flushed(end) {
-		s.nextSweep = now.Add(scanEvery) // what is due before end must be read and published first
+	if s.scan.read.Before(end) {
+		s.nextSweep = now.Add(scanEvery) // what is due before end must be met on time first, or passed over
 		return
 	}
-	if s.book.behindRoom() < sweepPage {
-		s.nextSweep = now.Add(retryPublish)
+	if now.Before(s.passUntil) {
+		s.nextSweep = s.passUntil
 		return
 	}
 	s.sweeping = true
@@ -169,8 +171,28 @@ func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, end time.T
 		return
 	}
 	var unmet []met
-	s.work(ctx, func(ctx context.Context) (err error) {
-		unmet, err = s.meetIDs(ctx, ids)
+	var refused []schema.Entry
+	room, scan := s.book.admission(true, maxHeld, s.d.now()), s.book.admission(false, 0, s.d.now())
+	s.work(ctx, func(ctx context.Context) error {
+		checked := s.d.now()
+		entries, err := s.readIDs(ctx, ids)
+		if err != nil {
+			return err
+		}
+		var taken []schema.Entry
+		for i := range entries {
+			switch e := &entries[i]; {
+			case e.Fault != nil:
+				taken = append(taken, *e)
+			case scan.owns(e):
+				// The scan passed it over, and has it read again.
+			case room.admit(e):
+				taken = append(taken, *e)
+			default:
+				refused = append(refused, *e)
+			}
+		}
+		unmet, err = s.look(ctx, taken, checked)
 		return err
 	}, func(now time.Time, err error) {
 		if err != nil {
@@ -178,8 +200,13 @@ func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, end time.T
 			return
 		}
 		// What a hint brought meanwhile is on its way.
-		unmet = slices.DeleteFunc(unmet, func(m met) bool { return s.book.has(m.entry.ID) })
-		s.settleMet(ctx, unmet, now)
+		s.settleMet(ctx, s.unmet(unmet), now)
+		for i := range refused {
+			if e := &refused[i]; !s.book.has(e.ID) {
+				s.book.pass(s.book.flowOf(e, true), e.ID)
+			}
+		}
+		s.over(len(ids)-len(unmet), now)
 		swept()
 	})
 }
@@ -189,16 +216,6 @@ func (s *shard) sweepFailed(ctx context.Context, err error, now time.Time) {
 	s.sweeping = false
 	s.failed(ctx, "sweep", err)
 	s.nextSweep = now.Add(scanEvery)
-}
-
-// flushed reports whether everything held that is due before t was handed to the queue.
-func (s *shard) flushed(t time.Time) bool {
-	for _, o := range s.book.held {
-		if o.env != nil && o.id.Time().Before(t) {
-			return false
-		}
-	}
-	return true
 }
 
 // startAdvance moves the cursors: dispatched to the last bucket that is swept whole, of which nothing waits for publication, and whose

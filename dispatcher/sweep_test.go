@@ -92,41 +92,65 @@ func TestSweptRowsThatAreDoneAreNotPublished(t *testing.T) {
 	})
 }
 
-// TestASweepWaitsForRoom: a sweep starts only while a page of it may wait behind its time.
-func TestASweepWaitsForRoom(t *testing.T) {
+// TestASweepPassesOverWhatFindsNoRoom: a sweep that finds as much of a tenant behind its time as may wait goes on to what is others', and the
+// cursors stay before what it passed over.
+func TestASweepPassesOverWhatFindsNoRoom(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
-		r.harm(func(e inproc.Event) inproc.Verdict { return inproc.Verdict{Drop: e.Point == inproc.Publish} })
-		d := r.idle()
-		s := r.shardOf(d, 0)
-		now := time.Now().Add(time.Hour)
-		s.haveCursor, s.recentDone, s.sweptTo = true, true, now.Add(-30*time.Minute)
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now().Add(time.Hour).Truncate(time.Minute)
+		due := now.Add(-30 * time.Minute)
+		s.sweptTo = due
 		s.scan.from(now, 0)
-		for i := range maxHeld - sweepPage + 1 {
-			s.book.add(&queue.Envelope{Entry: schema.Entry{ID: schema.MakeEntryID(now, 0, uint64(i))}, Redispatch: true})
+		var entries []schema.Entry
+		for range maxHeld + sweepPage {
+			entries = append(entries, r.entry(due, 0, schema.Spec{Tenant: "much"}))
 		}
-		s.startSweep(t.Context(), now)
-		if s.sweeping {
-			t.Error("a sweep started without room for a page")
+		for range 5 {
+			entries = append(entries, r.entry(due.Add(time.Second), 0, schema.Spec{Tenant: "little"}))
 		}
-		if want := now.Add(retryPublish); !s.nextSweep.Equal(want) {
-			t.Errorf("the next sweep is at %v, want %v", s.nextSweep, want)
+		r.put(entries...)
+		for s.sweptTo.Equal(due) {
+			s.startSweep(t.Context(), now)
+			for s.sweeping {
+				(<-s.events)(now)
+			}
+			now = now.Add(time.Second)
+		}
+		s.workers.Wait()
+		f := s.book.flow("much", schema.Normal, true)
+		if n := f.waiting; n < maxHeld/2 || n > maxHeld {
+			t.Errorf("%d of a tenant wait in memory, want some, and at most %d", n, maxHeld)
+		}
+		if n := s.book.flow("little", schema.Normal, true).waiting; n != 5 {
+			t.Errorf("%d of the other wait, want 5", n)
+		}
+		if !f.over || f.after.Compare(entries[f.waiting-1].ID) < 0 || f.after.Compare(entries[f.waiting].ID) >= 0 {
+			t.Errorf("passed over: %v from %v on, want from the first that does not wait", f.over, f.after)
+		}
+		bucket := schema.BucketOf(due)
+		if got := s.book.settled(bucket + 9); got != bucket-1 {
+			t.Errorf("settled = %d, want the bucket before what was passed over, %d", got, bucket-1)
+		}
+		for id := range s.book.open {
+			s.done(id)
+		}
+		if got := s.book.dispatched(bucket + 9); got != bucket-1 {
+			t.Errorf("dispatched = %d, want the bucket before what was passed over, %d", got, bucket-1)
 		}
 	})
 }
 
-// TestASweepWaitsForTheScan: a sweep meets a slice only after everything in it was read and published; it overtook a scan that was
+// TestASweepWaitsForTheScan: a sweep meets a slice only after everything in it was read; it overtook a scan that was
 // behind, and had what lay ahead of the scan published as redispatches.
 func TestASweepWaitsForTheScan(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 40, 0, time.UTC)
 	for _, c := range []struct {
 		name  string
 		read  time.Duration // since the slice's end
-		held  bool
 		sweep bool
 	}{
-		{"all was read", 0, false, true},
-		{"the scan is behind", -time.Millisecond, false, false},
-		{"something is held", time.Second, true, false},
+		{"all was read", 0, true},
+		{"the scan is behind", -time.Millisecond, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
@@ -134,9 +158,6 @@ func TestASweepWaitsForTheScan(t *testing.T) {
 				s.sweptTo = now.Add(-20 * time.Second)
 				s.scan.from(now, 0)
 				s.scan.read = s.sweptTo.Add(sliceSpan + c.read)
-				if c.held {
-					s.book.add(&queue.Envelope{Entry: r.entry(s.sweptTo.Add(time.Second), 0, schema.Spec{})})
-				}
 				s.startSweep(t.Context(), now)
 				if s.sweeping != c.sweep {
 					t.Errorf("sweeping = %v, want %v", s.sweeping, c.sweep)

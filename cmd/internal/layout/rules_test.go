@@ -55,8 +55,8 @@ var layers = []layer{
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
-	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue"}, tests: fakes},
+	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
+	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair"}, tests: fakes},
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},

@@ -206,10 +206,11 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if err != nil {
 		return err
 	}
+	n.office = n.openOffice(now)
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Halt: n.halt,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.office.tenants, Halt: n.halt,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {
@@ -225,7 +226,6 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	n.office = n.openOffice(now)
 	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.office.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,

@@ -1,0 +1,318 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// of returns entries of a tenant that are due at at and each step after it, over the shards of the rig.
+func (r *rig) of(tenant string, p schema.Priority, n int, at time.Time, step time.Duration) []schema.Entry {
+	entries := make([]schema.Entry, n)
+	for i := range entries {
+		entries[i] = r.entry(at.Add(time.Duration(i)*step), schema.Shard(i%r.shards), schema.Spec{Tenant: tenant, Priority: p})
+	}
+	r.put(entries...)
+	return entries
+}
+
+// once fails the test unless each entry was published once, as what it is; it returns how late the messages were that a hand took, in order of their due times.
+func (h *hand) once(t *testing.T, what string, entries []schema.Entry) []time.Duration {
+	t.Helper()
+	seen := make(map[schema.EntryID][]sight)
+	for _, s := range h.all() {
+		seen[s.env.Entry.ID] = append(seen[s.env.Entry.ID], s)
+	}
+	missed, again, redispatched := 0, 0, 0
+	var late []time.Duration
+	for i := range entries {
+		of := seen[entries[i].ID]
+		if len(of) == 0 {
+			missed++
+			continue
+		}
+		if again += len(of) - 1; of[0].env.Redispatch {
+			redispatched++
+		}
+		late = append(late, of[0].at.Sub(entries[i].Due()))
+	}
+	if missed+again+redispatched != 0 {
+		t.Fatalf("%s: of %d, %d were not published, %d times one was published again, %d as a redispatch; want none", what, len(entries), missed, again, redispatched)
+	}
+	return late
+}
+
+// TestABacklogHidesNoOtherTenant: a tenant with a backlog holds nobody up who has little to do, is published in the order of its due times,
+// and costs the store a bounded number of reads.
+func TestABacklogHidesNoOtherTenant(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			inBubble(t, shards, func(t *testing.T, r *rig) {
+				const n = 30_000
+				h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
+				r.start("d1")
+				time.Sleep(5 * time.Second)
+				at := time.Now().Add(10 * time.Second).Truncate(time.Second)
+				much := r.of("much", schema.Normal, n, at, 0)
+				little := r.of("little", schema.Normal, 120, at.Add(-time.Second), 100*time.Millisecond)
+				time.Sleep(40 * time.Second)
+				h.once(t, "much", much)
+				late := h.once(t, "little", little)
+				// What executors can do is not known before they have shown it: what is published until then lies before what comes.
+				if most := slices.Max(late[:30]); most > time.Second {
+					t.Errorf("one of the other tenant was in an executor's hand %v late, want at most 1s", most)
+				}
+				if most := slices.Max(late[30:]); most > 20*time.Millisecond {
+					t.Errorf("after 2s one of the other tenant was in an executor's hand %v late, want at most 20ms", most)
+				}
+				reads := 0
+				for _, k := range r.store.reads() {
+					reads += k
+				}
+				if reads > 3*n {
+					t.Errorf("%d rows were read for %d runs, want at most %d", reads, n, 3*n)
+				} else {
+					t.Logf("%d rows were read for %d runs, the other tenant was at most %v late, later %v", reads, n, slices.Max(late[:30]), slices.Max(late[30:]))
+				}
+			})
+		})
+	}
+}
+
+// TestDueTimesAreTheOrderWithinATenant: what waits of a tenant and priority is published in the order of due times, over all shards, but for those
+// that are on their way at the same time.
+func TestDueTimesAreTheOrderWithinATenant(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, r *rig) {
+		h := r.slowHand(nil, 50, 50*time.Millisecond) // 1000 a second
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		entries := r.of("t", schema.Normal, 10_000, time.Now().Add(5*time.Second).Truncate(time.Second), 200*time.Microsecond)
+		time.Sleep(30 * time.Second)
+		h.once(t, "all", entries)
+		var latest time.Time
+		worst := time.Duration(0)
+		for _, s := range h.all() {
+			due := s.env.Entry.Due()
+			worst = max(worst, latest.Sub(due))
+			latest = later(latest, due)
+		}
+		// 5 of them are due in a millisecond: what is held of a shard is so much ahead of what another reads.
+		if worst > 250*time.Millisecond {
+			t.Errorf("an entry came after one that was due %v later, want at most 250ms", worst)
+		} else {
+			t.Logf("worst inversion: %v", worst)
+		}
+	})
+}
+
+// TestThroughputFollowsWeights: tenants that all have a backlog are published by their weights, which may change meanwhile.
+func TestThroughputFollowsWeights(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, r *rig) {
+		const n = 30_000
+		r.shares = map[string]int{"b": 2, "c": 4}
+		h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(5 * time.Second).Truncate(time.Second)
+		for _, tenant := range []string{"a", "b", "c"} {
+			r.of(tenant, schema.Normal, n, at, 0)
+		}
+		shares := func(from, to time.Time) (a, b, c float64) {
+			count := make(map[string]float64)
+			for _, s := range h.all() {
+				if !s.at.Before(from) && s.at.Before(to) {
+					count[s.env.Entry.Spec.Tenant]++
+				}
+			}
+			sum := count["a"] + count["b"] + count["c"]
+			return count["a"] / sum, count["b"] / sum, count["c"] / sum
+		}
+		within := func(what string, got, want float64) {
+			t.Helper()
+			if got < want*0.9 || got > want*1.1 {
+				t.Errorf("%s: share %.3f, want %.3f to a tenth", what, got, want)
+			}
+		}
+		time.Sleep(7 * time.Second)
+		from := time.Now()
+		time.Sleep(8 * time.Second)
+		a, b, c := shares(from, time.Now())
+		within("weight 1", a, 1./7)
+		within("weight 2", b, 2./7)
+		within("weight 4", c, 4./7)
+		r.mu.Lock()
+		r.shares = map[string]int{"a": 3}
+		r.mu.Unlock()
+		time.Sleep(2 * time.Second) // until it is heard of, and what was in the stream is through
+		from = time.Now()
+		time.Sleep(5 * time.Second)
+		a, b, c = shares(from, time.Now())
+		within("weight 3 by now", a, 3./5)
+		within("weight 1 by now", b, 1./5)
+		within("weight 1 by now", c, 1./5)
+	})
+}
+
+// TestCriticalDoesNotWaitForLow: what waits of one priority holds up none of another.
+func TestCriticalDoesNotWaitForLow(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		low := r.handOf(schema.Low, nil, 50, 50*time.Millisecond)
+		critical := r.handOf(schema.Critical, nil, 50, 50*time.Millisecond)
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(5 * time.Second).Truncate(time.Second)
+		r.of("t", schema.Low, 20_000, at, 0)
+		urgent := r.of("t", schema.Critical, 100, at.Add(5*time.Second), 10*time.Millisecond)
+		time.Sleep(20 * time.Second)
+		if n := len(low.all()); n > 16_000 {
+			t.Fatalf("%d low are through: there is no backlog", n)
+		}
+		if most := slices.Max(critical.once(t, "critical", urgent)); most > 50*time.Millisecond {
+			t.Errorf("a critical one was %v late, want at most 50ms", most)
+		}
+	})
+}
+
+// TestATakeOverHidesNoTenant: what a tenant left behind in an outage does not hide what others did, which were behind it.
+func TestATakeOverHidesNoTenant(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		const n = 20_000
+		h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
+		at := time.Now().Add(time.Second).Truncate(time.Second)
+		much := r.of("much", schema.Normal, n, at, 0)
+		little := r.of("little", schema.Normal, 100, at.Add(2*time.Minute), time.Second)
+		time.Sleep(5 * time.Minute)
+		r.start("d1")
+		began := time.Now()
+		now := r.of("little", schema.Normal, 100, began.Add(2*time.Second), 50*time.Millisecond)
+		time.Sleep(3 * time.Second)
+		if c := r.cursor(0); c.Settled >= much[0].ID.Bucket() || c.Dispatched >= much[0].ID.Bucket() {
+			t.Errorf("cursor = %+v, want it before bucket %d, of which rows were passed over", c, much[0].ID.Bucket())
+		}
+		time.Sleep(5 * time.Minute)
+		for i := range little {
+			seen := h.sights(little[i].ID)
+			if len(seen) != 1 {
+				t.Fatalf("published %s, want once", describe(seen))
+			}
+			if took := seen[0].at.Sub(began); took > 3*time.Second {
+				t.Fatalf("one that was due %v before the take-over was published %v after it, want at most 3s", began.Sub(little[i].Due()), took)
+			}
+		}
+		// What executors can do is not known yet.
+		if most := slices.Max(h.once(t, "now", now)); most > time.Second {
+			t.Errorf("a run on time was %v late, want at most 1s", most)
+		}
+		ids := make(map[schema.EntryID]int)
+		for _, s := range h.all() {
+			ids[s.env.Entry.ID]++
+		}
+		for i := range much {
+			if ids[much[i].ID] != 1 {
+				t.Fatalf("one of the backlog was published %d times, want once", ids[much[i].ID])
+			}
+		}
+		if lag := r.lag(0); lag > 3 {
+			t.Errorf("settled lags by %d buckets in the end, want 3", lag)
+		}
+	})
+}
+
+// TestMemoryOfABacklog: however much is due of a tenant, a shard holds maxHeld of it and remembers no more ids.
+func TestMemoryOfABacklog(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now().Truncate(time.Second)
+		s.scan.from(now, 0)
+		entries := r.of("much", schema.Normal, 20*maxHeld, now, 0)
+		little := r.of("little", schema.Low, 10, now.Add(time.Millisecond), 0)
+		s.d.budget.subjects[subject{0, schema.Normal}] = &allowance{}
+		began := now
+		for ; s.scan.seen.Compare(little[9].ID) < 0; now = now.Add(10 * time.Millisecond) {
+			s.startScan(t.Context(), now)
+			for s.scan.busy {
+				(<-s.events)(now)
+			}
+			s.flush(t.Context(), now)
+			s.readOn(t.Context(), now)
+			b := s.book
+			if f := b.flow("much", schema.Normal, false); f.waiting > maxHeld || len(b.known) > maxHeld+scanPage || len(b.open) > maxHeld+scanPage {
+				t.Fatalf("%d wait, %d ids are known, %d entries open, want at most %d of each", f.waiting, len(b.known), len(b.open), maxHeld)
+			}
+			if now.Sub(began) > time.Minute {
+				t.Fatalf("after a minute the scan has not come to the other tenant: it is at %v", s.scan.seen)
+			}
+		}
+		s.workers.Wait()
+		if f := s.book.flow("little", schema.Low, false); f.over {
+			t.Error("the other tenant was passed over")
+		}
+		if least := time.Duration(float64(len(entries)-maxHeld-passBurst) / passRows * float64(time.Second)); now.Sub(began) < least {
+			t.Errorf("%d rows were passed over in %v, want %v at least", len(entries), now.Sub(began), least)
+		}
+	})
+}
+
+// TestLinesAreFair: the budget gives a newcomer its share at once and no more, and those who wait the rest, by weight and due time.
+func TestLinesAreFair(t *testing.T) {
+	r := newRig(t, 1)
+	defer r.close()
+	s := r.shardOf(r.idle(), 0)
+	b := newBudget()
+	at := subject{0, schema.Normal}
+	b.subjects[at] = &allowance{}
+	seq := uint64(0)
+	wait := func(tenant string, n int) {
+		for range n {
+			seq++
+			id := schema.MakeEntryID(origin, 0, seq)
+			o := &opened{id: id, env: &queue.Envelope{}}
+			b.wait(at, tenant, &claim{o: o, to: s, tenant: tenant, priority: schema.Normal, at: origin, id: id})
+		}
+	}
+	granted := func() map[string]int {
+		got := make(map[string]int)
+		for _, c := range s.mail.take().grants {
+			got[c.tenant]++
+		}
+		return got
+	}
+	b.weigh("heavy", 3, origin)
+	wait("heavy", 1000)
+	wait("light", 1000)
+	if got := granted(); len(got) != 0 {
+		t.Fatalf("granted %v of nothing", got)
+	}
+	b.mu.Lock()
+	b.subjects[at].published = 380
+	b.subjects[at].waiting = minAim / 4
+	b.mu.Unlock()
+	b.refill(at, queue.Load{Waiting: minAim}, origin, 10) // as much again, less a tenth of the growth
+	got := granted()
+	if sum := got["heavy"] + got["light"]; got["heavy"] != 3*got["light"] && got["heavy"] != 3*got["light"]+1 || sum < 300 {
+		t.Errorf("granted %v, want 3 to 1", got)
+	}
+	given := b.subjects[at].given
+	early := 0
+	for b.take(at, "new", origin) {
+		early++
+	}
+	if want := given / 5; early != want {
+		t.Errorf("a newcomer had %d at once, want its share of %d: %d", early, given, want)
+	}
+	if b.take(at, "heavy", origin) {
+		t.Error("one that waits was given something out of turn")
+	}
+	// A turn given back is the next one's.
+	b.mu.Lock()
+	b.subjects[at].left = 0
+	b.mu.Unlock()
+	b.give(at, "heavy")
+	if got := granted(); got["heavy"]+got["light"] != 1 {
+		t.Errorf("granted %v of what was given back, want one", got)
+	}
+}
