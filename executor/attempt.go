@@ -26,6 +26,7 @@ type attempt struct {
 
 	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
 	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
+	pending   bool        // it has no slot yet; the executor's mutex guards it
 
 	mu      sync.Mutex
 	running bool
@@ -57,13 +58,12 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 		a.giveBack()
 		return
 	}
-	select {
-	case x.slots <- struct{}{}:
-	case <-ctx.Done():
+	if !x.slots.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant) {
 		a.giveBack()
 		return
 	}
-	defer func() { <-x.slots }()
+	defer x.slots.release()
+	x.seated(a)
 	a.start(ctx, attempts, known)
 }
 

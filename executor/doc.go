@@ -24,6 +24,14 @@
 //     holds it; what the lease says counts (schema.Claim). A swap of unknown outcome is swapped again, never guessed.
 //  10. Work of effectively_once is stopped at the local deadline of its session: 2 s later another may start it.
 //
+// # Who gets a slot
+//
+// Every priority of every lane is pulled on its own, and has room in hand that no other takes. A slot that comes free goes to a priority by
+// deficit round robin with weights 8, 4, 2, 1 (package fair); what one does not want goes to the others. So of 15 slots in a row low is given one if it
+// wants it: it can be starved for no longer than 14 runs of others take to end. Nothing that has started is stopped for another. Within a
+// priority tenants take turns, and each tenant's runs come in the order in which they were fetched; weights of tenants are the dispatchers' matter, and
+// what they publish keeps to them. While runs wait for slots, no more of a priority is fetched than got slots in the last second.
+//
 // # If we crash
 //
 // Before the start: the message is delivered again. While the attempt runs, within its first second: the same, and it is

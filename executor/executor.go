@@ -33,12 +33,13 @@ type Executor struct {
 	keeper   *keeper
 	looker   *looker
 	recorder *recorder
-	slots    chan struct{} // a token for each attempt under way
-	troubled atomic.Bool   // the last read before a start failed
+	slots    *slots
+	troubled atomic.Bool // the last read before a start failed
 
 	mu       sync.Mutex
 	active   map[*attempt]struct{} // every message in hand
-	asked    int                   // messages that the fetches under way may bring
+	asked    [4]int                // messages that the fetches under way may bring, by priority
+	pending  [4]int                // messages in hand that have no slot yet, by priority
 	freed    chan struct{}         // cap 1: a message left hand, or a fetch brought fewer than it might
 	inHand   atomic.Int64
 	allowed  int // how many messages may be in hand, with those asked for
@@ -80,7 +81,7 @@ func New(c Config) (*Executor, error) {
 		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger),
 		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now),
 		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
-		slots:    make(chan struct{}, c.Slots),
+		slots:    newSlots(c.Slots, c.Now),
 		active:   make(map[*attempt]struct{}),
 		freed:    make(chan struct{}, 1),
 	}, nil
@@ -143,7 +144,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 	for ctx.Err() == nil {
 		room := 0
 		if _, ok := x.keeper.current(x.now()); ok && !x.recorder.overfull() && !x.halt.Halted() {
-			room = x.ask()
+			room = x.ask(p)
 		}
 		if room == 0 {
 			select {
@@ -165,7 +166,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 		for _, d := range deliveries {
 			x.take(ctx, attempts, d)
 		}
-		x.answered(room)
+		x.answered(p, room)
 		if rest := fetchEvery - time.Since(began); rest > 0 && len(deliveries) < room {
 			select {
 			case <-ctx.Done():
@@ -176,22 +177,44 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 }
 
 // ask reserves room for the messages of one fetch and returns for how many, 0 if there is none. What only waits to be recorded takes
-// none: maxUnrecorded bounds it.
-func (x *Executor) ask() int {
+// none: maxUnrecorded bounds it. Each priority has so much room that is its own, whatever there is of the others, and while runs wait for slots no more than
+// can start within a second.
+func (x *Executor) ask(p schema.Priority) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	ahead := max(len(x.active)-int(x.recorder.kept.Load()), 0)
-	n := max(0, min(x.askLimit, x.allowed-ahead-x.asked))
-	x.asked += n
+	class := rank(p)
+	free := x.allowed - max(len(x.active)-int(x.recorder.kept.Load()), 0)
+	for q := range x.asked {
+		free -= x.asked[q]
+		if own := x.askLimit * x.lanes; q != class {
+			free -= max(own-x.asked[q]-x.pending[q], 0)
+		}
+	}
+	n := min(x.askLimit, free)
+	if room, full := x.slots.room(class); full {
+		n = min(n, room-x.asked[class]-x.pending[class])
+	}
+	n = max(n, 0)
+	x.asked[class] += n
 	return n
 }
 
 // answered gives back what a fetch had reserved; what it brought is in hand by now.
-func (x *Executor) answered(n int) {
+func (x *Executor) answered(p schema.Priority, n int) {
 	x.mu.Lock()
-	x.asked -= n
+	x.asked[rank(p)] -= n
 	x.mu.Unlock()
 	x.wake()
+}
+
+// seated notes that a message has its slot, or that it needs none any more.
+func (x *Executor) seated(a *attempt) {
+	x.mu.Lock()
+	if a.pending {
+		a.pending = false
+		x.pending[rank(a.entry.Spec.Priority)]--
+	}
+	x.mu.Unlock()
 }
 
 // wake lets a puller that found no room look again.
@@ -206,8 +229,10 @@ func (x *Executor) wake() {
 func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a := &attempt{x: x, delivery: d, env: d.Envelope(), entry: &d.Envelope().Entry}
 	a.held = time.Now()
+	a.pending = true
 	x.mu.Lock()
 	x.active[a] = struct{}{}
+	x.pending[rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
 	x.handlers.Go(func() { a.handle(ctx, attempts) })
@@ -215,6 +240,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 
 // leave ends a message's stay.
 func (x *Executor) leave(a *attempt) {
+	x.seated(a)
 	x.mu.Lock()
 	delete(x.active, a)
 	x.mu.Unlock()
@@ -234,6 +260,7 @@ func (x *Executor) tend(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := x.now()
+		x.tellSlots()
 		x.mu.Lock()
 		all := make([]*attempt, 0, len(x.active))
 		for a := range x.active {
@@ -243,6 +270,16 @@ func (x *Executor) tend(ctx context.Context) {
 		for _, a := range all {
 			a.tend(now)
 		}
+	}
+}
+
+// tellSlots sets the metrics of slots.
+func (x *Executor) tellSlots() {
+	busy, waiting := x.slots.use()
+	x.metrics.slots.Set(float64(x.slots.size))
+	x.metrics.busy.Set(float64(busy))
+	for i, p := range schema.Priorities {
+		x.metrics.waiting.WithLabelValues(string(p)).Set(float64(waiting[i]))
 	}
 }
 

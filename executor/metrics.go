@@ -15,6 +15,9 @@ type metrics struct {
 	passed         *prometheus.CounterVec
 	recordFailures prometheus.Counter
 	early          prometheus.Counter
+	slots          prometheus.Gauge
+	busy           prometheus.Gauge
+	waiting        *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -35,6 +38,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		looks:          prometheus.NewCounter(prometheus.CounterOpts(opts("looks_total", "Entries whose rows were read before the start."))),
 		passed:         prometheus.NewCounterVec(prometheus.CounterOpts(opts("passed_total", "Messages from which nothing was started, by reason.")), []string{"reason"}),
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts(opts("record_failures_total", "Batches of outcomes that could not be recorded at the first try."))),
+		slots:          prometheus.NewGauge(prometheus.GaugeOpts(opts("slots", "Attempts that may be under way at once."))),
+		busy:           prometheus.NewGauge(prometheus.GaugeOpts(opts("slots_busy", "Slots that are taken."))),
+		waiting:        prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("slot_waiting", "Runs in hand that are due and wait for a slot, by priority.")), []string{"priority"}),
 		early:          prometheus.NewCounter(prometheus.CounterOpts(opts("early_total", "Attempts started before their due time: always 0."))),
 	}
 	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded, schema.Cancelled, schema.Missed} {
@@ -43,6 +49,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"over", "live", "unnamed", "returned"} {
 		m.passed.WithLabelValues(reason)
 	}
-	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early)
+	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting)
 	return m
 }

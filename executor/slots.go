@@ -1,0 +1,251 @@
+package executor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue/fair"
+	"carillon.dev/carillon/schema"
+)
+
+// priorityWeights are how many of the slots that come free each priority is given, as in schema.Priorities, while all have runs that wait for one. The share of one
+// that has none goes to the others. So of any 15 slots that are given while a run of low waits, one is given to low: that is how
+// long it can be starved.
+var priorityWeights = [4]int{8, 4, 2, 1}
+
+const (
+	// rateSpan is how far back the rate is measured at which runs of a priority get slots.
+	rateSpan = time.Second
+	// leastPart is the part of the slots for which a priority may wait that has started nothing lately: a sixty-fourth.
+	leastPart = 64
+	// tenantsKept bounds the tenants that are remembered although nothing of theirs waits.
+	tenantsKept = 256
+)
+
+// slots are the attempts that may be under way at once, and who waits for one: by weight of the priority, within it in
+// turn of the tenants, and of each tenant in the order in which they came.
+type slots struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	size    int
+	free    int // 0 while somebody waits
+	waiting int
+	round   fair.Round[*class]
+	classes [4]class
+	idle    []*seeker // at most as many as there are slots: waiting allocates nothing then
+}
+
+// class is what waits of a priority.
+type class struct {
+	flow     fair.Flow[*class]
+	tenants  fair.Round[*client]
+	byTenant map[string]*client
+	waiting  int
+
+	since       time.Time
+	now, before int // slots given in this span, and the one before
+}
+
+// client is a tenant whose runs wait for slots.
+type client struct {
+	flow  fair.Flow[*client]
+	queue []*seeker
+}
+
+// seeker is one that waits for a slot.
+type seeker struct {
+	client *client
+	given  chan struct{} // cap 1
+	has    bool
+}
+
+func newSlots(size int, now func() time.Time) *slots {
+	s := &slots{now: now, size: size, free: size}
+	for i := range s.classes {
+		c := &s.classes[i]
+		c.flow.Of = c
+		c.byTenant = make(map[string]*client)
+		s.round.Weigh(&c.flow, priorityWeights[i])
+	}
+	return s
+}
+
+// rank returns the place of a priority in schema.Priorities; 2, that of normal, for one that is not there.
+func rank(p schema.Priority) int {
+	if i := slices.Index(schema.Priorities, p.Or()); i >= 0 {
+		return i
+	}
+	return 2
+}
+
+// take waits for a slot. It reports false, and has none, if ctx ended before.
+func (s *slots) take(ctx context.Context, p schema.Priority, tenant string) bool {
+	c := &s.classes[rank(p)]
+	s.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		c.start(s.now())
+		s.mu.Unlock()
+		return true
+	}
+	w := s.seeker()
+	c.add(w, tenant)
+	s.waiting++
+	s.round.Join(&c.flow)
+	s.mu.Unlock()
+
+	select {
+	case <-w.given:
+		s.keep(w)
+		return true
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	has := w.has
+	if !has {
+		s.waiting--
+		c.remove(w)
+		if c.waiting == 0 {
+			s.round.Leave(&c.flow)
+		}
+	}
+	s.mu.Unlock()
+	if has {
+		<-w.given
+		s.release()
+	}
+	s.keep(w)
+	return false
+}
+
+// seeker returns an idle one, or makes it; mu is held.
+func (s *slots) seeker() *seeker {
+	n := len(s.idle)
+	if n == 0 {
+		return &seeker{given: make(chan struct{}, 1)}
+	}
+	w := s.idle[n-1]
+	s.idle = s.idle[:n-1]
+	w.has = false
+	return w
+}
+
+// keep makes a seeker idle.
+func (s *slots) keep(w *seeker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.idle) < s.size {
+		s.idle = append(s.idle, w)
+	}
+}
+
+// release gives a slot back: to whose turn it is.
+func (s *slots) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.round.Next()
+	if f == nil {
+		s.free++
+		return
+	}
+	c := f.Of
+	w := c.next()
+	s.waiting--
+	if c.waiting == 0 {
+		s.round.Leave(f)
+	}
+	c.start(s.now())
+	w.has = true
+	w.given <- struct{}{}
+}
+
+// room returns how many messages of a priority may be in hand and wait, while somebody waits for a slot: as many as were given slots in
+// the last second, since more could not start within the next. ok is false while there are slots for all.
+func (s *slots) room(class int) (n int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == 0 {
+		return 0, false
+	}
+	c := &s.classes[class]
+	c.turn(s.now())
+	return max(c.now, c.before, s.size/leastPart, 1), true
+}
+
+// use returns how many slots are taken, and how many runs of each priority wait for one.
+func (s *slots) use() (busy int, waiting [4]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.classes {
+		waiting[i] = s.classes[i].waiting
+	}
+	return s.size - s.free, waiting
+}
+
+func (c *class) turn(now time.Time) {
+	switch d := now.Sub(c.since); {
+	case d >= 2*rateSpan || d < 0:
+		c.since, c.now, c.before = now, 0, 0
+	case d >= rateSpan:
+		c.since, c.now, c.before = c.since.Add(rateSpan), 0, c.now
+	}
+}
+
+func (c *class) start(now time.Time) {
+	c.turn(now)
+	c.now++
+}
+
+func (c *class) add(w *seeker, tenant string) {
+	t, ok := c.byTenant[tenant]
+	if !ok {
+		if len(c.byTenant) >= tenantsKept {
+			c.forget()
+		}
+		t = new(client)
+		t.flow.Of = t
+		c.byTenant[tenant] = t
+	}
+	w.client = t
+	t.queue = append(t.queue, w)
+	c.waiting++
+	c.tenants.Join(&t.flow)
+}
+
+// next removes and returns the one whose turn it is; there must be one.
+func (c *class) next() *seeker {
+	t := c.tenants.Next().Of
+	w := t.queue[0]
+	t.queue[0] = nil
+	t.queue = t.queue[1:]
+	c.left(t)
+	return w
+}
+
+func (c *class) remove(w *seeker) {
+	t := w.client
+	i := slices.Index(t.queue, w)
+	t.queue = slices.Delete(t.queue, i, i+1)
+	c.left(t)
+}
+
+// left notes that one of t waits no more.
+func (c *class) left(t *client) {
+	c.waiting--
+	if len(t.queue) == 0 {
+		t.queue = t.queue[:0:cap(t.queue)]
+		c.tenants.Leave(&t.flow)
+	}
+}
+
+// forget forgets the tenants of whom nothing waits.
+func (c *class) forget() {
+	for name, t := range c.byTenant {
+		if len(t.queue) == 0 {
+			delete(c.byTenant, name)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package executor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"carillon.dev/carillon/schema"
+)
+
+// queued makes n runs wait for a slot; each notes who it is when it has one.
+func queued(s *slots, p schema.Priority, tenant string, n int, got *[]string, wg *sync.WaitGroup) {
+	for range n {
+		wg.Go(func() {
+			if s.take(context.Background(), p, tenant) {
+				*got = append(*got, string(p)+tenant) // one at a time: there is one slot
+			}
+		})
+		synctest.Wait()
+	}
+}
+
+// TestSlotsFollowPriorities: while all priorities have work, of any 15 slots low is given one, and the others what their weights say; what one
+// does not want goes to the others.
+func TestSlotsFollowPriorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, time.Now)
+		s.take(t.Context(), schema.Low, "t")
+		var got []string
+		var wg sync.WaitGroup
+		for _, p := range []schema.Priority{schema.Low, schema.Normal, schema.High, schema.Critical} { // the most urgent ones come last
+			queued(s, p, "", 60, &got, &wg)
+		}
+		for range 240 {
+			s.release()
+			synctest.Wait()
+		}
+		wg.Wait()
+		count := func(part []string) (n [4]int) {
+			for i, p := range schema.Priorities {
+				for _, g := range part {
+					if g == string(p) {
+						n[i]++
+					}
+				}
+			}
+			return n
+		}
+		for i := range 60 { // critical is used up after some 112
+			if n := count(got[i : i+15]); n != priorityWeights {
+				t.Fatalf("slots %d to %d went to %v, want %v", i, i+15, n, priorityWeights)
+			}
+		}
+		if n := count(got); n != [4]int{60, 60, 60, 60} {
+			t.Errorf("slots went to %v, want 60 of each", n)
+		}
+		if n := count(got[210:]); n[0] != 0 || n[3] < 30/3 {
+			t.Errorf("the last 30 went to %v, want none to critical, which had its own, and a third or more to low", n)
+		}
+		if busy, waiting := s.use(); busy != 1 || waiting != [4]int{} {
+			t.Errorf("use = %d busy, %v wait, want 1 and none", busy, waiting)
+		}
+	})
+}
+
+// TestTenantsTakeTurnsForSlots: within a priority a tenant with many runs in hand does not hold up one with few.
+func TestTenantsTakeTurnsForSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, time.Now)
+		s.take(t.Context(), schema.Normal, "x")
+		var got []string
+		var wg sync.WaitGroup
+		queued(s, schema.Normal, "-much", 50, &got, &wg)
+		queued(s, schema.Normal, "-little", 3, &got, &wg)
+		for range 53 {
+			s.release()
+			synctest.Wait()
+		}
+		wg.Wait()
+		if n := len(slices.DeleteFunc(slices.Clone(got[:6]), func(g string) bool { return g == "normal-much" })); n != 3 {
+			t.Errorf("of the first 6 slots %d went to the tenant with 3 runs, want 3: %v", n, got[:6])
+		}
+	})
+}
+
+// TestNoSlotIsLost: whoever comes and gives up, as many are in use as there are, and none is idle while somebody waits.
+func TestNoSlotIsLost(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			size := rapid.IntRange(1, 5).Draw(rt, "slots")
+			s := newSlots(size, time.Now)
+			n := rapid.IntRange(1, 60).Draw(rt, "runs")
+			var mu sync.Mutex
+			using, most, served := 0, 0, 0
+			var wg sync.WaitGroup
+			for i := range n {
+				p := rapid.SampledFrom(schema.Priorities).Draw(rt, "priority")
+				tenant := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "tenant")
+				comes := time.Duration(rapid.IntRange(0, 30).Draw(rt, "comes")) * time.Millisecond
+				waits := time.Duration(rapid.IntRange(0, 30).Draw(rt, "waits")) * time.Millisecond
+				takes := time.Duration(rapid.IntRange(0, 10).Draw(rt, "takes")) * time.Millisecond
+				wg.Go(func() {
+					time.Sleep(comes)
+					ctx, cancel := context.WithTimeout(context.Background(), waits)
+					defer cancel()
+					if i%3 > 0 {
+						ctx = context.Background()
+					}
+					if !s.take(ctx, p, tenant) {
+						return
+					}
+					mu.Lock()
+					using++
+					served++
+					most = max(most, using)
+					mu.Unlock()
+					time.Sleep(takes)
+					mu.Lock()
+					using--
+					mu.Unlock()
+					s.release()
+				})
+			}
+			wg.Wait()
+			if most > size || served < n-(n+2)/3 {
+				t.Errorf("%d slots: %d in use at once, %d of %d served, want at most %d, and all that do not give up", size, most, served, n, size)
+			}
+			if busy, waiting := s.use(); busy != 0 || waiting != [4]int{} || s.waiting != 0 || s.round.Len() != 0 {
+				t.Errorf("in the end %d are in use and %v wait, want none", busy, waiting)
+			}
+		})
+	})
+}
+
+// TestCriticalOvertakesLow: runs of critical start while an executor is full of low ones, before what it has in hand of them.
+func TestCriticalOvertakesLow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const size = 32
+		w.begin("x1", func(c *Config) { c.Slots = size })
+		w.answer(func(context.Context, Call) Result {
+			time.Sleep(200 * time.Millisecond)
+			return Result{Outcome: schema.Succeeded}
+		})
+		priority := make(map[schema.RunID]schema.Priority)
+		publish := func(p schema.Priority, n int) {
+			for range n {
+				e := w.entry(inAWhile(0), func(s *schema.Spec) { s.Priority = p })
+				priority[e.ID] = p
+				w.publish(e, time.Now())
+			}
+		}
+		publish(schema.Low, 2000)
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		publish(schema.Critical, 100)
+		time.Sleep(2 * time.Second)
+		n, low, latest := 0, 0, time.Duration(0)
+		for _, s := range w.started() {
+			switch {
+			case s.at.Before(began):
+			case priority[s.Run] == schema.Critical:
+				n++
+				latest = max(latest, s.at.Sub(began))
+			default:
+				low++
+			}
+		}
+		// 100 at 8 of 9 of 160 a second.
+		if n != 100 || latest > 1500*time.Millisecond {
+			t.Errorf("%d of 100 critical runs started in 2s, the last after %v, want all within 1.5s", n, latest)
+		}
+		if low < 160 {
+			t.Errorf("%d low runs started meanwhile, want 160 at least: what critical left", low)
+		}
+	})
+}
+
+// TestOnlyWhatCanStartIsFetched: while every slot is taken, what waits for one in memory is what can start within a second.
+func TestOnlyWhatCanStartIsFetched(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const size = 128
+		x := w.begin("x1", func(c *Config) { c.Slots = size })
+		var calls atomic.Int64
+		w.answer(func(context.Context, Call) Result {
+			takes := 8 * time.Second
+			if n := calls.Add(1); n <= size { // then 16 of them end in each second
+				takes = time.Duration(n) * takes / size
+			}
+			time.Sleep(takes)
+			return Result{Outcome: schema.Succeeded}
+		})
+		for range 1000 {
+			w.publish(w.entry(inAWhile(0)), time.Now())
+		}
+		time.Sleep(20 * time.Second)
+		for range 50 {
+			time.Sleep(500 * time.Millisecond)
+			_, waiting := x.slots.use()
+			if waiting[2] > 2*size/8 {
+				t.Fatalf("%d wait for a slot in memory, want at most %d", waiting[2], 2*size/8)
+			}
+		}
+	})
+}
