@@ -54,7 +54,7 @@ func TestWhatWaitsIsTold(t *testing.T) {
 		for i := range 14 {
 			r.of(fmt.Sprintf("tenant-%02d", i), schema.Low, 500+10*i, at, 0)
 		}
-		time.Sleep(at.Add(20 * time.Second).Sub(time.Now()))
+		time.Sleep(time.Until(at.Add(20 * time.Second)))
 		w := n.metrics.waits
 		if got := series(w.tenants); got != tenantsTold+1 {
 			t.Errorf("tenant_waiting has %d series, want %d", got, tenantsTold+1)

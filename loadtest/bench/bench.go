@@ -39,13 +39,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 512, MaxIdleConns: 0}
-	defer transport.CloseIdleConnections()
-	b := &bench{
-		cfg: cfg, out: out, client: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU),
-		extra: map[string]int{"load": os.Getpid()}, perS: importGuess,
-	}
+	b := newBench(cfg, out)
+	defer b.client.CloseIdleConnections()
 	for _, step := range []struct {
 		protocols []string
 		do        func(context.Context) error
@@ -66,6 +61,15 @@ func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 		}
 	}
 	return b.results, nil
+}
+
+// newBench makes a bench that has measured nothing. Its client's connections are to be closed.
+func newBench(cfg Config, out io.Writer) *bench {
+	return &bench{
+		cfg: cfg.withDefaults(), out: out, meter: process.NewMeter(process.CPU),
+		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 512, MaxIdleConns: 0}},
+		extra:  map[string]int{"load": os.Getpid()}, perS: importGuess,
+	}
 }
 
 func (b *bench) wanted(protocol string) bool { return slices.Contains(b.cfg.Protocols, protocol) }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,4 +183,50 @@ func TestBenchFlightAndHarmOnDev(t *testing.T) {
 		t.Errorf("goals = %v, want tables of F and H:\n%s", err, table)
 	}
 	t.Logf("\n%s\n%s\n%s", out, out2, table)
+}
+
+// TestFairOnDev measures fairness in small on a real process: every run begins, and every figure is there. Whether a goal is met says nothing on a machine that does
+// other things meanwhile.
+func TestFairOnDev(t *testing.T) {
+	dir := t.TempDir()
+	program, results := buildCarillon(t, dir), filepath.Join(dir, "results")
+	t.Setenv(asProgram, "1")                 // the sink is this very program
+	t.Setenv("CARILLON_EXECUTOR_SLOTS", "8") // put back after the test
+	out, err := load(t, "fair", "--system", "dev", "--carillon", program, "--rate", "3", "--span", "1s", "--pairs", "2", "--backlog", "1400", "--work", "2ms", "--slots", "8",
+		"--lead", "3s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
+	if err != nil && !errors.Is(err, errVerdict) {
+		t.Fatalf("fair: %v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(results, "fair-carillon-dev.json"))
+	var r bench.FairResult
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Pairs) != 2 || len(r.Verdicts) != 3 || r.Weights == nil || r.Critical == nil || r.WorkMS != 2 {
+		t.Fatalf("fair: %+v\n%s", r, out)
+	}
+	for i, p := range r.Pairs {
+		if p.Missed != 0 || p.Alone == nil || p.Beside == nil || p.Other == nil || p.Alone.Max <= 0 {
+			t.Errorf("pair %d is %+v", i+1, p)
+		}
+	}
+	if w := r.Weights; w.Missed != 0 || len(w.Got) != 3 || w.PerS <= 0 || w.To <= w.From {
+		t.Errorf("weights are %+v", w)
+	}
+	if c := r.Critical; c.Missed != 0 || c.Low != 1400 || c.Lateness == nil {
+		t.Errorf("critical is %+v", c)
+	}
+	for _, v := range r.Verdicts {
+		if !strings.Contains(out, v) {
+			t.Errorf("what was printed does not say %q:\n%s", v, out)
+		}
+	}
+	for _, plot := range []string{"beside", "weights", "critical"} {
+		if _, err := os.Stat(filepath.Join(results, "fair-carillon-dev-"+plot+".svg")); err != nil {
+			t.Errorf("the plot: %v", err)
+		}
+	}
 }

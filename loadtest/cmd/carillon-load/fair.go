@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/loadtest/bench"
+)
+
+func newFair() *cobra.Command {
+	var b benchFlags
+	var f bench.FairConfig
+	var slots int
+	cmd := &cobra.Command{
+		Use:   "fair [beside|weights|critical…]",
+		Short: "Measure fairness between tenants and priorities on a real cluster of its own, or on carillon dev",
+		Long: `Start what is to be measured, measure how fair it is, and stop it. Without parts all of them:
+
+  beside    --pairs times in turn: a tenant with --rate runs a second over --span alone, and beside another one with a hundred times as many.
+            Its p99 lateness may move by max(20 %, 20 ms), in the median
+  weights   tenants of weights 1, 2 and 4 with --backlog runs together, all due at once: the shares of what begins meanwhile, to a tenth
+  critical  --backlog runs of priority low due at once, and 100 critical ones 3 s later: all begin within 2 s
+
+What executors can do is bounded by --slots and --work, so that it is they who are short and not the machine: of 64 slots with calls of 50 ms each node
+starts 1,280 runs a second. Writes a result as JSON, with plots, into --out. Exit status 1 if a goal was missed.`,
+		Example: "  fair --system dev --rate 5 --span 20s --pairs 2 --backlog 20000\n  fair beside --nodes 2 --cassandra 3",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Parts = args
+			if len(args) == 0 {
+				f.Parts = []string{bench.PartBeside, bench.PartWeights, bench.PartCritical}
+			}
+			if err := b.prepare(cmd); err != nil {
+				return err
+			}
+			if err := errors.Join(f.Validate(), b.keepProgram()); err != nil {
+				return b.tidy(cmd, err)
+			}
+			if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil { // the nodes inherit it
+				return b.tidy(cmd, err)
+			}
+			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
+			defer cancel()
+			r, err := bench.Fair(ctx, b.cfg, f, cmd.OutOrStdout())
+			if err == nil && !r.Met() {
+				err = fmt.Errorf("%w: a goal was missed", errVerdict)
+			}
+			return b.tidy(cmd, err)
+		},
+	}
+	b.add(cmd, time.Hour)
+	fl := cmd.Flags()
+	fl.StringVar(&b.cfg.System, "system", bench.OnCluster, "cluster or dev (carillon dev)")
+	fl.IntVar(&f.Rate, "rate", 10, "runs a second of the tenant that has little to do")
+	fl.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
+	fl.IntVar(&f.Pairs, "pairs", 5, "how often it is measured alone and beside another")
+	fl.IntVar(&f.Backlog, "backlog", 100_000, "runs due at once of weights and critical")
+	fl.DurationVar(&f.Work, "work", 50*time.Millisecond, "what each call takes")
+	fl.IntVar(&slots, "slots", 64, "attempts that each executor has under way at once")
+	fl.DurationVar(&b.cfg.Wait, "wait", 5*time.Minute, "how long runs may take to begin after the last due instant")
+	fl.IntVar(&b.cfg.Streams, "streams", 2, "imports at the same time")
+	return cmd
+}
