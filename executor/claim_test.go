@@ -187,7 +187,7 @@ func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 			}
 			next := w.find(c.Record.Next)
 			w.publish(next, time.Now())
-			time.Sleep(next.Due().Sub(time.Now()) + time.Second)
+			time.Sleep(time.Until(next.Due()) + time.Second)
 		}
 		w.ends(e.ID, schema.StateSucceeded, "1 failed, 2 failed, 3 succeeded")
 		calls := w.started()
