@@ -106,6 +106,7 @@ const (
 	defaultStop        = 3 * time.Minute
 	defaultConcurrency = 128
 	minRecurring       = 20
+	minGuarded         = 60
 )
 
 // recurringDefaults are those of the scenarios with recurring jobs.
@@ -167,13 +168,11 @@ func (c Config) Validate() error {
 		least = minRecurring
 		c.faultsOfRecurring(fault)
 	}
-	if c.Jobs < least {
-		fault("jobs: %d, want at least %d", c.Jobs, least)
-	}
 	if c.Span == 0 && c.Scenario != Calm {
 		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
 	}
 	if c.Scenario.Guards() {
+		least = minGuarded
 		if c.KillEvery < leastKillEvery {
 			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
 		}
@@ -183,6 +182,9 @@ func (c Config) Validate() error {
 		if c.Cluster.Nodes < 3 {
 			fault("cluster: %d Carillon nodes; %q needs at least 3, one that dispatches and two that execute", c.Cluster.Nodes, c.Scenario)
 		}
+	}
+	if c.Jobs < least {
+		fault("jobs: %d, want at least %d", c.Jobs, least)
 	}
 	if c.Span%time.Millisecond != 0 {
 		fault("the span is %s, want whole milliseconds", c.Span)

@@ -281,7 +281,7 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 	var froze time.Time
 	for i, s := range c {
 		at := t0.Add(s.at)
-		if s.act == ActThaw { // a freeze lasts as long as it was to, also when it came late
+		if s.act == ActThaw && i > 0 { // a freeze of this chain lasts as long as it was to, also when it came late
 			at = latest(at, froze.Add(s.at-c[i-1].at))
 		}
 		if err := sleepUntil(ctx, at); err != nil {
