@@ -78,7 +78,7 @@ func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error)
 	if err != nil {
 		return schema.Entry{}, err
 	}
-	starter.Spec.Began = began(&starter, rec)
+	starter.Spec.Began = began(&starter, rec).UnixMicro()
 	next, err := b.Later(&starter, schema.KindRetry, rec.Next, f.Attempt.Number+1, rec.Finished)
 	if err != nil {
 		return schema.Entry{}, err

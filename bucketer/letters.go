@@ -151,10 +151,10 @@ func (b *Bucketer) letter(ctx context.Context, f *Finished) (schema.DeadLetter, 
 
 // began returns when the first attempt of a run started, of which the entry e started the one with that record.
 func began(e *schema.Entry, rec *schema.Record) time.Time {
-	if !e.Spec.Began.IsZero() {
-		return e.Spec.Began
+	if e.Spec.Began != 0 {
+		return time.UnixMicro(e.Spec.Began).UTC()
 	}
-	return rec.Started
+	return rec.Started.Truncate(time.Microsecond)
 }
 
 // overtake takes the dead letter of a run back, also one that is yet to be written.

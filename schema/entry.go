@@ -61,11 +61,11 @@ type Spec struct {
 	Trigger    Trigger `json:"trigger,omitempty"`
 	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
 
-	Attempt  int       `json:"attempt,omitempty"` // number of the attempt that this entry starts; 0 means 1
-	Began    time.Time `json:"began,omitzero"`    // when the run's first attempt started, where this entry starts a later one
-	Priority Priority  `json:"priority,omitempty"`
-	Task     string    `json:"task,omitempty"` // the task to run …
-	Work     *Work     `json:"work,omitempty"` // … or the work itself: one of the two
+	Attempt  int      `json:"attempt,omitempty"` // number of the attempt that this entry starts; 0 means 1
+	Began    int64    `json:"began,omitempty"`   // µs since the Unix epoch when the run's first attempt started, where this entry starts a later one; a number, for an absent time costs an allocation
+	Priority Priority `json:"priority,omitempty"`
+	Task     string   `json:"task,omitempty"` // the task to run …
+	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
 
 	Misfire *Misfire          `json:"misfire,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
