@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +40,7 @@ type attempt struct {
 	// … since so long after the start; 0 = not yet.
 	knownAfter time.Duration
 	stop       context.CancelCauseFunc
+	report     *report // what its worker tells; nil: nothing yet
 }
 
 // handle takes the message through: look if in doubt, hold to the instant, run, record.
@@ -219,7 +219,7 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	}()
 	call := Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.Due(), Work: work, Payload: payload,
+		Due: a.entry.Due(), Work: work, Payload: payload, Tell: a,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal
@@ -251,7 +251,7 @@ func (a *attempt) conclude(attempts context.Context, res Result, work schema.Wor
 	x.metrics.running.Dec()
 	rec := schema.Record{
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
-		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status, Output: head(string(res.Output[:min(len(res.Output), outputHead)]), outputHead),
+		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status,
 		Redispatched: a.env.Redispatch || a.delivery.Redelivered(),
 	}
 	if due, again := after(res, *work.Retry, a.number, now); again {
@@ -269,6 +269,8 @@ func (a *attempt) conclude(attempts context.Context, res Result, work schema.Wor
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
 		Written: now.UnixMicro(), Expires: a.expiry(now),
 	}
+	a.keepReport(&row)
+	a.keepOutput(&row, &res)
 	if a.hold != nil {
 		a.commit(attempts, row)
 		return
@@ -303,17 +305,19 @@ func (a *attempt) interrupted() {
 	a.running = false
 	marked := a.marked
 	a.mu.Unlock()
-	if !marked {
-		a.giveBack()
-		return
-	}
-	x.recorder.put(word{then: a.giveBack, entry: *a.entry, attempt: schema.Attempt{
+	row := schema.Attempt{
 		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: now.UnixMicro(), Expires: a.expiry(now),
 		Record: &schema.Record{
 			Entry: a.entry.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 			Error: ErrStopped.Error(), Unstarted: true,
 		},
-	}})
+	}
+	a.keepReport(&row)
+	if !marked {
+		a.giveBack()
+		return
+	}
+	x.recorder.put(word{then: a.giveBack, entry: *a.entry, attempt: row})
 }
 
 // notStarted records why nothing started here.
@@ -401,12 +405,4 @@ func (a *attempt) wait(ctx context.Context, t time.Time) bool {
 			return false
 		}
 	}
-}
-
-// head returns the first n bytes of s, cut at a character's border, as valid UTF-8.
-func head(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-	}
-	return strings.ToValidUTF8(s, "")
 }

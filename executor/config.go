@@ -93,6 +93,8 @@ type Store interface {
 type Writer interface {
 	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
 	Record(ctx context.Context, attempts []schema.Attempt) error
+	SaveOutput(ctx context.Context, a *schema.Attempt, output []byte) (held int64, err error)
+	SaveReport(ctx context.Context, a *schema.Attempt, number int, r *schema.Report) error
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
@@ -119,6 +121,9 @@ type Config struct {
 	Notices schema.Notices
 	Targets Targets
 	Halt    *bucketer.Halt
+	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput. Room is what the targets take of it.
+	MaxOutput int
+	Room      *Room
 	// DrainTimeout bounds how long a stop waits for attempts under way; default 30 s.
 	DrainTimeout time.Duration
 	Now          func() time.Time // default time.Now
@@ -142,6 +147,7 @@ func (c Config) Validate() error {
 		{c.Halt == nil, "no halt detector"},
 		{c.Slots < 0, "slots must be positive"},
 		{c.Lanes < 0, "lanes must be positive"},
+		{c.MaxOutput < 0 || c.MaxOutput > MaxMaxOutput, "the most that is kept of an output must be between 1 byte and 16 MiB"},
 	} {
 		if f.wrong {
 			faults = append(faults, errors.New("executor: "+f.what))

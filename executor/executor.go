@@ -26,6 +26,8 @@ type Executor struct {
 	targets      Targets
 	halt         *bucketer.Halt
 	drain        time.Duration
+	maxOutput    int
+	room         *Room
 	now          func() time.Time
 	log          *slog.Logger
 	metrics      *metrics
@@ -33,6 +35,7 @@ type Executor struct {
 	keeper   *keeper
 	looker   *looker
 	recorder *recorder
+	reporter *reporter
 	slots    *slots
 	troubled atomic.Bool // the last read before a start failed
 
@@ -59,6 +62,9 @@ func New(c Config) (*Executor, error) {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
+	if c.MaxOutput == 0 {
+		c.MaxOutput = DefaultMaxOutput
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -77,10 +83,12 @@ func New(c Config) (*Executor, error) {
 		allowed: allowed, askLimit: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
+		maxOutput: c.MaxOutput, room: c.Room,
 		now: c.Now, log: c.Logger, metrics: m,
 		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger),
 		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now),
 		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
+		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
 		slots:    newSlots(c.Slots, c.Now),
 		active:   make(map[*attempt]struct{}),
 		freed:    make(chan struct{}, 1),
@@ -102,6 +110,7 @@ func (x *Executor) Run(ctx context.Context) error {
 	var keepers sync.WaitGroup
 	keepers.Go(func() { x.keeper.run(keep) })
 	keepers.Go(func() { x.tend(keep) })
+	keepers.Go(func() { x.reporter.run(keep) })
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	var recorders sync.WaitGroup

@@ -22,8 +22,6 @@ const (
 	DefaultMaxConnsPerHost = DefaultSlots
 	// maxRedirects bounds the redirects followed in one attempt.
 	maxRedirects = 5
-	// maxOutput bounds the part of an answer's body that is kept, bytes.
-	maxOutput = 64 << 10
 	// maxDiscard bounds what is read of the body of a redirect to keep its connection, bytes.
 	maxDiscard = 4 << 10
 	// maxAnswerHeaders bounds the headers of an answer, bytes.
@@ -43,6 +41,8 @@ type HTTPConfig struct {
 	Allow           []netip.Prefix   // non-public addresses that may be called
 	Deny            []netip.AddrPort // not these, though allowed; an unspecified address stands for every one of this machine
 	MaxBody         int              // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
+	MaxOutput       int              // bytes of it that are kept; default DefaultMaxOutput
+	Room            *Room            // for what is kept beyond 64 KiB of each
 	MaxConnsPerHost int              // connections to one host, in use or idle; default DefaultMaxConnsPerHost
 	Now             func() time.Time
 	Logger          *slog.Logger
@@ -71,6 +71,8 @@ type HTTPConfig struct {
 type HTTP struct {
 	transport *http.Transport
 	maxBody   int
+	maxOutput int
+	room      *Room
 	now       func() time.Time
 	log       *slog.Logger
 }
@@ -96,8 +98,11 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 			return nil, fmt.Errorf("executor: register metrics: %w", err)
 		}
 	}
+	if c.MaxOutput == 0 {
+		c.MaxOutput = DefaultMaxOutput
+	}
 	if c.MaxBody == 0 {
-		c.MaxBody = DefaultMaxBody
+		c.MaxBody = max(DefaultMaxBody, c.MaxOutput)
 	}
 	if c.MaxConnsPerHost == 0 {
 		c.MaxConnsPerHost = DefaultMaxConnsPerHost
@@ -109,7 +114,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &HTTP{
-		maxBody: c.MaxBody, now: c.Now, log: c.Logger,
+		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), room: c.Room, now: c.Now, log: c.Logger,
 		transport: &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our stead, past the guard
 			DialContext:            g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}),

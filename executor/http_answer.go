@@ -25,13 +25,14 @@ func (h *HTTP) read(ctx context.Context, answer *http.Response) Result {
 		return res // a switch of protocols: what follows is not a body
 	}
 	var err error
-	res.Output, err = readBody(answer.Body, answer.ContentLength, h.maxBody)
+	var body body
+	body, err = h.readBody(answer.Body, answer.ContentLength)
+	res.Output, res.OutputCut, res.taken = body.kept, body.cut, body.taken
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		output := res.Output
 		res = ended(ctx)
-		res.Status, res.Output = answer.StatusCode, output
+		res.Status, res.Output, res.OutputCut, res.taken = answer.StatusCode, body.kept, body.cut, body.taken
 	case res.Outcome == schema.Succeeded:
 		text, _ := explain(err, "")
 		res.Outcome, res.Error = schema.Failed, "the answer broke off: "+text
@@ -79,36 +80,51 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
-// readBody reads a body of length bytes (-1: not known) to its end, or to limit, and returns the first maxOutput bytes.
-func readBody(body io.Reader, length int64, limit int) ([]byte, error) {
+// body is what was read of an answer's body.
+type body struct {
+	kept  []byte
+	cut   bool // there was more
+	taken int  // bytes of room
+}
+
+// readBody reads a body of length bytes (-1: not known) to its end, or to the bound of a body, and keeps its beginning.
+func (h *HTTP) readBody(from io.Reader, length int64) (b body, err error) {
 	if length == 0 {
-		return nil, nil
+		return body{}, nil
 	}
-	keep := min(limit, maxOutput)
 	size := 512
 	if length > 0 {
-		size = int(min(length, int64(keep)))
+		size = int(min(length, int64(min(h.maxOutput, freeOutput))))
 	}
-	out := make([]byte, 0, size+1)
-	for len(out) < keep {
-		if len(out) == cap(out) {
-			out = append(out, 0)[:len(out)]
+	b.kept = make([]byte, 0, size+1)
+	keep := min(h.maxOutput, freeOutput) // as yet
+	for {
+		if len(b.kept) == keep {
+			if keep == h.maxOutput || !h.room.take(roomStep) {
+				break
+			}
+			b.taken += roomStep
+			keep = min(keep+roomStep, h.maxOutput)
 		}
-		n, err := body.Read(out[len(out):min(cap(out), keep)])
-		out = out[:len(out)+n]
+		if len(b.kept) == cap(b.kept) {
+			b.kept = append(b.kept, 0)[:len(b.kept)]
+		}
+		n, err := from.Read(b.kept[len(b.kept):min(cap(b.kept), keep)])
+		b.kept = b.kept[:len(b.kept)+n]
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return b, nil
 		}
 		if err != nil {
-			return out, err
+			return b, err
 		}
 	}
-	// The rest is read so that the connection can be used again. Beyond the limit it is dropped.
-	_, err := io.CopyN(io.Discard, body, int64(limit-keep)+1)
+	// The rest is read so that the connection can be used again. Beyond the bound it is dropped.
+	more, err := io.CopyN(io.Discard, from, int64(h.maxBody-len(b.kept))+1)
+	b.cut = more > 0
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return out, err
+	return b, err
 }
 
 // discard ends an answer that is not read.

@@ -115,11 +115,12 @@ func TestHTTPKeepsTheHeadOfAnAnswer(t *testing.T) {
 		"one byte":            {1, 0, 1, false},
 		"small":               {2000, 0, 2000, false},
 		"small, chunked":      {2000, 0, 2000, true},
-		"exactly kept":        {maxOutput, 0, maxOutput, true},
-		"more than is kept":   {maxOutput + 1, 0, maxOutput, true},
-		"exactly the limit":   {1 << 20, 0, maxOutput, false},
-		"more than the limit": {2 << 20, 0, maxOutput, false},
-		"and chunked":         {2 << 20, 0, maxOutput, true},
+		"exactly kept":        {1 << 20, 0, 1 << 20, true},
+		"more than is kept":   {1<<20 + 1, 0, 1 << 20, true},
+		"within the bound":    {300_000, 400_000, 300_000, false},
+		"exactly the limit":   {300_000, 300_000, 300_000, false},
+		"more than the limit": {2 << 20, 300_000, 300_000, false},
+		"and chunked":         {2 << 20, 300_000, 300_000, true},
 		"small limit":         {2000, 100, 100, false},
 		"at a small limit":    {100, 100, 100, true},
 	} {
@@ -135,8 +136,11 @@ func TestHTTPKeepsTheHeadOfAnAnswer(t *testing.T) {
 			if res.Outcome != schema.Succeeded || !bytes.Equal(res.Output, whole[:c.want]) {
 				t.Errorf("Run answered %d bytes: got %s, %d bytes of output, want a success and the first %d", c.size, res.Outcome, len(res.Output), c.want)
 			}
-			if cap(res.Output) > 2*maxOutput {
-				t.Errorf("Run answered %d bytes: holds %d, want at most %d", c.size, cap(res.Output), 2*maxOutput)
+			if cut := c.size > c.want; res.OutputCut != cut {
+				t.Errorf("Run answered %d bytes, of which %d are kept: cut is %t, want %t", c.size, c.want, res.OutputCut, cut)
+			}
+			if cap(res.Output) > 2<<20 {
+				t.Errorf("Run answered %d bytes: holds %d, want at most %d", c.size, cap(res.Output), 2<<20)
 			}
 		})
 	}
@@ -152,13 +156,31 @@ func (r *reader) Read(p []byte) (int, error) {
 
 func TestReadBodyEndsAtTheLimit(t *testing.T) {
 	for _, length := range []int64{-1, math.MaxInt64} {
-		for _, limit := range []int{1, 511, maxOutput, maxOutput + 1, 1 << 20} {
+		for _, limit := range []int{1, 511, freeOutput, freeOutput + 1, 1 << 20} {
 			r := new(reader)
-			out, err := readBody(r, length, limit)
-			if err != nil || len(out) != min(limit, maxOutput) || r.read > int64(limit)+1 {
-				t.Errorf("readBody of an endless body, limit %d: got %d bytes of %d read, %v; want %d of at most %d", limit, len(out), r.read, err, min(limit, maxOutput), limit+1)
+			keep := min(limit, 200_000)
+			b, err := (&HTTP{maxBody: limit, maxOutput: keep}).readBody(r, length)
+			if err != nil || len(b.kept) != keep || !b.cut || r.read > int64(limit)+1 {
+				t.Errorf("readBody of an endless body, limit %d: got %d bytes of %d read, cut %t, %v; want %d of at most %d", limit, len(b.kept), r.read, b.cut, err, keep, limit+1)
 			}
 		}
+	}
+}
+
+func TestReadBodyTakesRoom(t *testing.T) {
+	room := NewRoom(3 * roomStep)
+	h := &HTTP{maxBody: 1 << 20, maxOutput: 1 << 20, room: room}
+	first, err := h.readBody(new(reader), -1)
+	if err != nil || len(first.kept) != freeOutput+3*roomStep || first.taken != 3*roomStep || !first.cut {
+		t.Errorf("readBody with room for %d: got %d bytes, %d of room, cut %t, %v", 3*roomStep, len(first.kept), first.taken, first.cut, err)
+	}
+	second, err := h.readBody(new(reader), -1)
+	if err != nil || len(second.kept) != freeOutput || second.taken != 0 || !second.cut {
+		t.Errorf("readBody without room: got %d bytes, %d of room, cut %t, %v; want the first %d", len(second.kept), second.taken, second.cut, err, freeOutput)
+	}
+	room.give(first.taken)
+	if third, err := h.readBody(new(reader), -1); err != nil || third.taken != 3*roomStep {
+		t.Errorf("readBody with room again: got %d bytes of it, %v", third.taken, err)
 	}
 }
 

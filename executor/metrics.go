@@ -18,6 +18,8 @@ type metrics struct {
 	slots          prometheus.Gauge
 	busy           prometheus.Gauge
 	waiting        *prometheus.GaugeVec
+	outputsCut     prometheus.Counter
+	logLines       *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -42,6 +44,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		busy:           prometheus.NewGauge(prometheus.GaugeOpts(opts("slots_busy", "Slots that are taken."))),
 		waiting:        prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("slot_waiting", "Runs in hand that are due and wait for a slot, by priority.")), []string{"priority"}),
 		early:          prometheus.NewCounter(prometheus.CounterOpts(opts("early_total", "Attempts started before their due time: always 0."))),
+		outputsCut:     prometheus.NewCounter(prometheus.CounterOpts(opts("outputs_cut_total", "Outputs of which not everything could be kept."))),
+		logLines:       prometheus.NewCounterVec(prometheus.CounterOpts(opts("log_lines_total", "Lines that workers logged, by what became of them.")), []string{"fate"}),
+	}
+	for _, fate := range []string{"kept", "dropped"} {
+		m.logLines.WithLabelValues(fate)
 	}
 	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded, schema.Cancelled, schema.Missed} {
 		m.outcomes.WithLabelValues(string(o))
@@ -49,6 +56,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"over", "live", "unnamed", "returned"} {
 		m.passed.WithLabelValues(reason)
 	}
-	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting)
+	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines)
 	return m
 }

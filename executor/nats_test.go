@@ -88,7 +88,7 @@ func TestNATSVerdicts(t *testing.T) {
 		}))
 		got := n.Run(t.Context(), natsCall())
 		got.Status, got.Output = len(got.Output), nil
-		if diff := cmp.Diff(c.want, got); diff != "" {
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{})); diff != "" {
 			t.Errorf("%s: Run (-want +got):\n%s", name, diff)
 		}
 	}

@@ -18,6 +18,7 @@ type Call struct {
 	Nominal time.Time   // what the schedule names: long before Due in a backfill; zero in a one-off job
 	Work    schema.Work // in force
 	Payload []byte      // JSON, or nil
+	Tell    Teller      // takes what the callee tells while it runs; nil: nobody listens
 }
 
 // Result is how an attempt ended.
@@ -26,9 +27,12 @@ type Result struct {
 	Error      string         // what went wrong, without secrets
 	Status     int            // of HTTP
 	Output     []byte         // bounded by the target
+	OutputCut  bool           // the callee gave more
 	RetryAfter time.Duration  // at least this long until the next attempt; 0 = as the policy says
 	Final      bool           // no attempt may follow
 	Stopped    bool           // ended by ErrStopped, without an outcome of its own: where the guarantee lets it, the attempt does not count
+
+	taken int // bytes of Room that the output holds
 }
 
 // Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has: then with TimedOut,

@@ -107,6 +107,14 @@ func (s noted) PutAttempts(ctx context.Context, rows []schema.Attempt) error {
 	return err
 }
 
+func (s noted) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
+	err := s.CountingStore.PutPart(ctx, run, kind, p, written, expires)
+	if err == nil {
+		s.w.note(map[schema.PartKind]string{schema.OutputPart: "output", schema.ReportPart: "report"}[kind])
+	}
+	return err
+}
+
 func (s noted) PutEntries(ctx context.Context, rows []schema.Entry) error {
 	err := s.CountingStore.PutEntries(ctx, rows)
 	if err == nil {

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"carillon.dev/carillon/executor"
 )
 
 // Config is the configuration of a node. Default has the values of what is not set.
@@ -147,6 +149,8 @@ type Executor struct {
 	Slots        int           `koanf:"slots"`       // attempts under way at once
 	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	// MaxOutput is how much of an attempt's output is kept, bytes.
+	MaxOutput int `koanf:"max_output"`
 	// Scripts names the file of the commands that jobs may run (LoadScripts); empty: none. Bucketers read it too, to refuse others.
 	Scripts string `koanf:"scripts"`
 	// Noop is for measurements only: every run succeeds at once, and nothing is called.
@@ -185,7 +189,7 @@ func Default() Config {
 		Ring:      Ring{Listen: "127.0.0.1:7946"},
 		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:      NATS{Lanes: 1},
-		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second},
+		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: executor.DefaultMaxOutput},
 		Letters:   Letters{Retention: 30 * 24 * time.Hour},
 		Log:       Log{Level: "info", Format: "text"},
 	}
@@ -254,6 +258,9 @@ func (c Config) Validate() error {
 	}
 	if c.Executor.DrainTimeout < 0 {
 		fault("executor.drain_timeout", "is negative")
+	}
+	if c.Executor.MaxOutput < 1 || c.Executor.MaxOutput > executor.MaxMaxOutput {
+		fault("executor.max_output", "%d is not between 1 and %d bytes", c.Executor.MaxOutput, executor.MaxMaxOutput)
 	}
 	for _, cidr := range c.Executor.AllowCIDRs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {

@@ -239,7 +239,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 }
 
 func (n *Node) assembleExecutor(stops *cleanups) error {
-	c := executor.HTTPConfig{Allow: n.cfg.Prefixes(), Logger: n.log.With("part", "executor")}
+	room := executor.NewRoom(executor.DefaultRoom)
+	c := executor.HTTPConfig{Allow: n.cfg.Prefixes(), MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor")}
 	if n.profiles.IsValid() {
 		c.Deny = []netip.AddrPort{n.profiles} // a job must not read this process's memory
 	}
@@ -266,7 +267,7 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue,
-		Targets: targets, Halt: n.halt,
+		Targets: targets, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput, Room: room,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})

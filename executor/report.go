@@ -1,0 +1,340 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Bounds of what workers tell while they run. What goes beyond is dropped, and counted where a reader of the log sees it.
+const (
+	// reportEvery is how often what was told is written, and so how long it takes to be seen.
+	reportEvery = time.Second
+	// progressEvery is how often progress is written that comes without lines; of a long attempt more seldom, a progressShare of the time that
+	// it has run: an attempt of a day writes some 500 times.
+	progressEvery = 2 * time.Second
+	progressShare = 60
+	// reportWriters bounds the reports written at once.
+	reportWriters = 16
+	// maxLine bounds a line of log, bytes.
+	maxLine = 8 << 10
+	// maxWaiting bounds what an attempt may tell between two writes, in bytes as written: also its rate.
+	maxWaiting = 256 << 10
+	// maxLines and maxLogBytes bound the log of an attempt.
+	maxLines    = 10_000
+	maxLogBytes = 1 << 20
+	// maxAllWaiting bounds what waits to be written of all attempts, bytes.
+	maxAllWaiting = 64 << 20
+	// reportRoom is what one report may hold of lines, bytes as written; the rest of a part is for progress.
+	reportRoom = schema.PartSize - 8<<10
+	// maxProgressText bounds the text of a progress, bytes.
+	maxProgressText = 512
+)
+
+// Teller takes what a worker tells while it runs. Its methods do not block.
+type Teller interface {
+	// Log keeps the lines of a text.
+	Log(text string)
+	// Progress notes how far the worker has come; total 0 means that it does not say of how much.
+	Progress(done, total int64, text string)
+}
+
+// report is what the worker of one attempt has told.
+type report struct {
+	by      *reporter
+	began   time.Time
+	writing chan struct{} // cap 1: held by who writes
+
+	mu       sync.Mutex
+	row      schema.Attempt // whose report it is; no cells
+	waiting  []schema.Report
+	sealed   bool // the first that waits is being written, or may have been: it does not change any more
+	last     int  // bytes of the last one that waits, as written
+	size     int  // bytes of all that wait
+	progress *schema.RunProgress
+	fresh    bool      // progress is in no report that waits or was written
+	next     time.Time // when progress may be written without lines
+	lines    int       // taken in altogether …
+	bytes    int       // … and their bytes
+	dropped  int       // not taken in
+	closed   bool
+
+	number int // of the last report that is held; of who holds writing
+}
+
+// Log implements Teller.
+func (a *attempt) Log(text string) {
+	if r := a.openReport(); r != nil {
+		r.log(text, a.x.now())
+	}
+}
+
+// Progress implements Teller.
+func (a *attempt) Progress(done, total int64, text string) {
+	if r := a.openReport(); r != nil {
+		at := a.x.now().UTC().Truncate(time.Millisecond)
+		r.tell(schema.RunProgress{Done: done, Total: total, Text: head(text, maxProgressText), At: at})
+	}
+}
+
+// openReport returns the attempt's report, or nil if it does not run.
+func (a *attempt) openReport() *report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.running {
+		return nil
+	}
+	if a.report == nil {
+		a.report = &report{
+			by: a.x.reporter, began: a.began, writing: make(chan struct{}, 1),
+			row: schema.Attempt{Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: a.started.UnixMicro(), Expires: a.expiry(a.started)},
+		}
+	}
+	return a.report
+}
+
+// keepReport writes what is left of the report, and says in the record of row what it came to. The attempt runs no more.
+func (a *attempt) keepReport(row *schema.Attempt) {
+	a.mu.Lock()
+	r := a.report
+	a.mu.Unlock()
+	if r == nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), storeTimeout) // whatever has ended: the record follows
+	defer cancel()
+	row.Record.Lines, row.Record.LinesDropped, row.Record.Progress = r.close(bounded)
+}
+
+// log takes the lines of a text in.
+func (r *report) log(text string, now time.Time) {
+	at := now.UTC().Truncate(time.Millisecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		line = strings.ToValidUTF8(strings.TrimSuffix(line, "\r"), "\uFFFD")
+		if len(line) > maxLine {
+			line = head(line, maxLine) + "…"
+		}
+		r.add(schema.Line{At: at, Text: line}, writtenSize(line))
+	}
+	r.by.touch(r)
+}
+
+// add takes a line in, or counts it as dropped behind the one before it.
+func (r *report) add(line schema.Line, size int) {
+	full := r.lines >= maxLines || r.bytes+size > maxLogBytes || r.size+size > maxWaiting || !r.by.take(size)
+	n := len(r.waiting)
+	if n == 0 || n == 1 && r.sealed || !full && (r.waiting[n-1].Dropped > 0 || r.last+size > reportRoom) {
+		r.waiting, r.last = append(r.waiting, schema.Report{}), 0
+		n++
+	}
+	if full {
+		r.waiting[n-1].Dropped++
+		r.dropped++
+		return
+	}
+	r.waiting[n-1].Lines = append(r.waiting[n-1].Lines, line)
+	r.last, r.size, r.bytes, r.lines = r.last+size, r.size+size, r.bytes+size, r.lines+1
+}
+
+// tell notes progress.
+func (r *report) tell(p schema.RunProgress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.progress, r.fresh = &p, true
+		r.by.touch(r)
+	}
+}
+
+// writtenSize returns how many bytes a line takes at most when it is written as JSON.
+func writtenSize(line string) int {
+	n := len(line) + len(`{"at":"2026-11-21T09:30:00.000Z","text":""},`)
+	for i := range len(line) {
+		if c := line[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0xe2 { // 0xe2: U+2028 and U+2029 are written \u2028
+			n += len(`\u0000`) - 1
+		}
+	}
+	return n
+}
+
+// flush writes what waits, and progress if it is due or all of it is to be written. What cannot be written waits on.
+func (r *report) flush(ctx context.Context, now time.Time, all bool) error {
+	select {
+	case r.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.writing }()
+	for {
+		out, row, lines, more := r.pick(now, all)
+		if !more {
+			return nil
+		}
+		if err := r.by.writer.SaveReport(ctx, &row, r.number+1, &out); err != nil {
+			if !lines { // it may be held, and a reader may have passed it: what comes next has another number
+				r.number++
+			}
+			r.by.touch(r)
+			return err
+		}
+		r.number++
+		r.written(&out, lines)
+	}
+}
+
+// pick returns the next report to write, and whether it is one that waits: that one stays until it is held, and is the same at a second try.
+func (r *report) pick(now time.Time, all bool) (out schema.Report, row schema.Attempt, lines, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines = len(r.waiting) > 0
+	if !lines && (!r.fresh || !all && now.Before(r.next)) {
+		return schema.Report{}, schema.Attempt{}, false, false
+	}
+	if lines {
+		out, r.sealed = r.waiting[0], true
+	}
+	out.Progress = r.progress
+	row = r.row
+	row.Written = max(r.row.Written, now.UnixMicro())
+	return out, row, lines, true
+}
+
+// written takes away what is held.
+func (r *report) written(out *schema.Report, lines bool) {
+	now := r.by.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lines {
+		r.waiting, r.sealed = r.waiting[1:], false
+		size := 0
+		for i := range out.Lines {
+			size += writtenSize(out.Lines[i].Text)
+		}
+		r.size -= size
+		r.by.give(size)
+		r.by.metrics.logLines.WithLabelValues("kept").Add(float64(len(out.Lines)))
+	}
+	if r.progress == out.Progress {
+		r.fresh = false
+	}
+	r.next = now.Add(max(progressEvery, time.Since(r.began)/progressShare))
+}
+
+// close writes what is left, and returns what the report came to. Nothing is taken in any more.
+func (r *report) close(ctx context.Context) (lines, dropped int, p *schema.RunProgress) {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	err := r.flush(ctx, r.by.now(), true)
+	r.by.forget(r)
+	if err != nil {
+		r.by.log.Warn("the end of a log could not be kept", "run", r.row.Run, "attempt", r.row.Number, "err", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.by.give(r.size) // nobody writes it any more
+	r.by.metrics.logLines.WithLabelValues("dropped").Add(float64(r.dropped))
+	kept := r.lines
+	for i := range r.waiting {
+		kept -= len(r.waiting[i].Lines)
+	}
+	return kept, r.dropped + r.lines - kept, r.progress
+}
+
+// reporter writes the reports of all attempts.
+type reporter struct {
+	writer  Writer
+	now     func() time.Time
+	log     *slog.Logger
+	metrics *metrics
+	waiting atomic.Int64 // bytes, of all reports
+	failing atomic.Bool  // the last write failed
+
+	mu    sync.Mutex
+	dirty map[*report]struct{}
+}
+
+func newReporter(w Writer, now func() time.Time, log *slog.Logger, m *metrics) *reporter {
+	return &reporter{writer: w, now: now, log: log, metrics: m, dirty: make(map[*report]struct{})}
+}
+
+// take reserves memory for a line.
+func (p *reporter) take(n int) bool {
+	if p.waiting.Add(int64(n)) > maxAllWaiting {
+		p.waiting.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
+func (p *reporter) give(n int) { p.waiting.Add(-int64(n)) }
+
+// touch has a report written at the next turn.
+func (p *reporter) touch(r *report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dirty[r] = struct{}{}
+}
+
+func (p *reporter) forget(r *report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.dirty, r)
+}
+
+// run writes what attempts under way have told until ctx ends. What is left then they write themselves when they end.
+func (p *reporter) run(ctx context.Context) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		p.mu.Lock()
+		dirty := p.dirty
+		p.dirty = make(map[*report]struct{}, len(dirty))
+		p.mu.Unlock()
+		now := p.now()
+		var writers sync.WaitGroup
+		tokens := make(chan struct{}, reportWriters)
+		for r := range dirty {
+			tokens <- struct{}{}
+			writers.Go(func() {
+				defer func() { <-tokens }()
+				p.write(ctx, r, now)
+			})
+		}
+		writers.Wait()
+	}
+}
+
+// write writes what waits of one report.
+func (p *reporter) write(ctx context.Context, r *report, now time.Time) {
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := r.flush(bounded, now, false)
+	switch {
+	case err == nil:
+		p.failing.Store(false)
+	case ctx.Err() == nil && !p.failing.Swap(true):
+		p.log.Warn("what workers tell cannot be written: it waits", "run", r.row.Run, "err", err)
+	}
+	r.mu.Lock()
+	again := r.fresh && !r.closed
+	r.mu.Unlock()
+	if again {
+		p.touch(r) // progress whose time has not come
+	}
+}
