@@ -2,36 +2,89 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math/rand/v2"
+	"strconv"
 	"strings"
+	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
 
-// maxReply bounds the reply of a worker, bytes.
-const maxReply = 1 << 20
+// Bounds of talking to workers.
+const (
+	// maxSilence is how long a worker that has said a word may be silent.
+	maxSilence = 35 * time.Second
+	// declinedFirst and declinedMost are the pauses before a run is offered again that was declined, at most: each is twice the one before, and
+	// drawn from its upper half.
+	declinedFirst = 50 * time.Millisecond
+	declinedMost  = 2 * time.Second
+	// maxProgress bounds the body of a progress, bytes.
+	maxProgress = 4 << 10
+)
 
-// NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the subject.
-//
-// The headers are those of an HTTP call, less the webhook-* ones, which belong to a scheme of HTTP. A reply with the header
-// Carillon-Error is a failure with that text, final if Carillon-Error-Final is "true"; any other reply is a success.
-type NATS struct {
-	requester queue.Requester
+// Headers of the worker protocol (executor/worker/PROTOCOL.md).
+const (
+	wordHeader   = "Carillon-Word"
+	cancelHeader = "Carillon-Cancel"
+	ackHeader    = "Carillon-Ack"
+)
+
+// NATSConfig says how workers are asked.
+type NATSConfig struct {
+	Requester queue.Requester
+	MaxOutput int // bytes of a result that are kept; default DefaultMaxOutput
 }
 
-// NewNATS returns a NATS that asks through r.
-func NewNATS(r queue.Requester) *NATS { return &NATS{requester: r} }
+// NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the subject, which may tell of itself while it works.
+// executor/worker/PROTOCOL.md is the contract. A reply without a word is the end, so whoever just replies is a worker too.
+type NATS struct {
+	requester queue.Requester
+	maxOutput int
+}
+
+// NewNATS returns a NATS that has asked nobody yet.
+func NewNATS(c NATSConfig) *NATS {
+	if c.MaxOutput == 0 {
+		c.MaxOutput = DefaultMaxOutput
+	}
+	return &NATS{requester: c.Requester, maxOutput: c.MaxOutput}
+}
+
+// errUnheard is the cause for which a talk ends whose worker is not heard of any more.
+var errUnheard = errors.New("the worker fell silent")
 
 // Run implements Target.
 func (n *NATS) Run(ctx context.Context, c Call) Result {
 	if c.Work.NATS == nil {
 		return Result{Outcome: schema.Failed, Error: "not a NATS task", Final: true}
 	}
-	f := factsOf(&c)
+	headers := n.headers(&c)
+	for pause := declinedFirst; ; pause = min(2*pause, declinedMost) {
+		if deadline, ok := ctx.Deadline(); ok {
+			headers["Carillon-Timeout-Ms"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
+		}
+		res, declined := n.ask(ctx, &c, headers)
+		if !declined {
+			return res
+		}
+		select {
+		case <-ctx.Done():
+			return ended(ctx)
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+// headers returns the facts of an attempt: those of an HTTP call, less the webhook-* ones, which belong to a scheme of HTTP.
+func (n *NATS) headers(c *Call) map[string]string {
+	f := factsOf(c)
 	headers := map[string]string{
 		"Carillon-Run-Id": f.run, "Carillon-Job-Id": f.job, "Carillon-Attempt": f.attempt, "Carillon-Fence": f.fence,
 		"Carillon-Due-At": f.due, "Idempotency-Key": f.run, "traceparent": f.trace,
+		"Carillon-Max-Output": strconv.Itoa(n.maxOutput), "Carillon-Worker-Protocol": "1",
 	}
 	if f.nominal != "" {
 		headers["Carillon-Nominal-At"] = f.nominal
@@ -39,32 +92,131 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	if c.Payload != nil {
 		headers["content-type"] = "application/json"
 	}
-	reply, answer, err := n.requester.Request(ctx, c.Work.NATS.Subject, headers, c.Payload)
-	switch {
-	case err == nil:
-		return replied(reply, answer)
-	case ctx.Err() != nil:
-		return ended(ctx)
-	case errors.Is(err, queue.ErrNoWorker):
-		return Result{Outcome: schema.Failed, Error: queue.ErrNoWorker.Error()}
-	}
-	return Result{Outcome: schema.Failed, Error: "the request could not be made"}
+	return headers
 }
 
-// replied says what a reply means.
-func replied(reply []byte, headers map[string]string) Result {
-	res := Result{Outcome: schema.Succeeded, Output: reply[:min(len(reply), maxOutput)]}
-	if text, failed := header(headers, "Carillon-Error"); failed {
-		res.Outcome, res.Error = schema.Failed, head(text, errorHead)
-		if res.Error == "" {
-			res.Error = "the worker answered with an error"
-		}
-		final, _ := header(headers, "Carillon-Error-Final")
-		res.Final = strings.EqualFold(final, "true")
-	} else if len(reply) > maxReply {
-		res.Outcome, res.Error = schema.Failed, "the reply is larger than 1 MiB"
+// ask offers the run once and hears what comes back. declined: whoever took it gave it back unbegun.
+func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	t := &talk{tell: c.Tell, maxOutput: n.maxOutput, silent: func() { stop(errUnheard) }}
+	err := n.requester.Request(ctx, c.Work.NATS.Subject, headers, c.Payload, t.hear)
+	if t.silence != nil {
+		t.silence.Stop()
 	}
+	switch {
+	case err == nil:
+		return t.res, t.declined
+	case errors.Is(context.Cause(ctx), errUnheard):
+		t.cancel("timeout") // should it live
+		return Result{Outcome: schema.Failed, Error: errUnheard.Error()}, false
+	case ctx.Err() != nil:
+		res = ended(ctx)
+		t.cancel(map[schema.Outcome]string{schema.Cancelled: "cancelled", schema.TimedOut: "timeout", schema.Failed: "stopped"}[res.Outcome])
+		return res, false
+	case errors.Is(err, queue.ErrNoWorker):
+		return Result{Outcome: schema.Failed, Error: queue.ErrNoWorker.Error()}, false
+	}
+	return Result{Outcome: schema.Failed, Error: "the request could not be made"}, false
+}
+
+// talk is what one worker says about one run. Its fields belong to the hearer until the request has ended.
+type talk struct {
+	tell      Teller // nil: nobody listens
+	maxOutput int
+	silent    func()
+	silence   *time.Timer                                  // ends the talk; nil until the worker has said a word
+	answer    func(headers map[string]string, body []byte) // where the worker wants to be told
+	res       Result
+	declined  bool
+}
+
+// hear takes a reply in. It does not block.
+func (t *talk) hear(r queue.Reply) (more bool) {
+	word, _ := header(r.Headers, wordHeader)
+	switch strings.ToLower(word) {
+	case "", "result":
+		t.res = t.end(r)
+		if r.Answer != nil {
+			r.Answer(map[string]string{ackHeader: "true"}, nil)
+		}
+		return false
+	case "declined":
+		t.declined = true
+		return false
+	case "log":
+		if t.tell != nil {
+			t.tell.Log(string(r.Body))
+		}
+	case "progress":
+		t.progress(r.Body)
+	}
+	if r.Answer != nil {
+		t.answer = r.Answer
+	}
+	if t.silence == nil {
+		t.silence = time.AfterFunc(maxSilence, t.silent)
+	} else {
+		t.silence.Reset(maxSilence)
+	}
+	return true
+}
+
+// progress takes in how far the worker has come. What cannot be read is passed over: it is no reason to fail.
+func (t *talk) progress(body []byte) {
+	var p struct {
+		Done  int64  `json:"done"`
+		Total int64  `json:"total"`
+		Text  string `json:"text"`
+	}
+	if t.tell == nil || len(body) > maxProgress || json.Unmarshal(body, &p) != nil || p.Done < 0 || p.Total < 0 {
+		return
+	}
+	t.tell.Progress(p.Done, p.Total, p.Text)
+}
+
+// cancel tells the worker that nobody waits for its result any more. One that has said no word cannot be told: it is answered that the run
+// is gone when it says one.
+func (t *talk) cancel(why string) {
+	if t.answer != nil {
+		t.answer(map[string]string{cancelHeader: why}, nil)
+	}
+}
+
+// end says what the last reply means.
+func (t *talk) end(r queue.Reply) Result {
+	res := Result{Outcome: schema.Succeeded, Output: r.Body}
+	if len(r.Body) > t.maxOutput {
+		res.Output, res.OutputCut = r.Body[:t.maxOutput], true
+	}
+	if cut, _ := header(r.Headers, "Carillon-Output-Cut"); strings.EqualFold(cut, "true") {
+		res.OutputCut = true
+	}
+	text, failed := header(r.Headers, "Carillon-Error")
+	if !failed {
+		return res
+	}
+	res.Outcome, res.Error = schema.Failed, head(text, errorHead)
+	if res.Error == "" {
+		res.Error = "the worker answered with an error"
+	}
+	final, _ := header(r.Headers, "Carillon-Error-Final")
+	res.Final = strings.EqualFold(final, "true")
+	after, _ := header(r.Headers, "Carillon-Retry-After")
+	res.RetryAfter = parseSeconds(after)
 	return res
+}
+
+// parseSeconds reads a number of seconds, which may have a fraction; 0 for what is none.
+func parseSeconds(s string) time.Duration {
+	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	switch {
+	case err != nil || !(f > 0): // NaN too
+		return 0
+	case f > maxRetryAfter.Seconds():
+		return maxRetryAfter
+	}
+	return time.Duration(f * float64(time.Second))
 }
 
 // header returns a header of a reply. NATS distinguishes their case, but a worker that writes Carillon-Error otherwise

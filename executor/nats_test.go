@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,11 +16,13 @@ import (
 )
 
 // asker is a queue.Requester made of a function.
-type asker func(ctx context.Context, subject string, headers map[string]string, body []byte) ([]byte, map[string]string, error)
+type asker func(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error
 
-func (f asker) Request(ctx context.Context, subject string, headers map[string]string, body []byte) ([]byte, map[string]string, error) {
-	return f(ctx, subject, headers, body)
+func (f asker) Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
+	return f(ctx, subject, headers, body, hear)
 }
+
+func newNATS(f asker) *NATS { return NewNATS(NATSConfig{Requester: f}) }
 
 func natsCall() Call {
 	c := callTo("")
@@ -34,7 +37,7 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 		if payload != nil {
 			c.Nominal = c.Due.Add(-time.Hour)
 		}
-		n := NewNATS(asker(func(_ context.Context, subject string, headers map[string]string, body []byte) ([]byte, map[string]string, error) {
+		n := newNATS(func(_ context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
 			if subject != "work.email" || string(body) != string(payload) {
 				t.Errorf("%s: request: got %q on %q, want %q on work.email", name, body, subject, payload)
 			}
@@ -44,6 +47,7 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 			want := map[string]string{
 				"Carillon-Run-Id": c.Run.String(), "Carillon-Job-Id": c.Run.String(), "Carillon-Attempt": "3", "Carillon-Fence": "1790000000000042",
 				"Carillon-Due-At": "2026-11-21T09:00:00.250Z", "Idempotency-Key": c.Run.String(), "traceparent": headers["traceparent"],
+				"Carillon-Max-Output": "1048576", "Carillon-Worker-Protocol": "1", "Carillon-Timeout-Ms": headers["Carillon-Timeout-Ms"],
 			}
 			if payload != nil {
 				want["content-type"], want["Carillon-Nominal-At"] = "application/json", "2026-11-21T08:00:00.250Z"
@@ -51,16 +55,20 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 			if diff := cmp.Diff(want, headers); diff != "" || len(headers["traceparent"]) != 55 {
 				t.Errorf("%s: headers (-want +got):\n%s", name, diff)
 			}
-			return []byte("done"), nil, nil
-		}))
-		if res := n.Run(t.Context(), c); res.Outcome != schema.Succeeded || string(res.Output) != "done" {
+			hear(queue.Reply{Body: []byte("done")})
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if res := n.Run(ctx, c); res.Outcome != schema.Succeeded || string(res.Output) != "done" {
 			t.Errorf("%s: Run: got %+v, want a success with its output", name, res)
 		}
+		cancel()
 	}
 }
 
 func TestNATSVerdicts(t *testing.T) {
 	type headers = map[string]string
+	text := strings.Repeat("é", errorHead)
 	for name, c := range map[string]struct {
 		reply   []byte
 		headers headers
@@ -69,23 +77,32 @@ func TestNATSVerdicts(t *testing.T) {
 	}{
 		"empty reply":            {nil, nil, nil, Result{Outcome: schema.Succeeded}},
 		"other headers":          {[]byte("x"), headers{"X": "y"}, nil, Result{Outcome: schema.Succeeded, Status: 1}},
+		"a result by name":       {[]byte("x"), headers{"Carillon-Word": "result"}, nil, Result{Outcome: schema.Succeeded, Status: 1}},
 		"error":                  {[]byte("x"), headers{"Carillon-Error": "no stock"}, nil, Result{Outcome: schema.Failed, Error: "no stock", Status: 1}},
 		"error without a text":   {nil, headers{"Carillon-Error": ""}, nil, Result{Outcome: schema.Failed, Error: "the worker answered with an error"}},
 		"error in lower case":    {nil, headers{"carillon-error": "no", "carillon-error-final": "TRUE"}, nil, Result{Outcome: schema.Failed, Error: "no", Final: true}},
 		"final":                  {nil, headers{"Carillon-Error": "no", "Carillon-Error-Final": "true"}, nil, Result{Outcome: schema.Failed, Error: "no", Final: true}},
 		"not final":              {nil, headers{"Carillon-Error": "no", "Carillon-Error-Final": "false"}, nil, Result{Outcome: schema.Failed, Error: "no"}},
 		"final without an error": {nil, headers{"Carillon-Error-Final": "true"}, nil, Result{Outcome: schema.Succeeded}},
-		"a long error":           {nil, headers{"Carillon-Error": strings.Repeat("é", errorHead)}, nil, Result{Outcome: schema.Failed, Error: strings.Repeat("é", errorHead/2)}},
+		"retry later":            {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "1.5"}, nil, Result{Outcome: schema.Failed, Error: "no", RetryAfter: 1500 * time.Millisecond}},
+		"retry in a year":        {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "31536000"}, nil, Result{Outcome: schema.Failed, Error: "no", RetryAfter: maxRetryAfter}},
+		"retry in no number":     {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "NaN"}, nil, Result{Outcome: schema.Failed, Error: "no"}},
+		"retry before":           {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "-1e99"}, nil, Result{Outcome: schema.Failed, Error: "no"}},
+		"a long error":           {nil, headers{"Carillon-Error": text}, nil, Result{Outcome: schema.Failed, Error: text[:errorHead]}},
 		"an error of no UTF-8":   {nil, headers{"Carillon-Error": "a\xffb"}, nil, Result{Outcome: schema.Failed, Error: "ab"}},
-		"1 MiB":                  {make([]byte, maxReply), nil, nil, Result{Outcome: schema.Succeeded, Status: maxOutput}},
-		"more than 1 MiB":        {make([]byte, maxReply+1), nil, nil, Result{Outcome: schema.Failed, Error: "the reply is larger than 1 MiB", Status: maxOutput}},
+		"all that is kept":       {make([]byte, DefaultMaxOutput), nil, nil, Result{Outcome: schema.Succeeded, Status: DefaultMaxOutput}},
+		"more than is kept":      {make([]byte, DefaultMaxOutput+1), nil, nil, Result{Outcome: schema.Succeeded, Status: DefaultMaxOutput, OutputCut: true}},
+		"cut by the worker":      {[]byte("x"), headers{"Carillon-Output-Cut": "true"}, nil, Result{Outcome: schema.Succeeded, Status: 1, OutputCut: true}},
 		"no worker":              {nil, nil, fmt.Errorf("request: %w", queue.ErrNoWorker), Result{Outcome: schema.Failed, Error: "no worker listens on the subject"}},
 		"closed":                 {nil, nil, queue.ErrClosed, Result{Outcome: schema.Failed, Error: "the request could not be made"}},
 		"another error":          {nil, nil, errors.New("dial nats://user:s3cret@inner"), Result{Outcome: schema.Failed, Error: "the request could not be made"}},
 	} {
-		n := NewNATS(asker(func(context.Context, string, map[string]string, []byte) ([]byte, map[string]string, error) {
-			return c.reply, c.headers, c.err
-		}))
+		n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			if c.err == nil && hear(queue.Reply{Body: c.reply, Headers: c.headers}) {
+				t.Errorf("%s: the hearer wants more than the end", name)
+			}
+			return c.err
+		})
 		got := n.Run(t.Context(), natsCall())
 		got.Status, got.Output = len(got.Output), nil
 		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{})); diff != "" {
@@ -94,16 +111,145 @@ func TestNATSVerdicts(t *testing.T) {
 	}
 }
 
-func TestNATSEndsWithItsContext(t *testing.T) {
-	for cause, want := range map[error]schema.Outcome{ErrTimeout: schema.TimedOut, ErrCancelled: schema.Cancelled, ErrStopped: schema.Failed} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		n := NewNATS(asker(func(ctx context.Context, _ string, _ map[string]string, _ []byte) ([]byte, map[string]string, error) {
-			cancel(cause)
+// listener is a Teller that writes down what it is told.
+type listener []string
+
+func (l *listener) Log(text string) { *l = append(*l, "log "+text) }
+func (l *listener) Progress(done, total int64, text string) {
+	*l = append(*l, fmt.Sprintf("progress %d of %d %s", done, total, text))
+}
+
+// say makes a reply of a word.
+func say(word, body string) queue.Reply {
+	return queue.Reply{Headers: map[string]string{"Carillon-Word": word}, Body: []byte(body)}
+}
+
+func TestNATSHearsAWorkerThatTalks(t *testing.T) {
+	var heard listener
+	c := natsCall()
+	c.Tell = &heard
+	acks := 0
+	n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+		for _, r := range []queue.Reply{
+			say("alive", ""), say("log", "one\ntwo"), say("progress", `{"done":3,"total":10,"text":"half"}`), say("progress", `{"done":4}`),
+			say("progress", `{"done":-1}`), say("progress", `3`), say("progress", "{"), say("progress", `{"done":1,"text":"`+strings.Repeat("x", maxProgress)+`"}`),
+			say("a word of a later version", "?"), say("LOG", "three"),
+		} {
+			if !hear(r) {
+				t.Errorf("after %v the hearer wants no more", r.Headers)
+			}
+		}
+		end := say("result", "done")
+		end.Answer = func(headers map[string]string, _ []byte) {
+			if headers["Carillon-Ack"] == "true" {
+				acks++
+			}
+		}
+		if hear(end) {
+			t.Error("after the end the hearer wants more")
+		}
+		return nil
+	})
+	if res := n.Run(t.Context(), c); res.Outcome != schema.Succeeded || string(res.Output) != "done" || acks != 1 {
+		t.Errorf("Run: got %+v and %d acks, want a success and one", res, acks)
+	}
+	want := listener{"log one\ntwo", "progress 3 of 10 half", "progress 4 of 0 ", "log three"}
+	if diff := cmp.Diff(want, heard); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func TestNATSOffersAgainWhatWasDeclined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			if asked++; asked < 8 {
+				hear(say("declined", ""))
+			} else {
+				hear(say("result", "x"))
+			}
+			return nil
+		})
+		began := time.Now()
+		res := n.Run(t.Context(), natsCall())
+		if took := time.Since(began); res.Outcome != schema.Succeeded || asked != 8 || took < 2*time.Second || took > 6*time.Second {
+			t.Errorf("Run: got %+v after %d requests and %v, want a success after 8 and some seconds", res, asked, took)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, ErrTimeout)
+		defer cancel()
+		n = newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			hear(say("declined", ""))
+			return nil
+		})
+		if res := n.Run(ctx, natsCall()); res.Outcome != schema.TimedOut {
+			t.Errorf("Run that is declined for ever: got %+v, want a time-out", res)
+		}
+	})
+}
+
+func TestNATSGivesUpASilentWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		n := newNATS(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			for range 10 {
+				r := say("alive", "")
+				r.Answer = func(headers map[string]string, _ []byte) { told = append(told, headers["Carillon-Cancel"]) }
+				hear(r)
+				time.Sleep(maxSilence - time.Second)
+			}
 			<-ctx.Done()
-			return nil, nil, ctx.Err()
-		}))
-		if res := n.Run(ctx, natsCall()); res.Outcome != want || res.Final {
-			t.Errorf("Run ended by %v: got %+v, want %s and no final failure", cause, res, want)
+			return ctx.Err()
+		})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, ErrTimeout)
+		defer cancel()
+		began := time.Now()
+		res := n.Run(ctx, natsCall())
+		if took := time.Since(began); res.Outcome != schema.Failed || res.Final || res.Error != errUnheard.Error() || took != 9*(maxSilence-time.Second)+maxSilence {
+			t.Errorf("Run: got %+v after %v, want a failure %v after the last word", res, took, maxSilence)
+		}
+		if len(told) != 1 || told[0] != "timeout" {
+			t.Errorf("the worker was told %q, want once that it is over", told)
+		}
+	})
+}
+
+func TestNATSBelievesAWorkerThatSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			time.Sleep(10 * maxSilence)
+			hear(queue.Reply{})
+			return nil
+		})
+		if res := n.Run(t.Context(), natsCall()); res.Outcome != schema.Succeeded {
+			t.Errorf("Run of a plain replier that takes its time: got %+v, want a success", res)
+		}
+	})
+}
+
+func TestNATSEndsWithItsContext(t *testing.T) {
+	for cause, want := range map[error]struct {
+		outcome schema.Outcome
+		told    string
+	}{ErrTimeout: {schema.TimedOut, "timeout"}, ErrCancelled: {schema.Cancelled, "cancelled"}, ErrStopped: {schema.Failed, "stopped"}} {
+		for _, talks := range []bool{true, false} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			told := ""
+			n := newNATS(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+				if talks {
+					r := say("alive", "")
+					r.Answer = func(headers map[string]string, _ []byte) { told = headers["Carillon-Cancel"] }
+					hear(r)
+				}
+				cancel(cause)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if res := n.Run(ctx, natsCall()); res.Outcome != want.outcome || res.Final {
+				t.Errorf("Run ended by %v: got %+v, want %s and no final failure", cause, res, want.outcome)
+			}
+			if talks && told != want.told || !talks && told != "" {
+				t.Errorf("Run ended by %v: a worker (that talks: %t) was told %q, want %q", cause, talks, told, want.told)
+			}
 		}
 	}
 }
@@ -111,7 +257,7 @@ func TestNATSEndsWithItsContext(t *testing.T) {
 func TestTargetsRefuseOtherKinds(t *testing.T) {
 	for name, res := range map[string]Result{
 		"HTTP": newHTTP(t, HTTPConfig{}).Run(t.Context(), natsCall()),
-		"NATS": NewNATS(nil).Run(t.Context(), callTo("http://127.0.0.1/")),
+		"NATS": newNATS(nil).Run(t.Context(), callTo("http://127.0.0.1/")),
 	} {
 		if res.Outcome != schema.Failed || !res.Final {
 			t.Errorf("Run of another kind by %s: got %+v, want a final failure", name, res)

@@ -111,12 +111,24 @@ const (
 	TopicTenant = "tenant" // body: the name of a tenant that was changed
 )
 
+// Reply is a message that a worker sent back.
+type Reply struct {
+	Headers map[string]string // the first value of each
+	Body    []byte            // the hearer's
+	// Answer sends a message to where this one asks for one; it does not wait, and it may be called until the request ends and later.
+	// Nil: it asks for none.
+	Answer func(headers map[string]string, body []byte)
+}
+
+// HeaderGone is what a reply is answered with that comes when its request has ended, and asks for an answer: nobody waits for it.
+const HeaderGone = "Carillon-Gone"
+
 // Requester asks workers: the nats kind of task.
 type Requester interface {
-	// Request sends body with headers to subject and returns the first reply and its headers (the
-	// first value of each). Names of headers are case-sensitive; CheckHeaders says which are refused.
-	// ErrNoWorker means that nobody listens on subject.
-	Request(ctx context.Context, subject string, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string, err error)
+	// Request sends body with headers to subject and calls hear with every reply, in the order in which they come and one at a time,
+	// until hear returns false: then it returns nil. hear must not block: others wait behind it. Names of headers are case-sensitive;
+	// CheckHeaders says which are refused. ErrNoWorker means that nobody listens on subject. When ctx ends it returns ctx's error.
+	Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(Reply) (more bool)) error
 }
 
 // ErrNoWorker: nobody listens on the subject of a request.

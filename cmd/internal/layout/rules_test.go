@@ -57,6 +57,8 @@ var layers = []layer{
 
 	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
 	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair"}, tests: fakes},
+	// What users' programs link: nothing of ours.
+	{folder: "executor/worker", tests: []string{"executor", "dispatcher/queue/...", "schema"}},
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
@@ -97,6 +99,7 @@ var libraries = []library{
 		name:     "nats.go",
 		prefixes: []string{"github.com/nats-io/nats.go"},
 		owner:    "dispatcher/queue/jetstream",
+		also:     []string{"executor/worker"},      // the SDK speaks to NATS for programs that are not ours
 		alsoTest: []string{"deploy/local/cluster"}, // asks the servers it started for a stream
 	},
 	{

@@ -249,7 +249,7 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
-	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(n.queue)}
+	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(executor.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput})}
 	if n.scripts != nil {
 		targets.Script = n.scripts
 	}

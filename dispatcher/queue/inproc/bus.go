@@ -52,23 +52,27 @@ func (c *Conn) SubscribeSignal(topic string, f func([]byte)) (cancel func(), err
 	return c.broker.listen(c, channel{point: Signal, topic: topic}, f)
 }
 
-// Request implements queue.Requester. The worker runs on the caller's goroutine.
-func (c *Conn) Request(ctx context.Context, subject string, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string, err error) {
+// Request implements queue.Requester. The worker runs on the caller's goroutine, and replies once.
+func (c *Conn) Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
 	if err := queue.CheckHeaders(headers); err != nil {
-		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
+		return fmt.Errorf("request %s: %w", subject, err)
 	}
 	if err := c.reach(ctx); err != nil {
-		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
+		return fmt.Errorf("request %s: %w", subject, err)
 	}
 	c.broker.mu.Lock()
 	worker := c.broker.workers[subject]
 	c.broker.mu.Unlock()
 	if worker == nil {
-		return nil, nil, fmt.Errorf("request %s: %w", subject, queue.ErrNoWorker)
+		return fmt.Errorf("request %s: %w", subject, queue.ErrNoWorker)
 	}
-	reply, replyHeaders = worker(ctx, maps.Clone(headers), slices.Clone(body))
+	var r queue.Reply
+	r.Body, r.Headers = worker(ctx, maps.Clone(headers), slices.Clone(body))
+	if ctx.Err() == nil && hear(r) {
+		<-ctx.Done() // nothing more comes
+	}
 	if err := ctx.Err(); err != nil {
-		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
+		return fmt.Errorf("request %s: %w", subject, err)
 	}
-	return reply, replyHeaders, nil
+	return nil
 }

@@ -1,9 +1,7 @@
 package jetstream
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"github.com/nats-io/nats.go"
 
@@ -84,40 +82,4 @@ func (q *Queue) hear(subject string, f func(wire []byte) error) (cancel func(), 
 			q.log.Debug("could not end a subscription", "subject", subject, "err", err)
 		}
 	}, nil
-}
-
-// Request implements queue.Requester.
-func (q *Queue) Request(ctx context.Context, subject string, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string, err error) {
-	reply, replyHeaders, err = q.request(ctx, subject, headers, body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("request %s: %w", subject, err)
-	}
-	return reply, replyHeaders, nil
-}
-
-func (q *Queue) request(ctx context.Context, subject string, headers map[string]string, body []byte) ([]byte, map[string]string, error) {
-	if err := queue.CheckHeaders(headers); err != nil {
-		return nil, nil, err
-	}
-	if _, err := q.current(); err != nil {
-		return nil, nil, err
-	}
-	m := &nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(headers))}
-	for name, value := range headers {
-		m.Header[name] = []string{value}
-	}
-	answer, err := q.nc.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		if errors.Is(err, nats.ErrNoResponders) {
-			err = queue.ErrNoWorker
-		}
-		return nil, nil, err
-	}
-	first := make(map[string]string, len(answer.Header))
-	for name, values := range answer.Header {
-		if len(values) > 0 {
-			first[name] = values[0]
-		}
-	}
-	return answer.Data, first, nil
 }

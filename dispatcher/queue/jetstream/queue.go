@@ -36,6 +36,7 @@ type Queue struct {
 	js      jetstream.JetStream
 	lanes   []*lane
 	pub     *publisher
+	inbox   *inbox
 
 	health atomic.Pointer[error] // of the last look at the streams; nil pointer = well
 	kick   chan struct{}         // asks the watch for a look at once
@@ -64,6 +65,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	q.stopping, q.stop = context.WithCancel(context.Background())
 	q.session, q.end = context.WithCancel(q.stopping)
 	q.pub = newPublisher(q)
+	q.inbox = newInbox(q)
 	for n := range cfg.Lanes {
 		q.lanes = append(q.lanes, newLane(queue.Lane(n), cfg.Names))
 	}

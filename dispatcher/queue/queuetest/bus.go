@@ -130,13 +130,34 @@ func request(t *testing.T, r *Rig) {
 	})()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	reply, headers, err := r.Queue.Request(ctx, "work.double", sent, []byte("ab"))
-	if err != nil || string(reply) != "abab" {
-		t.Fatalf("Request = %q, %v, want abab", reply, err)
+	var heard []queue.Reply
+	err := r.Queue.Request(ctx, "work.double", sent, []byte("ab"), func(r queue.Reply) bool { heard = append(heard, r); return false })
+	if err != nil || len(heard) != 1 || string(heard[0].Body) != "abab" {
+		t.Fatalf("Request = %v after %d replies, want one of abab", err, len(heard))
 	}
+	headers := heard[0].Headers
 	if want := map[string]string{"Carillon-Error": "", "X-Case": "A", "x-case": "b"}; !maps.Equal(headers, want) {
 		t.Errorf("Request gave headers %q, want %q", headers, want)
 	}
+}
+
+// moreThanOne: a hearer that wants more than the worker says waits until its context ends.
+func moreThanOne(t *testing.T, r *Rig) {
+	defer r.Serve("work.once", func(_ map[string]string, body []byte) ([]byte, map[string]string) { return body, nil })()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := r.Queue.Request(ctx, "work.once", nil, []byte("x"), func(queue.Reply) bool {
+		time.AfterFunc(50*time.Millisecond, cancel)
+		return true
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Request that waits for more = %v, want context.Canceled", err)
+	}
+}
+
+// unheard is a hearer that hears nothing.
+func unheard(t *testing.T) func(queue.Reply) bool {
+	return func(r queue.Reply) bool { t.Errorf("heard %q, want no reply", r.Body); return false }
 }
 
 func noWorker(t *testing.T, r *Rig) {
@@ -145,7 +166,7 @@ func noWorker(t *testing.T, r *Rig) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, subject := range []string{"work.never", "work.gone"} {
-		_, _, err := r.Queue.Request(ctx, subject, nil, nil)
+		err := r.Queue.Request(ctx, subject, nil, nil, unheard(t))
 		if !errors.Is(err, queue.ErrNoWorker) {
 			t.Errorf("Request(%s) = %v, want ErrNoWorker", subject, err)
 		}
@@ -161,7 +182,7 @@ func requestEnds(t *testing.T, r *Rig) {
 		return body, nil
 	})()
 	time.AfterFunc(100*time.Millisecond, func() { close(release) })
-	_, _, err := r.Queue.Request(ctx, "work.slow", nil, nil)
+	err := r.Queue.Request(ctx, "work.slow", nil, nil, unheard(t))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Request whose context ended = %v, want context.Canceled", err)
 	}
@@ -169,7 +190,7 @@ func requestEnds(t *testing.T, r *Rig) {
 
 func reserved(t *testing.T, r *Rig) {
 	for _, headers := range []map[string]string{{"Nats-Msg-Id": "1"}, {"nats-x": "1"}, {"": "1"}, {"a b": "1"}, {"a:b": "1"}, {"a": "1\r\nb: 2"}} {
-		_, _, err := r.Queue.Request(t.Context(), "work.never", headers, nil)
+		err := r.Queue.Request(t.Context(), "work.never", headers, nil, unheard(t))
 		if err == nil || errors.Is(err, queue.ErrNoWorker) {
 			t.Errorf("Request with headers %q = %v, want it refused", headers, err)
 		}

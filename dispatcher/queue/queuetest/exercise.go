@@ -41,6 +41,7 @@ func Exercise(t *testing.T, open func(t *testing.T) *Rig, around func(t *testing
 		{"notices reach all who listen", notices},
 		{"signals reach all who listen", signals},
 		{"a request is answered", request},
+		{"a request whose hearer wants more waits for it", moreThanOne},
 		{"a request without worker says so", noWorker},
 		{"a request ends with its context", requestEnds},
 		{"reserved headers are refused", reserved},

@@ -1,0 +1,189 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"carillon.dev/carillon/dispatcher/queue"
+)
+
+// inbox is where replies come to: one subscription for all requests of the connection, which a token in the subject tells apart.
+type inbox struct {
+	q      *Queue
+	prefix string
+
+	mu      sync.Mutex
+	opened  bool
+	waiting map[string]*request
+}
+
+// request is one that waits for replies.
+type request struct {
+	mu    sync.Mutex // one reply at a time; held while hear is called
+	hear  func(queue.Reply) bool
+	ended bool
+	done  chan error // cap 1
+}
+
+// Bounds of the replies that wait to be heard; what does not fit is lost, as by NATS.
+const (
+	maxReplies    = 1 << 20
+	maxReplyBytes = 256 << 20
+)
+
+// noResponders is the status of the server's own reply where nobody listens.
+const noResponders = "503"
+
+func newInbox(q *Queue) *inbox {
+	return &inbox{q: q, waiting: make(map[string]*request)}
+}
+
+// open subscribes at the first request. The server keeps the order of what one connection sends: it knows of the inbox before it sees
+// a request.
+func (b *inbox) open() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened {
+		return nil
+	}
+	b.prefix = b.q.nc.NewInbox() + "."
+	sub, err := b.q.subscribe(b.prefix+"*", b.receive)
+	if err != nil {
+		return err
+	}
+	b.opened = true
+	if err := sub.SetPendingLimits(maxReplies, maxReplyBytes); err != nil {
+		return fmt.Errorf("bound the inbox: %w", err)
+	}
+	return nil
+}
+
+// receive hands a reply to whose it is.
+func (b *inbox) receive(m *nats.Msg) {
+	b.mu.Lock()
+	r := b.waiting[strings.TrimPrefix(m.Subject, b.prefix)]
+	b.mu.Unlock()
+	if r == nil || !r.take(b.reply(m)) {
+		if m.Reply != "" {
+			b.q.send(m.Reply, map[string]string{queue.HeaderGone: "true"}, nil)
+		}
+	}
+}
+
+// reply makes a Reply of a message.
+func (b *inbox) reply(m *nats.Msg) queue.Reply {
+	r := queue.Reply{Body: m.Data}
+	if len(m.Header) > 0 {
+		r.Headers = make(map[string]string, len(m.Header))
+		for name, values := range m.Header {
+			if len(values) > 0 {
+				r.Headers[name] = values[0]
+			}
+		}
+	}
+	if to := m.Reply; to != "" {
+		r.Answer = func(headers map[string]string, body []byte) { b.q.send(to, headers, body) }
+	}
+	return r
+}
+
+// take gives a reply to the hearer, unless the request has ended.
+func (r *request) take(reply queue.Reply) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.ended:
+		return false
+	case len(reply.Body) == 0 && reply.Headers["Status"] == noResponders:
+		r.ended = true
+		r.done <- queue.ErrNoWorker
+	case !r.hear(reply):
+		r.ended = true
+		r.done <- nil
+	}
+	return true
+}
+
+// end has the hearer called no more.
+func (r *request) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+}
+
+// send sends what may be lost.
+func (q *Queue) send(subject string, headers map[string]string, body []byte) {
+	err := queue.CheckHeaders(headers)
+	if err == nil {
+		err = q.nc.PublishMsg(message(subject, headers, body))
+	}
+	if err != nil {
+		q.metrics.unsent.Inc()
+		q.log.Debug("an answer to a worker could not be sent", "err", err)
+	}
+}
+
+func message(subject string, headers map[string]string, body []byte) *nats.Msg {
+	m := &nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(headers))}
+	for name, value := range headers {
+		m.Header[name] = []string{value}
+	}
+	return m
+}
+
+// Request implements queue.Requester.
+func (q *Queue) Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
+	if err := q.request(ctx, subject, headers, body, hear); err != nil {
+		return fmt.Errorf("request %s: %w", subject, err)
+	}
+	return nil
+}
+
+func (q *Queue) request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
+	if err := queue.CheckHeaders(headers); err != nil {
+		return err
+	}
+	if _, err := q.current(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := q.inbox.open(); err != nil {
+		return err
+	}
+	r := &request{hear: hear, done: make(chan error, 1)}
+	token := rand.Text() // not to be guessed: who knows it may answer
+	q.inbox.mu.Lock()
+	q.inbox.waiting[token] = r
+	q.inbox.mu.Unlock()
+	defer func() {
+		q.inbox.mu.Lock()
+		delete(q.inbox.waiting, token)
+		q.inbox.mu.Unlock()
+	}()
+	m := message(subject, headers, body)
+	m.Reply = q.inbox.prefix + token
+	if err := q.nc.PublishMsg(m); err != nil {
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			err = queue.ErrClosed
+		}
+		return err
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		r.end()
+		return ctx.Err()
+	case <-q.stopping.Done():
+		r.end()
+		return queue.ErrClosed
+	}
+}

@@ -1,0 +1,152 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/queue/jetstream"
+)
+
+// talk connects, and has a worker on another connection serve subject.
+func talk(t *testing.T, subject string, serve func(nc *nats.Conn, m *nats.Msg)) (*jetstream.Queue, *nats.Conn) {
+	t.Helper()
+	cfg := jetstream.Config{Server: start(t), Names: uniqueNames()}
+	q := connect(t, cfg)
+	nc, _ := dial(t, cfg)
+	if _, err := nc.Subscribe(subject, func(m *nats.Msg) { serve(nc, m) }); err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	return q, nc
+}
+
+func TestRequestHearsEveryReplyInOrder(t *testing.T) {
+	const replies = 1000
+	q, _ := talk(t, "work.talk", func(nc *nats.Conn, m *nats.Msg) {
+		for i := range replies {
+			if err := nc.Publish(m.Reply, fmt.Appendf(nil, "%s %d", m.Data, i)); err != nil {
+				t.Errorf("reply: %v", err)
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for n := range 20 { // each hears its own
+		all.Go(func() {
+			next := 0
+			err := q.Request(ctx, "work.talk", nil, fmt.Append(nil, n), func(r queue.Reply) bool {
+				if want := fmt.Sprintf("%d %d", n, next); string(r.Body) != want {
+					t.Errorf("reply: got %q, want %q", r.Body, want)
+				}
+				next++
+				return next < replies/2
+			})
+			if err != nil || next != replies/2 {
+				t.Errorf("Request %d: heard %d replies, %v; want %d, and no more", n, next, err, replies/2)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestRequestAnswersItsWorker(t *testing.T) {
+	answers := make(chan string, 10)
+	again := make(chan *nats.Msg, 1)
+	q, nc := talk(t, "work.ack", func(nc *nats.Conn, m *nats.Msg) {
+		end := &nats.Msg{Subject: m.Reply, Header: nats.Header{"Carillon-Word": {"result"}}, Data: []byte("x")}
+		go func() { // the subscription goes on
+			answer, err := nc.RequestMsg(end, patience)
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			answers <- answer.Header.Get("Carillon-Ack")
+			again <- end
+		}()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := q.Request(ctx, "work.ack", nil, nil, func(r queue.Reply) bool {
+		r.Answer(map[string]string{"Carillon-Ack": "yes"}, nil)
+		return false
+	})
+	if err != nil {
+		t.Fatalf("Request: %v", err)
+	}
+	if got := <-answers; got != "yes" {
+		t.Errorf("the end was answered with %q, want yes", got)
+	}
+	answer, err := nc.RequestMsg(<-again, patience)
+	if err != nil || answer.Header.Get(queue.HeaderGone) != "true" {
+		t.Errorf("the end said again was answered with %v, %v; want %s", answer, err, queue.HeaderGone)
+	}
+}
+
+func TestRequestOfASecretInbox(t *testing.T) {
+	subjects := make(chan string, 2)
+	q, _ := talk(t, "work.who", func(nc *nats.Conn, m *nats.Msg) {
+		subjects <- m.Reply
+		if err := m.Respond(nil); err != nil {
+			t.Errorf("respond: %v", err)
+		}
+	})
+	for range 2 {
+		if err := q.Request(t.Context(), "work.who", nil, nil, func(queue.Reply) bool { return false }); err != nil {
+			t.Fatalf("Request: %v", err)
+		}
+	}
+	one, two := <-subjects, <-subjects
+	if token := one[strings.LastIndex(one, ".")+1:]; one == two || len(token) < 26 {
+		t.Errorf("inboxes %q and %q: want two, of which one cannot be told by the other", one, two)
+	}
+}
+
+// TestReplyTooLargeForTheServer: the worker's own client refuses it, and the executor hears nothing: its time-out ends it.
+func TestReplyTooLargeForTheServer(t *testing.T) {
+	refused := make(chan error, 1)
+	q, _ := talk(t, "work.large", func(_ *nats.Conn, m *nats.Msg) { refused <- m.Respond(make([]byte, 100<<20)) })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		if err := <-refused; !errors.Is(err, nats.ErrMaxPayload) {
+			t.Errorf("a reply of 100 MB: %v, want ErrMaxPayload", err)
+		}
+		cancel()
+	}()
+	err := q.Request(ctx, "work.large", nil, nil, func(queue.Reply) bool { t.Error("a reply of 100 MB was heard"); return false })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Request: got %v, want it to wait until it is cancelled", err)
+	}
+}
+
+func TestCloseEndsRequests(t *testing.T) {
+	asked := make(chan struct{})
+	q, _ := talk(t, "work.never", func(*nats.Conn, *nats.Msg) { close(asked) })
+	ended := make(chan error, 1)
+	go func() {
+		ended <- q.Request(context.Background(), "work.never", nil, nil, func(queue.Reply) bool { return false })
+	}()
+	<-asked
+	if err := q.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("Request when the queue is closed: %v, want ErrClosed", err)
+		}
+	case <-time.After(patience):
+		t.Error("Request goes on after Close")
+	}
+}

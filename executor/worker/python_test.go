@@ -1,0 +1,167 @@
+package worker_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
+	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/schema"
+)
+
+// pythonDir is where the example lies.
+const pythonDir = "../../deploy/examples/python-worker"
+
+// python returns an interpreter that has what the example needs: an environment of its own, kept for as long as the requirements are the same.
+// Where there is no Python the test is left out, and says so; in CI that is a failure.
+func python(t *testing.T) string {
+	t.Helper()
+	missing := func(why string, args ...any) {
+		t.Helper()
+		if os.Getenv("CI") == "true" {
+			t.Fatalf(why, args...)
+		}
+		t.Skipf("THE PYTHON WORKER IS NOT TESTED: "+why, args...)
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		missing("there is no python3")
+	}
+	requirements, err := os.ReadFile(filepath.Join(pythonDir, "requirements.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(requirements)
+	env, err := filepath.Abs("../../.local/python-worker-" + hex.EncodeToString(sum[:4]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	interpreter, done := filepath.Join(env, "bin", "python"), filepath.Join(env, "complete")
+	if _, err := os.Stat(done); err == nil {
+		return interpreter
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", "--clear", env},
+		{interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", filepath.Join(pythonDir, "requirements.txt")},
+	} {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil { // #nosec G204 -- of this test
+			missing("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return interpreter
+}
+
+// TestPythonWorker runs the example against a broker and an executor's target.
+func TestPythonWorker(t *testing.T) {
+	interpreter := python(t)
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatalf("start nats: %v", err)
+	}
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	q, err := jetstream.Connect(ctx, jetstream.Config{Server: server, MaxBytes: 4 << 20})
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	defer func() { _ = q.Close() }() // nothing depends on it any more
+	target := executor.NewNATS(executor.NATSConfig{Requester: q})
+
+	cmd := exec.CommandContext(ctx, interpreter, filepath.Join(pythonDir, "worker.py")) // #nosec G204 -- of this test
+	cmd.Env = append(os.Environ(), "NATS_URL="+server.URL(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
+	if ready, err := bufio.NewReader(out).ReadString('\n'); err != nil || ready != "ready\n" {
+		t.Fatalf("the worker says %q, %v; want that it is ready", ready, err)
+	}
+
+	demo := func(payload string) executor.Call {
+		c := call(payload)
+		c.Work.NATS = &schema.NATSTarget{Subject: "work.demo"}
+		return c
+	}
+	run := func(c executor.Call, timeout time.Duration) executor.Result {
+		bounded, cancel := context.WithTimeoutCause(ctx, timeout, executor.ErrTimeout)
+		defer cancel()
+		return target.Run(bounded, c)
+	}
+	tell := newTeller()
+	c := demo(`{"n": 2, "pause": 0.7}`) // longer than its first sign of life
+	c.Tell = tell
+	if res := run(c, patience); res.Outcome != schema.Succeeded || string(res.Output) != `{"counted": 2, "attempt": 2}` {
+		t.Errorf("Run: got %+v %s, want it to have counted to 2", res, res.Output)
+	}
+	if got, want := tell.all(), "log counting 1, progress 1/2, log counting 2, progress 2/2"; got != want {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	if res := run(demo(`{"n": -1}`), patience); res.Outcome != schema.Failed || !res.Final || !strings.Contains(res.Error, "less than nothing") {
+		t.Errorf("Run of what cannot be: got %+v, want a final failure", res)
+	}
+	if res := run(demo(`{"n": "x"}`), patience); res.Outcome != schema.Failed || res.Final || !strings.HasPrefix(res.Error, "ValueError") {
+		t.Errorf("Run that raises: got %+v, want a failure", res)
+	}
+	if res := run(demo(`{"n": 1, "pause": 60}`), 300*time.Millisecond); res.Outcome != schema.TimedOut {
+		t.Errorf("Run that takes too long: got %+v, want a time-out", res)
+	}
+
+	// A cancel reaches the handler: the worker stops at once, and not after its 60 s.
+	tell = newTeller()
+	cancelled, stop := context.WithCancelCause(ctx)
+	go func() { <-tell.told; stop(executor.ErrCancelled) }()
+	c = demo(`{"n": 1, "pause": 60}`)
+	c.Tell = tell
+	if res := target.Run(cancelled, c); res.Outcome != schema.Cancelled {
+		t.Errorf("Run that is cancelled: got %+v", res)
+	}
+
+	// SIGTERM: what is at work ends, and the worker with it.
+	tell = newTeller()
+	go func() {
+		<-tell.told
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Errorf("SIGTERM: %v", err)
+		}
+	}()
+	c = demo(`{"n": 2, "pause": 0.5}`)
+	c.Tell = tell
+	if res := run(c, patience); res.Outcome != schema.Succeeded {
+		t.Errorf("Run at work at SIGTERM: got %+v, want a success", res)
+	}
+	began := time.Now()
+	err = cmd.Wait()
+	ended = true
+	if took := time.Since(began); err != nil || took > 15*time.Second {
+		t.Errorf("the worker ended with %v after %v, want soon and well", err, took)
+	}
+	if res := run(demo(`{}`), time.Second); res.Outcome != schema.Failed || !strings.Contains(res.Error, "no worker") {
+		t.Errorf("Run after the worker's end: got %+v, want that there is no worker", res)
+	}
+}
