@@ -128,6 +128,7 @@ func (b *Bucketer) catchUpStep(ctx context.Context, e *schema.Entry, job *schema
 	s, reason, err := b.caughtUp(e, job)
 	if err != nil {
 		b.misunderstood(err)
+		return 0, b.putOff(ctx, e, now)
 	}
 	if s == nil {
 		// Nobody can say any more how many they are.
@@ -145,6 +146,23 @@ func (b *Bucketer) catchUpStep(ctx context.Context, e *schema.Entry, job *schema
 	}
 	handed := b.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, To: to}, now)
 	return len(st.runs), b.Record(ctx, []schema.Attempt{handed})
+}
+
+// misunderstoodFor is how long a catch-up waits whose schedule cannot be understood.
+const misunderstoodFor = 10 * time.Minute
+
+// putOff hands a catch-up entry on to one that says the same and is due later: its schedule may be understood then. Its id is a function of
+// the entry's and its due time.
+func (b *Bucketer) putOff(ctx context.Context, e *schema.Entry, now time.Time) error {
+	due := e.Due().Add(max(now.Sub(e.Due()), 0).Truncate(misunderstoodFor) + misunderstoodFor)
+	spec := e.Spec
+	spec.Accepted = due.UnixMicro()
+	later, err := schema.NewEntry(schema.MakeEntryID(due, e.ID.Shard(), schema.HashOf("put off", e.ID.String())), spec, nil, b.expiry(due, now))
+	if err != nil {
+		return err
+	}
+	_, err = b.HandOn(ctx, []schema.Entry{*e}, []schema.Entry{later})
+	return err
 }
 
 // caughtUp returns the series of a catch-up entry, nil if it is not known any more, and why all of it is given up: "" while its

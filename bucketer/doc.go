@@ -54,6 +54,14 @@
 //
 // A job is finished after its last run was met, not before that is published: it is a conditional write, and nothing depends on its time.
 //
+// A job that cannot be understood (its row is of a newer version, its zone is not in the data of this node) is planned on by nobody who does not
+// understand it: what was planned of it runs, catch-ups of it wait, and mending takes it up once it is understood. GET /v1/jobs shows why.
+//
+// JobByID reads jobs as a run's way does (a plain quorum read), so of a change of unknown outcome it may show what was before, or what may yet not be.
+// Who changes a job decides that first: swap reads with SERIAL and commits on the generation that it read, whatever the caller had seen, and ErrStale
+// says so if that was another. A patch is merged with what is read there. What JobByID shows is only looked at: If-Match is compared again in swap,
+// and TriggerJob takes what the job says, which either side of a change under way may be.
+//
 // # If we crash
 //
 // Between claim and row: the key's next use writes the row. Between row and hint: the sweep finds the row. Between the

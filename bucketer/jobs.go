@@ -290,10 +290,33 @@ func (b *Bucketer) JobByID(ctx context.Context, tenant string, id schema.JobID) 
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
 	}
-	if len(jobs) == 0 || jobs[0].Current.Spec.Tenant != tenant {
+	if len(jobs) == 0 {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
-	return jobs[0], nil
+	job := jobs[0]
+	switch owned, err := b.owned(ctx, tenant, &job); {
+	case err != nil:
+		return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
+	case !owned:
+		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
+	}
+	return job, nil
+}
+
+// owned reports whether the job is the tenant's. One that cannot be understood does not say so itself: then the list of jobs does.
+func (b *Bucketer) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
+	if job.Current.Fault == nil {
+		return job.Current.Spec.Tenant == tenant, nil
+	}
+	after := job.ID // the id that comes next
+	for i := len(after) - 1; i >= 0; i-- {
+		if after[i]++; after[i] != 0 {
+			break
+		}
+	}
+	ids, err := b.store.JobIDs(ctx, tenant, after, 1)
+	job.Current.Spec.Tenant = tenant
+	return len(ids) == 1 && ids[0] == job.ID, err
 }
 
 // JobByName returns the job of the tenant that has the name, or schema.ErrNotFound.
@@ -325,6 +348,9 @@ func (b *Bucketer) ListJobs(ctx context.Context, tenant string, f JobFilter, bef
 		for _, id := range order {
 			before = id
 			job, ok := jobs[id]
+			if ok && job.Current.Fault != nil {
+				job.Current.Spec.Tenant = tenant // whose list it is in
+			}
 			if !ok || job.Current.Spec.Tenant != tenant || !f.Matches(job) {
 				continue
 			}

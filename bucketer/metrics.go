@@ -14,6 +14,7 @@ type metrics struct {
 	refused     *prometheus.CounterVec
 	missed      *prometheus.CounterVec
 	mended      prometheus.Counter
+	faulty      prometheus.Counter
 	letters     *prometheus.CounterVec
 }
 
@@ -41,6 +42,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.mended = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_jobs_mended_total", Help: "Recurring jobs that were found without a next run: every one is a fault.",
 	})
+	m.faulty = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_job_faults_total", Help: "Times that a recurring job was met and cannot go on, since what is stored of it is not understood.",
+	})
 	m.letters = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
 			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
@@ -57,6 +61,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.letters)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters)
 	return m
 }

@@ -31,10 +31,13 @@ type seriesCache struct {
 	known map[seriesKey]*schedule.Schedule
 }
 
-// of returns a generation with its times; nil for a job without schedule. An error is the schedule's own: it was right when it was
+// of returns a generation with its times; nil for a job without schedule. An error is the generation's own: it was right when it was
 // stored, and this program does not understand it.
 func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error) {
-	if g.Spec.Schedule == nil {
+	switch {
+	case g.Fault != nil:
+		return nil, g.Fault
+	case g.Spec.Schedule == nil:
 		return nil, nil
 	}
 	key := seriesKey{job, g.Number}

@@ -222,9 +222,18 @@ func (b *Bucketer) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (sc
 	return misfired(s, e, now)
 }
 
-// misunderstood tells of a stored schedule that this program does not understand: its job does not go on until it is changed.
+// misunderstood tells of a stored job or schedule that this program does not understand (another version may, such as one with other zone
+// data). What was planned of it runs; it does not go on until it is understood or changed, and is mended then: what was left out is caught
+// up with by its policy. No other job is held up.
 func (b *Bucketer) misunderstood(err error) {
-	b.log.Error("a stored schedule cannot be understood", "err", err)
+	b.metrics.faulty.Inc()
+	b.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
+}
+
+// Misunderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
+func (b *Bucketer) Misunderstood(job *schema.Job) error {
+	_, err := b.series.of(job.ID, &job.Current)
+	return err
 }
 
 // write holds what was decided: the next occurrences first, and what became of entries that do not start last.

@@ -20,6 +20,9 @@ func (b *Bucketer) TriggerJob(ctx context.Context, tenant string, id schema.JobI
 	if err != nil {
 		return Receipt{}, err
 	}
+	if fault := job.Current.Fault; fault != nil {
+		return Receipt{}, fmt.Errorf("trigger job %s: %w", id, fault)
+	}
 	if job.Current.State == schema.JobCancelled {
 		return Receipt{}, fmt.Errorf("trigger job %s: %w", id, ErrFinished)
 	}

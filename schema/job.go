@@ -85,6 +85,9 @@ type Generation struct {
 	Number int64
 	State  JobState
 	Spec   JobSpec
+	// Fault is set when the stored text of the spec cannot be understood; the spec is then zero. It belongs to the generation, not to the read:
+	// the jobs beside it are as good as ever.
+	Fault error
 }
 
 // Job is a row of jobs: the generation in force and, until Cut has passed, the one before.
@@ -98,6 +101,14 @@ type Job struct {
 	// Expires is when the row of an ended job leaves: it stays for the retention, since runs that were planned ask for it. Zero, the
 	// value of any other job, means never. Unknown (zero) when read.
 	Expires time.Time
+}
+
+// Fault returns why a generation of the job cannot be understood, nil if both can.
+func (j *Job) Fault() error {
+	if j.Before != nil && j.Current.Fault == nil {
+		return j.Before.Fault
+	}
+	return j.Current.Fault
 }
 
 // Written reports what a job, as read after a conditional write of the generation with that number, shows of that write: whether it
@@ -188,13 +199,13 @@ type JobStore interface {
 	// SwapJob replaces the row if its current generation still is number was; ErrConflict otherwise, ErrNotFound without a row. The
 	// number of j's current generation must be higher than was: by it the write is known again.
 	SwapJob(ctx context.Context, was int64, j Job) error
-	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound. A write that was of
+	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound; one that cannot be understood (Job.Fault) is an error. A write that was of
 	// unknown outcome is decided by it, and every later read of any kind shows the same or newer.
 	Job(ctx context.Context, id JobID) (Job, error)
 	// Jobs returns those of the jobs that exist, each once, in the order of their ids. All lie in one shard, at most 100. It is a plain
 	// read, for what is done for every run: it shows every write that was answered with nil before it began, and of those
 	// of unknown outcome it may show one now and not the next time, until Job has decided it. What specs point to is shared with
-	// other readers: it is never changed in place.
+	// other readers: it is never changed in place. A job whose text cannot be understood comes with Generation.Fault, and fails no other.
 	Jobs(ctx context.Context, shard Shard, ids []JobID) ([]Job, error)
 	// JobsOf returns the jobs of a shard with an id after `after` (zero: from the oldest), in the order of their ids, at most limit of
 	// them. Fewer means that there are no more. A plain read, as Jobs.

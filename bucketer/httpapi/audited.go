@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -202,10 +203,20 @@ func (a auditedRecurring) ChangeJob(
 		before = &was
 		return change(spec)
 	})
-	if err == nil {
+	if err == nil && !saysTheSame(before, &job) {
 		a.changed(ctx, "update", before, &job)
 	}
 	return job, err
+}
+
+// saysTheSame reports whether a job says what it said before its change, which is then none.
+func saysTheSame(before *schema.JobSpec, job *schema.Job) bool {
+	if before == nil {
+		return false
+	}
+	was := *before
+	was.Updated, was.Past = job.Current.Spec.Updated, job.Current.Spec.Past
+	return reflect.DeepEqual(was, job.Current.Spec)
 }
 
 // control notes what became of a job's state, if anything did: what was so already is answered the same.

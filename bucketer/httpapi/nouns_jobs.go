@@ -59,6 +59,7 @@ type Job struct {
 	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
 	Generation int64    `json:"generation" doc:"Grows with every change; 1 for a one-off job"`
 	NextRun    *NextRun `json:"next_run,omitempty"`
+	Fault      string   `json:"fault,omitempty" doc:"Why the job does not go on, though it is active: what is stored of it is not understood by this node"`
 	CreatedAt  Time     `json:"created_at"`
 	UpdatedAt  Time     `json:"updated_at"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -132,7 +133,13 @@ func (s *stub) ChangeJob(_ context.Context, tenant string, id schema.JobID, ifMa
 	if err != nil {
 		return schema.Job{}, err
 	}
-	return s.change(j, ifMatch, change)
+	was := *j
+	changed, err := s.change(j, ifMatch, change)
+	if err == nil && reflect.DeepEqual(was.Current.Spec, changed.Current.Spec) { // nothing changes
+		*j = was
+		return was, nil
+	}
+	return changed, err
 }
 
 func (s *stub) job(tenant string, id schema.JobID) (*schema.Job, error) {
@@ -314,3 +321,6 @@ func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occ
 	}
 	return out
 }
+
+// Misunderstood says what the job itself says.
+func (s *stub) Misunderstood(job *schema.Job) error { return job.Current.Fault }

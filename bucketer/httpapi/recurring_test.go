@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -416,5 +417,20 @@ func TestUpcomingRuns(t *testing.T) {
 	}
 	for _, count := range []string{"0", "-1", "101", "x"} {
 		doProblem(t, hs, call{method: "GET", path: "/v1/jobs/n/upcoming?count=" + count}, 422)
+	}
+}
+
+// TestAJobThatIsNotUnderstoodIsShown with why.
+func TestAJobThatIsNotUnderstoodIsShown(t *testing.T) {
+	b := newStub()
+	s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := schema.Job{ID: schema.MakeJobID(testNow, 1, 1), Current: schema.Generation{
+		State: schema.JobPaused, Spec: schema.JobSpec{Tenant: "t", Schedule: &schema.Schedule{Cron: "* * * * *"}}, Fault: errors.New("the zone is not known"),
+	}}
+	if got := s.recurring(&job); got.Fault != "the zone is not known" || got.ID != job.ID {
+		t.Errorf("the job is shown as %+v, want its fault", got)
 	}
 }

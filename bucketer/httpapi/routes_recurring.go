@@ -136,9 +136,8 @@ func (s *Server) patchRecurring(ctx context.Context, f found, header string, tex
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	now := s.config.Now()
-	was := f.job.Current.Spec
-	patched, err := d.PatchJob(was, text, now)
-	if err != nil || reflect.DeepEqual(was, patched) {
+	// Also one that changes nothing is put to the store: what was read here may be a change that is not decided yet.
+	if _, err := d.PatchJob(f.job.Current.Spec, text, now); err != nil {
 		return f, err
 	}
 	job, err := s.deps.Recurring.ChangeJob(ctx, tenantOf(ctx), f.job.ID, f.generation(header), func(spec *schema.JobSpec) error {
@@ -157,7 +156,11 @@ func (s *Server) answerRecurring(j *schema.Job) *jobAnswer {
 
 // recurring returns a job that can have many runs, with the run that comes next.
 func (s *Server) recurring(j *schema.Job) Job {
-	return recurringOf(j, s.deps.Recurring.Upcoming(*j, 1, s.config.Now()))
+	out := recurringOf(j, s.deps.Recurring.Upcoming(*j, 1, s.config.Now()))
+	if err := s.deps.Recurring.Misunderstood(j); err != nil {
+		out.Fault = err.Error()
+	}
+	return out
 }
 
 func (s *Server) pauseJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {

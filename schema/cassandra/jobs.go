@@ -146,21 +146,25 @@ func freshSpec(_ schema.JobID, _ int64, text []byte) (schema.JobSpec, error) {
 }
 
 // job takes the row apart.
-func (r *jobRow) job(decode decoder) (j schema.Job, err error) {
-	j = schema.Job{ID: schema.JobID(r.id), Current: schema.Generation{Number: r.generation, State: schema.JobState(r.state)}}
-	if j.Current.Spec, err = decode(j.ID, r.generation, r.spec); err != nil {
-		return j, fmt.Errorf("job %s: %w", j.ID, err)
-	}
-	if r.beforeSpec != nil {
-		j.Before = &schema.Generation{Number: r.beforeNumber, State: schema.JobState(r.beforeState)}
-		if j.Before.Spec, err = decode(j.ID, r.beforeNumber, r.beforeSpec); err != nil {
-			return j, fmt.Errorf("job %s: %w", j.ID, err)
+func (r *jobRow) job(decode decoder) schema.Job {
+	j := schema.Job{ID: schema.JobID(r.id)}
+	generation := func(number int64, state string, text []byte) schema.Generation {
+		g := schema.Generation{Number: number, State: schema.JobState(state)}
+		var err error
+		if g.Spec, err = decode(j.ID, number, text); err != nil {
+			g.Fault = fmt.Errorf("generation %d of job %s: %w", number, j.ID, err)
 		}
+		return g
+	}
+	j.Current = generation(r.generation, r.state, r.spec)
+	if r.beforeSpec != nil {
+		before := generation(r.beforeNumber, r.beforeState, r.beforeSpec)
+		j.Before = &before
 	}
 	if !r.cut.IsZero() {
 		j.Cut = r.cut.UTC()
 	}
-	return j, nil
+	return j
 }
 
 // Job implements schema.JobStore.
@@ -169,7 +173,8 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	err := s.oneSerial(ctx, selectJob, []any{int(id.Shard()), theSlice, row.id}, row.dest()...)
 	var j schema.Job
 	if err == nil {
-		j, err = row.job(freshSpec)
+		j = row.job(freshSpec)
+		err = j.Fault() // who asks for one job is about to change it
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -209,23 +214,14 @@ func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.Job
 }
 
 func (s *Store) readJobs(ctx context.Context, st statement, decode decoder, limit int, args ...any) ([]schema.Job, error) {
-	var fault error
-	jobs, err := readPages(ctx, s, st, &s.jobRows, limit, args,
+	return readPages(ctx, s, st, &s.jobRows, limit, args,
 		func(iter *gocql.Iter) (j schema.Job, size int, keep, more bool) {
 			var row jobRow
 			if !iter.Scan(append([]any{&row.id}, row.dest()...)...) {
 				return j, 0, false, false
 			}
-			j, err := row.job(decode)
-			if err != nil && fault == nil {
-				fault = err
-			}
-			return j, row.size(), err == nil, true
+			return row.job(decode), row.size(), true, true
 		})
-	if err == nil {
-		err = fault
-	}
-	return jobs, err
 }
 
 // Decide implements schema.DecisionStore.

@@ -244,6 +244,48 @@ func TestEndedJobLeavesNoBareRow(t *testing.T) {
 	}
 }
 
+// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault, number, state and cut; alone it is an error.
+func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
+	s, _ := openCounted(t)
+	ctx := t.Context()
+	at := time.Now().Truncate(time.Millisecond)
+	var ids []schema.JobID
+	for i := range 3 {
+		j := schema.Job{
+			ID:      schema.MakeJobID(at.Add(time.Duration(i)*time.Millisecond), 3, schema.RandomHash()),
+			Current: schema.Generation{Number: 7, State: schema.JobActive, Spec: schema.JobSpec{Tenant: "t", Created: at, Updated: at}},
+		}
+		ids = append(ids, j.ID)
+		if err := s.CreateJob(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.session.Query(`UPDATE jobs SET spec = ? WHERE shard = ? AND slice = ? AND job_id = ? IF EXISTS`,
+		`{"tenant":8}`, 3, theSlice, [16]byte(ids[1])).WithContext(ctx).Exec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID, err := s.Jobs(ctx, 3, ids)
+	if err != nil {
+		t.Fatalf("Jobs = %v", err)
+	}
+	walked, err := s.JobsOf(ctx, 3, ids[0], 2)
+	if err != nil {
+		t.Fatalf("JobsOf = %v", err)
+	}
+	for i, j := range byID {
+		if (j.Fault() != nil) != (i == 1) || j.ID != ids[i] || j.Current.Number != 7 || j.Current.State != schema.JobActive {
+			t.Errorf("Jobs: job %d = %+v, fault %v, want generation 7, active, and a fault of the second alone", i, j, j.Fault())
+		}
+	}
+	if len(byID) != 3 || len(walked) != 2 || walked[0].Fault() == nil || walked[1].Fault() != nil {
+		t.Errorf("Jobs = %d jobs, JobsOf = %+v, want three, and the last two with a fault of the first of them", len(byID), walked)
+	}
+	if _, err := s.Job(ctx, ids[1]); err == nil {
+		t.Error("Job of one that cannot be understood = nil, want an error")
+	}
+}
+
 // TestBatchesOfHistory: lines of one partition share batches, and single ones those of others.
 func TestBatchesOfHistory(t *testing.T) {
 	s, reg := openCounted(t)

@@ -50,9 +50,13 @@ func freshSpec(_ schema.JobID, _ int64, text []byte) (schema.JobSpec, error) {
 	return schema.DecodeJobSpec(text)
 }
 
-func loadGeneration(id schema.JobID, g *storedGeneration, decode decoder) (schema.Generation, error) {
-	spec, err := decode(id, g.Number, g.Spec)
-	return schema.Generation{Number: g.Number, State: g.State, Spec: spec}, err
+func loadGeneration(id schema.JobID, g *storedGeneration, decode decoder) schema.Generation {
+	out := schema.Generation{Number: g.Number, State: g.State}
+	var err error
+	if out.Spec, err = decode(id, g.Number, g.Spec); err != nil {
+		out.Fault = fmt.Errorf("generation %d of job %s: %w", g.Number, id, err)
+	}
+	return out
 }
 
 // encodeJob returns the value of j's row.
@@ -93,14 +97,9 @@ func decodeJob(id schema.JobID, data []byte, decode decoder) (j schema.Job, err 
 		return j, unavailable(fmt.Errorf("job %s: %w: %w", id, errCorrupt, err))
 	}
 	j.ID = id
-	if j.Current, err = loadGeneration(id, &stored.Current, decode); err != nil {
-		return j, unavailable(fmt.Errorf("job %s: %w", id, err))
-	}
+	j.Current = loadGeneration(id, &stored.Current, decode)
 	if stored.Before != nil {
-		before, err := loadGeneration(id, stored.Before, decode)
-		if err != nil {
-			return j, unavailable(fmt.Errorf("job %s: %w", id, err))
-		}
+		before := loadGeneration(id, stored.Before, decode)
 		j.Before = &before
 	}
 	if stored.Cut != 0 {
@@ -177,7 +176,9 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	data, err := s.value(ctx, jobKey(id))
 	var j schema.Job
 	if err == nil {
-		j, err = decodeJob(id, data, freshSpec)
+		if j, err = decodeJob(id, data, freshSpec); err == nil {
+			err = j.Fault() // who asks for one job is about to change it
+		}
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)

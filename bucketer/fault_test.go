@@ -1,0 +1,137 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer/schedule"
+	"carillon.dev/carillon/schema"
+)
+
+// unclear is a store in which the text of a job is not understood.
+type unclear struct {
+	Store
+	job schema.JobID
+}
+
+var errUnclear = errors.New("unclear")
+
+func (u *unclear) blur(jobs []schema.Job) []schema.Job {
+	for i := range jobs {
+		if g := &jobs[i].Current; jobs[i].ID == u.job {
+			g.Spec, g.Fault = schema.JobSpec{}, errUnclear
+		}
+	}
+	return jobs
+}
+
+func (u *unclear) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+	jobs, err := u.Store.Jobs(ctx, shard, ids)
+	return u.blur(jobs), err
+}
+
+func (u *unclear) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+	jobs, err := u.Store.JobsOf(ctx, shard, after, limit)
+	return u.blur(jobs), err
+}
+
+// TestAJobThatCannotBeUnderstoodHoldsUpNoOther: what was planned of it runs, the jobs beside it go on, it is shown to its tenant, and
+// once it is understood again what was left out is caught up with.
+func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.setting.Shards = 1
+		if err := w.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		spec := every(10 * time.Second)
+		spec.JitterStated, spec.Misfire = true, &schema.Misfire{Policy: schema.RunAll}
+		bad := w.job(spec)
+		time.Sleep(time.Millisecond)
+		good := w.job(spec)
+		blurred := &unclear{w.store, bad.ID}
+		clear := w.store
+		w.store, w.series.known = blurred, make(map[seriesKey]*schedule.Schedule)
+		badRun, goodRun := w.occurrences(bad.ID, time.Minute)[0], w.occurrences(good.ID, time.Minute)[0]
+		for i, v := range w.planOn(badRun, goodRun) {
+			if v != Publish {
+				t.Errorf("PlanOn: verdict %d = %v, want Publish", i, v)
+			}
+		}
+		if n, m := len(w.occurrences(bad.ID, time.Minute)), len(w.occurrences(good.ID, time.Minute)); n != 1 || m != 2 {
+			t.Errorf("%d and %d runs are planned, want 1 of the job that is not understood and 2 of the other", n, m)
+		}
+		if _, err := w.Mend(t.Context(), 0, schema.JobID{}, 10, time.Now()); err != nil {
+			t.Errorf("Mend = %v", err)
+		}
+		jobs, _, err := w.ListJobs(t.Context(), "t", JobFilter{}, schema.JobID{}, 10)
+		if err != nil || len(jobs) != 2 || w.Misunderstood(&jobs[0]) != nil || w.Misunderstood(&jobs[1]) == nil {
+			t.Errorf("ListJobs = %+v, %v, want both, the older one not understood", jobs, err)
+		}
+		if job, err := w.JobByID(t.Context(), "t", bad.ID); err != nil || !errors.Is(w.Misunderstood(&job), errUnclear) {
+			t.Errorf("JobByID = %+v, %v, want the job, not understood", job, err)
+		}
+		if _, err := w.JobByID(t.Context(), "another", bad.ID); !errors.Is(err, schema.ErrNotFound) {
+			t.Errorf("JobByID by another tenant = %v, want ErrNotFound", err)
+		}
+		if _, err := w.TriggerJob(t.Context(), "t", bad.ID, "", ""); !errors.Is(err, errUnclear) {
+			t.Errorf("TriggerJob = %v, want its fault", err)
+		}
+		time.Sleep(10 * time.Minute)
+		w.store = clear
+		w.record(badRun, 1, schema.Record{Entry: badRun.ID, Outcome: schema.Succeeded, Finished: badRun.Due()})
+		if _, err := w.Mend(t.Context(), 0, schema.JobID{}, 10, time.Now()); err != nil {
+			t.Errorf("Mend = %v", err)
+		}
+		if n := kinds(w.entries(15 * time.Minute))[schema.KindCatchUp]; n == 0 {
+			t.Error("nothing is caught up with once the job is understood")
+		}
+	})
+}
+
+// TestACatchUpWaitsUntilItsScheduleIsUnderstood: nothing is given up for it.
+func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(10 * time.Second)
+		spec.JitterStated, spec.Misfire = true, &schema.Misfire{Policy: schema.RunAll}
+		job := w.job(spec)
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(5 * time.Minute)
+		w.planOn(first)
+		var entry schema.Entry
+		for _, e := range w.entries(15 * time.Minute) {
+			if e.Spec.Kind == schema.KindCatchUp {
+				entry = e
+			}
+		}
+		if entry.ID.IsZero() {
+			t.Fatal("no catch-up was written")
+		}
+		clear := w.store
+		w.store, w.series.known = &unclear{w.store, job.ID}, make(map[seriesKey]*schedule.Schedule)
+		for range 2 { // the second is what a crash leads to
+			if n, err := w.CatchUp(t.Context(), []schema.Entry{entry}, 10, time.Now()); n != 1 || err != nil {
+				t.Fatalf("CatchUp = %d, %v, want it handed on", n, err)
+			}
+		}
+		time.Sleep(misunderstoodFor)
+		var later []schema.Entry
+		for _, e := range w.entries(30 * time.Minute) {
+			if e.Spec.Kind == schema.KindCatchUp && e.ID != entry.ID {
+				later = append(later, e)
+			}
+		}
+		if len(later) != 1 || later[0].Spec.Nominal != entry.Spec.Nominal || later[0].Spec.Until != entry.Spec.Until {
+			t.Fatalf("%d entries after it: %+v, want one that says the same", len(later), later)
+		}
+		w.store = clear
+		runs := kinds(w.entries(30 * time.Minute))[schema.KindLate]
+		if n, err := w.CatchUp(t.Context(), later, 10, time.Now()); n != 1 || err != nil {
+			t.Fatalf("CatchUp = %d, %v", n, err)
+		}
+		if n := kinds(w.entries(30 * time.Minute))[schema.KindLate]; n != runs+catchUpRuns {
+			t.Errorf("%d runs are started, want %d", n-runs, catchUpRuns)
+		}
+	})
+}
