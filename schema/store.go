@@ -153,6 +153,7 @@ type Store interface {
 	LeaseStore
 	TenantStore
 	APIKeyStore
+	SigningKeyStore
 	AuditStore
 	StatsStore
 	OperationStore

@@ -24,6 +24,7 @@
 //	A day tenant ^entry · S hour minute node
 //	                                      the audit log, newest first, and the counts of minutes
 //	O tenant operation · W operation      operations, and those that are open
+//	G tenant                              signing keys, sealed
 //
 // A value is a row of cells, each with a write timestamp and an expiry. Rows are written blindly, as merge
 // operands, and resolved cell by cell when they are read or compacted: of two writes of a cell

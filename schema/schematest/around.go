@@ -288,6 +288,14 @@ func (a *around) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	return read(ctx, a, "Lease", 1, func(ctx context.Context) (schema.Lease, error) { return a.inner.Lease(ctx, key) })
 }
 
+func (a *around) SwapSigningKeys(ctx context.Context, tenant string, was int64, is schema.SigningKeys) error {
+	return swapOnly(ctx, a, "SwapSigningKeys", func(ctx context.Context) error { return a.inner.SwapSigningKeys(ctx, tenant, was, is) })
+}
+
+func (a *around) SigningKeys(ctx context.Context, tenant string) (schema.SigningKeys, error) {
+	return read(ctx, a, "SigningKeys", 1, func(ctx context.Context) (schema.SigningKeys, error) { return a.inner.SigningKeys(ctx, tenant) })
+}
+
 func (a *around) Time(ctx context.Context) (time.Time, error) {
 	return read(ctx, a, "Time", 1, a.inner.Time)
 }

@@ -46,6 +46,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"calls of jobs", jobCallRules},
 		{"tenants", tenantRules},
 		{"api keys", apiKeyRules},
+		{"signing keys", signingRules},
 		{"audit", auditRules},
 		{"stats", statsRules},
 		{"operations", operationRules},

@@ -191,3 +191,13 @@ func (r *retrying) SwapLease(ctx context.Context, was, is schema.Lease, expires 
 	})
 	return stands, err
 }
+
+func (r *retrying) SwapSigningKeys(ctx context.Context, tenant string, was int64, is schema.SigningKeys) error {
+	return decide(ctx, func() error { return r.around.SwapSigningKeys(ctx, tenant, was, is) }, func() (mine, again bool, err error) {
+		stands, err := r.SigningKeys(ctx, tenant)
+		if errors.Is(err, schema.ErrNotFound) {
+			err = nil
+		}
+		return stands.Revision == is.Revision, stands.Revision == was, err
+	})
+}
