@@ -107,6 +107,8 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 			h.Headers = w.headers(c)
 		case "body":
 			h.Body = d.oneOf(c, bodies)
+		case "signing_key":
+			h.SigningKey = d.named(c)
 		default:
 			d.faultQuietly(c, "is not a field of http")
 		}

@@ -3,6 +3,7 @@ package bucketer
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -36,6 +37,9 @@ const (
 
 // ErrManyKeys: the tenant has as many signing keys, or the key as many valid secrets, as there may be (409).
 var ErrManyKeys = errors.New("there are as many keys, or valid secrets of one key, as there may be")
+
+// SecretText returns a secret as it is shown to people, and as Standard Webhooks has it.
+func SecretText(secret []byte) string { return "whsec_" + base64.StdEncoding.EncodeToString(secret) }
 
 // Signing keeps the keys by which tenants' HTTP calls are signed. Its methods may be called from any goroutine.
 //

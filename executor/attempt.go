@@ -41,6 +41,8 @@ type attempt struct {
 	knownAfter time.Duration
 	stop       context.CancelCauseFunc
 	report     *report // what its worker tells; nil: nothing yet
+
+	signing signing // set before the start
 }
 
 // handle takes the message through: look if in doubt, hold to the instant, run, record.
@@ -127,7 +129,7 @@ func (a *attempt) needs(ctx context.Context) (work schema.Work, payload []byte, 
 func (a *attempt) start(ctx, attempts context.Context, k known) {
 	x, e := a.x, a.entry
 	spec := &e.Spec
-	work, payload, fault, err := a.needs(ctx)
+	work, payload, fault, err := a.prepare(ctx)
 	if err != nil {
 		a.postpone(ctx, "read work", err)
 		return
@@ -211,6 +213,9 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	if target == nil {
 		return Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
 	}
+	if a.signing.fault != "" {
+		return Result{Outcome: schema.Failed, Error: a.signing.fault} // not final: it is no fault of the run, and may be mended
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), ErrTimeout)
 	defer cancel()
 	defer func() {
@@ -222,7 +227,7 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	}()
 	call := Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.Due(), Work: work, Payload: payload, Tell: a,
+		Due: a.entry.Due(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

@@ -108,6 +108,12 @@ type Tasks interface {
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
 }
 
+// Signer answers for the keys by which tenants' calls are signed (bucketer.Signing).
+type Signer interface {
+	// Secrets returns the secrets of a key, the newest first; schema.ErrNotFound if there is no such key, bucketer.ErrSealed if it cannot be opened here.
+	Secrets(ctx context.Context, tenant, name string) ([][]byte, error)
+}
+
 // Config wires an Executor.
 type Config struct {
 	Name    string // unique among live executors: the key of its session
@@ -120,6 +126,7 @@ type Config struct {
 	Queue   queue.Consumer
 	Notices schema.Notices
 	Targets Targets
+	Signer  Signer // nil: no call is signed
 	Halt    *bucketer.Halt
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput. Room is what the targets take of it.
 	MaxOutput int

@@ -21,6 +21,7 @@ type Executor struct {
 	store        Store
 	writer       Writer
 	tasks        Tasks
+	signer       Signer
 	queue        queue.Consumer
 	notices      schema.Notices
 	targets      Targets
@@ -81,7 +82,7 @@ func New(c Config) (*Executor, error) {
 		// What all fetches together ask for is at most half of what is allowed, so that those that wait in
 		// vain leave enough to fill every slot.
 		allowed: allowed, askLimit: min(fetchLimit, max(1, allowed/2/pullers)),
-		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks,
+		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		maxOutput: c.MaxOutput, room: c.Room,
 		now: c.Now, log: c.Logger, metrics: m,

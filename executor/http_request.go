@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/executor/webhook"
 	"carillon.dev/carillon/schema"
 )
 
@@ -73,6 +74,10 @@ type hop struct {
 	body   []byte
 	header http.Header // as sent
 	task   []string    // the canonical names that the task gave
+
+	run     string
+	at      time.Time
+	secrets [][]byte
 }
 
 // firstHop makes the request that the task asks for, with the facts of the attempt.
@@ -83,7 +88,7 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 		return nil, errors.New("the task's URL is not an absolute http or https URL")
 	}
 	u.User = nil
-	h := &hop{method: t.Method, url: u, header: make(http.Header, len(t.Headers)+12)}
+	h := &hop{method: t.Method, url: u, header: make(http.Header, len(t.Headers)+13), at: now, secrets: c.Secrets}
 	if h.method == "" {
 		h.method = http.MethodPost
 	}
@@ -98,17 +103,27 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 		h.header[name] = []string{value}
 		h.task = append(h.task, name)
 	}
-	h.state(factsOf(c), now)
+	f := factsOf(c)
+	h.run = f.run
+	h.state(f, now)
 	if t.Body != "none" && c.Payload != nil {
 		h.body = c.Payload
 		if _, stated := h.header["Content-Type"]; !stated {
 			h.header["Content-Type"] = []string{"application/json"}
 		}
 	}
+	h.sign()
 	return h, nil
 }
 
-// state sets the headers that Carillon sends. The signature of the Standard Webhooks scheme is not among them yet.
+// sign signs what is sent (Standard Webhooks). The signature goes to every hop as Carillon's other headers do: it lets nobody make another one.
+func (h *hop) sign() {
+	if len(h.secrets) > 0 {
+		h.header[webhook.HeaderSignature] = []string{webhook.Sign(h.run, h.at, h.body, h.secrets...)}
+	}
+}
+
+// state sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme are there also where nothing is signed.
 func (h *hop) state(f facts, now time.Time) {
 	for _, v := range [...]struct{ name, value string }{
 		{"Carillon-Run-Id", f.run},
@@ -118,8 +133,8 @@ func (h *hop) state(f facts, now time.Time) {
 		{"Carillon-Due-At", f.due},
 		{idempotencyKey, f.run},
 		{"Traceparent", f.trace},
-		{"Webhook-Id", f.run},
-		{"Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10)},
+		{webhook.HeaderID, f.run},
+		{webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10)},
 	} {
 		h.header[v.name] = []string{v.value}
 	}
@@ -178,6 +193,7 @@ func (h *hop) follow(status int, location string) error {
 		}
 		h.body = nil
 		delete(h.header, "Content-Type")
+		h.sign() // another body
 	}
 	h.url = to
 	return nil

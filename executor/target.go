@@ -18,6 +18,7 @@ type Call struct {
 	Nominal time.Time   // what the schedule names: long before Due in a backfill; zero in a one-off job
 	Work    schema.Work // in force
 	Payload []byte      // JSON, or nil
+	Secrets [][]byte    // by which an HTTP call is signed; none: it is not
 	Tell    Teller      // takes what the callee tells while it runs; nil: nobody listens
 }
 

@@ -74,6 +74,8 @@ type HTTPTarget struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"` // "payload" (default) or "none"
+	// SigningKey names the tenant's key by which the call is signed; "" = DefaultSigningKey, if there is one.
+	SigningKey string `json:"signing_key,omitempty"`
 }
 
 // NATSTarget is a NATS request; success is a reply without the header Carillon-Error.

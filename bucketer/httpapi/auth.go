@@ -84,7 +84,7 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 		return access{role: schema.Viewer, system: true}, s.config.ProtectMetrics
 	case !strings.HasPrefix(route, "/v1/"):
 		return access{}, false
-	case under("/v1/api-keys"), under("/v1/audit"):
+	case under("/v1/api-keys"), under("/v1/audit"), under(signingPath):
 		return access{role: schema.Admin}, true
 	case under("/v1/tenants") && !reads: // a tenant's own admin must not raise its quotas
 		return access{role: schema.Admin, system: true}, true

@@ -37,6 +37,8 @@ type office struct {
 	made    int
 	err     error
 
+	signing Signing
+
 	admit func(tenant string, bytes int) error
 	line  func() time.Duration
 	jobs  int // quota
@@ -59,6 +61,7 @@ func (o *office) desk(c *Config, d *Deps) {
 // deps gives a node everything that the office keeps.
 func (o *office) deps(_ *Config, d *Deps) {
 	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats = o, o, o, o, o
+	d.Signing = o.signing
 }
 
 // secret is the key of a name: "tenant/role" names both.
@@ -240,6 +243,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 	// What is asked for if it is not as usual: a viewer for what reads, an operator for what writes.
 	unusual := map[string]string{
 		"POST /v1/api-keys": "admin", "GET /v1/api-keys": "admin", "DELETE /v1/api-keys/:name": "admin", "GET /v1/audit": "admin",
+		"POST /v1/signing-keys": "admin", "GET /v1/signing-keys": "admin", "DELETE /v1/signing-keys/:name": "admin", "POST /v1/signing-keys/:name/rotate": "admin",
 		"PUT /v1/tenants/:name": "system/admin", "GET /v1/cluster": "system/viewer", "GET /v1/stats": "system/viewer",
 		"POST /v1/schedules/preview": "viewer",
 	}

@@ -28,6 +28,35 @@ func (c *Client) RevokeKey(ctx context.Context, name string) error {
 	return err
 }
 
+// CreateSigningKey makes a key by which calls are signed. It is not sent again when its answer is lost: the secret would be, too.
+func (c *Client) CreateSigningKey(ctx context.Context, key bucketer.SigningRequest) (NewSigningKey, error) {
+	var out NewSigningKey
+	_, err := c.call(ctx, request{method: http.MethodPost, path: signingPath, body: key}, &out)
+	return out, err
+}
+
+// SigningKeys returns the signing keys of the tenant, by name.
+func (c *Client) SigningKeys(ctx context.Context) ([]SigningKey, error) {
+	var out struct {
+		Items []SigningKey `json:"items"`
+	}
+	_, err := c.call(ctx, request{method: http.MethodGet, path: signingPath, repeatable: true}, &out)
+	return out.Items, err
+}
+
+// RotateSigningKey gives a signing key a new secret. It is not sent again when its answer is lost.
+func (c *Client) RotateSigningKey(ctx context.Context, name string, r bucketer.RotateRequest) (NewSigningKey, error) {
+	var out NewSigningKey
+	_, err := c.call(ctx, request{method: http.MethodPost, path: signingPath + "/" + url.PathEscape(name) + "/rotate", body: r}, &out)
+	return out, err
+}
+
+// RevokeSigningKey revokes a signing key: within 10 s no call is signed with it.
+func (c *Client) RevokeSigningKey(ctx context.Context, name string) error {
+	_, err := c.call(ctx, request{method: http.MethodDelete, path: signingPath + "/" + url.PathEscape(name)}, nil)
+	return err
+}
+
 // Tenant returns weight and quotas of a tenant.
 func (c *Client) Tenant(ctx context.Context, name string) (Tenant, error) {
 	var out Tenant

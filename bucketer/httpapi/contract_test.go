@@ -178,7 +178,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
 	b, office := newStub(), newOffice()
-	hs := serve(t, b, office.deps, withOperations)
+	hs := serve(t, b, office.deps, withOperations, withSigning)
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)
 	var begun OperationBegun
 	doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}, 202, &begun)

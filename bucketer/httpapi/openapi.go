@@ -190,6 +190,9 @@ func (s *Server) finishDocument() error {
 		}},
 		{"HTTPTarget", "headers", func(f *huma.Schema) { f.Description = "At most 32, 8 KiB together" }},
 		{"HTTPTarget", "body", words("payload", "none")},
+		{"HTTPTarget", "signing_key", func(f *huma.Schema) {
+			f.Pattern, f.Description = namePattern, "The key by which the call is signed; absent: the one called default, if there is one"
+		}},
 		{"NATSTarget", "subject", func(f *huma.Schema) { f.Description = "Without wildcards; not under $, _ or carillon" }},
 		{"ScriptTarget", "command", func(f *huma.Schema) { f.Description = "A name in the operator's allow list" }},
 		{"Retry", "max_attempts", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(100) }},

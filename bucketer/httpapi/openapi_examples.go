@@ -27,6 +27,8 @@ var requestExamples = map[string]map[string]string{
 		"http": `{"http":{"method":"POST","url":"https://example.com/hook","headers":{"x-team":"billing"}},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s"}}`,
 		"nats": `{"nats":{"subject":"work.email"},"description":"Sends an e-mail"}`,
 	},
+	"create-signing-key": {"of all calls": `{"name":"default"}`},
+	"rotate-signing-key": {"within an hour": `{"overlap":"1h"}`},
 	"preview-schedule": {
 		"cron":     `{"schedule":{"cron":"30 2 * * *","timezone":"Europe/Berlin"},"from":"2027-03-27T00:00:00Z","count":3}`,
 		"interval": `{"schedule":{"every":"15m"},"jitter":"0s"}`,

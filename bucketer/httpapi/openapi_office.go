@@ -25,6 +25,13 @@ func (s *Server) describeOffice() error {
 		{"KeyRequest", "expires_at", func(f *huma.Schema) {
 			f.Description, f.Examples = "In the future; absent: good until it is revoked", []any{"2027-01-01T00:00:00Z"}
 		}},
+		{"SigningRequest", "name", func(f *huma.Schema) {
+			f.Pattern, f.Description, f.Examples = namePattern, "Unique among the tenant's signing keys; absent: default", []any{"default"}
+		}},
+		{"RotateRequest", "overlap", func(f *huma.Schema) {
+			duration(f)
+			f.Description = "How long the secret before goes on signing, at most 720h; absent: 24h"
+		}},
 		{"TenantRequest", "weight", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(bucketer.MaxWeight), "Its share where tenants compete; default 1"
 		}},

@@ -64,6 +64,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 	o := newOffice()
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1), At: testNow, Actor: "me", Action: "update", Object: "task/t", Before: []byte(`{"a":1}`), After: []byte(`"cut…"`)}}
 	o.minutes = []bucketer.Minute{{Minute: testNow, Due: 1, Lateness: bucketer.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
+	o.signing = &signingDesk{keys: map[string]schema.SigningKey{}}
 	hs := serve(t, newStub(), o.deps)
 	for _, test := range []struct {
 		request, answer, method, path, body string
@@ -72,6 +73,10 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"KeyRequest", "NewAPIKey", "POST", "/v1/api-keys", `{"name":"a","role":"viewer"}`, 201},
 		{"KeyRequest", "NewAPIKey", "POST", "/v1/api-keys", `{"name":"b","role":"admin","expires_at":"2027-01-01T00:00:00+01:00"}`, 201},
 		{"", "KeyListBody", "GET", "/v1/api-keys?limit=1", ``, 200},
+		{"SigningRequest", "NewSigningKey", "POST", "/v1/signing-keys", `{}`, 201},
+		{"SigningRequest", "NewSigningKey", "POST", "/v1/signing-keys", `{"name":"b"}`, 201},
+		{"RotateRequest", "NewSigningKey", "POST", "/v1/signing-keys/b/rotate", `{"overlap":"0s"}`, 200},
+		{"", "SigningListBody", "GET", "/v1/signing-keys", ``, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{}`, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{"weight":1000,"quotas":{"jobs":1,"runs_per_minute":0,"import_lines_per_second":5,"payload_bytes_per_minute":1099511627776}}`, 200},
 		{"", "Tenant", "GET", "/v1/tenants/a", ``, 200},
@@ -94,6 +99,10 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"KeyRequest", "/v1/api-keys", `{"name":"a","role":"root"}`},
 		{"KeyRequest", "/v1/api-keys", `{"name":"a","role":"viewer","expires_at":"soon"}`},
 		{"KeyRequest", "/v1/api-keys", `{"name":"a","role":"viewer","tenant":"b"}`},
+		{"SigningRequest", "/v1/signing-keys", `{"name":"A"}`},
+		{"SigningRequest", "/v1/signing-keys", `{"secret":"x"}`},
+		{"RotateRequest", "/v1/signing-keys/b/rotate", `{"overlap":"soon"}`},
+		{"RotateRequest", "/v1/signing-keys/b/rotate", `{"overlap":3600}`},
 		{"TenantRequest", "/v1/tenants/a", `{"weight":0}`},
 		{"TenantRequest", "/v1/tenants/a", `{"weight":1001}`},
 		{"TenantRequest", "/v1/tenants/a", `{"quotas":{"jobs":-1}}`},

@@ -92,6 +92,8 @@ var kinds = []struct {
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
+	{bucketer.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
+	{bucketer.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
 	{schema.ErrNotFound, kind{name: "not-found", status: 404, title: "There is no such thing"}},
 	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
 	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},

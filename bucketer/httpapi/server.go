@@ -106,6 +106,8 @@ type Deps struct {
 	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.
 	Keys Keys
+	// Signing keeps the keys by which calls are signed. Nil means that there are none.
+	Signing Signing
 	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are none.
 	Tenants Tenants
 	Quotas  Quotas
@@ -315,6 +317,7 @@ func New(config Config, deps Deps) (*Server, error) {
 	s.routeLetters()
 	s.routeImports()
 	s.routeKeys()
+	s.routeSigning()
 	s.routeTenants()
 	s.routeAudit()
 	s.routeStats()

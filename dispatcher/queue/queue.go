@@ -105,10 +105,11 @@ type Signals interface {
 
 // Topics of Signals.
 const (
-	TopicCancel = "cancel" // body: a run id, as text
-	TopicTask   = "task"   // body: tenant, a line feed, name
-	TopicKey    = "key"    // body: the hash of an API key that was made or revoked
-	TopicTenant = "tenant" // body: the name of a tenant that was changed
+	TopicCancel  = "cancel"  // body: a run id, as text
+	TopicTask    = "task"    // body: tenant, a line feed, name
+	TopicKey     = "key"     // body: the hash of an API key that was made or revoked
+	TopicTenant  = "tenant"  // body: the name of a tenant that was changed
+	TopicSigning = "signing" // body: the tenant whose signing keys were changed
 )
 
 // Reply is a message that a worker sent back.

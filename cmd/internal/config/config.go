@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/executor"
 )
 
@@ -30,6 +31,7 @@ type Config struct {
 	NATS      NATS      `koanf:"nats"`
 	Executor  Executor  `koanf:"executor"`
 	Letters   Letters   `koanf:"dead_letters"`
+	Secrets   Secrets   `koanf:"secrets"`
 	Log       Log       `koanf:"log"`
 }
 
@@ -168,6 +170,11 @@ const (
 	maxLetters = 400 * 24 * time.Hour
 )
 
+// Secrets says with what secrets of tenants are encrypted that lie in the store.
+type Secrets struct {
+	Keys []string `koanf:"keys"` // "name:base64 of 32 bytes"; the first encrypts, all decrypt
+}
+
 // Log says what is logged, and how.
 type Log struct {
 	Level  string `koanf:"level"`  // debug, info, warn, error
@@ -266,6 +273,9 @@ func (c Config) Validate() error {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			fault("executor.allow_cidrs", "%q is not a range of addresses such as 10.0.0.0/8", cidr)
 		}
+	}
+	if _, err := bucketer.ParseKeyring(c.Secrets.Keys); err != nil {
+		fault("secrets.keys", "%v", err)
 	}
 	if f := c.Executor.Scripts; f != "" {
 		if _, err := LoadScripts(f); err != nil {

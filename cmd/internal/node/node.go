@@ -217,6 +217,9 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
+	if n.office, err = n.openOffice(now); err != nil {
+		return err
+	}
 	rules, err := n.openScripts()
 	if err != nil {
 		return err
@@ -233,7 +236,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
-		Keys: n.office.keys, Tenants: n.office.tenants, Quotas: n.office.tenants, Audit: n.office.audit, Stats: n.office.stats,
+		Keys: n.office.keys, Signing: n.office.signing, Tenants: n.office.tenants, Quotas: n.office.tenants, Audit: n.office.audit, Stats: n.office.stats,
 	})
 	return err
 }
@@ -267,7 +270,7 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue,
-		Targets: targets, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput, Room: room,
+		Targets: targets, Signer: n.office.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput, Room: room,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})

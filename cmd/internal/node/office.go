@@ -15,21 +15,27 @@ import (
 type office struct {
 	keys    *bucketer.Keys
 	tenants *bucketer.Tenants
+	signing *bucketer.Signing
 	audit   *bucketer.Audit
 	stats   bucketer.Stats
 	counts  *counts
 }
 
 // openOffice makes the office. It does no I/O.
-func (n *Node) openOffice(now func() time.Time) *office {
+func (n *Node) openOffice(now func() time.Time) (*office, error) {
 	log := n.log.With("part", "office")
+	keyring, err := bucketer.ParseKeyring(n.cfg.Secrets.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("secrets.keys: %w", err)
+	}
 	return &office{
 		keys:    bucketer.NewKeys(n.store, n.queue, now, log),
+		signing: bucketer.NewSigning(n.store, keyring, n.queue, now),
 		tenants: bucketer.NewTenants(n.store, n.queue, now, n.bucketers),
 		audit:   bucketer.NewAudit(n.store, now, log, n.reg),
 		stats:   bucketer.Stats{Store: n.store},
 		counts:  &counts{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
-	}
+	}, nil
 }
 
 // bucketers returns how many nodes share the quotas: those that take jobs in.
@@ -63,5 +69,11 @@ func (o *office) listen(q queue.Signals) (cancel func(), err error) {
 		keys()
 		return nil, fmt.Errorf("listen for changed tenants: %w", err)
 	}
-	return func() { keys(); tenants() }, nil
+	signing, err := q.SubscribeSignal(queue.TopicSigning, o.signing.Changed)
+	if err != nil {
+		keys()
+		tenants()
+		return nil, fmt.Errorf("listen for changed signing keys: %w", err)
+	}
+	return func() { keys(); tenants(); signing() }, nil
 }
