@@ -55,7 +55,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, cause := range []string{"changed", "deadline", "skip", "run_latest"} {
 		m.missed.WithLabelValues(cause)
 	}
-	for _, kind := range []string{"run", "late", "retry", "reschedule", "watch", "catch_up"} {
+	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up"} {
 		m.entries.WithLabelValues(kind)
 	}
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {

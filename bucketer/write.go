@@ -187,6 +187,12 @@ func pick(entries []schema.Entry, indices []int) []schema.Entry {
 func (b *Bucketer) Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
 	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
+	switch kind {
+	case schema.KindRetry:
+		spec.PutOff = 0
+	case schema.KindDeferral:
+		spec.PutOff++
+	}
 	if first, ok := e.First(); ok && kind != schema.KindRetry {
 		spec.For = first // it may start only while the entry that it stands in for might
 	}

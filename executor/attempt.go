@@ -43,6 +43,7 @@ type attempt struct {
 	report     *report // what its worker tells; nil: nothing yet
 
 	signing signing // set before the start
+	health  health  // of the target, as the attempt found it
 }
 
 // handle takes the message through: look if in doubt, hold to the instant, run, record.
@@ -60,6 +61,11 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 		a.giveBack()
 		return
 	}
+	leave, ok := a.admit(ctx)
+	if !ok {
+		return
+	}
+	defer leave.end(&a.health)
 	if !x.slots.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant) {
 		a.giveBack()
 		return
@@ -173,6 +179,9 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		res.Error = fault.Error()
 	} else {
 		res = a.call(run, work, payload)
+		if a.signing.fault == "" {
+			a.health = healthOf(&res)
+		}
 	}
 	a.exclusive.Store(false)
 	switch {

@@ -17,8 +17,9 @@
 //     after max_attempts.
 //  6. The first attempt of a run of a job that can have many starts only while the job's row lets it: its dispatcher has read the row where the
 //     envelope is fresh, and we read it where we look.
-//  7. Outcomes that cannot be recorded are kept, and no new work is taken on.
-//  8. Attempts that fail, take too long or are lost count, at most max_attempts of them; what the stop of an executor cuts short does not.
+//  7. What is put off (its target fails, or has its share of the slots) uses no attempt up, and is told to the store before its message ends.
+//  8. Outcomes that cannot be recorded are kept, and no new work is taken on.
+//  9. Attempts that fail, take too long or are lost count, at most max_attempts of them; what the stop of an executor cuts short does not.
 //     After the last one, or a final answer, the run's dead letter is held before the message goes.
 //  9. A guarded run (at_most_once, effectively_once) starts only under a claim in its lease, and nothing is said of its outcome before the lease
 //     holds it; what the lease says counts (schema.Claim). A swap of unknown outcome is swapped again, never guessed.

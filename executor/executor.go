@@ -37,6 +37,7 @@ type Executor struct {
 	looker   *looker
 	recorder *recorder
 	reporter *reporter
+	gate     *gate
 	slots    *slots
 	troubled atomic.Bool // the last read before a start failed
 
@@ -90,6 +91,7 @@ func New(c Config) (*Executor, error) {
 		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now),
 		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
 		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
+		gate:     newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer)),
 		slots:    newSlots(c.Slots, c.Now),
 		active:   make(map[*attempt]struct{}),
 		freed:    make(chan struct{}, 1),

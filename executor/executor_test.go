@@ -239,8 +239,8 @@ func TestOnePriorityFillsEverySlot(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			return Result{Outcome: schema.Succeeded}
 		})
-		for range 3 * slots {
-			w.publish(w.entry(inAWhile(0)), time.Now())
+		for i := range 3 * slots {
+			w.publish(w.entry(inAWhile(0), ofOneOfTwo(i)), time.Now())
 		}
 		time.Sleep(3 * time.Second)
 		if got := len(w.started()); got != slots {
@@ -337,8 +337,8 @@ func TestOneHeartbeat(t *testing.T) {
 				<-ctx.Done()
 				return Result{Outcome: schema.Cancelled}
 			})
-			for range runs {
-				w.publish(w.entry(inAWhile(0), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(time.Hour) }), time.Now())
+			for i := range runs {
+				w.publish(w.entry(inAWhile(0), ofOneOfTwo(i), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(time.Hour) }), time.Now())
 			}
 			time.Sleep(5500 * time.Millisecond) // not at the instant of a beat
 			if got := len(w.started()); got != runs {
@@ -378,4 +378,9 @@ func TestFetchErrorsDoNotSpin(t *testing.T) {
 			t.Errorf("fetches in 10 s: got %d, want at most %d", got, most)
 		}
 	})
+}
+
+// ofOneOfTwo gives the i-th entry one of two tenants: one alone does not get every slot.
+func ofOneOfTwo(i int) func(s *schema.Spec) {
+	return func(s *schema.Spec) { s.Tenant = []string{"t", "u"}[i%2] }
 }

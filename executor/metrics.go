@@ -59,3 +59,24 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines)
 	return m
 }
+
+// gateMetrics tell what the gate does. Targets are not told apart: there are as many as tenants like.
+type gateMetrics struct {
+	putOff *prometheus.CounterVec
+	broken prometheus.Gauge
+}
+
+func newGateMetrics(r prometheus.Registerer) *gateMetrics {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
+	}
+	m := &gateMetrics{
+		putOff: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were put off, by reason: the target fails again and again (breaker), or is slow and has its share of the slots (crowded).")), []string{"reason"}),
+		broken: prometheus.NewGauge(prometheus.GaugeOpts(opts("targets_broken", "Targets that fail again and again, whose runs are put off but for a few probes."))),
+	}
+	for _, reason := range []string{"breaker", "crowded"} {
+		m.putOff.WithLabelValues(reason)
+	}
+	r.MustRegister(m.putOff, m.broken)
+	return m
+}

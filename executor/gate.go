@@ -1,0 +1,405 @@
+package executor
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// The rules by which one target, or one tenant, is kept from taking everything.
+const (
+	// reserved is which part of the slots nobody gets who has all others: an eighth, so that whoever comes finds one.
+	reserved = 8
+	// rivalsFor is how long somebody else counts as being there.
+	rivalsFor = time.Minute
+	// stuckAfter is from when on an attempt holds its slot for long: between one and two of it.
+	stuckAfter = time.Second
+	// parkedPart and parkedLeast bound who waits in memory for a slow target: that part of the slots, or as many.
+	parkedPart, parkedLeast = 4, 8
+	// gateEvery is how often who waits looks again, should nobody tell.
+	gateEvery = 250 * time.Millisecond
+	// maxTargets bounds the targets and tenants that are remembered, besides those to which something is under way; evictTries how many are looked at
+	// to forget one.
+	maxTargets = 10_000
+	evictTries = 16
+
+	// The delay of a run that is put off begins with putOffFirst and doubles up to putOffMost, with up to half of it at random on top.
+	putOffFirst = breakerDelay
+	putOffMost  = 5 * time.Minute
+	// maxPutOffs is how often a start is put off because its target fails, about 25 min in all: then it counts as an attempt, or a run whose target is
+	// gone for good would never fail.
+	maxPutOffs = 10
+)
+
+// gate decides whether an attempt may begin now, must wait, or is put off. It keeps targets that fail, hang or drip from harming others:
+//
+//   - One target (a host of a tenant, a script), and one tenant, has at most seven eighths of the slots; and no more than half of them in
+//     attempts that take longer than stuckAfter, if another has asked lately. Who is quick is held up by the first rule alone, in memory.
+//   - Behind who is slow only a few wait in memory. The rest are put off to about the time when it will be their turn.
+//   - Of a host that fails again and again (a circuit breaker) everything is put off but a few probes.
+//
+// To be put off costs no attempt: an entry that is due later stands in for the one at hand.
+type gate struct {
+	slots   int
+	log     *slog.Logger
+	metrics *gateMetrics
+
+	mu      sync.Mutex
+	loads   map[targetKey]*load
+	order   list.List // of *load, the one used last in front
+	targets asked
+	tenants asked
+}
+
+// targetKey names a target of a tenant, or, without a name, the tenant. Tenants do not share the fate of a host: one that breaks a host's breaker with
+// calls that cannot succeed must not stop the calls of others.
+type targetKey struct{ tenant, name string }
+
+// asked remembers who asked last, and when somebody else did.
+type asked struct {
+	last      targetKey
+	at, other time.Time
+}
+
+// note takes down that k asks, and reports whether another did lately.
+func (a *asked) note(k targetKey, now time.Time) bool {
+	if k != a.last {
+		a.other, a.last = a.at, k
+	}
+	a.at = now
+	return !a.other.IsZero() && now.Sub(a.other) < rivalsFor
+}
+
+// load is what is under way to a target, or of a tenant.
+type load struct {
+	key     targetKey
+	busy    int           // attempts that have begun, or are about to
+	parked  int           // attempts that wait in memory
+	freed   chan struct{} // cap 1: one of busy has ended
+	took    time.Duration // about how long an attempt takes
+	turn    time.Time     // when the next of those put off will find room
+	breaker *breaker      // nil until an attempt fails
+	place   *list.Element // in order
+
+	second        int64 // the one in which attempts were last begun …
+	begun, before int   // … how many in it, and in the one before
+}
+
+// stuck returns how many attempts surely take longer than stuckAfter.
+func (l *load) stuck(now time.Time) int {
+	l.roll(now)
+	return l.busy - l.begun - l.before
+}
+
+func (l *load) roll(now time.Time) {
+	switch second := now.UnixNano() / int64(stuckAfter); second - l.second {
+	case 0:
+	case 1:
+		l.second, l.before, l.begun = second, l.begun, 0
+	default:
+		l.second, l.before, l.begun = second, 0, 0
+	}
+}
+
+func newGate(slots int, log *slog.Logger, m *gateMetrics) *gate {
+	return &gate{slots: slots, log: log, metrics: m, loads: make(map[targetKey]*load)}
+}
+
+// pass is the right to begin an attempt. The zero pass is of work whose target cannot be told.
+type pass struct {
+	g            *gate
+	host, tenant *load
+	at           time.Time
+	breaks       bool
+	probe        bool
+}
+
+// wish is what an attempt asks the gate for.
+type wish struct {
+	target  targetKey
+	limit   int  // attempts at once; 0 = what the slots give
+	breaks  bool // it has a breaker
+	putOffs int  // how often it was put off
+}
+
+// ruling is what the gate says.
+type ruling struct {
+	pass   pass
+	ok     bool
+	wait   <-chan struct{} // not now: until this tells, or gateEvery has passed
+	putOff time.Duration   // not now: that much later
+	why    string
+}
+
+// ask decides on a wish; parked is the load at which the same wish waits already, or nil. What it answers with is where it waits from then on.
+func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rivals := [2]bool{g.targets.note(w.target, now), g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
+	if w.target.name == "" {
+		return ruling{ok: true}, nil
+	}
+	host, tenant := g.load(w.target), g.load(targetKey{tenant: w.target.tenant})
+	if parked != nil {
+		parked.parked--
+	}
+	probe := false
+	if host.breaker != nil && w.putOffs < maxPutOffs {
+		var ok bool
+		var wait time.Duration
+		if probe, ok, wait = host.breaker.admits(now); !ok {
+			return g.later("breaker", max(wait, backedOff(w.putOffs))), nil
+		}
+	}
+	for i, l := range [...]*load{host, tenant} {
+		most, half := max(g.slots-g.slots/reserved, 1), max(g.slots/2, 1)
+		if l == host && w.limit > 0 {
+			most, half = min(most, w.limit), min(half, w.limit)
+		}
+		stuck := l.stuck(now)
+		if l.busy < most && !(rivals[i] && stuck >= half) {
+			continue
+		}
+		if stuck >= max(min(most, half)/2, 1) && l.parked >= max(g.slots/parkedPart, parkedLeast) {
+			wait := max(l.inTurn(now, most), backedOff(w.putOffs)/(1<<2))
+			return g.later("crowded", wait), nil
+		}
+		l.parked++
+		return ruling{wait: l.freed}, l
+	}
+	if host.breaker != nil {
+		host.breaker.begin(probe)
+	}
+	for _, l := range [...]*load{host, tenant} {
+		l.roll(now)
+		l.begun++
+		l.busy++
+		if l.parked > 0 {
+			l.tell() // several may have ended since one was told
+		}
+	}
+	return ruling{pass: pass{g, host, tenant, now, w.breaks, probe}, ok: true}, nil
+}
+
+// later puts off. The caller holds mu.
+func (g *gate) later(why string, wait time.Duration) ruling {
+	g.metrics.putOff.WithLabelValues(why).Inc()
+	return ruling{putOff: wait + rand.N(wait/2+1), why: why}
+}
+
+// backedOff returns how long a start waits that was put off n times before.
+func backedOff(n int) time.Duration { return min(putOffFirst<<min(n, 10), putOffMost) }
+
+// inTurn returns how long it will be until one more of those put off finds room: each takes a place in a line that moves as fast as attempts end.
+func (l *load) inTurn(now time.Time, most int) time.Duration {
+	if l.turn.Before(now.Add(time.Second)) {
+		l.turn = now.Add(time.Second)
+	}
+	if l.turn.Before(now.Add(2 * putOffMost)) {
+		l.turn = l.turn.Add(max(l.took, stuckAfter) / time.Duration(most))
+	}
+	return l.turn.Sub(now)
+}
+
+// load returns what is under way to a target. A new one takes the place of the one that was used longest ago and has nothing under way. The caller holds mu.
+func (g *gate) load(k targetKey) *load {
+	if l := g.loads[k]; l != nil {
+		g.order.MoveToFront(l.place)
+		return l
+	}
+	l := &load{key: k, freed: make(chan struct{}, 1)}
+	l.place = g.order.PushFront(l)
+	g.loads[k] = l
+	old := g.order.Back()
+	for range evictTries {
+		if g.order.Len() <= maxTargets || old == l.place {
+			break
+		}
+		o, next := old.Value.(*load), old.Prev()
+		if o.busy == 0 && o.parked == 0 {
+			g.order.Remove(old)
+			delete(g.loads, o.key)
+			if o.breaker != nil && !o.breaker.closed() {
+				g.metrics.broken.Dec()
+			}
+		}
+		old = next
+	}
+	return l
+}
+
+// unpark gives up waiting at a load.
+func (g *gate) unpark(at *load) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at.parked--
+}
+
+// tell wakes one of those who wait at a load. The caller holds mu.
+func (l *load) tell() {
+	select {
+	case l.freed <- struct{}{}:
+	default:
+	}
+}
+
+// health is what an attempt tells of its target.
+type health int
+
+const (
+	unknownHealth health = iota
+	well
+	sick
+)
+
+// healthOf says what a result tells: a target that refuses a run is well.
+func healthOf(res *Result) health {
+	switch {
+	case res.Outcome == schema.Succeeded:
+		return well
+	case res.Outcome == schema.TimedOut:
+		return sick
+	case res.Outcome != schema.Failed || res.Stopped:
+		return unknownHealth
+	case res.Status >= 500, res.Status == 429, res.Status == 0 && !res.Final:
+		return sick
+	case res.Status > 0:
+		return well
+	}
+	return unknownHealth
+}
+
+// end gives the pass back, with what the attempt tells of its target.
+func (p pass) end(found *health) {
+	if p.host == nil {
+		return
+	}
+	g, h := p.g, *found
+	now := time.Now()
+	g.mu.Lock()
+	for _, l := range [...]*load{p.host, p.tenant} {
+		l.busy--
+		if took := now.Sub(p.at); l.took == 0 {
+			l.took = took
+		} else {
+			l.took += (took - l.took) / 8
+		}
+		l.tell()
+	}
+	if p.breaks && h == sick && p.host.breaker == nil {
+		p.host.breaker = &breaker{} // a target that never fails needs none
+	}
+	changed, closed := false, false
+	if b := p.host.breaker; b != nil {
+		changed = b.end(h, p.probe, now)
+		closed = b.closed()
+	}
+	g.mu.Unlock()
+	switch key := p.host.key; {
+	case changed && closed:
+		g.metrics.broken.Dec()
+		g.log.Info("a target works again", "tenant", key.tenant, "target", key.name)
+	case changed:
+		g.metrics.broken.Inc()
+		g.log.Warn("a target fails again and again: its runs are put off", "tenant", key.tenant, "target", key.name)
+	}
+}
+
+// limiter is a target of scripts that knows how many of one may run at once.
+type limiter interface {
+	Limit(t *schema.ScriptTarget) int
+}
+
+// wishOf says what work of a tenant needs of the gate.
+func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
+	ask := wish{target: targetKey{tenant: tenant}}
+	switch {
+	case w.HTTP != nil:
+		ask.target.name, ask.breaks = hostOf(w.HTTP.URL), true
+	case w.Script != nil:
+		ask.target.name = "script " + w.Script.Command
+		if s, ok := x.targets.Script.(limiter); ok {
+			ask.limit = s.Limit(w.Script)
+		}
+	}
+	return ask
+}
+
+// hostOf returns scheme, host and port of a URL that was found to be one, without allocating.
+func hostOf(url string) string {
+	at := strings.Index(url, "://")
+	if at < 0 {
+		return url
+	}
+	at += len("://")
+	if end := strings.IndexAny(url[at:], "/?#"); end >= 0 {
+		url = url[:at+end]
+	}
+	return strings.ToLower(url)
+}
+
+// admit asks the gate for the right to begin, and waits for it; false means that the message has been dealt with.
+func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
+	x, spec := a.x, &a.entry.Spec
+	work := spec.Work
+	if work == nil {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		task, err := x.tasks.Task(bounded, spec.Tenant, spec.Task)
+		cancel()
+		if err != nil {
+			return pass{}, true // start says what is wrong
+		}
+		work = &task.Work
+	}
+	w := x.wishOf(spec.Tenant, work)
+	w.putOffs = spec.PutOff
+	var at *load
+	var v ruling
+	for {
+		v, at = x.gate.ask(w, at)
+		switch {
+		case v.ok:
+			return v.pass, true
+		case v.putOff > 0:
+			a.putOff(ctx, v.putOff)
+			return pass{}, false
+		}
+		timer := time.NewTimer(gateEvery)
+		select {
+		case <-v.wait:
+			timer.Stop()
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			x.gate.unpark(at)
+			a.giveBack()
+			return pass{}, false
+		}
+	}
+}
+
+// putOff lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
+// met: who starts second finds what the first has written.
+func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
+	x, e := a.x, a.entry
+	now := x.now()
+	id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
+	to, err := x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
+	if err == nil {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		cancel()
+	}
+	if err != nil {
+		a.postpone(ctx, "put off", err)
+		return
+	}
+	a.over(e.Spec.AttemptNumber())
+}
