@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,10 +349,11 @@ func (w *world) deferrals(e schema.Entry) (all []schema.Entry) {
 // A target that fails again and again has the runs after that put off: no attempt is used up, and they start when it works again.
 func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		w.begin("e-1")
 		w.answerHosts(func(c Call) Result {
-			if broken {
+			if broken.Load() {
 				return Result{Outcome: schema.Failed, Error: "no"}
 			}
 			return Result{Outcome: schema.Succeeded}
@@ -378,7 +380,7 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		if n := w.open(); n != 0 {
 			t.Errorf("the stream holds %d messages, want none", n)
 		}
-		broken = false
+		broken.Store(false)
 		d := all[0]
 		time.Sleep(time.Until(d.Due()) - 100*time.Millisecond)
 		w.publish(d, time.Now())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,11 +95,11 @@ func TestAnAttemptIsSignedByTheKeyOfItsTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				asked := ""
+				var asked atomic.Value
 				secret := webhook.NewSecret()
 				w.begin("e-1", func(cfg *Config) {
 					cfg.Signer = signer(func(tenant, name string) ([][]byte, error) {
-						asked = tenant + " " + name
+						asked.Store(tenant + " " + name)
 						if c.err != nil {
 							return nil, c.err
 						}
@@ -109,8 +110,8 @@ func TestAnAttemptIsSignedByTheKeyOfItsTask(t *testing.T) {
 				w.publish(e, time.Now())
 				time.Sleep(2 * time.Second)
 				all := w.attempts(e.Run())
-				if len(all) == 0 || all[0].Record == nil || all[0].Record.Outcome != c.outcome || all[0].Record.Error != c.error || all[0].Record.Final || asked != c.asked {
-					t.Fatalf("attempts: got %+v, asked for %q; want %s with %q", all, asked, c.outcome, c.error)
+				if len(all) == 0 || all[0].Record == nil || all[0].Record.Outcome != c.outcome || all[0].Record.Error != c.error || all[0].Record.Final || asked.Load() != c.asked {
+					t.Fatalf("attempts: got %+v, asked for %q; want %s with %q", all, asked.Load(), c.outcome, c.error)
 				}
 				calls := w.started()
 				if (len(calls) > 0) != (c.outcome == schema.Succeeded) {
@@ -127,10 +128,11 @@ func TestAnAttemptIsSignedByTheKeyOfItsTask(t *testing.T) {
 // What cannot be read is not taken for "not signed": the message goes back, and no attempt is used up.
 func TestAnAttemptWaitsForItsKey(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w.begin("e-1", func(cfg *Config) {
 			cfg.Signer = signer(func(string, string) ([][]byte, error) {
-				if down {
+				if down.Load() {
 					return nil, schema.ErrUnavailable
 				}
 				return nil, schema.ErrNotFound
@@ -142,7 +144,7 @@ func TestAnAttemptWaitsForItsKey(t *testing.T) {
 		if n := len(w.started()); n != 0 {
 			t.Errorf("%d calls while the key cannot be read, want none", n)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(5 * time.Second)
 		if calls := w.started(); len(calls) != 1 || calls[0].Number != 1 {
 			t.Errorf("calls: got %+v, want one, of attempt 1", calls)
