@@ -206,7 +206,9 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if err != nil {
 		return err
 	}
-	n.office = n.openOffice(now)
+	if n.office, err = n.openOffice(now); err != nil {
+		return err
+	}
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
@@ -216,9 +218,6 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		if err != nil {
 			return err
 		}
-	}
-	if n.office, err = n.openOffice(now); err != nil {
-		return err
 	}
 	rules, err := n.openScripts()
 	if err != nil {
