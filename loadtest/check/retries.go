@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -64,7 +65,8 @@ func (j *judge) tooMany(r *run) {
 }
 
 // tooSoon finds an attempt that came before the wait was over which followed the failure before it. Of what was executed twice under one number one wait
-// counts; and what the system never heard of, since the attempt was lost, it cannot wait for.
+// counts; and what the system had not heard of when it went on, since the attempt was lost, it cannot wait for, also if it is told of it in the end, by an
+// executor that was frozen.
 func (j *judge) tooSoon(r *run) {
 	for i, s := range r.seen {
 		var worst *Sighting // of the attempt before: the one after which the wait was shortest by most
@@ -79,7 +81,7 @@ func (j *judge) tooSoon(r *run) {
 				break
 			}
 		}
-		if worst == nil || short <= 0 || !r.failedAt(worst.Attempt) {
+		if worst == nil || short <= 0 || !r.failedAt(worst.Attempt) || r.lostAt(worst.Attempt) {
 			continue
 		}
 		j.rep.EarlyRetries++
@@ -92,7 +94,7 @@ func (j *judge) tooSoon(r *run) {
 		for i := range attempts {
 			for k := range attempts {
 				was, is := &attempts[i], &attempts[k]
-				if is.Number != was.Number+1 || was.FinishedAt.IsZero() || is.StartedAt.IsZero() || was.Outcome != OutcomeFailed && was.Outcome != OutcomeTimedOut {
+				if is.Number != was.Number+1 || was.FinishedAt.IsZero() || is.StartedAt.IsZero() || was.Outcome != OutcomeFailed && was.Outcome != OutcomeTimedOut || r.lostAt(was.Number) {
 					continue
 				}
 				if wait := r.job.Retry.wait(was.Number); is.StartedAt.Sub(was.FinishedAt) < wait.Truncate(time.Millisecond)-time.Millisecond { // each is cut to the ms
@@ -104,6 +106,16 @@ func (j *judge) tooSoon(r *run) {
 			}
 		}
 	}
+}
+
+// lostAt reports whether attempt number n is recorded as lost, in any reading.
+func (r *run) lostAt(n int) bool {
+	for _, reading := range r.found() {
+		if slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool { return a.Number == n && a.Outcome == OutcomeLost }) {
+			return true
+		}
+	}
+	return false
 }
 
 // failedAt reports whether attempt number n is recorded as failed.

@@ -89,6 +89,24 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			},
 		},
 		{
+			name: "a failure that a thawed executor tells of after its attempt was lost and the next had begun",
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 500, 0, 13_000)
+				w.obs(retried).First.Run.Attempts[0].Outcome = check.OutcomeLost
+				w.obs(retried).Second.Run.Attempts[0].FinishedAt = at(40_000)
+			},
+		},
+		{
+			name: "a failure that is said to have come after the next had begun", fault: check.FaultEarlyRetry,
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 500, 0, 13_000)
+				w.obs(retried).Second.Run.Attempts[0].FinishedAt = at(40_000)
+			},
+			want: func(r *check.Report) { r.EarlyRetries++ },
+		},
+		{
 			name: "the first of two executions under one number asked for more",
 			forge: func(w *world) {
 				w.twice(retried, 503, 30*time.Second, 31_000)
