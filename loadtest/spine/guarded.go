@@ -291,6 +291,9 @@ var guardedRows = []row{
 		}
 		return fmt.Sprintf("%d, %d, %d, %d, %d, %d", r.Check.DuplicateOutcomes, sum.Overlaps, sum.SecondStarts, sum.Fences, sum.Untrue, sum.Rewritten)
 	}},
+	{"dead letters (of failed runs), attempts beyond the bound, retries too soon", func(r *Report) string {
+		return fmt.Sprintf("%d (%d), %d, %d", r.Check.DeadLetters, r.Check.DoneFailed, r.Check.ExcessAttempts, r.Check.EarlyRetries)
+	}},
 	guaranteeRow(check.AtLeastOnce), guaranteeRow(check.AtMostOnce), guaranteeRow(check.EffectivelyOnce),
 }
 

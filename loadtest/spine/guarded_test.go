@@ -2,13 +2,17 @@ package spine
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/sink"
 	"carillon.dev/carillon/loadtest/workload"
@@ -91,6 +95,7 @@ func TestGuardedReportFails(t *testing.T) {
 		{"a good one with a thaw", Frozen, func(*Report) {}, ""},
 		{"an overlap", Guarantees, func(r *Report) { r.Check.Guarantees[2].Overlaps = 2 }, "effectively_once broken 2 times"},
 		{"a second start", Frozen, func(r *Report) { r.Check.Guarantees[1].SecondStarts = 1 }, "at_most_once broken 1 times"},
+		{"a run without its dead letter", Guarantees, func(r *Report) { r.Check.Unburied = 1 }, "failed without a dead letter 1"},
 		{"a guarantee that nothing was run under", Guarantees, func(r *Report) { r.Check.Guarantees = r.Check.Guarantees[:2] }, "nothing was run under effectively_once"},
 		{"a freeze that hit nothing", Frozen, func(r *Report) { r.Check.Guarantees[0].Lost = 0 }, "had nothing under at_least_once"},
 		{"kills need not hit everything", Guarantees, func(r *Report) { r.Check.Guarantees[0].Lost = 0 }, ""},
@@ -123,5 +128,68 @@ func TestGuardedMarkdownStandsBesideOthers(t *testing.T) {
 		if strings.HasPrefix(line, "|") && strings.Count(line, "|") != 4 {
 			t.Errorf("a row without three columns: %s", line)
 		}
+	}
+}
+
+// guardedConfig is a scenario with guarantees in small: a Cassandra, a NATS server, a node that dispatches and two that execute.
+func guardedConfig(t *testing.T, s Scenario) Config {
+	t.Helper()
+	return Config{
+		Scenario: s, Lead: 6 * time.Second, Seed: 1,
+		Cluster: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3, CommitLog: cluster.CommitLogGroup},
+		Dir:     filepath.Join(t.TempDir(), "run"), Program: program(t), Command: "go test",
+		Wait: 2 * time.Minute, Apart: time.Second, Idle: time.Second,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+}
+
+// playGuardedEndToEnd runs a scenario, which must be judged to be good.
+func playGuardedEndToEnd(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	var table bytes.Buffer
+	rep, err := Run(ctx, cfg, &table)
+	if err != nil {
+		showLogs(t, cfg.Dir)
+		t.Fatalf("Run = %v", err)
+	}
+	t.Logf("check says:\n%s", table.String())
+	if rep.Failed() {
+		showLogs(t, cfg.Dir)
+		t.Fatalf("the run failed: %q", rep.Faults())
+	}
+	if c := rep.Check; c.Asked != cfg.Jobs || c.Acknowledged != cfg.Jobs || c.Done != cfg.Jobs || !c.SeenAll {
+		t.Errorf("check = %+v, want %d asked, acknowledged and done, by a complete record", c, cfg.Jobs)
+	}
+	return rep
+}
+
+// Executors are killed under runs of all guarantees.
+func TestGuaranteesEndToEnd(t *testing.T) {
+	cluster.Require(t)
+	cfg := guardedConfig(t, Guarantees)
+	cfg.Jobs, cfg.Span, cfg.KillEvery = 640, 16*time.Second, 5*time.Second
+	rep := playGuardedEndToEnd(t, cfg)
+	if e := rep.Events; len(e) != 4 || e[0].Act != ActKill || e[0].Member != "carillon-2" || e[3].Act != ActStart || e[3].Member != "carillon-3" {
+		t.Errorf("events = %v, want both executors killed and started again", e)
+	}
+	abandoned := 0
+	for _, g := range rep.Check.Guarantees {
+		abandoned += g.Abandoned
+	}
+	if abandoned == 0 {
+		t.Error("no call lost its caller: the kills hit nothing")
+	}
+}
+
+// An executor is frozen with runs of all guarantees in its hands, and thaws when others have finished them.
+func TestFrozenEndToEnd(t *testing.T) {
+	cluster.Require(t)
+	cfg := guardedConfig(t, Frozen)
+	cfg.Jobs, cfg.Span = 120, 2*time.Second
+	rep := playGuardedEndToEnd(t, cfg)
+	if e := rep.Events; len(e) != 2 || e[0].Act != ActFreeze || e[1].Act != ActThaw || e[1].Began.Sub(e[0].Ended) < 12*time.Second {
+		t.Errorf("events = %v, want a freeze, and a thaw after its session", e)
 	}
 }

@@ -93,6 +93,10 @@ func (r *Report) Faults() []string {
 		c := &r.Check
 		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, unfinished %d, unreadable %d",
 			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))
+		if c.Unburied+c.Risen+c.ExcessAttempts+c.EarlyRetries > 0 {
+			faults = append(faults, fmt.Sprintf("failed without a dead letter %d, dead letters too many %d, attempts beyond the bound %d, retries too soon %d",
+				c.Unburied, c.Risen, c.ExcessAttempts, c.EarlyRetries))
+		}
 		for _, g := range c.Guarantees {
 			if broken := g.Broken(); broken > 0 {
 				faults = append(faults, fmt.Sprintf("%s broken %d times", g.Guarantee, broken))
