@@ -213,6 +213,22 @@ func TestNATSGivesUpASilentWorker(t *testing.T) {
 	})
 }
 
+func TestNATSGivesUpAWorkerAfterItsOnlyWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNATS(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			hear(say("alive", ""))
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, ErrTimeout)
+		defer cancel()
+		began := time.Now()
+		if res := n.Run(ctx, natsCall()); res.Error != errUnheard.Error() || time.Since(began) != maxSilence {
+			t.Errorf("Run: got %+v after %v, want a failure after %v", res, time.Since(began), maxSilence)
+		}
+	})
+}
+
 func TestNATSBelievesAWorkerThatSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {

@@ -37,7 +37,7 @@ func (w *world) only(run schema.RunID) *schema.Record {
 }
 
 func TestOutputsAreKept(t *testing.T) {
-	grün := strings.Repeat("grün ", 1<<20/6+1) // a little more than 1 MiB
+	umlauts := strings.Repeat("grün ", 1<<20/6+1) // a little more than 1 MiB
 	for name, c := range map[string]struct {
 		res     Result
 		outcome schema.Outcome
@@ -52,7 +52,7 @@ func TestOutputsAreKept(t *testing.T) {
 		"exactly the head":           {Result{Outcome: schema.Succeeded, Output: bytes.Repeat([]byte("a"), outputHead)}, schema.Succeeded, "…", "", false, false},
 		"a byte more":                {Result{Outcome: schema.Succeeded, Output: bytes.Repeat([]byte("a"), outputHead+1)}, schema.Succeeded, "…", strings.Repeat("a", outputHead+1), false, false},
 		"of a failure":               {Result{Outcome: schema.Failed, Final: true, Output: bytes.Repeat([]byte("a"), 200_000)}, schema.Failed, "…", strings.Repeat("a", 200_000), false, false},
-		"more than is kept":          {Result{Outcome: schema.Succeeded, Output: []byte(grün)}, schema.Succeeded, "", grün[:1<<20], true, false},
+		"more than is kept":          {Result{Outcome: schema.Succeeded, Output: []byte(umlauts)}, schema.Succeeded, "", umlauts[:1<<20], true, false},
 		"no UTF-8":                   {Result{Outcome: schema.Succeeded, Output: []byte("a\xffb")}, schema.Succeeded, "ab", "a\xffb", false, true},
 		"cut within a character":     {Result{Outcome: schema.Succeeded, Output: []byte("gr\xc3"), OutputCut: true}, schema.Succeeded, "gr", "gr", true, false},
 		"whole, half a character":    {Result{Outcome: schema.Succeeded, Output: []byte("gr\xc3")}, schema.Succeeded, "gr", "gr\xc3", false, true},

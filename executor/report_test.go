@@ -185,6 +185,27 @@ func TestReportsWaitForTheStore(t *testing.T) {
 	}
 }
 
+func TestLinesThatComeDuringAWriteAreKept(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+			w.befall(func(_ context.Context, op string) schematest.Fault {
+				if op == "PutPart" {
+					return schematest.Fault{Delay: 2 * time.Second}
+				}
+				return schematest.Fault{}
+			})
+			c.Tell.Log("before")
+			time.Sleep(2 * time.Second) // the write has begun, and goes on
+			c.Tell.Log("during")
+			time.Sleep(20 * time.Second)
+			return Result{Outcome: schema.Succeeded}
+		})
+		if lines, _ := w.told(run); strings.Join(lines, " ") != "before during" {
+			t.Errorf("log: %q, want both lines, once", lines)
+		}
+	})
+}
+
 func TestReportsOfADeadStoreAreGivenUpAtTheEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		run := w.inRun(time.Minute, func(_ context.Context, c Call) Result {

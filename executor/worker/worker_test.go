@@ -353,7 +353,8 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		r.work(worker.Config{Concurrency: 2}, func(context.Context, worker.Run) (any, error) {
 			n := atWork.Add(1)
 			defer atWork.Add(-1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			for m := most.Load(); n > m; m = most.Load() {
+				most.CompareAndSwap(m, n)
 			}
 			time.Sleep(20 * time.Millisecond) // work, so that others come meanwhile
 			return nil, nil
