@@ -73,7 +73,8 @@ func (a *attempt) keepOutput(row *schema.Attempt, res *Result) {
 	rec.OutputBinary = !utf8.Valid(output)
 	bounded, cancel := context.WithTimeout(context.Background(), storeTimeout) // whatever has ended: the record follows
 	defer cancel()
-	held, err := x.writer.SaveOutput(bounded, row, output)
+	whose := *row // a copy: the row of an attempt whose output fits its record, which is most, shall cost no allocation
+	held, err := x.writer.SaveOutput(bounded, &whose, output)
 	if rec.OutputSize = held; err != nil {
 		rec.OutputCut = true
 		x.log.Warn("an output could not be kept whole", "run", row.Run, "attempt", row.Number, "bytes", len(output), "kept", held, "err", err)
