@@ -216,7 +216,7 @@ func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.
 			return err
 		}
 		was := all.Revision
-		if err = f(&all); err != nil {
+		if err := f(&all); err != nil {
 			return err
 		}
 		// Of two who change the same revision at once none may draw what the other does: it would be taken for the other's, repeated.
