@@ -267,17 +267,19 @@ func TestGuardedRunStartsOnce(t *testing.T) {
 // the first comes back.
 func TestFrozenHolderChangesNothing(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		g     schema.Guarantee
-		deaf  bool
-		state schema.State
-		story string
-		calls int
+		name    string
+		g       schema.Guarantee
+		deaf    bool
+		stopped bool // the target says that it was stopped, as HTTP does
+		state   schema.State
+		story   string
+		calls   int
 	}{
-		{"effectively_once", schema.EffectivelyOnce, false, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
-		{"effectively_once, and the callee is deaf", schema.EffectivelyOnce, true, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
-		{"at_most_once", schema.AtMostOnce, false, schema.StateFailed, "1 lost", 1},
-		{"at_most_once, and the callee is deaf", schema.AtMostOnce, true, schema.StateFailed, "1 lost", 1},
+		{"effectively_once", schema.EffectivelyOnce, false, false, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"effectively_once, stopped by its target", schema.EffectivelyOnce, false, true, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"effectively_once, and the callee is deaf", schema.EffectivelyOnce, true, false, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"at_most_once", schema.AtMostOnce, false, false, schema.StateFailed, "1 lost", 1},
+		{"at_most_once, and the callee is deaf", schema.AtMostOnce, true, false, schema.StateFailed, "1 lost", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -296,7 +298,7 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 					case <-time.After(time.Minute):
 						return Result{Outcome: schema.Succeeded, Output: []byte("late")}
 					case <-ctx.Done():
-						return Result{Outcome: schema.Failed, Error: "stopped"}
+						return Result{Outcome: schema.Failed, Error: "stopped", Stopped: c.stopped}
 					}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(c.g))
