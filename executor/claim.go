@@ -193,11 +193,22 @@ func (a *attempt) endLost(ctx context.Context, lease schema.Lease, row schema.At
 	return stands, nil
 }
 
+// instant returns now, or later by as many ns as it takes to differ from what it returned before. Two messages of one run may be here at once, and
+// what tells their claims apart is the fence, of which ten bits are drawn, and this: equal claims would both count as made.
+func (x *Executor) instant(now time.Time) time.Time {
+	for {
+		last := x.lastClaim.Load()
+		if next := max(now.UnixNano(), last+1); x.lastClaim.CompareAndSwap(last, next) {
+			return time.Unix(0, next).UTC()
+		}
+	}
+}
+
 // claim takes the run for attempt k.number under the session. False means that it did not, and that the message was dealt with.
 func (a *attempt) claim(ctx, attempts context.Context, k known, session string) bool {
 	x := a.x
 	now := x.now()
-	is, err := a.hold.was.Claimed(k.number, schema.SessionRef{Executor: x.name, ID: session, Started: now, Entry: a.entry.ID}, now)
+	is, err := a.hold.was.Claimed(k.number, schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID}, now)
 	if err != nil {
 		a.postpone(ctx, "claim", err)
 		return false

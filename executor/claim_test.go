@@ -338,6 +338,30 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 	}
 }
 
+// TestClaimsOfOneInstantDiffer: two messages of one run that are here at once, which claim it in the same ns under the same fence, would both start.
+func TestClaimsOfOneInstantDiffer(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x, now := w.begin("x1"), time.Now()
+		seen := map[time.Time]bool{}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 100 {
+					at := x.instant(now)
+					mu.Lock()
+					if seen[at] || at.Before(now) || at.Sub(now) > time.Microsecond {
+						t.Errorf("instant(%v) = %v, want one of its own within a µs", now, at)
+					}
+					seen[at] = true
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
 // TestClaimOfUnknownOutcome: whatever becomes of the answers, the run starts once and ends once.
 func TestClaimOfUnknownOutcome(t *testing.T) {
 	for _, g := range guarantees {

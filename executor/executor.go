@@ -41,6 +41,8 @@ type Executor struct {
 	slots    *slots
 	troubled atomic.Bool // the last read before a start failed
 
+	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
+
 	mu       sync.Mutex
 	active   map[*attempt]struct{} // every message in hand
 	asked    [4]int                // messages that the fetches under way may bring, by priority
