@@ -96,12 +96,12 @@ var scenarios = []struct {
 	{"all guarantees, and nothing goes wrong", 3, Scenario{
 		Guarantees: true, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4},
 	}, nil},
-	{"all guarantees, and nodes crash between the steps of attempts", 30, Scenario{Guarantees: true, Faults: Faults{Crash: 0.01}}, nil},
-	{"all guarantees, and nodes are killed and freeze", 20, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
-	{"all guarantees, and everything fails", 40, Scenario{
+	{"all guarantees, and nodes crash between the steps of attempts", 15, Scenario{Guarantees: true, Faults: Faults{Crash: 0.01}}, nil},
+	{"all guarantees, and nodes are killed and freeze", 12, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
+	{"all guarantees, and everything fails", 20, Scenario{
 		Guarantees: true, Changes: true, Kills: 2, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05, Crash: 0.002},
 	}, []string{halts}},
-	{"everything at once", 60, Scenario{
+	{"everything at once", 30, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
 	{"everything at once for long", 4, Scenario{

@@ -224,9 +224,8 @@ func TestFairOnDev(t *testing.T) {
 			t.Errorf("what was printed does not say %q:\n%s", v, out)
 		}
 	}
-	for _, plot := range []string{"beside", "weights", "critical"} {
-		if _, err := os.Stat(filepath.Join(results, "fair-carillon-dev-"+plot+".svg")); err != nil {
-			t.Errorf("the plot: %v", err)
-		}
+	// What is over within a second has no curve, and no plot.
+	if _, err := os.Stat(filepath.Join(results, "fair-carillon-dev-beside.svg")); err != nil {
+		t.Errorf("the plot: %v", err)
 	}
 }
