@@ -101,8 +101,8 @@ func TestDueTimesAreTheOrderWithinATenant(t *testing.T) {
 			latest = later(latest, due)
 		}
 		// 5 of them are due in a millisecond: what is held of a shard is so much ahead of what another reads.
-		if worst > 250*time.Millisecond {
-			t.Errorf("an entry came after one that was due %v later, want at most 250ms", worst)
+		if worst > time.Second { // of the 10 s that the backlog takes
+			t.Errorf("an entry came after one that was due %v later, want at most 1s", worst)
 		} else {
 			t.Logf("worst inversion: %v", worst)
 		}
