@@ -193,6 +193,9 @@ func (r *retrying) SwapLease(ctx context.Context, was, is schema.Lease, expires 
 }
 
 func (r *retrying) SwapSigningKeys(ctx context.Context, tenant string, was int64, is schema.SigningKeys) error {
+	if err := is.Follows(was); err != nil {
+		return err // what stands at was could be taken for what was written
+	}
 	return decide(ctx, func() error { return r.around.SwapSigningKeys(ctx, tenant, was, is) }, func() (mine, again bool, err error) {
 		stands, err := r.SigningKeys(ctx, tenant)
 		if errors.Is(err, schema.ErrNotFound) {

@@ -257,18 +257,14 @@ func frontAndDepth(t *testing.T, r *Rig) {
 		rs = append(rs, publish(t, r.Queue, 0, envelope(t, n)))
 		publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, 100+n, schema.Low, nil)}) // between them
 	}
-	if got, err := r.Other.Load(t.Context(), 0, schema.Normal); err != nil || got != (queue.Load{Waiting: 4}) {
-		t.Errorf("Load with four messages published = %+v, %v, want four waiting", got, err)
-	}
+	load(t, r.Other, 0, schema.Normal, queue.Load{Waiting: 4})
 	at := func(i int) queue.Front { return queue.Front{Stream: rs[0].Stream, Sequence: rs[i].Sequence} }
 	front(t, r.Other, 0, schema.Normal, at(0))
 	depth(t, r.Other, 0, schema.Normal, 4)
 	ds := fetch(t, r.Queue, 0, schema.Normal, 4)
 	front(t, r.Other, 0, schema.Normal, at(0)) // held is not finished
 	depth(t, r.Other, 0, schema.Normal, 4)
-	if got, err := r.Other.Load(t.Context(), 0, schema.Normal); err != nil || got != (queue.Load{Held: 4, Delivered: 4}) {
-		t.Errorf("Load with four messages held = %+v, %v, want four held and delivered", got, err)
-	}
+	load(t, r.Other, 0, schema.Normal, queue.Load{Held: 4, Delivered: 4})
 	ds[1].Ack() // in the middle
 	depth(t, r.Other, 0, schema.Normal, 3)
 	front(t, r.Other, 0, schema.Normal, at(0))

@@ -159,6 +159,15 @@ func depth(t *testing.T, q queue.Queue, lane queue.Lane, p schema.Priority, want
 	})
 }
 
+// load waits until what a lane and priority holds is want: a server counts a message for its consumer a moment after it has acknowledged the publication.
+func load(t *testing.T, q queue.Queue, lane queue.Lane, p schema.Priority, want queue.Load) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("load of lane %d, %s, want %+v", lane, p, want), func() (string, bool) {
+		got, err := q.Load(t.Context(), lane, p)
+		return fmt.Sprintf("%+v %v", got, err), err == nil && got == want
+	})
+}
+
 // front waits until the front of a lane and priority is want.
 func front(t *testing.T, q queue.Queue, lane queue.Lane, p schema.Priority, want queue.Front) {
 	t.Helper()
