@@ -157,10 +157,8 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 			spec.PayloadAt, spec.PayloadSize, payload = schema.EntryID{}, 0, *c.Payload
 		}
 		apply(&spec, c)
-		if c.Task != nil {
-			if err := b.checkTask(ctx, &Job{Tenant: spec.Tenant, Task: spec.Task}); err != nil {
-				return schema.Entry{}, err
-			}
+		if err := b.checkMoved(ctx, run, &spec, c); err != nil {
+			return schema.Entry{}, err
 		}
 		id := schema.MakeEntryID(due, run.ID.Shard(), schema.RandomHash())
 		entry, err := schema.NewEntry(id, spec, payload, b.expiry(due, now))
@@ -182,6 +180,28 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 		}
 	}
 	return schema.Entry{}, fmt.Errorf("reschedule %s: %w: every entry was held too late", run.ID, schema.ErrUnavailable)
+}
+
+// checkMoved checks the task and the payload of a run that is changed, if the change is about them.
+func (b *Bucketer) checkMoved(ctx context.Context, run *Run, spec *schema.Spec, c Change) error {
+	if c.Task == nil && c.Payload == nil {
+		return nil
+	}
+	t, err := b.taskOf(ctx, spec.Tenant, spec.Task)
+	if errors.Is(err, ErrNoTask) && c.Task == nil {
+		return nil // as before
+	}
+	if err != nil || len(t.PayloadSchema) == 0 {
+		return err
+	}
+	if c.Payload != nil {
+		return b.fits(&t, *c.Payload)
+	}
+	text, err := b.EntryPayload(ctx, &run.Current)
+	if err != nil {
+		return err
+	}
+	return b.fits(&t, text)
 }
 
 func apply(spec *schema.Spec, c Change) {

@@ -69,7 +69,7 @@ func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID
 		}
 		spec := &g.Spec
 		spec.Tenant, spec.Name, spec.Created = was.Tenant, was.Name, was.Created
-		if err := b.checkTask(ctx, &Job{Tenant: tenant, Task: spec.Task}); err != nil {
+		if err := b.checkChanged(ctx, spec, &was); err != nil {
 			return false, err
 		}
 		if err := complete(id, spec, from); err != nil {
@@ -81,6 +81,15 @@ func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID
 		same, err := sameText(spec, &was)
 		return !same, err
 	})
+}
+
+// checkChanged checks the task of a spec, and its payload if either is another than it was: one that was found good stays so, whatever the task says by now.
+func (b *Bucketer) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
+	if spec.Task == was.Task && bytes.Equal(spec.Payload, was.Payload) {
+		_, err := b.taskOf(ctx, spec.Tenant, spec.Task)
+		return err
+	}
+	return b.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload)
 }
 
 // sameText reports whether two specs say the same.

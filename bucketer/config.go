@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon.dev/carillon/bucketer/payload"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -131,6 +132,7 @@ type Bucketer struct {
 	fill     *fill
 	live     *Liveness
 	tasks    *Tasks
+	payloads payload.Cache
 	series   seriesCache
 	owed     owed
 

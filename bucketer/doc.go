@@ -31,6 +31,8 @@
 //  10. At most two generations of a job are live. A change is answered when its commit is known to lie so far before its cut that nothing
 //     of the generation before starts at the cut or later, and not before: nothing of it starts 2 s after the answer.
 //  11. Every nominal time of an active job is started, or recorded as missed with a reason, alone or in a stretch.
+//  12. A payload that was stated fitted the schema of its task (package payload) as this node knew it, at most 10 s before. What is planned by schedule
+//     or asked for by a backfill is not checked again: a task that changes leaves its jobs alone.
 //
 // # Decisions
 //

@@ -41,7 +41,7 @@ func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, body
 		b.metrics.refused.WithLabelValues("not_ready").Inc()
 		return schema.Job{}, false, err
 	}
-	if err := b.checkTask(ctx, &Job{Tenant: spec.Tenant, Task: spec.Task}); err != nil {
+	if err := b.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload); err != nil {
 		return schema.Job{}, false, err
 	}
 	id := schema.MakeJobID(now, randomShard(settings.Shards), schema.RandomHash())

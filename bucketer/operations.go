@@ -38,6 +38,8 @@ const (
 	operationPause = time.Second
 	// operationFaults bounds the failures that are told of one by one.
 	operationFaults = 10
+	// maxPlain bounds what is told of one, in bytes.
+	maxPlain = 200
 	// operationTurn is for how long one node works an operation off before it is decided anew who does.
 	operationTurn = 30 * time.Second
 	// operationPoll is how often a node looks for open operations, and operationsOpen how many of them it looks at.

@@ -317,6 +317,10 @@ func passing(err error) bool {
 
 // plainly says an error to its tenant: what it means, without the words of drivers.
 func plainly(err error) string {
+	var faults Faults
+	if errors.As(err, &faults) {
+		return string(shorten([]byte(faults.Error()), maxPlain))
+	}
 	for _, e := range []error{schema.ErrConflict, ErrStale, ErrNoTask, ErrKeyReused, ErrPayloadGone, schema.ErrTooLarge} {
 		if errors.Is(err, e) {
 			return e.Error()

@@ -1,10 +1,12 @@
 package bucketer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
 
+	"carillon.dev/carillon/bucketer/payload"
 	"carillon.dev/carillon/schema"
 )
 
@@ -54,7 +56,9 @@ type JobRequest struct {
 // TaskRequest is the body of PUT /v1/tasks/{name}.
 type TaskRequest struct {
 	schema.Work
-	Description string `json:"description,omitempty"`
+	// PayloadSchema is what payloads of the task must fit: a JSON Schema 2020-12 (package payload says within which bounds).
+	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
+	Description   string          `json:"description,omitempty"`
 }
 
 // Rules are what an operator decides about requests. The zero value allows no scripts.
@@ -146,7 +150,9 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 		switch field := d.doc.name(c); string(field) {
 		case "description":
 			t.Description = d.text(c, maxDescription)
-		case "payload_schema", "rate", "max_concurrent":
+		case "payload_schema":
+			t.PayloadSchema = d.payloadSchema(c)
+		case "rate", "max_concurrent":
 			d.faultQuietly(c, "is not supported yet")
 		default:
 			if !w.field(string(field), c) {
@@ -163,4 +169,22 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 	}
 	t.Work = w.work
 	return t, nil
+}
+
+// payloadSchema returns the JSON Schema that node i is, compact.
+func (d *Decoder) payloadSchema(i int32) json.RawMessage {
+	var text bytes.Buffer
+	if err := json.Compact(&text, d.doc.raw(i)); err != nil {
+		d.faultQuietly(i, "is not JSON")
+		return nil
+	}
+	_, err := payload.Compile(text.Bytes())
+	var found payload.Faults
+	if errors.As(err, &found) {
+		for _, f := range found {
+			d.faultAt(d.doc.location(i)+f.Pointer, "%s", f.Message)
+		}
+		return nil
+	}
+	return text.Bytes()
 }

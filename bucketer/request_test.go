@@ -304,6 +304,10 @@ func TestDecodeTask(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Task = %v (-want +got):\n%s", err, diff)
 	}
+	got, err = d.Task("acme", "send", []byte(`{"nats":{"subject":"a"},"payload_schema": { "const" : null } }`))
+	if err != nil || string(got.PayloadSchema) != `{"const":null}` {
+		t.Errorf("Task with a schema = %s, %v, want it compact", got.PayloadSchema, err)
+	}
 	d.Rules.Script = func(tenant string, s *schema.ScriptTarget) (field, fault string) {
 		if tenant != "acme" || s.Command != "report" {
 			return "command", "is not a command that may be run"
@@ -327,14 +331,19 @@ func TestDecodeTask(t *testing.T) {
 		task, body string
 		want       []string
 	}{
-		"a bad name":        {"Send", `{` + callX + `}`, []string{"path.name must be 1 to 63"}},
-		"an id as name":     {"0192e5a0-0000-8000-8000-000000000000", `{` + callX + `}`, []string{"path.name must not be a UUID"}},
-		"nothing to do":     {"send", `{}`, []string{"body must have exactly one of http, nats and script"}},
-		"fields of jobs":    {"send", `{` + callX + `,"payload":{},"task":"x"}`, []string{"body.payload is not a field of a task", "body.task is not a field"}},
-		"not supported":     {"send", `{` + callX + `,"rate":"100/s","max_concurrent":5,"payload_schema":{}}`, []string{"body.rate is not supported yet", "body.max_concurrent is not supported yet", "body.payload_schema is not supported yet"}},
-		"a description":     {"send", `{` + callX + `,"description":"` + strings.Repeat("x", 1025) + `"}`, []string{"body.description must be at most 1024"}},
-		"a control in it":   {"send", `{` + callX + `,"description":"\u0007"}`, []string{"body.description must not hold control"}},
-		"name and body bad": {"", `{"nats":{"subject":">"}}`, []string{"path.name must be", "body.nats.subject must be"}},
+		"a bad name":     {"Send", `{` + callX + `}`, []string{"path.name must be 1 to 63"}},
+		"an id as name":  {"0192e5a0-0000-8000-8000-000000000000", `{` + callX + `}`, []string{"path.name must not be a UUID"}},
+		"nothing to do":  {"send", `{}`, []string{"body must have exactly one of http, nats and script"}},
+		"fields of jobs": {"send", `{` + callX + `,"payload":{},"task":"x"}`, []string{"body.payload is not a field of a task", "body.task is not a field"}},
+		"not supported":  {"send", `{` + callX + `,"rate":"100/s","max_concurrent":5}`, []string{"body.rate is not supported yet", "body.max_concurrent is not supported yet"}},
+		"no schema":      {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
+		"a bad schema": {"send", `{` + callX + `,"payload_schema":{"required":"a","properties":{"b":{"type":"text"}}}}`, []string{
+			"body.payload_schema/properties/b/type must be one of", "body.payload_schema/required must be array, is string",
+		}},
+		"a schema that says a thing twice": {"send", `{` + callX + `,"payload_schema":{"type":"null","type":"string"}}`, []string{"body.payload_schema.type is there twice"}},
+		"a description":                    {"send", `{` + callX + `,"description":"` + strings.Repeat("x", 1025) + `"}`, []string{"body.description must be at most 1024"}},
+		"a control in it":                  {"send", `{` + callX + `,"description":"\u0007"}`, []string{"body.description must not hold control"}},
+		"name and body bad":                {"", `{"nats":{"subject":">"}}`, []string{"path.name must be", "body.nats.subject must be"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := new(Decoder).Task("acme", row.task, []byte(row.body))

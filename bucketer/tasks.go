@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer/payload"
 	"carillon.dev/carillon/schema"
 )
 
@@ -75,16 +76,54 @@ func (t *Tasks) Changed(body []byte) {
 	t.mu.Unlock()
 }
 
-// checkTask reports ErrNoTask for a job whose task does not exist.
-func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
-	if job.Task == "" {
-		return nil
+// CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none) that does not fit the schema of its task.
+// Work that is stated inline has the task "", and no schema.
+func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
+	t, err := b.taskOf(ctx, tenant, task)
+	if err != nil || len(t.PayloadSchema) == 0 {
+		return err
 	}
-	_, err := b.tasks.Task(ctx, job.Tenant, job.Task)
+	return b.fits(&t, payload)
+}
+
+// taskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
+func (b *Bucketer) taskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
+	if task == "" {
+		return schema.Task{}, nil
+	}
+	t, err := b.tasks.Task(ctx, tenant, task)
 	if errors.Is(err, schema.ErrNotFound) {
-		return fmt.Errorf("%w: %q", ErrNoTask, job.Task)
+		return schema.Task{}, fmt.Errorf("%w: %q", ErrNoTask, task)
 	}
-	return err
+	return t, err
+}
+
+// fits holds a payload to the schema of its task, which has one. It is asked when somebody states a payload, or asks for a run by hand: a
+// task that changes leaves jobs alone, and what a schedule names runs with the payload that was found good.
+func (b *Bucketer) fits(t *schema.Task, text []byte) error {
+	s, err := b.payloads.Schema(t.PayloadSchema)
+	if err != nil { // of a version that allowed what ours does not
+		return Faults{{Location: "body.payload", Message: fmt.Sprintf("cannot be checked: the schema of task %s is refused by now: %v", t.Name, err)}}
+	}
+	return payloadFaults("body.payload", s.Check(text))
+}
+
+// payloadFaults returns what package payload found, located from at on; an error that is none of its faults as it is.
+func payloadFaults(at string, err error) error {
+	var found payload.Faults
+	if !errors.As(err, &found) {
+		return err
+	}
+	faults := make(Faults, len(found))
+	for i, f := range found {
+		faults[i] = Fault{Location: at + f.Pointer, Message: f.Message}
+	}
+	return faults
+}
+
+// checkTask is CheckTask for a job.
+func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
+	return b.CheckTask(ctx, job.Tenant, job.Task, job.Payload)
 }
 
 // PutTask creates or replaces a task and tells every node. It returns the task as stored, and whether it is new.

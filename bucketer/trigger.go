@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,10 @@ func (b *Bucketer) TriggerJob(ctx context.Context, tenant string, id schema.JobI
 	}
 	if job.Current.State == schema.JobCancelled {
 		return Receipt{}, fmt.Errorf("trigger job %s: %w", id, ErrFinished)
+	}
+	// What the job says may have been found good by a task that said something else. A task that is gone is no matter of its payload.
+	if err := b.CheckTask(ctx, tenant, job.Current.Spec.Task, job.Current.Spec.Payload); err != nil && !errors.Is(err, ErrNoTask) {
+		return Receipt{}, fmt.Errorf("trigger job %s: %w", id, err)
 	}
 	e, err := b.asked(&job, schema.TriggerManual, dueTime(time.Time{}, now), now)
 	if err != nil {

@@ -34,8 +34,6 @@ const (
 	// at once.
 	maxRecurring    = 256
 	recurringAtOnce = 16
-	// maxKnownTasks bounds the tasks that a validate_only import remembers.
-	maxKnownTasks = 1024
 )
 
 type importQuery struct {
@@ -115,7 +113,6 @@ type importer struct {
 	chunks  sync.WaitGroup
 	broken  chan struct{} // closed when answers can no longer be written
 	breakIt sync.Once
-	known   map[string]error // what validate_only knows about tasks
 
 	lines  splitter
 	permit bool // the tenant's quota has a place for the next line
@@ -141,7 +138,7 @@ func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuer
 		s: s, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
 		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", encoding: in.ContentEncoding,
 		blocks: make(chan block), free: make(chan []byte, readBuffers), slots: make(chan struct{}, s.config.Chunks),
-		broken: make(chan struct{}), known: make(map[string]error),
+		broken: make(chan struct{}),
 	}
 	m.out = bufio.NewWriterSize(answerWriter{m}, answerBuffer)
 	for range readBuffers {
@@ -310,11 +307,11 @@ func (m *importer) line(d *bucketer.Decoder) {
 	}
 	job, spec, err := d.Line(m.tenant, text, m.s.config.Now())
 	if err == nil && m.validateOnly {
-		task := job.Task
+		task, payload := job.Task, job.Payload
 		if spec != nil {
-			task = spec.Task
+			task, payload = spec.Task, spec.Payload
 		}
-		if err = m.checkTask(task); err == nil {
+		if err = m.s.deps.Tasks.CheckTask(m.ctx, m.tenant, task, payload); err == nil {
 			m.answerAlone(number, nil)
 			return
 		}
@@ -330,23 +327,6 @@ func (m *importer) line(d *bucketer.Decoder) {
 	}
 	m.chunk.lines = append(m.chunk.lines, number)
 	m.chunk.bytes += len(text)
-}
-
-// checkTask asks whether the task exists, once for each name.
-func (m *importer) checkTask(name string) error {
-	if name == "" {
-		return nil
-	}
-	err, ok := m.known[name]
-	if !ok {
-		if _, err = m.s.deps.Tasks.Task(m.ctx, m.tenant, name); errors.Is(err, schema.ErrNotFound) {
-			err = bucketer.ErrNoTask
-		}
-		if len(m.known) < maxKnownTasks {
-			m.known[name] = err
-		}
-	}
-	return err
 }
 
 // lineProblem is problemOf with the places that a line has.

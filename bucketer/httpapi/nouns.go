@@ -39,14 +39,15 @@ func (Time) Schema(huma.Registry) *huma.Schema {
 type Task struct {
 	Name string `json:"name"`
 	schema.Work
-	Description string `json:"description,omitempty"`
-	CreatedAt   Time   `json:"created_at,omitzero"`
-	UpdatedAt   Time   `json:"updated_at,omitzero"`
+	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
+	Description   string          `json:"description,omitempty"`
+	CreatedAt     Time            `json:"created_at,omitzero"`
+	UpdatedAt     Time            `json:"updated_at,omitzero"`
 }
 
 func taskOf(t schema.Task) Task {
 	return Task{
-		Name: t.Name, Work: t.Work.InForce(), Description: t.Description,
+		Name: t.Name, Work: t.Work.InForce(), PayloadSchema: t.PayloadSchema, Description: t.Description,
 		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt},
 	}
 }

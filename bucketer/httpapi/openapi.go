@@ -152,6 +152,8 @@ func (s *Server) finishDocument() error {
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
+		{"TaskRequest", "payload_schema", payloadSchema},
+		{"Task", "payload_schema", payloadSchema},
 		{"TaskRequest", "description", func(f *huma.Schema) { f.Description = "At most 1024 bytes" }},
 		{"Schedule", "at", func(f *huma.Schema) {
 			f.Description = "When it is due, to the ms; absent or past: now; at most ten years ahead"
@@ -236,6 +238,12 @@ func words(ws ...string) func(*huma.Schema) {
 
 func duration(f *huma.Schema) {
 	f.Pattern, f.Examples = durationPattern, []any{schema.Duration(90e9).String()}
+}
+
+func payloadSchema(f *huma.Schema) {
+	f.Type, f.AdditionalProperties = huma.TypeObject, true
+	f.Description = "What payloads must fit when jobs are written: a JSON Schema 2020-12 of at most 16 KiB. format is an annotation, patterns are Go's (RE2), " +
+		"references stay within it. No payload counts as null. A changed schema leaves jobs that were written before alone"
 }
 
 func number(v float64) *float64 { return &v }

@@ -26,6 +26,8 @@ var requestExamples = map[string]map[string]string{
 	"put-task": {
 		"http": `{"http":{"method":"POST","url":"https://example.com/hook","headers":{"x-team":"billing"}},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s"}}`,
 		"nats": `{"nats":{"subject":"work.email"},"description":"Sends an e-mail"}`,
+		"payload schema": `{"nats":{"subject":"work.email"},
+			"payload_schema":{"type":"object","required":["to"],"properties":{"to":{"type":"string","pattern":"@"}},"additionalProperties":false}}`,
 	},
 	"create-signing-key": {"of all calls": `{"name":"default"}`},
 	"rotate-signing-key": {"within an hour": `{"overlap":"1h"}`},

@@ -45,6 +45,8 @@ type Tasks interface {
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
 	Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error)
 	DeleteTask(ctx context.Context, tenant, name string) error
+	// CheckTask reports bucketer.ErrNoTask, and bucketer.Faults for a payload that does not fit what the task asks for.
+	CheckTask(ctx context.Context, tenant, task string, payload []byte) error
 }
 
 // Recurring keeps the jobs that can have many runs (bucketer.Bucketer).

@@ -289,6 +289,30 @@ func TestTasks(t *testing.T) {
 	doProblem(t, hs, call{method: "GET", path: "/v1/tasks/b"}, 404)
 }
 
+func TestPayloadSchemas(t *testing.T) {
+	hs := serve(t, newStub())
+	var task Task
+	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/a", body: `{"nats":{"subject":"x"},"payload_schema": {"type": "string"}}`}, 201, &task)
+	if string(task.PayloadSchema) != refusing {
+		t.Errorf("PUT task: payload_schema = %s, want %s", task.PayloadSchema, refusing)
+	}
+	p := doProblem(t, hs, call{method: "PUT", path: "/v1/tasks/b", body: `{"nats":{"subject":"x"},"payload_schema":{"properties":{"a":{"type":7}},"$ref":"https://example.com/"}}`}, 422)
+	if len(p.Errors) != 1 || p.Errors[0].Location != "body.payload_schema/properties/a/type" {
+		t.Errorf("PUT task with a bad schema: %+v, want one fault at its place", p.Errors)
+	}
+	p = doProblem(t, hs, call{method: "POST", path: "/v1/jobs", body: `{"task":"a","payload":7}`}, 422)
+	if len(p.Errors) != 1 || p.Errors[0].Location != "body.payload/to" || p.Errors[0].Message != "must be string, is 7" {
+		t.Errorf("POST job with a payload that does not fit: %+v", p.Errors)
+	}
+	for _, query := range []string{"", "?validate_only=true"} {
+		for _, line := range sendImport(t, hs, query, "", strings.NewReader(`{"task":"a","payload":7}`)) {
+			if line.Line == 1 && (line.Status != 422 || line.Error == nil || line.Error.Errors[0].Location != "body.payload/to") {
+				t.Errorf("import%s of a payload that does not fit: %+v, want 422 at body.payload/to", query, line)
+			}
+		}
+	}
+}
+
 func TestCursorsAreSigned(t *testing.T) {
 	c := cursors{[]byte("0123456789abcdef")}
 	made, err := c.make("question", "answer")

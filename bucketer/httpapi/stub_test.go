@@ -73,8 +73,12 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 		return bucketer.Receipt{}, s.err
 	}
 	if job.Task != "" {
-		if _, ok := s.tasks[job.Tenant+"/"+job.Task]; !ok {
+		t, ok := s.tasks[job.Tenant+"/"+job.Task]
+		switch {
+		case !ok:
 			return bucketer.Receipt{}, fmt.Errorf("submit: %w", bucketer.ErrNoTask)
+		case string(t.PayloadSchema) == refusing:
+			return bucketer.Receipt{}, fmt.Errorf("submit: %w", bucketer.Faults{{Location: "body.payload/to", Message: "must be string, is " + string(job.Payload)}})
 		}
 	}
 	key := job.Tenant + "/" + job.Key
@@ -304,6 +308,22 @@ func (s *stub) Task(_ context.Context, tenant, name string) (schema.Task, error)
 	}
 	return t, nil
 }
+
+func (s *stub) CheckTask(ctx context.Context, tenant, task string, text []byte) error {
+	t, err := s.Task(ctx, tenant, task)
+	switch {
+	case task == "":
+		return nil
+	case err != nil:
+		return bucketer.ErrNoTask
+	case string(t.PayloadSchema) == refusing:
+		return bucketer.Faults{{Location: "body.payload/to", Message: "must be string, is " + string(text)}}
+	}
+	return nil
+}
+
+// refusing is the schema of tasks that no payload fits.
+const refusing = `{"type":"string"}`
 
 func (s *stub) Tasks(_ context.Context, tenant, after string, limit int) ([]schema.Task, error) {
 	s.mu.Lock()

@@ -164,6 +164,8 @@ func TestImportFaults(t *testing.T) {
 		{"bucketer imports gin", "bucketer/a.go", "github.com/gin-gonic/gin", true},
 		{"a test imports gin", "cmd/internal/node/a_test.go", "github.com/gin-gonic/gin", true},
 		{"executor imports gin through its adapter", "executor/a.go", "github.com/danielgtaylor/huma/v2/adapters/humagin", true},
+		{"bucketer imports jsonschema", "bucketer/a.go", "github.com/santhosh-tekuri/jsonschema/v6", true},
+		{"a test of httpapi imports jsonschema", "bucketer/httpapi/a_test.go", "github.com/santhosh-tekuri/jsonschema/v6", false},
 		{"cassandra imports gocql", "schema/cassandra/a.go", "github.com/gocql/gocql", false},
 		{"embedded imports gocql", "schema/embedded/a.go", "github.com/gocql/gocql", true},
 		{"jetstream imports nats.go", "dispatcher/queue/jetstream/a.go", "github.com/nats-io/nats.go/jetstream", false},

@@ -91,6 +91,12 @@ var libraries = []library{
 		owner:    "bucketer/schedule",
 	},
 	{
+		name:     "jsonschema",
+		prefixes: []string{"github.com/santhosh-tekuri/jsonschema"},
+		owner:    "bucketer/payload",
+		alsoTest: []string{"bucketer/httpapi"}, // holds answers to the OpenAPI document
+	},
+	{
 		name:     "gocql",
 		prefixes: []string{"github.com/gocql/gocql"},
 		owner:    "schema/cassandra",
