@@ -152,7 +152,7 @@ func TestCompileFaults(t *testing.T) {
 		{"a pattern that looks ahead", `{"pattern":"(?=x)"}`, []string{"/pattern is no pattern: invalid or unsupported Perl syntax: (?="}},
 		{"a pattern of members that is none", `{"patternProperties":{"[":{}}}`, []string{`/patternProperties has "[", which is no name for a member: it is no pattern: missing closing ]: [`}},
 		{"a pattern with a long program", `{"pattern":"(abcdefghij){500}"}`, []string{"/pattern is no pattern: the patterns of a schema may have 2000 instructions together"}},
-		{"patterns with long programs together", `{"properties":{"a":{"pattern":"a{999}"},"b":{"pattern":"b{999}"},"c":{"pattern":"c{999}"},"d":{"pattern":"a{999}"}}}`, nil},
+		{"patterns with long programs together", `{"properties":{"a":{"pattern":"a{999}"},"b":{"pattern":"b{999}"},"c":{"pattern":"c{999}"}}}`, nil},
 		{"another dialect", `{"$schema":"http://json-schema.org/draft-07/schema#"}`, []string{"/$schema must be https://json-schema.org/draft/2020-12/schema: other dialects are not known here"}},
 		{"another dialect within", `{"$ref":"inner","$defs":{"x":{"$id":"inner","$schema":"http://json-schema.org/draft-07/schema#","type":"object"}}}`, []string{
 			"/$defs/x must be of the dialect https://json-schema.org/draft/2020-12/schema",
@@ -343,9 +343,8 @@ func TestConcurrentChecks(t *testing.T) {
 }
 
 func FuzzSchema(f *testing.F) {
-	for _, h := range hostile() {
-		f.Add(h[0], h[1])
-	}
+	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]},"b":{"pattern":"^a*$"}}}`, `"aa"`)
+	f.Add(`{"prefixItems":[{"type":"string"}],"unevaluatedItems":{"not":{"const":1}},"contains":{"enum":[1,"x"]}}`, `["x",2]`)
 	f.Add(`{"type":"object","required":["a"],"properties":{"a":{"minimum":1}}}`, `{"a":0}`)
 	f.Fuzz(func(t *testing.T, schema, text string) {
 		s, err := Compile([]byte(schema))
