@@ -151,6 +151,7 @@ type Store interface {
 	HistoryStore
 	DecisionStore
 	LeaseStore
+	WaitingStore
 	TenantStore
 	APIKeyStore
 	SigningKeyStore

@@ -160,6 +160,8 @@ var names = map[statement]string{
 	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats",
 	insertOperation: "insert_operation", selectOperation: "select_operation", insertOpen: "insert_open", deleteOpen: "delete_open", selectOpen: "select_open",
 	insertDeadLetter: "insert_dead_letter", putFate: "put_fate", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectFates: "select_fates",
+	insertWaiting: "insert_waiting", deleteWaiting: "delete_waiting", selectWaiting: "select_waiting",
+	insertMark: "insert_mark", deleteMark: "delete_mark", selectMarksOf: "select_marks_of",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectKeyspace:   "select_keyspace",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",

@@ -34,39 +34,39 @@ func (s *Store) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter)
 	if len(letters) == 0 {
 		return nil
 	}
-	rows := make([]deadRow, len(letters))
+	rows := make([]leavingRow, len(letters))
 	for i := range letters {
 		var err error
 		if rows[i], err = deadRowOf(&letters[i]); err != nil {
 			return fmt.Errorf("put dead letter of %s: %w", letters[i].Run, err)
 		}
 	}
-	if err := s.putDeadRows(ctx, rows); err != nil {
+	if err := s.putRows(ctx, rows...); err != nil {
 		return fmt.Errorf("put %d dead letters: %w", len(letters), err)
 	}
 	return nil
 }
 
-// deadRow is what is to be written of a row: cells of one expiry.
-type deadRow struct {
+// leavingRow is what is to be written of a row that has an expiry of its own: cells of one expiry.
+type leavingRow struct {
 	key   []byte
 	cells []cell
 }
 
-func deadRowOf(l *schema.DeadLetter) (deadRow, error) {
+func deadRowOf(l *schema.DeadLetter) (leavingRow, error) {
 	last, err := l.EncodeLast()
 	if err != nil {
-		return deadRow{}, err
+		return leavingRow{}, err
 	}
 	text, payload := l.Entry.Text(), l.Entry.Payload
 	switch size := len(text) + len(payload) + len(last); {
 	case len(text) == 0:
-		return deadRow{}, errNoText
+		return leavingRow{}, errNoText
 	case size > maxRow:
-		return deadRow{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, size)
+		return leavingRow{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, size)
 	}
 	c := cell{column: colText, timestamp: l.Written, expires: expiryOf(l.Expires), data: text}
-	row := deadRow{key: deadKey(l.Tenant, l.Run), cells: []cell{c}}
+	row := leavingRow{key: deadKey(l.Tenant, l.Run), cells: []cell{c}}
 	if c.column, c.data = colPayload, payload; len(payload) > 0 {
 		row.cells = append(row.cells, c)
 	}
@@ -80,7 +80,7 @@ func (s *Store) PutFate(ctx context.Context, tenant string, run schema.RunID, f 
 	text, err := schema.EncodeFate(&f)
 	if err == nil {
 		c := cell{column: colFate, timestamp: f.At.UnixMicro(), expires: expiryOf(expires), data: text}
-		err = s.putDeadRows(ctx, []deadRow{{key: deadKey(tenant, run), cells: []cell{c}}})
+		err = s.putRows(ctx, leavingRow{key: deadKey(tenant, run), cells: []cell{c}})
 	}
 	if err != nil {
 		return fmt.Errorf("put fate of dead letter %s: %w", run, err)
@@ -88,7 +88,8 @@ func (s *Store) PutFate(ctx context.Context, tenant string, run schema.RunID, f 
 	return nil
 }
 
-func (s *Store) putDeadRows(ctx context.Context, rows []deadRow) error {
+// putRows writes the rows as one batch.
+func (s *Store) putRows(ctx context.Context, rows ...leavingRow) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}

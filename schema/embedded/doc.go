@@ -18,13 +18,14 @@
 //	f period                              until when rows of the period live
 //	s executor · c shard epoch · k tenant key · t tenant name · g · n tenant name · d key
 //	                                      sessions, cursors, keys, tasks, settings, names of jobs, decisions
-//	x expiry key                          the rows of i, j, k, d, O and W that leave, by when they do
+//	x expiry key                          the rows of i, j, k, d, m, w, O and W that leave, by when they do
 //	T tenant · N tenant name · K hash · U hash
 //	                                      tenants, API keys by name and by hash, when they were used last
 //	A day tenant ^entry · S hour minute node
 //	                                      the audit log, newest first, and the counts of minutes
 //	O tenant operation · W operation      operations, and those that are open
 //	G tenant                              signing keys, sealed
+//	w limit run · m shard limit           runs that limits hold back, and the limits that something waits for
 //
 // A value is a row of cells, each with a write timestamp and an expiry. Rows are written blindly, as merge
 // operands, and resolved cell by cell when they are read or compacted: of two writes of a cell

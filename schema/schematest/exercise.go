@@ -43,6 +43,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"history", historyRules},
 		{"decisions", decisionRules},
 		{"leases", leaseRules},
+		{"waiting", waitingRules},
 		{"calls of jobs", jobCallRules},
 		{"tenants", tenantRules},
 		{"api keys", apiKeyRules},

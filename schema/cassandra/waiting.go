@@ -1,0 +1,92 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"github.com/gocql/gocql"
+)
+
+// The statements about what limits hold back; the words are those of statements.go. Every set lies in one slice, 0: it is bounded by what a job is
+// asked for in one retention.
+const (
+	// One row of waiting. Idempotent.
+	insertWaiting statement = `INSERT INTO waiting (holder, slice, due, run_id, entry_id) VALUES (?, 0, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of waiting. Idempotent.
+	deleteWaiting statement = `DELETE FROM waiting USING TIMESTAMP ? WHERE holder = ? AND slice = 0 AND due = ? AND run_id = ?`
+	// The first rows of one partition of waiting. Idempotent.
+	selectWaiting statement = `SELECT run_id, entry_id FROM waiting WHERE holder = ? AND slice = 0`
+	// One row of waited_for. Idempotent.
+	insertMark statement = `INSERT INTO waited_for (shard, holder, noted) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of waited_for. Idempotent.
+	deleteMark statement = `DELETE FROM waited_for USING TIMESTAMP ? WHERE shard = ? AND holder = ?`
+	// A slice of one partition of waited_for, in the order of holders. Idempotent.
+	selectMarksOf statement = `SELECT holder, noted FROM waited_for WHERE shard = ? AND holder > ?`
+)
+
+// PutWaiting implements schema.WaitingStore.
+func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
+	noted, ttl := w.Noted.UnixMicro(), s.ttl(w.Expires)
+	err := s.write(ctx, insertMark, int(w.Shard), string(w.Limit), noted, noted, ttl)
+	if err == nil {
+		err = s.write(ctx, insertWaiting, string(w.Limit), w.Run.Time(), uuid(w.Run), uuid(w.Entry), w.Written(), ttl)
+	}
+	if err != nil {
+		return fmt.Errorf("have %s wait: %w", w.Run, err)
+	}
+	return nil
+}
+
+// Waiting implements schema.WaitingStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
+// of ids; ids of one ms differ in their hash alone.
+func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, limit int) ([]schema.Waiting, error) {
+	rows, err := readPages(ctx, s, selectWaiting, &s.smallRows, limit, []any{string(key)},
+		func(iter *gocql.Iter) (w schema.Waiting, size int, keep, more bool) {
+			var run, entry gocql.UUID
+			if !iter.Scan(&run, &entry) {
+				return w, 0, false, false
+			}
+			w = schema.Waiting{Limit: key, Run: schema.RunID(run), Entry: schema.EntryID(entry)}
+			w.Shard = w.Run.Shard()
+			return w, 128, true, true
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read what waits for %s: %w", key, err)
+	}
+	return rows, nil
+}
+
+// EndWaiting implements schema.WaitingStore: of one timestamp the deletion wins.
+func (s *Store) EndWaiting(ctx context.Context, w schema.Waiting) error {
+	if err := s.write(ctx, deleteWaiting, w.Written(), string(w.Limit), w.Run.Time(), uuid(w.Run)); err != nil {
+		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
+	}
+	return nil
+}
+
+// WaitedFor implements schema.WaitingStore.
+func (s *Store) WaitedFor(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+	marks, err := readPages(ctx, s, selectMarksOf, &s.smallRows, limit, []any{int(shard), string(after)},
+		func(iter *gocql.Iter) (m schema.LimitMark, size int, keep, more bool) {
+			var holder string
+			var noted int64
+			if !iter.Scan(&holder, &noted) {
+				return m, 0, false, false
+			}
+			return schema.LimitMark{Shard: shard, Limit: schema.LimitKey(holder), Noted: time.UnixMicro(noted).UTC()}, len(holder) + 64, true, true
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read what is waited for in shard %d: %w", shard, err)
+	}
+	return marks, nil
+}
+
+// Unmark implements schema.WaitingStore.
+func (s *Store) Unmark(ctx context.Context, m schema.LimitMark) error {
+	if err := s.write(ctx, deleteMark, m.Noted.UnixMicro(), int(m.Shard), string(m.Limit)); err != nil {
+		return fmt.Errorf("unmark %s: %w", m.Limit, err)
+	}
+	return nil
+}

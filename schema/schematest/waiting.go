@@ -1,0 +1,184 @@
+package schematest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func (a *around) PutWaiting(ctx context.Context, w schema.Waiting) error {
+	return put(ctx, a, "PutWaiting", func(ctx context.Context) error { return a.inner.PutWaiting(ctx, w) })
+}
+
+func (a *around) Waiting(ctx context.Context, key schema.LimitKey, limit int) ([]schema.Waiting, error) {
+	return read(ctx, a, "Waiting", limit, func(ctx context.Context) ([]schema.Waiting, error) { return a.inner.Waiting(ctx, key, limit) })
+}
+
+func (a *around) EndWaiting(ctx context.Context, w schema.Waiting) error {
+	return put(ctx, a, "EndWaiting", func(ctx context.Context) error { return a.inner.EndWaiting(ctx, w) })
+}
+
+func (a *around) WaitedFor(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+	return read(ctx, a, "WaitedFor", limit, func(ctx context.Context) ([]schema.LimitMark, error) {
+		return a.inner.WaitedFor(ctx, shard, after, limit)
+	})
+}
+
+func (a *around) Unmark(ctx context.Context, m schema.LimitMark) error {
+	return put(ctx, a, "Unmark", func(ctx context.Context) error { return a.inner.Unmark(ctx, m) })
+}
+
+// waiter makes the row of a run that is due ms after the beginning of p, and of an entry as much later.
+func (b *bench) waiter(key schema.LimitKey, p schema.Partition, ms, later int) schema.Waiting {
+	run := b.id(p, ms)
+	entry := run
+	if later > 0 {
+		entry = b.id(p, ms+later)
+	}
+	return schema.Waiting{Limit: key, Shard: p.Shard, Run: run, Entry: entry, Noted: b.now.UTC(), Expires: b.later()}
+}
+
+func (b *bench) putWaiting(rows ...schema.Waiting) {
+	b.Helper()
+	for _, w := range rows {
+		b.must(b.store.PutWaiting(b.ctx, w), "PutWaiting")
+	}
+}
+
+// wantWaiting checks what waits for a limit, in order.
+func (b *bench) wantWaiting(key schema.LimitKey, want ...schema.Waiting) {
+	b.Helper()
+	got, err := b.store.Waiting(b.ctx, key, 100)
+	b.must(err, "Waiting")
+	same := len(got) == len(want)
+	for i := range got {
+		same = same && got[i].Limit == key && got[i].Run == want[i].Run && got[i].Entry == want[i].Entry
+	}
+	if !same {
+		b.Errorf("Waiting(%s) = %+v\nwant %+v", key, got, want)
+	}
+}
+
+// wantWaitedFor checks what is waited for in a shard, of the limits of this test.
+func (b *bench) wantWaitedFor(shard schema.Shard, want ...schema.LimitMark) {
+	b.Helper()
+	got := make([]schema.LimitMark, 0, len(want))
+	for after := schema.LimitKey(""); ; {
+		page, err := b.store.WaitedFor(b.ctx, shard, after, 2)
+		b.must(err, "WaitedFor")
+		for _, m := range page {
+			if len(m.Limit) >= len(b.tenant) && string(m.Limit[:len(b.tenant)]) == b.tenant { // other tests share the store
+				got = append(got, m)
+			}
+			after = m.Limit
+		}
+		if len(page) < 2 {
+			break
+		}
+	}
+	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+		b.Errorf("WaitedFor(%d) = %+v\nwant %+v", shard, got, want)
+	}
+}
+
+func mark(w schema.Waiting) schema.LimitMark {
+	return schema.LimitMark{Shard: w.Shard, Limit: w.Limit, Noted: w.Noted}
+}
+
+var waitingRules = []rule{
+	{"runs wait in the order of their due times, each limit's apart", func(b *bench) {
+		p := b.partition()
+		key, other := schema.LimitKey(b.tenant+"/a"), schema.LimitKey(b.tenant+"/ab")
+		first, second, third := b.waiter(key, p, 10, 0), b.waiter(key, p, 20, 500), b.waiter(key, p, 70_000, 0)
+		alone := b.waiter(other, p, 5, 0)
+		b.putWaiting(third, alone, first, second, first)
+		b.wantWaiting(key, first, second, third)
+		b.wantWaiting(other, alone)
+		b.wantWaiting(schema.LimitKey(b.tenant))
+		got, err := b.store.Waiting(b.ctx, key, 2)
+		if err != nil || len(got) != 2 || got[1].Run != second.Run {
+			b.Errorf("Waiting of 2 = %+v, %v; want the first two", got, err)
+		}
+	}},
+	{"what was taken out is not put in again, but a later entry is", func(b *bench) {
+		p := b.partition()
+		key := schema.LimitKey(b.tenant)
+		early := b.waiter(key, p, 10, 0)
+		late := early
+		late.Entry = b.id(p, 900)
+		b.putWaiting(early)
+		b.must(b.store.EndWaiting(b.ctx, early), "EndWaiting")
+		b.wantWaiting(key)
+		b.putWaiting(early)
+		b.wantWaiting(key)
+		b.putWaiting(late)
+		b.wantWaiting(key, late)
+		b.must(b.store.EndWaiting(b.ctx, early), "EndWaiting of the entry before")
+		b.putWaiting(early)
+		b.wantWaiting(key, late)
+		b.must(b.store.EndWaiting(b.ctx, late), "EndWaiting")
+		b.putWaiting(late)
+		b.wantWaiting(key)
+	}},
+	{"what is taken out before it is put in does not come", func(b *bench) {
+		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
+		b.must(b.store.EndWaiting(b.ctx, w), "EndWaiting of nothing")
+		b.putWaiting(w)
+		b.wantWaiting(w.Limit)
+	}},
+	{"a mark tells when something was put in last, and stays until that is taken out", func(b *bench) {
+		p := b.partition()
+		one, two := b.waiter(schema.LimitKey(b.tenant+"/1"), p, 10, 0), b.waiter(schema.LimitKey(b.tenant+"/2"), p, 10, 0)
+		again := b.waiter(one.Limit, p, 20, 0)
+		again.Noted = one.Noted.Add(time.Microsecond)
+		b.putWaiting(two, again, one)
+		b.wantWaitedFor(p.Shard, mark(again), mark(two))
+		b.wantWaitedFor(p.Shard ^ 1)
+		b.must(b.store.Unmark(b.ctx, mark(one)), "Unmark of what was noted before")
+		b.wantWaitedFor(p.Shard, mark(again), mark(two))
+		b.must(b.store.Unmark(b.ctx, mark(again)), "Unmark")
+		b.wantWaitedFor(p.Shard, mark(two))
+		b.wantWaiting(one.Limit, one, again)
+		again.Noted = again.Noted.Add(time.Microsecond)
+		b.putWaiting(again)
+		b.wantWaitedFor(p.Shard, mark(again), mark(two))
+	}},
+	{"marks of many limits are read in pages", func(b *bench) {
+		p := b.partition()
+		var want []schema.LimitMark
+		for i := range 7 {
+			w := b.waiter(schema.LimitKey(fmt.Sprintf("%s/%d", b.tenant, i)), p, i, 0)
+			b.putWaiting(w)
+			want = append(want, mark(w))
+		}
+		b.wantWaitedFor(p.Shard, want...)
+	}},
+	{"rows leave, and their marks", func(b *bench) {
+		p := b.partition()
+		w, stays := b.waiter(schema.LimitKey(b.tenant+"/1"), p, 10, 0), b.waiter(schema.LimitKey(b.tenant+"/2"), p, 10, 0)
+		w.Expires = b.soon()
+		b.putWaiting(w, stays)
+		b.eventually("the row expires", func() bool {
+			rows, err := b.store.Waiting(b.ctx, w.Limit, 1)
+			return err == nil && len(rows) == 0
+		})
+		b.wantWaitedFor(p.Shard, mark(stays))
+	}},
+	{"a call whose context has ended answers that it did not answer", func(b *bench) {
+		ctx, cancel := context.WithCancel(b.ctx)
+		cancel()
+		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
+		_, err := b.store.Waiting(ctx, w.Limit, 1)
+		b.wantErr(err, schema.ErrUnavailable, "Waiting")
+		_, err = b.store.WaitedFor(ctx, w.Shard, "", 1)
+		b.wantErr(err, schema.ErrUnavailable, "WaitedFor")
+		for name, err := range map[string]error{
+			"PutWaiting": b.store.PutWaiting(ctx, w), "EndWaiting": b.store.EndWaiting(ctx, w), "Unmark": b.store.Unmark(ctx, mark(w)),
+		} {
+			b.wantErr(err, schema.ErrUnavailable, "%s", name)
+		}
+	}},
+}

@@ -1,0 +1,47 @@
+package schema
+
+import (
+	"context"
+	"time"
+)
+
+// Waiting is a run that is held back, since the limit under which it would start has been reached.
+type Waiting struct {
+	Limit LimitKey
+	Shard Shard // whose owner looks after the limit
+	// Run is due, first of all, at Run.Time(): that is the order in which runs wait.
+	Run RunID
+	// Entry is the one that was to start. When its turn has come another takes its place.
+	Entry EntryID
+	// Noted is when it was written down that something waits for the limit (see LimitMark). UTC, µs; unknown (zero) when read.
+	Noted   time.Time
+	Expires time.Time // unknown (zero) when read
+}
+
+// Written returns the write timestamp of the row, in µs: that of its entry, so that an entry that was taken out is never put in again, and
+// one that took its place and waits in turn is.
+func (w *Waiting) Written() int64 { return w.Entry.Time().UnixMicro() }
+
+// LimitMark says that something waits for a limit, or did.
+type LimitMark struct {
+	Shard Shard
+	Limit LimitKey
+	Noted time.Time // when it was written last; UTC, µs
+}
+
+// WaitingStore holds the runs that limits hold back, by plain writes: a run that rises again is looked at, and starts nothing twice.
+type WaitingStore interface {
+	// PutWaiting notes that something waits for the limit, and then has the run wait, in the place of whatever earlier entry of it does. Nothing is put
+	// back that EndWaiting has taken out. Errors as PutEntries: either, both or none may be held.
+	PutWaiting(ctx context.Context, w Waiting) error
+	// Waiting returns the runs that wait for a limit, in the order of their ids (so by due time), at most limit of them. Fewer means that there are no more.
+	Waiting(ctx context.Context, key LimitKey, limit int) ([]Waiting, error)
+	// EndWaiting takes the run's row out, unless it is of a later entry. Of what is not there it sees to it that it never comes.
+	EndWaiting(ctx context.Context, w Waiting) error
+	// WaitedFor returns the marks of a shard, in the order of their limits, those after `after` ("": all), at most limit of them. Fewer
+	// means that there are no more.
+	WaitedFor(ctx context.Context, shard Shard, after LimitKey, limit int) ([]LimitMark, error)
+	// Unmark takes out the mark as it was read, which one that is written later survives. Who calls it knows that nothing waits that was noted until
+	// then.
+	Unmark(ctx context.Context, m LimitMark) error
+}
