@@ -100,7 +100,7 @@ func (b *Bucketer) catchUp(s *series, first, at, until, due, now time.Time) (sch
 // and records the stretches that are given up. It stops after about `most` runs and returns how many of the entries, from the first on,
 // are done: an attempt 0 says so, and what is left is another catch-up entry.
 //
-// If we crash in between, the step is taken again: runs and the next entry have the same ids, and a stretch is recorded again.
+// If we crash in between, the step is taken again as of the same instant: it writes the same rows.
 func (b *Bucketer) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
 	ids := make([]schema.JobID, len(entries))
 	for i := range entries {
@@ -136,6 +136,10 @@ func (b *Bucketer) catchUpStep(ctx context.Context, e *schema.Entry, job *schema
 		rec := schema.Record{Outcome: schema.Missed, Reason: lost.Reason, Missed: &lost}
 		return 0, b.drop(ctx, []Finished{{Entry: *e, Attempt: b.NotStarted(*e, rec, now)}})
 	}
+	// What the step does depends on when it is taken, and it may be taken by several, or again after a crash: the first one says when.
+	if now, err = b.decidedAt(ctx, "catch-up step/"+e.ID.String(), now); err != nil {
+		return 0, err
+	}
 	st := s.step(e, reason, now)
 	if err := b.giveUp(ctx, s, st.missed, now); err != nil {
 		return 0, err
@@ -163,6 +167,19 @@ func (b *Bucketer) putOff(ctx context.Context, e *schema.Entry, now time.Time) e
 	}
 	_, err = b.HandOn(ctx, []schema.Entry{*e}, []schema.Entry{later})
 	return err
+}
+
+// decidedAt returns, to the millisecond, when what key names was decided: now, or when somebody else was first.
+func (b *Bucketer) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
+	decided, err := b.store.Decide(ctx, key, strconv.FormatInt(now.UnixMilli(), 10), b.expiry(now, now))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("decide when: %w", err)
+	}
+	ms, err := strconv.ParseInt(decided, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("decision %s: %w", key, err)
+	}
+	return time.UnixMilli(ms).UTC(), nil
 }
 
 // caughtUp returns the series of a catch-up entry, nil if it is not known any more, and why all of it is given up: "" while its
@@ -295,7 +312,7 @@ func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st cat
 		}
 		to, rows = row.ID, append(rows, row)
 	}
-	return to, b.writeAll(ctx, rows)
+	return to, b.writeAbsent(ctx, rows)
 }
 
 // earliest returns the earlier of two instants.

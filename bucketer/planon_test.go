@@ -2,9 +2,12 @@ package bucketer
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -152,6 +155,48 @@ func TestDecidedOnce(t *testing.T) {
 		}
 		if len(catchUps) == 0 {
 			t.Error("no catch-up")
+		}
+	})
+}
+
+// TestACatchUpStepIsTakenAsOfOneInstant: two dispatchers that take one step at different times start the same runs, give up the same
+// stretch, and leave the same to one next step.
+func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(10 * time.Second)
+		spec.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(5 * time.Minute)}
+		first := w.occurrences(w.job(spec).ID, time.Minute)[0]
+		time.Sleep(10 * time.Minute)
+		w.planOn(first)
+		var step schema.Entry
+		for _, e := range w.entries(20 * time.Minute) {
+			if e.Spec.Kind == schema.KindCatchUp {
+				step = e
+			}
+		}
+		take := func() ([]schema.Entry, Run) {
+			if n, err := w.CatchUp(t.Context(), []schema.Entry{step}, 10, time.Now()); n != 1 || err != nil {
+				t.Fatalf("CatchUp = %d, %v", n, err)
+			}
+			return w.entries(20 * time.Minute), w.mustRun(first.Run())
+		}
+		once, missed := take()
+		if runs := kinds(once)[schema.KindLate]; runs != catchUpRuns || missed.State != schema.StateMissed {
+			t.Fatalf("%d runs are started and the first is %s, want %d and missed", runs, missed.State, catchUpRuns)
+		}
+		time.Sleep(25 * time.Second)
+		twice, still := take()
+		ids := func(entries []schema.Entry) (ids []string) {
+			for _, e := range entries {
+				ids = append(ids, fmt.Sprintf("%s %s of %s", e.Spec.Kind, e.ID, e.Spec.Nominal))
+			}
+			return ids
+		}
+		if diff := cmp.Diff(ids(once), ids(twice)); diff != "" {
+			t.Errorf("the step taken again leaves other entries (-once +twice):\n%s", diff)
+		}
+		if diff := cmp.Diff(missed.Attempts, still.Attempts); diff != "" {
+			t.Errorf("the step taken again gives up something else (-once +twice):\n%s", diff)
 		}
 	})
 }
