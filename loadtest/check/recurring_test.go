@@ -28,9 +28,9 @@ func cleanRecurringReport() check.RecurringReport {
 		Dropped:       3, SeenAll: true,
 		Policies: []check.PolicyCount{
 			{Policy: "run_all", Jobs: 2, Targets: 11 + 8, RunMin: 11 + 8, RunMax: 11 + 8, Ran: 11 + 8},
-			{Policy: "run_all", Deadline: check.Span(40 * time.Second), Jobs: 1, Targets: 11, RunMin: 3, RunMax: 4, Ran: 4, Missed: 7},
+			{Policy: "run_all", Deadline: check.Span(40 * time.Second), Jobs: 1, Targets: 11, RunMin: 4, RunMax: 4, Ran: 4, Missed: 7},
 			{Policy: "run_latest", Jobs: 2, Targets: 22, RunMin: 2, RunMax: 2, Ran: 2, Missed: 20},
-			{Policy: "skip", Jobs: 1, Targets: 11, RunMin: 5, RunMax: 6, Ran: 6, Missed: 5},
+			{Policy: "skip", Jobs: 1, Targets: 11, RunMin: 6, RunMax: 6, Ran: 6, Missed: 5},
 		},
 	}
 }
@@ -257,7 +257,34 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 			w.forget(skipping, 180_000)
 			w.forget(skipping, 170_000)
 			w.gone(skipping, 170_000, 2, 241_000, "skip: it could not start within a minute")
-		}, want: counts{PolicyBroken: 1}, says: "5 to 6 run"},
+		}, ok: true},
+		{name: "skipped long after the job was looked at", forge: func(w *recurringWorld) {
+			w.forget(skipping, 200_000)
+			w.gone(skipping, 200_000, 1, 261_000, "skip: it could not start within a minute")
+		}, want: counts{PolicyBroken: 1}, says: "was in time and was given up 35s later"},
+		{name: "none ran where the latest is wanted", forge: func(w *recurringWorld) {
+			w.forget(latest, 220_000)
+			w.both(latest, 120_000, func(r *check.JobRun) {
+				r.Missed = &check.Stretch{From: at(120_000), To: at(220_000), Count: 11, Reason: "run_latest: a later run was due"}
+				r.FinishedAt = at(228_000)
+			})
+		}, want: counts{Missed: 1, PolicyBroken: 1}, says: "the latest did not run"},
+		{name: "a latest that was not", forge: func(w *recurringWorld) {
+			w.Stops[0].To = at(215_000)
+			w.both(latest, 120_000, func(r *check.JobRun) { r.FinishedAt = at(219_000) })
+		}, want: counts{Missed: 1, PolicyBroken: 1}, says: "the latest did not run"},
+		{name: "given up after one that ran", forge: func(w *recurringWorld) {
+			w.both(latest, 120_000, func(r *check.JobRun) {
+				r.Missed = &check.Stretch{From: at(120_000), To: at(140_000), Count: 3, Reason: "run_latest: a later run was due"}
+			})
+			w.ran(latest, 150_000, 150_000, lookedAt+4)
+			w.gone(latest, 160_000, 6, lookedAt, "run_latest: a later run was due")
+		}, want: counts{PolicyBroken: 1}},
+		{name: "one that was given away before the stop", forge: func(w *recurringWorld) {
+			w.forget(latest, 120_000)
+			w.ran(latest, 120_000, 120_000, 224_000)
+			w.gone(latest, 130_000, 9, lookedAt, "run_latest: a later run was due")
+		}, ok: true},
 		{name: "too late by its deadline, and started", forge: func(w *recurringWorld) {
 			w.both(deadlined, 120_000, func(r *check.JobRun) { m := *r.Missed; m.To, m.Count = at(160_000), 5; r.Missed = &m })
 			w.ran(deadlined, 170_000, 170_000, lookedAt+4)
@@ -365,7 +392,7 @@ func TestRecurringReportAsText(t *testing.T) {
 	if err := rep.WriteText(&b); err != nil {
 		t.Fatalf("WriteText: %v", err)
 	}
-	for _, want := range []string{"missed                1", "deadline 7, run_latest 20, skip 5", "skip: of 11 targets of 1 jobs 5 to 6 to run, 6 ran", "s1/1", "FAILED"} {
+	for _, want := range []string{"missed                1", "deadline 7, run_latest 20, skip 5", "skip: of 11 targets of 1 jobs 6 to run, 6 ran", "s1/1", "FAILED"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("WriteText has no %q:\n%s", want, b.String())
 		}

@@ -8,9 +8,15 @@ import (
 	"time"
 )
 
-// stopSlack is how long the system may take from deciding what becomes of what a stop left behind to doing it: targets for which
-// the policy says something else within it may go either way.
-const stopSlack = 5 * time.Second
+const (
+	// stopSlack is how long the system may take from deciding that a target is in time to starting it.
+	stopSlack = time.Second
+	// stopPatience is how long it may take, from the instant at which it looked at a job again, to decide on what the stop left behind of
+	// that job: catching up is rate limited, and yields to work on time. What was in time then is to run.
+	stopPatience = 30 * time.Second
+	// stopAhead is how long before its due time a target may have been given away: it runs after the stop, whatever was decided on the others.
+	stopAhead = 5 * time.Second
+)
 
 // PolicyCount tells, of the jobs of one misfire policy, what became of the targets that were due while no node ran and up to the instant
 // at which their job was looked at again. Counters but Jobs count targets.
@@ -65,18 +71,22 @@ func (s *stopJudge) job(j *recurringJudge, of *recurringJob, targets []*target) 
 				due = append(due, t)
 			}
 		}
-		s.compare(j, of, due, looked)
+		s.compare(j, of, due, stop, looked)
 	}
 }
 
-func (s *stopJudge) compare(j *recurringJudge, of *recurringJob, due []*target, looked int64) {
+func (s *stopJudge) compare(j *recurringJudge, of *recurringJob, due []*target, stop Stop, looked int64) {
 	m := due[0].misfire
 	c := s.counts[policyKey{m.Policy, m.Deadline}]
 	if c == nil {
 		c = &PolicyCount{Policy: m.Policy, Deadline: Span(m.Deadline)}
 		s.counts[policyKey{m.Policy, m.Deadline}] = c
 	}
-	least, most := survivors(due, looked)
+	expect := survivors
+	if limit := time.Duration(looked-due[0].due) * time.Millisecond; m.Policy == "run_latest" && limit > SkipAfter {
+		expect = latest
+	}
+	least, most, broken := expect(due, stop, looked)
 	ran, recorded := 0, 0
 	for _, t := range due {
 		switch {
@@ -92,52 +102,79 @@ func (s *stopJudge) compare(j *recurringJudge, of *recurringJob, due []*target, 
 	c.RunMax += most
 	c.Ran += ran
 	c.Missed += recorded
-	if ran < least || ran > most || ran+recorded != len(due) {
+	switch {
+	case broken != "":
+	case ran < least || ran > most:
+		broken = fmt.Sprintf("%s (deadline %s) says that %d to %d run", m.Policy, m.Deadline, least, most)
+	case ran+recorded != len(due):
+		broken = "of the others nothing is said"
+	}
+	if broken != "" {
 		c.Broken++
 		j.rep.PolicyBroken++
-		j.fault(FaultPolicy, of, "", "of %d targets from %s on, looked at %s, %d ran and %d were recorded as missed; %s (deadline %s) says that %d to %d run",
-			len(due), stamp(time.UnixMilli(due[0].due)), stamp(time.UnixMilli(looked)), ran, recorded, m.Policy, m.Deadline, least, most)
+		j.fault(FaultPolicy, of, "", "of %d targets from %s on, looked at %s, %d ran and %d were recorded as missed; %s",
+			len(due), stamp(time.UnixMilli(due[0].due)), stamp(time.UnixMilli(looked)), ran, recorded, broken)
 	}
 }
 
-// survivors computes how many of the targets, all due by looked, are to run when their job is looked at then (DESIGN section 5): those
-// that are no later than the limit allows, and of an overdue job that says "run_latest" only the last.
-func survivors(due []*target, looked int64) (least, most int) {
-	m := due[0].misfire
-	limit, limited := m.limit()
-	late := func(t *target) time.Duration { return time.Duration(looked-t.due) * time.Millisecond }
-	inTime := func(t *target) (surely, perhaps bool) {
-		return !limited || late(t)+stopSlack <= limit, !limited || late(t)-stopSlack <= limit
-	}
+// survivors computes how many of the targets are to run (DESIGN section 5): those that were no later than the limit allows at the instant at
+// which each was started or given up. broken says what contradicts the policy though the number may be right.
+func survivors(due []*target, _ Stop, looked int64) (least, most int, broken string) {
+	limit, limited := due[0].misfire.limit()
 	for _, t := range due {
-		surely, perhaps := inTime(t)
-		if surely {
+		late := ms(t.treated() - t.due)
+		if !limited || late < limit {
 			least++
 		}
-		if perhaps {
+		if !limited || late <= limit+stopSlack {
 			most++
 		}
-	}
-	if m.Policy != "run_latest" || late(due[0]) <= SkipAfter-stopSlack {
-		return least, most
-	}
-	surely, _ := inTime(due[len(due)-1])
-	one := 0
-	if surely {
-		one = 1
-	}
-	if late(due[0]) <= SkipAfter+stopSlack { // overdue or not: either way
-		return min(one, least), most
-	}
-	// Who decided shortly before took the last that was due then, and those after it ran by themselves.
-	recent := 0
-	for _, t := range due {
-		if late(t) <= stopSlack {
-			recent++
+		if limited && t.ran() && late > limit+stopSlack {
+			broken = fmt.Sprintf("the one due %s started %s late, of %s that it may be", stamp(time.UnixMilli(t.due)), late, limit)
+		}
+		if !t.ran() && limited && ms(looked-t.due)+stopPatience < limit {
+			broken = fmt.Sprintf("the one due %s was in time and was given up %s later", stamp(time.UnixMilli(t.due)), ms(t.treated()-looked))
 		}
 	}
-	return one, min(most, 1+recent)
+	return least, most, broken
 }
+
+// latest computes how many of the targets of an overdue job are to run that says "run_latest" (DESIGN section 5): somebody decided, when the
+// stop had ended, that all that were due by then are given up but the last; that one runs unless it is later than the limit, and those after it
+// run by themselves. When that was decided is not seen: it lies between the end of the stop and the first trace of it, looked.
+func latest(due []*target, stop Stop, looked int64) (least, most int, broken string) {
+	for len(due) > 1 && due[0].ran() && due[0].due < stop.From.Add(stopAhead).UnixMilli() {
+		due = due[1:] // given away before the stop
+		least, most = least+1, most+1
+	}
+	to := stop.To.UnixMilli()
+	own := 0 // that were due after the stop: they may have run by themselves
+	for _, t := range due[1:] {
+		if t.due > to {
+			own++
+		}
+	}
+	limit, limited := due[0].misfire.limit()
+	given := 0
+	for given < len(due) && !due[given].ran() {
+		given++
+	}
+	tooLate := given > 0 && limited && ms(due[given-1].treated()-due[given-1].due) >= limit
+	if !tooLate {
+		least++
+	}
+	most += 1 + own
+	switch {
+	case given == len(due) && !tooLate:
+		broken = "the latest did not run"
+	case slices.ContainsFunc(due[given:], func(t *target) bool { return !t.ran() }):
+		broken = "one was given up after one that ran"
+	}
+	return least, most, broken
+}
+
+// ms is a number of milliseconds.
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // treated returns when a target was first started or recorded as missed; 0 if neither happened.
 func (t *target) treated() int64 {
