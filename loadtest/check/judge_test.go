@@ -123,6 +123,25 @@ func TestEveryFaultIsFound(t *testing.T) {
 			want:  func(r *check.Report) { r.Early++ },
 		},
 		{
+			name: "early: a second attempt, and nobody tells of a first", fault: check.FaultEarly,
+			forge: func(w *world) {
+				w.unobserve(rescheduled)
+				w.sighting(rescheduled).At, w.sighting(rescheduled).Attempt = at(10_003), 2
+				w.observe(rescheduled, check.Succeeded, attempt(2, 10_003, 10_005, "succeeded"))
+			},
+			want: func(r *check.Report) { r.Early++ },
+		},
+		{
+			name: "early: a first attempt after the second", fault: check.FaultEarly,
+			forge: func(w *world) {
+				w.sighting(rescheduled).Attempt = 2
+				w.see(rescheduled, 1, 10_003, 500)
+				w.unobserve(rescheduled)
+				w.observe(rescheduled, check.Succeeded, attempt(1, 60_000, 60_001, "failed"), attempt(2, 60_002, 60_005, "succeeded"))
+			},
+			want: func(r *check.Report) { r.Early++ },
+		},
+		{
 			name: "ghost: reported start 1 ms past the grace", fault: check.FaultGhost,
 			forge: func(w *world) {
 				w.Changes[0].Acked = at(9_000)
@@ -303,6 +322,17 @@ func TestWhatIsAllowedPasses(t *testing.T) {
 		{
 			name:  "rescheduled to an earlier instant",
 			forge: func(w *world) { w.Changes[1].Due = at(7_000); w.sighting(rescheduled).At = at(7_001) },
+		},
+		{
+			name: "the retry of what had started when it was moved",
+			forge: func(w *world) {
+				w.Changes[1].Requested, w.Changes[1].Acked = at(10_100), at(10_110)
+				w.unsee(rescheduled)
+				w.unobserve(rescheduled)
+				w.see(rescheduled, 1, 10_003, 500)
+				w.see(rescheduled, 2, 13_500, 200)
+				w.observe(rescheduled, check.Succeeded, attempt(1, 10_002, 10_005, "failed"), attempt(2, 13_499, 13_502, "succeeded"))
+			},
 		},
 		{
 			name: "started exactly 2 s after the cancel",

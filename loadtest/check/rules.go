@@ -32,9 +32,12 @@ func (j *judge) times(r *run) {
 	}
 }
 
+// early judges the first attempt's starts. What comes after it goes on with a run that has started, at an instant that the end of the attempt before it set,
+// whatever was asked of the run since.
 func (j *judge) early(r *run, ts []term) bool {
-	tooSoon := func(who string, at time.Time) bool {
-		if _, ok := base(ts, at); ok {
+	first := r.first()
+	tooSoon := func(who string, number int, at time.Time) bool {
+		if _, ok := base(ts, at); ok || first > 0 && number > first {
 			return false
 		}
 		j.rep.Early++
@@ -42,18 +45,43 @@ func (j *judge) early(r *run, ts []term) bool {
 		return true
 	}
 	for _, s := range r.seen {
-		if tooSoon("arrived at the sink", s.At) {
+		if tooSoon("arrived at the sink", s.Attempt, s.At) {
 			return true
 		}
 	}
 	for _, reading := range r.found() {
-		for _, at := range starts(&reading.Run) {
-			if tooSoon("reported as started", at) {
+		if at := reading.Run.StartedAt; !at.IsZero() && tooSoon("reported as started", 0, at) {
+			return true
+		}
+		for i := range reading.Run.Attempts {
+			a := &reading.Run.Attempts[i]
+			if !a.StartedAt.IsZero() && tooSoon("reported as started", a.Number, a.StartedAt) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// first returns the lowest number of the attempts that were started, as the sink and the API tell of them; 0: nobody tells of one.
+func (r *run) first() int {
+	first := 0
+	started := func(number int) {
+		if number > 0 && (first == 0 || number < first) {
+			first = number
+		}
+	}
+	for _, s := range r.seen {
+		started(s.Attempt)
+	}
+	for _, reading := range r.found() {
+		for i := range reading.Run.Attempts {
+			if a := &reading.Run.Attempts[i]; !a.StartedAt.IsZero() {
+				started(a.Number)
+			}
+		}
+	}
+	return first
 }
 
 // starts returns every start that a reading tells of.
