@@ -75,6 +75,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 
 // Close stops what runs.
 func (c *Cluster) Close() error {
+	c.SetFaults(Faults{})
 	c.crashes.Wait()
 	for _, n := range c.nodes {
 		n.Thaw()
@@ -138,13 +139,18 @@ func (c *Cluster) members() []ring.Member {
 		if !n.up {
 			continue
 		}
-		m := ring.Member{Name: n.name, Incarnation: uint64(n.life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
+		m := n.member(n.number)
 		if n.resting {
 			m.Roles = nil
 		}
 		ms = append(ms, m)
 	}
 	return ms
+}
+
+// member is the node, in the given life, as the ring knows it.
+func (n *Node) member(life int) ring.Member {
+	return ring.Member{Name: n.name, Incarnation: uint64(life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
 }
 
 // counted returns the sum of a counter over all lives so far, of those of its labels that have the value, if one is given.
@@ -218,16 +224,23 @@ type Node struct {
 
 	// Guarded by Cluster.mu.
 	up       bool
-	life     int
+	starting bool
 	frozen   chan struct{} // closed at the thaw; nil = not frozen
 	frozenAt time.Time
 	resting  bool // its clock is off, as it found itself
 	machine  machine
 
+	*life // the present one, or the last
+}
+
+// life is a process of a node, from its start to its kill. The next one may begin while what is left of this one ends: nothing of the one is the other's.
+type life struct {
+	number   int
 	view     *ring.Fixed
 	conn     *inproc.Conn
-	counts   *schematest.CountingStore // what its present life asked of the store
+	counts   *schematest.CountingStore // what it asked of the store
 	bucketer *bucketer.Bucketer
+	executor *executor.Executor
 	stop     context.CancelFunc
 	dead     chan struct{} // closed at the kill
 	running  sync.WaitGroup
@@ -244,30 +257,49 @@ func (r simRing) Refresh(context.Context) error {
 	return nil
 }
 
-// Start starts the node's process.
+// Start starts the node's process, unless it runs.
 func (n *Node) Start() error {
 	c := n.c
 	c.mu.Lock()
-	if n.up {
+	if n.up || n.starting {
 		c.mu.Unlock()
 		return nil
 	}
 	c.lives++
-	n.up, n.life, n.dead, n.resting = true, c.lives, make(chan struct{}), false
+	n.starting, n.resting = true, false
+	l := &life{number: c.lives, dead: make(chan struct{})}
 	reg := prometheus.NewRegistry()
 	c.counts = append(c.counts, reg)
-	members := c.members()
+	members := append(c.members(), n.member(l.number))
 	c.mu.Unlock()
-	view, err := ring.Static(members, c.shards)
+	begin, err := n.wire(l, members, reg)
+	l.running.Add(1) // until it has begun: who kills it waits for that as well
+	defer l.running.Done()
+	c.mu.Lock()
+	n.starting, n.up = false, err == nil
+	if err == nil {
+		n.life = l
+	}
+	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	begin()
+	c.spread(100 * time.Millisecond)
+	return nil
+}
+
+// wire makes what a process consists of, and returns what begins it.
+func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (begin func(), err error) {
+	c, dead := n.c, l.dead
+	if l.view, err = ring.Static(members, c.shards); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	n.view, n.stop = view, cancel
-	n.conn = c.broker.Connect(n.name)
-	dead := n.dead
-	n.counts = schematest.Counting(c.store)
-	store := schematest.Faulty(n.counts, func(ctx context.Context, op string) schematest.Fault {
+	l.stop = cancel
+	l.conn = c.broker.Connect(n.name)
+	l.counts = schematest.Counting(c.store)
+	store := schematest.Faulty(l.counts, func(_ context.Context, op string) schematest.Fault {
 		n.pause(dead)
 		select {
 		case <-dead:
@@ -277,69 +309,77 @@ func (n *Node) Start() error {
 		if op == "SwapLease" || op == "PutAttempts" {
 			switch kind, draw := c.chance(func(f Faults) float64 { return f.Crash }, 2); kind {
 			case 0:
-				n.crash(time.Duration(draw * float64(20*time.Second)))
+				n.crash(l, time.Duration(draw*float64(20*time.Second)))
 				return schematest.Fault{Fail: true}
 			case 1:
-				n.crash(time.Duration(draw * float64(20*time.Second)))
+				n.crash(l, time.Duration(draw*float64(20*time.Second)))
 				return schematest.Fault{Lose: true}
 			}
 		}
 		return c.storeFault()
 	})
-	log := c.log.With("node", n.name, "life", n.life)
+	log := c.log.With("node", n.name, "life", l.number)
 	now := func() time.Time { return n.now(dead) }
 	halt := bucketer.NewHalt(now)
 	clocks := &comparer{
-		sources: []func(context.Context) (time.Time, error){store.Time, n.conn.Time}, now: now, set: halt.Subscribe(), log: log,
-		changed: func(off bool) { n.rest(dead, off) },
+		sources: []func(context.Context) (time.Time, error){store.Time, l.conn.Time}, now: now, set: halt.Subscribe(), log: log,
+		changed: func(off bool) { n.rest(l, off) },
 	}
 	halt.Also(clocks.Off)
-	n.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: n.conn, Signals: n.conn, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg})
+	l.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: l.conn, Signals: l.conn, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d, err := dispatcher.New(dispatcher.Config{
-		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, n.life), Store: store, Queue: n.conn, Ring: simRing{view, n},
-		Writer: n.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: l.conn, Ring: simRing{l.view, n},
+		Writer: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	x, err := executor.New(executor.Config{
-		Name: n.name, Slots: 64, Store: store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.conn, Notices: n.conn,
+	l.executor, err = executor.New(executor.Config{
+		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn,
 		Targets: executor.Targets{HTTP: sink{n, dead}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	unsubscribe, err := n.conn.SubscribeSignal(queue.TopicCancel, func(body []byte) {
+	unsubscribe, err := l.conn.SubscribeSignal(queue.TopicCancel, func(body []byte) {
 		if id, err := schema.ParseEntryID(string(body)); err == nil {
-			x.Cancel(id)
+			l.executor.Cancel(id)
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.running.Go(func() {
-		clocks.compare(ctx) // before anything runs
-		for _, run := range []func(context.Context) error{halt.Run, clocks.run, n.bucketer.Watch, d.Run, x.Run} {
-			n.running.Go(func() {
-				if err := run(ctx); err != nil {
-					panic(err) // none of them returns one
-				}
-			})
-		}
-	})
-	context.AfterFunc(ctx, unsubscribe)
-	c.spread(100 * time.Millisecond)
-	return nil
+	return func() {
+		l.running.Go(func() {
+			clocks.compare(ctx) // before anything runs
+			for _, run := range []func(context.Context) error{halt.Run, clocks.run, l.bucketer.Watch, d.Run, l.executor.Run} {
+				l.running.Go(func() {
+					if err := run(ctx); err != nil {
+						panic(err) // none of them returns one
+					}
+				})
+			}
+		})
+		context.AfterFunc(ctx, unsubscribe)
+	}, nil
 }
 
-// Kill ends the process at once: from here on it writes and sends nothing.
+// Kill ends the process at once: from here on it writes and sends nothing. It returns when nothing is left of it, which may be after the next one began.
 func (n *Node) Kill() {
+	n.c.mu.Lock()
+	l := n.life
+	n.c.mu.Unlock()
+	n.kill(l)
+}
+
+// kill ends l, unless it has ended.
+func (n *Node) kill(l *life) {
 	c := n.c
 	c.mu.Lock()
-	if !n.up {
+	if !n.up || n.life != l {
 		c.mu.Unlock()
 		return
 	}
@@ -348,19 +388,19 @@ func (n *Node) Kill() {
 		close(n.frozen)
 		n.frozen = nil
 	}
-	close(n.dead)
+	close(l.dead)
 	c.mu.Unlock()
-	n.conn.Cut()
-	n.stop()
-	n.running.Wait()
-	_ = n.conn.Close() // always nil
+	l.conn.Cut()
+	l.stop()
 	c.spread(detection)
+	l.running.Wait()
+	_ = l.conn.Close() // always nil
 }
 
-// crash ends the process as Kill does, without waiting for that, and starts it again after a while.
-func (n *Node) crash(back time.Duration) {
+// crash ends l as Kill does, without waiting for that, and starts the node again after a while.
+func (n *Node) crash(l *life, back time.Duration) {
 	n.c.crashes.Go(func() {
-		n.Kill()
+		n.kill(l)
 		time.Sleep(back)
 		if err := n.Start(); err != nil {
 			panic(err)
@@ -442,11 +482,11 @@ func (n *Node) offset() time.Duration {
 	return n.machine.offset(time.Now())
 }
 
-// rest takes note that the clock of the life that ends with dead was found to be off, or right again, and tells the others.
-func (n *Node) rest(dead chan struct{}, off bool) {
+// rest takes note that the clock was found to be off, or right again, by the process of l, and tells the others.
+func (n *Node) rest(l *life, off bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	if n.dead == dead {
+	if n.life == l {
 		n.resting = off
 		n.c.spread(gossip)
 	}

@@ -62,6 +62,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	w.promised()
+	if w.out.Failed() {
+		w.out.Stories = w.stories(ctx)
+	}
 	return w.out, nil
 }
 

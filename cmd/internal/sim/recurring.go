@@ -138,12 +138,12 @@ func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *buckete
 	defer func() { r.events = append(r.events, e) }()
 	doubt := false // an earlier try may have been done
 	for range askTries {
-		if n := w.someNode(); n != nil {
-			job, err := ask(n.bucketer)
+		if b := w.someNode(); b != nil {
+			job, err := ask(b)
 			switch {
 			case err == nil:
 				r.id, e.Acked = job.ID, time.Now().Add(off)
-				e.Job = shown(n.bucketer, &job)
+				e.Job = shown(b, &job)
 				return true
 			case errors.Is(err, bucketer.ErrFinished):
 				e.Refused = !doubt

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -66,6 +67,8 @@ type Outcome struct {
 	Counts map[string]float64
 	// Wrong says what was broken that the report does not judge.
 	Wrong []string
+	// Stories tell of some of the runs that the report finds fault with.
+	Stories []string
 }
 
 // Failed reports whether a promise was broken.
@@ -124,7 +127,11 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 		return Outcome{}, err
 	}
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
+	// A panic, for what waits cannot be ended from here, and so neither can the bubble.
+	watch := time.AfterFunc(s.limit(), func() { panic(w.stuck()) })
+	defer watch.Stop()
 	out, err := w.run(ctx)
+	w.stage.Store("closing")
 	return out, errors.Join(err, c.Close())
 }
 
@@ -139,6 +146,8 @@ type world struct {
 	acks    []check.Ack
 	changes []check.Change
 	ids     map[int]schema.RunID // acknowledged, by line
+
+	stage atomic.Value // what it is at, a string
 
 	recurring []*recurring
 	stops     []check.Stop
@@ -166,6 +175,7 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return w.out, err
 	}
+	w.stage.Store("judging")
 	return w.judge(ctx)
 }
 
@@ -178,7 +188,9 @@ func (w *world) live(ctx context.Context) error {
 	w.outage(&wg)
 	w.ask(ctx, &wg)
 	w.recur(ctx, &wg)
+	w.stage.Store("asking, and doing harm")
 	wg.Wait()
+	w.stage.Store("setting everything right")
 	w.c.SetFaults(Faults{})
 	for _, n := range w.c.nodes {
 		if w.s.Steps > 0 {
@@ -262,12 +274,11 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 		job.Work.Timeout = schema.Duration(w.s.Lasting + time.Minute)
 	}
 	for try := 0; try < 8; try++ {
-		n := w.someNode()
+		b := w.someNode()
 		ack := check.Ack{Ref: ref}
-		if n != nil {
+		if b != nil {
 			var r bucketer.Receipt
 			err := schema.ErrUnavailable
-			b := n.bucketer
 			if line%2 == 0 {
 				b.SubmitBatch(ctx, []bucketer.Job{job}, func(_ int, got bucketer.Receipt, e error) { r, err = got, e })
 			} else {
@@ -302,18 +313,18 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 	w.mu.Lock()
 	id, ok := w.ids[line]
 	w.mu.Unlock()
-	n := w.someNode()
-	if !ok || n == nil {
+	b := w.someNode()
+	if !ok || b == nil {
 		return
 	}
 	c := check.Change{Run: id.String(), Kind: check.Cancel, Requested: time.Now()}
 	var err error
 	if cancel {
-		_, err = n.bucketer.Cancel(ctx, "default", id, "sim")
+		_, err = b.Cancel(ctx, "default", id, "sim")
 	} else {
 		to := time.Now().Add(by).Truncate(time.Millisecond)
 		c.Kind, c.Due = check.Reschedule, to
-		_, err = n.bucketer.Reschedule(ctx, "default", id, bucketer.Change{At: &to})
+		_, err = b.Reschedule(ctx, "default", id, bucketer.Change{At: &to})
 	}
 	if errors.Is(err, bucketer.ErrFinished) || errors.Is(err, schema.ErrNotFound) {
 		return // refused
@@ -326,13 +337,14 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 	w.mu.Unlock()
 }
 
-func (w *world) someNode() *Node {
+// someNode returns the bucketer of a node that runs; nil: none does.
+func (w *world) someNode() *bucketer.Bucketer {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	var up []*Node
+	var up []*bucketer.Bucketer
 	for _, n := range w.c.nodes {
 		if n.up {
-			up = append(up, n)
+			up = append(up, n.bucketer)
 		}
 	}
 	if len(up) == 0 {

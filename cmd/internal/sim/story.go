@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// told bounds the runs of a seed whose story is told.
+	told = 3
+	// beyond is how much longer than planned, in fake time, a scenario may take before it counts as one that does not end: what asks again and again has
+	// given up long before.
+	beyond = 30 * time.Minute
+	// maxStacks bounds what is printed of goroutines, bytes.
+	maxStacks = 4 << 20
+)
+
+// limit returns when the scenario, defaults filled in, must have ended.
+func (s *Scenario) limit() time.Duration {
+	return 2*(s.Span+s.Outage+s.Lasting) + settle + calm + beyond
+}
+
+// stuck tells what a scenario that does not end waits for. It is called in the bubble, past its limit.
+func (w *world) stuck() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d does not end: it was %v\n%s\n", w.s.Seed, w.stage.Load(), w.c.nodesNow())
+	stacks := make([]byte, maxStacks)
+	b.Write(stacks[:runtime.Stack(stacks, true)])
+	return b.String()
+}
+
+// nodesNow tells how each node is.
+func (c *Cluster) nodesNow() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, n := range c.nodes {
+		if n.life == nil {
+			fmt.Fprintf(&b, "%s never ran\n", n.name)
+			continue
+		}
+		fmt.Fprintf(&b, "%s life %d up %t frozen %t resting %t off by %v, %d messages in hand\n", n.name, n.number, n.up, n.frozen != nil, n.resting,
+			n.machine.offset(time.Now()), n.executor.Running())
+	}
+	return b.String()
+}
+
+// stories tells what the store and the callee know of the first runs that the report finds fault with.
+func (w *world) stories(ctx context.Context) []string {
+	var all []string
+	var seen []string
+	for _, f := range w.out.Report.Faults {
+		run, err := schema.ParseEntryID(f.Run)
+		if err != nil || slices.Contains(seen, f.Run) || f.Kind == check.FaultDuplicateExecution && !w.s.Promise.Once {
+			continue
+		}
+		if seen = append(seen, f.Run); len(seen) > told {
+			break
+		}
+		all = append(all, w.story(ctx, run))
+	}
+	return append(all, w.c.nodesNow())
+}
+
+// story tells of a run: its rows, its lease, and who was seen calling.
+func (w *world) story(ctx context.Context, run schema.RunID) string {
+	var b strings.Builder
+	at := func(t time.Time) string { return t.UTC().Format(clockTime) }
+	fmt.Fprintf(&b, "run %s, due %s\n", run, at(run.Time()))
+	rows, err := w.c.store.EntriesByID(ctx, run.Partition(), []schema.EntryID{run})
+	if err != nil {
+		fmt.Fprintf(&b, "  its row: %v\n", err)
+	}
+	for i := range rows {
+		fmt.Fprintf(&b, "  its row: %+v, cancelled %v, moved to %v\n", rows[i].Spec.Work, rows[i].Marks.Cancelled, rows[i].Marks.MovedTo)
+	}
+	attempts, err := w.c.store.Attempts(ctx, run.Partition(), []schema.RunID{run})
+	if err != nil {
+		fmt.Fprintf(&b, "  its attempts: %v\n", err)
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		fmt.Fprintf(&b, "  attempt %d, fence %d", a.Number, a.Fence)
+		if s := a.Session; s != nil {
+			fmt.Fprintf(&b, ", under session %s of %s since %s", s.ID, s.Executor, at(s.Started))
+		}
+		if r := a.Record; r != nil {
+			fmt.Fprintf(&b, ", %s by %s of entry %s, %s to %s, final %t, unstarted %t, next %s, to %s: %s%s", r.Outcome, r.Executor, r.Entry, at(r.Started),
+				at(r.Finished), r.Final, r.Unstarted, r.Next, r.To, r.Error, r.Reason)
+		}
+		b.WriteByte('\n')
+	}
+	switch lease, err := w.c.store.Lease(ctx, schema.RunLease(run)); {
+	case errors.Is(err, schema.ErrNotFound):
+		b.WriteString("  no lease\n")
+	case err != nil:
+		fmt.Fprintf(&b, "  its lease: %v\n", err)
+	default:
+		fmt.Fprintf(&b, "  its lease: fence %d, holder %+v, %s\n", lease.Fence, lease.Holder, lease.Record)
+	}
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	for _, s := range w.c.seen {
+		if s.Run == run.String() {
+			fmt.Fprintf(&b, "  called as attempt %d under fence %d, %s to %s: %d\n", s.Attempt, s.Fence, at(s.At), at(s.End), s.Status)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.changes {
+		if c.Run == run.String() {
+			fmt.Fprintf(&b, "  %s asked %s, acknowledged %s, due %s\n", c.Kind, at(c.Requested), at(c.Acked), at(c.Due))
+		}
+	}
+	return b.String()
+}
