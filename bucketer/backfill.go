@@ -58,6 +58,9 @@ func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobI
 // backfillOf clips the stretch to what the job's schedule names, and counts its times.
 func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 	spec := &job.Current.Spec
+	if job.Current.Fault != nil {
+		return nil, fmt.Errorf("backfill job %s: %w", job.ID, job.Current.Fault)
+	}
 	if spec.Schedule == nil {
 		return nil, Faults{{Location: "path.id", Message: "is a job without schedule: it has no times to backfill"}}
 	}
@@ -74,7 +77,7 @@ func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 	}
 	s, err := schedule.Compile(f.Schedule, seedOf(job.ID))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schedule of job %s: %w: %w", job.ID, schema.ErrNotUnderstood, err)
 	}
 	f.Count = int64(s.Count(f.From.Add(-time.Millisecond), f.To.Add(-time.Millisecond), maxStretch))
 	switch {
@@ -96,6 +99,9 @@ func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *
 	f, now := op.Spec.Backfill, o.now()
 	job, err := o.bucketer.JobByID(ctx, op.Tenant, f.Job)
 	gone := errors.Is(err, schema.ErrNotFound) || err == nil && job.Current.State == schema.JobCancelled
+	if err == nil {
+		err = job.Current.Fault // the rows say what the job says: another node may understand it
+	}
 	if err != nil && !gone {
 		return 0, err
 	}

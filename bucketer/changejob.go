@@ -233,7 +233,12 @@ func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID) 
 	}
 	for {
 		job, err := b.store.Job(ctx, id)
-		if err == nil && job.Current.Spec.Tenant != tenant {
+		switch {
+		case errors.Is(err, schema.ErrNotUnderstood): // it does not say whose it is: the list of jobs does
+			if _, owned := b.JobByID(ctx, tenant, id); owned != nil {
+				err = owned
+			}
+		case err == nil && job.Current.Spec.Tenant != tenant:
 			err = schema.ErrNotFound
 		}
 		if err != nil {

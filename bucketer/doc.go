@@ -58,6 +58,8 @@
 //
 // A job that cannot be understood (its row is of a newer version, its zone is not in the data of this node) is planned on by nobody who does not
 // understand it: what was planned of it runs, catch-ups of it wait, and mending takes it up once it is understood. GET /v1/jobs shows why.
+// Nobody changes, triggers or backfills it (ErrNotUnderstood), and its name stays taken: it may be active. One whose text is understood and whose
+// zone is not can be changed to another zone, paused and cancelled.
 //
 // JobByID reads jobs as a run's way does (a plain quorum read), so of a change of unknown outcome it may show what was before, or what may yet not be.
 // Who changes a job decides that first: swap reads with SERIAL and commits on the generation that it read, whatever the caller had seen, and ErrStale

@@ -3,6 +3,7 @@ package bucketer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ type unclear struct {
 	job schema.JobID
 }
 
-var errUnclear = errors.New("unclear")
+var errUnclear = fmt.Errorf("unclear: %w", schema.ErrNotUnderstood)
 
 func (u *unclear) blur(jobs []schema.Job) []schema.Job {
 	for i := range jobs {
@@ -35,6 +36,13 @@ func (u *unclear) Jobs(ctx context.Context, shard schema.Shard, ids []schema.Job
 func (u *unclear) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
 	jobs, err := u.Store.JobsOf(ctx, shard, after, limit)
 	return u.blur(jobs), err
+}
+
+func (u *unclear) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+	if job, err := u.Store.Job(ctx, id); id != u.job || err != nil {
+		return job, err
+	}
+	return schema.Job{}, errUnclear
 }
 
 // TestAJobThatCannotBeUnderstoodHoldsUpNoOther: what was planned of it runs, the jobs beside it go on, it is shown to its tenant, and
@@ -132,6 +140,118 @@ func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
 		}
 		if n := kinds(w.entries(30 * time.Minute))[schema.KindLate]; n != runs+catchUpRuns {
 			t.Errorf("%d runs are started, want %d", n-runs, catchUpRuns)
+		}
+	})
+}
+
+// TestAJobThatCannotBeUnderstoodIsNotChanged: whatever is asked of it is answered so, and nothing is written. Who is not its tenant learns nothing.
+func TestAJobThatCannotBeUnderstoodIsNotChanged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := named(every(10*time.Second), "n")
+		job, _, err := w.CreateJob(t.Context(), spec, "key", "hash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store = &unclear{w.store, job.ID}
+		o := NewOperations(w.Bucketer, w.faulty, nil, "x")
+		same := func(*schema.JobSpec) error { return nil }
+		of := func(_ any, err error) error { return err }
+		stretch := Backfill{From: time.Now().Add(-time.Hour), To: time.Now(), MaxConcurrent: 1}
+		before := w.counts.Tallies()
+		for _, tenant := range []string{"t", "another"} {
+			want := schema.ErrNotUnderstood
+			if tenant != "t" {
+				want = schema.ErrNotFound
+			}
+			for _, c := range []struct {
+				name string
+				err  error
+			}{
+				{"PauseJob", of(w.PauseJob(t.Context(), tenant, job.ID, 0))},
+				{"ResumeJob", of(w.ResumeJob(t.Context(), tenant, job.ID, 0))},
+				{"CancelJob", of(w.CancelJob(t.Context(), tenant, job.ID, 0))},
+				{"ChangeJob", of(w.ChangeJob(t.Context(), tenant, job.ID, 0, same))},
+				{"TriggerJob", of(w.TriggerJob(t.Context(), tenant, job.ID, "", ""))},
+				{"Backfill", of(o.Backfill(t.Context(), tenant, job.ID, stretch, "", "", ""))},
+			} {
+				if !errors.Is(c.err, want) {
+					t.Errorf("%s of tenant %s = %v, want %v", c.name, tenant, c.err, want)
+				}
+			}
+		}
+		if _, _, err := w.PutJob(t.Context(), "t", "n", 0, spec); !errors.Is(err, schema.ErrNotUnderstood) {
+			t.Errorf("PutJob = %v, want ErrNotUnderstood", err)
+		}
+		if _, _, err := w.CreateJob(t.Context(), spec, "key", "hash"); !errors.Is(err, schema.ErrNotUnderstood) {
+			t.Errorf("CreateJob by the same key = %v, want ErrNotUnderstood", err)
+		}
+		for _, op := range []string{"SwapJob", "PutEntries", "PutOperation"} {
+			if n := w.counts.Tallies()[op].Calls - before[op].Calls; n != 0 {
+				t.Errorf("%d calls of %s, want none", n, op)
+			}
+		}
+		if _, _, err := w.CreateJob(t.Context(), spec, "", ""); !errors.Is(err, ErrNameTaken) {
+			t.Errorf("CreateJob of its name = %v, want ErrNameTaken", err)
+		}
+	})
+}
+
+// TestAJobInAnUnknownZoneCanBeChanged: paused, cancelled, and given another zone; not resumed.
+func TestAJobInAnUnknownZoneCanBeChanged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		lost := func() schema.JobID {
+			spec := every(10 * time.Second)
+			spec.Schedule = &schema.Schedule{Cron: "0 9 * * *", Timezone: "Mars/Olympus"}
+			spec.Created = time.Now()
+			id := schema.MakeJobID(time.Now(), 0, schema.RandomHash())
+			job := schema.Job{ID: id, Current: schema.Generation{Number: time.Now().UnixMicro(), State: schema.JobActive, Spec: spec}}
+			if err := w.counts.CreateJob(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		moved, err := w.ChangeJob(t.Context(), "t", lost(), 0, func(s *schema.JobSpec) error {
+			s.Schedule = &schema.Schedule{Cron: s.Schedule.Cron, Timezone: "Europe/Berlin"}
+			return nil
+		})
+		if err != nil || w.Misunderstood(&moved) != nil || len(w.occurrences(moved.ID, 25*time.Hour)) == 0 {
+			t.Errorf("ChangeJob to a zone that is known = %+v, %v, want the job, understood, and its first run", moved, err)
+		}
+		paused, err := w.PauseJob(t.Context(), "t", lost(), 0)
+		if err != nil || paused.Current.State != schema.JobPaused {
+			t.Errorf("PauseJob = %s, %v, want it paused", paused.Current.State, err)
+		}
+		time.Sleep(cutAhead)
+		if _, err := w.ResumeJob(t.Context(), "t", paused.ID, 0); !errors.Is(err, schema.ErrNotUnderstood) {
+			t.Errorf("ResumeJob = %v, want ErrNotUnderstood", err)
+		}
+		if job, err := w.CancelJob(t.Context(), "t", paused.ID, 0); err != nil || job.Current.State != schema.JobCancelled {
+			t.Errorf("CancelJob = %s, %v, want it cancelled", job.Current.State, err)
+		}
+	})
+}
+
+// TestABackfillWaitsUntilItsJobIsUnderstood: it asks for nothing that it does not know, and goes on then.
+func TestABackfillWaitsUntilItsJobIsUnderstood(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		time.Sleep(time.Hour)
+		job := w.job(every(10 * time.Second))
+		time.Sleep(time.Hour)
+		o := NewOperations(w.Bucketer, w.faulty, nil, "x")
+		from := time.Now().Add(-10 * time.Minute)
+		begun, err := o.Backfill(t.Context(), "t", job.ID, Backfill{From: from, To: from.Add(time.Minute), MaxConcurrent: 10}, "", "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear := w.store
+		w.store = &unclear{w.store, job.ID}
+		op := begun.Operation
+		if _, err := o.step(t.Context(), &op); !errors.Is(err, schema.ErrNotUnderstood) || op.Progress.Matched != 0 {
+			t.Errorf("step = %v with %d runs, want ErrNotUnderstood and none", err, op.Progress.Matched)
+		}
+		w.store = clear
+		if _, err := o.step(t.Context(), &op); err != nil || op.Progress.Matched != 6 {
+			t.Errorf("step = %v with %d runs, want 6 once it is understood", err, op.Progress.Matched)
 		}
 	})
 }

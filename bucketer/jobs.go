@@ -227,6 +227,8 @@ func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema
 			if now.Sub(since) < nameGrace {
 				return ErrNameTaken
 			}
+		case errors.Is(err, schema.ErrNotUnderstood):
+			return ErrNameTaken // by one that goes on as far as we know
 		case err != nil:
 			return fmt.Errorf("job that has the name: %w", err)
 		case !job.Current.State.Ended():

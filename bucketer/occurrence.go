@@ -47,7 +47,7 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 	if !ok {
 		var err error
 		if s, err = schedule.Compile(*g.Spec.Schedule, seedOf(job)); err != nil {
-			return nil, fmt.Errorf("schedule of job %s: %w", job, err)
+			return nil, fmt.Errorf("schedule of job %s: %w: %w", job, schema.ErrNotUnderstood, err)
 		}
 		c.mu.Lock()
 		if len(c.known) >= scheduleCacheSize {
@@ -127,7 +127,9 @@ func (b *Bucketer) first(job *schema.Job) (s *series, nominal time.Time, ok bool
 	}
 	before, err := b.series.of(job.ID, job.Before)
 	if err != nil {
-		return nil, time.Time{}, false, err
+		// A change is the way out for a job that is not understood. What it had been to run before the cut is not known then: a time whose run was
+		// due before it, and now is due after it since the jitter changed too, has a second one.
+		return s, nominal, ok, nil
 	}
 	for ok && before != nil && before.ran(nominal, job.Cut) {
 		nominal, ok = s.Next(nominal)

@@ -321,7 +321,7 @@ func plainly(err error) string {
 	if errors.As(err, &faults) {
 		return string(shorten([]byte(faults.Error()), maxPlain))
 	}
-	for _, e := range []error{schema.ErrConflict, ErrStale, ErrNoTask, ErrKeyReused, ErrPayloadGone, schema.ErrTooLarge} {
+	for _, e := range []error{schema.ErrConflict, ErrStale, ErrNoTask, ErrKeyReused, ErrPayloadGone, schema.ErrTooLarge, schema.ErrNotUnderstood} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}

@@ -19,6 +19,10 @@ var (
 	// did not happen, and of a batch any part may have.
 	ErrUnavailable = errors.New("unavailable")
 
+	// ErrNotUnderstood: a row stands there, and this program does not understand what it says: another version wrote it, it
+	// speaks of a time zone that is not in this program's data, or it is damaged. Nothing was written.
+	ErrNotUnderstood = errors.New("not understood")
+
 	// ErrTooLarge: a row is larger than the store takes; nothing was written.
 	ErrTooLarge = errors.New("too large")
 )

@@ -23,11 +23,14 @@ type Right struct {
 //
 // A run of the generation in force starts. One of the generation before starts only if it is due, and starts, before Cut; otherwise
 // it was missed if it was due by then, and else is cancelled: the generation in force speaks for that time. So it is with older ones, as
-// long as they are remembered. What a change that did not happen had written is cancelled. A run that no schedule asked for starts unless its job was cancelled.
+// long as they are remembered. What a change that did not happen had written is cancelled. If nothing of the row can be read, runs
+// are missed. A run that no schedule asked for starts unless its job was cancelled.
 func (j *Job) Right(e *Entry, now time.Time) Right {
 	number := e.Spec.Generation
 	cancelled := Right{Outcome: Cancelled, Reason: "the job was " + j.ended()}
 	switch {
+	case j.Current.Fault != nil && j.Current.Number == 0: // it may have been cancelled, or changed
+		return Right{Outcome: Missed, Reason: "fault: what is stored of the job could not be read", Generation: &j.Current}
 	case e.Spec.Trigger != TriggerSchedule:
 		if j.Current.State == JobCancelled {
 			return cancelled

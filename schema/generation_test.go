@@ -19,6 +19,9 @@ func TestRight(t *testing.T) {
 	}
 	changedTwice := job(schema.JobActive)
 	changedTwice.Current.Spec.Past = []schema.Past{{Number: before - 100, Cut: cut.Add(-time.Second)}, {Number: before - 200, Cut: cut.Add(-4 * time.Second)}}
+	damaged := schema.Job{ID: schema.MakeJobID(begin, 1, 1), Current: schema.Generation{State: schema.JobActive, Fault: schema.ErrNotUnderstood}}
+	unclear := job(schema.JobActive)
+	unclear.Current.Fault = schema.ErrNotUnderstood
 	const early, late = -500 * time.Millisecond, 500 * time.Millisecond
 	finished := job(schema.JobFinished)
 	finished.Cut = begin.Add(100 * 365 * 24 * time.Hour)
@@ -50,6 +53,9 @@ func TestRight(t *testing.T) {
 		{name: "by hand, while paused", job: job(schema.JobPaused), number: current, due: late, at: late, trigger: schema.TriggerManual},
 		{name: "by hand, of an older generation", job: job(schema.JobActive), number: before, due: late, at: late, trigger: schema.TriggerManual},
 		{name: "by hand, after a cancel", job: job(schema.JobCancelled), number: current, due: late, at: late, trigger: schema.TriggerManual, outcome: schema.Cancelled},
+		{name: "its text is not understood", job: unclear, number: current, due: late, at: late},
+		{name: "nothing of the row can be read", job: damaged, number: current, due: late, at: late, outcome: schema.Missed},
+		{name: "by hand, and nothing of the row can be read", job: damaged, number: current, due: late, at: late, trigger: schema.TriggerManual, outcome: schema.Missed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := schema.Entry{

@@ -85,8 +85,8 @@ type Generation struct {
 	Number int64
 	State  JobState
 	Spec   JobSpec
-	// Fault is set when the stored text of the spec cannot be understood; the spec is then zero. It belongs to the generation, not to the read:
-	// the jobs beside it are as good as ever.
+	// Fault is set when the stored text of the spec cannot be understood (ErrNotUnderstood); the spec is then zero. It belongs to the generation,
+	// not to the read: the jobs beside it are as good as ever. Where not even number and state could be read they are 0 and JobActive.
 	Fault error
 }
 
@@ -136,11 +136,11 @@ func EncodeJobSpec(s *JobSpec) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// DecodeJobSpec is the inverse of EncodeJobSpec.
+// DecodeJobSpec is the inverse of EncodeJobSpec. A text that it does not understand is ErrNotUnderstood.
 func DecodeJobSpec(text []byte) (JobSpec, error) {
 	var s JobSpec
 	if err := json.Unmarshal(text, &s); err != nil {
-		return JobSpec{}, fmt.Errorf("decode job: %w", err)
+		return JobSpec{}, fmt.Errorf("decode job: %w: %w", ErrNotUnderstood, err)
 	}
 	return s, nil
 }
@@ -199,7 +199,7 @@ type JobStore interface {
 	// SwapJob replaces the row if its current generation still is number was; ErrConflict otherwise, ErrNotFound without a row. The
 	// number of j's current generation must be higher than was: by it the write is known again.
 	SwapJob(ctx context.Context, was int64, j Job) error
-	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound; one that cannot be understood (Job.Fault) is an error. A write that was of
+	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound; one that cannot be understood (Job.Fault) is ErrNotUnderstood. A write that was of
 	// unknown outcome is decided by it, and every later read of any kind shows the same or newer.
 	Job(ctx context.Context, id JobID) (Job, error)
 	// Jobs returns those of the jobs that exist, each once, in the order of their ids. All lie in one shard, at most 100. It is a plain

@@ -94,6 +94,11 @@ var kinds = []struct {
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
 	{bucketer.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
 	{bucketer.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
+	{schema.ErrNotUnderstood, kind{
+		name: "not-understood", status: 409, title: "What is stored of it is not understood",
+		detail: "Nothing was changed. The job's fault says why. If a newer version wrote it, ask a node of that version, or upgrade this one; if its time zone is not known here, " +
+			"state another one; if it is damaged, create the job again under another name.",
+	}},
 	{schema.ErrNotFound, kind{name: "not-found", status: 404, title: "There is no such thing"}},
 	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
 	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},
@@ -131,7 +136,8 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &syntax):
 		return &Problem{Type: problemType + "not-json", Title: "The body is not JSON", Status: http.StatusBadRequest, Detail: syntax.Error()}
 	}
-	if faults := bucketer.ScheduleFaults(err); len(faults) > 0 {
+	stored := errors.Is(err, schema.ErrNotUnderstood) // what is wrong with it is no fault of the request
+	if faults := bucketer.ScheduleFaults(err); len(faults) > 0 && !stored {
 		return invalid(faults...)
 	}
 	for i := range kinds {

@@ -111,6 +111,8 @@ func (s *stub) change(j *schema.Job, ifMatch int64, change func(*schema.JobSpec)
 		s.jobs.onChange(j)
 	}
 	switch {
+	case j.Current.Fault != nil:
+		return schema.Job{}, j.Current.Fault
 	case ifMatch != 0 && ifMatch != j.Current.Number:
 		return schema.Job{}, fmt.Errorf("change job: %w", bucketer.ErrStale)
 	case j.Current.State.Ended():
@@ -160,7 +162,7 @@ func (s *stub) state(tenant string, id schema.JobID, ifMatch int64, to schema.Jo
 	if err != nil {
 		return schema.Job{}, err
 	}
-	if j.Current.State == to && (ifMatch == 0 || ifMatch == j.Current.Number) {
+	if j.Current.Fault == nil && j.Current.State == to && (ifMatch == 0 || ifMatch == j.Current.Number) {
 		return *j, nil
 	}
 	out, err := s.change(j, ifMatch, func(*schema.JobSpec) error { return nil })
@@ -188,6 +190,9 @@ func (s *stub) TriggerJob(_ context.Context, tenant string, id schema.JobID, key
 	j, err := s.job(tenant, id)
 	if err != nil {
 		return bucketer.Receipt{}, err
+	}
+	if j.Current.Fault != nil {
+		return bucketer.Receipt{}, j.Current.Fault
 	}
 	if j.Current.State.Ended() {
 		return bucketer.Receipt{}, fmt.Errorf("trigger job: %w", bucketer.ErrFinished)

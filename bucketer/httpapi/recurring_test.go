@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
 
@@ -432,5 +433,32 @@ func TestAJobThatIsNotUnderstoodIsShown(t *testing.T) {
 	}}
 	if got := s.recurring(&job); got.Fault != "the zone is not known" || got.ID != job.ID {
 		t.Errorf("the job is shown as %+v, want its fault", got)
+	}
+}
+
+// TestAJobThatIsNotUnderstoodIsNotChanged: 409 with what to do, also where a fault of the schedule is why.
+func TestAJobThatIsNotUnderstoodIsNotChanged(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b)
+	job := created(t, b, nightly)
+	unclear := b.jobs.byID[job.ID]
+	unclear.Current.Fault = fmt.Errorf("decode job: %w: odd", schema.ErrNotUnderstood)
+	_, compileErr := schedule.Compile(schema.Schedule{Cron: "0 2 * * *", Timezone: "Mars/Olympus"}, 0)
+	for _, c := range []call{
+		{method: "PUT", path: "/v1/jobs/nightly", body: strings.Replace(nightly, `"name":"nightly",`, "", 1)},
+		{method: "POST", path: "/v1/jobs/nightly/pause"},
+		{method: "POST", path: "/v1/jobs/nightly/resume"},
+		{method: "POST", path: "/v1/jobs/nightly/trigger"},
+		{method: "DELETE", path: "/v1/jobs/nightly"},
+		{method: "PATCH", path: "/v1/jobs/nightly", body: `{"payload":1}`},
+		{method: "PATCH", path: "/v1/jobs/nightly", body: `{"schedule":null}`},
+	} {
+		p := doProblem(t, hs, c, 409)
+		if p.Kind() != "not-understood" || !strings.Contains(p.Detail, "upgrade") {
+			t.Errorf("%s %s = %+v, want not-understood with what to do", c.method, c.path, p)
+		}
+	}
+	if p := problemOf(fmt.Errorf("schedule of job: %w: %w", schema.ErrNotUnderstood, compileErr)); p.Status != 409 || len(p.Errors) != 0 {
+		t.Errorf("a zone that is not known, of what is stored, is answered %+v, want 409 and no fault of the request", p)
 	}
 }

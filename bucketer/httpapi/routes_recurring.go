@@ -136,6 +136,9 @@ func (s *Server) patchRecurring(ctx context.Context, f found, header string, tex
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	now := s.config.Now()
+	if fault := f.job.Current.Fault; fault != nil { // there is nothing to patch
+		return f, fault
+	}
 	// Also one that changes nothing is put to the store: what was read here may be a change that is not decided yet.
 	if _, err := d.PatchJob(f.job.Current.Spec, text, now); err != nil {
 		return f, err

@@ -281,8 +281,8 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	if len(byID) != 3 || len(walked) != 2 || walked[0].Fault() == nil || walked[1].Fault() != nil {
 		t.Errorf("Jobs = %d jobs, JobsOf = %+v, want three, and the last two with a fault of the first of them", len(byID), walked)
 	}
-	if _, err := s.Job(ctx, ids[1]); err == nil {
-		t.Error("Job of one that cannot be understood = nil, want an error")
+	if _, err := s.Job(ctx, ids[1]); !errors.Is(err, schema.ErrNotUnderstood) {
+		t.Errorf("Job of one that cannot be understood = %v, want ErrNotUnderstood", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault, number, state and cut; alone it is an error.
+// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault and what else of it can be read; alone it is an error.
 func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	s, err := Open(Config{})
 	if err != nil {
@@ -23,15 +24,18 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	ctx := context.Background()
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var ids []schema.JobID
-	for i := range 3 {
+	for i := range 5 {
 		j := schema.Job{ID: schema.MakeJobID(begin.Add(time.Duration(i)*time.Second), 1, 1), Current: schema.Generation{Number: 7, State: schema.JobActive, Spec: schema.JobSpec{Tenant: "t"}}}
 		ids = append(ids, j.ID)
 		data, err := encodeJob(&j)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i == 1 {
+		switch i {
+		case 1:
 			data = []byte(strings.Replace(string(data), `"tenant":"t"`, `"tenant":8`, 1))
+		case 3:
+			data = []byte("no JSON")
 		}
 		if err := s.setRow(jobKey(j.ID), data, time.Time{}); err != nil {
 			t.Fatal(err)
@@ -46,19 +50,29 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 		t.Fatalf("JobsOf = %v", err)
 	}
 	for name, jobs := range map[string][]schema.Job{"Jobs": byID, "JobsOf": walked} {
-		if len(jobs) != 3 {
-			t.Fatalf("%s = %d jobs, want 3", name, len(jobs))
+		if len(jobs) != 5 {
+			t.Fatalf("%s = %d jobs, want 5", name, len(jobs))
 		}
 		for i, j := range jobs {
-			if (j.Fault() != nil) != (i == 1) || j.ID != ids[i] || j.Current.Number != 7 || j.Current.State != schema.JobActive {
-				t.Errorf("%s: job %d = %+v, fault %v, want generation 7, active, and a fault of the second alone", name, i, j, j.Fault())
+			number := int64(7)
+			if i == 3 {
+				number = 0
+			}
+			if errors.Is(j.Fault(), schema.ErrNotUnderstood) != (i%2 == 1) || j.ID != ids[i] || j.Current.Number != number || j.Current.State != schema.JobActive {
+				t.Errorf("%s: job %d = %+v, fault %v, want generation %d, active, and a fault of the second and the fourth alone", name, i, j, j.Fault(), number)
 			}
 		}
 	}
-	if _, err := s.Job(ctx, ids[1]); err == nil {
-		t.Error("Job of one that cannot be understood = nil, want an error")
+	for i, id := range ids {
+		if _, err := s.Job(ctx, id); errors.Is(err, schema.ErrNotUnderstood) != (i%2 == 1) || err != nil && i%2 == 0 {
+			t.Errorf("Job %d = %v, want ErrNotUnderstood of the second and the fourth", i, err)
+		}
 	}
-	if _, err := s.Job(ctx, ids[0]); err != nil {
-		t.Errorf("Job beside it = %v", err)
+	next := schema.Job{ID: ids[3], Current: schema.Generation{Number: 9, State: schema.JobActive, Spec: schema.JobSpec{Tenant: "t"}}}
+	if err := s.SwapJob(ctx, 7, next); !errors.Is(err, schema.ErrNotUnderstood) {
+		t.Errorf("SwapJob of one of which nothing can be read = %v, want ErrNotUnderstood", err)
+	}
+	if err := s.CreateJob(ctx, next); !errors.Is(err, schema.ErrConflict) {
+		t.Errorf("CreateJob of one of which nothing can be read = %v, want ErrConflict", err)
 	}
 }

@@ -91,12 +91,14 @@ func encodeJob(j *schema.Job) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-func decodeJob(id schema.JobID, data []byte, decode decoder) (j schema.Job, err error) {
+// decodeJob is the inverse of encodeJob. What cannot be understood is a fault of the job, not of the read: the jobs beside it are as good as ever.
+func decodeJob(id schema.JobID, data []byte, decode decoder) schema.Job {
+	j := schema.Job{ID: id}
 	var stored storedJob
 	if err := json.Unmarshal(data, &stored); err != nil {
-		return j, unavailable(fmt.Errorf("job %s: %w: %w", id, errCorrupt, err))
+		j.Current = schema.Generation{State: schema.JobActive, Fault: fmt.Errorf("job %s: %w: %w: %w", id, schema.ErrNotUnderstood, errCorrupt, err)}
+		return j
 	}
-	j.ID = id
 	j.Current = loadGeneration(id, &stored.Current, decode)
 	if stored.Before != nil {
 		before := loadGeneration(id, stored.Before, decode)
@@ -105,7 +107,7 @@ func decodeJob(id schema.JobID, data []byte, decode decoder) (j schema.Job, err 
 	if stored.Cut != 0 {
 		j.Cut = time.UnixMilli(stored.Cut).UTC()
 	}
-	return j, nil
+	return j
 }
 
 // CreateJob implements schema.JobStore.
@@ -131,6 +133,8 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 		switch {
 		case !exists:
 			return schema.ErrNotFound
+		case stands.Current.Number == 0 && stands.Current.Fault != nil:
+			return stands.Current.Fault // it is not known whether the condition holds
 		case stands.Current.Number != was:
 			return schema.ErrConflict
 		}
@@ -161,9 +165,7 @@ func (s *Store) writeJob(ctx context.Context, j *schema.Job, may func(stands sch
 	var stands schema.Job
 	c := row.at(colValue, s.nowMS())
 	if c != nil {
-		if stands, err = decodeJob(j.ID, c.data, freshSpec); err != nil {
-			return err
-		}
+		stands = decodeJob(j.ID, c.data, freshSpec)
 	}
 	if err := may(stands, c != nil); err != nil {
 		return err
@@ -176,9 +178,8 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	data, err := s.value(ctx, jobKey(id))
 	var j schema.Job
 	if err == nil {
-		if j, err = decodeJob(id, data, freshSpec); err == nil {
-			err = j.Fault() // who asks for one job is about to change it
-		}
+		j = decodeJob(id, data, freshSpec)
+		err = j.Fault() // who asks for one job is about to change it
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -219,11 +220,7 @@ func (s *Store) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 		if c == nil {
 			continue
 		}
-		j, err := decodeJob(id, c.data, schema.LoadJobSpec)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, decodeJob(id, c.data, schema.LoadJobSpec))
 	}
 	return jobs, nil
 }
@@ -261,11 +258,7 @@ func (s *Store) jobsOf(ctx context.Context, shard schema.Shard, after schema.Job
 		if c == nil {
 			return true, nil
 		}
-		j, err := decodeJob(schema.JobID(key[jobShardSize:]), c.data, freshSpec)
-		if err != nil {
-			return false, err
-		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, decodeJob(schema.JobID(key[jobShardSize:]), c.data, freshSpec))
 		return len(jobs) < limit, nil
 	})
 	return jobs, err
