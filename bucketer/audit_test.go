@@ -48,14 +48,14 @@ func runs(t *testing.T, a *Audit) (stop func()) {
 	})
 }
 
-// counted returns what a counter says.
-func counted(t *testing.T, c prometheus.Counter) float64 {
+// counted returns what a counter or a gauge says.
+func counted(t *testing.T, c prometheus.Metric) float64 {
 	t.Helper()
 	var m dto.Metric
 	if err := c.Write(&m); err != nil {
 		t.Fatal(err)
 	}
-	return m.GetCounter().GetValue()
+	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 }
 
 func act(n int) Act {

@@ -45,6 +45,8 @@ const (
 	// operationPoll is how often a node looks for open operations, and operationsOpen how many of them it looks at.
 	operationPoll  = 5 * time.Second
 	operationsOpen = 1000
+	// MaxOpenOperations is about how many operations of one tenant may be open at a time: of several that are begun at once a few more may pass.
+	MaxOpenOperations = 100
 	// operationCount bounds the time that the asker of an operation waits to hear how much matches.
 	operationCount = 2 * time.Second
 	// MaxOperationSpan is the longest stretch of due times of runs that one operation acts on.
@@ -52,6 +54,9 @@ const (
 	// operationWindow is how much of it is listed at once: what a Window may be.
 	operationWindow = time.Hour
 )
+
+// ErrManyOperations: as many operations as there may be are open, of the tenant or of all; nothing was begun (429).
+var ErrManyOperations = errors.New("too many operations are open")
 
 // OperationStore is what operations need of a store.
 type OperationStore interface {
@@ -106,7 +111,7 @@ type Begun struct {
 }
 
 // Begin makes an operation, which is worked off from now on, and counts what it will meet. A key makes it once; a key that came with another
-// body is ErrKeyReused.
+// body is ErrKeyReused. A tenant that has MaxOpenOperations answers ErrManyOperations.
 func (o *Operations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) { return spec, nil })
 	if err == nil && !begun.Existing {
@@ -145,6 +150,9 @@ func (o *Operations) begin(
 			}
 		}
 	}
+	if err := o.room(ctx, tenant); err != nil {
+		return Begun{}, err
+	}
 	if op.Spec, err = spec(now); err != nil {
 		return Begun{}, err
 	}
@@ -153,6 +161,28 @@ func (o *Operations) begin(
 	}
 	o.look()
 	return Begun{Operation: op}, nil
+}
+
+// room answers ErrManyOperations if the tenant has as many open operations as it may have, or if there are so many altogether that one more would
+// not be looked at.
+func (o *Operations) room(ctx context.Context, tenant string) error {
+	open, err := o.store.OpenOperations(ctx, operationsOpen)
+	if err != nil {
+		return fmt.Errorf("count open operations: %w", err)
+	}
+	own := 0
+	for i := range open {
+		if open[i].Tenant == tenant {
+			own++
+		}
+	}
+	switch {
+	case own >= MaxOpenOperations:
+		return fmt.Errorf("tenant %s has %d operations: %w", tenant, own, ErrManyOperations)
+	case len(open) >= operationsOpen:
+		return fmt.Errorf("%d operations of all tenants: %w", len(open), ErrManyOperations)
+	}
+	return nil
 }
 
 // look has Run look at what is open, now.

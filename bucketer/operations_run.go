@@ -20,11 +20,14 @@ type opened struct {
 	at   time.Time // when to look at it next
 	busy bool      // somebody works on it
 	turn int64     // the last turn that was ours
+
+	action string // "" until it was looked at
 }
 
 // spell is what came of working on an operation for a while.
 type spell struct {
 	of    *opened
+	does  string        // its action; "" if it could not be read
 	wait  time.Duration // until it is to be looked at again
 	ended bool
 	err   error
@@ -105,12 +108,16 @@ func (o *Operations) list(ctx context.Context, open map[schema.OperationID]*open
 		}
 	}
 	maps.DeleteFunc(open, func(id schema.OperationID, op *opened) bool { return !op.busy && !known[id] })
+	o.bucketer.metrics.opened(open)
 }
 
 // ended notes what came of working on an operation.
 func (o *Operations) ended(ctx context.Context, open map[schema.OperationID]*opened, end spell) {
 	op := end.of
 	op.busy = false
+	if end.does != "" {
+		op.action = end.does
+	}
 	if end.err != nil && ctx.Err() == nil {
 		o.log.Warn("an operation could not be worked off", "operation", op.ID, "tenant", op.Tenant, "err", end.err)
 		end.wait = operationPoll
@@ -119,6 +126,7 @@ func (o *Operations) ended(ctx context.Context, open map[schema.OperationID]*ope
 	if end.ended {
 		delete(open, op.ID)
 	}
+	o.bucketer.metrics.opened(open)
 }
 
 // spell goes on with an operation while it is our turn, for about operationSpell.
@@ -137,12 +145,17 @@ func (o *Operations) spell(ctx context.Context, of *opened) (end spell) {
 			end.err = err
 			return end
 		}
+		end.does = op.Spec.Action
 		ours, rest, err := o.ours(ctx, of)
 		if err != nil || !ours {
 			end.wait, end.err = rest, err
 			return end
 		}
+		was := op.Progress
 		wait, err := o.step(ctx, &op)
+		if ctx.Err() == nil {
+			o.bucketer.metrics.stepped(&op, &was, err)
+		}
 		switch {
 		case err != nil:
 			end.err = err

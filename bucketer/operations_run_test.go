@@ -154,3 +154,86 @@ func TestMoreOperationsThanPlaces(t *testing.T) {
 		}
 	})
 }
+
+// A tenant that has as many operations open as it may have begins no more, until one has ended. A key that was known stays known.
+func TestATenantHasSoManyOperations(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		o := w.operations("n")
+		spec := asked(ActionPause, schema.OperationFilter{})
+		first, err := o.Begin(t.Context(), "t", spec, "key", "hash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range MaxOpenOperations - 1 {
+			w.begin(o, spec)
+		}
+		if _, err := o.Begin(t.Context(), "t", spec, "another", "hash"); !errors.Is(err, ErrManyOperations) {
+			t.Errorf("Begin beside %d = %v, want ErrManyOperations", MaxOpenOperations, err)
+		}
+		job := w.job(every(time.Hour))
+		stretch := Backfill{From: job.Current.Spec.Created, To: time.Now().Add(2 * time.Hour), MaxConcurrent: 1}
+		if _, err := o.Backfill(t.Context(), "t", job.ID, stretch, "", "", ""); !errors.Is(err, ErrManyOperations) {
+			t.Errorf("Backfill beside %d = %v, want ErrManyOperations", MaxOpenOperations, err)
+		}
+		if again, err := o.Begin(t.Context(), "t", spec, "key", "hash"); err != nil || again.Operation.ID != first.Operation.ID {
+			t.Errorf("Begin by a key that is known = %s, %v, want %s", again.Operation.ID, err, first.Operation.ID)
+		}
+		if _, err := o.Begin(t.Context(), "u", spec, "", ""); err != nil {
+			t.Errorf("Begin by another tenant = %v", err)
+		}
+		if open, err := w.counts.OpenOperations(t.Context(), 2*MaxOpenOperations); err != nil || len(open) != MaxOpenOperations+1 {
+			t.Errorf("%d operations are open, %v; want %d and that of another tenant", len(open), err, MaxOpenOperations)
+		}
+		w.works(first.Operation.ID, o)
+		if begun, err := o.Begin(t.Context(), "t", spec, "another", "hash"); err != nil || begun.Existing {
+			t.Errorf("Begin after some have ended, by the key that was refused = existing %t, %v, want a new one", begun.Existing, err)
+		}
+	})
+}
+
+// Operations are counted: what is open, and what became of steps and of what they met.
+func TestOperationsAreCounted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for range 3 {
+			w.job(every(1000 * time.Hour))
+		}
+		ended := w.job(every(1000 * time.Hour))
+		if _, err := w.CancelJob(t.Context(), "t", ended.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		tenants := w.tenantsOf()
+		if _, _, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: "t", Quotas: schema.Quotas{RunsPerMinute: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		o := NewOperations(w.Bucketer, w.faulty, tenants, "n")
+		pause, trigger := w.begin(o, asked(ActionPause, schema.OperationFilter{})), w.begin(o, asked(ActionTrigger, schema.OperationFilter{}))
+		w.first(1, "SwapJob", schematest.Fault{Fail: true})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer synctest.Wait()
+		defer cancel()
+		go func() { _ = o.Run(ctx) }()
+		time.Sleep(20 * time.Second)
+		if !w.progress(o, pause.Operation.ID).Done || w.progress(o, trigger.Operation.ID).Done {
+			t.Fatal("after 20 s the pause is not done, or the trigger is, which waits for its quota")
+		}
+		m := w.metrics
+		for _, c := range []struct {
+			name string
+			got  float64
+			want float64
+		}{
+			{"open pauses", counted(t, m.operationsOpen.WithLabelValues(ActionPause)), 0},
+			{"open triggers", counted(t, m.operationsOpen.WithLabelValues(ActionTrigger)), 1},
+			{"steps of pauses", counted(t, m.operationSteps.WithLabelValues(ActionPause, "done")), 1},
+			{"failed steps of pauses", counted(t, m.operationSteps.WithLabelValues(ActionPause, "failed")), 1},
+			{"paused", counted(t, m.operationActs.WithLabelValues(ActionPause, "changed")), 1},
+			{"not paused", counted(t, m.operationActs.WithLabelValues(ActionPause, "unchanged")), 3},
+			{"triggered", counted(t, m.operationActs.WithLabelValues(ActionTrigger, "changed")), 1},
+			{"failed", counted(t, m.operationActs.WithLabelValues(ActionPause, "failed")), 0},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s = %v, want %v", c.name, c.got, c.want)
+			}
+		}
+	})
+}

@@ -91,6 +91,10 @@ var kinds = []struct {
 	{bucketer.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
+	{bucketer.ErrManyOperations, kind{
+		name: "too-many-operations", status: 429, title: "Too many operations are open", retryAfter: 30 * time.Second,
+		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", bucketer.MaxOpenOperations),
+	}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
 	{bucketer.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
 	{bucketer.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
