@@ -79,15 +79,32 @@ func (t *Tenants) read(ctx context.Context, name string) (schema.Tenant, error) 
 	if errors.Is(err, schema.ErrNotFound) {
 		tenant, err = schema.Tenant{Name: name}, nil
 	}
+	withDefaults(&tenant)
+	return tenant, err
+}
+
+// withDefaults fills in what nobody has stated of a tenant.
+func withDefaults(tenant *schema.Tenant) {
 	if tenant.Weight == 0 {
 		tenant.Weight = schema.DefaultWeight
 	}
-	return tenant, err
 }
 
 // Tenant returns a tenant as the store has it. One that nobody has stated anything of has the defaults and no times.
 func (t *Tenants) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
 	return t.read(ctx, name)
+}
+
+// Tenants returns at most limit tenants of which something was stated, with a name after `after`, in name order.
+func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
+	tenants, err := t.store.Tenants(ctx, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list tenants: %w", err)
+	}
+	for i := range tenants {
+		withDefaults(&tenants[i])
+	}
+	return tenants, nil
 }
 
 // PutTenant states weight and quotas of a tenant, and tells every node. It returns the tenant as stored, and as it was.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -140,6 +141,18 @@ func (o *office) Tenant(_ context.Context, name string) (schema.Tenant, error) {
 		return t, nil
 	}
 	return schema.Tenant{Name: name, Weight: 1}, nil
+}
+
+func (o *office) Tenants(_ context.Context, after string, limit int) ([]schema.Tenant, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []schema.Tenant
+	for _, name := range slices.Sorted(maps.Keys(o.tenants)) {
+		if name > after && len(out) < limit {
+			out = append(out, o.tenants[name])
+		}
+	}
+	return out, o.err
 }
 
 func (o *office) PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error) {
@@ -606,6 +619,41 @@ func TestTenantsAreStatedAndRead(t *testing.T) {
 	acts := o.noted()
 	if len(acts) != 1 || acts[0].Tenant != "a" || acts[0].Actor != "system/admin-key" || acts[0].Object != "tenant/a" || acts[0].Before == nil || acts[0].After == nil {
 		t.Errorf("noted was %+v, want the change in the log of the tenant", acts)
+	}
+}
+
+// Whoever runs the system sees all tenants, page by page; a tenant sees itself.
+func TestTenantsAreListed(t *testing.T) {
+	o := newOffice()
+	hs := serve(t, newStub(), o.desk)
+	system, own := o.key("system/admin", "b/viewer"), bearer(secret("b/viewer"))
+	for _, name := range []string{"c", "a", "b"} {
+		doJSON(t, hs, call{method: "PUT", path: "/v1/tenants/" + name, body: `{"weight":2}`, header: system}, 200, nil)
+	}
+	var names []string
+	for query := "?limit=2"; query != ""; {
+		var page struct {
+			Items      []Tenant
+			NextCursor string `json:"next_cursor"`
+		}
+		doJSON(t, hs, call{method: "GET", path: "/v1/tenants" + query, header: system}, 200, &page)
+		for _, tenant := range page.Items {
+			names = append(names, tenant.Name)
+		}
+		if query = ""; page.NextCursor != "" {
+			query = "?limit=2&cursor=" + page.NextCursor
+			doProblem(t, hs, call{method: "GET", path: "/v1/tenants" + query, header: own}, 422)
+		}
+	}
+	if want := []string{"a", "b", "c"}; !slices.Equal(names, want) {
+		t.Errorf("GET /v1/tenants by the system = %q, want %q", names, want)
+	}
+	var mine struct{ Items []Tenant }
+	if doJSON(t, hs, call{method: "GET", path: "/v1/tenants", header: own}, 200, &mine); len(mine.Items) != 1 || mine.Items[0].Name != "b" || mine.Items[0].Weight != 2 {
+		t.Errorf("GET /v1/tenants by a tenant = %+v, want itself", mine.Items)
+	}
+	for _, query := range []string{"?limit=0", "?limit=-1", "?limit=1000000000", "?cursor=x", "?name=a"} {
+		doProblem(t, hs, call{method: "GET", path: "/v1/tenants" + query, header: system}, 422)
 	}
 }
 

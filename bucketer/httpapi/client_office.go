@@ -60,14 +60,19 @@ func (c *Client) RevokeSigningKey(ctx context.Context, name string) error {
 // Tenant returns weight and quotas of a tenant.
 func (c *Client) Tenant(ctx context.Context, name string) (Tenant, error) {
 	var out Tenant
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/tenants/" + url.PathEscape(name), repeatable: true}, &out)
+	_, err := c.call(ctx, request{method: http.MethodGet, path: tenantsPath + "/" + url.PathEscape(name), repeatable: true}, &out)
 	return out, err
+}
+
+// Tenants returns weights and quotas of the tenants that the key may see, by name. It ends with the first error.
+func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
+	return func(yield func(Tenant, error) bool) { eachItem(ctx, c, tenantsPath, url.Values{}, 0, yield) }
 }
 
 // PutTenant states weight and quotas of a tenant: what is left out has its default.
 func (c *Client) PutTenant(ctx context.Context, name string, t bucketer.TenantRequest) (Tenant, error) {
 	var out Tenant
-	_, err := c.call(ctx, request{method: http.MethodPut, path: "/v1/tenants/" + url.PathEscape(name), body: t, repeatable: true}, &out)
+	_, err := c.call(ctx, request{method: http.MethodPut, path: tenantsPath + "/" + url.PathEscape(name), body: t, repeatable: true}, &out)
 	return out, err
 }
 

@@ -15,6 +15,8 @@ import (
 type Tenants interface {
 	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no times.
 	Tenant(ctx context.Context, name string) (schema.Tenant, error)
+	// Tenants returns at most limit tenants of which something was stated, with a name after `after`, in name order.
+	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
 	PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error)
 }
 
@@ -40,12 +42,28 @@ type (
 		body
 	}
 	tenantAnswer struct{ Body Tenant }
+	tenantPage   struct {
+		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+	}
+	tenantList struct {
+		Body struct {
+			Items      []Tenant `json:"items"`
+			NextCursor string   `json:"next_cursor,omitempty"`
+		}
+	}
 )
 
-const tenantPath = "/v1/tenants/{name}"
+const (
+	tenantsPath = "/v1/tenants"
+	tenantPath  = tenantsPath + "/{name}"
+)
 
 func (s *Server) routeTenants() {
-	op := s.operation("get-tenant", http.MethodGet, tenantPath, "Weight and quotas of a tenant", 200, 404, 422, 503)
+	op := s.operation("list-tenants", http.MethodGet, tenantsPath, "Weights and quotas of tenants, by name", 200, 422, 503)
+	op.Description = "For a key of the tenant " + schema.SystemTenant + ", and where no key is asked for: every tenant of which something was stated. For other keys: their own tenant."
+	huma.Register(s.api, op, s.listTenants)
+	op = s.operation("get-tenant", http.MethodGet, tenantPath, "Weight and quotas of a tenant", 200, 404, 422, 503)
 	op.Description = "A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas. Another tenant than the key's is 404, unless the key is of the tenant " + schema.SystemTenant + "."
 	huma.Register(s.api, op, s.getTenant)
 	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 413, 415, 422, 429, 503)
@@ -88,4 +106,42 @@ func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, e
 	}
 	s.noteFor(ctx, in.Name, "update", "tenant/"+in.Name, tenantFrom(was), tenantFrom(stored), "")
 	return &tenantAnswer{tenantFrom(stored)}, nil
+}
+
+func (s *Server) listTenants(ctx context.Context, in *tenantPage) (*tenantList, error) {
+	if s.deps.Tenants == nil {
+		return nil, notFound("This node keeps no tenants.")
+	}
+	who := callerOf(ctx)
+	question := []any{"tenants", who.system}
+	after := ""
+	if in.Cursor != "" {
+		if err := s.cursors.read(in.Cursor, question, &after); err != nil {
+			return nil, s.fail(ctx, "list tenants", err)
+		}
+	}
+	var found []schema.Tenant
+	var err error
+	if who.system {
+		found, err = s.deps.Tenants.Tenants(ctx, after, in.Limit+1)
+	} else {
+		var own schema.Tenant
+		own, err = s.deps.Tenants.Tenant(ctx, who.tenant)
+		found = []schema.Tenant{own}
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "list tenants", err)
+	}
+	out := new(tenantList)
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		if out.Body.NextCursor, err = s.cursors.make(question, found[in.Limit-1].Name); err != nil {
+			return nil, s.fail(ctx, "list tenants", err)
+		}
+	}
+	out.Body.Items = make([]Tenant, len(found))
+	for i := range found {
+		out.Body.Items[i] = tenantFrom(found[i])
+	}
+	return out, nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +26,29 @@ func completeFlag(cmd *cobra.Command, flag string, values ...string) {
 
 // completeJobs has a shell offer the names of jobs, if the API answers at once.
 func completeJobs(r *remote) cobra.CompletionFunc {
+	return completeNames(r, func(ctx context.Context, client *httpapi.Client, begin string, offer func(name, what string) bool) {
+		for job, err := range client.Jobs(ctx, httpapi.JobQuery{NamePrefix: begin, Limit: completions}) {
+			if err != nil || job.Name != "" && !offer(job.Name, job.State) {
+				return
+			}
+		}
+	})
+}
+
+// completeTenants has a shell offer the names of tenants, if the API answers at once.
+func completeTenants(r *remote) cobra.CompletionFunc {
+	return completeNames(r, func(ctx context.Context, client *httpapi.Client, begin string, offer func(name, what string) bool) {
+		for t, err := range client.Tenants(ctx) {
+			if err != nil || strings.HasPrefix(t.Name, begin) && !offer(t.Name, fmt.Sprintf("weight %d", t.Weight)) {
+				return
+			}
+		}
+	})
+}
+
+// completeNames has a shell offer names for the first argument. find asks for those that begin with `begin`, until offer, which is told of one and what
+// it is in a few words, says that there are enough.
+func completeNames(r *remote, find func(ctx context.Context, client *httpapi.Client, begin string, offer func(name, what string) bool)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -40,14 +65,10 @@ func completeJobs(r *remote) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(ctx, completionTime)
 		defer cancel()
 		var names []string
-		for job, err := range client.Jobs(ctx, httpapi.JobQuery{NamePrefix: toComplete, Limit: completions}) {
-			if err != nil || len(names) == completions {
-				break
-			}
-			if job.Name != "" {
-				names = append(names, job.Name+"\t"+job.State)
-			}
-		}
+		find(ctx, client, toComplete, func(name, what string) bool {
+			names = append(names, name+"\t"+what)
+			return len(names) < completions
+		})
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
