@@ -1,4 +1,5 @@
-# Every target works on a clean clone with Go 1.26 alone, except those that start Cassandra (Java 17 and Maven as well).
+# Every target works on a clean clone with Go 1.26 alone, except those that start Cassandra (Java 17 and Maven as well) and
+# openapi-lint (Node and npm), which leave out what they cannot do and say so.
 # Everything built, downloaded, started or measured lies in .local/.
 
 SHELL       := bash
@@ -60,7 +61,7 @@ test: $(BIN)/gotestsum ## every test, with a real Cassandra and a real NATS (PKG
 	@bash .ci/test
 
 .PHONY: check
-check: format-check vet lint tidy-check generate-check scripts-check ## format, vet, lint, go.mod, generated files, shell scripts
+check: format-check vet lint tidy-check generate-check scripts-check openapi-lint ## format, vet, lint, go.mod, generated files, shell scripts, OpenAPI document
 
 .PHONY: format-check
 format-check: $(BIN)/gofumpt
@@ -92,6 +93,10 @@ scripts-check:
 	@for f in $$(git ls-files -- '.ci/*' | while IFS= read -r f; do head -n 1 "$$f" | grep -q '^#!.*bash' && echo "$$f" || true; done); do bash -n "$$f"; done
 	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files -- '.ci/*' | xargs grep -lE '^#!.*bash'); \
 	  else echo 'shellcheck is not installed: scripts were only parsed'; fi
+
+.PHONY: openapi-lint
+openapi-lint: ## redocly on the OpenAPI document (with Node and npm), by .ci/openapi/redocly.yaml
+	@bash .ci/openapi/lint
 
 .PHONY: sim
 sim: ## the simulation with many seeds (SEEDS=5000; SEED=42 replays one; PKG=…)

@@ -51,11 +51,11 @@ func (s *Server) routeImports() {
 	op.Responses["200"].Content = map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{OneOf: []*huma.Schema{
 		s.schema(reflect.TypeFor[ImportResult]()),
 		{
-			Type: huma.TypeObject, Required: []string{"summary"},
+			Type: huma.TypeObject, Required: []string{"summary"}, AdditionalProperties: false,
 			Properties: map[string]*huma.Schema{"summary": s.schema(reflect.TypeFor[ImportSummary]())},
 		},
 		{
-			Type: huma.TypeObject, Required: []string{"error"}, Description: "The import ends here, before its end",
+			Type: huma.TypeObject, Required: []string{"error"}, AdditionalProperties: false, Description: "The import ends here, before its end",
 			Properties: map[string]*huma.Schema{"error": s.schema(reflect.TypeFor[Problem]())},
 		},
 	}}}}

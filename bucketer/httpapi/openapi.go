@@ -24,6 +24,7 @@ func (s *Server) document() huma.Config {
 				"durations are strings such as \"1m30s\". Unknown fields are refused; a field that is null counts as absent. " +
 				"Errors are problem+json (RFC 9457) with every fault that was found.",
 		},
+		Servers:    []*huma.Server{{URL: "/", Description: "The node that serves this document"}},
 		Components: &huma.Components{Schemas: registry},
 	}
 	c.CreateHooks = nil // no $schema links in answers
@@ -116,6 +117,11 @@ func (s *Server) describeSystem() {
 		for _, status := range r.statuses {
 			op.Responses[strconv.Itoa(status)] = &huma.Response{
 				Description: http.StatusText(status), Content: map[string]*huma.MediaType{r.media: {Schema: &huma.Schema{}}},
+			}
+		}
+		if r.path == "/metrics" { // where they are protected
+			for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+				op.Responses[strconv.Itoa(status)] = s.problemResponse(status)
 			}
 		}
 		s.api.OpenAPI().AddOperation(op)

@@ -286,6 +286,19 @@ func New(config Config, deps Deps) (*Server, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
+	return build(config, deps)
+}
+
+// Document returns the OpenAPI document that nodes of that version serve, as JSON; "" is the version "dev".
+func Document(version string) ([]byte, error) {
+	s, err := build(Config{Version: version}, Deps{}) // what requests need, routes do not
+	if err != nil {
+		return nil, err
+	}
+	return s.openapi, nil
+}
+
+func build(config Config, deps Deps) (*Server, error) {
 	c := config.withDefaults()
 	s := &Server{
 		config: c, deps: deps, log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey},
