@@ -265,6 +265,7 @@ func (b *Bucketer) backfilled(job *schema.Job, op *schema.Operation, nominal, du
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: nominal, Accepted: job.Current.Number, Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerBackfill, Priority: schema.Low, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
+		Concurrency: spec.Concurrency,
 	}, spec.Payload, b.expiry(due, now))
 }
 

@@ -64,6 +64,7 @@ type Store interface {
 	schema.DecisionStore
 	schema.DeadLetterStore
 	schema.LeaseStore
+	schema.WaitingStore
 	Session(ctx context.Context, executor string) (schema.Session, error)
 }
 

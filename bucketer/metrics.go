@@ -22,6 +22,7 @@ type metrics struct {
 	operationsOpen *prometheus.GaugeVec   // by action
 	operationSteps *prometheus.CounterVec // by action and result
 	operationActs  *prometheus.CounterVec // by action and result
+	turns          prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -74,19 +75,23 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			m.operationActs.WithLabelValues(action, result)
 		}
 	}
+	m.turns = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_limit_turns_total", Help: "Runs that were held back by a limit and whose turn came.",
+	})
 	for _, event := range []string{"written", string(schema.Replayed), string(schema.Discarded), string(schema.Overtaken), "too_large"} {
 		m.letters.WithLabelValues(event)
 	}
 	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "fault"} {
 		m.missed.WithLabelValues(cause)
 	}
-	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up"} {
+	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up", "turn"} {
 		m.entries.WithLabelValues(kind)
 	}
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
 	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.operationsOpen, m.operationSteps, m.operationActs)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.turns)
 	return m
 }
 

@@ -106,6 +106,7 @@ func (b *Bucketer) occurrence(s *series, nominal, now time.Time) (schema.Entry, 
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: nominal, Accepted: s.Number, Job: s.job, JobName: spec.Name, Generation: s.Number,
 		Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Misfire: spec.Misfire, Labels: spec.Labels,
+		Concurrency: spec.Concurrency,
 	}, spec.Payload, b.expiry(id.Time(), now))
 }
 

@@ -189,13 +189,19 @@ func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	if limit, ok := e.Spec.Misfire.Limit(); ok && late > limit {
 		return schema.Record{Outcome: schema.Missed, Reason: e.Spec.Misfire.Reason()}, true
 	}
-	if s == nil || !e.Occurs() || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
+	if s == nil || !e.Occurs() && !waited(e) || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
 		return schema.Record{}, false
 	}
 	if next, ok := s.Next(e.Spec.Nominal); ok && !s.due(next).Add(overtakenAfter).After(now) {
 		return schema.Record{Outcome: schema.Missed, Reason: reasonOvertaken}, true
 	}
 	return schema.Record{}, false
+}
+
+// waited reports whether e is an occurrence whose first start a limit held back: of several that waited for long run_latest wants the last.
+func waited(e *schema.Entry) bool {
+	s := &e.Spec
+	return s.Kind == schema.KindTurn && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()
 }
 
 // reasonOvertaken says why nominal times are missed of which only the latest is wanted.

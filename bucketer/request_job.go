@@ -14,7 +14,7 @@ const (
 	maxConcurrency = 10_000
 )
 
-var onLimits = []string{"queue", "skip", "cancel_oldest"}
+var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitCancelOldest}
 
 // Request returns the job as a body that asks for it, with the fields that were stated.
 func (j *Job) Request() JobRequest {

@@ -50,6 +50,6 @@ func (b *Bucketer) asked(job *schema.Job, trigger schema.Trigger, due, now time.
 	id := schema.MakeEntryID(due, job.ID.Shard(), schema.RandomHash())
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: now.UnixMicro(), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
-		Trigger: trigger, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
+		Trigger: trigger, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
 	}, spec.Payload, b.expiry(id.Time(), now))
 }

@@ -135,6 +135,7 @@ type Writer interface {
 	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	Record(ctx context.Context, attempts []schema.Attempt) error
+	WakeAll(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error)
 }
 
 // Tenants knows what share each tenant has where they compete (bucketer.Tenants has it).

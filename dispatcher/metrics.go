@@ -8,7 +8,7 @@ import (
 
 // steps are the names under which failures are counted and told.
 var steps = []string{
-	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh",
+	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake",
 }
 
 type metrics struct {

@@ -46,7 +46,7 @@ func TestEveryRowIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestIdleShardsAreCheap: an idle shard costs at most 1.2 statements a second.
+// TestIdleShardsAreCheap: an idle shard costs at most 1.4 statements a second.
 func TestIdleShardsAreCheap(t *testing.T) {
 	inBubble(t, 8, func(t *testing.T, r *rig) {
 		r.start("d1")
@@ -62,8 +62,8 @@ func TestIdleShardsAreCheap(t *testing.T) {
 				calls += tally.Calls // two statements in Cassandra: each number has its own timestamp
 			}
 		}
-		if rate := float64(calls) / 8 / span.Seconds(); rate > 1.2 || rate < 1 {
-			t.Errorf("%.3f statements a shard and second, want 1.0 to 1.2", rate)
+		if rate := float64(calls) / 8 / span.Seconds(); rate > 1.4 || rate < 1 {
+			t.Errorf("%.3f statements a shard and second, want 1.0 to 1.4", rate)
 		}
 	})
 }

@@ -45,6 +45,11 @@ type shard struct {
 	deciding, catching, mending       bool
 	nextDecide, nextCatchUp, nextMend time.Time
 
+	// Of limits: how far those that something waits for are looked through.
+	woken    schema.LimitKey
+	waking   bool
+	nextWake time.Time
+
 	events  chan func(now time.Time) // from workers
 	mail    mailbox
 	workers sync.WaitGroup
@@ -160,6 +165,7 @@ func (s *shard) run(ctx context.Context) {
 	s.took = start
 	s.scan.from(start, s.id)
 	s.nextMend = start.Add(mendEvery * time.Duration(s.id+1) / schema.MaxShards * 61 % mendEvery)
+	s.nextWake = start.Add(wakeEvery * time.Duration(s.id+1) / schema.MaxShards * 61 % wakeEvery)
 	s.sweepRecent(ctx, start.Add(-recent), start)
 	s.readCursor(ctx)
 

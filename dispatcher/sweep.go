@@ -103,6 +103,9 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 	if len(s.catchUps) > 0 && !s.catching && !now.Before(s.nextCatchUp) {
 		s.startCatchUp(ctx, now)
 	}
+	if !s.waking && !now.Before(s.nextWake) {
+		s.startWake(ctx)
+	}
 	if !s.mending && !now.Before(s.nextMend) {
 		s.startMend(ctx)
 	}

@@ -25,6 +25,9 @@ type attempt struct {
 
 	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
 	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
+	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
+	sat       bool        // it has, or had, a slot of its job's limit
+	returned  atomic.Bool // the message went back
 	pending   bool        // it has no slot yet; the executor's mutex guards it
 
 	mu      sync.Mutex
@@ -53,6 +56,7 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "unreadable: " + a.entry.Fault.Error()})
 		return
 	}
+	defer a.unkeep()
 	known, ok := a.clear(ctx)
 	if !ok {
 		return
@@ -139,6 +143,12 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	if err != nil {
 		a.postpone(ctx, "read work", err)
 		return
+	}
+	if k.limit != nil && a.seat == nil {
+		if !a.enter(ctx, k) {
+			return
+		}
+		defer a.rise()
 	}
 	// The slot and the reads may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
 	k, ok := a.fresh(ctx, k)
@@ -387,6 +397,7 @@ func (a *attempt) finish() {
 // giveBack returns the message to the stream, for anybody.
 func (a *attempt) giveBack() {
 	a.x.metrics.passed.WithLabelValues("returned").Inc()
+	a.returned.Store(true)
 	if !a.acked.Swap(true) {
 		a.delivery.Return()
 	}

@@ -10,10 +10,11 @@ import (
 
 // known is what a start rests on.
 type known struct {
-	checked time.Time // the rows said so at this time
-	number  int       // of the attempt
-	doubt   bool      // another attempt may be under way or have been: the session is written before the start
-	before  time.Time // by what the job says the start must be before this; zero = any time
+	checked time.Time           // the rows said so at this time
+	number  int                 // of the attempt
+	doubt   bool                // another attempt may be under way or have been: the session is written before the start
+	limit   *schema.Concurrency // of the job; nil: none
+	before  time.Time           // by what the job says the start must be before this; zero = any time
 }
 
 // inTime reports whether the job lets the attempt start at now.
@@ -28,7 +29,7 @@ func (a *attempt) clear(ctx context.Context) (known, bool) {
 		at = e.Due()
 	}
 	if first && at.Sub(a.env.CheckedAt) <= freshFor {
-		return known{checked: a.env.CheckedAt, number: e.Spec.AttemptNumber()}, true
+		return known{checked: a.env.CheckedAt, number: e.Spec.AttemptNumber(), limit: e.Spec.Concurrency}, true
 	}
 	if !a.wait(ctx, e.Due().Add(-lookBefore)) {
 		a.giveBack()
@@ -85,7 +86,11 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	}
 	doubt := a.delivery.Redelivered() || a.env.Redispatch || st.Next > e.Spec.AttemptNumber() ||
 		e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
-	return known{checked: v.at, number: st.Next, doubt: doubt, before: before}, true
+	limit := e.Spec.Concurrency
+	if v.job != nil {
+		limit = v.job.Current.Spec.Concurrency // as it is now
+	}
+	return known{checked: v.at, number: st.Next, doubt: doubt, limit: limit, before: before}, true
 }
 
 // entitled asks the row of the run's job, if it is of a job that can have many, whether attempt number n may start, and until when. If

@@ -44,6 +44,8 @@ const (
 	markWithin = 2 * time.Millisecond
 	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
 	recordLast = 5 * time.Second
+	// vacateFor bounds for how long an attempt's slot of a limit is tried to be given back; see rise.
+	vacateFor = time.Minute
 	// storeTimeout bounds one read or write.
 	storeTimeout = 5 * time.Second
 	// fetchEvery is the least time between two requests for messages of a lane and priority: where many come, each brings several.
@@ -103,6 +105,15 @@ type Writer interface {
 	Expiry(due, now time.Time) time.Time
 	Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error)
 	Misfired(job *schema.Job, e *schema.Entry, now time.Time) (rec schema.Record, missed bool)
+	Waiter
+}
+
+// Waiter holds runs back that a limit does not let start, and wakes them (bucketer.Bucketer).
+type Waiter interface {
+	HoldBack(ctx context.Context, key schema.LimitKey, e *schema.Entry) error
+	LetGo(ctx context.Context, key schema.LimitKey, e *schema.Entry) error
+	Wake(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error)
+	MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error)
 }
 
 // Tasks answers for tasks by name (bucketer.Tasks).

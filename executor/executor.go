@@ -39,6 +39,7 @@ type Executor struct {
 	reporter *reporter
 	gate     *gate
 	slots    *slots
+	limits   *seats
 	troubled atomic.Bool // the last read before a start failed
 
 	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
@@ -81,6 +82,7 @@ func New(c Config) (*Executor, error) {
 	m := newMetrics(c.Registerer)
 	pullers := max(c.Lanes, 1) * len(schema.Priorities)
 	allowed := handPerSlot * max(c.Slots, pullers)
+	looker := newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
 	return &Executor{
 		// What all fetches together ask for is at most half of what is allowed, so that those that wait in
 		// vain leave enough to fill every slot.
@@ -90,7 +92,8 @@ func New(c Config) (*Executor, error) {
 		maxOutput: c.MaxOutput, room: c.Room,
 		now: c.Now, log: c.Logger, metrics: m,
 		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger),
-		looker:   newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now),
+		looker:   looker,
+		limits:   newSeats(c.Store, looker.live, c.Name, c.Now, c.Logger),
 		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
 		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
 		gate:     newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer)),
@@ -143,6 +146,7 @@ func (x *Executor) Run(ctx context.Context) error {
 	}
 	stopRecording()
 	recorders.Wait()
+	x.limits.end()
 	stopKeeping()
 	keepers.Wait()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)

@@ -21,7 +21,7 @@ const (
 	Superseded Outcome = "superseded" // a lease-guarded outcome that lost its fence, or a failure recorded after a success
 	Cancelled  Outcome = "cancelled"
 	Missed     Outcome = "missed"
-	HandedOn   Outcome = "handed_on" // another entry stands in: To says which
+	HandedOn   Outcome = "handed_on" // another entry stands in: To says which; or will, once a limit lets it (Held)
 )
 
 // Fence is a number that only grows: of two holders the higher wins. It is µs since the Unix
@@ -80,7 +80,7 @@ type Record struct {
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.
 	Next EntryID `json:"next,omitzero"`
-	// To is the entry that stands in, for HandedOn.
+	// To is the entry that stands in, for HandedOn; zero for one that a limit holds back: its turn will name it.
 	To EntryID `json:"to,omitzero"`
 	// Reason says why, for Missed and for a Cancelled that nobody asked of this very run.
 	Reason string `json:"reason,omitempty"`
@@ -107,6 +107,11 @@ type Attempt struct {
 	Session *SessionRef
 	Written int64     // write timestamp, µs; equal for every repetition of this write
 	Expires time.Time // when the row leaves; unknown (zero) when read
+}
+
+// Held reports that the row says that its entry waits for a limit.
+func (a *Attempt) Held() bool {
+	return a.Number == 0 && a.Record != nil && a.Record.Outcome == HandedOn && a.Record.To.IsZero()
 }
 
 // Unstarted reports that the row stands for nothing: see Record.

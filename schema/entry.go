@@ -22,6 +22,7 @@ const (
 	KindRetry      Kind = "retry"      // the next attempt after a failed one
 	KindReschedule Kind = "reschedule" // starts the run only while the run's moved_to names it
 	KindDeferral   Kind = "deferral"   // a start that was put off: its target fails, or has no room for it now
+	KindTurn       Kind = "turn"       // stands in for one that a limit held back, now that its turn has come
 	KindWatch      Kind = "watch"      // looks after a run still open long after its bucket's end
 	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed: starts nothing by itself
 )
@@ -68,8 +69,10 @@ type Spec struct {
 	Task     string   `json:"task,omitempty"` // the task to run …
 	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
 
-	Misfire *Misfire          `json:"misfire,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Misfire *Misfire `json:"misfire,omitempty"`
+	// Concurrency is what the job says of runs at once, nil if nothing. It stands behind the work: see the memo of specs.
+	Concurrency *Concurrency      `json:"concurrency,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
 
 	// Until is the last nominal time that a catch-up entry is for; Nominal is the first. A late entry that a catch-up made has it too:
 	// what comes next in its job is the catch-up's.

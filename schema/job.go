@@ -37,11 +37,21 @@ type Schedule struct {
 	Jitter Duration `json:"jitter,omitempty"`
 }
 
-// Concurrency bounds the runs of one job that are under way at once.
+// Concurrency bounds the runs of one job that are under way at once: those of which an attempt is. A run that waits for its next attempt is not.
 type Concurrency struct {
 	Limit   int    `json:"limit"`
-	OnLimit string `json:"on_limit,omitempty"` // queue, skip or cancel_oldest
+	OnLimit string `json:"on_limit,omitempty"` // OnLimitQueue (default), OnLimitSkip or OnLimitCancelOldest
 }
+
+// What becomes of a run that would start while as many as the limit allows are under way.
+const (
+	// OnLimitQueue has it wait. Of several that wait the one that was due first comes first.
+	OnLimitQueue = "queue"
+	// OnLimitSkip gives it up: it is missed. What has begun already (a later attempt), or was asked for by a backfill, waits instead.
+	OnLimitSkip = "skip"
+	// OnLimitCancelOldest cancels those that were due first, under way or waiting, or the run itself if that is it; the others wait for what was cancelled to end.
+	OnLimitCancelOldest = "cancel_oldest"
+)
 
 // JobSpec is what a job that can have many runs says: the JSON text cell of its row, one for each generation. Absent fields have
 // the defaults of the API.

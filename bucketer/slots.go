@@ -1,0 +1,346 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// keptFor is how long a slot is kept for a run whose turn has come. It takes a few tenths of a second to get there as a rule; where there is a backlog
+	// somebody else may have the slot.
+	keptFor = 10 * time.Second
+	// wakePage bounds the runs that are looked at when there is room for some.
+	wakePage = 100
+	// slotTries bounds how often slots are swapped again because somebody else was faster.
+	slotTries = 8
+	// marksPage bounds the limits that are looked after in one step.
+	marksPage = 50
+	// unmarkAfter is how long a limit is looked after for which nothing waits any more: longer than any write is under way.
+	unmarkAfter = time.Minute
+	// emptyFor is how long the lease of a limit stays that nobody has a slot of.
+	emptyFor = time.Hour
+)
+
+// SlotsExpire returns when the lease of a limit may leave that says s: never while a run holds a slot.
+func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
+	if slices.ContainsFunc(s.Taken, func(t schema.Slot) bool { return !t.Kept() }) {
+		return time.Time{}
+	}
+	return now.Add(emptyFor)
+}
+
+// SlotsPause waits before slots are swapped again that somebody else was faster to swap n times.
+func SlotsPause(ctx context.Context, n int) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(rand.N(5 * time.Millisecond << min(n, 5))): // #nosec G404 -- not a secret
+	}
+}
+
+// HoldBack notes that e waits for a limit. It is said of e in an attempt 0 after that, and whoever crashes in between leaves
+// an entry that is met again, and waits in the same place.
+func (b *Bucketer) HoldBack(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
+	now := b.now()
+	return b.store.PutWaiting(ctx, schema.Waiting{
+		Limit: key, Shard: limitShard(key), Run: e.Run(), Entry: e.ID,
+		Noted: now.UTC().Truncate(time.Microsecond), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
+	})
+}
+
+// LetGo takes e out of what waits for a limit: it has got a slot after all.
+func (b *Bucketer) LetGo(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
+	return b.store.EndWaiting(ctx, schema.Waiting{Limit: key, Run: e.Run(), Entry: e.ID})
+}
+
+// limitShard returns the shard whose owner looks after a limit.
+func limitShard(key schema.LimitKey) schema.Shard {
+	id, _ := key.Job()
+	return id.Shard()
+}
+
+// Wake starts what waits for a limit, the run that was due first before the others, as far as there are slots. For each it keeps a slot, so that no other takes it
+// meanwhile, writes an entry that stands in for the one that waits, and then takes that out of what waits. It returns how many it found waiting,
+// 0 if all have had their turn. live tells who holds a slot no more.
+//
+// If we crash after a slot was kept, its time runs out and the next Wake does it again; after the entry was written, the next one finds that, and takes out
+// what waits.
+func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness) (waiting int, err error) {
+	rows, err := b.store.Waiting(ctx, key, wakePage)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	c, job, err := b.concurrencyOf(ctx, key)
+	if err != nil {
+		return len(rows), err
+	}
+	open, err := b.stillWaiting(ctx, rows, live)
+	if err != nil || len(open) == 0 {
+		return len(rows), err
+	}
+	now := b.now()
+	var turns, wants []waiter
+	for _, w := range open {
+		if c == nil || !b.mayStart(job, &w.entry, now) {
+			turns = append(turns, w) // who takes its place says so: that needs no slot
+		} else {
+			wants = append(wants, w)
+		}
+	}
+	if len(wants) > 0 {
+		given, err := b.keepSlots(ctx, key, wants, c.Limit, live)
+		if err != nil {
+			return len(rows), err
+		}
+		if turns = append(turns, given...); len(given) == 0 && c.OnLimit == schema.OnLimitCancelOldest {
+			// Who held the last of them back may have crashed before it cancelled anything.
+			if _, err := b.MakeRoom(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
+				return len(rows), err
+			}
+		}
+	}
+	return len(rows), b.giveTurns(ctx, turns)
+}
+
+// mayStart reports whether e would start at now, as far as its job has a say.
+func (b *Bucketer) mayStart(job *schema.Job, e *schema.Entry, now time.Time) bool {
+	if e.Spec.AttemptNumber() > 1 {
+		return job.Current.State != schema.JobCancelled
+	}
+	if right := job.Right(e, now); right.Outcome != "" {
+		return right.Unknown
+	}
+	_, missed := b.Misfired(job, e, now)
+	return !missed
+}
+
+// concurrencyOf returns what stands of a limit: nil if there is none any more.
+func (b *Bucketer) concurrencyOf(ctx context.Context, key schema.LimitKey) (*schema.Concurrency, *schema.Job, error) {
+	id, ok := key.Job()
+	if !ok {
+		return nil, nil, fmt.Errorf("limit %s: of no job", key)
+	}
+	jobs, err := b.Jobs(ctx, []schema.JobID{id})
+	if err != nil {
+		return nil, nil, err
+	}
+	job := jobs[id]
+	if job == nil {
+		return nil, nil, nil // its runs are told so
+	}
+	if err := job.Current.Fault; err != nil {
+		return nil, nil, fmt.Errorf("limit %s: %w", key, err)
+	}
+	return job.Current.Spec.Concurrency, job, nil
+}
+
+// waiter is a run that waits, and the entry that would have started it.
+type waiter struct {
+	row   schema.Waiting
+	entry schema.Entry
+}
+
+// stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns the rest, in its order.
+func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live *Liveness) (open []waiter, err error) {
+	entries, runs := make(map[schema.Partition][]schema.EntryID), make(map[schema.Partition][]schema.RunID)
+	for _, w := range rows {
+		entries[w.Entry.Partition()] = append(entries[w.Entry.Partition()], w.Entry)
+		runs[w.Run.Partition()] = append(runs[w.Run.Partition()], w.Run)
+		if w.Run != w.Entry {
+			entries[w.Run.Partition()] = append(entries[w.Run.Partition()], w.Run) // its marks
+		}
+	}
+	found, failed := b.rows(ctx, entries)
+	for p, err := range failed {
+		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	}
+	attempts, err := b.attemptsOf(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	var done []schema.Waiting
+	for _, w := range rows {
+		e, ok := found[w.Entry]
+		st := schema.Standing{Over: true} // it has left, and will never start
+		if ok {
+			// That it waits is the one thing that does not end it.
+			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.Held() && a.Record.Entry == w.Entry })
+			stands, err := live.Of(ctx, of)
+			if err != nil {
+				return nil, err
+			}
+			st = schema.Judge(&e, found[w.Run].Marks, of, stands)
+		}
+		switch {
+		case st.Over, st.Unnamed:
+			done = append(done, w)
+		case st.Live: // it got a slot after all, or an earlier attempt of it has one
+		default:
+			open = append(open, waiter{w, e})
+		}
+	}
+	return open, b.endWaiting(ctx, done)
+}
+
+func (b *Bucketer) endWaiting(ctx context.Context, rows []schema.Waiting) error {
+	for _, w := range rows {
+		if err := b.store.EndWaiting(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepSlots keeps a slot for each of those that want one, in their order, as long as there are some, and returns whose they are.
+func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *Liveness) ([]waiter, error) {
+	lease, err := b.slotLease(ctx, key)
+	for try := 0; try < slotTries && err == nil; try++ {
+		var slots schema.Slots
+		if slots, err = lease.Slots(); err != nil {
+			break
+		}
+		stands, err := live.Of(ctx, slots.Sessions())
+		if err != nil {
+			return nil, err
+		}
+		now := b.now()
+		slots.Prune(now, stands)
+		var given []waiter
+		for _, w := range wants {
+			if slots.Keep(w.row.Run, now.Add(keptFor), limit) {
+				given = append(given, w)
+			}
+		}
+		if len(given) == 0 {
+			return nil, nil
+		}
+		is, err := lease.WithSlots(slots, now)
+		if err != nil {
+			return nil, err
+		}
+		is.Key = key.Lease()
+		stood, err := b.store.SwapLease(ctx, lease, is, SlotsExpire(&slots, now))
+		switch {
+		case err == nil:
+			return given, nil
+		case errors.Is(err, schema.ErrConflict):
+			lease = stood
+		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+			// What was swapped may stand, now or later: then the slots are kept, and the runs are woken when their time has run out.
+			if lease, err = b.slotLease(ctx, key); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("keep slots of %s: %w", key, err)
+		}
+		SlotsPause(ctx, try)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("slots of %s: %w", key, err)
+	}
+	return nil, fmt.Errorf("slots of %s: %w: they keep changing", key, schema.ErrUnavailable)
+}
+
+// slotLease reads the lease of a limit; one without a row is zero.
+func (b *Bucketer) slotLease(ctx context.Context, key schema.LimitKey) (schema.Lease, error) {
+	lease, err := b.store.Lease(ctx, key.Lease())
+	if errors.Is(err, schema.ErrNotFound) {
+		return schema.Lease{Key: key.Lease()}, nil
+	}
+	return lease, err
+}
+
+// giveTurns writes entries that are due now in the place of those that waited, and takes these out.
+func (b *Bucketer) giveTurns(ctx context.Context, turns []waiter) error {
+	if len(turns) == 0 {
+		return nil
+	}
+	now := b.now()
+	from, to := make([]schema.Entry, len(turns)), make([]schema.Entry, len(turns))
+	for i := range turns {
+		e := &turns[i].entry
+		due := latest(now, e.Due().Add(time.Millisecond)) // see schema.Waiting.Written
+		next, err := b.Later(e, schema.KindTurn, schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+		if err != nil {
+			return err
+		}
+		from[i], to[i] = *e, next
+	}
+	handed, err := b.HandOn(ctx, from, to)
+	var done []schema.Waiting
+	for i := range turns {
+		if slices.Contains(handed, turns[i].entry.ID) {
+			done = append(done, turns[i].row)
+		}
+	}
+	b.metrics.turns.Add(float64(len(done)))
+	return errors.Join(err, b.endWaiting(ctx, done))
+}
+
+// WakeAll does for a page of the limits of a shard that something waits for, after `after`, what Wake does: for slots that came free while nobody looked, since who
+// had them crashed. It returns after which limit to go on; "" = that was the last.
+func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *Liveness) (next schema.LimitKey, err error) {
+	marks, err := b.store.WaitedFor(ctx, shard, after, marksPage)
+	if err != nil {
+		return after, err
+	}
+	var faults []error
+	for _, m := range marks {
+		waiting, err := b.Wake(ctx, m.Limit, live)
+		if err == nil && waiting == 0 && b.now().Sub(m.Noted) > unmarkAfter {
+			err = b.store.Unmark(ctx, m)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("what waits for %s: %w", m.Limit, err))
+		}
+	}
+	if len(marks) == marksPage {
+		next = marks[len(marks)-1].Limit
+	}
+	return next, errors.Join(faults...)
+}
+
+// MakeRoom cancels runs that have or want a slot of a limit, those that were due first, until no more are left than there are slots. It returns whether
+// the run of e, which wants one, would have to be cancelled itself: that it leaves to its caller.
+func (b *Bucketer) MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
+	lease, err := b.slotLease(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	slots, err := lease.Slots()
+	if err != nil {
+		return false, err
+	}
+	rows, err := b.store.Waiting(ctx, key, wakePage)
+	if err != nil {
+		return false, err
+	}
+	runs := []schema.RunID{e.Run()}
+	for i := range slots.Taken {
+		runs = append(runs, slots.Taken[i].Run)
+	}
+	for i := range rows {
+		runs = append(runs, rows[i].Run)
+	}
+	slices.SortFunc(runs, schema.RunID.Compare)
+	runs = slices.Compact(runs)
+	for _, run := range runs[:max(len(runs)-limit, 0)] {
+		if run == e.Run() {
+			over = true
+			continue
+		}
+		_, err := b.Cancel(ctx, e.Spec.Tenant, run, CancelledByLimit)
+		if err != nil && !errors.Is(err, ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
+			return false, fmt.Errorf("make room for %s: %w", e.Run(), err)
+		}
+	}
+	return over, nil
+}
+
+// CancelledByLimit is who cancels runs to make room for later ones.
+const CancelledByLimit = "carillon: concurrency"
