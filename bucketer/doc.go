@@ -34,6 +34,9 @@
 //  12. A payload that was stated fitted the schema of its task (package payload) as this node knew it, at most 10 s before. What is planned by schedule
 //     or asked for by a backfill is not checked again: a task that changes leaves its jobs alone.
 //
+//  12. Of what waits for a limit the run that was due first is woken first, and keeps its place however often it has to wait again. Its row stands until the entry that
+//     takes its place is held.
+//
 // # Decisions
 //
 // Overdue is what was not published a minute after it was due and after which nothing was planned. What lies between such an occurrence and now is
@@ -74,5 +77,5 @@
 // generation: the run is cancelled when it is due. Between the next occurrence and this one's publication: whoever meets
 // this one writes the next one again, to the same id. Between the steps of a catch-up: the step is taken again. Within a page of an operation:
 // the page is worked off again. Between the decision, the rows and the progress of a backfill: the decision is met, and the same rows are
-// written. Before a job is finished: Mend finishes it.
+// written. Between the steps of waking a run: see Wake. Before a job is finished: Mend finishes it.
 package bucketer

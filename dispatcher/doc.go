@@ -22,6 +22,7 @@
 //  7. What may have been published before is published as a redispatch, under an id of its own.
 //  8. A row for which there is no room in memory is passed over, and so is what comes after it of the same tenant and priority, until it has been read
 //     again. No cursor moves over it.
+//  9. What waits for a limit of the shard is looked at every 5 s: whoever should have woken it may have died.
 //
 // # Fair share
 //

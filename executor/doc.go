@@ -24,6 +24,9 @@
 //  9. A guarded run (at_most_once, effectively_once) starts only under a claim in its lease, and nothing is said of its outcome before the lease
 //     holds it; what the lease says counts (schema.Claim). A swap of unknown outcome is swapped again, never guessed.
 //  10. Work of effectively_once is stopped at the local deadline of its session: 2 s later another may start it.
+//  11. A run of a job with a limit starts only under a slot of that limit, which it takes last and leaves when the attempt has ended: no more are under way at
+//     once than there are slots, but for at_least_once work of a session that was declared dead. A run has one slot at most. One that is held back is in
+//     what waits before that is said of it, and that is said before its message goes.
 //
 // # Who gets a slot
 //
@@ -38,5 +41,6 @@
 // Before the start: the message is delivered again. While the attempt runs, within its first second: the same, and it is
 // executed again (at_least_once). Later: its session is declared dead, the attempt is recorded as lost, and the
 // entry is dispatched again. Of a guarded run: after the claim, it is ended as lost when our session is dead, and at_most_once is over
-// with that; after the lease holds the outcome, whoever gets the message next writes it down. Between record and follow-ups, notice or ack: whoever meets the record repeats what it says.
+// with that; after the lease holds the outcome, whoever gets the message next writes it down. With a slot of a limit: it is free when our session is dead, and the
+// owner of the shard wakes who waits. Between record and follow-ups, notice or ack: whoever meets the record repeats what it says.
 package executor
