@@ -90,8 +90,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.operationsOpen, m.operationSteps, m.operationActs)
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.turns)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.operationsOpen, m.operationSteps, m.operationActs, m.turns)
 	return m
 }
 
