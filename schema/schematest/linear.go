@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func LinearFault(t *testing.T, store schema.Store, c Contention) error {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	f := &fight{
-		t: t, c: c, store: Faulty(store, Seeded(seed, c.Odds)), rnd: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
+		t: t, c: c, store: Faulty(store, Seeded(seed, c.Odds)), rnd: rand.New(rand.NewPCG(seed, 2)),
 		key: fmt.Sprintf("fight/%016x", seed), dead: map[string]bool{}, ended: map[schema.Fence]int{},
 	}
 	var wg sync.WaitGroup
@@ -76,11 +77,11 @@ func LinearFault(t *testing.T, store schema.Store, c Contention) error {
 
 // fight is many claimers of one lease.
 type fight struct {
-	t     *testing.T
-	c     Contention
-	store schema.Store
-	key   string
-	began time.Time
+	t      *testing.T
+	c      Contention
+	store  schema.Store
+	key    string
+	stamps atomic.Int64
 
 	mu      sync.Mutex
 	rnd     *rand.Rand
@@ -110,14 +111,15 @@ func stateOf(l schema.Lease) state {
 // deed is one thing that a claimer did, and what it was told.
 type deed struct {
 	client     int
-	call, back int64 // when, ns; back is 0 if it was never told
+	call, back int64 // when, as stamp says; back is 0 if it was never told
 	read       bool  // else a swap from was to is
 	was, is    state
 	refused    bool  // of a swap: it was not done
 	told       state // what stood, of a read and of a refusal
 }
 
-func (f *fight) stamp() int64 { return int64(time.Since(f.began)) + 1 }
+// stamp says what came after what: the order of events is all that counts, and in a bubble many of them share an instant.
+func (f *fight) stamp() int64 { return f.stamps.Add(1) }
 
 func (f *fight) chance(p float64) bool {
 	f.mu.Lock()
@@ -275,6 +277,7 @@ func (f *fight) claim(i int) {
 			f.own++
 			f.mu.Unlock()
 		}
+		time.Sleep(f.upTo(f.c.Think)) // others come before: what has ended stands for a while
 	}
 }
 
