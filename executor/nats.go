@@ -64,7 +64,8 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	headers := n.headers(&c)
 	for pause := declinedFirst; ; pause = min(2*pause, declinedMost) {
 		if deadline, ok := ctx.Deadline(); ok {
-			headers["Carillon-Timeout-Ms"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
+			// Rounded up: a worker that gives up by its own clock does so no earlier than the executor.
+			headers["Carillon-Timeout-Ms"] = strconv.FormatInt(max(int64((time.Until(deadline)+time.Millisecond-1)/time.Millisecond), 1), 10)
 		}
 		res, declined := n.ask(ctx, &c, headers)
 		if !declined {
@@ -106,6 +107,10 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 	}
 	switch {
 	case err == nil:
+		if t.res.Outcome == schema.Failed && !t.res.Final && timeIsUp(ctx) {
+			// A worker that gives up when its time is up fails as its language has it. Whoever notices first, it was the time-out.
+			t.res.Outcome = schema.TimedOut
+		}
 		return t.res, t.declined
 	case errors.Is(context.Cause(ctx), errUnheard):
 		t.cancel("timeout") // should it live
@@ -118,6 +123,12 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 		return Result{Outcome: schema.Failed, Error: queue.ErrNoWorker.Error()}, false
 	}
 	return Result{Outcome: schema.Failed, Error: "the request could not be made"}, false
+}
+
+// timeIsUp reports whether the deadline of ctx has come, which ctx itself may not know yet.
+func timeIsUp(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // talk is what one worker says about one run. Its fields belong to the hearer until the request has ended.

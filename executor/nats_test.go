@@ -270,6 +270,40 @@ func TestNATSEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestNATSTimeOutHasOneName: whoever of executor and worker notices first that the time is up, it is a time-out.
+func TestNATSTimeOutHasOneName(t *testing.T) {
+	const timeout = 300*time.Millisecond + time.Nanosecond
+	for name, c := range map[string]struct {
+		after   time.Duration // when the worker says that it ended
+		headers map[string]string
+		want    schema.Outcome
+	}{
+		"a failure in time":             {timeout - 1, map[string]string{"Carillon-Error": "TimeoutError: "}, schema.Failed},
+		"a failure when the time is up": {timeout, map[string]string{"Carillon-Error": "TimeoutError: "}, schema.TimedOut},
+		"a failure later":               {timeout + time.Second, map[string]string{"Carillon-Error": "TimeoutError: "}, schema.TimedOut},
+		"a final failure later":         {timeout + time.Second, map[string]string{"Carillon-Error": "no", "Carillon-Error-Final": "true"}, schema.Failed},
+		"a success later":               {timeout + time.Second, nil, schema.Succeeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNATS(func(_ context.Context, _ string, headers map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+					if got := headers["Carillon-Timeout-Ms"]; got != "301" {
+						t.Errorf("the worker is given %s ms of %v, want them rounded up", got, timeout)
+					}
+					time.Sleep(c.after)
+					hear(queue.Reply{Headers: c.headers})
+					return nil // as when the answer was there before the end of ctx was seen
+				})
+				ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, ErrTimeout)
+				defer cancel()
+				if res := n.Run(ctx, natsCall()); res.Outcome != c.want || res.Error != c.headers["Carillon-Error"] {
+					t.Errorf("Run: got %+v, want %s and what the worker says", res, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestTargetsRefuseOtherKinds(t *testing.T) {
 	for name, res := range map[string]Result{
 		"HTTP": newHTTP(t, HTTPConfig{}).Run(t.Context(), natsCall()),

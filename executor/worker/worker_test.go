@@ -236,16 +236,26 @@ func TestLogAndProgressAreTold(t *testing.T) {
 	}
 }
 
+// unaware is a context that says when its time is up, and does not end then.
+type unaware struct {
+	context.Context
+	until time.Time
+}
+
+func (u unaware) Deadline() (time.Time, bool) { return u.until, true }
+
 func TestTheContextEndsWithTheRun(t *testing.T) {
 	for name, c := range map[string]struct {
-		cause   error // of the executor's context
-		timeout time.Duration
+		cause   error         // of the executor's context, when the handler has begun
+		timeout time.Duration // of which the worker alone knows
 		want    error
 		outcome schema.Outcome
 	}{
-		"cancelled": {executor.ErrCancelled, 0, worker.ErrCancelled, schema.Cancelled},
-		"stopped":   {executor.ErrStopped, 0, worker.ErrAbandoned, schema.Failed},
-		"time-out":  {nil, 100 * time.Millisecond, worker.ErrTimeout, schema.TimedOut},
+		"cancelled":                           {executor.ErrCancelled, 0, worker.ErrCancelled, schema.Cancelled},
+		"stopped":                             {executor.ErrStopped, 0, worker.ErrAbandoned, schema.Failed},
+		"time-out that the executor notices":  {executor.ErrTimeout, 0, worker.ErrTimeout, schema.TimedOut},
+		"time-out that the worker notices":    {nil, 100 * time.Millisecond, worker.ErrTimeout, schema.TimedOut},
+		"time-out of less than a millisecond": {nil, time.Nanosecond, worker.ErrTimeout, schema.TimedOut},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -256,13 +266,12 @@ func TestTheContextEndsWithTheRun(t *testing.T) {
 				causes <- context.Cause(ctx)
 				return nil, ctx.Err()
 			})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
+			ctx := t.Context()
 			if c.timeout > 0 {
-				bounded, stop := context.WithTimeoutCause(ctx, c.timeout, executor.ErrTimeout)
-				defer stop()
-				ctx = bounded
+				ctx = unaware{ctx, time.Now().Add(c.timeout)}
 			}
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
 			tell := newTeller()
 			go func() {
 				<-tell.told
