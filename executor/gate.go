@@ -80,8 +80,8 @@ func (a *asked) note(k targetKey, now time.Time) bool {
 type load struct {
 	key     targetKey
 	busy    int           // attempts that have begun, or are about to
-	parked  int           // attempts that wait in memory
-	freed   chan struct{} // cap 1: one of busy has ended
+	parked  int           // attempts that wait in memory …
+	waits   [4]waiters    // … by priority
 	took    time.Duration // about how long an attempt takes
 	turn    time.Time     // when the next of those put off will find room
 	breaker *breaker      // nil until an attempt fails
@@ -89,6 +89,13 @@ type load struct {
 
 	second        int64 // the one in which attempts were last begun …
 	begun, before int   // … how many in it, and in the one before
+}
+
+// waiters are the attempts of one priority that wait at a load.
+type waiters struct {
+	n      int
+	credit int           // what it has of its weight, over what it was woken
+	freed  chan struct{} // cap 1: it is their turn; nil until one has waited
 }
 
 // stuck returns how many attempts surely take longer than stuckAfter.
@@ -123,6 +130,7 @@ type pass struct {
 // wish is what an attempt asks the gate for.
 type wish struct {
 	target  targetKey
+	class   int  // the rank of its priority
 	limit   int  // attempts at once; 0 = what the slots give
 	breaks  bool // it has a breaker
 	putOffs int  // how often it was put off
@@ -148,7 +156,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	}
 	host, tenant := g.load(w.target), g.load(targetKey{tenant: w.target.tenant})
 	if parked != nil {
-		parked.parked--
+		parked.leave(w.class)
 	}
 	probe := false
 	if host.breaker != nil && w.putOffs < maxPutOffs {
@@ -158,11 +166,13 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 			return g.later("breaker", max(wait, backedOff(w.putOffs))), nil
 		}
 	}
+	var room [2]int // at each
 	for i, l := range [...]*load{host, tenant} {
 		most, half := max(g.slots-g.slots/reserved, 1), max(g.slots/2, 1)
 		if l == host && w.limit > 0 {
 			most, half = min(most, w.limit), min(half, w.limit)
 		}
+		room[i] = most - l.busy
 		stuck := l.stuck(now)
 		if l.busy < most && !(rivals[i] && stuck >= half) {
 			continue
@@ -171,17 +181,16 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 			wait := max(l.inTurn(now, most), backedOff(w.putOffs)/(1<<2))
 			return g.later("crowded", wait), nil
 		}
-		l.parked++
-		return ruling{wait: l.freed}, l
+		return ruling{wait: l.wait(w.class)}, l
 	}
 	if host.breaker != nil {
 		host.breaker.begin(probe)
 	}
-	for _, l := range [...]*load{host, tenant} {
+	for i, l := range [...]*load{host, tenant} {
 		l.roll(now)
 		l.begun++
 		l.busy++
-		if l.parked > 0 {
+		if room[i] > 1 {
 			l.tell() // several may have ended since one was told
 		}
 	}
@@ -214,7 +223,7 @@ func (g *gate) load(k targetKey) *load {
 		g.order.MoveToFront(l.place)
 		return l
 	}
-	l := &load{key: k, freed: make(chan struct{}, 1)}
+	l := &load{key: k}
 	l.place = g.order.PushFront(l)
 	g.loads[k] = l
 	old := g.order.Back()
@@ -236,16 +245,53 @@ func (g *gate) load(k targetKey) *load {
 }
 
 // unpark gives up waiting at a load.
-func (g *gate) unpark(at *load) {
+func (g *gate) unpark(at *load, class int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at.parked--
+	at.leave(class)
+	at.tell() // it may have been told just now
 }
 
-// tell wakes one of those who wait at a load. The caller holds mu.
+// wait has one more of a priority wait, and returns what tells that it is its turn. The caller holds mu.
+func (l *load) wait(class int) <-chan struct{} {
+	l.parked++
+	w := &l.waits[class]
+	if w.n++; w.freed == nil {
+		w.freed = make(chan struct{}, 1)
+	}
+	return w.freed
+}
+
+// leave has one less of a priority wait. The caller holds mu.
+func (l *load) leave(class int) {
+	l.parked--
+	if w := &l.waits[class]; w.n > 1 {
+		w.n--
+	} else {
+		w.n, w.credit = 0, 0
+	}
+}
+
+// tell wakes one of those who wait at a load, by the weights of their priorities: they meet no other rule where a target is what is scarce, and not
+// the slots. The caller holds mu.
 func (l *load) tell() {
+	if l.parked == 0 {
+		return
+	}
+	next, sum := -1, 0
+	for i := range l.waits {
+		if l.waits[i].n == 0 {
+			continue
+		}
+		l.waits[i].credit += priorityWeights[i]
+		sum += priorityWeights[i]
+		if next < 0 || l.waits[i].credit > l.waits[next].credit {
+			next = i
+		}
+	}
+	l.waits[next].credit -= sum
 	select {
-	case l.freed <- struct{}{}:
+	case l.waits[next].freed <- struct{}{}:
 	default:
 	}
 }
@@ -359,7 +405,7 @@ func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
 		work = &task.Work
 	}
 	w := x.wishOf(spec.Tenant, work)
-	w.putOffs = spec.PutOff
+	w.class, w.putOffs = rank(spec.Priority), spec.PutOff
 	var at *load
 	var v ruling
 	for {
@@ -378,7 +424,7 @@ func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			x.gate.unpark(at)
+			x.gate.unpark(at, w.class)
 			a.giveBack()
 			return pass{}, false
 		}

@@ -121,12 +121,68 @@ func TestGateHoldsUpNobodyWhoIsQuick(t *testing.T) {
 			if _, parked, putOff := beginAll(g, w, 100); parked != 100 || putOff > 0 {
 				t.Fatalf("after %d: %d wait and %d were put off, want none of who is quick", all, parked, putOff)
 			}
-			g.loads[w.target].parked = 0
+			g.loads[w.target].parked, g.loads[w.target].waits = 0, [4]waiters{}
 			time.Sleep(100 * time.Millisecond)
 			endAll(passes, well)
 			all += len(passes)
 		}
 		t.Logf("%d in %s", all, time.Since(began))
+	})
+}
+
+// TestGateWakesByPriority: of those who wait for the same target each priority is woken by its weight, and none is forgotten.
+func TestGateWakesByPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		w := hostWish("a", "h")
+		passes, _, _ := beginAll(g, w, 56)
+		woken := make([]int, 4)
+		var waits [4]<-chan struct{}
+		for class := range waits {
+			w.class = class
+			for range 100 {
+				v, at := g.ask(w, nil)
+				if at == nil {
+					t.Fatalf("one more than seven eighths: %+v, want that it waits", v)
+				}
+				waits[class] = v.wait
+			}
+		}
+		var at *load
+		for range 150 { // ten rounds
+			passes[0].end(new(health))
+			passes = passes[1:]
+			class := slices.IndexFunc(waits[:], func(c <-chan struct{}) bool { return len(c) > 0 })
+			if class < 0 {
+				t.Fatal("nobody was woken when one had ended")
+			}
+			<-waits[class]
+			woken[class]++
+			w.class, at = class, g.loads[w.target]
+			v, _ := g.ask(w, at)
+			if !v.ok {
+				t.Fatalf("who was woken: %+v, want that it begins", v)
+			}
+			passes = append(passes, v.pass)
+		}
+		if want := []int{80, 40, 20, 10}; !slices.Equal(woken, want) {
+			t.Errorf("woken by priority: %v, want %v", woken, want)
+		}
+		for class := range waits { // all but one of low give up
+			for n := range 100 - woken[class] {
+				if class < 3 || n > 0 {
+					g.unpark(at, class)
+				}
+			}
+		}
+		for _, c := range waits[:3] {
+			for len(c) > 0 {
+				<-c
+			}
+		}
+		if passes[0].end(new(health)); len(waits[3]) != 1 {
+			t.Error("the last who waits was not woken")
+		}
 	})
 }
 

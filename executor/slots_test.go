@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -138,47 +140,54 @@ func TestNoSlotIsLost(t *testing.T) {
 	})
 }
 
-// TestCriticalOvertakesLow: runs of critical start while an executor is full of low ones, before what it has in hand of them.
+// TestCriticalOvertakesLow: runs of critical start while an executor is full of low ones, before what it has in hand of them: where slots are what is
+// scarce, and where it is a tenant's part of them, or a target's.
 func TestCriticalOvertakesLow(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		const size = 32
-		w.begin("x1", func(c *Config) { c.Slots = size })
-		w.answer(func(context.Context, Call) Result {
-			time.Sleep(200 * time.Millisecond)
-			return Result{Outcome: schema.Succeeded}
+	for name, of := range map[string]struct{ tenants, targets int }{"slots are scarce": {16, 16}, "a tenant's part is": {1, 16}, "a target's part is": {1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				const size, urgent = 256, 1000
+				w.begin("x1", func(c *Config) { c.Slots = size })
+				w.answer(func(context.Context, Call) Result {
+					time.Sleep(100*time.Millisecond + rand.N(200*time.Millisecond))
+					return Result{Outcome: schema.Succeeded}
+				})
+				priority := make(map[schema.RunID]schema.Priority)
+				publish := func(p schema.Priority, n int) {
+					for i := range n {
+						e := w.entry(inAWhile(0), func(s *schema.Spec) {
+							s.Priority, s.Tenant = p, fmt.Sprintf("t-%d", i%of.tenants)
+							s.Work = &schema.Work{HTTP: &schema.HTTPTarget{URL: fmt.Sprintf("http://sink-%d/", i%of.targets)}}
+						})
+						priority[e.ID] = p
+						w.publish(e, time.Now())
+					}
+				}
+				publish(schema.Low, 6000)
+				time.Sleep(2 * time.Second)
+				began := time.Now()
+				publish(schema.Critical, urgent)
+				time.Sleep(4 * time.Second)
+				n, low, before := 0, 0, 0
+				for _, s := range w.started() {
+					switch {
+					case s.at.Before(began):
+					case priority[s.Run] == schema.Critical:
+						n++
+						before = low
+					default:
+						low++
+					}
+				}
+				// Of 9 starts 8 could be critical, while some wait: it takes a moment until others have been fetched.
+				if n != urgent || before > urgent*2/3 || before < urgent/14 {
+					t.Errorf("%d of %d critical runs started, and %d low ones before the last of them; want all, and from %d to %d", n, urgent, before, urgent/14, urgent*2/3)
+				} else {
+					t.Logf("%d low ones started before the last of %d critical ones", before, urgent)
+				}
+			})
 		})
-		priority := make(map[schema.RunID]schema.Priority)
-		publish := func(p schema.Priority, n int) {
-			for range n {
-				e := w.entry(inAWhile(0), func(s *schema.Spec) { s.Priority = p })
-				priority[e.ID] = p
-				w.publish(e, time.Now())
-			}
-		}
-		publish(schema.Low, 2000)
-		time.Sleep(2 * time.Second)
-		began := time.Now()
-		publish(schema.Critical, 100)
-		time.Sleep(2 * time.Second)
-		n, low, latest := 0, 0, time.Duration(0)
-		for _, s := range w.started() {
-			switch {
-			case s.at.Before(began):
-			case priority[s.Run] == schema.Critical:
-				n++
-				latest = max(latest, s.at.Sub(began))
-			default:
-				low++
-			}
-		}
-		// 100 at 8 of 9 of 160 a second.
-		if n != 100 || latest > 1500*time.Millisecond {
-			t.Errorf("%d of 100 critical runs started in 2s, the last after %v, want all within 1.5s", n, latest)
-		}
-		if low < 160 {
-			t.Errorf("%d low runs started meanwhile, want 160 at least: what critical left", low)
-		}
-	})
+	}
 }
 
 // TestOnlyWhatCanStartIsFetched: while every slot is taken, what waits for one in memory is what can start within a second.
