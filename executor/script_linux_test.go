@@ -167,7 +167,12 @@ func TestScriptEndsWithItsContext(t *testing.T) {
 				t.Skip("there is no setsid here")
 			}
 			file := filepath.Join(t.TempDir(), "started")
-			s, call := shell(t, c.text, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
+			s, call := shell(t, c.text, func(sc *ScriptCommand) {
+				sc.Args = append(sc.Args, file)
+				if c.output != "" {
+					sc.Grace = time.Minute // however slow it is, it is let to say that
+				}
+			})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() {
 				started(t, file)
