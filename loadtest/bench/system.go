@@ -183,20 +183,7 @@ func (s *clusterSystem) profiles() []string {
 // natsURL is where workers connect to.
 func (s *clusterSystem) natsURL() string { return s.status().NATS[0].URL }
 
-func (s *clusterSystem) pids() map[string]int {
-	all := map[string]int{}
-	status := s.status()
-	for _, m := range status.Carillon {
-		all[m.Name] = m.PID
-	}
-	for _, m := range status.Cassandra {
-		all[m.Name] = m.PID
-	}
-	for _, m := range status.NATS {
-		all[m.Name] = m.PID
-	}
-	return all
-}
+func (s *clusterSystem) pids() map[string]int { return s.status().PIDs() }
 
 // rest: the nodes that are to work have not been started yet.
 func (s *clusterSystem) rest(context.Context) error { return nil }

@@ -4,8 +4,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"carillon.dev/carillon/deploy/local/cluster"
 )
 
 // A Phase is a part of the run with the CPU seconds that each member used in it. A member is "cassandra-1" and so on;
@@ -42,25 +40,9 @@ func phase(name string, from, to mark) Phase {
 	return p
 }
 
-// pids returns the process of each member of a cluster; 0 = it has none now.
-func pids(c *cluster.Cluster) map[string]int {
-	all := map[string]int{}
-	status := c.Status()
-	for _, m := range status.Carillon {
-		all[m.Name] = m.PID
-	}
-	for _, m := range status.Cassandra {
-		all[m.Name] = m.PID
-	}
-	for _, m := range status.NATS {
-		all[m.Name] = m.PID
-	}
-	return all
-}
-
 // sample reads the CPU times of everything.
 func (r *run) sample() map[string]time.Duration {
-	all := pids(r.cluster())
+	all := r.cluster().Status().PIDs()
 	all["sink"], all["load"] = r.sink.PID, os.Getpid()
 	return r.meter.Sample(all)
 }

@@ -166,18 +166,10 @@ func executors(nodes int) []string {
 // between the judge's two reads.
 func (r *run) playGuarded(ctx context.Context) error {
 	cfg := r.cfg
-	if err := r.describeStream(ctx); err != nil {
+	begin, start, t0, err := r.idle(ctx)
+	if err != nil {
 		return err
 	}
-	begin := r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(cfg.Idle)); err != nil {
-		return err
-	}
-	start := r.mark()
-	t0 := start.at.Add(cfg.Lead).UTC().Truncate(time.Millisecond)
-	r.report.FirstDue = t0
-	r.keepDue(t0.Add(cfg.Span))
-
 	res, err := r.importJobs(ctx, r.guardedPart(t0))
 	r.keepImport(res)
 	if err != nil {

@@ -2,11 +2,8 @@ package spine
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -131,34 +128,11 @@ func TestGuardedMarkdownStandsBesideOthers(t *testing.T) {
 	}
 }
 
-// guardedConfig is a scenario with guarantees in small: a Cassandra, a NATS server, a node that dispatches and two that execute.
-func guardedConfig(t *testing.T, s Scenario) Config {
+// playGuarded runs a scenario with guarantees, on a node that dispatches and two that execute.
+func playGuarded(t *testing.T, cfg Config) *Report {
 	t.Helper()
-	return Config{
-		Scenario: s, Lead: 6 * time.Second, Seed: 1,
-		Cluster: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3, CommitLog: cluster.CommitLogGroup},
-		Dir:     filepath.Join(t.TempDir(), "run"), Program: program(t), Command: "go test",
-		Wait: 2 * time.Minute, Apart: time.Second, Idle: time.Second,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}
-}
-
-// playGuardedEndToEnd runs a scenario, which must be judged to be good.
-func playGuardedEndToEnd(t *testing.T, cfg Config) *Report {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	var table bytes.Buffer
-	rep, err := Run(ctx, cfg, &table)
-	if err != nil {
-		showLogs(t, cfg.Dir)
-		t.Fatalf("Run = %v", err)
-	}
-	t.Logf("check says:\n%s", table.String())
-	if rep.Failed() {
-		showLogs(t, cfg.Dir)
-		t.Fatalf("the run failed: %q", rep.Faults())
-	}
+	cfg.Cluster.Nodes, cfg.Lead, cfg.Apart = 3, 6*time.Second, time.Second
+	rep := playEndToEnd(t, cfg)
 	if c := rep.Check; c.Asked != cfg.Jobs || c.Acknowledged != cfg.Jobs || c.Done != cfg.Jobs || !c.SeenAll {
 		t.Errorf("check = %+v, want %d asked, acknowledged and done, by a complete record", c, cfg.Jobs)
 	}
@@ -168,9 +142,9 @@ func playGuardedEndToEnd(t *testing.T, cfg Config) *Report {
 // Executors are killed under runs of all guarantees.
 func TestGuaranteesEndToEnd(t *testing.T) {
 	cluster.Require(t)
-	cfg := guardedConfig(t, Guarantees)
+	cfg := endToEnd(t, Guarantees)
 	cfg.Jobs, cfg.Span, cfg.KillEvery = 640, 16*time.Second, 5*time.Second
-	rep := playGuardedEndToEnd(t, cfg)
+	rep := playGuarded(t, cfg)
 	if e := rep.Events; len(e) != 4 || e[0].Act != ActKill || e[0].Member != "carillon-2" || e[3].Act != ActStart || e[3].Member != "carillon-3" {
 		t.Errorf("events = %v, want both executors killed and started again", e)
 	}
@@ -186,9 +160,9 @@ func TestGuaranteesEndToEnd(t *testing.T) {
 // An executor is frozen with runs of all guarantees in its hands, and thaws when others have finished them.
 func TestFrozenEndToEnd(t *testing.T) {
 	cluster.Require(t)
-	cfg := guardedConfig(t, Frozen)
+	cfg := endToEnd(t, Frozen)
 	cfg.Jobs, cfg.Span = 120, 2*time.Second
-	rep := playGuardedEndToEnd(t, cfg)
+	rep := playGuarded(t, cfg)
 	if e := rep.Events; len(e) != 2 || e[0].Act != ActFreeze || e[1].Act != ActThaw || e[1].Began.Sub(e[0].Ended) < 12*time.Second {
 		t.Errorf("events = %v, want a freeze, and a thaw after its session", e)
 	}

@@ -2,7 +2,6 @@ package spine
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,26 +23,9 @@ import (
 // Recurring jobs, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
 func TestRecurringJobsEndToEnd(t *testing.T) {
 	cluster.Require(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	cfg := Config{
-		Scenario: Recurring, Jobs: 200, Every: 3 * time.Second, Span: 18 * time.Second, Seed: 1, Concurrency: 32,
-		Cluster: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2, CommitLog: cluster.CommitLogGroup},
-		Dir:     filepath.Join(t.TempDir(), "run"), Program: program(t), Command: "go test",
-		Wait: 3 * time.Minute, Apart: 2 * time.Second, Idle: time.Second,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}
-	var table bytes.Buffer
-	rep, err := Run(ctx, cfg, &table)
-	if err != nil {
-		showLogs(t, cfg.Dir)
-		t.Fatalf("Run = %v", err)
-	}
-	t.Logf("check says:\n%s", table.String())
-	if rep.Failed() {
-		showLogs(t, cfg.Dir)
-		t.Fatalf("the run failed: %q", rep.Faults())
-	}
+	cfg := endToEnd(t, Recurring)
+	cfg.Jobs, cfg.Every, cfg.Span = 200, 3*time.Second, 18*time.Second
+	rep := playEndToEnd(t, cfg)
 
 	// That the judge is content says little if nothing happened.
 	c := rep.Recurring.Check

@@ -178,18 +178,10 @@ func (r *run) programSum() ([sha256.Size]byte, error) {
 // play is the run from the idle cluster to the last arrival.
 func (r *run) play(ctx context.Context) error {
 	cfg := r.cfg
-	if err := r.describeStream(ctx); err != nil {
+	begin, start, t0, err := r.idle(ctx)
+	if err != nil {
 		return err
 	}
-	begin := r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(cfg.Idle)); err != nil {
-		return err
-	}
-	start := r.mark()
-	t0 := start.at.Add(cfg.Lead).UTC().Truncate(time.Millisecond)
-	r.report.FirstDue = t0
-	r.keepDue(t0.Add(cfg.Span))
-
 	g, gctx := errgroup.WithContext(ctx)
 	for _, c := range schedule(cfg.Scenario, cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes, cfg.Span) {
 		g.Go(func() error { return r.take(gctx, t0, c) })
@@ -216,6 +208,22 @@ func (r *run) play(ctx context.Context) error {
 		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, over),
 	}
 	return nil
+}
+
+// idle is the time in which nothing happens, from begin to start. t0 is when the first job will be due.
+func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
+	if err := r.describeStream(ctx); err != nil {
+		return begin, start, t0, err
+	}
+	begin = r.mark()
+	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+		return begin, start, t0, err
+	}
+	start = r.mark()
+	t0 = start.at.Add(r.cfg.Lead).UTC().Truncate(time.Millisecond)
+	r.report.FirstDue = t0
+	r.keepDue(t0.Add(r.cfg.Span))
+	return begin, start, t0, nil
 }
 
 // afterImport is what needs the answers of the main import: changes, and the blackout.
@@ -327,7 +335,7 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	case ActKillAll:
 		r.sample()
 		g, ctx := errgroup.WithContext(ctx)
-		for member := range pids(c) {
+		for member := range c.Status().PIDs() {
 			g.Go(func() error { return c.Kill(ctx, member) })
 		}
 		return "", g.Wait()

@@ -24,18 +24,23 @@ func program(t *testing.T) string {
 	return path
 }
 
-// The main job, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
-func TestEndToEnd(t *testing.T) {
-	cluster.Require(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	cfg := Config{
-		Scenario: Kill, Jobs: 2000, Lead: 5 * time.Second, Span: 20 * time.Second, Changes: 60, Seed: 1,
+// endToEnd is a scenario in small: a Cassandra, a NATS server, two nodes.
+func endToEnd(t *testing.T, s Scenario) Config {
+	t.Helper()
+	return Config{
+		Scenario: s, Seed: 1, Concurrency: 32,
 		Cluster: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2, CommitLog: cluster.CommitLogGroup},
 		Dir:     filepath.Join(t.TempDir(), "run"), Program: program(t), Command: "go test",
 		Wait: 3 * time.Minute, Apart: 2 * time.Second, Idle: time.Second,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
+}
+
+// playEndToEnd runs a scenario, which must be judged to be good.
+func playEndToEnd(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
 	var table bytes.Buffer
 	rep, err := Run(ctx, cfg, &table)
 	if err != nil {
@@ -47,6 +52,15 @@ func TestEndToEnd(t *testing.T) {
 		showLogs(t, cfg.Dir)
 		t.Fatalf("the run failed: %q", rep.Faults())
 	}
+	return rep
+}
+
+// The main job, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
+func TestEndToEnd(t *testing.T) {
+	cluster.Require(t)
+	cfg := endToEnd(t, Kill)
+	cfg.Jobs, cfg.Lead, cfg.Span, cfg.Changes = 2000, 5*time.Second, 20*time.Second, 60
+	rep := playEndToEnd(t, cfg)
 
 	// That the judge is content says little if nothing happened.
 	main, near, immediate := counts(cfg.Jobs)

@@ -75,6 +75,21 @@ func (s Status) API() string {
 	return ""
 }
 
+// PIDs returns the process of each member by its name; 0 = it has none now.
+func (s Status) PIDs() map[string]int {
+	pids := make(map[string]int)
+	for _, m := range s.Carillon {
+		pids[m.Name] = m.PID
+	}
+	for _, m := range s.Cassandra {
+		pids[m.Name] = m.PID
+	}
+	for _, m := range s.NATS {
+		pids[m.Name] = m.PID
+	}
+	return pids
+}
+
 // WriteJSON writes the status for programs.
 func (s Status) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
