@@ -33,8 +33,7 @@
 //  11. Every nominal time of an active job is started, or recorded as missed with a reason, alone or in a stretch.
 //  12. A payload that was stated fitted the schema of its task (package payload) as this node knew it, at most 10 s before. What is planned by schedule
 //     or asked for by a backfill is not checked again: a task that changes leaves its jobs alone.
-//
-//  12. Of what waits for a limit the run that was due first is woken first, and keeps its place however often it has to wait again. Its row stands until the entry that
+//  13. Of what waits for a limit the run that was due first is woken first, and keeps its place however often it has to wait again. Its row stands until the entry that
 //     takes its place is held.
 //
 // # Decisions

@@ -86,7 +86,7 @@ func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness
 	now := b.now()
 	var turns, wants []waiter
 	for _, w := range open {
-		if c == nil || !b.mayStart(job, &w.entry, now) {
+		if c == nil || !b.mayStart(job, &w, now) {
 			turns = append(turns, w) // who takes its place says so: that needs no slot
 		} else {
 			wants = append(wants, w)
@@ -107,11 +107,13 @@ func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness
 	return len(rows), b.giveTurns(ctx, turns)
 }
 
-// mayStart reports whether e would start at now, as far as its job has a say.
-func (b *Bucketer) mayStart(job *schema.Job, e *schema.Entry, now time.Time) bool {
-	if e.Spec.AttemptNumber() > 1 {
+// mayStart reports whether what waits would start at now, as far as its job has a say. It must not be stricter than who is to start it: that one would have it
+// wait again.
+func (b *Bucketer) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
+	if w.next > 1 {
 		return job.Current.State != schema.JobCancelled
 	}
+	e := &w.entry
 	if right := job.Right(e, now); right.Outcome != "" {
 		return right.Unknown
 	}
@@ -143,6 +145,7 @@ func (b *Bucketer) concurrencyOf(ctx context.Context, key schema.LimitKey) (*sch
 type waiter struct {
 	row   schema.Waiting
 	entry schema.Entry
+	next  int // the number of the attempt that would start
 }
 
 // stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns the rest, in its order.
@@ -181,7 +184,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 			done = append(done, w)
 		case st.Live: // it got a slot after all, or an earlier attempt of it has one
 		default:
-			open = append(open, waiter{w, e})
+			open = append(open, waiter{w, e, st.Next})
 		}
 	}
 	return open, b.endWaiting(ctx, done)

@@ -26,7 +26,8 @@ type attempt struct {
 	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
 	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
 	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
-	sat       bool        // it has, or had, a slot of its job's limit
+	sat       bool        // it has, or had, a slot of its job's limit …
+	waits     bool        // … or was held back by it
 	returned  atomic.Bool // the message went back
 	pending   bool        // it has no slot yet; the executor's mutex guards it
 

@@ -44,7 +44,7 @@ const (
 	markWithin = 2 * time.Millisecond
 	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
 	recordLast = 5 * time.Second
-	// vacateFor bounds for how long an attempt's slot of a limit is tried to be given back; see rise.
+	// vacateFor bounds for how long who leaves a slot tries to wake who waits for it.
 	vacateFor = time.Minute
 	// storeTimeout bounds one read or write.
 	storeTimeout = 5 * time.Second

@@ -304,6 +304,7 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 		}
 		a.giveBack()
 	default:
+		a.waits = true
 		x.metrics.passed.WithLabelValues("limit").Inc()
 		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: it waits, since " + k.many()}, x.now()), true)
 	}
@@ -377,7 +378,7 @@ func (a *attempt) rise() {
 
 // unkeep gives the slot back that was kept for the run, if it came to an end without it.
 func (a *attempt) unkeep() {
-	if a.entry.Spec.Kind != schema.KindTurn || a.sat || a.returned.Load() {
+	if a.entry.Spec.Kind != schema.KindTurn || a.sat || a.waits || a.returned.Load() {
 		return
 	}
 	x, key, run := a.x, schema.JobLimit(a.entry.Spec.Job), a.entry.Run()
@@ -390,22 +391,26 @@ func (l *seats) end() {
 	l.asking.Wait()
 }
 
-// vacate takes the slot of a run out of a limit, for as long as the session stands that has it, and wakes who waits.
+// vacate takes the slot of a run out of a limit, however long that takes while the session stands that has it, and wakes who waits, which others would do as well.
 func (x *Executor) vacate(key schema.LimitKey, run schema.RunID, session string) {
-	began := time.Now()
+	began, left := time.Now(), false
 	for {
 		bounded, cancel := context.WithTimeout(context.Background(), storeTimeout)
-		a := x.limits.ask(bounded, key, slotWish{run: run, session: session, leave: true})
-		if a.err == nil {
-			_, a.err = x.writer.Wake(bounded, key, x.looker.live)
+		var err error
+		if !left {
+			err = x.limits.ask(bounded, key, slotWish{run: run, session: session, leave: true}).err
+			left = err == nil || session == ""
+		}
+		if left && err == nil {
+			_, err = x.writer.Wake(bounded, key, x.looker.live)
 		}
 		cancel()
-		if a.err == nil {
+		if err == nil {
 			return
 		}
 		current, _ := x.keeper.current(x.now())
-		if session != "" && current != session || time.Since(began) >= vacateFor {
-			x.log.Warn("a slot is left to whoever looks after its limit", "limit", key, "run", run, "err", a.err)
+		if left && time.Since(began) >= vacateFor || session != "" && current != session {
+			x.log.Warn("a slot is left to whoever looks after its limit", "limit", key, "run", run, "err", err)
 			return
 		}
 		select {

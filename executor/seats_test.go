@@ -305,6 +305,45 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	})
 }
 
+// TestARunThatHasBegunIsNotWokenInVain: its misfire policy has no say any more. To give it up it was woken without a slot, held back again since it had begun, and woken
+// again at once, for ever.
+func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x")
+		end := w.lingering()
+		job := w.limited(1, schema.OnLimitQueue)
+		one := w.entry(inAWhile(time.Second), ofLimited(job))
+		w.publish(one, time.Now())
+		time.Sleep(3 * time.Second)
+		late := w.entry(inAWhile(-time.Minute), ofLimited(job), func(s *schema.Spec) {
+			s.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(30 * time.Second)}
+		})
+		w.attempt(late, 1, &schema.Record{Entry: late.ID, Outcome: schema.Lost}, nil)
+		w.publish(late, time.Now(), redispatched)
+		seen := make(map[schema.EntryID]bool)
+		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			if _, err := x.writer.(*bucketer.Bucketer).WakeAll(t.Context(), job.ID.Shard(), "", live); err != nil {
+				t.Fatalf("WakeAll: %v", err)
+			}
+			if got := w.turns(seen); len(got) != 0 {
+				t.Fatalf("it is the turn of %v while the slot is taken", got)
+			}
+		}
+		end(one.ID)
+		end(late.ID)
+		time.Sleep(time.Second)
+		if got := w.turns(seen); len(got) != 1 || got[0] != late.ID {
+			t.Errorf("it is the turn of %v, want of the run that waits", got)
+		}
+		time.Sleep(time.Second)
+		if got := w.state(late.ID); got != schema.StateSucceeded {
+			t.Errorf("the run is %s, want succeeded: %+v", got, w.attempts(late.ID))
+		}
+	})
+}
+
 // TestALimitHoldsWhateverTheStoreAnswers: swaps that are lost, refused, or of which nobody knows cost time; never more than two run at once, and all do.
 func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -54,7 +54,8 @@ type Cluster struct {
 	wrong  []string // what no node may do, and one did
 	nodes  []*Node
 	lives  int
-	counts []*prometheus.Registry // what each life counted
+	deaths map[<-chan struct{}]time.Time // when each life ended, by its dead
+	counts []*prometheus.Registry        // what each life counted
 
 	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
@@ -65,7 +66,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{shards: shards, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1))}
+	c := &Cluster{shards: shards, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)), deaths: make(map[<-chan struct{}]time.Time)}
 	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
 	for i := range n {
 		c.nodes = append(c.nodes, &Node{c: c, name: fmt.Sprintf("n%d", i+1), machine: machine{began: time.Now(), since: time.Now()}})
@@ -389,6 +390,7 @@ func (n *Node) kill(l *life) {
 		n.frozen = nil
 	}
 	close(l.dead)
+	c.deaths[l.dead] = time.Now()
 	c.mu.Unlock()
 	l.conn.Cut()
 	l.stop()
@@ -524,11 +526,14 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	if call.Work.Guarantee == schema.EffectivelyOnce {
 		took = min(took, withinSession)
 	}
+	ref, _ := check.ParseRef(call.Work.HTTP.URL)
+	if ref.Source == limitedSource {
+		took = time.Duration(c.rng.Float64() * float64(limitedTook))
+	}
 	if long := call.Work.Timeout.Std() - time.Minute; long > 0 {
 		took = time.Duration(c.rng.Float64() * float64(long)) // it was asked for as one that lasts
 	}
 	c.mu.Unlock()
-	ref, _ := check.ParseRef(call.Work.HTTP.URL)
 	saw := check.Sighting{Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200}
 	res := executor.Result{Outcome: schema.Succeeded}
 	timer := time.NewTimer(took)
@@ -546,6 +551,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	}
 	saw.End = time.Now()
 	c.mu.Lock()
+	if died, ok := c.deaths[s.dead]; ok && ref.Source == limitedSource {
+		saw.End = died // what it holds is others' as soon as its next life has begun
+	}
 	c.seen = append(c.seen, saw)
 	c.mu.Unlock()
 	return res

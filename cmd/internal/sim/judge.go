@@ -28,17 +28,24 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true}
-	var ofJobs []check.Sighting
+	var ofJobs, ofLimits []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {
 		if s.Ref.Source == recurringSource {
 			ofJobs = append(ofJobs, s)
 			continue
 		}
+		if s.Ref.Source == limitedSource {
+			ofLimits = append(ofLimits, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
 	if err := w.judgeRecurring(ctx, reader, ofJobs); err != nil {
+		return w.out, err
+	}
+	if err := w.judgeLimited(ctx, reader, ofLimits); err != nil {
 		return w.out, err
 	}
 	for id, r := range second {

@@ -35,6 +35,8 @@ type Scenario struct {
 	Changes bool
 	// Recurring is how many recurring jobs there are. They are due every 1 s to 60 s until all is well again, and misfire policies take turns.
 	Recurring int
+	// Limited is how many recurring jobs there are of whose runs only a few may be under way at once.
+	Limited int
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
 	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
@@ -63,6 +65,8 @@ type Outcome struct {
 	Recurring check.RecurringReport
 	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets, and WorstLag how far it ever did.
 	SettledLag, WorstLag int
+	// Ends counts the runs of jobs with a limit, by what they say of it and by their state.
+	Ends map[string]int
 	// Counts sums the counters named in counted over all lives of all nodes.
 	Counts map[string]float64
 	// Wrong says what was broken that the report does not judge.
@@ -94,9 +98,10 @@ const (
 	halts        = "carillon_dispatcher_halts_total"
 	takeovers    = "carillon_dispatcher_takeovers_total"
 	lateEntries  = "carillon_entries_late_total"
+	turns        = "carillon_limit_turns_total"
 )
 
-var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries}
+var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns}
 
 // settle is how long after the last harm everything may take to come to its end: sessions die after 12 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.
@@ -150,6 +155,7 @@ type world struct {
 	stage atomic.Value // what it is at, a string
 
 	recurring []*recurring
+	limited   []*limited
 	stops     []check.Stop
 	rested    time.Time // when all recurring jobs were known to be paused
 
@@ -188,6 +194,7 @@ func (w *world) live(ctx context.Context) error {
 	w.outage(&wg)
 	w.ask(ctx, &wg)
 	w.recur(ctx, &wg)
+	w.restrain(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")
@@ -207,6 +214,9 @@ func (w *world) live(ctx context.Context) error {
 			return err
 		}
 		w.rested = time.Now()
+	}
+	if err := w.restLimited(ctx); err != nil {
+		return err
 	}
 	time.Sleep(settle + w.s.Lasting)
 	return nil

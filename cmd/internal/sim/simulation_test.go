@@ -100,6 +100,19 @@ var scenarios = []struct {
 	{"all guarantees, and everything fails", 40, Scenario{
 		Guarantees: true, Changes: true, Kills: 2, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05, Crash: 0.002},
 	}, []string{halts}},
+	{"jobs have limits, and nothing goes wrong", 3, Scenario{
+		Jobs: 20, Limited: 9, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
+	}, []string{turns}},
+	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{turns}},
+	{"jobs have limits, and nodes crash between the steps of attempts", 10, Scenario{
+		Jobs: 20, Limited: 9, Guarantees: true, Faults: Faults{Crash: 0.003},
+	}, []string{turns}},
+	{"jobs have limits, and the store, messages and callees fail", 10, Scenario{
+		Jobs: 20, Limited: 9, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.1},
+	}, []string{turns}},
+	{"jobs have limits, and everything fails", 10, Scenario{
+		Jobs: 20, Limited: 9, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
+	}, []string{turns, halts}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
@@ -124,6 +137,9 @@ func TestSimulation(t *testing.T) {
 					out := simulate(t, seed, sc.Scenario)
 					for name, count := range out.Counts {
 						sums[name] += count
+					}
+					if sc.Limited > 0 {
+						t.Logf("runs with a limit: %v", out.Ends)
 					}
 					worst, twice = max(worst, out.worst()), twice+out.twice()
 				})
