@@ -154,7 +154,7 @@ func (s *Server) authenticate(r *http.Request) (caller, error) {
 // refuseCaller answers who could not be recognised. It says nothing of the key.
 func (s *Server) refuseCaller(c *gin.Context, err error) {
 	challenge := `Bearer realm="carillon"`
-	p := &Problem{Type: problemType + "unauthenticated", Title: "An API key is needed", Status: http.StatusUnauthorized}
+	p := unauthenticated("")
 	switch {
 	case errors.Is(err, errNoAuthorization):
 		p.Detail = "Send it in the header Authorization: Bearer <key>."
@@ -168,6 +168,10 @@ func (s *Server) refuseCaller(c *gin.Context, err error) {
 	}
 	c.Header("WWW-Authenticate", challenge)
 	s.refuse(c, p)
+}
+
+func unauthenticated(detail string) *Problem {
+	return &Problem{Type: problemType + "unauthenticated", Title: "An API key is needed", Status: http.StatusUnauthorized, Detail: detail}
 }
 
 func forbidden(detail string) *Problem {

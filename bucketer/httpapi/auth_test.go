@@ -97,6 +97,9 @@ func (o *office) Authenticate(_ context.Context, key string) (schema.APIKey, err
 func (o *office) Create(_ context.Context, key schema.APIKey) (string, schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.err != nil {
+		return "", schema.APIKey{}, o.err
+	}
 	for _, k := range o.keys {
 		if k.Tenant == key.Tenant && k.Name == key.Name {
 			return "", schema.APIKey{}, fmt.Errorf("create key: %w", schema.ErrConflict)
@@ -112,6 +115,9 @@ func (o *office) Create(_ context.Context, key schema.APIKey) (string, schema.AP
 func (o *office) List(_ context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.err != nil {
+		return nil, o.err
+	}
 	var out []schema.APIKey
 	for _, k := range o.keys {
 		if k.Tenant == tenant && k.Name > after {
@@ -125,6 +131,9 @@ func (o *office) List(_ context.Context, tenant, after string, limit int) ([]sch
 func (o *office) Revoke(_ context.Context, tenant, name string) (schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.err != nil {
+		return schema.APIKey{}, o.err
+	}
 	for secret, k := range o.keys {
 		if k.Tenant == tenant && k.Name == name {
 			delete(o.keys, secret)
@@ -137,6 +146,9 @@ func (o *office) Revoke(_ context.Context, tenant, name string) (schema.APIKey, 
 func (o *office) Tenant(_ context.Context, name string) (schema.Tenant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.err != nil {
+		return schema.Tenant{}, o.err
+	}
 	if t, ok := o.tenants[name]; ok {
 		return t, nil
 	}
@@ -156,7 +168,9 @@ func (o *office) Tenants(_ context.Context, after string, limit int) ([]schema.T
 }
 
 func (o *office) PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error) {
-	was, err = o.Tenant(ctx, t.Name)
+	if was, err = o.Tenant(ctx, t.Name); err != nil {
+		return t, was, err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t.CreatedAt, t.UpdatedAt = testNow, testNow

@@ -226,6 +226,9 @@ func (s *Server) finishDocument() error {
 	if err := s.addExamples(); err != nil {
 		return err
 	}
+	if err := s.addProblems(); err != nil {
+		return err
+	}
 	text, err := json.MarshalIndent(s.api.OpenAPI(), "", "  ")
 	if err != nil {
 		return fmt.Errorf("make the OpenAPI document: %w", err)

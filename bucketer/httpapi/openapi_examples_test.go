@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -73,5 +74,62 @@ func TestExamplesAreTrue(t *testing.T) {
 			continue
 		}
 		valid("/components/schemas/"+name, examples[0])
+	}
+}
+
+// Every status that says what went wrong shows at least one problem that has it, and that is one of ours.
+func TestEveryErrorStatusHasAnExample(t *testing.T) {
+	doc, compiler := described(t)
+	problem, err := compiler.Compile("openapi.json#/components/schemas/Problem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{} // kind to title
+	for _, p := range problemExamples() {
+		known[p.Type] = p.Title
+	}
+	examples := doc["components"].(map[string]any)["examples"].(map[string]any)
+	shown := map[string]bool{}
+	seen := 0
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			for code, response := range op.(map[string]any)["responses"].(map[string]any) {
+				if code < "400" {
+					continue
+				}
+				content, _ := response.(map[string]any)["content"].(map[string]any)
+				media, _ := content[problemJSON].(map[string]any)
+				of, _ := media["examples"].(map[string]any)
+				if media == nil && path == "/readyz" {
+					continue // lines of text
+				}
+				if seen++; len(of) == 0 {
+					t.Errorf("%s %s: %s has no example", method, path, code)
+				}
+				for name, ref := range of {
+					shown[name] = true
+					example, _ := examples[name].(map[string]any)
+					value, _ := example["value"].(map[string]any)
+					if ref.(map[string]any)["$ref"] != "#/components/examples/"+name || value == nil {
+						t.Errorf("%s %s: the example %s of %s leads to nothing: %v", method, path, name, code, ref)
+						continue
+					}
+					if err := problem.Validate(value); err != nil {
+						t.Errorf("the example %s is not valid: %v", name, err)
+					}
+					if title := known[value["type"].(string)]; fmt.Sprint(value["status"]) != code || title == "" {
+						t.Errorf("%s %s: %s is shown as %v", method, path, code, value)
+					}
+				}
+			}
+		}
+	}
+	if seen < 200 {
+		t.Errorf("%d statuses say what went wrong, want those of all operations", seen)
+	}
+	for name := range problemExamples() {
+		if !shown[name] && name != "no-task" {
+			t.Errorf("no operation shows the example %s", name)
+		}
 	}
 }

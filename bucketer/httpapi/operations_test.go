@@ -17,9 +17,13 @@ import (
 type stubOperations struct {
 	byID map[string]schema.Operation
 	keys map[string]string
+	err  error
 }
 
 func (s *stubOperations) Begin(_ context.Context, tenant string, spec schema.OperationSpec, key, hash string) (bucketer.Begun, error) {
+	if s.err != nil {
+		return bucketer.Begun{}, s.err
+	}
 	if known, ok := s.keys[tenant+key]; ok && key != "" {
 		op := s.byID[known]
 		if op.Progress.At != hash {
@@ -36,6 +40,9 @@ func (s *stubOperations) Begin(_ context.Context, tenant string, spec schema.Ope
 }
 
 func (s *stubOperations) Operation(_ context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
+	if s.err != nil {
+		return schema.Operation{}, s.err
+	}
 	op, ok := s.byID[tenant+id.String()]
 	if !ok {
 		return op, fmt.Errorf("operation %s: %w", id, schema.ErrNotFound)

@@ -214,10 +214,7 @@ func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error)
 		return nil, s.fail(ctx, "retry run", err)
 	}
 	if !run.State.Terminal() {
-		return nil, &Problem{
-			Type: problemType + "not-finished", Title: "The run has not ended", Status: http.StatusConflict,
-			Detail: "It is " + string(run.State) + ". Only a run that has ended can be run again.",
-		}
+		return nil, notFinished(run.State)
 	}
 	payload, err := s.deps.Runs.Payload(ctx, run)
 	if err != nil {
@@ -261,4 +258,12 @@ func (s *Server) noBody(b *body) error {
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	return d.EmptyBody(text)
+}
+
+// notFinished refuses what only a run that has ended can be asked.
+func notFinished(state schema.State) *Problem {
+	return &Problem{
+		Type: problemType + "not-finished", Title: "The run has not ended", Status: http.StatusConflict,
+		Detail: "It is " + string(state) + ". Only a run that has ended can be run again.",
+	}
 }

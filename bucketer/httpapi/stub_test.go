@@ -302,6 +302,9 @@ func (s *stub) PutTask(_ context.Context, t schema.Task) (schema.Task, bool, err
 func (s *stub) Task(_ context.Context, tenant, name string) (schema.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil {
+		return schema.Task{}, s.err
+	}
 	t, ok := s.tasks[tenant+"/"+name]
 	if !ok {
 		return schema.Task{}, fmt.Errorf("task %s: %w", name, schema.ErrNotFound)
@@ -328,6 +331,9 @@ const refusing = `{"type":"string"}`
 func (s *stub) Tasks(_ context.Context, tenant, after string, limit int) ([]schema.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
 	var out []schema.Task
 	for _, t := range s.tasks {
 		if t.Tenant == tenant && t.Name > after {

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// befall has the stub answer err to what is asked from now on; nil: to nothing.
+func (s *stub) befall(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// befall is stub.befall, for what the office keeps.
+func (o *office) befall(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = err
+}
+
+// stubLetters are the dead letters of runs that a stub has: those that failed, and were not discarded.
+type stubLetters struct {
+	b    *stub
+	fate map[schema.RunID]schema.Ending
+}
+
+func (s *stubLetters) letter(run *bucketer.Run) schema.DeadLetter {
+	l := schema.DeadLetter{
+		Tenant: run.Entry.Spec.Tenant, Run: run.ID, Entry: run.Entry, Attempts: 1, Began: run.ID.Time(), Expires: testNow.Add(30 * 24 * time.Hour),
+		Last: schema.Record{Outcome: schema.Failed, Finished: run.ID.Time().Add(time.Second), Error: "answered 500", Final: true},
+	}
+	if ending, ok := s.fate[run.ID]; ok {
+		l.Fate = &schema.Fate{Ending: ending, At: testNow}
+	}
+	return l
+}
+
+func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.LetterQuery, _ *bucketer.LetterPosition, limit int) ([]schema.DeadLetter, *bucketer.LetterPosition, error) {
+	runs, _, err := s.b.Runs(ctx, bucketer.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, bucketer.Position{}, limit)
+	var out []schema.DeadLetter
+	for i := range runs {
+		if s.fate[runs[i].ID] == "" {
+			out = append(out, s.letter(&runs[i]))
+		}
+	}
+	return out, nil, err
+}
+
+func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.Letter, error) {
+	run, err := s.b.Run(ctx, tenant, id)
+	if err == nil && (run.State != schema.StateFailed || s.fate[id] == schema.Discarded) {
+		err = fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
+	}
+	if err != nil {
+		return bucketer.Letter{}, err
+	}
+	l := s.letter(&run)
+	return bucketer.Letter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
+}
+
+func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID, _ string) (bucketer.Receipt, error) {
+	l, err := s.DeadLetter(ctx, tenant, id)
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	if len(l.Entry.Payload) == 0 {
+		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, bucketer.ErrPayloadGone)
+	}
+	s.fate[id] = schema.Replayed
+	spec := &l.Entry.Spec
+	return s.b.Submit(ctx, bucketer.Job{Tenant: tenant, Task: spec.Task, Work: spec.Work, Payload: l.Entry.Payload, Trigger: schema.TriggerRetry, Origin: id})
+}
+
+func (s *stubLetters) Discard(ctx context.Context, tenant string, id schema.RunID, _ string) (bool, error) {
+	if _, err := s.DeadLetter(ctx, tenant, id); err != nil {
+		return false, err
+	}
+	s.fate[id] = schema.Discarded
+	return true, nil
+}
+
+func (s *stubLetters) Waiting(_ context.Context, _ string, runs []schema.RunID) (map[schema.RunID]bool, error) {
+	waiting := map[schema.RunID]bool{}
+	for _, id := range runs {
+		waiting[id] = s.fate[id] == ""
+	}
+	return waiting, nil
+}
