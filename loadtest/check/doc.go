@@ -67,4 +67,10 @@
 //  13. Recorded as missed is as good as done only for a reason that the job's own policy, or a change of it, bears out at the time of the record; of
 //     a stretch, only if it is as long as the schedule says.
 //  14. After a span in which no node ran, the runs of each job are those that its policy leaves, computed for when the job was looked at again.
+//  15. Each nominal time of an acknowledged backfill that its schedule named when it was asked for has exactly one run for each backfill that names it, with the
+//     trigger backfill, and there are none besides. One that was cut short, by its cancel or that of its job, has them for as many times, from the first on, as its operation
+//     says; the rest of its stretch may have some. One of unknown outcome may have any. Every target belongs to exactly one of: done, missed, unfinished, unreadable.
+//     See [BackfillReport].
+//  16. A run of a backfill that is due before that was asked for is early; one that is due more than [BackfillGrace] after its cancel was acknowledged is a ghost. At no time
+//     are more runs of a job's backfills unfinished than they may have together. What the operation says of itself must be so.
 package check

@@ -10,6 +10,8 @@ import (
 type RecurringHistory struct {
 	// Events are the creations and changes of recurring jobs.
 	Events []JobEvent
+	// Backfills are the backfills of those jobs that were asked for.
+	Backfills []Backfill
 	// Jobs holds every job that was acknowledged, as its history was read.
 	Jobs []JobHistory
 	// Seen is what the sink recorded, and SeenAll says that it has no gap, as in [History].

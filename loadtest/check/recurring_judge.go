@@ -36,9 +36,12 @@ func Unsettled(h RecurringHistory) ([]string, error) {
 	}
 	var ids []string
 	for _, job := range jobs {
-		before := j.rep.Missed + j.rep.Unfinished + j.rep.Unreadable
+		open := func() int {
+			return j.rep.Missed + j.rep.Unfinished + j.rep.Unreadable + j.fills.Missed + j.fills.Unfinished + j.fills.Unreadable
+		}
+		before := open()
 		j.job(job)
-		if j.rep.Missed+j.rep.Unfinished+j.rep.Unreadable > before {
+		if open() > before {
 			ids = append(ids, job.id)
 		}
 	}
@@ -48,6 +51,7 @@ func Unsettled(h RecurringHistory) ([]string, error) {
 type recurringJudge struct {
 	h     RecurringHistory
 	rep   RecurringReport
+	fills BackfillReport
 	base  judge // judges what a run is judged for whatever it is a run of
 	stops *stopJudge
 }
@@ -105,6 +109,14 @@ func (j *recurringJudge) gather() ([]*recurringJob, error) {
 			job.read = &j.h.Jobs[i]
 		}
 	}
+	for i := range j.h.Backfills {
+		b := &j.h.Backfills[i]
+		job := jobs[b.Ref]
+		if job == nil || b.To.IsZero() || b.To.After(b.Requested) {
+			return nil, fmt.Errorf("%w: a backfill of job %s, which is none, or up to a time to come", ErrHistory, b.Ref)
+		}
+		job.asked = append(job.asked, b)
+	}
 	for i := range j.h.Seen {
 		s := &j.h.Seen[i]
 		job := jobs[s.Ref]
@@ -148,7 +160,12 @@ func (j *recurringJudge) job(job *recurringJob) {
 		byNominal[t.nominal] = t
 	}
 	started := make(map[int64]*recurringRun) // by nominal time
+	var fills []*recurringRun
 	for _, r := range job.runs() {
+		if job.backfilled(r) {
+			fills = append(fills, r)
+			continue
+		}
 		j.run(job, r, started)
 		if t := byNominal[r.nominal]; t != nil && len(r.phases) > 0 {
 			t.runs = append(t.runs, r)
@@ -161,9 +178,24 @@ func (j *recurringJudge) job(job *recurringJob) {
 	for _, t := range targets {
 		j.verdict(job, t, unreadable)
 	}
+	j.backfills(job, fills, unreadable)
 	if !unreadable {
 		j.stops.job(j, job, targets)
 	}
+}
+
+// bySchedule is the trigger of runs that a schedule names, byBackfill that of those that a backfill asked for.
+const (
+	bySchedule = "schedule"
+	byBackfill = "backfill"
+)
+
+// backfilled reports whether a run came of a backfill: its history says so, or it is not in there and no schedule names it.
+func (j *recurringJob) backfilled(r *recurringRun) bool {
+	if r.shown == nil {
+		return len(j.asked) > 0 && len(r.phases) == 0
+	}
+	return len(j.asked) > 0 && r.shown.Trigger == byBackfill
 }
 
 // runs returns everything known of each run of the job, in order of due times.
@@ -204,7 +236,9 @@ func (j *recurringJob) runs() []*recurringRun {
 		if r.shown != nil && !r.shown.NominalAt.IsZero() {
 			shown = r.shown.NominalAt.UnixMilli()
 		}
-		r.nominal, r.phases = j.naming(r.due, shown)
+		if r.nominal, r.phases = j.naming(r.due, shown); j.backfilled(r) {
+			r.nominal, r.phases = shown, nil // its due time says nothing of it
+		}
 	}
 	slices.SortFunc(runs, func(a, b *recurringRun) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id)) })
 	return runs
@@ -267,7 +301,7 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	if r.shown != nil {
 		due := time.UnixMilli(r.due)
 		switch {
-		case r.shown.Trigger != "" && r.shown.Trigger != "schedule":
+		case r.shown.Trigger != "" && r.shown.Trigger != bySchedule:
 			unexpected("it came about by %q, which nobody asked for", r.shown.Trigger)
 			return
 		case !r.shown.DueAt.Equal(due):
@@ -368,9 +402,12 @@ func (j *recurringJudge) sum() RecurringReport {
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
 	rep.Reported, rep.Seen = j.base.reported.sum(), j.base.seen.sum()
 	rep.Policies = j.stops.sum()
+	if len(j.h.Backfills) > 0 {
+		rep.Backfills = &j.fills
+	}
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultUnreadable, FaultUnfinished,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.base.faults[k]...)

@@ -58,6 +58,9 @@ type RecurringReport struct {
 	PolicyBroken int           `json:"policy_broken"`
 	Policies     []PolicyCount `json:"policies,omitempty"`
 
+	// Backfills is the judgement on backfills; nil: none was asked for.
+	Backfills *BackfillReport `json:"backfills,omitempty"`
+
 	SeenAll   bool `json:"seen_all"`
 	Sightings int  `json:"sightings"`
 
@@ -106,7 +109,7 @@ func (r *RecurringReport) addReason(reason string) {
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *RecurringReport) Failed() bool {
 	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken
-	return broken+r.Unreadable+r.Unfinished > 0
+	return broken+r.Unreadable+r.Unfinished > 0 || r.Backfills != nil && r.Backfills.failed()
 }
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
@@ -154,6 +157,11 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t", r.Unreadable)
 	p("sink saw\t%d\t(record complete: %t; ended but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
+	if b := r.Backfills; b != nil {
+		p("backfills\t%d\t(acknowledged %d, refused %d, cancelled %d)", b.Asked, b.Acknowledged, b.Refused, b.Cancelled)
+		p("  targets\t%d\t(done %d, of which failed %d; missed %d, unfinished %d, unreadable %d)", b.Targets, b.Done, b.DoneFailed, b.Missed, b.Unfinished, b.Unreadable)
+		p("  at a time\t%d\t(at the most; jobs with too many: %d; besides targets: %d; untrue: %d)", b.Most, b.Crowded, b.Besides, b.Untrue)
+	}
 	if len(r.Policies) > 0 {
 		p("policy broken\t%d\t(jobs)", r.PolicyBroken)
 	}

@@ -21,6 +21,9 @@ type phase struct {
 	until    int64 // … up to, not including, here: the request of the next change, or the end of the observation
 	starts   int64 // a run of it may start up to here: the next change was acknowledged, and ChangeGrace has passed
 	ended    bool  // the job was cancelled after it: nothing of it starts again later, not even a retry
+
+	asked, acked time.Time // the change that began it; zero acked = of unknown outcome
+	cancels      bool      // that was a cancel
 }
 
 const never = int64(1) << 60
@@ -33,6 +36,7 @@ type recurringJob struct {
 	events []*JobEvent
 	read   *JobHistory
 	seen   []*Sighting
+	asked  []*Backfill
 
 	ask    Ask // what bears on the outcome of its runs
 	phases []phase
@@ -52,6 +56,7 @@ func (j *recurringJob) plan(end time.Time) error {
 		}
 		p := phase{
 			unknown: e.Acked.IsZero(), active: e.Acked.IsZero() || e.Job.State == "active" || e.Job.State == "finished",
+			asked: e.Requested, acked: e.Acked, cancels: e.Kind == JobCancelled,
 			from: e.Requested.UnixMilli(), required: ceilMS(e.Acked), until: never, starts: never,
 		}
 		if e.Kind != JobCreated {
@@ -105,7 +110,7 @@ func (j *recurringJob) learnOffset(p *phase, e, last *JobEvent) {
 	case j.read != nil:
 		until := j.changedAfter(e)
 		for _, r := range slices.Concat(j.read.First.Runs, j.read.Second.Runs) {
-			if _, ran := r.started(); ran && r.DueAt.After(sure) && r.DueAt.Before(until) { // what did not may be of before
+			if _, ran := r.started(); ran && (r.Trigger == "" || r.Trigger == bySchedule) && r.DueAt.After(sure) && r.DueAt.Before(until) { // what did not may be of before
 				p.told, p.offset = true, r.DueAt.Sub(r.NominalAt).Milliseconds()
 				until = r.DueAt
 			}
