@@ -58,6 +58,7 @@ type Store interface {
 	schema.KeyStore
 	schema.SettingsStore
 	schema.TaskStore
+	schema.RateStore
 	schema.JobStore
 	schema.JobIndex
 	schema.HistoryStore

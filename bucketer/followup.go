@@ -128,7 +128,11 @@ func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schem
 			return
 		}
 		handed = append(handed, from[i].ID)
-		rows = append(rows, b.NotStarted(from[i], schema.Record{Outcome: schema.HandedOn, To: to[i].ID}, now))
+		rec := schema.Record{Outcome: schema.HandedOn, To: to[i].ID}
+		if to[i].Spec.Kind == schema.KindDeferral {
+			rec.Reason = schema.Deferred
+		}
+		rows = append(rows, b.NotStarted(from[i], rec, now))
 	})
 	if err := b.Record(ctx, rows); err != nil {
 		return nil, err

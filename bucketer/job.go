@@ -48,6 +48,8 @@ var (
 	ErrOverloaded = errors.New("too many writes are under way")
 	// ErrNoTask: the job names a task that does not exist.
 	ErrNoTask = errors.New("no such task")
+	// ErrManyRates: as many tasks of the cluster have a rate as may (409).
+	ErrManyRates = errors.New("as many tasks have a rate as may")
 	// ErrFinished: the run has ended, or has started, and cannot be changed any more (409).
 	ErrFinished = errors.New("the run cannot be changed any more")
 	// ErrNotReady: this node may not write now: its clock is off, it was stopped, or it has not read the settings yet (503).

@@ -56,6 +56,8 @@ type JobRequest struct {
 // TaskRequest is the body of PUT /v1/tasks/{name}.
 type TaskRequest struct {
 	schema.Work
+	// Rate is how many of its runs may start in a span, cluster-wide: "100/s", "10/m", "1000/h".
+	Rate string `json:"rate,omitempty"`
 	// PayloadSchema is what payloads of the task must fit: a JSON Schema 2020-12 (package payload says within which bounds).
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
@@ -152,7 +154,9 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 			t.Description = d.text(c, maxDescription)
 		case "payload_schema":
 			t.PayloadSchema = d.payloadSchema(c)
-		case "rate", "max_concurrent":
+		case "rate":
+			t.Rate = d.rate(c)
+		case "max_concurrent":
 			d.faultQuietly(c, "is not supported yet")
 		default:
 			if !w.field(string(field), c) {
@@ -187,4 +191,17 @@ func (d *Decoder) payloadSchema(i int32) json.RawMessage {
 		return nil
 	}
 	return text.Bytes()
+}
+
+// rate returns the rate that node i is, as text.
+func (d *Decoder) rate(i int32) string {
+	text := d.string(i)
+	if !d.is(i, kindString) {
+		return ""
+	}
+	if _, err := schema.ParseRate(text); err != nil {
+		d.fault(i, "%v", err)
+		return ""
+	}
+	return text
 }

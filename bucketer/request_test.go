@@ -304,9 +304,9 @@ func TestDecodeTask(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Task = %v (-want +got):\n%s", err, diff)
 	}
-	got, err = d.Task("acme", "send", []byte(`{"nats":{"subject":"a"},"payload_schema": { "const" : null } }`))
-	if err != nil || string(got.PayloadSchema) != `{"const":null}` {
-		t.Errorf("Task with a schema = %s, %v, want it compact", got.PayloadSchema, err)
+	got, err = d.Task("acme", "send", []byte(`{"nats":{"subject":"a"},"payload_schema": { "const" : null },"rate":"10/m"}`))
+	if err != nil || string(got.PayloadSchema) != `{"const":null}` || got.Rate != "10/m" {
+		t.Errorf("Task with a schema and a rate = %s, %q, %v, want both, the schema compact", got.PayloadSchema, got.Rate, err)
 	}
 	d.Rules.Script = func(tenant string, s *schema.ScriptTarget) (field, fault string) {
 		if tenant != "acme" || s.Command != "report" {
@@ -331,12 +331,15 @@ func TestDecodeTask(t *testing.T) {
 		task, body string
 		want       []string
 	}{
-		"a bad name":     {"Send", `{` + callX + `}`, []string{"path.name must be 1 to 63"}},
-		"an id as name":  {"0192e5a0-0000-8000-8000-000000000000", `{` + callX + `}`, []string{"path.name must not be a UUID"}},
-		"nothing to do":  {"send", `{}`, []string{"body must have exactly one of http, nats and script"}},
-		"fields of jobs": {"send", `{` + callX + `,"payload":{},"task":"x"}`, []string{"body.payload is not a field of a task", "body.task is not a field"}},
-		"not supported":  {"send", `{` + callX + `,"rate":"100/s","max_concurrent":5}`, []string{"body.rate is not supported yet", "body.max_concurrent is not supported yet"}},
-		"no schema":      {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
+		"a bad name":          {"Send", `{` + callX + `}`, []string{"path.name must be 1 to 63"}},
+		"an id as name":       {"0192e5a0-0000-8000-8000-000000000000", `{` + callX + `}`, []string{"path.name must not be a UUID"}},
+		"nothing to do":       {"send", `{}`, []string{"body must have exactly one of http, nats and script"}},
+		"fields of jobs":      {"send", `{` + callX + `,"payload":{},"task":"x"}`, []string{"body.payload is not a field of a task", "body.task is not a field"}},
+		"not supported":       {"send", `{` + callX + `,"max_concurrent":5}`, []string{"body.max_concurrent is not supported yet"}},
+		"a bad rate":          {"send", `{` + callX + `,"rate":"100 a second"}`, []string{"body.rate must be a number of starts"}},
+		"too high a rate":     {"send", `{` + callX + `,"rate":"100001/s"}`, []string{"body.rate must be at most 100000 a second"}},
+		"a rate without unit": {"send", `{` + callX + `,"rate":100}`, []string{"body.rate must be a string"}},
+		"no schema":           {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
 		"a bad schema": {"send", `{` + callX + `,"payload_schema":{"required":"a","properties":{"b":{"type":"text"}}}}`, []string{
 			"body.payload_schema/properties/b/type must be one of", "body.payload_schema/required must be array, is string",
 		}},

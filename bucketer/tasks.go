@@ -140,9 +140,13 @@ func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, boo
 	case !errors.Is(err, schema.ErrNotFound):
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
+	if err := b.rate(ctx, &t, old.Rate); err != nil {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
+	}
 	if err := b.store.PutTask(ctx, t); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
+	b.unrate(ctx, &t, old.Rate)
 	b.taskChanged(t.Tenant, t.Name)
 	return t, err != nil, nil
 }
@@ -162,12 +166,15 @@ func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
 	if _, err := b.ready(); err != nil {
 		return err
 	}
-	if _, err := b.store.Task(ctx, tenant, name); err != nil {
+	old, err := b.store.Task(ctx, tenant, name)
+	if err != nil {
 		return err
 	}
-	if err := b.store.DeleteTask(ctx, tenant, name, b.now()); err != nil {
+	now := b.now()
+	if err := b.store.DeleteTask(ctx, tenant, name, now); err != nil {
 		return fmt.Errorf("delete task %s: %w", name, err)
 	}
+	b.unrate(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: now}, old.Rate)
 	b.taskChanged(tenant, name)
 	return nil
 }

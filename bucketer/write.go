@@ -186,13 +186,28 @@ func pick(entries []schema.Entry, indices []int) []schema.Entry {
 // kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
 func (b *Bucketer) Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
-	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
 	switch kind {
 	case schema.KindRetry:
 		spec.PutOff = 0
 	case schema.KindDeferral:
 		spec.PutOff++
 	}
+	spec.Pace = "" // another time is no start of a rate
+	return b.later(e, spec, kind, id, attempt, accepted)
+}
+
+// Defer makes, without writing it, the entry that starts e's run at another time instead, the first ms from at on: one that was taken for it from the
+// rate pace of its task, or ("") at which it will ask for one. Its id is a function of e and the time.
+func (b *Bucketer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
+	spec := e.Spec
+	spec.Pace = pace
+	id := schema.MakeEntryID(ceilMilli(at), e.ID.Shard(), schema.HashOf("defer", e.ID.String()))
+	return b.later(e, spec, schema.KindDeferral, id, e.Spec.AttemptNumber(), accepted)
+}
+
+// later makes a later start of e's run of a spec that is e's but for what is the same for all.
+func (b *Bucketer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
+	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
 	if first, ok := e.First(); ok && kind != schema.KindRetry {
 		spec.For = first // it may start only while the entry that it stands in for might
 	}

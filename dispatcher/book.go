@@ -34,6 +34,7 @@ type phase uint8
 const (
 	waiting    phase = iota // held, or behind: not published
 	lined                   // the budget refused it: its turn will come
+	pacing                  // it waits for a start of its task's rate, or is being deferred to one
 	publishing              // handed to the queue, no receipt yet
 	published               // its stream held it
 	watching                // not ours to publish: an attempt is under way, or it waits for its mark
@@ -48,6 +49,7 @@ type opened struct {
 	phase    phase
 	parked   bool // it waits in a list of its own: toDecide or catchUps
 	first    bool // it was met by the scan or its hint, and never published
+	paced    bool // it has a start of its task's rate
 
 	flow  *flow  // among whose entries it waits; nil = it never did
 	claim *claim // while it is lined
@@ -198,7 +200,7 @@ func (b *book) done(id schema.EntryID) bool {
 
 // unqueue notes that an entry waits no more. What holds it passes over it if it has no envelope any more.
 func (b *book) unqueue(o *opened) {
-	if o.phase == waiting && o.env != nil || o.phase == lined {
+	if o.phase == waiting && o.env != nil || o.phase == lined || o.phase == pacing {
 		b.count(o, -1)
 	}
 	if o.phase == lined {
@@ -275,6 +277,19 @@ func (b *book) line(o *opened, c *claim) {
 	b.pop(o)
 }
 
+// pace removes what due returned from where it waits: it waits for a start of its task's rate.
+func (b *book) pace(o *opened) {
+	o.phase = pacing
+	b.pop(o)
+}
+
+// requeue puts an entry that was lined or pacing, or has been taken, back among those that wait for their time.
+func (b *book) requeue(o *opened) {
+	b.unqueue(o)
+	o.claim = nil
+	b.queue(o)
+}
+
 // granted takes an entry whose turn has come out of its line, to be published.
 func (b *book) granted(o *opened) {
 	b.unqueue(o)
@@ -325,7 +340,7 @@ func (b *book) swept(t time.Time) {
 func (b *book) dispatched(swept schema.Bucket) schema.Bucket {
 	last := swept
 	for id, o := range b.open {
-		if o.phase == waiting || o.phase == lined || o.phase == publishing {
+		if o.phase == waiting || o.phase == lined || o.phase == pacing || o.phase == publishing {
 			last = min(last, id.Bucket()-1)
 		}
 	}

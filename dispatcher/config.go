@@ -101,6 +101,7 @@ type Store interface {
 	schema.EntryReader
 	schema.CursorStore
 	schema.SessionStore
+	schema.LeaseStore
 	schema.Prober
 }
 
@@ -132,6 +133,7 @@ type Writer interface {
 	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
 	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
+	Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error)
 	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	Record(ctx context.Context, attempts []schema.Attempt) error
@@ -141,6 +143,11 @@ type Writer interface {
 // Tenants knows what share each tenant has where they compete (bucketer.Tenants has it).
 type Tenants interface {
 	Weight(ctx context.Context, tenant string) (int, error)
+}
+
+// Rates knows which tasks have a rate (bucketer.Bucketer has it).
+type Rates interface {
+	Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error)
 }
 
 // Config wires a Dispatcher.
@@ -153,6 +160,7 @@ type Config struct {
 	Ring        Ring
 	Writer      Writer
 	Tenants     Tenants // nil: all have the same share
+	Rates       Rates   // nil: no task has one
 	Halt        *bucketer.Halt
 	Now         func() time.Time // default time.Now
 	Logger      *slog.Logger

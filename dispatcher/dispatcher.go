@@ -27,6 +27,7 @@ type Dispatcher struct {
 	ring              Ring
 	writer            Writer
 	tenants           Tenants
+	rates             Rates
 	halt              *bucketer.Halt
 	now               func() time.Time
 	log               *slog.Logger
@@ -35,6 +36,7 @@ type Dispatcher struct {
 	passing *rate.Limiter // rows that are read and passed over
 	live    *bucketer.Liveness
 	budget  *budget
+	pacer   *pacer
 	gauge   *gauge
 	seldom  map[string]*rate.Sometimes // by step: a failing store is told of now and then, and counted always
 	counter atomic.Uint64
@@ -59,13 +61,15 @@ func New(c Config) (*Dispatcher, error) {
 	for _, step := range steps {
 		seldom[step] = &rate.Sometimes{Interval: tellEvery}
 	}
-	return &Dispatcher{
+	d := &Dispatcher{
 		seldom: seldom,
 		name:   c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
-		ring: c.Ring, writer: c.Writer, tenants: c.Tenants, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
 		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), budget: newBudget(), gauge: newGauge(),
 		passing: rate.NewLimiter(passRows, passBurst),
-	}, nil
+	}
+	d.pacer = newPacer(d)
+	return d, nil
 }
 
 // Owned returns how many shards are being dispatched here.
@@ -92,6 +96,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(func() { d.watchStreams(ctx) })
+	if !d.firstRates(ctx) {
+		return nil
+	}
+	background.Go(func() { d.watchRates(ctx) })
+	background.Go(func() { d.pacer.run(ctx) })
 
 	tick := time.NewTicker(handover / 6)
 	defer tick.Stop()

@@ -23,6 +23,8 @@
 //  8. A row for which there is no room in memory is passed over, and so is what comes after it of the same tenant and priority, until it has been read
 //     again. No cursor moves over it.
 //  9. What waits for a limit of the shard is looked at every 5 s: whoever should have woken it may have died.
+//  10. What is published of a task with a rate has a start of it, taken from a register that all dispatchers share, and not older than StartLife / 2. What has none
+//     yet, or none any more, waits in memory for a conditional write, or is put off to the start that it was given: no cursor moves over it before that is durable.
 //
 // # Fair share
 //
@@ -54,5 +56,6 @@
 //
 // Before a publication: the next owner meets the entry from settled on. After it, before the receipt: the same, as a
 // redispatch; the executor looks first. Between a watch entry and the attempt 0 that names it: the next owner
-// hands on to the same id. Before a cursor moved: the next owner meets more than it must.
+// hands on to the same id. Between a start of a rate and the entry that is due then: the start is lost, and the next owner takes another; between that
+// entry and the attempt 0 that names it: both may be met, and the second finds what the first led to. Before a cursor moved: the next owner meets more than it must.
 package dispatcher

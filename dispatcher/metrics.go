@@ -8,7 +8,7 @@ import (
 
 // steps are the names under which failures are counted and told.
 var steps = []string{
-	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake",
+	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "take starts", "defer",
 }
 
 type metrics struct {
@@ -20,6 +20,9 @@ type metrics struct {
 	handedOn        prometheus.Counter
 	scans, sweeps   prometheus.Counter
 	rereads         prometheus.Counter
+	deferred        prometheus.Counter
+	starts          prometheus.Counter
+	startLeases     prometheus.Counter
 	passed          prometheus.Counter
 	failures        *prometheus.CounterVec
 	takeovers       prometheus.Counter
@@ -51,6 +54,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		scans:           counter("scans_total", "Reads ahead of due entries."),
 		passed:          counter("passed_over_total", "Rows that were read and passed over, since enough of their tenant and priority waited in memory."),
 		rereads:         counter("rereads_total", "Times what a shard held was read again, since it had waited too long for its turn."),
+		deferred:        counter("deferred_total", "Entries put off to a later time by the rate of their task."),
+		starts:          counter("rate_starts_total", "Starts taken from the rates of tasks, used or not."),
+		startLeases:     counter("rate_leases_total", "Conditional writes by which starts were taken from the rates of tasks."),
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),
 		halts:           counter("halts_total", "Times the process was found to have been stopped."),

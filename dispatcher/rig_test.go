@@ -33,6 +33,7 @@ type rig struct {
 	seq    uint64
 	broken map[string]bool // methods of the store that fail
 	shares map[string]int  // weights of tenants; others have 1
+	rates  map[schema.TaskName]schema.Rate
 	fault  inproc.Fault
 	stops  []func()
 }
@@ -173,7 +174,7 @@ func (r *rig) start(name string) *node {
 	halt, writer := bucketer.NewHalt(now), r.writer(n.conn)
 	d, err := New(Config{
 		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: r.ring, Writer: writer, Halt: halt, Now: now,
-		Tenants: r,
+		Tenants: r, Rates: r,
 	})
 	if err != nil {
 		r.t.Fatal(err)

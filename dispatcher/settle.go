@@ -145,7 +145,7 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 		id := m.entry.ID
 		s.book.note(id)
 		o, open := s.book.open[id]
-		if open && (o.phase == waiting || o.phase == lined || o.phase == publishing) {
+		if open && (o.phase == waiting || o.phase == lined || o.phase == pacing || o.phase == publishing) {
 			continue // on its way by now
 		}
 		switch st := &m.standing; {

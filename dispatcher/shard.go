@@ -32,6 +32,9 @@ type shard struct {
 	starved   time.Time // when the budget last refused something on time
 	passUntil time.Time // no rows are read before this that might have to be passed over
 
+	deferring []deferral // to be put off by the rates of their tasks …
+	putting   bool       // … and some are
+
 	resuming   bool
 	nextResume time.Time // rows that were passed over are not thought of before
 
@@ -64,6 +67,7 @@ type mailbox struct {
 	notices  []schema.Notice
 	receipts []receipt
 	grants   []*claim
+	starts   []startGrant
 }
 
 type receipt struct {
@@ -116,19 +120,28 @@ func (m *mailbox) addGrant(c *claim) {
 	m.wake()
 }
 
+// addStart is never refused: there is one for each entry that waits for a start.
+func (m *mailbox) addStart(g startGrant) {
+	m.mu.Lock()
+	m.starts = append(m.starts, g)
+	m.mu.Unlock()
+	m.wake()
+}
+
 // mail is what a mailbox held.
 type mail struct {
 	near     []schema.Entry
 	notices  []schema.Notice
 	receipts []receipt
 	grants   []*claim
+	starts   []startGrant
 }
 
 func (m *mailbox) take() mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := mail{m.near, m.notices, m.receipts, m.grants}
-	m.near, m.notices, m.receipts, m.grants = nil, nil, nil, nil
+	all := mail{m.near, m.notices, m.receipts, m.grants, m.starts}
+	m.near, m.notices, m.receipts, m.grants, m.starts = nil, nil, nil, nil, nil
 	return all
 }
 
@@ -198,6 +211,9 @@ func (s *shard) run(ctx context.Context) {
 		}
 		s.upkeep(ctx, now)
 		wake := s.flush(ctx, now)
+		if len(s.deferring) > 0 && !s.putting {
+			s.startDefer(ctx, now)
+		}
 		for _, at := range []time.Time{nextScan, s.readOn(ctx, now)} {
 			if wake.IsZero() || !at.IsZero() && at.Before(wake) {
 				wake = at
@@ -250,6 +266,9 @@ func (s *shard) readMail(ctx context.Context, now time.Time) {
 	for _, c := range mail.grants {
 		s.granted(ctx, c, now)
 	}
+	for _, g := range mail.starts {
+		s.started(g, now)
+	}
 	for i := range mail.near {
 		s.hinted(&mail.near[i], now)
 	}
@@ -271,12 +290,18 @@ func (s *shard) granted(ctx context.Context, c *claim, now time.Time) {
 		return
 	}
 	s.book.granted(o)
+	if o.paced && !now.Before(o.id.Time().Add(schema.StartLife/2)) { // its turn came too late for its start
+		s.d.budget.give(s.subject(c.priority), c.tenant)
+		s.book.requeue(o)
+		return
+	}
 	s.publish(ctx, o, now)
 }
 
 // relinquish leaves every line, and gives back what was granted meanwhile: others may use it.
 func (s *shard) relinquish() {
 	s.d.budget.passedOver(s.id, [4]time.Time{})
+	s.d.pacer.leave(s)
 	for o := range s.book.lined {
 		if c := o.claim; !s.d.budget.withdraw(s.subject(c.priority), c.tenant, c) {
 			s.d.budget.give(s.subject(c.priority), c.tenant)
@@ -382,6 +407,9 @@ func (s *shard) flush(ctx context.Context, now time.Time) (wake time.Time) {
 			s.book.take(o)
 			o.phase, o.env = watching, nil
 			s.lookNow = append(s.lookNow, o.id)
+			continue
+		}
+		if !s.pace(o, now) {
 			continue
 		}
 		if !s.d.budget.take(s.subject(o.priority), o.flow.tenant, now) {

@@ -29,6 +29,7 @@ type attempt struct {
 	sat       bool        // it has, or had, a slot of its job's limit …
 	waits     bool        // … or was held back by it
 	returned  atomic.Bool // the message went back
+	rated     bool        // its task has a rate; set by the attempt's own goroutine
 	pending   bool        // it has no slot yet; the executor's mutex guards it
 
 	mu      sync.Mutex
@@ -160,6 +161,10 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
 	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.DueSince()) > limit && k.number == 1 {
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
+		return
+	}
+	if a.rated && now.Sub(e.Due()) > schema.StartLife {
+		a.askAgain(ctx, now)
 		return
 	}
 	session, alive := x.keeper.current(now)

@@ -99,6 +99,7 @@ type Writer interface {
 	SaveReport(ctx context.Context, a *schema.Attempt, number int, r *schema.Report) error
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
 	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
+	Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error)
 	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)

@@ -402,7 +402,7 @@ func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
 		if err != nil {
 			return pass{}, true // start says what is wrong
 		}
-		work = &task.Work
+		work, a.rated = &task.Work, task.Rate != ""
 	}
 	w := x.wishOf(spec.Tenant, work)
 	w.class, w.putOffs = rank(spec.Priority), spec.PutOff
@@ -438,6 +438,20 @@ func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
 	now := x.now()
 	id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
 	to, err := x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
+	a.handOn(ctx, to, err)
+}
+
+// askAgain has a run ask for another start of its task's rate: it comes too late for its own, and with others that do would be more at once than the
+// rate says.
+func (a *attempt) askAgain(ctx context.Context, now time.Time) {
+	a.x.gate.metrics.putOff.WithLabelValues("rate").Inc()
+	to, err := a.x.writer.Defer(a.entry, now, "", now)
+	a.handOn(ctx, to, err)
+}
+
+// handOn has the entry `to`, unless there is an error, stand in for the one at hand.
+func (a *attempt) handOn(ctx context.Context, to schema.Entry, err error) {
+	x, e := a.x, a.entry
 	if err == nil {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})

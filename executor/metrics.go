@@ -71,10 +71,10 @@ func newGateMetrics(r prometheus.Registerer) *gateMetrics {
 		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
 	}
 	m := &gateMetrics{
-		putOff: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were put off, by reason: the target fails again and again (breaker), or is slow and has its share of the slots (crowded).")), []string{"reason"}),
+		putOff: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were put off, by reason: the target fails again and again (breaker), is slow and has its share of the slots (crowded), or the run came too late for its start of the rate of its task (rate).")), []string{"reason"}),
 		broken: prometheus.NewGauge(prometheus.GaugeOpts(opts("targets_broken", "Targets that fail again and again, whose runs are put off but for a few probes."))),
 	}
-	for _, reason := range []string{"breaker", "crowded"} {
+	for _, reason := range []string{"breaker", "crowded", "rate"} {
 		m.putOff.WithLabelValues(reason)
 	}
 	r.MustRegister(m.putOff, m.broken)

@@ -24,6 +24,9 @@ const (
 	HandedOn   Outcome = "handed_on" // another entry stands in: To says which; or will, once a limit lets it (Held)
 )
 
+// Deferred is the reason of a HandedOn to an entry that is due later because the run may not start yet.
+const Deferred = "deferred"
+
 // Fence is a number that only grows: of two holders the higher wins. It is µs since the Unix
 // epoch with random low bits, so that two starts of one µs differ.
 type Fence int64
@@ -82,7 +85,7 @@ type Record struct {
 	Next EntryID `json:"next,omitzero"`
 	// To is the entry that stands in, for HandedOn; zero for one that a limit holds back: its turn will name it.
 	To EntryID `json:"to,omitzero"`
-	// Reason says why, for Missed and for a Cancelled that nobody asked of this very run.
+	// Reason says why, for Missed, for a Cancelled that nobody asked of this very run, and for a HandedOn to a later time (Deferred).
 	Reason string `json:"reason,omitempty"`
 	// Missed: the record stands for a stretch of nominal times of its job, of which the run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`

@@ -21,7 +21,7 @@ const (
 	KindLate       Kind = "late"       // stands in for a row that was durable too late for its sweep
 	KindRetry      Kind = "retry"      // the next attempt after a failed one
 	KindReschedule Kind = "reschedule" // starts the run only while the run's moved_to names it
-	KindDeferral   Kind = "deferral"   // a start that was put off: its target fails, or has no room for it now
+	KindDeferral   Kind = "deferral"   // a start that was put off: its target fails or has no room for it now, or the rate of its task has not
 	KindTurn       Kind = "turn"       // stands in for one that a limit held back, now that its turn has come
 	KindWatch      Kind = "watch"      // looks after a run still open long after its bucket's end
 	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed: starts nothing by itself
@@ -65,6 +65,7 @@ type Spec struct {
 	Attempt  int      `json:"attempt,omitempty"` // number of the attempt that this entry starts; 0 means 1
 	Began    int64    `json:"began,omitempty"`   // µs since the Unix epoch when the run's first attempt started, where this entry starts a later one; a number, for an absent time costs an allocation
 	PutOff   int      `json:"put_off,omitempty"` // how often the start of this attempt was put off
+	Pace     string   `json:"pace,omitempty"`    // the rate of the task of which the due time of this deferral is a start; "": it is none
 	Priority Priority `json:"priority,omitempty"`
 	Task     string   `json:"task,omitempty"` // the task to run …
 	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two

@@ -146,6 +146,7 @@ type Store interface {
 	CursorStore
 	SettingsStore
 	TaskStore
+	RateStore
 	JobStore
 	JobIndex
 	HistoryStore

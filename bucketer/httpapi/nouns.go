@@ -39,6 +39,7 @@ func (Time) Schema(huma.Registry) *huma.Schema {
 type Task struct {
 	Name string `json:"name"`
 	schema.Work
+	Rate          string          `json:"rate,omitempty"`
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
 	CreatedAt     Time            `json:"created_at,omitzero"`
@@ -47,7 +48,7 @@ type Task struct {
 
 func taskOf(t schema.Task) Task {
 	return Task{
-		Name: t.Name, Work: t.Work.InForce(), PayloadSchema: t.PayloadSchema, Description: t.Description,
+		Name: t.Name, Work: t.Work.InForce(), Rate: t.Rate, PayloadSchema: t.PayloadSchema, Description: t.Description,
 		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt},
 	}
 }
@@ -113,6 +114,7 @@ type Run struct {
 	LatenessMS    *int64          `json:"lateness_ms,omitempty" doc:"Start of the first attempt less the later of due time and acceptance, in ms"`
 	Origin        schema.RunID    `json:"origin,omitzero"`
 	NextAttemptAt Time            `json:"next_attempt_at,omitzero"`
+	DeferredUntil Time            `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task or since its target had no room or failed"`
 	Missed        *Missed         `json:"missed,omitempty"`
 	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
@@ -137,12 +139,16 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		out.Trigger = "schedule"
 	}
 	var next schema.EntryID
+	var deferred Time
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		if a.Unstarted() {
 			continue
 		}
 		if a.Number == 0 {
+			if rec := a.Record; rec != nil && rec.Outcome == schema.HandedOn && rec.Reason == schema.Deferred && rec.To.Time().After(deferred.Time) {
+				deferred = Time{rec.To.Time()}
+			}
 			if rec := a.Record; rec != nil && rec.Outcome == schema.Missed && r.State == schema.StateMissed {
 				missed := Missed{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
 				if m := rec.Missed; m != nil { // it stands for a stretch
@@ -173,6 +179,9 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	}
 	if r.State == schema.StateRetrying && !next.IsZero() {
 		out.NextAttemptAt = Time{next.Time()}
+	}
+	if waits := r.State == schema.StatePending || r.State == schema.StateRetrying; waits && deferred.After(out.NextAttemptAt.Time) {
+		out.DeferredUntil = deferred
 	}
 	if r.State.Terminal() {
 		out.FinishedAt = finished(r)

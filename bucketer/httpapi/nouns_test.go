@@ -51,6 +51,31 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 		want map[string]any // besides what every run has
 	}{
 		"pending": {bucketer.Run{State: schema.StatePending, Entry: entry(id, spec)}, map[string]any{}},
+		"put off, twice": {
+			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
+				record(0, 0, 0, schema.HandedOn, func(r *schema.Record) {
+					r.To, r.Reason = schema.MakeEntryID(due.Add(5*time.Second), 3, 8), schema.Deferred
+				}),
+			}},
+			map[string]any{"deferred_until": clock(10 * time.Second)},
+		},
+		"looked after": {
+			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To = retry }),
+			}},
+			map[string]any{},
+		},
+		"put off, and over": {
+			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, 0, schema.HandedOn, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
+				record(1, 10*time.Second, 11*time.Second, schema.Succeeded, nil),
+			}},
+			map[string]any{
+				"started_at": clock(10 * time.Second), "finished_at": clock(11 * time.Second), "lateness_ms": 10_000.0,
+				"attempts": []any{shown(1, 10*time.Second, 11*time.Second, "succeeded")},
+			},
+		},
 		"running": {
 			bucketer.Run{State: schema.StateRunning, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				{Run: id, Number: 1, Session: &schema.SessionRef{Executor: "e1", Started: at(3 * time.Millisecond)}},

@@ -158,6 +158,8 @@ func (s *Server) finishDocument() error {
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
+		{"TaskRequest", "rate", rate},
+		{"Task", "rate", rate},
 		{"TaskRequest", "payload_schema", payloadSchema},
 		{"Task", "payload_schema", payloadSchema},
 		{"TaskRequest", "description", func(f *huma.Schema) { f.Description = "At most 1024 bytes" }},
@@ -247,6 +249,12 @@ func words(ws ...string) func(*huma.Schema) {
 
 func duration(f *huma.Schema) {
 	f.Pattern, f.Examples = durationPattern, []any{schema.Duration(90e9).String()}
+}
+
+func rate(f *huma.Schema) {
+	f.Pattern, f.Examples = `^[1-9][0-9]*/[smh]$`, []any{"100/s", "10/m", "1000/h"}
+	f.Description = "How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: " +
+		"their due time stays what it was, and deferred_until says when they will be tried. A change is in force within 15 s"
 }
 
 func payloadSchema(f *huma.Schema) {

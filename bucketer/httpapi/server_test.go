@@ -289,12 +289,16 @@ func TestTasks(t *testing.T) {
 	doProblem(t, hs, call{method: "GET", path: "/v1/tasks/b"}, 404)
 }
 
-func TestPayloadSchemas(t *testing.T) {
+func TestLimitsOfTasks(t *testing.T) {
 	hs := serve(t, newStub())
 	var task Task
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/a", body: `{"nats":{"subject":"x"},"payload_schema": {"type": "string"}}`}, 201, &task)
 	if string(task.PayloadSchema) != refusing {
 		t.Errorf("PUT task: payload_schema = %s, want %s", task.PayloadSchema, refusing)
+	}
+	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/r", body: `{"nats":{"subject":"x"},"rate":"10/m"}`}, 201, &task)
+	if task.Rate != "10/m" {
+		t.Errorf("PUT task: rate = %q, want 10/m", task.Rate)
 	}
 	p := doProblem(t, hs, call{method: "PUT", path: "/v1/tasks/b", body: `{"nats":{"subject":"x"},"payload_schema":{"properties":{"a":{"type":7}},"$ref":"https://example.com/"}}`}, 422)
 	if len(p.Errors) != 1 || p.Errors[0].Location != "body.payload_schema/properties/a/type" {

@@ -150,6 +150,7 @@ var names = map[statement]string{
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
+	insertRated: "insert_rated", deleteRated: "delete_rated", selectRated: "select_rated",
 	createJob: "create_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
 	claimName: "claim_name", passName: "pass_name", dropName: "drop_name", selectName: "select_name",
 	insertListed: "insert_listed", selectListed: "select_listed", insertJobRun: "insert_job_run", selectJobRuns: "select_job_runs",

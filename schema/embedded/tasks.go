@@ -33,13 +33,18 @@ func (s *Store) DeleteTask(ctx context.Context, tenant, name string, at time.Tim
 }
 
 func (s *Store) mergeTask(ctx context.Context, tenant, name string, c cell) error {
+	return s.mergeCell(ctx, appendName(nil, tableTasks, tenant, name), c)
+}
+
+// mergeCell writes one cell of a row that never leaves by itself.
+func (s *Store) mergeCell(ctx context.Context, key []byte, c cell) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
-	if err := b.Merge(appendName(nil, tableTasks, tenant, name), appendCell(nil, c), nil); err != nil {
+	if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
 		return err
 	}
 	return s.commit(b)

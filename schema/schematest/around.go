@@ -288,6 +288,14 @@ func (a *around) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	return read(ctx, a, "Lease", 1, func(ctx context.Context) (schema.Lease, error) { return a.inner.Lease(ctx, key) })
 }
 
+func (a *around) PutRated(ctx context.Context, task schema.TaskName, rated bool, at time.Time) error {
+	return put(ctx, a, "PutRated", func(ctx context.Context) error { return a.inner.PutRated(ctx, task, rated, at) })
+}
+
+func (a *around) RatedTasks(ctx context.Context, after schema.TaskName, limit int) ([]schema.TaskName, error) {
+	return read(ctx, a, "RatedTasks", limit, func(ctx context.Context) ([]schema.TaskName, error) { return a.inner.RatedTasks(ctx, after, limit) })
+}
+
 func (a *around) SwapSigningKeys(ctx context.Context, tenant string, was int64, is schema.SigningKeys) error {
 	return swapOnly(ctx, a, "SwapSigningKeys", func(ctx context.Context) error { return a.inner.SwapSigningKeys(ctx, tenant, was, is) })
 }

@@ -37,6 +37,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"cursors", cursorRules},
 		{"settings", settingsRules},
 		{"tasks", taskRules},
+		{"rates", rateRules},
 		{"jobs", jobRules},
 		{"names", nameRules},
 		{"lists", listRules},

@@ -333,7 +333,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	d, err := dispatcher.New(dispatcher.Config{
 		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: l.conn, Ring: simRing{l.view, n},
-		Writer: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
+		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,86 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+
+	"carillon.dev/carillon/schema"
+)
+
+// MaxRated bounds the tasks of a cluster that have a rate: every dispatcher knows all of them. ratedPage is how many are read at a time.
+const (
+	MaxRated  = 10_000
+	ratedPage = 1000
+)
+
+// Rates returns the rates of all tasks that have one. What it knows of a task may be 10 s old.
+func (b *Bucketer) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
+	rates := make(map[schema.TaskName]schema.Rate)
+	err := b.eachRated(ctx, func(name schema.TaskName) error {
+		t, err := b.tasks.Task(ctx, name.Tenant, name.Name)
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		case t.Rate == "":
+			return nil
+		}
+		r, err := schema.ParseRate(t.Rate)
+		if err != nil { // of a version that knows others; it must not hide the rates of all other tasks
+			b.log.Warn("the rate of a task is not understood, and not kept", "tenant", name.Tenant, "task", name.Name, "rate", shorten([]byte(t.Rate), maxEcho))
+			return nil
+		}
+		rates[name] = r
+		return nil
+	})
+	return rates, err
+}
+
+// eachRated calls f for each task that may have a rate.
+func (b *Bucketer) eachRated(ctx context.Context, f func(schema.TaskName) error) error {
+	for after, n := (schema.TaskName{}), 0; n < 2*MaxRated; n += ratedPage { // nearly: two who add one at once do not count each other's
+		page, err := b.store.RatedTasks(ctx, after, ratedPage)
+		if err != nil {
+			return err
+		}
+		for _, name := range page {
+			if err := f(name); err != nil {
+				return err
+			}
+		}
+		if len(page) < ratedPage {
+			return nil
+		}
+		after = page[len(page)-1]
+	}
+	return nil
+}
+
+// rate notes that a task is about to have a rate, where was is the one it had. Crash before the task is put: the note says no more than that one should ask
+// the task.
+func (b *Bucketer) rate(ctx context.Context, t *schema.Task, was string) error {
+	if t.Rate == "" {
+		return nil
+	}
+	if was == "" {
+		n := 0
+		if err := b.eachRated(ctx, func(schema.TaskName) error { n++; return nil }); err != nil {
+			return err
+		}
+		if n >= MaxRated {
+			return ErrManyRates
+		}
+	}
+	return b.store.PutRated(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, true, t.UpdatedAt)
+}
+
+// unrate notes that a task has no rate any more. A note that stays says no more than that one should ask the task.
+func (b *Bucketer) unrate(ctx context.Context, t *schema.Task, was string) {
+	if was == "" || t.Rate != "" {
+		return
+	}
+	if err := b.store.PutRated(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, false, t.UpdatedAt); err != nil {
+		b.log.Debug("a task without rate stays in the list of those that may have one", "tenant", t.Tenant, "task", t.Name, "err", err)
+	}
+}

@@ -1,0 +1,139 @@
+package bucketer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+func (w *world) rates() map[schema.TaskName]schema.Rate {
+	w.t.Helper()
+	rates, err := w.Rates(w.t.Context())
+	if err != nil {
+		w.t.Fatalf("Rates = %v", err)
+	}
+	return rates
+}
+
+func (w *world) rated(name, rate string) error {
+	time.Sleep(time.Millisecond)
+	_, _, err := w.PutTask(w.t.Context(), schema.Task{Tenant: "t", Name: name, Rate: rate})
+	return err
+}
+
+func TestRatesOfTasks(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.task("t", "none")
+		w.counts.Reset()
+		if rates := w.rates(); len(rates) != 0 || w.counts.Tally("Task").Calls != 0 || w.counts.Tally("RatedTasks").Calls != 1 {
+			t.Errorf("Rates of tasks without = %v, with %v; want none, for one read", rates, w.counts.Tallies())
+		}
+		name := schema.TaskName{Tenant: "t", Name: "a"}
+		for _, rate := range []string{"10/s", "10/s", "5/m", "", "", "1/h"} {
+			if err := w.rated("a", rate); err != nil {
+				t.Fatalf("PutTask with rate %q = %v", rate, err)
+			}
+			if got := w.rates()[name].String(); got != rate {
+				t.Errorf("Rates after %q = %q", rate, got)
+			}
+		}
+		time.Sleep(time.Millisecond)
+		if err := w.DeleteTask(t.Context(), "t", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if rates := w.rates(); len(rates) != 0 {
+			t.Errorf("Rates after DeleteTask = %v, want none", rates)
+		}
+		if left, err := w.counts.RatedTasks(t.Context(), schema.TaskName{}, 10); err != nil || len(left) != 0 {
+			t.Errorf("RatedTasks = %v, %v, want none left", left, err)
+		}
+	})
+}
+
+// Crash between the note and the task, in both directions; and a task of a version that knows other rates.
+func TestRatesAreWhatTasksSay(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.first(1, "PutTask", schematest.Fault{Fail: true})
+		if err := w.rated("a", "10/s"); !errors.Is(err, schema.ErrUnavailable) {
+			t.Fatalf("PutTask = %v, want ErrUnavailable", err)
+		}
+		if rates := w.rates(); len(rates) != 0 {
+			t.Errorf("Rates of a task that was not put = %v", rates)
+		}
+		if err := w.rated("a", "10/s"); err != nil {
+			t.Fatal(err)
+		}
+		w.first(1, "PutRated", schematest.Fault{Fail: true})
+		if err := w.rated("a", ""); err != nil {
+			t.Errorf("PutTask without rate = %v: the note is no more than a hint", err)
+		}
+		if rates := w.rates(); len(rates) != 0 {
+			t.Errorf("Rates of a task that has none any more = %v", rates)
+		}
+		w.first(1, "PutRated", schematest.Fault{Fail: true})
+		if err := w.rated("b", "10/s"); !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("PutTask with a rate that could not be noted = %v, want ErrUnavailable", err)
+		}
+		if err := w.rated("c", "every now and then"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.rated("d", "10/s"); err != nil {
+			t.Fatal(err)
+		}
+		if rates := w.rates(); len(rates) != 1 || rates[schema.TaskName{Tenant: "t", Name: "d"}].Count != 10 {
+			t.Errorf("Rates = %v, want that of the task that is understood", rates)
+		}
+	})
+}
+
+func TestRatesAreBounded(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range MaxRated {
+			if err := w.counts.PutRated(t.Context(), schema.TaskName{Tenant: "t", Name: fmt.Sprintf("t%05d", i)}, true, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.rated("one-more", "1/s"); !errors.Is(err, ErrManyRates) {
+			t.Errorf("PutTask = %v, want ErrManyRates", err)
+		}
+		if err := w.rated("no-rate", ""); err != nil {
+			t.Errorf("PutTask without rate = %v", err)
+		}
+	})
+}
+
+// What is put off is a function of what it stands for and of its time, lies at or after that, and forgets its start when it is moved on.
+func TestDefer(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		now := time.Now()
+		e, _ := w.row(w.submit(callTo(now.Add(time.Minute))))
+		at := now.Add(time.Hour + 300*time.Microsecond)
+		a, err := w.Defer(&e, at, "10/s", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := w.Defer(&e, at, "10/s", now)
+		if err != nil || a.ID != b.ID || string(a.Text()) != string(b.Text()) {
+			t.Errorf("Defer twice = %s %s, %s %s, %v; want the same", a.ID, a.Text(), b.ID, b.Text(), err)
+		}
+		if a.Due().Before(at) || a.Due().Sub(at) >= time.Millisecond || a.ID.Shard() != e.ID.Shard() {
+			t.Errorf("Defer to %s = %s in shard %d", at, a.Due(), a.ID.Shard())
+		}
+		if s := &a.Spec; s.Kind != schema.KindDeferral || s.Of != e.ID || s.For != e.ID || s.Pace != "10/s" || s.PutOff != 0 || !s.Nominal.Equal(e.Spec.Nominal) {
+			t.Errorf("Defer = %+v", s)
+		}
+		for _, kind := range []schema.Kind{schema.KindWatch, schema.KindLate, schema.KindDeferral, schema.KindRetry} {
+			later, err := w.Later(&a, kind, schema.MakeEntryID(at, 1, 1), 1, now)
+			if err != nil || later.Spec.Pace != "" {
+				t.Errorf("Later, %s = pace %q, %v; want none", kind, later.Spec.Pace, err)
+			}
+		}
+		if other, err := w.Defer(&e, at.Add(time.Millisecond), "10/s", now); err != nil || other.ID == a.ID {
+			t.Errorf("Defer to another time = the same id, %v", err)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of rates.
+const (
+	// MaxRate is how many starts a second a rate may allow at most.
+	MaxRate = 100_000
+	// maxRateCount bounds the number in a rate, whatever its span.
+	maxRateCount = 100_000_000
+)
+
+// StartLife is how long after its due time a run may start whose task has a rate: later it asks for another start. It bounds how many starts that were
+// given for different times can fall together.
+const StartLife = 2 * time.Second
+
+// Rate is how many runs of a task may start in a span. The zero Rate is none: there is no bound.
+type Rate struct {
+	Count int
+	Per   time.Duration // a second, a minute or an hour
+}
+
+var rateUnits = []struct {
+	unit string
+	per  time.Duration
+}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
+
+// ParseRate reads a rate such as "100/s", "10/m" or "1000/h": a positive number without sign or leading zeros, a slash, and s, m or h. It is at
+// most MaxRate a second.
+func ParseRate(text string) (Rate, error) {
+	number, unit, ok := strings.Cut(text, "/")
+	for _, u := range rateUnits {
+		if !ok || u.unit != unit {
+			continue
+		}
+		n, err := strconv.Atoi(number)
+		switch {
+		case err != nil && number != "" && strings.Trim(number, "0123456789") == "" && number[0] != '0', err == nil && n > maxRateCount,
+			err == nil && n > 0 && float64(n)/u.per.Seconds() > MaxRate:
+			return Rate{}, fmt.Errorf("must be at most %d a second", MaxRate)
+		case err != nil, n < 1, strconv.Itoa(n) != number:
+			ok = false
+		default:
+			return Rate{n, u.per}, nil
+		}
+	}
+	return Rate{}, fmt.Errorf(`must be a number of starts in a second, a minute or an hour, such as "100/s", "10/m" or "1000/h"`)
+}
+
+// String returns the rate as ParseRate reads it, "" for none.
+func (r Rate) String() string {
+	for _, u := range rateUnits {
+		if r.Per == u.per {
+			return strconv.Itoa(r.Count) + "/" + u.unit
+		}
+	}
+	return ""
+}
+
+// In returns how many starts the rate allows in a span, at least 1.
+func (r Rate) In(d time.Duration) int {
+	return max(int(float64(r.Count)*d.Seconds()/r.Per.Seconds()), 1)
+}
+
+// after returns how long after the first of them the start number n (from 0 on) comes.
+func (r Rate) after(n int) time.Duration {
+	whole, rest := n/r.Count, n%r.Count
+	return time.Duration(whole)*r.Per + r.Per*time.Duration(rest)/time.Duration(r.Count)
+}
+
+// Starts are times at which runs of a task may start: Count of them from First on, evenly as the rate says.
+type Starts struct {
+	Rate  Rate
+	First time.Time
+	Count int
+}
+
+// At returns start number i, from 0 on.
+func (s Starts) At(i int) time.Time { return s.First.Add(s.Rate.after(i)) }
+
+// RateLease returns the key of the lease from which starts of a task are taken under a rate. A rate that changes begins anew: what was
+// taken under the one before does not hold it up.
+func RateLease(task TaskName, r Rate) string {
+	return "rate/" + task.Tenant + "/" + task.Name + "/" + r.String()
+}
+
+// TakeStarts returns the lease of a rate with the next n starts taken from it at now, by who, a name that is used once; and those starts. Of those that
+// lie more than reach ahead it takes none, so there may be fewer, or none: then the lease is as it was.
+//
+// The lease's fence is the time, in µs, from which on starts are free. Starts that nobody took by their time are gone: they do not add up.
+func (l Lease) TakeStarts(r Rate, n int, now time.Time, reach time.Duration, who string) (Lease, Starts) {
+	first := time.UnixMicro(int64(l.Fence)).UTC()
+	if earliest := now.Add(time.Microsecond - 1).Truncate(time.Microsecond).UTC(); first.Before(earliest) {
+		first = earliest
+	}
+	s := Starts{Rate: r, First: first}
+	last := now.Add(reach)
+	for s.Count = max(n, 0); s.Count > 0 && s.At(s.Count-1).After(last); {
+		// Few at the end lie beyond: halving comes close, and then one by one.
+		if half := s.Count / 2; half > 0 && s.At(half-1).After(last) {
+			s.Count = half
+			continue
+		}
+		s.Count--
+	}
+	if s.Count == 0 {
+		return l, s
+	}
+	end := s.At(s.Count)
+	return Lease{Key: l.Key, Fence: Fence(end.Add(time.Microsecond - 1).UnixMicro()), Record: []byte(who)}, s
+}
+
+// StartsExpire returns until when a lease of a rate is kept: an hour after the last start that was taken. By then it says nothing.
+func (l Lease) StartsExpire() time.Time { return time.UnixMicro(int64(l.Fence)).Add(time.Hour).UTC() }
+
+// TaskName names a task of a tenant.
+type TaskName struct{ Tenant, Name string }
+
+// RateStore lists the tasks that may have a rate, for those who would otherwise have to ask of each task. What a task says itself is the truth.
+type RateStore interface {
+	// PutRated notes as of at that a task may have a rate, or (false) that it has none. Of two notes the later one stays; of the same instant, that it has none.
+	PutRated(ctx context.Context, task TaskName, rated bool, at time.Time) error
+	// RatedTasks returns the tasks that may have one and come after `after` (zero: from the first on), by tenant and name, at most limit.
+	RatedTasks(ctx context.Context, after TaskName, limit int) ([]TaskName, error)
+}
