@@ -29,7 +29,7 @@ type SessionSwapper interface {
 }
 
 // Liveness tells which sessions stand. A session stands until it has been declared dead or replaced:
-// an expired one that nobody declared dead is alive.
+// an expired one that nobody declared dead is alive. For a claim one that was replaced stands until it would have been declared dead (schema.Session).
 type Liveness struct {
 	store   SessionReader
 	declare SessionSwapper // nil: only look
@@ -40,9 +40,16 @@ type Liveness struct {
 	seen map[sessionKey]seenSession
 }
 
-// sessionKey is one session of one executor. An executor draws an id at every start, so what is known of its last
-// session says nothing about its next one.
-type sessionKey struct{ executor, id string }
+// sessionKey is one session of one executor, for what is claimed under it or for the rest. An executor draws an id at every start, so what
+// is known of its last session says nothing about its next one.
+type sessionKey struct {
+	executor, id string
+	guarded      bool
+}
+
+func refKey(ref *schema.SessionRef) sessionKey {
+	return sessionKey{ref.Executor, ref.ID, ref.Guarded}
+}
 
 type seenSession struct {
 	stands bool // false is for ever: a session that fell never stands again
@@ -63,7 +70,7 @@ func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(sche
 		if a.Record != nil || a.Session == nil {
 			continue
 		}
-		key := sessionKey{a.Session.Executor, a.Session.ID}
+		key := refKey(a.Session)
 		if _, asked := standing[key]; asked {
 			continue
 		}
@@ -73,7 +80,7 @@ func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(sche
 		}
 		standing[key] = stands
 	}
-	return func(ref schema.SessionRef) bool { return standing[sessionKey{ref.Executor, ref.ID}] }, nil
+	return func(ref schema.SessionRef) bool { return standing[refKey(&ref)] }, nil
 }
 
 // NewReaper returns a Liveness that also declares dead what it meets more than schema.SessionGrace past its
@@ -100,7 +107,12 @@ func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	seen = seenSession{stands: stored.ID == key.id, at: now}
+	judged := now
+	if l.halted != nil && l.halted() {
+		judged = time.Time{} // by a clock that may be wrong nothing is over
+	}
+	ref := schema.SessionRef{Executor: key.executor, ID: key.id, Guarded: key.guarded}
+	seen = seenSession{stands: stored.Supports(ref, judged), at: now}
 	l.mu.Lock()
 	if len(l.seen) >= sessionCacheSize {
 		clear(l.seen)
@@ -116,7 +128,7 @@ func (l *Liveness) session(ctx context.Context, executor string, now time.Time) 
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Session{}, fmt.Errorf("session of %s: %w", executor, err)
 	}
-	if l.declare != nil && stored.ID != "" && now.After(stored.Expires.Add(schema.SessionGrace)) && !l.halted() {
+	if l.declare != nil && stored.ID != "" && stored.Over(now) && !l.halted() {
 		switch err := l.declare.SwapSession(ctx, stored, schema.Session{Executor: executor}); {
 		case err == nil:
 			stored = schema.Session{}

@@ -139,6 +139,54 @@ func TestReaperDeclaresDead(t *testing.T) {
 	}
 }
 
+// A session that was replaced has fallen, but for what was claimed under it: that stands until the session would have been declared dead.
+func TestClaimsOutlastTheReplacement(t *testing.T) {
+	for name, row := range map[string]struct {
+		after   time.Duration
+		guarded bool
+		halted  bool
+		stands  bool
+	}{
+		"not claimed":                  {time.Second, false, false, false},
+		"claimed":                      {time.Second, true, false, true},
+		"claimed, at its expiry":       {10 * time.Second, true, false, true},
+		"claimed, 2 s after":           {12 * time.Second, true, false, true},
+		"claimed, 2.001 s after":       {12*time.Second + time.Millisecond, true, false, false},
+		"by a clock that may be wrong": {time.Hour, true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{})
+				was := w.swap(schema.Session{}, "s1", 10*time.Second)
+				next, err := schema.Session{Executor: "x", ID: "s2", Expires: time.Now().Add(2 * time.Hour)}.After(was, time.Now())
+				if err == nil {
+					err = w.counts.SwapSession(t.Context(), was, next)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := NewReaper(w.counts, time.Now, func() bool { return row.halted })
+				a := under("x", "s1")
+				a.Session.Guarded = row.guarded
+				stands := func() bool {
+					live, err := l.Of(t.Context(), []schema.Attempt{a})
+					if err != nil {
+						t.Fatalf("Of = %v", err)
+					}
+					return live(*a.Session)
+				}
+				if got := stands(); got != row.guarded {
+					t.Errorf("stands at once = %v, want %v", got, row.guarded)
+				}
+				time.Sleep(row.after)
+				if got := stands(); got != row.stands {
+					t.Errorf("stands = %v, want %v", got, row.stands)
+				}
+			})
+		})
+	}
+}
+
 // renewing is a store in which the executor renews its session between read and declaration.
 type renewing struct {
 	schema.SessionStore

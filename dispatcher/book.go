@@ -65,8 +65,13 @@ type opened struct {
 	session holder // whose fall ends the attempt under way; zero if none is known
 }
 
-// holder is a session by its executor and id.
-type holder struct{ executor, id string }
+// holder is a session by its executor and id, and whether the attempt is claimed under it.
+type holder struct {
+	executor, id string
+	guarded      bool
+}
+
+func holderOf(ref *schema.SessionRef) holder { return holder{ref.Executor, ref.ID, ref.Guarded} }
 
 // watched returns the entries watched because an attempt of theirs is under way, by its session.
 func (b *book) watched() map[holder][]schema.EntryID {

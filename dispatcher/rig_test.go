@@ -279,11 +279,12 @@ func (r *rig) lag(shard schema.Shard) int {
 type fate int
 
 const (
-	finish  fate = iota // record success, tell, acknowledge
-	silent              // record success, acknowledge, tell nobody
-	lose                // acknowledge and do nothing else: as if the stream had lost it
-	keep                // neither acknowledge nor start, ever
-	outlast             // a session cell, then acknowledge: it runs on
+	finish         fate = iota // record success, tell, acknowledge
+	silent                     // record success, acknowledge, tell nobody
+	lose                       // acknowledge and do nothing else: as if the stream had lost it
+	keep                       // neither acknowledge nor start, ever
+	outlast                    // a session cell, then acknowledge: it runs on
+	outlastClaimed             // the same, of a run that is claimed
 )
 
 // sight is a message as it reached a hand.
@@ -356,10 +357,10 @@ func (h *hand) take(deliveries []queue.Delivery) {
 			if f == finish {
 				notices = append(notices, schema.Notice{Entry: e.ID, Run: e.Run(), Attempt: e.Spec.AttemptNumber()})
 			}
-		case outlast:
+		case outlast, outlastClaimed:
 			h.r.attempt(schema.Attempt{
 				Run: e.Run(), Number: e.Spec.AttemptNumber(), Fence: 1,
-				Session: &schema.SessionRef{Executor: executor, ID: "s", Started: time.Now().UTC(), Entry: e.ID},
+				Session: &schema.SessionRef{Executor: executor, ID: "s", Started: time.Now().UTC(), Entry: e.ID, Guarded: f == outlastClaimed},
 			})
 		case keep:
 			d.Hold()

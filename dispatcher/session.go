@@ -19,7 +19,7 @@ func (s *shard) startSessions(ctx context.Context) {
 	var fallen []schema.EntryID
 	s.work(ctx, func(ctx context.Context) error {
 		for h, ids := range of {
-			ref := schema.SessionRef{Executor: h.executor, ID: h.id}
+			ref := schema.SessionRef{Executor: h.executor, ID: h.id, Guarded: h.guarded}
 			stands, err := s.d.live.Of(ctx, []schema.Attempt{{Session: &ref}})
 			if err != nil {
 				return err

@@ -171,7 +171,7 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 		case st.Live, st.Unnamed:
 			s.book.watch(&m.entry, now)
 			o := s.book.open[id]
-			o.phase, o.looked, o.parked, o.session = watching, now, false, holder{m.session.Executor, m.session.ID}
+			o.phase, o.looked, o.parked, o.session = watching, now, false, holderOf(&m.session)
 		case m.entry.Due().After(now.Add(Lead)):
 			s.book.watch(&m.entry, now) // its time has not come: the scan holds it, or a later look will find it
 		default:

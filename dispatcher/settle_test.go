@@ -172,6 +172,49 @@ func TestSessions(t *testing.T) {
 	})
 }
 
+// TestReplacedSession: the executor of an attempt that goes on is back at once, in its next life. What it ran is published again at once, but what it had claimed
+// only when the life that claimed it would have been declared dead.
+func TestReplacedSession(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fate  fate
+		after time.Duration // its expiry
+	}{{"at_least_once", outlast, -time.Hour}, {"claimed", outlastClaimed, schema.SessionGrace}} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				die := r.live()
+				h := r.hand(always(c.fate))
+				r.start("d1")
+				e := r.run(time.Now().Add(5*time.Second), 0)
+				time.Sleep(30 * time.Second)
+				h.only(&e)
+				h.change(nil)
+				die()
+				was, err := r.inner.Session(t.Context(), executor)
+				if err != nil {
+					t.Fatal(err)
+				}
+				next, err := schema.Session{Executor: executor, ID: "next", Expires: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}.After(was, time.Now())
+				if err == nil {
+					err = r.inner.SwapSession(t.Context(), was, next)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				from := time.Now()
+				if at := was.Expires.Add(c.after); at.After(from) {
+					from = at
+				}
+				time.Sleep(time.Until(from.Add(3 * sessionsEvery))) // the readings; not the next look
+				seen := h.sights(e.ID)
+				if len(seen) != 2 || !seen[1].env.Redispatch || seen[1].at.Before(from) {
+					t.Errorf("published %s, want again, as a redispatch, after %v", describe(seen), from)
+				}
+			})
+		})
+	}
+}
+
 // TestStoppedAttempt: what an executor cut short when it was told to stop is published again once its session has ended, under its number.
 func TestStoppedAttempt(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {

@@ -57,7 +57,7 @@ func (a *attempt) cell(now time.Time) schema.Attempt {
 	a.marked = true
 	return schema.Attempt{
 		Run: a.entry.Run(), Number: a.number, Fence: a.fence,
-		Session: &schema.SessionRef{Executor: a.x.name, ID: a.session, Started: a.started, Entry: a.entry.ID},
+		Session: &schema.SessionRef{Executor: a.x.name, ID: a.session, Started: a.started, Entry: a.entry.ID, Guarded: a.hold != nil},
 		Written: now.UnixMicro(), Expires: a.expiry(now),
 	}
 }

@@ -208,7 +208,7 @@ func (x *Executor) instant(now time.Time) time.Time {
 func (a *attempt) claim(ctx, attempts context.Context, k known, session string) bool {
 	x := a.x
 	now := x.now()
-	is, err := a.hold.was.Claimed(k.number, schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID}, now)
+	is, err := a.hold.was.Claimed(k.number, schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID, Guarded: true}, now)
 	if err != nil {
 		a.postpone(ctx, "claim", err)
 		return false

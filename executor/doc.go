@@ -41,6 +41,6 @@
 // Before the start: the message is delivered again. While the attempt runs, within its first second: the same, and it is
 // executed again (at_least_once). Later: its session is declared dead, the attempt is recorded as lost, and the
 // entry is dispatched again. Of a guarded run: after the claim, it is ended as lost when our session is dead, and at_most_once is over
-// with that; after the lease holds the outcome, whoever gets the message next writes it down. With a slot of a limit: it is free when our session is dead, and the
+// with that; that we are back under our name shortens nothing of this (schema.Session); after the lease holds the outcome, whoever gets the message next writes it down. With a slot of a limit: it is free when our session is dead, and the
 // owner of the shard wakes who waits. Between record and follow-ups, notice or ack: whoever meets the record repeats what it says.
 package executor

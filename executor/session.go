@@ -56,7 +56,7 @@ func (k *keeper) beat(ctx context.Context) error {
 	}
 	is := schema.Session{Executor: k.name, ID: was.ID, Expires: expires.UTC().Truncate(time.Millisecond)}
 	if was.ID == "" {
-		// Whoever had this name before us is gone: its session ends with ours beginning.
+		// Whoever had this name before us is gone: its session ends with ours beginning. What it claimed stands until it would have been declared dead.
 		stored, err := k.store.Session(ctx, k.name)
 		if err != nil && !errors.Is(err, schema.ErrNotFound) {
 			return fmt.Errorf("open session: %w", err)
@@ -64,7 +64,11 @@ func (k *keeper) beat(ctx context.Context) error {
 		was, is.ID = stored, newSessionID()
 	}
 	was.Executor = k.name
-	err := k.store.SwapSession(ctx, was, is)
+	is, err := is.After(was, k.judging(sent))
+	if err != nil {
+		return fmt.Errorf("open session: %w", err)
+	}
+	err = k.store.SwapSession(ctx, was, is)
 	if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrUnknown) {
 		return k.recover(ctx, err)
 	}
@@ -73,6 +77,14 @@ func (k *keeper) beat(ctx context.Context) error {
 	}
 	k.set(is, sent.Add(sessionLife), began)
 	return nil
+}
+
+// judging returns the time by which earlier lives are forgotten: none is while the clock may be wrong.
+func (k *keeper) judging(now time.Time) time.Time {
+	if k.halted() {
+		return time.Time{}
+	}
+	return now
 }
 
 // recover finds out what stands after a swap that did not go through: ours after all, or another's.
@@ -118,7 +130,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// close ends the session: nothing runs under it any more.
+// close ends the session: nothing runs under it any more. As long as what an earlier life claimed stands, one that is nobody's is left to say so.
 func (k *keeper) close(ctx context.Context) error {
 	k.mu.Lock()
 	was := k.session
@@ -127,7 +139,7 @@ func (k *keeper) close(ctx context.Context) error {
 	if was.ID == "" {
 		return nil
 	}
-	if err := k.store.SwapSession(ctx, was, schema.Session{Executor: k.name}); err != nil && !errors.Is(err, schema.ErrConflict) {
+	if err := k.store.SwapSession(ctx, was, was.Left(newSessionID(), k.judging(k.now()))); err != nil && !errors.Is(err, schema.ErrConflict) {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil

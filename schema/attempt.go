@@ -44,6 +44,8 @@ type SessionRef struct {
 	ID       string    `json:"session"`
 	Started  time.Time `json:"started"`
 	Entry    EntryID   `json:"entry"`
+	// Guarded: it holds a claim (see Claim), which outlasts its session's replacement by that of the executor's next life.
+	Guarded bool `json:"guarded,omitempty"`
 }
 
 // Record is the last word on one attempt. It says everything that follows from it, so that
@@ -149,14 +151,3 @@ func decodeCell[T any](text []byte, what string) (*T, error) {
 	}
 	return v, nil
 }
-
-// Session is an executor's proof of life: it stands for every attempt that names it.
-type Session struct {
-	Executor string
-	ID       string    // drawn at every start of the executor; "" = none
-	Expires  time.Time // by the executor's clock, ms
-}
-
-// SessionGrace is how long after its expiry a session may be declared dead: it absorbs the offset
-// of two clocks that both count as good.
-const SessionGrace = 2 * time.Second

@@ -50,7 +50,7 @@ func (l Lease) Same(other Lease) bool {
 		return true
 	}
 	a, b := *l.Holder, *other.Holder
-	return a.Executor == b.Executor && a.ID == b.ID && a.Entry == b.Entry && a.Started.Equal(b.Started)
+	return a.Executor == b.Executor && a.ID == b.ID && a.Entry == b.Entry && a.Guarded == b.Guarded && a.Started.Equal(b.Started)
 }
 
 // NextFence returns the fence of who takes the lease at now: higher than the one that stands, whatever the clock.

@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,9 +24,12 @@ func (s *Store) SwapSession(ctx context.Context, was, is schema.Session) error {
 
 func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
 	executor := or(is.Executor, was.Executor)
+	former, err := formerCell(is.Former)
+	if err != nil {
+		return err
+	}
 	row := make(map[string]any)
 	var applied bool
-	var err error
 	switch {
 	case was.ID == "" && is.ID == "":
 		switch _, err := s.Session(ctx, executor); {
@@ -36,11 +40,11 @@ func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
 		}
 		return schema.ErrConflict
 	case was.ID == "":
-		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, sessionTTL)
+		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, former, sessionTTL)
 	case is.ID == "":
 		applied, err = s.swap(ctx, removeSession, row, executor, was.ID, was.Expires)
 	default:
-		applied, err = s.swap(ctx, renewSession, row, sessionTTL, is.ID, is.Expires, executor, was.ID, was.Expires)
+		applied, err = s.swap(ctx, renewSession, row, sessionTTL, is.ID, is.Expires, former, executor, was.ID, was.Expires)
 	}
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
@@ -51,6 +55,18 @@ func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
 		return schema.ErrConflict
 	}
 	return nil
+}
+
+// formerCell is the stored form of the lives that a session remembers. None are an empty text: a null would leave a tombstone at every renewal.
+func formerCell(former []schema.FormerSession) (string, error) {
+	if len(former) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(former)
+	if err != nil {
+		return "", fmt.Errorf("encode former sessions: %w", err)
+	}
+	return string(text), nil
 }
 
 // settleSession decides a swap that was not answered (unknown) by reading the session.
@@ -80,7 +96,12 @@ func sameSession(a, b schema.Session) bool {
 func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
 	session := schema.Session{Executor: executor}
 	var expires time.Time
-	if err := s.oneSerial(ctx, selectSession, []any{executor}, &session.ID, &expires); err != nil {
+	var former string
+	err := s.oneSerial(ctx, selectSession, []any{executor}, &session.ID, &expires, &former)
+	if err == nil && former != "" {
+		err = json.Unmarshal([]byte(former), &session.Former)
+	}
+	if err != nil {
 		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)
 	}
 	session.Expires = expires.UTC()

@@ -228,7 +228,7 @@ func TestSessions(t *testing.T) {
 			t.Fatalf("%s: SwapSession: got %v, want %v", step.name, err, step.want)
 		}
 		got, err := s.Session(t.Context(), executor)
-		if step.stands == none && !errors.Is(err, schema.ErrNotFound) || step.stands != none && (err != nil || got != step.stands) {
+		if step.stands.ID == "" && !errors.Is(err, schema.ErrNotFound) || step.stands.ID != "" && (err != nil || !reflect.DeepEqual(got, step.stands)) {
 			t.Fatalf("%s: Session: got %+v, %v, want %+v", step.name, got, err, step.stands)
 		}
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -37,7 +38,9 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	}
 	var stands schema.Session
 	if c := row.at(colValue, s.nowMS()); c != nil {
-		stands = loadSession(executor, c)
+		if stands, err = loadSession(executor, c); err != nil {
+			return err
+		}
 	}
 	if stands.ID != was.ID || was.ID != "" && !stands.Expires.Equal(was.Expires.Truncate(time.Millisecond)) {
 		return schema.ErrConflict
@@ -49,6 +52,13 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	} else {
 		// The row is the register, not a clock: it stays until it is swapped, however long ago it expired.
 		data := append(binary.BigEndian.AppendUint64(nil, uint64(is.Expires.UnixMilli())), is.ID...) // #nosec G115 -- bits
+		if len(is.Former) > 0 {
+			former, err := json.Marshal(is.Former)
+			if err != nil {
+				return err
+			}
+			data = append(append(data, 0), former...) // no id has a zero byte
+		}
 		err = b.Set(key, appendCell(nil, cell{column: colValue, data: data}), nil)
 	}
 	if err != nil {
@@ -57,21 +67,32 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	return s.commit(b)
 }
 
-func loadSession(executor string, c *cell) schema.Session {
+func loadSession(executor string, c *cell) (schema.Session, error) {
 	if len(c.data) < 8 {
-		return schema.Session{}
+		return schema.Session{}, nil
 	}
 	expires := int64(binary.BigEndian.Uint64(c.data)) // #nosec G115 -- bits
-	return schema.Session{Executor: executor, ID: string(c.data[8:]), Expires: time.UnixMilli(expires).UTC()}
+	id, former, _ := bytes.Cut(c.data[8:], []byte{0})
+	session := schema.Session{Executor: executor, ID: string(id), Expires: time.UnixMilli(expires).UTC()}
+	if len(former) > 0 {
+		if err := json.Unmarshal(former, &session.Former); err != nil {
+			return session, unavailable(err)
+		}
+	}
+	return session, nil
 }
 
 // Session implements schema.SessionStore.
 func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
 	data, err := s.value(ctx, sessionKey(executor))
+	var session schema.Session
+	if err == nil {
+		session, err = loadSession(executor, &cell{data: data})
+	}
 	if err != nil {
 		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)
 	}
-	return loadSession(executor, &cell{data: data}), nil
+	return session, nil
 }
 
 // ClaimKey implements schema.KeyStore.

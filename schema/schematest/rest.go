@@ -22,10 +22,12 @@ func (b *bench) wantSession(executor string, want schema.Session) {
 		b.wantErr(err, schema.ErrNotFound, "Session")
 		return
 	}
-	if err != nil || got.Executor != want.Executor || got.ID != want.ID || !got.Expires.Equal(want.Expires) {
+	if err != nil || got.Executor != want.Executor || got.ID != want.ID || !got.Expires.Equal(want.Expires) || !slices.EqualFunc(got.Former, want.Former, sameFormer) {
 		b.Errorf("Session = %+v, %v; want %+v", got, err, want)
 	}
 }
+
+func sameFormer(x, y schema.FormerSession) bool { return x.ID == y.ID && x.Expires.Equal(y.Expires) }
 
 var sessionRules = []rule{
 	{"one stands at a time, and is replaced as read", func(b *bench) {
@@ -60,6 +62,25 @@ var sessionRules = []rule{
 			b.Log(step.name)
 			b.wantSession(executor, step.stands)
 		}
+	}},
+	{"what it remembers is kept as it is said", func(b *bench) {
+		executor := b.executor()
+		var former []schema.FormerSession
+		for i := range schema.MaxFormer {
+			former = append(former, schema.FormerSession{ID: fmt.Sprintf("%016x", i), Expires: b.now.Add(time.Duration(i) * time.Millisecond)})
+		}
+		was := schema.Session{}
+		for i, remembered := range [][]schema.FormerSession{former[:2], nil, former[:1], former[1:3], former, nil} {
+			is := schema.Session{Executor: executor, ID: "same", Expires: b.now.Add(time.Duration(i) * time.Second), Former: remembered}
+			b.must(b.store.SwapSession(b.ctx, was, is), "SwapSession")
+			b.wantSession(executor, is)
+			was = is
+		}
+		b.must(b.store.SwapSession(b.ctx, was, schema.Session{Executor: executor}), "SwapSession")
+		b.wantSession(executor, schema.Session{})
+		again := schema.Session{Executor: executor, ID: "again", Expires: b.now}
+		b.must(b.store.SwapSession(b.ctx, schema.Session{}, again), "SwapSession")
+		b.wantSession(executor, again)
 	}},
 	{"an expired one stands until it is declared dead", func(b *bench) {
 		executor := b.executor()

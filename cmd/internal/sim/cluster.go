@@ -43,6 +43,7 @@ type Faults struct {
 // Cluster is a few nodes over one store and one broker.
 type Cluster struct {
 	shards int
+	away   time.Duration // how long a node that was killed or crashed is away at most
 	store  *embedded.Store
 	broker *inproc.Broker
 	log    *slog.Logger
@@ -66,7 +67,10 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{shards: shards, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)), deaths: make(map[<-chan struct{}]time.Time)}
+	c := &Cluster{
+		shards: shards, away: 30 * time.Second, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
+		deaths: make(map[<-chan struct{}]time.Time),
+	}
 	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
 	for i := range n {
 		c.nodes = append(c.nodes, &Node{c: c, name: fmt.Sprintf("n%d", i+1), machine: machine{began: time.Now(), since: time.Now()}})
@@ -310,10 +314,10 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		if op == "SwapLease" || op == "PutAttempts" {
 			switch kind, draw := c.chance(func(f Faults) float64 { return f.Crash }, 2); kind {
 			case 0:
-				n.crash(l, time.Duration(draw*float64(20*time.Second)))
+				n.crash(l, time.Duration(draw*float64(c.away)))
 				return schematest.Fault{Fail: true}
 			case 1:
-				n.crash(l, time.Duration(draw*float64(20*time.Second)))
+				n.crash(l, time.Duration(draw*float64(c.away)))
 				return schematest.Fault{Lose: true}
 			}
 		}
@@ -534,7 +538,10 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		took = time.Duration(c.rng.Float64() * float64(long)) // it was asked for as one that lasts
 	}
 	c.mu.Unlock()
-	saw := check.Sighting{Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200}
+	saw := check.Sighting{
+		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200,
+		End: time.Now().Add(took), // whether its caller is there or not
+	}
 	res := executor.Result{Outcome: schema.Succeeded}
 	timer := time.NewTimer(took)
 	defer timer.Stop()
@@ -543,16 +550,24 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		if kind == 0 {
 			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
 		}
+	case <-s.dead:
+		saw.Status, saw.Gone = 0, time.Now()
+		res = executor.Result{Outcome: schema.Failed}
 	case <-ctx.Done():
+		saw.Gone = time.Now()
 		saw.Status, res = 0, executor.Result{Outcome: schema.Failed, Error: context.Cause(ctx).Error()}
 		if errors.Is(context.Cause(ctx), executor.ErrCancelled) {
 			res.Outcome = schema.Cancelled
 		}
 	}
-	saw.End = time.Now()
 	c.mu.Lock()
-	if died, ok := c.deaths[s.dead]; ok && ref.Source == limitedSource {
-		saw.End = died // what it holds is others' as soon as its next life has begun
+	if ref.Source == limitedSource { // a limit counts who calls
+		if !saw.Gone.IsZero() {
+			saw.End = saw.Gone
+		}
+		if died, ok := c.deaths[s.dead]; ok {
+			saw.End = died // what it holds is others' as soon as its next life has begun
+		}
 	}
 	c.seen = append(c.seen, saw)
 	c.mu.Unlock()

@@ -16,7 +16,7 @@ const (
 func (w *world) harm(wg *sync.WaitGroup) {
 	at := func() time.Duration { return time.Duration(w.rng.Float64() * float64(w.s.Span)) }
 	for range w.s.Kills {
-		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(30*time.Second))
+		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(w.c.away))
 		wg.Go(func() {
 			time.Sleep(when)
 			n.Kill()

@@ -25,6 +25,8 @@ type Scenario struct {
 	Faults Faults
 	// Kills, Freezes and StreamLosses are about how many of each happen in Span.
 	Kills, Freezes, StreamLosses int
+	// Away is how long a node that was killed or crashed is away at most; default 30 s.
+	Away time.Duration
 	// Skew is how far the nodes' clocks may be off, each way.
 	Skew time.Duration
 	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and after a while set right again or slewed.
@@ -130,6 +132,9 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	c, err := New(s.Seed, s.Nodes, s.Shards, s.Log)
 	if err != nil {
 		return Outcome{}, err
+	}
+	if s.Away > 0 {
+		c.away = s.Away
 	}
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
 	// A panic, for what waits cannot be ended from here, and so neither can the bubble.

@@ -97,6 +97,9 @@ var scenarios = []struct {
 	}, nil},
 	{"all guarantees, and nodes crash between the steps of attempts", 30, Scenario{Guarantees: true, Faults: Faults{Crash: 0.01}}, nil},
 	{"all guarantees, and nodes are killed and freeze", 20, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
+	{"all guarantees, and nodes are back at once", 20, Scenario{
+		Guarantees: true, Kills: 12, Away: 500 * time.Millisecond, Faults: Faults{Target: 0.15, Crash: 0.002},
+	}, nil},
 	{"all guarantees, and everything fails", 40, Scenario{
 		Guarantees: true, Changes: true, Kills: 2, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05, Crash: 0.002},
 	}, []string{halts}},

@@ -1,0 +1,102 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// TestClaimsOutlastTheNextLife: an executor that was killed and is back at once took its predecessor's session away, and with it its claims: while the
+// callee was still at work for it, or it was not dead and only stopped, the next attempt started.
+func TestClaimsOutlastTheNextLife(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		g     schema.Guarantee
+		lives func(w *world) // after the first
+		waits bool
+		story string
+	}{
+		{"effectively_once", schema.EffectivelyOnce, func(w *world) { w.begin("x1") }, true, "1 lost, 2 succeeded"},
+		{"effectively_once, the fourth life of one second each", schema.EffectivelyOnce, func(w *world) {
+			for range 3 {
+				w.die(w.begin("x1", cutOff(new(alone))))
+			}
+			w.begin("x1")
+		}, true, "1 lost, 2 succeeded"},
+		{"effectively_once, and the next life ends in order", schema.EffectivelyOnce, func(w *world) {
+			w.begin("x1").kill()
+			w.begin("x2")
+		}, true, "1 lost, 2 succeeded"},
+		{"effectively_once, one life of two ends in order and a third begins", schema.EffectivelyOnce, func(w *world) {
+			w.begin("x1").kill()
+			w.begin("x1")
+		}, true, "1 lost, 2 succeeded"},
+		{"at_most_once", schema.AtMostOnce, func(w *world) { w.begin("x1") }, true, "1 lost"},
+		{"at_least_once waits for nothing", schema.AtLeastOnce, func(w *world) { w.begin("x1") }, false, "1 lost, 2 succeeded"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				x1 := w.begin("x1", cutOff(new(alone)))
+				hang := make(chan struct{})
+				w.stops = append(w.stops, func() { close(hang) })
+				w.answer(func(_ context.Context, call Call) Result {
+					if call.Number == 1 {
+						<-hang // deaf, and at work for longer than anybody waits
+					}
+					return Result{Outcome: schema.Succeeded}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(c.g))
+				w.publish(e, time.Now())
+				time.Sleep(3 * time.Second) // under way, and out of the stream
+				stored, err := w.inner.Session(t.Context(), "x1")
+				if err != nil {
+					t.Fatalf("Session: %v", err)
+				}
+				w.die(x1)
+				c.lives(w)
+				dead := stored.Expires.Add(schema.SessionGrace)
+				ended := func() bool { return w.story(e.ID) == c.story }
+				var at time.Time
+				for i := range 60 {
+					w.publish(e, time.Now(), again(i+1))
+					time.Sleep(500 * time.Millisecond)
+					if ended() {
+						at = time.Now()
+						break
+					}
+				}
+				switch {
+				case at.IsZero():
+					t.Fatalf("the run is %s after %q; want %q", w.state(e.ID), w.story(e.ID), c.story)
+				case c.waits && at.Before(dead):
+					t.Errorf("the claim of the first life was taken %v before that life would have been declared dead", dead.Sub(at))
+				case c.waits && at.After(dead.Add(5*time.Second)):
+					t.Errorf("the claim of the first life stood for %v longer than it may", at.Sub(dead))
+				case !c.waits && !at.Before(dead.Add(-5*time.Second)):
+					t.Errorf("the run started again %v after its executor came back, want at once", at.Sub(stored.Expires.Add(-sessionLife)))
+				}
+				if c.waits {
+					time.Sleep(sessionLife)
+					s, err := w.inner.Session(t.Context(), "x1")
+					if err != nil && !errors.Is(err, schema.ErrNotFound) || len(s.Former) > 0 {
+						t.Errorf("Session when all is over = %+v, %v; want none, or one that remembers nothing", s, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// die leaves an executor to itself that was begun with cutOff: nobody hears of it any more, and its session is not renewed.
+func (w *world) die(n *node) {
+	w.t.Helper()
+	s, ok := n.keeper.store.(*alone)
+	if !ok {
+		w.t.Fatal("the executor was not begun with cutOff")
+	}
+	s.cut.Store(true)
+	n.conn.Cut()
+}
