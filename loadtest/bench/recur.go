@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,8 +100,9 @@ func (b *bench) recur(ctx context.Context, sys system, rate, round int) (r *Resu
 	}
 	held := b.memory(ctx, sys)
 	takes := time.Duration(float64(r.Jobs) / seen.PerS * makeFactor * float64(time.Second))
+	least := cmp.Or(b.cfg.Lead, leadLeast)
 	b.cfg.Log.Info("creating recurring jobs", "jobs", r.Jobs, "about", takes.Round(time.Second))
-	t0 := time.Now().Add(max(leadLeast, leadMargin+takes)).Truncate(time.Second).UTC()
+	t0 := time.Now().Add(max(least, min(least, leadMargin)+takes)).Truncate(time.Second).UTC()
 	j.n, j.from = r.Jobs, t0
 	if r.Load, err = b.make(ctx, sys, &j); err != nil {
 		return nil, err
