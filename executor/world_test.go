@@ -123,6 +123,16 @@ func (s noted) PutEntries(ctx context.Context, rows []schema.Entry) error {
 	return err
 }
 
+func (s noted) PutJobRuns(ctx context.Context, lines []schema.JobRun) error {
+	err := s.CountingStore.PutJobRuns(ctx, lines)
+	for i := range lines {
+		if err == nil {
+			s.w.note("line " + string(lines[i].State))
+		}
+	}
+	return err
+}
+
 func (s noted) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
 	err := s.CountingStore.PutDeadLetters(ctx, letters)
 	if err == nil {
