@@ -58,6 +58,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(), importCommand(), keyCommand(), signingCommand(), tenantCommand(), auditCommand(), statsCommand(), openapiCommand(), capacityCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(), importCommand(), keyCommand(), signingCommand(), tenantCommand(), auditCommand(), statsCommand(), openapiCommand(), capacityCommand(), versionCommand())
 	return cmd
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/schema"
+)
+
+func TestTasks(t *testing.T) {
+	api := startNode(t)
+	task := func(args ...string) httpapi.Task {
+		t.Helper()
+		return decode[httpapi.Task](t, succeed(t, append([]string{"task", "set", "a", "--api", api, "-o", "json"}, args...)...).stdout)
+	}
+	file := filepath.Join(t.TempDir(), "schema.json")
+	if err := os.WriteFile(file, []byte(`{"type":"object","required":["to"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := task("--url", "http://127.0.0.1:1/", "--header", "x-a:b", "--timeout", "5s", "--rate", "1000/s", "--payload-schema", "@"+file, "--description", "d")
+	if made.HTTP.URL != "http://127.0.0.1:1/" || made.HTTP.Headers["x-a"] != "b" || made.Timeout.Std() != 5*time.Second || made.Rate != "1000/s" || made.Description != "d" {
+		t.Errorf("task set = %+v", made)
+	}
+	changed := task("--rate", "10/m", "--max-attempts", "2")
+	if changed.Rate != "10/m" || changed.Retry.MaxAttempts != 2 || changed.HTTP.Headers["x-a"] != "b" || changed.Timeout != made.Timeout || string(changed.PayloadSchema) != string(made.PayloadSchema) {
+		t.Errorf("task set of a rate = %+v, want all else as it was: %+v", changed, made)
+	}
+	if r := carillon(t.Context(), "", "job", "create", "--api", api, "--task", "a", "--payload", "{}"); r.code != 1 || !strings.Contains(r.stderr, `body.payload: must have "to"`) {
+		t.Errorf("job create with a payload that does not fit exits %d with %q", r.code, r.stderr)
+	}
+	succeed(t, "job", "create", "--api", api, "--task", "a", "--payload", `{"to":1}`, "--in", "1h")
+	moved := task("--subject", "work.a", "--rate", "none", "--payload-schema", "none", "--guarantee", "at_most_once")
+	if moved.HTTP != nil || moved.NATS == nil || moved.Rate != "" || moved.PayloadSchema != nil || moved.Guarantee != schema.AtMostOnce || moved.Description != "d" {
+		t.Errorf("task set of another target = %+v", moved)
+	}
+	for _, command := range []string{"list", "get a"} {
+		if out := succeed(t, append([]string{"task", "--api", api}, strings.Fields(command)...)...).stdout; !strings.Contains(out, "nats work.a") || !strings.Contains(out, "at_most_once") {
+			t.Errorf("task %s writes %q", command, out)
+		}
+	}
+	for name, row := range map[string]struct {
+		args string
+		code int
+		want string
+	}{
+		"two targets":            {"b --url http://x/ --subject y", 2, "at most one of"},
+		"no target":              {"b --rate 1/s", 1, "must have exactly one of http, nats and script"},
+		"a bad rate":             {"a --rate 1/d", 1, "body.rate: must be a number of starts"},
+		"a bad schema":           {`a --payload-schema {"type":7}`, 1, "body.payload_schema/type: must be"},
+		"a schema that is none":  {"a --payload-schema {", 2, "is not JSON"},
+		"a header without a URL": {"a --header a:b", 2, "go with a task that calls a URL"},
+		"no attempts":            {"a --max-attempts 0", 2, "below 1"},
+	} {
+		if r := carillon(t.Context(), "", append([]string{"task", "set", "--api", api}, strings.Fields(row.args)...)...); r.code != row.code || !strings.Contains(r.stderr, row.want) {
+			t.Errorf("%s: task set %s exits %d with %q, want %d and %q", name, row.args, r.code, r.stderr, row.code, row.want)
+		}
+	}
+	succeed(t, "task", "delete", "a", "--api", api)
+	if r := carillon(t.Context(), "", "task", "get", "a", "--api", api); r.code != 1 || !strings.Contains(r.stderr, "404") {
+		t.Errorf("task get of a deleted task exits %d with %q", r.code, r.stderr)
+	}
+}
+
+// The rate of a task reaches the dispatchers of a node, and what is put off says so.
+func TestRunsBeyondTheRateWait(t *testing.T) {
+	api := startNode(t)
+	succeed(t, "task", "set", "seldom", "--api", api, "--subject", "work.seldom", "--rate", "1/h")
+	for begin := time.Now(); ; {
+		job := decode[httpapi.Job](t, succeed(t, "job", "create", "--api", api, "--task", "seldom", "-o", "json").stdout)
+		var run httpapi.Run
+		for range 10 {
+			run = decode[httpapi.Run](t, succeed(t, "run", "get", "--api", api, job.ID.String(), "-o", "json").stdout)
+			if !run.DeferredUntil.IsZero() {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !run.DeferredUntil.IsZero() {
+			if ahead := time.Until(run.DeferredUntil.Time); run.State != schema.StatePending || ahead < time.Minute || ahead > 11*time.Minute {
+				t.Errorf("the run is %s and put off by %s, want pending, by ten minutes: there is one start an hour", run.State, ahead)
+			}
+			return
+		}
+		if time.Since(begin) > 2*time.Minute {
+			t.Fatalf("no run was put off: the last is %+v", run)
+		}
+	}
+}
