@@ -28,7 +28,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true}
-	var ofJobs, ofLimits []check.Sighting
+	var ofJobs, ofLimits, ofRates []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {
 		if s.Ref.Source == recurringSource {
@@ -39,9 +39,16 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofLimits = append(ofLimits, s)
 			continue
 		}
+		if s.Ref.Source == pacedSource {
+			ofRates = append(ofRates, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
+	if err := w.judgePaced(ctx, reader, ofRates); err != nil {
+		return w.out, err
+	}
 	if err := w.judgeRecurring(ctx, reader, ofJobs); err != nil {
 		return w.out, err
 	}
@@ -178,8 +185,8 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 				return nil, err
 			}
 			for _, r := range runs {
-				if !r.Entry.Spec.Job.IsZero() {
-					continue
+				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask {
+					continue // judged by others
 				}
 				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
 			}

@@ -39,6 +39,8 @@ type Scenario struct {
 	Recurring int
 	// Limited is how many recurring jobs there are of whose runs only a few may be under way at once.
 	Limited int
+	// Paced is how many runs there are of a task with a rate, all asked for about at once.
+	Paced int
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
 	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
@@ -57,6 +59,7 @@ type Promise struct {
 	NoneLost bool          // no attempt is recorded as lost, since nobody died
 	Lag      int           // settled is never further behind than this many buckets; 0 = no bound
 	NoneLeft bool          // no nominal time of a recurring job is given up but because its job was changed
+	Paced    bool          // while runs wait for the rate of their task, nine tenths of it are used
 	Policies bool          // each misfire policy has had to say what becomes of something
 }
 
@@ -69,6 +72,8 @@ type Outcome struct {
 	SettledLag, WorstLag int
 	// Ends counts the runs of jobs with a limit, by what they say of it and by their state.
 	Ends map[string]int
+	// MostPaced is how many runs of the task with a rate started at most within pacedWindow.
+	MostPaced int
 	// Counts sums the counters named in counted over all lives of all nodes.
 	Counts map[string]float64
 	// Wrong says what was broken that the report does not judge.
@@ -101,9 +106,10 @@ const (
 	takeovers    = "carillon_dispatcher_takeovers_total"
 	lateEntries  = "carillon_entries_late_total"
 	turns        = "carillon_limit_turns_total"
+	deferred     = "carillon_dispatcher_deferred_total"
 )
 
-var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns}
+var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred}
 
 // settle is how long after the last harm everything may take to come to its end: sessions die after 12 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.
@@ -161,6 +167,8 @@ type world struct {
 
 	recurring []*recurring
 	limited   []*limited
+	paced     []schema.RunID // acknowledged
+	pacedFrom time.Time
 	stops     []check.Stop
 	rested    time.Time // when all recurring jobs were known to be paused
 
@@ -200,6 +208,7 @@ func (w *world) live(ctx context.Context) error {
 	w.ask(ctx, &wg)
 	w.recur(ctx, &wg)
 	w.restrain(ctx, &wg)
+	w.pace(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")

@@ -116,6 +116,13 @@ var scenarios = []struct {
 	{"jobs have limits, and everything fails", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{turns, halts}},
+	{"a task has a rate, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Paced: 240, Promise: Promise{Paced: true, NoneLost: true, Lag: 4},
+	}, []string{deferred}},
+	{"a task has a rate, and nodes are killed and freeze", 8, Scenario{Jobs: 20, Paced: 240, Kills: 4, Freezes: 4}, []string{deferred, halts}},
+	{"a task has a rate, and the store, messages and callees fail", 8, Scenario{
+		Jobs: 20, Paced: 160, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
+	}, []string{deferred}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
@@ -143,6 +150,9 @@ func TestSimulation(t *testing.T) {
 					}
 					if sc.Limited > 0 {
 						t.Logf("runs with a limit: %v", out.Ends)
+					}
+					if sc.Paced > 0 {
+						t.Logf("starts within %s: %d at most", pacedWindow, out.MostPaced)
 					}
 					worst, twice = max(worst, out.worst()), twice+out.twice()
 				})
