@@ -115,6 +115,9 @@ func Open(cfg Config) (_ *Store, err error) {
 	cacheSize := int64(diskCache)
 	if cfg.Dir == "" {
 		opts.FS, opts.DisableWAL, cacheSize = vfs.NewMem(), true, memoryCache
+		// What is in memory is for tests, in whose bubbles weeks pass: Pebble's own scheduler looks around ten times a second, which was most of their
+		// time. Without that a compaction that had to wait begins when another ends.
+		opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	}
 	if cfg.Dir == "" || cfg.NoSync {
 		s.write = pebble.NoSync
