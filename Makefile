@@ -99,9 +99,10 @@ openapi-lint: ## redocly on the OpenAPI document (with Node and npm), by .ci/ope
 	@bash .ci/openapi/lint
 
 .PHONY: sim
-sim: ## the simulation with many seeds (SEEDS=5000; SEED=42 replays one; PKG=…)
-	CARILLON_SIM_SEEDS=$(or $(SEEDS),5000) CARILLON_SIM_SEED=$(SEED) \
-	  go test -count=1 -timeout 60m -run Simulation -v $(or $(PKG),./...)
+sim: ## the simulation with 10,000 short seeds and 20 long ones, an hour on two cores (SHORT=… LONG=…; SEED=42 replays one; RUN=TestSimulation/…)
+	@CARILLON_SIM_SHORT=$(or $(SHORT),10000) CARILLON_SIM_LONG=$(or $(LONG),20) CARILLON_SIM_SEED=$(SEED) \
+	  go test -count=1 -timeout 6h -run '$(or $(RUN),TestSimulation$$)' -v ./cmd/internal/sim \
+	  | grep --line-buffered -vE '^(=== | +--- PASS)'
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for a while (FUZZTIME=30s)

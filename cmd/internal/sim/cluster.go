@@ -37,7 +37,7 @@ type Faults struct {
 	Store   float64 // each of: fail, lose the answer, apply late, delay
 	Message float64 // each of: drop, double, delay
 	Target  float64 // the callee answers with an error
-	Crash   float64 // each of: the node dies before, or right after, a step of an attempt is written (its claim, its outcome); it comes back
+	Crash   float64 // each of: the node dies before, or right after, a step of an attempt; it comes back
 }
 
 // Cluster is a few nodes over one store and one broker.
@@ -58,6 +58,7 @@ type Cluster struct {
 	deaths map[<-chan struct{}]time.Time // when each life ended, by its dead
 	counts []*prometheus.Registry        // what each life counted
 
+	crashed map[string]int // how often nodes crashed around each step
 	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
 
@@ -69,7 +70,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 	}
 	c := &Cluster{
 		shards: shards, away: 30 * time.Second, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
-		deaths: make(map[<-chan struct{}]time.Time),
+		deaths: make(map[<-chan struct{}]time.Time), crashed: make(map[string]int),
 	}
 	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
 	for i := range n {
@@ -109,7 +110,10 @@ func (c *Cluster) chance(p func(Faults) float64, kinds int) (kind int, draw floa
 	return int(x / each), c.rng.Float64()
 }
 
-func (c *Cluster) messageFault(inproc.Event) inproc.Verdict {
+func (c *Cluster) messageFault(e inproc.Event) inproc.Verdict {
+	if c.crashAround(e) {
+		return inproc.Verdict{Drop: true}
+	}
 	switch kind, draw := c.chance(func(f Faults) float64 { return f.Message }, 3); kind {
 	case 0:
 		return inproc.Verdict{Drop: true}
@@ -304,25 +308,15 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	l.stop = cancel
 	l.conn = c.broker.Connect(n.name)
 	l.counts = schematest.Counting(c.store)
-	store := schematest.Faulty(l.counts, func(_ context.Context, op string) schematest.Fault {
+	store := crashing{schematest.Faulty(l.counts, func(context.Context, string) schematest.Fault {
 		n.pause(dead)
 		select {
 		case <-dead:
 			return schematest.Fault{Fail: true}
 		default:
 		}
-		if op == "SwapLease" || op == "PutAttempts" {
-			switch kind, draw := c.chance(func(f Faults) float64 { return f.Crash }, 2); kind {
-			case 0:
-				n.crash(l, time.Duration(draw*float64(c.away)))
-				return schematest.Fault{Fail: true}
-			case 1:
-				n.crash(l, time.Duration(draw*float64(c.away)))
-				return schematest.Fault{Lose: true}
-			}
-		}
 		return c.storeFault()
-	})
+	}), n, l}
 	log := c.log.With("node", n.name, "life", l.number)
 	now := func() time.Time { return n.now(dead) }
 	halt := bucketer.NewHalt(now)
@@ -344,7 +338,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	l.executor, err = executor.New(executor.Config{
 		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn,
-		Targets: executor.Targets{HTTP: sink{n, dead}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
+		Targets: executor.Targets{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err
@@ -382,11 +376,18 @@ func (n *Node) Kill() {
 
 // kill ends l, unless it has ended.
 func (n *Node) kill(l *life) {
+	if n.fell(l) {
+		n.bury(l)
+	}
+}
+
+// fell ends l at once, and reports whether it had not ended before.
+func (n *Node) fell(l *life) bool {
 	c := n.c
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !n.up || n.life != l {
-		c.mu.Unlock()
-		return
+		return false
 	}
 	n.up = false
 	if n.frozen != nil {
@@ -395,23 +396,31 @@ func (n *Node) kill(l *life) {
 	}
 	close(l.dead)
 	c.deaths[l.dead] = time.Now()
-	c.mu.Unlock()
+	return true
+}
+
+// bury waits until nothing is left of l, which has ended.
+func (n *Node) bury(l *life) {
 	l.conn.Cut()
 	l.stop()
-	c.spread(detection)
+	n.c.spread(detection)
 	l.running.Wait()
 	_ = l.conn.Close() // always nil
 }
 
-// crash ends l as Kill does, without waiting for that, and starts the node again after a while.
-func (n *Node) crash(l *life, back time.Duration) {
+// crash ends l as Kill does, without waiting for what is left of it, and starts the node again after a while. It reports whether l had not ended before.
+func (n *Node) crash(l *life, back time.Duration) bool {
+	if !n.fell(l) {
+		return false
+	}
 	n.c.crashes.Go(func() {
-		n.kill(l)
+		n.bury(l)
 		time.Sleep(back)
 		if err := n.Start(); err != nil {
 			panic(err)
 		}
 	})
+	return true
 }
 
 // Freeze stops the process (SIGSTOP): whatever it does next, it does after the thaw.
@@ -500,8 +509,8 @@ func (n *Node) rest(l *life, off bool) {
 
 // sink is what jobs call: it writes down who came, by the clock of the node that called.
 type sink struct {
-	n    *Node
-	dead chan struct{}
+	n *Node
+	l *life
 }
 
 // withinSession is how long work of effectively_once lasts at most: what lies between the last sign of life of its executor and the next start.
@@ -515,11 +524,14 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	if off := s.n.offset(); off.Abs() > trusted {
 		c.broken("%s started attempt %d of %s while its clock was off by %v", s.n.name, call.Number, call.Run, off)
 	}
-	at := s.n.now(s.dead).Round(0)
+	at := s.n.now(s.l.dead).Round(0)
 	select {
-	case <-s.dead:
+	case <-s.l.dead:
 		return executor.Result{Outcome: schema.Failed}
 	default:
+	}
+	if s.n.crashes(s.l, stepCall, func() {}) {
+		return executor.Result{Outcome: schema.Failed}
 	}
 	kind, draw := c.chance(func(f Faults) float64 { return f.Target }, 2)
 	c.mu.Lock()
@@ -550,7 +562,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		if kind == 0 {
 			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
 		}
-	case <-s.dead:
+	case <-s.l.dead:
 		saw.Status, saw.Gone = 0, time.Now()
 		res = executor.Result{Outcome: schema.Failed}
 	case <-ctx.Done():
@@ -565,7 +577,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		if !saw.Gone.IsZero() {
 			saw.End = saw.Gone
 		}
-		if died, ok := c.deaths[s.dead]; ok {
+		if died, ok := c.deaths[s.l.dead]; ok {
 			saw.End = died // what it holds is others' as soon as its next life has begun
 		}
 	}

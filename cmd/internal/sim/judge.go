@@ -71,6 +71,11 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			return w.out, err
 		}
 	}
+	w.c.mu.Lock()
+	for name, n := range w.c.crashed {
+		w.out.Counts[name] = float64(n)
+	}
+	w.c.mu.Unlock()
 	// By the counter: the outcome of an attempt that goes on takes the place of the record that calls it lost.
 	if w.out.Counts["lost"], err = w.c.counted("carillon_executor_attempts_total", string(schema.Lost)); err != nil {
 		return w.out, err

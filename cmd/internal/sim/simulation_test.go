@@ -6,20 +6,31 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// seeds returns how many seeds to run, and the first.
-func seeds(t *testing.T, short int) (first uint64, n int) {
+// seeds returns how many seeds of a scenario to run, and the first: own unless the environment says how many of each scenario
+// (CARILLON_SIM_SEEDS), how many of all short scenarios and all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
+func seeds(t *testing.T, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
-	n = short
-	if v := os.Getenv("CARILLON_SIM_SEEDS"); v != "" {
-		var err error
-		if n, err = strconv.Atoi(v); err != nil {
-			t.Fatalf("CARILLON_SIM_SEEDS: %v", err)
+	n = own
+	if v, ok := number(t, "CARILLON_SIM_SEEDS"); ok {
+		n = v
+	}
+	all, of := "CARILLON_SIM_SHORT", 0
+	if s.long() {
+		all = "CARILLON_SIM_LONG"
+	}
+	for i := range scenarios {
+		if scenarios[i].long() == s.long() {
+			of++
 		}
+	}
+	if v, ok := number(t, all); ok {
+		n = (v + of - 1) / of
 	}
 	first = 1
 	if v := os.Getenv("CARILLON_SIM_SEED"); v != "" {
@@ -31,6 +42,22 @@ func seeds(t *testing.T, short int) (first uint64, n int) {
 	}
 	return first, n
 }
+
+func number(t *testing.T, variable string) (n int, ok bool) {
+	t.Helper()
+	v := os.Getenv(variable)
+	if v == "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 {
+		t.Fatalf("%s = %q, want a number", variable, v)
+	}
+	return n, true
+}
+
+// long reports that the scenario goes on for longer than others.
+func (s *Scenario) long() bool { return s.Span > 3*time.Minute }
 
 const (
 	// onTime is how late a run may be where nothing goes wrong.
@@ -95,7 +122,9 @@ var scenarios = []struct {
 	{"all guarantees, and nothing goes wrong", 3, Scenario{
 		Guarantees: true, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4},
 	}, nil},
-	{"all guarantees, and nodes crash between the steps of attempts", 30, Scenario{Guarantees: true, Faults: Faults{Crash: 0.01}}, nil},
+	{"all guarantees, and nodes crash between the steps of attempts", 30, Scenario{
+		Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.01, Target: 0.25},
+	}, crashPoints},
 	{"all guarantees, and nodes are killed and freeze", 20, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
 	{"all guarantees, and nodes are back at once", 20, Scenario{
 		Guarantees: true, Kills: 12, Away: 500 * time.Millisecond, Faults: Faults{Target: 0.15, Crash: 0.002},
@@ -133,12 +162,14 @@ var scenarios = []struct {
 }
 
 // TestSimulation: whatever is done to the nodes, nothing acknowledged is missed, nothing starts early, nothing runs that was not
-// asked for, and no run ends twice. CARILLON_SIM_SEEDS sets how many seeds each scenario gets, CARILLON_SIM_SEED runs one.
+// asked for, and no run ends twice. See seeds for how many.
 func TestSimulation(t *testing.T) {
+	const sayEvery = 100
+	var ran atomic.Int64 // seeds, of all scenarios
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			first, n := seeds(t, sc.seeds)
+			first, n := seeds(t, &sc.Scenario, sc.seeds)
 			sums := make(map[string]float64)
 			var worst time.Duration
 			twice := 0
@@ -156,6 +187,9 @@ func TestSimulation(t *testing.T) {
 					}
 					worst, twice = max(worst, out.worst()), twice+out.twice()
 				})
+				if done := ran.Add(1); done%sayEvery == 0 {
+					t.Logf("%d seeds so far", done)
+				}
 			}
 			t.Logf("over %d seeds: late by %v at most, %d duplicate executions, %v", n, worst, twice, sums)
 			for _, name := range sc.happens {
