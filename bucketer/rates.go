@@ -3,21 +3,24 @@ package bucketer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"carillon.dev/carillon/schema"
 )
 
-// MaxRated bounds the tasks of a cluster that have a rate: every dispatcher knows all of them. ratedPage is how many are read at a time.
+// MaxRated bounds the tasks of a cluster that have a rate: every dispatcher knows all of them. ratedPage is how many are read at a time, and ratedAge how
+// long what a task says is believed where no change is heard of: each dispatcher asks for each of them so often.
 const (
-	MaxRated  = 10_000
+	MaxRated  = 5000
 	ratedPage = 1000
+	ratedAge  = time.Minute
 )
 
-// Rates returns the rates of all tasks that have one. What it knows of a task may be 10 s old.
+// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be a minute old.
 func (b *Bucketer) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
 	rates := make(map[schema.TaskName]schema.Rate)
 	err := b.eachRated(ctx, func(name schema.TaskName) error {
-		t, err := b.tasks.Task(ctx, name.Tenant, name.Name)
+		t, err := b.tasks.within(ctx, name.Tenant, name.Name, ratedAge)
 		switch {
 		case errors.Is(err, schema.ErrNotFound):
 			return nil

@@ -90,6 +90,25 @@ func TestRatesAreWhatTasksSay(t *testing.T) {
 	})
 }
 
+// Dispatchers ask every few seconds, so each task that has a rate is read seldom.
+func TestRatesAreRememberedForAMinute(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.rated("a", "1/s"); err != nil {
+			t.Fatal(err)
+		}
+		w.counts.Reset()
+		for range 36 {
+			if rates := w.rates(); len(rates) != 1 {
+				t.Fatalf("Rates = %v, want one", rates)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if n := w.counts.Tally("Task").Calls; n != 3 {
+			t.Errorf("%d reads of the task in three minutes, want 3", n)
+		}
+	})
+}
+
 func TestRatesAreBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range MaxRated {

@@ -42,13 +42,18 @@ func NewTasks(store schema.TaskStore, now func() time.Time) *Tasks {
 
 // Task returns a task, or schema.ErrNotFound.
 func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	return t.within(ctx, tenant, name, taskCacheAge)
+}
+
+// within is Task, from memory where it was read less than age ago and no change was heard of.
+func (t *Tasks) within(ctx context.Context, tenant, name string, age time.Duration) (schema.Task, error) {
 	key := taskKey{tenant, name}
 	now := t.now()
 	t.mu.Lock()
 	c, ok := t.known[key]
 	changes := t.changes
 	t.mu.Unlock()
-	if ok && now.Sub(c.at) < taskCacheAge {
+	if ok && now.Sub(c.at) < age {
 		return c.task, c.err
 	}
 	task, err := t.store.Task(ctx, tenant, name)

@@ -254,7 +254,7 @@ func duration(f *huma.Schema) {
 func rate(f *huma.Schema) {
 	f.Pattern, f.Examples = `^[1-9][0-9]*/[smh]$`, []any{"100/s", "10/m", "1000/h"}
 	f.Description = "How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: " +
-		"their due time stays what it was, and deferred_until says when they will be tried. A change is in force within 15 s"
+		"their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute"
 }
 
 func payloadSchema(f *huma.Schema) {
