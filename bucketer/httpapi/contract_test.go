@@ -186,6 +186,9 @@ func troublesOf(o describedOperation) []error {
 		quota := &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
 		troubles = append(troubles, bucketer.ErrPartitionFull, bucketer.ErrOverloaded, schema.ErrConflict, quota)
 	}
+	if o.path == "/v1/tasks/{name}" && o.method == http.MethodPut {
+		troubles = append(troubles, bucketer.ErrManyRates)
+	}
 	if o.path == operationsPath || strings.HasSuffix(o.path, "/backfills") {
 		troubles = append(troubles, bucketer.ErrManyOperations)
 	}

@@ -27,6 +27,7 @@ var conflicts = map[string][]string{
 	"resume-job":         {"one-off", "finished", "not-understood", "conflict"},
 	"trigger-job":        {"one-off", "finished", "not-understood", "minute-full"},
 	"create-backfill":    {"finished", "not-understood", "too-many-operations"},
+	"put-task":           {"too-many-rates"},
 	"cancel-run":         {"finished", "conflict"},
 	"retry-run":          {"not-finished", "payload-gone", "minute-full"},
 	"replay-dead-letter": {"payload-gone", "minute-full"},

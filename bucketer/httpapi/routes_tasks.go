@@ -37,7 +37,7 @@ type taskList struct {
 }
 
 func (s *Server) routeTasks() {
-	huma.Register(s.api, s.operation("put-task", http.MethodPut, "/v1/tasks/{name}", "Create or replace a task", 200, 400, 408, 413, 415, 422, 429, 503), s.putTask)
+	huma.Register(s.api, s.operation("put-task", http.MethodPut, "/v1/tasks/{name}", "Create or replace a task", 200, 400, 408, 409, 413, 415, 422, 429, 503), s.putTask)
 	s.alsoAnswers("/v1/tasks/{name}", http.MethodPut, http.StatusCreated, http.StatusOK)
 	s.describeBody("/v1/tasks/{name}", http.MethodPut, reflect.TypeFor[bucketer.TaskRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-task", http.MethodGet, "/v1/tasks/{name}", "A task", 200, 404, 422, 503), s.getTask)
