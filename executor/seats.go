@@ -306,7 +306,7 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 	default:
 		a.waits = true
 		x.metrics.passed.WithLabelValues("limit").Inc()
-		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: it waits, since " + k.many()}, x.now()), true)
+		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: " + k.many()}, x.now()), true)
 	}
 	return false
 }
@@ -348,7 +348,7 @@ func (a *attempt) makeWay(ctx context.Context, key schema.LimitKey, k known) boo
 	case err != nil:
 		a.postpone(ctx, "make room", err)
 	case over:
-		a.notStarted(ctx, schema.Record{Outcome: schema.Cancelled, Reason: "cancel_oldest: " + k.many() + " that were due later"})
+		a.notStarted(ctx, schema.Record{Outcome: schema.Cancelled, Reason: "cancel_oldest: later runs of the job were due"})
 	default:
 		return false
 	}

@@ -101,3 +101,28 @@ func Overruled(attempts []Attempt, i int) bool {
 	}
 	return false
 }
+
+// HeldBack returns what was written down of the entry of a run that a limit holds back, nil if none does: of the last that waits, unless another took its
+// place or an attempt was made since.
+func HeldBack(attempts []Attempt) *Record {
+	var held *Record
+	for i := range attempts {
+		if a := &attempts[i]; a.Held() && (held == nil || a.Record.Finished.After(held.Finished)) {
+			held = a.Record
+		}
+	}
+	if held == nil {
+		return nil
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		switch {
+		case a.Number == 0 && a.Record != nil && !a.Held() && a.Record.Entry == held.Entry:
+			return nil
+		case a.Number > 0 && a.Session != nil && a.Session.Started.After(held.Finished),
+			a.Number > 0 && a.Record != nil && a.Record.Started.After(held.Finished):
+			return nil
+		}
+	}
+	return held
+}

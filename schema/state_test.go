@@ -241,3 +241,40 @@ func TestTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldBack: a run waits while the last of its entries that was held back has no other in its place, and nothing was started since.
+func TestHeldBack(t *testing.T) {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run := schema.MakeEntryID(at, 1, 1)
+	later := schema.MakeEntryID(at.Add(time.Minute), 1, 2)
+	row := func(entry schema.EntryID, after time.Duration, o schema.Outcome, to schema.EntryID) schema.Attempt {
+		return schema.Attempt{Run: run, Record: &schema.Record{Entry: entry, Finished: at.Add(after), Outcome: o, To: to}}
+	}
+	held := row(run, 0, schema.HandedOn, schema.EntryID{})
+	turn := row(run, time.Minute, schema.HandedOn, later)
+	again := row(later, 2*time.Minute, schema.HandedOn, schema.EntryID{})
+	begun := schema.Attempt{Run: run, Number: 1, Session: &schema.SessionRef{Started: at.Add(time.Minute)}}
+	ended := schema.Attempt{Run: run, Number: 1, Record: &schema.Record{Started: at.Add(time.Minute), Outcome: schema.Failed}}
+	before := schema.Attempt{Run: run, Number: 1, Record: &schema.Record{Started: at.Add(-time.Minute), Outcome: schema.Failed}}
+	for _, c := range []struct {
+		name string
+		rows []schema.Attempt
+		want *schema.Record
+	}{
+		{"nothing is known", nil, nil},
+		{"it was held back", []schema.Attempt{held}, held.Record},
+		{"its turn has come", []schema.Attempt{turn, held}, nil},
+		{"it was held back again", []schema.Attempt{again, held, turn}, again.Record},
+		{"it has begun since", []schema.Attempt{held, begun}, nil},
+		{"it has ended since", []schema.Attempt{held, ended}, nil},
+		{"an attempt before", []schema.Attempt{held, before}, held.Record},
+		{"another entry stands in, for no limit's sake", []schema.Attempt{turn}, nil},
+		{"it was given up", []schema.Attempt{held, row(run, time.Minute, schema.Missed, schema.EntryID{})}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := schema.HeldBack(c.rows); got != c.want {
+				t.Errorf("HeldBack = %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

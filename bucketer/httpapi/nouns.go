@@ -96,6 +96,12 @@ type Missed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// Waiting says what holds a run back.
+type Waiting struct {
+	Since  Time   `json:"since"`
+	Reason string `json:"reason"`
+}
+
 // Run is a run as the API answers it.
 type Run struct {
 	ID         schema.RunID `json:"id"`
@@ -116,6 +122,8 @@ type Run struct {
 	NextAttemptAt Time            `json:"next_attempt_at,omitzero"`
 	DeferredUntil Time            `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task or since its target had no room or failed"`
 	Missed        *Missed         `json:"missed,omitempty"`
+	Waiting       *Waiting        `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come: as many runs are under way as may be"`
+	CancelReason  string          `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
 	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
 	Progress      *Progress       `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
@@ -183,10 +191,32 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	if waits := r.State == schema.StatePending || r.State == schema.StateRetrying; waits && deferred.After(out.NextAttemptAt.Time) {
 		out.DeferredUntil = deferred
 	}
-	if r.State.Terminal() {
+	switch {
+	case r.State.Terminal():
 		out.FinishedAt = finished(r)
+		out.CancelReason = cancelReason(r)
+	case r.State != schema.StateRunning:
+		if held := schema.HeldBack(r.Attempts); held != nil {
+			out.Waiting = &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
+		}
 	}
 	return out
+}
+
+// cancelReason returns why a run was cancelled without anybody having asked for it, "" if somebody did.
+func cancelReason(r *bucketer.Run) string {
+	if r.State != schema.StateCancelled {
+		return ""
+	}
+	if c := r.Entry.Marks.Cancelled; c != nil && c.By == bucketer.CancelledByLimit {
+		return "cancel_oldest: later runs of the job were due"
+	}
+	for i := range r.Attempts {
+		if rec := r.Attempts[i].Record; rec != nil && rec.Outcome == schema.Cancelled && rec.Reason != "" {
+			return rec.Reason
+		}
+	}
+	return ""
 }
 
 func attemptOf(a *schema.Attempt) Attempt {

@@ -41,6 +41,8 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 	}
 	cancelled := entry(id, spec)
 	cancelled.Marks.Cancelled = &schema.Cancel{At: at(-time.Second)}
+	roomy := entry(id, spec)
+	roomy.Marks.Cancelled = &schema.Cancel{At: at(-time.Second), By: bucketer.CancelledByLimit}
 	rescheduled := spec
 	rescheduled.Of, rescheduled.Kind, rescheduled.Nominal, rescheduled.Accepted = id, schema.KindReschedule, moved.Time(), at(0).UnixMicro()
 	behind := spec
@@ -75,6 +77,18 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				"started_at": clock(10 * time.Second), "finished_at": clock(11 * time.Second), "lateness_ms": 10_000.0,
 				"attempts": []any{shown(1, 10*time.Second, 11*time.Second, "succeeded")},
 			},
+		},
+		"pending, held back by a limit": {
+			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
+			}},
+			map[string]any{"waiting": map[string]any{"since": clock(time.Second), "reason": "concurrency: a run of the job was under way"}},
+		},
+		"cancelled to make room": {
+			bucketer.Run{State: schema.StateCancelled, Entry: roomy, Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
+			}},
+			map[string]any{"finished_at": clock(-time.Second), "cancel_reason": "cancel_oldest: later runs of the job were due"},
 		},
 		"running": {
 			bucketer.Run{State: schema.StateRunning, Entry: entry(id, spec), Attempts: []schema.Attempt{

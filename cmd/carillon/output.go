@@ -157,6 +157,14 @@ func workOf(j *httpapi.Job) string {
 	return "task " + j.Task
 }
 
+// showWaiting says what holds a run back, and since when.
+func showWaiting(w *httpapi.Waiting) string {
+	if w == nil {
+		return ""
+	}
+	return "since " + showTime(w.Since) + ", " + w.Reason
+}
+
 // writeRun shows everything that is known of a run: facts, attempts, and the head of their outputs.
 func writeRun(w io.Writer, r *httpapi.Run) error {
 	facts := [][]string{
@@ -173,6 +181,8 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		{"trigger", trigger(r)},
 		{"task", r.Task},
 		{"next attempt", showTime(r.NextAttemptAt)},
+		{"waiting", showWaiting(r.Waiting)},
+		{"cancelled", r.CancelReason},
 		{"progress", showProgress(r.Progress)},
 		{"payload", head(string(r.Payload), 200)},
 	} {
