@@ -11,7 +11,7 @@ import (
 // Bounds of what only jobs that can have many runs say.
 const (
 	maxRuns        = 100_000
-	maxConcurrency = 10_000
+	maxConcurrency = 1000 // the lease that names who has the slots is swapped whole, at about 130 bytes a slot
 )
 
 var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitCancelOldest}

@@ -38,7 +38,7 @@ func TestDecodeRecurringJob(t *testing.T) {
 		"jitter":                 {`{"jitter":"30s",` + everyMinute + `}`, schema.JobSpec{Task: "t", JitterStated: true, Schedule: &schema.Schedule{Cron: "* * * * *", Jitter: schema.Duration(30 * time.Second)}}},
 		"jitter turned off":      {`{"jitter":"0s",` + everyMinute + `}`, schema.JobSpec{Task: "t", JitterStated: true, Schedule: cron}},
 		"concurrency":            {`{"concurrency":{"limit":1,"on_limit":"cancel_oldest"},` + everyMinute + `}`, schema.JobSpec{Task: "t", Concurrency: &schema.Concurrency{Limit: 1, OnLimit: "cancel_oldest"}, Schedule: cron}},
-		"concurrency by default": {`{"concurrency":{"limit":10000},` + everyMinute + `}`, schema.JobSpec{Task: "t", Concurrency: &schema.Concurrency{Limit: 10_000}, Schedule: cron}},
+		"concurrency by default": {`{"concurrency":{"limit":1000},` + everyMinute + `}`, schema.JobSpec{Task: "t", Concurrency: &schema.Concurrency{Limit: 1000}, Schedule: cron}},
 		"what one-off jobs have too": {
 			`{"payload":[1],"priority":"low","labels":{"a":"b"},"misfire":{"policy":"run_all"},` + everyMinute + `}`,
 			schema.JobSpec{Task: "t", Payload: json.RawMessage(`[1]`), Priority: schema.Low, Labels: map[string]string{"a": "b"}, Misfire: &schema.Misfire{Policy: "run_all"}, Schedule: cron},

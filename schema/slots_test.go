@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -92,5 +93,18 @@ func TestSlotsAreWhatTheLeaseSays(t *testing.T) {
 	}
 	if _, err := (schema.Lease{Record: []byte("{")}).Slots(); err == nil {
 		t.Error("Slots of a broken record: no error")
+	}
+}
+
+// TestTheLargestLimitFitsIntoItsLease: as many slots as a job may ask for, under names as long as they come, are far from the 1 MiB that a row may have.
+func TestTheLargestLimitFitsIntoItsLease(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	var s schema.Slots
+	for i := range 1000 {
+		s.Take(schema.MakeEntryID(now, 1, uint64(i)), strings.Repeat("x", 63), strings.Repeat("s", 16), 1000)
+	}
+	is, err := schema.Lease{}.WithSlots(s, now)
+	if err != nil || len(s.Taken) != 1000 || len(is.Record) > 256<<10 {
+		t.Errorf("WithSlots of %d = %d bytes, %v; want at most 256 KiB for 1000", len(s.Taken), len(is.Record), err)
 	}
 }

@@ -192,7 +192,7 @@ func (s *Server) finishDocument() error {
 		{"PreviewRequest", "jitter", duration},
 		{"Job", "jitter", duration},
 		{"JobMisfire", "deadline", duration},
-		{"Concurrency", "limit", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(10_000) }},
+		{"Concurrency", "limit", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(1000) }},
 		{"Concurrency", "on_limit", words("queue", "skip", "cancel_oldest")},
 		{"HTTPTarget", "method", words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
 		{"HTTPTarget", "url", func(f *huma.Schema) {
