@@ -53,6 +53,11 @@ type Slot struct {
 // Kept reports whether the slot waits for its run.
 func (s *Slot) Kept() bool { return s.Session == "" }
 
+// ref returns under what the slot is held: as a claim, it outlasts the restart of its executor, whose callee may still be at work.
+func (s *Slot) ref() SessionRef {
+	return SessionRef{Executor: s.Executor, ID: s.Session, Guarded: true}
+}
+
 // Slots returns what the lease of a limit says.
 func (l Lease) Slots() (Slots, error) {
 	var s Slots
@@ -94,7 +99,7 @@ func (s *Slots) Prune(now time.Time, live func(SessionRef) bool) {
 		if t.Kept() {
 			return !now.Before(t.Until)
 		}
-		return !live(SessionRef{Executor: t.Executor, ID: t.Session})
+		return !live(t.ref())
 	})
 }
 
@@ -142,7 +147,7 @@ func (s *Slots) Sessions() []Attempt {
 	var rows []Attempt
 	for i := range s.Taken {
 		if t := &s.Taken[i]; !t.Kept() {
-			rows = append(rows, Attempt{Run: t.Run, Session: &SessionRef{Executor: t.Executor, ID: t.Session}})
+			rows = append(rows, Attempt{Run: t.Run, Session: new(t.ref())})
 		}
 	}
 	return rows

@@ -55,8 +55,7 @@ type Cluster struct {
 	wrong  []string // what no node may do, and one did
 	nodes  []*Node
 	lives  int
-	deaths map[<-chan struct{}]time.Time // when each life ended, by its dead
-	counts []*prometheus.Registry        // what each life counted
+	counts []*prometheus.Registry // what each life counted
 
 	crashed map[string]int // how often nodes crashed around each step
 	crashes sync.WaitGroup // nodes that are on their way down and up again
@@ -70,7 +69,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 	}
 	c := &Cluster{
 		shards: shards, away: 30 * time.Second, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
-		deaths: make(map[<-chan struct{}]time.Time), crashed: make(map[string]int),
+		crashed: make(map[string]int),
 	}
 	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
 	for i := range n {
@@ -395,7 +394,6 @@ func (n *Node) fell(l *life) bool {
 		n.frozen = nil
 	}
 	close(l.dead)
-	c.deaths[l.dead] = time.Now()
 	return true
 }
 
@@ -573,13 +571,8 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		}
 	}
 	c.mu.Lock()
-	if ref.Source == limitedSource { // a limit counts who calls
-		if !saw.Gone.IsZero() {
-			saw.End = saw.Gone
-		}
-		if died, ok := c.deaths[s.l.dead]; ok {
-			saw.End = died // what it holds is others' as soon as its next life has begun
-		}
+	if ref.Source == limitedSource && res.Outcome == schema.Cancelled {
+		saw.End = saw.Gone // a limit counts who calls, and who died goes on to
 	}
 	c.seen = append(c.seen, saw)
 	c.mu.Unlock()
