@@ -217,6 +217,12 @@ func TestOperationsAreCounted(t *testing.T) {
 			t.Fatal("after 20 s the pause is not done, or the trigger is, which waits for its quota")
 		}
 		m := w.metrics
+		for range 120 { // which of both began is not said, and a run that may start in a minute is a long wait
+			if counted(t, m.operationActs.WithLabelValues(ActionTrigger, "changed")) > 0 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
 		for _, c := range []struct {
 			name string
 			got  float64
