@@ -53,11 +53,6 @@ func (b *Bucketer) HoldBack(ctx context.Context, key schema.LimitKey, e *schema.
 	})
 }
 
-// LetGo takes e out of what waits for a limit: it has got a slot after all.
-func (b *Bucketer) LetGo(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
-	return b.store.EndWaiting(ctx, schema.Waiting{Limit: key, Run: e.Run(), Entry: e.ID})
-}
-
 // limitShard returns the shard whose owner looks after a limit.
 func limitShard(key schema.LimitKey) schema.Shard {
 	id, _ := key.Job()

@@ -28,6 +28,7 @@ type attempt struct {
 	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
 	sat       bool        // it has, or had, a slot of its job's limit …
 	waits     bool        // … or was held back by it
+	listed    bool        // it has a slot, and stands among what waits for one
 	returned  atomic.Bool // the message went back
 	rated     bool        // its task has a rate; set by the attempt's own goroutine
 	pending   bool        // it has no slot yet; the executor's mutex guards it
@@ -184,7 +185,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	switch {
 	case a.hold != nil: // the claim says all that a session cell would
 		a.exclusive.Store(work.Guarantee == schema.EffectivelyOnce)
-	case k.doubt && !a.mark(ctx, now, k):
+	case (k.doubt || a.listed) && !a.mark(ctx, now, k):
 		return
 	}
 	if k.number == 1 {

@@ -112,7 +112,6 @@ type Writer interface {
 // Waiter holds runs back that a limit does not let start, and wakes them (bucketer.Bucketer).
 type Waiter interface {
 	HoldBack(ctx context.Context, key schema.LimitKey, e *schema.Entry) error
-	LetGo(ctx context.Context, key schema.LimitKey, e *schema.Entry) error
 	Wake(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error)
 	MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error)
 }

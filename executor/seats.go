@@ -293,9 +293,9 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 	}
 	switch is {
 	case seated:
-		if err := x.writer.LetGo(ctx, key, e); err != nil && ctx.Err() == nil {
-			x.log.Warn("a run waits that has begun: who wakes it will see that", "run", e.Run(), "err", err)
-		}
+		// Its row stays: the message may go back before it begins, and wait again. Who wakes it sees by its session cell that it has begun, and takes the
+		// row out once it is over.
+		a.listed = true
 		return true
 	case taken: // it runs, or did until now: its rows will tell
 		select {

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -344,6 +345,51 @@ func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
 	})
 }
 
+// TestARunThatGoesBackAfterItWaitedKeepsItsPlace: a slot came free while it was being held back, so it was to start, and then could not. It had been taken out of what waits
+// by then, where nothing is put in again: held back once more, it was pending for ever.
+func TestARunThatGoesBackAfterItWaitedKeepsItsPlace(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		end := w.lingering()
+		job := w.limited(1, schema.OnLimitQueue)
+		one, two := w.entry(inAWhile(time.Second), ofLimited(job)), w.entry(inAWhile(2*time.Second), ofLimited(job))
+		w.publish(one, time.Now())
+		w.publish(two, time.Now())
+		var held atomic.Bool
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			switch {
+			case op == "PutWaiting" && held.CompareAndSwap(false, true):
+				end(one.ID)
+				time.Sleep(freshFor + time.Second) // what it knows is too old to start by then …
+			case op == "EntriesByID" && held.Load():
+				return schematest.Fault{Fail: true} // … and it learns nothing new
+			}
+			return schematest.Fault{}
+		})
+		time.Sleep(2*time.Second + freshFor + 3*time.Second)
+		if !held.Load() || slices.Contains(w.ran(), two.ID) {
+			t.Fatalf("held back: %t, started: %v, want the first alone", held.Load(), w.ran())
+		}
+		rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), 10)
+		if err != nil || len(rows) != 1 || rows[0].Run != two.ID {
+			t.Errorf("Waiting = %+v, %v, want the run that went back", rows, err)
+		}
+		w.breakDown()
+		end(two.ID)
+		seen := make(map[schema.EntryID]bool)
+		for range 20 {
+			time.Sleep(time.Second)
+			w.turns(seen)
+		}
+		if got := w.state(two.ID); got != schema.StateSucceeded {
+			t.Errorf("the run is %s, want succeeded: %+v", got, w.attempts(two.ID))
+		}
+		if got := w.ran(); !slices.Equal(got, []schema.RunID{one.ID, two.ID}) {
+			t.Errorf("started: %v, want each once", got)
+		}
+	})
+}
+
 // TestALimitHoldsWhateverTheStoreAnswers: swaps that are lost, refused, or of which nobody knows cost time; never more than two run at once, and all do.
 func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -371,14 +417,15 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 		}
 		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
 		seen := make(map[schema.EntryID]bool)
-		for range 240 {
+		for range 600 { // a slot that is kept for a run that then cannot be woken is lost for 10 s
 			time.Sleep(500 * time.Millisecond)
 			_, _ = x.writer.(*bucketer.Bucketer).WakeAll(t.Context(), job.ID.Shard(), "", live) // by a store that fails now and then
 			w.turns(seen)
 		}
 		for i, run := range runs {
 			if got := w.state(run); got != schema.StateSucceeded {
-				t.Errorf("run %d is %s, want succeeded: %+v", i, got, w.attempts(run))
+				rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), 100)
+				t.Errorf("run %d is %s, want succeeded: %+v; Waiting = %+v, %v", i, got, w.attempts(run), rows, err)
 			}
 		}
 		if most > 2 {
