@@ -104,6 +104,10 @@ sim: ## the simulation with 10,000 short seeds and 20 long ones, an hour on two 
 	  go test -count=1 -timeout 6h -run '$(or $(RUN),TestSimulation$$)' -v ./cmd/internal/sim \
 	  | grep --line-buffered -vE '^(=== | +--- PASS)'
 
+.PHONY: injected
+injected: ## put in the bugs that are kept, one after the other: tests must catch each (BUG=04; 20 minutes)
+	CARILLON_INJECTED=$(or $(BUG),all) go test -count=1 -timeout 3h -run TestInjectedBugsAreCaught -v ./cmd/internal/sim
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for a while (FUZZTIME=30s)
 	@FUZZTIME='$(or $(FUZZTIME),30s)' bash .ci/fuzz

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// root is where the files lie that patches name, seen from here.
+	root = "../../.."
+	// catching bounds how long the tests may take that are to catch a bug.
+	catching = 10 * time.Minute
+)
+
+// injected is a bug that is put in on purpose: a patch, with what it breaks and which tests catch it above it.
+type injected struct {
+	name     string
+	breaks   string   // "Breaks:", in words
+	caughtBy []string // "Caught by:", one or more lines: arguments of go test
+	seeds    string   // "Seeds:", of each scenario of the simulation; empty: those that it has
+	files    map[string][]hunk
+}
+
+// hunk is one change of a file: old stands in it once, and new takes its place. Where that is is not looked at, so that patches live longer.
+type hunk struct{ old, new string }
+
+var errPatch = errors.New("not a patch")
+
+// readPatch reads a unified diff of files below a and b, with a head.
+func readPatch(name string, text []byte) (*injected, error) {
+	in := &injected{name: strings.TrimSuffix(filepath.Base(name), ".patch"), files: make(map[string][]hunk)}
+	var file string
+	var at *hunk
+	for line := range strings.Lines(string(text)) {
+		body := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "--- a/"):
+			file, at = body[len("--- a/"):], nil
+		case strings.HasPrefix(line, "+++ b/"), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "index "):
+		case strings.HasPrefix(line, "@@ ") && file != "":
+			in.files[file] = append(in.files[file], hunk{})
+			at = &in.files[file][len(in.files[file])-1]
+		case at != nil && line[0] == '-':
+			at.old += line[1:]
+		case at != nil && line[0] == '+':
+			at.new += line[1:]
+		case at != nil && line[0] == ' ':
+			at.old, at.new = at.old+line[1:], at.new+line[1:]
+		case at != nil && body == "": // an editor took the blank away
+			at.old, at.new = at.old+line, at.new+line
+		case at == nil && strings.HasPrefix(line, "Breaks: "):
+			in.breaks = body[len("Breaks: "):]
+		case at == nil && strings.HasPrefix(line, "Caught by: "):
+			in.caughtBy = append(in.caughtBy, body[len("Caught by: "):])
+		case at == nil && strings.HasPrefix(line, "Seeds: "):
+			in.seeds = body[len("Seeds: "):]
+		case at == nil && body == "":
+		default:
+			return nil, fmt.Errorf("%w: %q", errPatch, body)
+		}
+	}
+	if in.breaks == "" || len(in.caughtBy) == 0 || len(in.files) == 0 {
+		return nil, fmt.Errorf("%w: it says not what it breaks, what catches it, or what it changes", errPatch)
+	}
+	return in, nil
+}
+
+// apply returns the files as the patch leaves them, by path.
+func (in *injected) apply() (map[string][]byte, error) {
+	changed := make(map[string][]byte)
+	for path, hunks := range in.files {
+		text, err := os.ReadFile(filepath.Join(root, path)) // #nosec G304 -- of our own patches
+		if err != nil {
+			return nil, err
+		}
+		for i, h := range hunks {
+			if n := bytes.Count(text, []byte(h.old)); n != 1 || h.old == h.new {
+				return nil, fmt.Errorf("%s: what hunk %d changes is there %d times, want once and changed:\n%s", path, i+1, n, h.old)
+			}
+			text = bytes.Replace(text, []byte(h.old), []byte(h.new), 1)
+		}
+		changed[path] = text
+	}
+	return changed, nil
+}
+
+// overlay writes the changed files into dir, and what tells go to build with them in place of ours.
+func (in *injected) overlay(dir string) (string, error) {
+	changed, err := in.apply()
+	if err != nil {
+		return "", err
+	}
+	replace := make(map[string]string)
+	for path, text := range changed {
+		ours, err := filepath.Abs(filepath.Join(root, path))
+		if err != nil {
+			return "", err
+		}
+		theirs := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
+		if err := os.WriteFile(theirs, text, 0o600); err != nil {
+			return "", err
+		}
+		replace[ours] = theirs
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+// allInjected reads every patch.
+func allInjected(t *testing.T) []*injected {
+	t.Helper()
+	names, err := filepath.Glob("testdata/injected/*.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*injected
+	for _, name := range names {
+		text, err := os.ReadFile(name) // #nosec G304 -- of our own
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := readPatch(name, text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all = append(all, in)
+	}
+	return all
+}
+
+// TestInjectedBugsApply: the bugs that are kept can still be put in. What they change has changed: so must they, and whether they are caught is to be seen again (make injected).
+func TestInjectedBugsApply(t *testing.T) {
+	all := allInjected(t)
+	if len(all) < 10 {
+		t.Errorf("%d bugs are kept, want ten or more", len(all))
+	}
+	for _, in := range all {
+		if _, err := in.apply(); err != nil {
+			t.Errorf("%s: %v", in.name, err)
+		}
+	}
+}
+
+// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that are to catch it: each of them fails. Minutes; so it waits for
+// CARILLON_INJECTED: "all", or a part of a bug's name.
+func TestInjectedBugsAreCaught(t *testing.T) {
+	which := os.Getenv("CARILLON_INJECTED")
+	if which == "" {
+		t.Skip("CARILLON_INJECTED is not set")
+	}
+	for _, in := range allInjected(t) {
+		if which != "all" && !strings.Contains(in.name, which) {
+			continue
+		}
+		t.Run(in.name, func(t *testing.T) {
+			file, err := in.overlay(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range in.caughtBy {
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), catching)
+				// #nosec G204 -- the arguments are of our own patches
+				cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-count=1", "-vet=off", "-overlay", file}, strings.Fields(args))...)
+				cmd.Dir = root
+				cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CARILLON_") })
+				if in.seeds != "" {
+					cmd.Env = append(cmd.Env, "CARILLON_SIM_SEEDS="+in.seeds)
+				}
+				out, err := cmd.CombinedOutput()
+				cancel()
+				failed := bytes.Count(out, []byte("--- FAIL: "))
+				switch {
+				case err == nil:
+					t.Errorf("%s\nis not caught by go test %s (%v)", in.breaks, args, time.Since(began).Round(time.Second))
+				case failed == 0: // it does not even build, or the command was told to stop
+					t.Errorf("go test %s: %v\n%s", args, err, out)
+				default:
+					t.Logf("caught by go test %s in %v: %d failures", args, time.Since(began).Round(time.Second), failed)
+				}
+			}
+		})
+	}
+}
+
+func TestReadPatch(t *testing.T) {
+	const head = "Breaks: nothing\nCaught by: ./x -run TestX\n\n"
+	const body = "--- a/f.go\n+++ b/f.go\n@@ -1,2 +1,2 @@ func f() {\n a\n-b\n+c\n@@ -9 +9 @@\n-d\n+e\n"
+	in, err := readPatch("testdata/injected/01-x.patch", []byte(head+body))
+	if err != nil || in.name != "01-x" || in.breaks != "nothing" || !slices.Equal(in.caughtBy, []string{"./x -run TestX"}) {
+		t.Fatalf("readPatch = %+v, %v", in, err)
+	}
+	if want := []hunk{{"a\nb\n", "a\nc\n"}, {"d\n", "e\n"}}; !slices.Equal(in.files["f.go"], want) {
+		t.Errorf("hunks = %q, want %q", in.files["f.go"], want)
+	}
+	for name, text := range map[string]string{
+		"no head": body, "no body": head, "nothing that it breaks": "Caught by: ./x\n" + body, "a line that is neither": head + "?\n" + body,
+		"a line in a hunk that is neither": head + body + "?\n",
+	} {
+		if _, err := readPatch("x.patch", []byte(text)); !errors.Is(err, errPatch) {
+			t.Errorf("%s: readPatch = %v, want %v", name, err, errPatch)
+		}
+	}
+}
