@@ -224,10 +224,8 @@ func TestFairOnDev(t *testing.T) {
 			t.Errorf("what was printed does not say %q:\n%s", v, out)
 		}
 	}
-	// A plot needs two points, a second each: 1,400 runs of 10 ms in 8 slots take longer than one, however quick the machine is.
-	for _, plot := range []string{"beside", "weights", "critical"} {
-		if _, err := os.Stat(filepath.Join(results, "fair-carillon-dev-"+plot+".svg")); err != nil {
-			t.Errorf("the plot: %v", err)
-		}
+	// A plot needs starts in two seconds. carillon dev has slots of its own, whatever the environment says: the two backlogs may be over within one.
+	if _, err := os.Stat(filepath.Join(results, "fair-carillon-dev-beside.svg")); err != nil {
+		t.Errorf("the plot: %v", err)
 	}
 }
