@@ -21,7 +21,9 @@ const (
 	all                  // every 10 s, run_all
 	deadlined            // every 10 s, run_all with a deadline of 40 s
 	skipping             // every 10 s, skip
-	recurring = skipping
+	bounded              // every 10 s from 20 s up to 85 s, moved by 9 s
+	fenced               // a cron every 15 s from 30 s up to 90 s, which it would name, moved by 1 s
+	recurring = fenced
 )
 
 const (
@@ -44,6 +46,15 @@ func jobID(line int) string { return fmt.Sprintf("job-%02d", line) }
 
 // recurringWorld is a recurring history that is easy to change.
 type recurringWorld struct{ check.RecurringHistory }
+
+// within is v with a start and an end, as the API shows them.
+func within(v check.JobView, start, end int) check.JobView {
+	text := fmt.Sprintf(`{"start":%q,"end":%q}`, at(start).Format(time.RFC3339Nano), at(end).Format(time.RFC3339Nano))
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		panic(err)
+	}
+	return v
+}
 
 // view is a job as the API shows it, from the fields that differ; it is read from JSON, so that is tested too.
 func view(line, generation int, state, schedule, jitter, misfire string, next ...int) check.JobView {
@@ -115,9 +126,14 @@ func (w *recurringWorld) ran(line, nominal, due, start int) {
 
 // gone adds what stands for count nominal times, 10 s apart, that were recorded as missed.
 func (w *recurringWorld) gone(line, from, count, recorded int, reason string) {
+	w.stretch(line, from, from, count, recorded, reason)
+}
+
+// stretch is gone of a job with jitter: the first of them is due at due.
+func (w *recurringWorld) stretch(line, from, due, count, recorded int, reason string) {
 	w.put(line, check.JobRun{
 		NominalAt: at(from), Trigger: "schedule",
-		Run:    check.Run{ID: rid(line, from), State: check.Missed, DueAt: at(from), FinishedAt: at(recorded)},
+		Run:    check.Run{ID: rid(line, due), State: check.Missed, DueAt: at(due), FinishedAt: at(recorded)},
 		Missed: &check.Stretch{From: at(from), To: at(from + (count-1)*10_000), Count: count, Reason: reason},
 	})
 }
@@ -170,10 +186,7 @@ func cleanRecurring() *recurringWorld {
 
 	create(steady, every("10s"), "2s", byDefault, 10_000, 10_500)
 	up(steady, 10_000, 500, createdAt, rEnd+20_000)
-	w.put(steady, check.JobRun{
-		NominalAt: at(120_000), Trigger: "schedule", Run: check.Run{ID: rid(steady, 120_500), State: check.Missed, DueAt: at(120_500), FinishedAt: at(lookedAt)},
-		Missed: &check.Stretch{From: at(120_000), To: at(210_000), Count: 10, Reason: "run_latest: a later run was due"},
-	})
+	w.stretch(steady, 120_000, 120_500, 10, lookedAt, "run_latest: a later run was due")
 	w.ran(steady, 220_000, 220_500, lookedAt+5)
 
 	create(cronned, `{"cron":"*/15 * * * * *","timezone":"UTC"}`, "0s", `{"policy":"run_all"}`)
@@ -220,6 +233,13 @@ func cleanRecurring() *recurringWorld {
 	up(skipping, 10_000, 0, createdAt, rEnd+20_000)
 	w.gone(skipping, 120_000, 5, lookedAt, "skip: it could not start within a minute")
 	late(skipping, 170_000, 220_000)
+
+	w.event(bounded, check.JobCreated, createdAt, createdAt+20, within(view(bounded, 1, "active", every("10s"), "10s", byDefault, 20_000, 29_000), 20_000, 85_000))
+	up(bounded, 10_000, 9_000, 20_000, 85_000) // the last is due after the end
+
+	w.event(fenced, check.JobCreated, createdAt, createdAt+20,
+		within(view(fenced, 1, "active", `{"cron":"*/15 * * * * *","timezone":"UTC"}`, "2s", byDefault, 30_000, 31_000), 30_000, 90_000))
+	up(fenced, 15_000, 1_000, 30_000, 90_000)
 	return w
 }
 

@@ -17,8 +17,8 @@ import (
 
 // cleanRecurringReport is what JudgeRecurring says of cleanRecurring, lateness and texts aside.
 func cleanRecurringReport() check.RecurringReport {
-	// By line: 29 (10 … 290 s); 19 (15 … 285 s); 3 + 4; 4 + 10; 6; and 29 each of the four policies.
-	const targets = 29 + 19 + (3 + 4) + (4 + 9) + 6 + 4*29
+	// By line: 29 (10 … 290 s); 19 (15 … 285 s); 3 + 4; 4 + 9; 6; 29 each of the four policies; 20 … 80 s, and 30 … 75 s.
+	const targets = 29 + 19 + (3 + 4) + (4 + 9) + 6 + 4*29 + 7 + 4
 	const missed = 10 + 10 + 7 + 5
 	return check.RecurringReport{
 		Jobs: recurring, JobsAcknowledged: recurring, End: at(rEnd),
@@ -126,6 +126,51 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 		{name: "a stretch of another number", forge: func(w *recurringWorld) {
 			w.both(latest, 120_000, func(r *check.JobRun) { m := *r.Missed; m.Count = 9; r.Missed = &m })
 		}, want: counts{Unexpected: 1}, says: "where the schedule names 10"},
+
+		{name: "the first target after its start", forge: func(w *recurringWorld) { w.forget(bounded, 29_000) }, want: counts{Missed: 1}},
+		{name: "the first target of a cron, at its start", forge: func(w *recurringWorld) { w.forget(fenced, 31_000) }, want: counts{Missed: 1}},
+		{name: "a nominal time before the start", forge: func(w *recurringWorld) { w.ran(bounded, 10_000, 19_000, 19_004) }, want: counts{Unexpected: 1}, says: "does not name"},
+		{name: "due after the start, but for a nominal time before it", forge: func(w *recurringWorld) {
+			w.Events[len(w.Events)-2].Job.Start = at(20_001)
+		}, want: counts{Unexpected: 1}, says: "does not name"},
+		{name: "the last target before the end, due after it by its jitter", forge: func(w *recurringWorld) { w.forget(bounded, 89_000) }, want: counts{Missed: 1}},
+		{name: "due before the end, but for a nominal time at it", forge: func(w *recurringWorld) {
+			w.Events[len(w.Events)-2].Job.End = at(80_000)
+		}, want: counts{Unexpected: 1}, says: "does not name"},
+		{name: "a nominal time after the end", forge: func(w *recurringWorld) { w.ran(bounded, 90_000, 99_000, 99_004) }, want: counts{Unexpected: 1}, says: "does not name"},
+		{name: "a time of a cron at the end", forge: func(w *recurringWorld) { w.ran(fenced, 90_000, 91_000, 91_004) }, want: counts{Unexpected: 1}, says: "does not name"},
+		{name: "the last time of a cron before the end", forge: func(w *recurringWorld) { w.forget(fenced, 76_000) }, want: counts{Missed: 1}},
+		{name: "created after its start: what came before is not asked for", forge: func(w *recurringWorld) {
+			e := &w.Events[len(w.Events)-2]
+			e.Requested, e.Acked = at(44_000), at(45_000)
+			w.forget(bounded, 29_000)
+			w.forget(bounded, 39_000)
+			w.forget(bounded, 49_000)
+		}, ok: true},
+		{name: "created after its start: what comes after is", forge: func(w *recurringWorld) {
+			e := &w.Events[len(w.Events)-2]
+			e.Requested, e.Acked = at(34_000), at(35_000)
+			w.forget(bounded, 29_000)
+			w.forget(bounded, 39_000)
+			w.forget(bounded, 49_000)
+		}, want: counts{Missed: 1}},
+		{name: "due past its end as it may be, started long after it", forge: func(w *recurringWorld) {
+			w.forget(bounded, 89_000)
+			w.ran(bounded, 80_000, 89_000, 119_000)
+		}, ok: true},
+		{name: "the last one given up for a later one, of which there is none", forge: func(w *recurringWorld) {
+			w.forget(bounded, 89_000)
+			w.stretch(bounded, 80_000, 89_000, 1, 110_000, "run_latest: a later run was due")
+		}, want: counts{Missed: 1}, says: "no later run was due"},
+		{name: "the last but one given up for the last", forge: func(w *recurringWorld) {
+			w.forget(bounded, 79_000)
+			w.stretch(bounded, 70_000, 79_000, 1, 110_000, "run_latest: a later run was due")
+		}, ok: true},
+		{name: "a stretch that goes on after the end", forge: func(w *recurringWorld) {
+			w.forget(bounded, 79_000)
+			w.forget(bounded, 89_000)
+			w.stretch(bounded, 70_000, 79_000, 3, 110_000, "changed: the job was cancelled before the run could start")
+		}, want: counts{Missed: 2, Unexpected: 1}, says: "where the schedule names 2"},
 
 		{name: "early, as the sink saw it", forge: func(w *recurringWorld) { w.unseeRun(steady, due); w.arrive(steady, due, 1, due-1) }, want: counts{Early: 1}},
 		{name: "early, as the API says", forge: func(w *recurringWorld) {

@@ -26,7 +26,7 @@ const (
 	Blackout Scenario = "blackout"
 	// Kill kills one Carillon node and starts it again: for small clusters and short runs.
 	Kill Scenario = "kill"
-	// Recurring is of recurring jobs: one Carillon node is killed after a third of the span and started again after half of it.
+	// Recurring is of recurring jobs with a start and an end: one Carillon node is killed after a third of the span and started again after half of it.
 	Recurring Scenario = "recurring"
 	// Pause is of recurring jobs that are paused, resumed, updated and cancelled at random instants.
 	Pause Scenario = "pause"
@@ -49,8 +49,8 @@ type Config struct {
 	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
-	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Of recurring jobs
-	// it is the time from the last creation to the end of the observation, without Stop; default 5 min, Pause and Stopped 2 min.
+	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Those of
+	// Recurring run for it, default 5 min; in Pause and Stopped it is the time from the last creation to the end of the observation, without Stop; default 2 min.
 	Span time.Duration
 	// Changes is how many runs are cancelled or rescheduled, half each; default 300 or a tenth of the jobs, negative = none.
 	Changes int
@@ -61,6 +61,9 @@ type Config struct {
 
 	// Every is the distance of two runs of a recurring job; default 30 s, Pause 2 s, Stopped 10 s.
 	Every time.Duration
+	// Create is how long the creation of all jobs of Recurring may take: their start is so much later than that of the creation. Default as long as
+	// it takes at 150 a second, at least 5 s.
+	Create time.Duration
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
 	// Away is for how long a killed executor of Guarantees is not started again; default at random from 0.5 to 4 s.
@@ -106,6 +109,8 @@ const (
 	defaultStop        = 3 * time.Minute
 	defaultConcurrency = 128
 	minRecurring       = 20
+	createRate         = 150 // jobs a second, on a small machine
+	leastCreate        = 5 * time.Second
 	minGuarded         = 60
 )
 
@@ -127,6 +132,9 @@ func (c Config) withDefaults() Config {
 	if d, ok := recurringDefaults[c.Scenario]; ok {
 		c.Jobs, c.Every, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Every, d.every), cmp.Or(c.Span, d.span)
 		c.Stop, c.Concurrency = cmp.Or(c.Stop, defaultStop), cmp.Or(c.Concurrency, defaultConcurrency)
+		if c.Scenario == Recurring {
+			c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
+		}
 	}
 	if d, ok := guardedDefaults[c.Scenario]; ok {
 		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
@@ -223,6 +231,9 @@ func (c Config) faultsOfRecurring(fault func(format string, args ...any)) {
 	}
 	if c.Span < 2*c.Every {
 		fault("the span is %s, want at least two times %s", c.Span, c.Every)
+	}
+	if c.Create < 0 || c.Create > 0 && c.Scenario != Recurring {
+		fault("create is %s, want it positive, and only for %q: other jobs run from their creation on", c.Create, Recurring)
 	}
 	if c.Stop < time.Second {
 		fault("stop is %s, want at least a second", c.Stop)

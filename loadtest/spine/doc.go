@@ -11,9 +11,10 @@
 //	T0 … T0 + 0.8 span  cancels and reschedules, each of a run that is due soon
 //	T0 …                the faults of the scenario; the offsets are made for a span of a minute and shrink with it
 //
-// Scenarios with recurring jobs have no imports: jobs are created over HTTP one by one, T0 is when the last one was, the observation ends
-// Config.Span after it (and the stop of all nodes, if there is one), and then all jobs are cancelled, so that the judge reads histories
-// to which nothing is added any more.
+// Scenarios with recurring jobs have no imports: jobs are created over HTTP one by one. Those of Recurring state a start, T0, which lies Config.Create after
+// that of the creation, so that none runs while others are created, and an end Config.Span after it, so that they finish by themselves. In Pause and
+// Stopped T0 is when the last one was created, the observation ends Config.Span after it (and the stop of all nodes, if there is one), and then all jobs
+// are cancelled. So the judge reads histories to which nothing is added any more.
 //
 // Scenarios with guarantees import jobs of all three at once and have no changes and no late imports. One node takes jobs in and dispatches, the others
 // execute and are what is killed or frozen. In Frozen the executor thaws between the two reads of the judge, which says when the first is over.

@@ -174,6 +174,8 @@ func differs(asked []byte, shown *check.JobView) (string, error) {
 		return fmt.Sprintf("asked for cron %q in %q, got %q in %q", s.Cron, s.Timezone, t.Cron, t.Timezone), nil
 	case !s.Anchor.IsZero() && !s.Anchor.Equal(t.Anchor):
 		return fmt.Sprintf("asked for the anchor %s, got %s", s.Anchor, t.Anchor), nil
+	case !a.Start.Equal(shown.Start) || !a.End.Equal(shown.End):
+		return fmt.Sprintf("asked for times from %s up to %s, got from %s up to %s", a.Start, a.End, shown.Start, shown.End), nil
 	case a.Jitter != nil && *a.Jitter != shown.Jitter:
 		return fmt.Sprintf("asked for a jitter of %s, got %s", time.Duration(*a.Jitter), time.Duration(shown.Jitter)), nil
 	case a.Misfire.Policy != "" && a.Misfire.Policy != shown.Misfire.Policy || a.Misfire.Deadline != shown.Misfire.Deadline:

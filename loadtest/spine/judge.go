@@ -14,13 +14,17 @@ import (
 	"carillon.dev/carillon/loadtest/process"
 )
 
+// readersAtOnce bounds the requests of a judge of recurring jobs, each of which is read by itself. Nothing else is asked for meanwhile.
+const readersAtOnce = 16
+
 // judge runs the judge over everything that was written down, and keeps its report. out gets its table.
 func (r *run) judge(ctx context.Context, out io.Writer) error {
 	var args []string
 	var into any = &r.report.Check
 	if res := r.report.Recurring; res != nil {
 		into = &res.Check
-		args = append(args, "--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano))
+		args = append(args, "--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano),
+			"--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)))
 		for _, s := range res.Stops {
 			args = append(args, "--stop", s.From.Format(time.RFC3339Nano)+","+s.To.Format(time.RFC3339Nano))
 		}

@@ -23,6 +23,10 @@ const (
 	// settleFor lies between the end of the observation and the first request that ends a job, so that no run that was asked for is held
 	// up to then and dropped because of it.
 	settleFor = 5 * time.Second
+	// mostJitter is more than anything is moved by: the widest window that a job gets which states none.
+	mostJitter = 10 * time.Second
+	// killAfter and backAfter are the parts of the span of Recurring that come before the kill and the start of a node.
+	killAfter, backAfter = 1.0 / 3, 1.0 / 2
 	// pauseFor is how long a job stays paused at least; cancels and pauses come in the middle of the span, from changesBegin on up to
 	// changesUntil of it.
 	pauseFor     = 6 * time.Second
@@ -41,9 +45,14 @@ func (s Scenario) Recurs() bool { return slices.Contains(recurringScenarios, s) 
 // A RecurringResult is what came of a scenario with recurring jobs.
 type RecurringResult struct {
 	EverySeconds float64 `json:"every_s"`
-	// Creating and Ending tell how long it took to create and to cancel all jobs.
+	// Start and End are what the jobs state; zero: they state neither.
+	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
+	// Creating and Ending tell how long it took to create and to cancel all jobs. Those with an end are not cancelled.
 	Creating AskRate `json:"creating"`
 	Ending   AskRate `json:"ending"`
+	// LateSeconds is by how much the last creation came after Start; such jobs have fewer targets.
+	LateSeconds float64 `json:"late_s,omitempty"`
 	// Stops are the spans in which no node ran.
 	Stops []check.Stop          `json:"stops,omitempty"`
 	Check check.RecurringReport `json:"check"`
@@ -65,10 +74,8 @@ func (r AskRate) PerSecond() float64 {
 
 func (r *run) eventsFile() string { return filepath.Join(r.cfg.Dir, "events.ndjson") }
 
-// playRecurring is a run with recurring jobs, from the idle cluster to the last arrival. The first due instant (T0) of its report is when all
-// jobs were created.
+// playRecurring is a run with recurring jobs, from the idle cluster to the last arrival.
 func (r *run) playRecurring(ctx context.Context) (err error) {
-	cfg := r.cfg
 	if err := r.describeStream(ctx); err != nil {
 		return err
 	}
@@ -78,52 +85,103 @@ func (r *run) playRecurring(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	a := &asker{urls: r.client.URLs, http: r.http, out: f}
-	res := &RecurringResult{EverySeconds: cfg.Every.Seconds()}
-	r.report.Recurring = res
+	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
 
 	begin := r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(cfg.Idle)); err != nil {
+	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return err
 	}
 	start := r.mark()
 	spec := workload.Recurring{
-		N: cfg.Jobs, Every: cfg.Every, From: start.at, Misfires: misfires(cfg), Seed: cfg.Seed, Source: recurringSource, Target: r.sink.URL,
+		N: r.cfg.Jobs, Every: r.cfg.Every, From: start.at, Misfires: misfires(r.cfg), Seed: r.cfg.Seed, Source: recurringSource, Target: r.sink.URL,
 	}
-	jobs, err := r.create(ctx, a, spec, &res.Creating)
+	play := r.playCancelled
+	if r.cfg.Scenario == Recurring {
+		play = r.playBounded
+	}
+	phases, err := play(ctx, a, spec, start)
 	if err != nil {
 		return err
+	}
+	r.report.Phases = append([]Phase{phase("idle", begin, start)}, phases...)
+	return nil
+}
+
+// playBounded creates jobs that state when their times begin, which is when all of them are to be there, and when they end: nothing runs before,
+// and nothing has to be cancelled afterwards.
+func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+	cfg, res := r.cfg, r.report.Recurring
+	t0 := start.at.Add(cfg.Create).UTC().Truncate(time.Millisecond)
+	spec.Start, spec.End = t0, t0.Add(cfg.Span)
+	res.Start, res.End = spec.Start, spec.End
+	r.report.FirstDue = t0
+	r.keepDue(spec.End.Add(mostJitter))
+
+	kill := time.Duration(killAfter * float64(cfg.Span))
+	cctx, cancel := context.WithDeadlineCause(ctx, t0.Add(kill), fmt.Errorf("creation took longer than %s, and a third of the span: state how long it takes", cfg.Create))
+	defer cancel()
+	if _, err := r.create(cctx, a, spec, &res.Creating); err != nil {
+		if ctx.Err() == nil && cctx.Err() != nil {
+			err = context.Cause(cctx)
+		}
+		return nil, err
+	}
+	created := r.mark()
+	if late := created.at.Sub(t0); late > 0 {
+		res.LateSeconds = late.Seconds()
+		r.log.Warn("creation took longer than planned: the last jobs have fewer runs", "planned", cfg.Create, "late", late)
+	}
+	if err := sleepUntil(ctx, t0); err != nil {
+		return nil, err
+	}
+	ready := r.mark()
+	back := time.Duration(backAfter * float64(cfg.Span))
+	if err := r.take(ctx, t0, chain{{kill, ActKill, "carillon-1"}, {back, ActStart, "carillon-1"}}); err != nil {
+		return nil, err
+	}
+	if err := sleepUntil(ctx, spec.End); err != nil {
+		return nil, err
+	}
+	ran := r.mark()
+	if err := r.untilQuiet(ctx); err != nil {
+		return nil, err
+	}
+	return []Phase{phase("creation", start, created), phase("runs", ready, ran), phase("end", ran, r.mark())}, nil
+}
+
+// playCancelled creates jobs that run from then on, does to them what the scenario says, and cancels them. The first due instant (T0) of the report
+// is when all jobs were created.
+func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+	cfg, res := r.cfg, r.report.Recurring
+	jobs, err := r.create(ctx, a, spec, &res.Creating)
+	if err != nil {
+		return nil, err
 	}
 	created := r.mark()
 	t0 := created.at.UTC().Truncate(time.Millisecond)
 	r.report.FirstDue = t0
 
-	switch cfg.Scenario {
-	case Pause:
+	if cfg.Scenario == Pause {
 		err = r.changeJobs(ctx, a, jobs, t0)
-	case Stopped:
+	} else {
 		err = r.stopAll(ctx, t0, res)
-	default:
-		err = r.take(ctx, t0, chain{{cfg.Span / 3, ActKill, "carillon-1"}, {cfg.Span / 2, ActStart, "carillon-1"}})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	end := latest(t0.Add(cfg.Span), time.Now().UTC())
 	r.keepDue(end)
 	if err := sleepUntil(ctx, end.Add(settleFor)); err != nil {
-		return err
+		return nil, err
 	}
 	ran := r.mark()
 	if err := r.endJobs(ctx, a, jobs, &res.Ending); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.untilQuiet(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark()),
-	}
-	return nil
+	return []Phase{phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark())}, nil
 }
 
 // misfires returns the policies of the jobs of a scenario, in turn.

@@ -15,6 +15,13 @@ var recurringRows = []row{
 		for _, s := range res.Stops {
 			text += fmt.Sprintf("; no node for %.0f s", s.To.Sub(s.From).Seconds())
 		}
+		if !res.End.IsZero() {
+			text += fmt.Sprintf("; from a start to an end that they state, %.0f s", res.End.Sub(res.Start).Seconds())
+			if res.LateSeconds > 0 {
+				text += fmt.Sprintf(" (the last was created %.0f s after the start)", res.LateSeconds)
+			}
+			return text
+		}
 		return text + fmt.Sprintf("; observed for %.0f s from the last creation", res.Check.End.Sub(r.FirstDue).Seconds())
 	})},
 	{"targets, done", of(func(_ *Report, res *RecurringResult) string {
@@ -52,6 +59,9 @@ var recurringRows = []row{
 	{"lateness as reported, ms: p50 / p90 / p99 / p99.9 / max", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Reported) })},
 	{"lateness as seen by the sink, ms", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Seen) })},
 	{"created, cancelled", of(func(_ *Report, res *RecurringResult) string {
+		if res.Ending.Requests == 0 {
+			return fmt.Sprintf("%.0f/s, none", res.Creating.PerSecond())
+		}
 		return fmt.Sprintf("%.0f/s, %.0f/s", res.Creating.PerSecond(), res.Ending.PerSecond())
 	})},
 	{"arrivals: mean, peak second", of(func(r *Report, _ *RecurringResult) string {
@@ -63,7 +73,7 @@ var recurringRows = []row{
 	{"CPU of the creation, µs/job", of(func(r *Report, res *RecurringResult) string {
 		return cpuText(r, "creation", func(Phase) float64 { return float64(res.Creating.Requests) }, 1e6, 0)
 	})},
-	{"CPU from the last creation on, s/s", of(func(r *Report, _ *RecurringResult) string {
+	{"CPU while they run, s/s", of(func(r *Report, _ *RecurringResult) string {
 		return cpuText(r, "runs", func(p Phase) float64 { return p.Seconds }, 1, 3)
 	})},
 }

@@ -26,6 +26,8 @@ type Recurring struct {
 	Every time.Duration
 	// From is what anchors are counted from; an instant shortly before the jobs are made.
 	From time.Time
+	// Start and End bound the nominal times of all jobs: at or after Start, and before End. Zero = not stated.
+	Start, End time.Time
 	// Misfires are given to the jobs in turn; none = nothing is stated.
 	Misfires []Misfire
 	Seed     uint64
@@ -46,6 +48,12 @@ func (r Recurring) Validate() error {
 	if r.From.IsZero() {
 		bad("from is not given")
 	}
+	if r.Start.Nanosecond()%int(time.Millisecond) != 0 || r.End.Nanosecond()%int(time.Millisecond) != 0 {
+		bad("start is %s and end is %s, want whole milliseconds", r.Start, r.End)
+	}
+	if !r.End.IsZero() && r.End.Before(r.Start.Add(r.Every)) {
+		bad("end is %s and start is %s, want at least %s between them", r.End, r.Start, r.Every)
+	}
 	if !sourceName.MatchString(r.Source) {
 		bad("source is %q, want %s", r.Source, sourceName)
 	}
@@ -58,6 +66,8 @@ func (r Recurring) Validate() error {
 type recurringBody struct {
 	HTTP     recurringTarget   `json:"http"`
 	Schedule recurringSchedule `json:"schedule"`
+	Start    time.Time         `json:"start,omitzero"`
+	End      time.Time         `json:"end,omitzero"`
 	Jitter   string            `json:"jitter,omitempty"`
 	Misfire  *Misfire          `json:"misfire,omitempty"`
 	Payload  struct {
@@ -82,7 +92,7 @@ func (r Recurring) Body(n int) ([]byte, error) {
 		return nil, fmt.Errorf("make job: %w", err)
 	}
 	rng := rand.New(rand.NewPCG(r.Seed, uint64(n))) // #nosec G404 G115 -- a repeatable choice
-	var b recurringBody
+	b := recurringBody{Start: r.Start.UTC(), End: r.End.UTC()}
 	b.HTTP.URL = fmt.Sprintf("%s/%s/%d", r.Target, r.Source, n)
 	b.Payload.Ref = fmt.Sprintf("%s/%d", r.Source, n)
 	if len(r.Misfires) > 0 {

@@ -14,7 +14,7 @@ import (
 func recurring() workload.Recurring {
 	return workload.Recurring{
 		N: 2000, Every: 30 * time.Second, From: from, Seed: 7, Source: "r7", Target: "http://127.0.0.1:9/hook",
-		Misfires: []workload.Misfire{{}, {Policy: "skip", Deadline: "5s"}},
+		Start: from.Add(5 * time.Minute), End: from.Add(10 * time.Minute), Misfires: []workload.Misfire{{}, {Policy: "skip", Deadline: "5s"}},
 	}
 }
 
@@ -38,6 +38,9 @@ func TestRecurringJobsAreAsSpecified(t *testing.T) {
 		}
 		if ref, _ := check.ParseRef(job.HTTP.URL); ref != (check.Ref{Source: "r7", Line: n}) {
 			t.Fatalf("Body(%d) calls %s", n, job.HTTP.URL)
+		}
+		if !job.Start.Equal(r.Start) || !job.End.Equal(r.End) {
+			t.Fatalf("Body(%d) starts at %s and ends at %s, want %s and %s", n, job.Start, job.End, r.Start, r.End)
 		}
 		if want := r.Misfires[(n-1)%2]; job.Misfire.Policy != want.Policy {
 			t.Fatalf("Body(%d) has the policy %q, want %q", n, job.Misfire.Policy, want.Policy)
@@ -90,11 +93,13 @@ func TestTheSameRecurringMakesTheSameJobs(t *testing.T) {
 
 func TestRecurringRefusesWhatCannotBeMade(t *testing.T) {
 	for name, change := range map[string]func(*workload.Recurring){
-		"no jobs":      func(r *workload.Recurring) { r.N = 0 },
-		"too often":    func(r *workload.Recurring) { r.Every = time.Millisecond },
-		"no instant":   func(r *workload.Recurring) { r.From = time.Time{} },
-		"a bad source": func(r *workload.Recurring) { r.Source = "a/b" },
-		"a bad target": func(r *workload.Recurring) { r.Target = "nowhere" },
+		"no jobs":                       func(r *workload.Recurring) { r.N = 0 },
+		"too often":                     func(r *workload.Recurring) { r.Every = time.Millisecond },
+		"no instant":                    func(r *workload.Recurring) { r.From = time.Time{} },
+		"a bad source":                  func(r *workload.Recurring) { r.Source = "a/b" },
+		"no time between start and end": func(r *workload.Recurring) { r.End = r.Start },
+		"a start that is no whole ms":   func(r *workload.Recurring) { r.Start = r.Start.Add(time.Microsecond) },
+		"a bad target":                  func(r *workload.Recurring) { r.Target = "nowhere" },
 	} {
 		r := recurring()
 		if change(&r); r.Validate() == nil {

@@ -36,7 +36,8 @@ scenario says while they run, and judge everything with check. Works beside othe
 
 Three more are of recurring jobs, created over HTTP one by one; by default they have one Cassandra, one NATS and two nodes:
 
-  recurring 50,000 jobs every 30 s, intervals and cron expressions, for 5 minutes; a node is killed after a third of it and started again after half
+  recurring 50,000 jobs every 30 s, intervals and cron expressions, with a start when all are to be there (--create) and an end 5 minutes later; a node
+            is killed after a third of it and started again after half
   pause     1,000 jobs every 2 s; each is paused (and perhaps resumed), updated or cancelled at a random instant
   stopped   600 jobs every 10 s with every misfire policy; all nodes are killed and started again 3 minutes later
 
@@ -112,12 +113,13 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f := cmd.Flags()
 	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped; guarantees or frozen")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
-	f.DurationVar(&span, "span", 0, "recurring jobs: from the last creation to the end of the observation, without --stop (default 5m; pause and stopped 2m)")
+	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m)")
+	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 150 jobs a second)")
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.DurationVar(&cfg.Away, "away", 0, "guarantees: how long a killed executor is away (default at random 0.5s to 4s)")
-	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create and cancel them")
+	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
 	f.IntVar(&cfg.Changes, "changes", 0, "runs cancelled and rescheduled (default 300 or a tenth of the jobs)")
@@ -141,7 +143,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	return cmd
 }
 
-// recurringTimeout bounds a run with recurring jobs whose bound is not stated: each job is created, cancelled and read twice by itself.
+// recurringTimeout bounds a run with recurring jobs whose bound is not stated: each job is created and read twice by itself.
 const recurringTimeout = time.Hour
 
 // recurringFlags leaves to the scenario what the flags did not state.
