@@ -62,7 +62,7 @@ type Config struct {
 	// Every is the distance of two runs of a recurring job; default 30 s, Pause 2 s, Stopped 10 s.
 	Every time.Duration
 	// Create is how long the creation of all jobs of Recurring may take: their start is so much later than that of the creation. Default as long as
-	// it takes at 150 a second, at least 5 s.
+	// it takes at 125 a second, at least 5 s.
 	Create time.Duration
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
@@ -109,7 +109,7 @@ const (
 	defaultStop        = 3 * time.Minute
 	defaultConcurrency = 128
 	minRecurring       = 20
-	createRate         = 150 // jobs a second, on a small machine
+	createRate         = 125 // jobs a second, on a small machine
 	leastCreate        = 5 * time.Second
 	minGuarded         = 60
 )

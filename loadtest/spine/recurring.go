@@ -117,26 +117,34 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 	r.report.FirstDue = t0
 	r.keepDue(spec.End.Add(mostJitter))
 
-	kill := time.Duration(killAfter * float64(cfg.Span))
-	cctx, cancel := context.WithDeadlineCause(ctx, t0.Add(kill), fmt.Errorf("creation took longer than %s, and a third of the span: state how long it takes", cfg.Create))
+	// What is created late is created while the others run, and while a node is killed; but there must be something left for it to run.
+	cctx, cancel := context.WithDeadlineCause(ctx, spec.End.Add(-cfg.Every), fmt.Errorf("creation took longer than %s and the span: state how long it takes", cfg.Create))
 	defer cancel()
-	if _, err := r.create(cctx, a, spec, &res.Creating); err != nil {
+	var created, ready mark
+	g, gctx := errgroup.WithContext(cctx)
+	g.Go(func() error {
+		if _, err := r.create(gctx, a, spec, &res.Creating); err != nil {
+			return err
+		}
+		created = r.mark()
+		if late := created.at.Sub(t0); late > 0 {
+			res.LateSeconds = late.Seconds()
+			r.log.Warn("creation took longer than planned: the last jobs have fewer runs", "planned", cfg.Create, "late", late)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		if err := sleepUntil(gctx, t0); err != nil {
+			return err
+		}
+		ready = r.mark()
+		part := func(of float64) time.Duration { return time.Duration(of * float64(cfg.Span)) }
+		return r.take(gctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}})
+	})
+	if err := g.Wait(); err != nil {
 		if ctx.Err() == nil && cctx.Err() != nil {
 			err = context.Cause(cctx)
 		}
-		return nil, err
-	}
-	created := r.mark()
-	if late := created.at.Sub(t0); late > 0 {
-		res.LateSeconds = late.Seconds()
-		r.log.Warn("creation took longer than planned: the last jobs have fewer runs", "planned", cfg.Create, "late", late)
-	}
-	if err := sleepUntil(ctx, t0); err != nil {
-		return nil, err
-	}
-	ready := r.mark()
-	back := time.Duration(backAfter * float64(cfg.Span))
-	if err := r.take(ctx, t0, chain{{kill, ActKill, "carillon-1"}, {back, ActStart, "carillon-1"}}); err != nil {
 		return nil, err
 	}
 	if err := sleepUntil(ctx, spec.End); err != nil {

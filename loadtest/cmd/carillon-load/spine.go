@@ -114,7 +114,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped; guarantees or frozen")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m)")
-	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 150 jobs a second)")
+	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
