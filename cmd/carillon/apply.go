@@ -29,12 +29,7 @@ func jobApplyCommand(r *remote) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "`file` of jobs, or - for standard input; may be repeated")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		if len(files) == 0 {
 			return usagef("state --file")
 		}
@@ -47,7 +42,7 @@ func jobApplyCommand(r *remote) *cobra.Command {
 			jobs = append(jobs, some...)
 		}
 		return apply(cmd, r, client, jobs)
-	}
+	})
 	return cmd
 }
 

@@ -58,12 +58,7 @@ func crontabCommand(r *remote) *cobra.Command {
 	flags.StringVar(&f.prefix, "prefix", "cron-", "what the names of the jobs begin with")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the jobs, and create none")
 	completeFlag(cmd, "form", "auto", "system", "user")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		form, err := f.check(args[0])
 		if err != nil {
 			return err
@@ -74,7 +69,7 @@ func crontabCommand(r *remote) *cobra.Command {
 		}
 		entries, notes := crontab.Parse(text, form)
 		return f.run(cmd, r, client, args[0], entries, notes)
-	}
+	})
 	return cmd
 }
 

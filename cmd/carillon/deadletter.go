@@ -80,12 +80,7 @@ func deadLetterShowCommand(r *remote) *cobra.Command {
 		Aliases: []string{"get"},
 		Short:   "Show a dead letter and all attempts of its run",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			id, err := schema.ParseEntryID(args[0])
 			if err != nil {
 				return usagef("%w", err)
@@ -98,7 +93,7 @@ func deadLetterShowCommand(r *remote) *cobra.Command {
 				return document(cmd.OutOrStdout(), l)
 			}
 			return writeDeadLetter(cmd.OutOrStdout(), &l)
-		},
+		}),
 	}
 }
 

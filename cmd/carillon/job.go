@@ -71,12 +71,7 @@ func jobCreateCommand(r *remote) *cobra.Command {
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
 	f.recurring.flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		now := time.Now()
 		job, err := f.request(cmd, now)
 		if err != nil {
@@ -93,7 +88,7 @@ func jobCreateCommand(r *remote) *cobra.Command {
 			return document(cmd.OutOrStdout(), made)
 		}
 		return writeJobs(cmd.OutOrStdout(), made)
-	}
+	})
 	return cmd
 }
 

@@ -33,17 +33,13 @@ func jobBackfillCommand(r *remote) *cobra.Command {
 	flags.IntVar(&most, "max-concurrent", 5, "the most runs that are unfinished at a time")
 	flags.BoolVar(&wait, "wait", true, "wait until all runs have ended; it goes on without")
 	flags.StringVar(&key, "idempotency-key", "", "the same key and stretch make one operation (default: drawn)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		if from == "" {
 			return usagef("state --from: the first time that is run again")
 		}
 		now := time.Now()
 		asked := bucketer.BackfillRequest{MaxConcurrent: most}
+		var err error
 		if asked.From, err = instant("from", from, now); err != nil {
 			return err
 		}
@@ -71,7 +67,7 @@ func jobBackfillCommand(r *remote) *cobra.Command {
 			return fmt.Errorf("look at operation %s, which goes on: %w", op.ID, err)
 		}
 		return showOperation(cmd, r, &op)
-	}
+	})
 	return cmd
 }
 

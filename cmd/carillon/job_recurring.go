@@ -88,18 +88,13 @@ func jobListCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&q.NamePrefix, "name-prefix", "", "only jobs whose name begins so")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	completeFlag(cmd, "state", "active", "paused", "cancelled", "finished")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		if limit < 0 {
 			return usagef("--limit: %d is negative", limit)
 		}
 		q.State, q.Limit = schema.JobState(state), pageOf(limit)
 		return list(cmd, r, "list jobs", client.Jobs(cmd.Context(), q), limit, jobHead, jobRow)
-	}
+	})
 	return cmd
 }
 
@@ -121,12 +116,7 @@ func jobRunsCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&state, "state", "", "only runs that are succeeded, failed, cancelled or missed")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	completeFlag(cmd, "state", "succeeded", "failed", "cancelled", "missed")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		now := time.Now()
 		for _, end := range []struct {
 			flag, text string
@@ -135,16 +125,18 @@ func jobRunsCommand(r *remote) *cobra.Command {
 			if end.text == "" {
 				continue
 			}
-			if *end.into, err = instant(end.flag, end.text, now); err != nil {
+			at, err := instant(end.flag, end.text, now)
+			if err != nil {
 				return err
 			}
+			*end.into = at
 		}
 		if limit < 0 {
 			return usagef("--limit: %d is negative", limit)
 		}
 		q.State, q.Limit = schema.State(state), pageOf(limit)
 		return list(cmd, r, "list runs of job", client.JobRuns(cmd.Context(), args[0], q), limit, runHead, runRow)
-	}
+	})
 	return cmd
 }
 
@@ -157,12 +149,7 @@ func jobUpcomingCommand(r *remote) *cobra.Command {
 		ValidArgsFunction: completeJobs(r),
 	}
 	cmd.Flags().IntVar(&count, "count", 10, "show so many, at most 100")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		next, err := client.Upcoming(cmd.Context(), args[0], count)
 		if err != nil {
 			return fmt.Errorf("list upcoming runs: %w", err)
@@ -175,7 +162,7 @@ func jobUpcomingCommand(r *remote) *cobra.Command {
 			rows = append(rows, []string{n.ID.String(), showTime(n.NominalAt), showTime(n.DueAt)})
 		}
 		return table(cmd.OutOrStdout(), rows)
-	}
+	})
 	return cmd
 }
 
@@ -188,12 +175,7 @@ func jobTriggerCommand(r *remote) *cobra.Command {
 		ValidArgsFunction: completeJobs(r),
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		run, err := client.TriggerJob(cmd.Context(), args[0], keyOr(key))
 		if err != nil {
 			return fmt.Errorf("trigger job: %w", err)
@@ -202,6 +184,6 @@ func jobTriggerCommand(r *remote) *cobra.Command {
 			return document(cmd.OutOrStdout(), run)
 		}
 		return writeRun(cmd.OutOrStdout(), &run)
-	}
+	})
 	return cmd
 }

@@ -184,24 +184,16 @@ func keyListCommand(r *remote) *cobra.Command {
 		Use:   "list",
 		Short: "List the API keys of the tenant",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := r.client()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+			keys, err := all(client.Keys(cmd.Context()))
 			if err != nil {
-				return err
-			}
-			defer client.Close()
-			keys := []httpapi.APIKey{}
-			for k, err := range client.Keys(cmd.Context()) {
-				if err != nil {
-					return fmt.Errorf("list keys: %w", err)
-				}
-				keys = append(keys, k)
+				return fmt.Errorf("list keys: %w", err)
 			}
 			if r.json() {
 				return document(cmd.OutOrStdout(), keys)
 			}
 			return writeKeys(cmd.OutOrStdout(), keys)
-		},
+		}),
 	}
 }
 
@@ -218,16 +210,11 @@ func keyRevokeCommand(r *remote) *cobra.Command {
 		Use:   "revoke NAME",
 		Short: "Revoke an API key: within 10 s no node takes it",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			if err := client.RevokeKey(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("revoke key: %w", err)
 			}
 			return nil
-		},
+		}),
 	}
 }

@@ -76,12 +76,7 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "count what matches, and change nothing")
 	flags.BoolVar(&f.wait, "wait", true, "wait until it is done; it goes on without")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and filter make one operation (default: drawn)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		if len(args) > 0 {
 			return cancelOperation(cmd, r, client, args[0], &f)
 		}
@@ -102,7 +97,7 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 			return fmt.Errorf("look at operation %s, which goes on: %w", begun.ID, err)
 		}
 		return showOperation(cmd, r, &op)
-	}
+	})
 	return cmd
 }
 
@@ -165,12 +160,7 @@ func operationGetCommand(r *remote) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		id, err := schema.ParseOperationID(args[0])
 		if err != nil {
 			return usagef("%w", err)
@@ -183,7 +173,7 @@ func operationGetCommand(r *remote) *cobra.Command {
 			return fmt.Errorf("get operation: %w", err)
 		}
 		return showOperation(cmd, r, &op)
-	}
+	})
 	return cmd
 }
 

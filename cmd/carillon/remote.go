@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/url"
 	"os"
 	"strings"
@@ -64,6 +65,30 @@ func (r *remote) client() (*httpapi.Client, error) {
 		return nil, &usageError{err}
 	}
 	return c, nil
+}
+
+// asks returns what a command runs: run, with a client of the API that is closed after it.
+func (r *remote) asks(run func(cmd *cobra.Command, client *httpapi.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return run(cmd, client, args)
+	}
+}
+
+// all reads a whole list. One that is empty is not nil: as JSON it is [].
+func all[T any](list iter.Seq2[T, error]) ([]T, error) {
+	found := []T{}
+	for x, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, x)
+	}
+	return found, nil
 }
 
 func (r *remote) check() error {

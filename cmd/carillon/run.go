@@ -29,12 +29,7 @@ func runGetCommand(r *remote) *cobra.Command {
 		Use:   "get ID",
 		Short: "Show a run, its attempts, and the head of their output",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			id, err := schema.ParseEntryID(args[0])
 			if err != nil {
 				return usagef("%w", err)
@@ -47,7 +42,7 @@ func runGetCommand(r *remote) *cobra.Command {
 				return document(cmd.OutOrStdout(), run)
 			}
 			return writeRun(cmd.OutOrStdout(), &run)
-		},
+		}),
 	}
 }
 
@@ -168,12 +163,7 @@ func runRetryCommand(r *remote) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		id, err := schema.ParseEntryID(args[0])
 		if err != nil {
 			return usagef("%w", err)
@@ -186,7 +176,7 @@ func runRetryCommand(r *remote) *cobra.Command {
 			return document(cmd.OutOrStdout(), run)
 		}
 		return writeRun(cmd.OutOrStdout(), &run)
-	}
+	})
 	return cmd
 }
 

@@ -101,12 +101,7 @@ func schedulePreviewCommand(r *remote) *cobra.Command {
 	f.flags(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "the times after this `time` (default now)")
 	cmd.Flags().IntVar(&count, "count", 10, "show so many, at most 100")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		ask, err := f.state(cmd)
 		switch {
 		case err != nil:
@@ -129,7 +124,7 @@ func schedulePreviewCommand(r *remote) *cobra.Command {
 			return document(cmd.OutOrStdout(), preview)
 		}
 		return writePreview(cmd.OutOrStdout(), &preview, f.timezone)
-	}
+	})
 	return cmd
 }
 

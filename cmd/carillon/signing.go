@@ -32,18 +32,13 @@ func signingCreateCommand(r *remote) *cobra.Command {
 		Long:    "Make a signing key, \"default\" unless it is named, and show its secret, this once. The secret alone is written to the standard output.",
 		Example: "  carillon signing-key create > secret\n  carillon signing-key create partner --tenant billing",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			made, err := client.CreateSigningKey(cmd.Context(), bucketer.SigningRequest{Name: strings.Join(args, "")})
 			if err != nil {
 				return fmt.Errorf("create signing key: %w", err)
 			}
 			return showSigningKey(cmd, r, made, "is made")
-		},
+		}),
 	}
 }
 
@@ -100,12 +95,7 @@ func signingListCommand(r *remote) *cobra.Command {
 		Use:   "list",
 		Short: "List the signing keys of the tenant, without their secrets",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 			keys, err := client.SigningKeys(cmd.Context())
 			if err != nil {
 				return fmt.Errorf("list signing keys: %w", err)
@@ -120,7 +110,7 @@ func signingListCommand(r *remote) *cobra.Command {
 				}
 			}
 			return table(cmd.OutOrStdout(), rows)
-		},
+		}),
 	}
 }
 
@@ -129,17 +119,12 @@ func signingRevokeCommand(r *remote) *cobra.Command {
 		Use:   "revoke NAME",
 		Short: "Revoke a signing key: within 10 s no call is signed with it",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			if err := client.RevokeSigningKey(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("revoke signing key: %w", err)
 			}
-			_, err = fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is revoked") // advice
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is revoked") // advice
 			return err
-		},
+		}),
 	}
 }

@@ -26,12 +26,7 @@ func statsCommand() *cobra.Command {
 	r.flags(cmd)
 	cmd.Flags().StringVar(&from, "from", "-1h", "minutes from this `time` on")
 	cmd.Flags().StringVar(&to, "to", "0s", "minutes before this `time`")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		now := time.Now()
 		begin, err := instant("from", from, now)
 		if err != nil {
@@ -52,7 +47,7 @@ func statsCommand() *cobra.Command {
 			return document(cmd.OutOrStdout(), minutes)
 		}
 		return writeStats(cmd.OutOrStdout(), minutes)
-	}
+	})
 	return cmd
 }
 

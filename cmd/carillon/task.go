@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -60,12 +61,7 @@ func taskSetCommand(r *remote) *cobra.Command {
 	flags.StringVar(&f.rate, "rate", "", "starts at most, such as `100/s`, 10/m or 1000/h; none")
 	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
 	flags.StringVar(&f.text, "description", "", "what it does")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := r.client()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		var task bucketer.TaskRequest
 		switch was, err := client.Task(cmd.Context(), args[0]); {
 		case err == nil:
@@ -81,7 +77,7 @@ func taskSetCommand(r *remote) *cobra.Command {
 			return fmt.Errorf("set task: %w", err)
 		}
 		return r.showTasks(cmd, made, made)
-	}
+	})
 	return cmd
 }
 
@@ -102,16 +98,22 @@ func (f *taskFlags) state(cmd *cobra.Command, task *bucketer.TaskRequest) error 
 	switch {
 	case targets > 1:
 		return usagef("state at most one of --url, --subject and --command")
+	case given("rate") && f.rate == "": // a variable that is not set lifts no limit
+		return usagef("--rate: state one, such as 100/s, or none")
 	case given("max-attempts") && f.maxAttempts < 1:
 		return usagef("--max-attempts: %d is below 1: a run is tried at least once", f.maxAttempts)
 	}
+	// What else is stated of a target of the same kind, such as its method, stays.
 	switch {
 	case given("url"):
-		task.HTTP, task.NATS, task.Script = &schema.HTTPTarget{URL: f.url}, nil, nil
+		task.HTTP, task.NATS, task.Script = cmp.Or(task.HTTP, new(schema.HTTPTarget)), nil, nil
+		task.HTTP.URL = f.url
 	case given("subject"):
-		task.HTTP, task.NATS, task.Script = nil, &schema.NATSTarget{Subject: f.subject}, nil
+		task.HTTP, task.NATS, task.Script = nil, cmp.Or(task.NATS, new(schema.NATSTarget)), nil
+		task.NATS.Subject = f.subject
 	case given("command"):
-		task.HTTP, task.NATS, task.Script = nil, nil, &schema.ScriptTarget{Command: f.command}
+		task.HTTP, task.NATS, task.Script = nil, nil, cmp.Or(task.Script, new(schema.ScriptTarget))
+		task.Script.Command = f.command
 	}
 	switch {
 	case task.HTTP == nil && (given("method") || given("header")):
@@ -197,18 +199,13 @@ func taskGetCommand(r *remote) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show a task",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			task, err := client.Task(cmd.Context(), args[0])
 			if err != nil {
 				return fmt.Errorf("get task: %w", err)
 			}
 			return r.showTasks(cmd, task, task)
-		},
+		}),
 	}
 }
 
@@ -217,21 +214,13 @@ func taskListCommand(r *remote) *cobra.Command {
 		Use:   "list",
 		Short: "List the tasks of the tenant",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := r.client()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+			tasks, err := all(client.Tasks(cmd.Context()))
 			if err != nil {
-				return err
-			}
-			defer client.Close()
-			tasks := []httpapi.Task{}
-			for t, err := range client.Tasks(cmd.Context()) {
-				if err != nil {
-					return fmt.Errorf("list tasks: %w", err)
-				}
-				tasks = append(tasks, t)
+				return fmt.Errorf("list tasks: %w", err)
 			}
 			return r.showTasks(cmd, tasks, tasks...)
-		},
+		}),
 	}
 }
 
@@ -240,17 +229,12 @@ func taskDeleteCommand(r *remote) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Delete a task: its runs to come will fail",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			if err := client.DeleteTask(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("delete task: %w", err)
 			}
-			_, err = fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is deleted") // advice
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is deleted") // advice
 			return err
-		},
+		}),
 	}
 }

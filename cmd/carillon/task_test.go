@@ -29,6 +29,9 @@ func TestTasks(t *testing.T) {
 	if changed.Rate != "10/m" || changed.Retry.MaxAttempts != 2 || changed.HTTP.Headers["x-a"] != "b" || changed.Timeout != made.Timeout || string(changed.PayloadSchema) != string(made.PayloadSchema) {
 		t.Errorf("task set of a rate = %+v, want all else as it was: %+v", changed, made)
 	}
+	if elsewhere := task("--url", "http://127.0.0.1:2/"); elsewhere.HTTP.URL != "http://127.0.0.1:2/" || elsewhere.HTTP.Headers["x-a"] != "b" || elsewhere.Rate != "10/m" {
+		t.Errorf("task set of a URL = %+v, want all else as it was: %+v", elsewhere, changed)
+	}
 	if r := carillon(t.Context(), "", "job", "create", "--api", api, "--task", "a", "--payload", "{}"); r.code != 1 || !strings.Contains(r.stderr, `body.payload: must have "to"`) {
 		t.Errorf("job create with a payload that does not fit exits %d with %q", r.code, r.stderr)
 	}
@@ -50,6 +53,7 @@ func TestTasks(t *testing.T) {
 		"two targets":            {"b --url http://x/ --subject y", 2, "at most one of"},
 		"no target":              {"b --rate 1/s", 1, "must have exactly one of http, nats and script"},
 		"a bad rate":             {"a --rate 1/d", 1, "body.rate: must be a number of starts"},
+		"an empty rate":          {"a --rate=", 2, "state one, such as 100/s, or none"},
 		"a bad schema":           {`a --payload-schema {"type":7}`, 1, "body.payload_schema/type: must be"},
 		"a schema that is none":  {"a --payload-schema {", 2, "is not JSON"},
 		"a header without a URL": {"a --header a:b", 2, "go with a task that calls a URL"},

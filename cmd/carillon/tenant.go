@@ -30,18 +30,13 @@ func tenantGetCommand(r *remote) *cobra.Command {
 		Short:             "Show weight and quotas of a tenant",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTenants(r),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			t, err := client.Tenant(cmd.Context(), args[0])
 			if err != nil {
 				return fmt.Errorf("get tenant: %w", err)
 			}
 			return showTenant(cmd, r, &t)
-		},
+		}),
 	}
 }
 
@@ -119,24 +114,16 @@ func tenantListCommand(r *remote) *cobra.Command {
 		Use:   "list",
 		Short: "List the tenants of which something was stated; with the key of a tenant, that one",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := r.client()
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+			tenants, err := all(client.Tenants(cmd.Context()))
 			if err != nil {
-				return err
-			}
-			defer client.Close()
-			tenants := []httpapi.Tenant{}
-			for t, err := range client.Tenants(cmd.Context()) {
-				if err != nil {
-					return fmt.Errorf("list tenants: %w", err)
-				}
-				tenants = append(tenants, t)
+				return fmt.Errorf("list tenants: %w", err)
 			}
 			if r.json() {
 				return document(cmd.OutOrStdout(), tenants)
 			}
 			return writeTenants(cmd.OutOrStdout(), tenants...)
-		},
+		}),
 	}
 }
 
