@@ -16,6 +16,11 @@ func TestJudge(t *testing.T) {
 		m[name] = value
 		return m
 	}
+	writes := func(sync, n string) map[string]string {
+		m := with("commitlog_sync", sync)
+		m["concurrent_writes"] = n
+		return m
+	}
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		name          string
@@ -49,6 +54,10 @@ func TestJudge(t *testing.T) {
 		{"tiny batches", server{version: "5.0.6", settings: with("batch_size_fail_threshold", "1KiB")}, now, 512, "", "batch_size_fail_threshold"},
 		{"loud batches", server{version: "5.0.6", settings: with("batch_size_warn_threshold", "5KiB")}, now, maxBatchBytes, "batch_size_warn_threshold", ""},
 		{"old paxos", server{version: "5.0.6", settings: with("paxos_variant", "v1")}, now, maxBatchBytes, "paxos_variant", ""},
+		{"few synced writes", server{version: "5.0.6", settings: writes("group", "32")}, now, maxBatchBytes, "concurrent_writes is 32", ""},
+		{"few synced writes, each on its own", server{version: "5.0.6", settings: writes("batch", "127")}, now, maxBatchBytes, "concurrent_writes is 127", ""},
+		{"enough synced writes", server{version: "5.0.6", settings: writes("group", "128")}, now, maxBatchBytes, "", ""},
+		{"few writes that wait for no sync", server{version: "5.0.6", settings: writes("periodic", "32")}, now, maxBatchBytes, "", ""},
 		{"clock ahead", server{version: "5.0.6", settings: good, offset: time.Second}, now, maxBatchBytes, "clock is 1s", ""},
 		{"clock behind", server{version: "5.0.6", settings: good, offset: -time.Second}, now, maxBatchBytes, "clock is -1s", ""},
 	} {
