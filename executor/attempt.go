@@ -88,11 +88,7 @@ func (a *attempt) postpone(ctx context.Context, act string, err error) {
 	if ctx.Err() == nil && !x.troubled.Swap(true) {
 		x.log.Warn("store fails: messages that need it go back", "act", act, "run", a.entry.Run(), "err", err)
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(postponeFor):
-	}
-	a.giveBack()
+	a.giveBackLater(ctx)
 }
 
 // errNoTask: the entry names a task that does not exist.
@@ -168,9 +164,13 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.askAgain(ctx, now)
 		return
 	}
-	session, alive := x.keeper.current(now)
-	if !alive || x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()) { // before: the clock was set back under us
+	session, alive := a.under(now)
+	switch {
+	case x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()): // before: the clock was set back under us
 		a.giveBack()
+		return
+	case !alive: // a renewal is late: it is not pulled again and again until then
+		a.giveBackLater(ctx)
 		return
 	}
 	if a.hold != nil {
@@ -216,6 +216,15 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	a.conclude(attempts, res, work)
+}
+
+// under returns the session under which the attempt would begin at now, and whether it may.
+func (a *attempt) under(now time.Time) (string, bool) {
+	if a.hold == nil && a.seat == nil {
+		return a.x.keeper.current(now)
+	}
+	session, ample := a.x.keeper.ample(now)
+	return session, ample && (a.seat == nil || a.seat.session == session)
 }
 
 // begin notes that the attempt is under way.
@@ -409,6 +418,15 @@ func (a *attempt) giveBack() {
 		a.delivery.Return()
 	}
 	a.x.leave(a)
+}
+
+// giveBackLater is giveBack after a pause: the message would come again at once.
+func (a *attempt) giveBackLater(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(postponeFor):
+	}
+	a.giveBack()
 }
 
 // cancel ends the attempt if it is under way; otherwise the rows are looked at before it starts.

@@ -25,7 +25,7 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	select {
 	case <-held:
 		after := x.now()
-		session, alive := x.keeper.current(after)
+		session, alive := a.under(after)
 		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
 			a.mu.Lock()
 			a.known, a.knownAfter = true, 1

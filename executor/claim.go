@@ -230,7 +230,7 @@ func (a *attempt) claim(ctx, attempts context.Context, k known, session string) 
 	a.hold.mine, a.number = stands, k.number
 	// The answer may have taken its time: what the start rests on is judged again.
 	after := x.now()
-	current, alive := x.keeper.current(after)
+	current, alive := a.under(after)
 	a.mu.Lock()
 	told := a.told
 	a.mu.Unlock()

@@ -37,6 +37,9 @@ const (
 	// sessionLife is how long a session stands without renewal, renewEvery how often it is renewed.
 	sessionLife = 10 * time.Second
 	renewEvery  = 3 * time.Second
+	// sessionAmple is how much of the session must be left for a guarded run to begin, or one that has a slot of a limit: with a renewal
+	// every renewEvery there is more, unless one takes over a second or fails.
+	sessionAmple = 6 * time.Second
 
 	// recordWithin is how long a record waits for others of its partition.
 	recordWithin = 100 * time.Millisecond

@@ -262,9 +262,9 @@ type seat struct {
 func (a *attempt) enter(ctx context.Context, k known) bool {
 	x, e := a.x, a.entry
 	key := schema.JobLimit(e.Spec.Job)
-	session, alive := x.keeper.current(x.now())
+	session, alive := x.keeper.ample(x.now())
 	if !alive {
-		a.giveBack()
+		a.giveBackLater(ctx)
 		return false
 	}
 	seat := &seat{key, session}
@@ -298,11 +298,7 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 		a.listed = true
 		return true
 	case taken: // it runs, or did until now: its rows will tell
-		select {
-		case <-ctx.Done():
-		case <-time.After(postponeFor):
-		}
-		a.giveBack()
+		a.giveBackLater(ctx)
 	default:
 		a.waits = true
 		x.metrics.passed.WithLabelValues("limit").Inc()

@@ -42,6 +42,13 @@ func (k *keeper) current(now time.Time) (string, bool) {
 	return k.session.ID, k.session.ID != "" && now.Before(k.deadline)
 }
 
+// ample is current for what others wait for the end of: a claim, a slot of a limit. Who takes it over does so 2 s after the session's expiry
+// ([schema.SessionGrace]), and what was begun may then still be worked on by the target, though the executor crashed: so it is begun only
+// while sessionAmple is left, and overlaps with nothing as long as the target needs no more than both together.
+func (k *keeper) ample(now time.Time) (string, bool) {
+	return k.current(now.Add(sessionAmple))
+}
+
 // beat opens the session or renews it.
 func (k *keeper) beat(ctx context.Context) error {
 	sent, began := k.now(), time.Now()
@@ -115,7 +122,7 @@ func (k *keeper) set(s schema.Session, deadline, renewed time.Time) {
 // run renews the session until ctx ends, sooner again after a failure.
 func (k *keeper) run(ctx context.Context) {
 	for {
-		wait := renewEvery
+		began, wait := time.Now(), renewEvery
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		if err := k.beat(bounded); err != nil && ctx.Err() == nil {
 			k.log.Warn("heartbeat failed", "err", err)
@@ -125,7 +132,7 @@ func (k *keeper) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(wait - min(time.Since(began), wait/2)): // from one renewal to the next, however long it takes
 		}
 	}
 }
