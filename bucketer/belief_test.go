@@ -136,3 +136,66 @@ func TestBeliefsKeepWhatExists(t *testing.T) {
 		t.Errorf("what exists was read %d times again, want that it is known", reads)
 	}
 }
+
+// TestWhatIsNotKnownIsReadByOne: a node that starts with thousands of messages in hand asks for their task once.
+func TestWhatIsNotKnownIsReadByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &oracle{value: 1, hold: make(chan struct{})}
+		b := newBeliefs(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
+		var asking sync.WaitGroup
+		ask := func(ctx context.Context, what string, want int, wantErr error) {
+			asking.Go(func() {
+				if got, err := b.of(ctx, "k"); got != want || !errors.Is(err, wantErr) {
+					t.Errorf("%s: of = %d, %v; want %d, %v", what, got, err, want, wantErr)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 100 {
+			ask(t.Context(), "one of many", 1, nil)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		ask(gone, "one that gave up", 0, schema.ErrUnavailable)
+		cancel()
+		synctest.Wait()
+		o.wantReads(t, "of many at once", 1)
+
+		b.forget("k")
+		ask(t.Context(), "after a change that was heard of meanwhile", 1, nil)
+		o.wantReads(t, "after a change that was heard of meanwhile", 1)
+		close(o.hold)
+		asking.Wait()
+		ask(t.Context(), "once it is known", 1, nil)
+		o.wantReads(t, "once it is known", 0)
+	})
+}
+
+// TestOneThatGivesUpLeavesTheQuestionToTheOthers: its context is not theirs.
+func TestOneThatGivesUpLeavesTheQuestionToTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		b := newBeliefs(func(ctx context.Context, _ string) (int, error) {
+			if reads++; reads > 1 {
+				return 1, nil
+			}
+			<-ctx.Done()
+			return 0, schema.ErrUnavailable
+		}, time.Now, 4*time.Second, 8*time.Second, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			if _, err := b.of(ctx, "k"); !errors.Is(err, schema.ErrUnavailable) {
+				t.Errorf("the one that gives up: of = %v, want %v", err, schema.ErrUnavailable)
+			}
+		})
+		synctest.Wait()
+		asking.Go(func() {
+			if got, err := b.of(t.Context(), "k"); got != 1 || err != nil {
+				t.Errorf("the other: of = %d, %v; want 1", got, err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		asking.Wait()
+	})
+}
