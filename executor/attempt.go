@@ -24,6 +24,7 @@ type attempt struct {
 	acked atomic.Bool
 
 	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
+	claiming  bool        // it has a turn to claim; its own goroutine's
 	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
 	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
 	sat       bool        // it has, or had, a slot of its job's limit …
@@ -149,12 +150,20 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		}
 		defer a.rise()
 	}
-	// The slot and the reads may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
+	guarded := work.Guarantee.Guarded() || errors.Is(fault, errNoTask)
+	if guarded {
+		if !a.mayClaim(ctx) {
+			a.giveBack()
+			return
+		}
+		defer a.claimed()
+	}
+	// All this may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
 	k, ok := a.fresh(ctx, k)
 	if !ok {
 		return
 	}
-	a.guard(work.Guarantee.Guarded() || errors.Is(fault, errNoTask))
+	a.guard(guarded)
 	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
 	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.DueSince()) > limit && k.number == 1 {
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
@@ -177,6 +186,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		if !a.claim(ctx, attempts, k, session) {
 			return
 		}
+		a.claimed()
 		began, now = time.Now(), x.now()
 	}
 	run, cancel := context.WithCancelCause(attempts)
@@ -422,6 +432,7 @@ func (a *attempt) giveBack() {
 
 // giveBackLater is giveBack after a pause: the message would come again at once.
 func (a *attempt) giveBackLater(ctx context.Context) {
+	a.claimed()
 	select {
 	case <-ctx.Done():
 	case <-time.After(postponeFor):

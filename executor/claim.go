@@ -44,6 +44,22 @@ func (a *attempt) guard(is bool) {
 	}
 }
 
+// mayClaim waits for the attempt's turn to look at its lease and claim; claimed ends it. What waits rests on nothing yet, so that it
+// may wait. False means that ctx ended.
+func (a *attempt) mayClaim(ctx context.Context) bool {
+	if !a.claiming {
+		a.claiming = a.x.claims.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant)
+	}
+	return a.claiming
+}
+
+func (a *attempt) claimed() {
+	if a.claiming {
+		a.claiming = false
+		a.x.claims.release()
+	}
+}
+
 // hold is what an attempt knows of the lease of its run.
 type hold struct {
 	was   schema.Lease // as it was read; zero = no row

@@ -35,6 +35,7 @@ func (a *attempt) clear(ctx context.Context) (known, bool) {
 		a.giveBack()
 		return known{}, false
 	}
+	defer a.claimed()
 	return a.look(ctx)
 }
 
@@ -42,6 +43,15 @@ func (a *attempt) clear(ctx context.Context) (known, bool) {
 func (a *attempt) look(ctx context.Context) (known, bool) {
 	x, e := a.x, a.entry
 	x.metrics.looks.Inc()
+	guarded, err := a.guarded(ctx)
+	if err != nil {
+		a.postpone(ctx, "read work", err)
+		return known{}, false
+	}
+	if guarded && !a.mayClaim(ctx) {
+		a.giveBack()
+		return known{}, false
+	}
 	st, v, err := x.standing(ctx, e)
 	if err != nil {
 		a.postpone(ctx, "look", err)
@@ -65,11 +75,6 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	case st.Live:
 		x.metrics.passed.WithLabelValues("live").Inc()
 		a.finish()
-		return known{}, false
-	}
-	guarded, err := a.guarded(ctx)
-	if err != nil {
-		a.postpone(ctx, "read work", err)
 		return known{}, false
 	}
 	if a.guard(guarded); guarded {
@@ -193,12 +198,16 @@ func (a *attempt) over(number int) {
 
 // fresh looks again while what the start rests on is too old, or a cancel was heard of since.
 func (a *attempt) fresh(ctx context.Context, k known) (known, bool) {
+	within := freshFor
+	if a.claiming {
+		within -= claimWithin
+	}
 	for range lookTries {
 		a.mu.Lock()
 		told := a.told
 		a.told = false
 		a.mu.Unlock()
-		if now := a.x.now(); !told && now.Sub(k.checked) <= freshFor && k.inTime(now) {
+		if now := a.x.now(); !told && now.Sub(k.checked) <= within && k.inTime(now) {
 			return k, true
 		}
 		var ok bool

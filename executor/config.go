@@ -22,9 +22,12 @@ const (
 	lookBefore = 500 * time.Millisecond
 	// ackAfter is how long a run may go before it gets a session cell and leaves the stream.
 	ackAfter = time.Second
+	// claimWithin is how long before that the read behind a guarded start must end: a claim takes its time, and is in vain where the start
+	// rests on nothing by then.
+	claimWithin = 500 * time.Millisecond
 	// lookTries bounds how often an entry is looked at because the look before took longer than freshFor.
 	lookTries = 3
-	// postponeFor is how long a message is kept before it goes back because the store failed.
+	// postponeFor is how long a message is kept before it goes back because the store failed, or for another reason that lasts.
 	postponeFor = 500 * time.Millisecond
 	// heldFor is for how long after its start an attempt may count on its message being given to nobody else, though nothing keeps it:
 	// queue.AckWait, less a margin.
@@ -66,6 +69,10 @@ const (
 	handPerSlot = 2
 	// fetchLimit bounds the messages of one request.
 	fetchLimit = 512
+	// claimsAtOnce bounds the runs that are looked at in order to claim them, or claimed, at once. A conditional write takes a store milliseconds of its processors: were all in
+	// hand to ask at once, each answer would come too late for a start to rest on, and the next try would find the store as busy. It is
+	// more than what keeps a store busy: at 40 ms for each, 1,600 a second.
+	claimsAtOnce = 64
 	// recordRows bounds the rows of one batch of records.
 	recordRows = 100
 	// recordWriters bounds the batches under way.

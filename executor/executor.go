@@ -39,6 +39,7 @@ type Executor struct {
 	reporter *reporter
 	gate     *gate
 	slots    *slots
+	claims   *slots // what may look at leases and claim at once
 	limits   *seats
 	troubled atomic.Bool // the last read before a start failed
 
@@ -98,6 +99,7 @@ func New(c Config) (*Executor, error) {
 		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
 		gate:     newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer)),
 		slots:    newSlots(c.Slots, c.Now),
+		claims:   newSlots(claimsAtOnce, c.Now),
 		active:   make(map[*attempt]struct{}),
 		freed:    make(chan struct{}, 1),
 	}, nil

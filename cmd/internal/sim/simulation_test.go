@@ -135,14 +135,14 @@ var scenarios = []struct {
 	{"jobs have limits, and nothing goes wrong", 3, Scenario{
 		Jobs: 20, Limited: 9, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
 	}, []string{turns}},
-	{"jobs have limits, and nodes are killed", 5, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{turns}},
-	{"jobs have limits, and nodes crash between the steps of attempts", 5, Scenario{
+	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{turns}},
+	{"jobs have limits, and nodes crash between the steps of attempts", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Faults: Faults{Crash: 0.003},
 	}, []string{turns}},
-	{"jobs have limits, and the store, messages and callees fail", 5, Scenario{
+	{"jobs have limits, and the store, messages and callees fail", 10, Scenario{
 		Jobs: 20, Limited: 9, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.1},
 	}, []string{turns}},
-	{"jobs have limits, and everything fails", 5, Scenario{
+	{"jobs have limits, and everything fails", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{turns, halts}},
 	{"a task has a rate, and nothing goes wrong", 2, Scenario{
