@@ -20,10 +20,15 @@ type known struct {
 // inTime reports whether the job lets the attempt start at now.
 func (k known) inTime(now time.Time) bool { return k.before.IsZero() || now.Before(k.before) }
 
+// first reports whether the message is the only one that there has been of the run, as far as is known.
+func (a *attempt) first() bool {
+	return !a.delivery.Redelivered() && !a.env.Redispatch && a.entry.Run() == a.entry.ID
+}
+
 // clear finds out whether the entry may start. Where there is no doubt it reads nothing.
 func (a *attempt) clear(ctx context.Context) (known, bool) {
 	e := a.entry
-	first := !a.delivery.Redelivered() && !a.env.Redispatch && e.Run() == e.ID
+	first := a.first()
 	at := a.x.now() // of the start: what will be too old by then is looked at in time
 	if e.Due().After(at) {
 		at = e.Due()
@@ -77,12 +82,17 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 		a.finish()
 		return known{}, false
 	}
-	if a.guard(guarded); guarded {
+	a.guard(guarded)
+	switch {
+	case guarded && a.first() && a.hold.tries == 0 && st.Next == e.Spec.AttemptNumber() && len(st.Dead) == 0:
+		// It was looked at for its age alone: that nobody has claimed it is guessed, and a claim that finds otherwise looks again.
+		a.hold.was = schema.Lease{}
+	case guarded:
 		var free bool
 		if st.Next, free = a.reconcile(ctx, st, v); !free {
 			return known{}, false
 		}
-	} else if len(st.Dead) > 0 && !a.bury(ctx, st.Dead) {
+	case len(st.Dead) > 0 && !a.bury(ctx, st.Dead):
 		return known{}, false
 	}
 	before, ok := a.entitled(ctx, st.Next, v.job)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -53,6 +54,44 @@ func TestMoreClaimsThanTheStoreCarriesWait(t *testing.T) {
 				}
 				if got, want := w.counts.Tally("SwapLease").Calls-before, 2*runs; got != want {
 					t.Errorf("swaps of leases: got %d, want %d, two for each run", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestAgeAloneReadsNoLease: a run that waited for its turn costs its two swaps, as one on time does, if the message is the first of it; and where
+// there is a claim after all, the swap finds it.
+func TestAgeAloneReadsNoLease(t *testing.T) {
+	for _, g := range guarantees {
+		t.Run(string(g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x")
+				w.counts.Reset()
+				late := w.entry(inAWhile(-10*time.Second), guarded(g))
+				w.publish(late, time.Now().Add(-5*time.Second))
+				time.Sleep(3 * time.Second)
+				w.ends(late.ID, schema.StateSucceeded, "1 succeeded")
+				if reads, swaps := w.counts.Tally("Lease").Calls, w.counts.Tally("SwapLease").Calls; reads != 0 || swaps != 2 {
+					t.Errorf("a late run: got %d reads and %d swaps of its lease, want 0 and 2", reads, swaps)
+				}
+
+				claimed := w.entry(inAWhile(-10*time.Second), guarded(g))
+				is, err := schema.Lease{}.Claimed(1, *w.session(claimed, "other", time.Now().Add(time.Hour)), time.Now())
+				if err == nil {
+					is.Key = schema.RunLease(claimed.ID)
+					_, err = w.inner.SwapLease(t.Context(), schema.Lease{}, is, time.Time{})
+				}
+				if err != nil {
+					t.Fatalf("claim: %v", err)
+				}
+				w.publish(claimed, time.Now().Add(-5*time.Second))
+				time.Sleep(3 * time.Second)
+				if got := len(w.started()); got != 1 {
+					t.Errorf("%d starts, want none of a run that another has claimed", got-1)
+				}
+				if got := w.state(claimed.ID); got != schema.StateRunning {
+					t.Errorf("the run is %s, want running: its claim stands", got)
 				}
 			})
 		})
