@@ -38,6 +38,7 @@ type caller struct {
 	key    string // its name
 	role   schema.Role
 	system bool // may speak for every tenant
+	reads  bool // what is asked changes nothing, whatever becomes of it
 }
 
 func callerOf(ctx context.Context) caller {
@@ -77,7 +78,7 @@ type access struct {
 // accessOf returns what a request to a route asks of a key; false if it needs none. Who may make jobs may make tasks as well: a
 // task can do no more than the work that a job states itself, and whoever deploys tasks must not need the right to make keys.
 func (s *Server) accessOf(method, route string) (access, bool) {
-	reads := method == http.MethodGet || method == http.MethodHead
+	reads := onlyReads(method, route)
 	under := func(prefix string) bool { return route == prefix || strings.HasPrefix(route, prefix+"/") }
 	switch {
 	case route == "/metrics":
@@ -90,10 +91,15 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 		return access{role: schema.Admin, system: true}, true
 	case under("/v1/cluster"), under("/v1/stats"):
 		return access{role: schema.Viewer, system: true}, true
-	case reads, route == "/v1/schedules/preview":
+	case reads:
 		return access{role: schema.Viewer}, true
 	}
 	return access{role: schema.Operator}, true
+}
+
+// onlyReads reports whether a request to a route changes nothing.
+func onlyReads(method, route string) bool {
+	return method == http.MethodGet || method == http.MethodHead || route == previewPath
 }
 
 // identify finds out who asks, and refuses who may not.
@@ -127,6 +133,7 @@ func (s *Server) identify(c *gin.Context) {
 		s.refuse(c, forbidden("This is not about one tenant: it needs a key of the tenant "+schema.SystemTenant+"."))
 		return
 	}
+	who.reads = onlyReads(c.Request.Method, c.FullPath())
 	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), callerKey{}, who))
 	c.Next()
 }
@@ -163,7 +170,7 @@ func (s *Server) refuseCaller(c *gin.Context, err error) {
 		challenge += `, error="invalid_token"`
 	default:
 		s.log.Warn("request refused", "act", "look the key up", "err", err)
-		s.refuse(c, problemOf(err))
+		s.refuse(c, problemOf(err).ofRead())
 		return
 	}
 	c.Header("WWW-Authenticate", challenge)

@@ -157,6 +157,6 @@ func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLo
 // PreviewSchedule tells the next times of a schedule.
 func (c *Client) PreviewSchedule(ctx context.Context, p bucketer.PreviewRequest) (Preview, error) {
 	var out Preview
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/schedules/preview", body: p, repeatable: true}, &out)
+	_, err := c.call(ctx, request{method: http.MethodPost, path: previewPath, body: p, repeatable: true}, &out)
 	return out, err
 }

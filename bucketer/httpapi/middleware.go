@@ -171,6 +171,9 @@ func (s *Server) refuse(c *gin.Context, p *Problem) {
 // fail turns the error of a request into what is answered, and logs what the caller is not told.
 func (s *Server) fail(ctx context.Context, what string, err error) error {
 	p := problemOf(err)
+	if callerOf(ctx).reads {
+		p = p.ofRead()
+	}
 	switch {
 	case p.Status == http.StatusInternalServerError:
 		s.log.Error("request failed", "act", what, "tenant", tenantOf(ctx), "err", err)

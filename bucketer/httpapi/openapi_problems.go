@@ -65,7 +65,7 @@ func problemExamples() map[string]*Problem {
 
 // examplesOf returns the names of the examples of an operation that is answered with that status.
 func examplesOf(op *huma.Operation, status int) []string {
-	reads := op.Method == http.MethodGet
+	reads := onlyReads(op.Method, op.Path)
 	usual := map[int][]string{
 		http.StatusBadRequest:            {"not-json"},
 		http.StatusUnauthorized:          {"unauthenticated"},
@@ -82,7 +82,7 @@ func examplesOf(op *huma.Operation, status int) []string {
 	}[status]
 	switch {
 	case status == http.StatusServiceUnavailable && !reads:
-		usual = append(usual, "not-ready", "unknown")
+		usual = append(usual, "not-ready", unknownKind)
 	case status == http.StatusTooManyRequests && op.RequestBody != nil && strings.HasPrefix(op.Path, "/v1/jobs"):
 		usual = append(usual, "quota")
 	case status == http.StatusUnprocessableEntity && slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == keyHeader }):

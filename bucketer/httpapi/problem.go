@@ -15,6 +15,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// unknownKind is the kind of an answer that leaves open whether something was written.
+const unknownKind = "unknown"
+
 // problemType starts the type of every problem that has a kind.
 const problemType = "urn:carillon:problem:"
 
@@ -107,10 +110,10 @@ var kinds = []struct {
 	{schema.ErrNotFound, kind{name: "not-found", status: 404, title: "There is no such thing"}},
 	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
 	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},
-	{schema.ErrUnknown, kind{name: "unknown", status: 503, title: "It is not known whether this was written", detail: "Send it again with the same idempotency key.", retryAfter: time.Second}},
+	{schema.ErrUnknown, kind{name: unknownKind, status: 503, title: "It is not known whether this was written", detail: "Send it again with the same idempotency key.", retryAfter: time.Second}},
 	{schema.ErrUnavailable, kind{name: "unavailable", status: 503, title: "The store cannot be reached", retryAfter: time.Second}},
-	{context.DeadlineExceeded, kind{name: "unknown", status: 503, title: "This took too long", detail: "It is not known whether anything was written. Send it again with the same idempotency key.", retryAfter: time.Second}},
-	{context.Canceled, kind{name: "unknown", status: 503, title: "The request was given up", detail: "It is not known whether anything was written.", retryAfter: time.Second}},
+	{context.DeadlineExceeded, kind{name: unknownKind, status: 503, title: "This took too long", detail: "It is not known whether anything was written. Send it again with the same idempotency key.", retryAfter: time.Second}},
+	{context.Canceled, kind{name: unknownKind, status: 503, title: "The request was given up", detail: "It is not known whether anything was written.", retryAfter: time.Second}},
 }
 
 var internal = kind{name: "internal", status: 500, title: "Something went wrong here", detail: "The log of the node says what."}
@@ -155,6 +158,16 @@ func problemOf(err error) *Problem {
 		}
 	}
 	return internal.problem("")
+}
+
+// ofRead returns p as it is answered where nothing can have been written: what a write leaves open is then no question.
+func (p *Problem) ofRead() *Problem {
+	if p.Kind() != unknownKind {
+		return p
+	}
+	read := problemOf(schema.ErrUnavailable)
+	read.Detail = "No answer came in time. Nothing was changed: ask again."
+	return read
 }
 
 // invalid is the problem of a request with faults.

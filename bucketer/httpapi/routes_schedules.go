@@ -14,13 +14,15 @@ import (
 	"carillon.dev/carillon/bucketer/schedule"
 )
 
+const previewPath = "/v1/schedules/preview"
+
 type previewAsk struct{ body }
 
 type previewAnswer struct{ Body Preview }
 
 func (s *Server) routeSchedules() {
-	huma.Register(s.api, s.operation("preview-schedule", http.MethodPost, "/v1/schedules/preview", "The next times of a schedule, and what is to be known about it", 200, 400, 408, 413, 415, 422, 429, 503), s.previewSchedule)
-	s.describeBody("/v1/schedules/preview", http.MethodPost, reflect.TypeFor[bucketer.PreviewRequest](), "application/json")
+	huma.Register(s.api, s.operation("preview-schedule", http.MethodPost, previewPath, "The next times of a schedule, and what is to be known about it", 200, 400, 408, 413, 415, 422, 429, 503), s.previewSchedule)
+	s.describeBody(previewPath, http.MethodPost, reflect.TypeFor[bucketer.PreviewRequest](), "application/json")
 }
 
 // noteSpan is how far from its first time on a preview looks for changes of the zone.
