@@ -48,40 +48,43 @@ var requestExamples = map[string]map[string]string{
 }
 
 // schemaExamples are values of what is answered, by schema.
-var schemaExamples = map[string]string{
-	"Job": `{
+var schemaExamples = map[string][]string{
+	"Job": {`{
 		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","name":"nightly-report","task":"report",
 		"schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin","gap":"run","overlap_hour":"first"},"jitter":"10s","priority":"normal",
 		"labels":{"team":"billing"},"misfire":{"policy":"run_latest"},"state":"active","generation":1795253400123456,
 		"next_run":{"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z"},
-		"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`,
-	"Run": `{
+		"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`},
+	"Run": {`{
 		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","tenant":"default","task":"report",
 		"state":"succeeded","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z",
 		"started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","lateness_ms":5,"trigger":"schedule",
-		"attempts":[{"number":1,"executor":"node-1","started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","outcome":"succeeded","status_code":200}]}`,
-	"DeadLetter": `{
+		"attempts":[{"number":1,"executor":"node-1","started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","outcome":"succeeded","status_code":200}]}`, `{
+		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","tenant":"default","task":"report",
+		"state":"pending","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z","trigger":"schedule",
+		"waiting":{"since":"2026-11-22T01:00:04.112Z","reason":"concurrency: a run of the job was under way"},"attempts":[]}`},
+	"DeadLetter": {`{
 		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","tenant":"default","task":"send-email","state":"waiting",
 		"priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:00.000Z","started_at":"2026-11-22T01:00:00.002Z",
 		"failed_at":"2026-11-22T01:00:17.320Z","expires_at":"2026-12-22T01:00:17.320Z","attempt_count":5,"outcome":"failed","error":"answered 500 Internal Server Error",
-		"status_code":500}`,
-	"Task": `{
+		"status_code":500}`},
+	"Task": {`{
 		"name":"send-email","nats":{"subject":"work.email"},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s","factor":2,"max":"10m0s","jitter":"full"},
-		"guarantee":"at_least_once","created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`,
-	"NextRun": `{"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z"}`,
-	"Preview": `{
+		"guarantee":"at_least_once","created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`},
+	"NextRun": {`{"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z"}`},
+	"Preview": {`{
 		"description":"at 02:30 every day, Europe/Berlin time","times":["2027-03-27T01:30:00.000Z","2027-03-28T01:00:00.000Z"],
-		"notes":["the 02:30 run of 2027-03-28 moves to 03:00"],"zones":"2026a"}`,
-	"OperationBegun": `{"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","matched":1200,"all":true}`,
-	"Operation": `{
+		"notes":["the 02:30 run of 2027-03-28 moves to 03:00"],"zones":"2026a"}`},
+	"OperationBegun": {`{"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","matched":1200,"all":true}`},
+	"Operation": {`{
 		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","action":"pause","filter":{"label":"team=billing"},"state":"running","matched":400,
-		"changed":398,"unchanged":2,"failed":0,"created_at":"2026-11-21T09:30:00.000Z","created_by":"deploy","updated_at":"2026-11-21T09:30:12.345Z"}`,
-	"BackfillScope": `{
+		"changed":398,"unchanged":2,"failed":0,"created_at":"2026-11-21T09:30:00.000Z","created_by":"deploy","updated_at":"2026-11-21T09:30:12.345Z"}`},
+	"BackfillScope": {`{
 		"job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","from":"2026-11-14T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z",
-		"max_concurrent":3}`,
-	"Problem": `{
+		"max_concurrent":3}`},
+	"Problem": {`{
 		"type":"urn:carillon:problem:invalid","title":"The request is not valid","status":422,
-		"errors":[{"location":"body.schedule.cron","message":"never fires: no day matches it","value":"0 0 30 2 *"}]}`,
+		"errors":[{"location":"body.schedule.cron","message":"never fires: no day matches it","value":"0 0 30 2 *"}]}`},
 }
 
 // addExamples adds the examples to the document.
@@ -106,15 +109,17 @@ func (s *Server) addExamples() error {
 		}
 	}
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
-	for name, text := range schemaExamples {
-		var v any
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			return fmt.Errorf("example of %s: %w", name, err)
-		}
+	for name, texts := range schemaExamples {
 		if schemas[name] == nil {
 			return fmt.Errorf("the OpenAPI document has no %s", name)
 		}
-		schemas[name].Examples = []any{v}
+		for _, text := range texts {
+			var v any
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				return fmt.Errorf("example of %s: %w", name, err)
+			}
+			schemas[name].Examples = append(schemas[name].Examples, v)
+		}
 	}
 	return nil
 }
