@@ -256,6 +256,7 @@ func TestLoadMigrations(t *testing.T) {
 			"",
 		},
 		{"a gap", fstest.MapFS{"migrations/0001_a.cql": file("x;"), "migrations/0003_b.cql": file("y;")}, nil, "number 2 was expected"},
+		{"a number twice", fstest.MapFS{"migrations/0001_a.cql": file("x;"), "migrations/0001_b.cql": file("y;")}, nil, "number 2 was expected"},
 		{"no number", fstest.MapFS{"migrations/a.cql": file("x;")}, nil, "number 1 was expected"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -272,6 +273,39 @@ func TestLoadMigrations(t *testing.T) {
 			}
 			if err != nil || !slices.Equal(statements, test.want) {
 				t.Errorf("loadMigrations: got %q, %v, want %q", statements, err, test.want)
+			}
+		})
+	}
+}
+
+// TestOurMigrations: the numbers of this version's are unique and without gaps, which two branches that meet may break.
+func TestOurMigrations(t *testing.T) {
+	all := known(t)
+	if len(all) == 0 || all[len(all)-1].version != len(all) {
+		t.Errorf("this version has %d migrations, the last of them %+v, want one for each number", len(all), all)
+	}
+	for _, m := range all {
+		if len(m.statements) == 0 {
+			t.Errorf("migration %s has no statement", m.name)
+		}
+	}
+}
+
+func TestSessionErrors(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		refused    bool
+	}{
+		{"nobody there", "gocql: unable to create session: unable to discover protocol version: dial tcp 127.0.0.1:9042: connect: connection refused", false},
+		{"nobody who knows the password", "Unable to perform authentication: Cannot achieve consistency level LOCAL_ONE", false},
+		{"wrong password", "Provided username cassandra and/or password are incorrect", true},
+		{"no password", "gocql: no response to connection startup: authentication required", true},
+		{"another authority", "tls: failed to verify certificate: x509: certificate signed by unknown authority", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := sessionError(errors.New(test.text))
+			if errors.Is(err, ErrRefused) != test.refused || errors.Is(err, schema.ErrUnavailable) == test.refused || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("sessionError(%q) = %v, want ErrRefused: %v, else ErrUnavailable", test.text, err, test.refused)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 //go:embed migrations/*.cql
 var migrationFiles embed.FS
 
-// What Open and Migrate find wrong with a keyspace. Trying again does not help.
+// What Open and Migrate find wrong with a keyspace, or with who asks. Trying again does not help.
 var (
 	// ErrNotMigrated: the keyspace, or a migration of this version, is missing: run carillon migrate.
 	ErrNotMigrated = errors.New("keyspace is not migrated: run carillon migrate")
@@ -29,6 +29,8 @@ var (
 	ErrNewer = errors.New("keyspace was migrated by a newer version")
 	// ErrChanged: a migration was applied with another text than this version has.
 	ErrChanged = errors.New("applied migration differs from this version's")
+	// ErrRefused: the server and we do not accept each other: user, password or certificate are wrong.
+	ErrRefused = errors.New("the log-in or a certificate was refused")
 )
 
 // migration is one file of migrations: NNNN_name.cql.
@@ -166,13 +168,13 @@ func noSuchTable(err error) bool {
 		(strings.Contains(request.Message(), "does not exist") || strings.Contains(request.Message(), "unconfigured table"))
 }
 
-// sessionError says what it means that a session could not be made: ErrUnavailable, unless the text, which
+// sessionError says what it means that a session could not be made: ErrUnavailable, or ErrRefused where the text, which
 // is all that the driver gives, tells of what does not get better by itself.
 func sessionError(err error) error {
 	text := err.Error()
 	for _, lasting := range []string{"Bad credentials", "Provided username", "requires authentication", "authentication required", "x509:", "certificate"} {
 		if strings.Contains(text, lasting) {
-			return err
+			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 	}
 	return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)

@@ -90,8 +90,9 @@ func TestSecureServer(t *testing.T) {
 				}
 			case err == nil || !strings.Contains(err.Error(), test.fault):
 				t.Errorf("Open: got %v, want %q", err, test.fault)
-			case errors.Is(err, schema.ErrUnavailable) != test.again:
-				t.Errorf("Open: got %v, worth trying again: %v, want %v", err, !test.again, test.again)
+			case errors.Is(err, schema.ErrUnavailable) != test.again || errors.Is(err, ErrRefused) == test.again:
+				t.Errorf("Open: got %v, worth trying again: %v, refused: %v, want the first %v and the second not", err,
+					errors.Is(err, schema.ErrUnavailable), errors.Is(err, ErrRefused), test.again)
 			}
 			for what, text := range map[string]string{"error": fmt.Sprint(err), "log": log.String()} {
 				if strings.Contains(text, wrong) {

@@ -31,7 +31,7 @@ var _ schema.Store = (*Store)(nil)
 
 // Open connects, checks the server (Check) and that the keyspace has exactly the migrations that
 // this version knows. Warnings go to the logger. ErrUnavailable means that nobody answered: it is worth trying again;
-// ErrNotMigrated and ErrNewer that it is not.
+// ErrNotMigrated, ErrNewer, ErrChanged and ErrRefused that it is not.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -1,10 +1,13 @@
 package jetstream_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -186,6 +189,44 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	}
 	d.Ack()
 	fetch(t, q).Ack()
+}
+
+// refuses answers every client as a NATS server does that does not accept who it is, and returns its URL.
+func refuses(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	var serving sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); serving.Wait() }) // Accept fails then
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, `INFO {"server_id":"a","version":"2.15.2","proto":1,"max_payload":1048576,"auth_required":true,"headers":true}`+"\r\n")
+			_, _ = bufio.NewReader(c).ReadString('\n') // CONNECT
+			_, _ = io.WriteString(c, "-ERR 'Authorization Violation'\r\n")
+			_ = c.Close()
+		}
+	})
+	return "nats://" + l.Addr().String()
+}
+
+// A wrong password does not become right by waiting.
+func TestConnectDoesNotWaitWhereItIsRefused(t *testing.T) {
+	cfg := jetstream.Config{URLs: []string{refuses(t)}, User: "carillon", Password: "hunter-2", Lanes: 1, MaxBytes: maxBytes}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	q, err := jetstream.Connect(ctx, cfg)
+	if err == nil {
+		t.Fatal(errors.Join(errors.New("Connect with a wrong password = nil, want an error"), q.Close()))
+	}
+	if !errors.Is(err, nats.ErrAuthorization) || ctx.Err() != nil || strings.Contains(err.Error(), "hunter") {
+		t.Errorf("Connect with a wrong password = %v, want at once that it was refused, without the password", err)
+	}
 }
 
 // A pull that finds no consumer has another answer than one whose consumer goes while it waits.

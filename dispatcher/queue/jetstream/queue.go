@@ -55,7 +55,7 @@ type Queue struct {
 var _ queue.Queue = (*Queue)(nil)
 
 // Connect connects to NATS and makes the streams. While that fails it logs why and tries again, until
-// ctx ends. Once connected the queue reconnects for ever. The caller must Close it.
+// ctx ends or a server refuses the log-in. Once connected the queue reconnects for ever. The caller must Close it.
 func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (q *Queue) start(ctx context.Context) error {
 	return nil
 }
 
-// retry calls act until it succeeds or ctx ends, and says so in the log.
+// retry calls act until it succeeds, ctx ends, or the server refuses who we are, and says so in the log.
 func (q *Queue) retry(ctx context.Context, what string, act func(context.Context) error) error {
 	pause := retryPause
 	for {
@@ -109,6 +109,9 @@ func (q *Queue) retry(ctx context.Context, what string, act func(context.Context
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w (%w)", what, ctx.Err(), err)
+		}
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
+			return fmt.Errorf("%s: the log-in was refused: %w", what, err)
 		}
 		q.log.Warn("waiting for nats", "act", what, "err", err, "again_in", pause)
 		select {
