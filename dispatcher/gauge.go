@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -66,7 +67,7 @@ func (d *Dispatcher) readStreams(ctx context.Context, fronts bool) {
 			}
 			continue
 		}
-		d.metrics.depth.WithLabelValues(string(s.priority)).Set(float64(load.Depth()))
+		d.metrics.depth.WithLabelValues(strconv.Itoa(int(s.lane)), string(s.priority)).Set(float64(load.Depth()))
 		d.budget.refill(s, load, d.now(), dispatchers)
 	}
 	if !fronts {

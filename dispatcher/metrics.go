@@ -70,8 +70,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "stream_depth", Help: "Messages that wait or are held by executors, by priority.",
-		}, []string{"priority"}),
+			Name: "stream_depth", Help: "Messages that wait or are held by executors, by lane and priority; every dispatcher tells the same.",
+		}, []string{"lane", "priority"}),
 		settledLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "settled_lag_seconds", Help: "Time since the end of the last settled bucket, by shard.",

@@ -63,6 +63,9 @@ func TestWhatWaitsIsTold(t *testing.T) {
 		if due < 14*minHeld/4 || due > maxHeld || stream < leastAim/2 || stream > minAim {
 			t.Errorf("due_waiting = %g, stream_waiting = %g, want what is held of 14 tenants, and what keeps executors busy", due, stream)
 		}
+		if depth := gauged(t, n.metrics.depth.WithLabelValues("0", "low")); depth < stream {
+			t.Errorf("stream_depth = %g, want at least the %g that wait", depth, stream)
+		}
 		if oldest := gauged(t, w.oldest.WithLabelValues("0", "low")); oldest < 18 || oldest > 21 {
 			t.Errorf("oldest_wait_seconds = %g, want about 20", oldest)
 		}
