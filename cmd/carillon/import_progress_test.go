@@ -68,7 +68,12 @@ func TestOnlyATerminalIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	for name, f := range map[string]*os.File{"pipe": w, "file": file} {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	for name, f := range map[string]*os.File{"pipe": w, "file": file, "device that swallows everything": null} {
 		if isTerminal(f) {
 			t.Errorf("isTerminal(a %s) = true", name)
 		}

@@ -14,14 +14,14 @@ func isTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, is := askTerminal(f)
+	return is
 }
 
 // columns returns the width of the terminal w: what it says itself, else COLUMNS, else 80.
 func columns(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
-		if n := terminalWidth(f); n > 0 {
+		if n, _ := askTerminal(f); n > 0 {
 			return n
 		}
 	}

@@ -4,5 +4,8 @@ package main
 
 import "os"
 
-// terminalWidth returns 0: how wide a terminal is cannot be asked in this way.
-func terminalWidth(*os.File) int { return 0 }
+// askTerminal takes every character device for a terminal, and does not know its columns: neither can be asked in the way of Unix.
+func askTerminal(f *os.File) (columns int, is bool) {
+	info, err := f.Stat()
+	return 0, err == nil && info.Mode()&os.ModeCharDevice != 0
+}

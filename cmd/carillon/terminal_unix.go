@@ -8,19 +8,19 @@ import (
 	"unsafe"
 )
 
-// terminalWidth returns the columns of a terminal, 0 if it does not say.
-func terminalWidth(f *os.File) int {
+// askTerminal reports whether f is a terminal, and its columns, 0 if it does not say.
+func askTerminal(f *os.File) (columns int, is bool) {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	var size struct{ rows, columns, x, y uint16 } // of the kernel
-	err = raw.Control(func(fd uintptr) {
-		// One that fails leaves the size 0.
-		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size))) // #nosec G103 -- the kernel's interface
+	var errno syscall.Errno
+	err = raw.Control(func(fd uintptr) { // what is no terminal has no size: other devices, such as /dev/null, refuse the question
+		_, _, errno = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size))) // #nosec G103 -- the kernel's interface
 	})
-	if err != nil {
-		return 0
+	if err != nil || errno != 0 {
+		return 0, false
 	}
-	return int(size.columns)
+	return int(size.columns), true
 }
