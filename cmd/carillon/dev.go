@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,38 +16,38 @@ import (
 )
 
 func devCommand() *cobra.Command {
-	var dir, admin string
-	var port int
-	var demo, noop bool
+	var file, dir string
+	var port, natsPort int
+	var demo bool
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system in one process, on embedded parts",
 		Long: "Run the whole system in one process, on embedded parts: the store in Pebble, NATS inside.\n\n" +
-			"Without --data-dir everything is gone at the end. Targets on the loopback interface are allowed.\n" +
+			"Without --data-dir everything is gone at the end. Targets on the loopback interface are allowed, unless executor.allow_cidrs says what is.\n" +
+			"It reads the same file and environment as carillon serve (CARILLON_EXECUTOR_SLOTS and so on), and refuses what cannot be in one process.\n" +
 			"With --demo it also receives calls, and starts 20 jobs a second for a minute.",
 		Args: cobra.NoArgs,
 	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
 	cmd.Flags().StringVar(&dir, "data-dir", "", "keep everything in this `folder`")
-	cmd.Flags().IntVar(&port, "port", 8080, "port of the API, on 127.0.0.1; 0 takes a free one")
+	cmd.Flags().IntVar(&port, "port", config.DevPort, "port of the API, on 127.0.0.1; 0 takes a free one")
+	cmd.Flags().IntVar(&natsPort, "nats-port", 0, "port for workers, on 127.0.0.1, without a password; 0 takes a free one (default none)")
 	cmd.Flags().BoolVar(&demo, "demo", false, "run jobs one can watch, for a minute")
-	cmd.Flags().StringVar(&admin, "admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
-	cmd.Flags().BoolVar(&noop, "executor-noop", false, "for measurements: every run succeeds at once, and nothing is called")
+	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
+	cmd.Flags().Bool("executor-noop", false, "for measurements: every run succeeds at once, and nothing is called")
 	_ = cmd.Flags().MarkHidden("executor-noop") // it exists
 	cmd.Flags().String("log-level", "", "debug, info, warn or error (default warn with --demo, else info)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		cfg := config.Default()
-		cfg.Node.Name = "dev"
-		cfg.API.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		cfg.Admin.Listen = admin
-		cfg.Executor.AllowCIDRs = []string{"127.0.0.0/8", "::1/128"}
-		cfg.Executor.Noop = noop
+		base := config.Dev()
 		if demo {
-			cfg.Log.Level = "warn"
+			base.Log.Level = "warn"
 		}
-		if level := cmd.Flags().Lookup("log-level").Value.String(); level != "" {
-			cfg.Log.Level = level
+		set := changed(cmd, map[string]string{"admin-listen": "admin.listen", "executor-noop": "executor.noop", "log-level": "log.level"})
+		if cmd.Flags().Changed("port") {
+			set["api.listen"] = config.DevListen(port)
 		}
-		if err := checkDev(cfg, port, demo); err != nil {
+		cfg, err := config.LoadDev(base, file, os.Environ(), set)
+		if err := checkDev(cfg, err, port, natsPort, demo); err != nil {
 			return err
 		}
 		if dir == "" {
@@ -60,9 +59,13 @@ func devCommand() *cobra.Command {
 		tuneGC()
 		log := newLogger(cmd.ErrOrStderr(), cfg.Log)
 		reg := newRegistry()
-		opts := node.Options{Opener: node.Embedded(cfg, dir, version, log, reg), Version: version, Logger: log, Registry: reg}
+		place, nats := node.Place{Dir: dir}, ""
+		if cmd.Flags().Changed("nats-port") {
+			place.NATSPort, place.NATS = natsPort, func(url string) { nats = url } // before the node is ready
+		}
+		opts := node.Options{Opener: node.Embedded(cfg, place, version, log, reg), Version: version, Logger: log, Registry: reg}
 		if !demo {
-			opts.Ready = func(api string) { hello(cmd, api) }
+			opts.Ready = func(api string) { hello(cmd, api, nats) }
 			return hintPort(node.New(cfg, opts).Run(cmd.Context()), cfg.API.Listen)
 		}
 		ctx, cancel := context.WithCancel(cmd.Context())
@@ -80,7 +83,7 @@ func devCommand() *cobra.Command {
 			case ctx.Err() != nil: // told to stop: nobody wants to hear what to try next, or what became of the rest
 				return <-ended
 			case err == nil:
-				hello(cmd, api)
+				hello(cmd, api, nats)
 				return <-ended
 			}
 			cancel()
@@ -90,12 +93,16 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
-// checkDev reports every fault of what dev was told.
-func checkDev(cfg config.Config, port int, demo bool) error {
-	cfg.Cassandra.Hosts, cfg.NATS.URLs = []string{"embedded"}, []string{"embedded"} // dev has its own
-	faults := []error{cfg.Validate()}
-	if port < 0 || port > math.MaxUint16 {
-		faults = append(faults, fmt.Errorf("--port: %d is not between 0 and %d", port, math.MaxUint16))
+// checkDev reports every fault of what dev was told; loading is what was found of the configuration.
+func checkDev(cfg config.Config, loading error, port, natsPort int, demo bool) error {
+	faults := []error{loading}
+	for _, p := range []struct {
+		flag string
+		port int
+	}{{"--port", port}, {"--nats-port", natsPort}} {
+		if p.port < 0 || p.port > math.MaxUint16 {
+			faults = append(faults, fmt.Errorf("%s: %d is not between 0 and %d", p.flag, p.port, math.MaxUint16))
+		}
 	}
 	if demo && cfg.Executor.Noop {
 		faults = append(faults, errors.New("--demo receives calls, and --executor-noop makes none: state one of them"))
@@ -115,14 +122,17 @@ func hintPort(err error, listen string) error {
 	return err
 }
 
-// hello says where the system is and what to try next.
-func hello(cmd *cobra.Command, api string) {
+// hello says where the system is and what to try next; nats is where workers reach it, "" if they do not.
+func hello(cmd *cobra.Command, api, nats string) {
+	if nats != "" {
+		nats = "  workers " + nats
+	}
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), `
-Carillon is up.  API %[1]s  documentation %[1]s/docs  metrics %[1]s/metrics   (Ctrl-C stops it)
+Carillon is up.  API %[1]s  documentation %[1]s/docs  metrics %[1]s/metrics%[2]s   (Ctrl-C stops it)
 Try:
 
   curl -s %[1]s/v1/jobs -H 'content-type: application/json' \
     -d '{"http": {"url": "%[1]s/healthz", "method": "GET"}, "schedule": {"at": "'$(date -u -d '+5 seconds' +%%FT%%TZ)'"}}'
 
-`, api) // the terminal went away: so will we
+`, api, nats) // the terminal went away: so will we
 }

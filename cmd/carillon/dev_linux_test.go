@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -73,6 +77,33 @@ func TestDevEndsInOrder(t *testing.T) {
 	}
 }
 
+// What a node of a cluster can be told, dev can be told too; and workers of other languages reach its NATS if they may.
+func TestDevIsToldWhatServeIs(t *testing.T) {
+	c := startChild(t, "export CARILLON_EXECUTOR_SLOTS=7", "dev", "--port", "0", "--nats-port", "0")
+	c.stdout.await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))
+	api, address := regexp.MustCompile(`API (\S+)`).FindStringSubmatch(c.stdout.String()), regexp.MustCompile(`workers nats://(\S+)`).FindStringSubmatch(c.stdout.String())
+	await(t, "carillon dev has 7 slots", func() bool {
+		resp, err := http.Get(api[1] + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(text), "\ncarillon_executor_slots 7\n")
+	})
+	nats, err := net.Dial("tcp", address[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(nats).ReadString('\n')
+	if err = errors.Join(err, nats.Close()); err != nil || !strings.HasPrefix(line, "INFO ") {
+		t.Errorf("what workers are told to connect to says %q, %v, want INFO", line, err)
+	}
+	c.end(t, syscall.SIGTERM)
+}
+
 // Who starts the system by nohup wants it to outlive the terminal.
 func TestNohupIsHeeded(t *testing.T) {
 	c := startChild(t, "trap '' HUP", "dev", "--port", "0")
@@ -97,7 +128,7 @@ func TestDevReportsEveryFault(t *testing.T) {
 	}{
 		"all at once": {"dev --log-level loud --admin-listen nowhere --port 70000", []string{"log.level", "admin.listen", "--port"}},
 		"demo, noop":  {"dev --demo --executor-noop", []string{"--executor-noop makes none"}},
-		"port":        {"dev --port -1", []string{"--port: -1"}},
+		"ports":       {"dev --port -1 --nats-port 65536", []string{"--port: -1", "--nats-port: 65536"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := carillon(t.Context(), "", strings.Fields(row.args)...)
@@ -130,6 +161,7 @@ func TestTakenPortHasAHint(t *testing.T) {
 		"dev --port " + port:                               true,
 		"dev --demo --port " + port:                        true,
 		"dev --port 0 --admin-listen " + l.Addr().String(): false,
+		"dev --port 0 --nats-port " + port:                 false,
 	} {
 		r := carillon(t.Context(), "", strings.Fields(args)...)
 		if r.code != 1 || !strings.Contains(r.stderr, "address already in use") || strings.Contains(r.stderr, "--port 0 takes a free one") != want {

@@ -48,7 +48,7 @@ func startNodeIn(t *testing.T, dir string, change func(*config.Config)) (api str
 	log := slog.New(slog.DiscardHandler)
 	ready := make(chan string, 1)
 	n := node.New(cfg, node.Options{
-		Opener: node.Embedded(cfg, dir, "test", log, reg), Version: "test", Registry: reg,
+		Opener: node.Embedded(cfg, node.Place{Dir: dir}, "test", log, reg), Version: "test", Registry: reg,
 		Listener: l.(*net.TCPListener), Ready: func(api string) { ready <- api },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

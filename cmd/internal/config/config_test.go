@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"slices"
@@ -186,5 +187,37 @@ func TestGossipWithoutAKeyIsExposedBeyondTheLoopback(t *testing.T) {
 		if got := row.ring.Exposed(); got != row.want {
 			t.Errorf("Exposed of %+v = %t, want %t", row.ring, got, row.want)
 		}
+	}
+}
+
+// carillon dev takes what can be in one process, and says of all else why not.
+func TestLoadDev(t *testing.T) {
+	key := "a:" + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	c, err := LoadDev(Dev(), write(t, "executor:\n  drain_timeout: 1s\nroles: [bucketer, dispatcher, executor]\n"),
+		[]string{"CARILLON_EXECUTOR_SLOTS=7", "CARILLON_SECRETS_KEYS=" + key, "CARILLON_NATS_LANES=2", "CARILLON_API=http://x", "CARILLON_CASSANDRA_PASSWORD="},
+		map[string]any{"api.listen": DevListen(0)})
+	if err != nil {
+		t.Fatalf("LoadDev = %v", err)
+	}
+	if c.Executor.Slots != 7 || !slices.Equal(c.Secrets.Keys, []string{key}) || c.NATS.Lanes != 2 || c.Executor.DrainTimeout != time.Second || c.API.Listen != "127.0.0.1:0" ||
+		len(c.Executor.AllowCIDRs) != 2 || c.Node.Name != "dev" {
+		t.Errorf("LoadDev = %+v, want what was set over what dev is", c)
+	}
+
+	_, err = LoadDev(Dev(), write(t, "cassandra:\n  hosts: [a.test]\nnats:\n  urls: [nats://b.test]\nring:\n  seeds: [c.test:1]\nroles: [executor]\n"),
+		[]string{"CARILLON_API_LISTEN=0.0.0.0:80", "CARILLON_API_AUTH=required", "CARILLON_NATS_PASSWORD=hunter-2", "CARILLON_EXECUTOR_SLOTS=0"}, nil)
+	if err == nil {
+		t.Fatal("LoadDev of what is for a cluster = nil, want every fault")
+	}
+	for _, want := range []string{
+		"cassandra.hosts: carillon dev", "nats.urls: carillon dev", "ring.seeds: carillon dev", "roles: carillon dev",
+		"CARILLON_API_LISTEN in the environment: api.listen: carillon dev", "api.auth: carillon dev", "nats.password: carillon dev", "executor.slots: 0 is not",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("LoadDev of what is for a cluster = %v, want %q in it", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter") {
+		t.Errorf("LoadDev repeats a password: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -26,7 +27,13 @@ func Load(path string, environ []string, set map[string]any) (Config, error) {
 	if host, err := os.Hostname(); err == nil {
 		c.Node.Name = host
 	}
-	l := loader{k: koanf.New("."), defaults: make(map[string]any)}
+	l := loader{}
+	return l.load(c, path, environ, set)
+}
+
+// load reads the configuration over the defaults c.
+func (l *loader) load(c Config, path string, environ []string, set map[string]any) (Config, error) {
+	l.k, l.defaults = koanf.New("."), make(map[string]any)
 	if err := l.k.Load(structs.Provider(c, "koanf"), nil); err != nil {
 		return Config{}, fmt.Errorf("defaults: %w", err)
 	}
@@ -51,6 +58,7 @@ func Load(path string, environ []string, set map[string]any) (Config, error) {
 		read.variables = append(read.variables, name)
 		l.set(name+" in the environment", key, e.Get(key))
 	}
+	l.fixed = nil // what flags there are the command decides
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		read.flags = append(read.flags, key)
 		l.set("flag", key, set[key])
@@ -70,7 +78,9 @@ func Load(path string, environ []string, set map[string]any) (Config, error) {
 type loader struct {
 	k        *koanf.Koanf
 	defaults map[string]any // by key; a value has the type of its key
-	faults   []error
+	// fixed, if it is not nil, says why a key cannot be set, "" if it can.
+	fixed  func(key string) string
+	faults []error
 }
 
 // set puts a value in force.
@@ -81,6 +91,11 @@ func (l *loader) set(source, key string, value any) {
 		return
 	}
 	typed, err := convert(value, def)
+	if err == nil && typed != nil && l.fixed != nil && !reflect.DeepEqual(typed, def) {
+		if why := l.fixed(key); why != "" {
+			err = errors.New(why)
+		}
+	}
 	if err == nil && typed != nil {
 		err = l.k.Set(key, typed)
 	}

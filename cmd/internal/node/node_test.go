@@ -143,7 +143,7 @@ func TestRestartOnTheSameFolderRunsWhatWasAccepted(t *testing.T) {
 	embedded := func() Opener {
 		cfg := config.Default()
 		cfg.Node.Name = "dev"
-		return Embedded(cfg, dir, "test", slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		return Embedded(cfg, Place{Dir: dir}, "test", slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	}
 	called := make(chan string, 8)
 	url := sink(t, func(_ http.ResponseWriter, r *http.Request) { called <- r.Header.Get("Carillon-Run-Id") })

@@ -116,20 +116,33 @@ func (o owned) Close() error {
 	return err
 }
 
-// Embedded opens a node that is the whole system: the store in Pebble, NATS in this process. Both lie below dir.
-func Embedded(c config.Config, dir, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
+// Place says where a node is that is the whole system.
+type Place struct {
+	Dir string // the store and NATS lie below it
+	// NATS, if it is not nil, has NATS listen on the loopback interface, at NATSPort or at any free one if that is 0, and is told where.
+	NATS     func(url string)
+	NATSPort int
+}
+
+// Embedded opens a node that is the whole system: the store in Pebble, NATS in this process.
+func Embedded(c config.Config, at Place, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
 	return Opener{
 		Store: func(context.Context) (schema.Store, error) {
-			s, err := pebble.Open(pebble.Config{Dir: filepath.Join(dir, "store"), Shards: devShards, Logger: log.With("part", "store")})
+			s, err := pebble.Open(pebble.Config{Dir: filepath.Join(at.Dir, "store"), Shards: devShards, Logger: log.With("part", "store")})
 			if err != nil {
 				return nil, err
 			}
 			return s, nil
 		},
 		Queue: func(ctx context.Context) (Queue, error) {
-			server, err := embedded.Start(embedded.Config{Dir: filepath.Join(dir, "nats"), Logger: log.With("part", "nats")})
+			server, err := embedded.Start(embedded.Config{
+				Dir: filepath.Join(at.Dir, "nats"), Listen: at.NATS != nil, Port: at.NATSPort, Logger: log.With("part", "nats"),
+			})
 			if err != nil {
 				return nil, err
+			}
+			if at.NATS != nil {
+				at.NATS(server.URL())
 			}
 			q, err := jetstream.Connect(ctx, jetstream.Config{
 				Server: server, Name: c.Node.Name, Lanes: c.NATS.Lanes, Logger: log.With("part", "queue"), Registerer: reg,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -48,6 +49,15 @@ func Start(cfg Config) (*Server, error) {
 	}
 	if cfg.Listen && cfg.Port == 0 {
 		opts.Port = server.RANDOM_PORT
+	}
+	if cfg.Listen && cfg.Port != 0 { // the server would log that the port is taken, and never be ready
+		l, err := net.Listen("tcp", net.JoinHostPort(opts.Host, strconv.Itoa(cfg.Port)))
+		if err != nil {
+			return nil, fmt.Errorf("start nats: %w", err)
+		}
+		if err := l.Close(); err != nil {
+			return nil, fmt.Errorf("start nats: %w", err)
+		}
 	}
 	s, err := server.NewServer(opts)
 	if err != nil {
