@@ -96,8 +96,8 @@ func plotTraces(path, title, x, y string, traces []trace) error {
 		Width: plotWidth, Height: plotHeight,
 		Background: chart.Style{Padding: chart.Box{Top: plotTop, Left: plotMargin, Right: plotMargin, Bottom: plotMargin / 2}},
 		XAxis:      chart.XAxis{Name: x, ValueFormatter: short},
-		YAxis:      axis(y, max(highest, 1)),
-		Series:     series,
+		YAxis:      axis(y, max(highest, 1)), YAxisSecondary: noAxis,
+		Series: series,
 	}
 	g.Elements = []chart.Renderable{heading(title), chart.LegendThin(&g)}
 	var svg bytes.Buffer

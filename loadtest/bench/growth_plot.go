@@ -169,8 +169,9 @@ func (p panel) draw(b *bytes.Buffer, all []*Result, x, y int) error {
 			Name: "rows resident (logarithmic, with 0)", Ticks: ticks,
 			Range: &chart.ContinuousRange{Min: ticks[0].Value, Max: ticks[len(ticks)-1].Value},
 		},
-		YAxis:  axis(p.unit, max(highest, 1e-3)),
-		Series: series,
+		YAxis:          axis(p.unit, max(highest, 1e-3)),
+		YAxisSecondary: noAxis,
+		Series:         series,
 	}
 	g.Elements = []chart.Renderable{heading(""), chart.LegendThin(&g)}
 	var own bytes.Buffer

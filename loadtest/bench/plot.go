@@ -113,6 +113,9 @@ func axis(name string, highest float64) chart.YAxis {
 	return a
 }
 
+// noAxis is the second axis of a chart without series of it: go-chart would write 0.00 outside of it, many times.
+var noAxis = chart.YAxis{Style: chart.Hidden()}
+
 // roundStep returns the smallest of 1, 2, 2.5, 5 times a power of ten that is at least x.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
