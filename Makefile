@@ -115,11 +115,11 @@ fuzz: ## each fuzz target for a while (FUZZTIME=30s)
 ##@ Measure
 
 .PHONY: bench
-bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: half an hour (ROUNDS=1 ARGS=…)
+bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: 20 minutes (ROUNDS=1 ARGS=…)
 	$(BIN)/carillon-load suite small --rounds $(or $(ROUNDS),1) $(ARGS)
 
 .PHONY: bench-full
-bench-full: build carillon-load ## the same at full size: hours (ROUNDS=5 ARGS=…)
+bench-full: build carillon-load ## everything, at full size: hours (ROUNDS=5 ARGS=…)
 	$(BIN)/carillon-load suite full --rounds $(or $(ROUNDS),5) $(ARGS)
 
 .PHONY: microbench
