@@ -384,9 +384,14 @@ func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 	a.put(row, true)
 }
 
-// put hands a row to the recorder; the message ends when the row and what follows are held.
+// put hands a row to the recorder; the message ends when the row and what follows are held. What waits for that takes no room in hand
+// (ask), so where nobody waits for the slot that comes free more is pulled at once. Else it has time until the rows are held, which many
+// messages are at once.
 func (a *attempt) put(row schema.Attempt, notify bool) {
 	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
+	if a.x.slots.unwanted() {
+		a.x.wake()
+	}
 }
 
 // expiry returns when a row of the attempt leaves: not before the run's own row, which may be due later than the entry if the run

@@ -249,6 +249,26 @@ func TestOnePriorityFillsEverySlot(t *testing.T) {
 	})
 }
 
+// TestFewSlotsAreKeptBusy: an executor of few slots looked for more only when what had ended was recorded, ten times a second, and its slots were empty meanwhile.
+func TestFewSlotsAreKeptBusy(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const slots, runs, takes = 8, 1400, 10 * time.Millisecond
+		w.begin("x1", func(c *Config) { c.Slots = slots })
+		w.answer(func(context.Context, Call) Result {
+			time.Sleep(takes)
+			return Result{Outcome: schema.Succeeded}
+		})
+		for i := range runs {
+			w.publish(w.entry(inAWhile(0), ofOneOfTwo(i)), time.Now())
+		}
+		const ideal = runs / slots * takes
+		time.Sleep(time.Second + 3*ideal/2) // the first of it passes before they are due
+		if got := len(w.started()); got != runs {
+			t.Errorf("started by %d slots within %v: got %d, want all %d, which take %v", slots, 3*ideal/2, got, runs, ideal)
+		}
+	})
+}
+
 // TestStoreTroubleDoesNotSpin: messages whose look failed went back at once, to be fetched and looked at again as fast as the store could fail.
 func TestStoreTroubleDoesNotSpin(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

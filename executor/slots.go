@@ -185,6 +185,13 @@ func (s *slots) use() (busy int, waiting [4]int) {
 	return s.size - s.free, waiting
 }
 
+// unwanted reports whether nobody waits for a slot.
+func (s *slots) unwanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting == 0
+}
+
 func (c *class) turn(now time.Time) {
 	switch d := now.Sub(c.since); {
 	case d >= 2*rateSpan || d < 0:
