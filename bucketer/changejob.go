@@ -20,8 +20,8 @@ const (
 	// changed again, and is recorded as missed all the same.
 	pastFor = 5 * time.Minute
 	maxPast = 4
-	// changeTries bounds how often a change is tried again because another was faster or its commit was known too late.
-	changeTries = 5
+	// changeTries bounds how often a change is tried because another was faster, its commit was known too late, or what was read plainly did not do.
+	changeTries = 6
 )
 
 // endless is the cut of a job that has finished: the runs of its last generation start however late.
@@ -152,6 +152,9 @@ type mutation func(g *schema.Generation, from time.Time) (bool, error)
 // race that was lost is never in force. The change is answered when its commit was known knownBefore its cut, and not before that time; a commit
 // known too late is followed by another generation that says the same.
 //
+// The job is read plainly at first: the commit finds out whether that was what stands. Whatever is answered without a commit is answered by a read
+// that decides (SERIAL).
+//
 // If we crash between the first run and the commit, the run is cancelled when it is due. If we crash after the commit, the change holds, and
 // may be known to be so late that runs of the generation before start up to 1.9 s after the commit. Nobody was told that they would not.
 func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
@@ -159,57 +162,85 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		return schema.Job{}, err
 	}
 	mine := int64(0) // a generation of ours whose commit was known too late
-	for range changeTries {
-		job, err := b.settled(ctx, tenant, id)
+	for try := range changeTries {
+		decided := try > 0
+		job, err := b.settled(ctx, tenant, id, decided)
+		stale := mine == 0 && ifMatch != 0 && job.Current.Number != ifMatch
 		switch {
 		case err != nil:
 			return schema.Job{}, err
 		case mine != 0 && job.Current.Number != mine:
 			return job, nil // changed again by somebody else: nothing is ours to answer for
-		case mine == 0 && ifMatch != 0 && job.Current.Number != ifMatch:
+		case stale && decided:
 			return job, ErrStale
-		}
-		now := b.now()
-		next := schema.Job{ID: id, Before: &job.Current, Cut: ceilMilli(now.Add(cutAhead)).UTC()}
-		next.Current = job.Current
-		if mine == 0 {
-			changed, err := mutate(&next.Current, next.Cut)
-			if err != nil {
-				return job, err
-			}
-			if !changed {
-				// Said again, maybe since an answer was lost: it is answered no earlier than the first time. (A finished job's cut never comes.)
-				if wait := job.Cut.Add(-knownBefore).Sub(now); wait > 0 && wait < cutAhead {
-					return job, pause(ctx, wait)
-				}
-				return job, nil
-			}
-		}
-		next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(&job, now)
-		next.Current.Number = draw(job.Current.Number, now)
-		first, err := b.prepare(ctx, &next, now)
-		if err != nil {
-			return schema.Job{}, err
-		}
-		switch err := b.commit(ctx, job.Current.Number, next); {
-		case errors.Is(err, schema.ErrConflict) && mine != 0:
+		case stale:
 			continue
-		case errors.Is(err, schema.ErrConflict) && ifMatch != 0:
-			return schema.Job{}, ErrStale
-		case errors.Is(err, schema.ErrConflict):
+		case mine != 0:
+			mutate = again
+		}
+		next, first, err := b.replace(ctx, &job, mutate)
+		var refused refusal
+		switch {
+		case errors.As(err, &refused) && !decided, errors.Is(err, schema.ErrConflict):
 			continue
+		case errors.Is(err, errAsItIs):
+			// Said again, maybe since an answer was lost: it is answered no earlier than the first time. (A finished job's cut never comes.)
+			if wait := job.Cut.Add(-knownBefore).Sub(b.now()); wait > 0 && wait < cutAhead {
+				return job, pause(ctx, wait)
+			}
+			return job, nil
+		case errors.As(err, &refused):
+			return job, refused.error
 		case err != nil:
-			return schema.Job{}, fmt.Errorf("change job %s: %w", id, err)
+			return schema.Job{}, err
 		}
 		known := b.now()
 		b.hintSoon(first)
 		b.unlist(ctx, &next)
 		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
-			return next, pause(ctx, answer.Sub(known))
+			return next, pause(ctx, answer.Sub(b.now()))
 		}
 		mine = next.Current.Number
 	}
 	return schema.Job{}, fmt.Errorf("change job %s: %w: it keeps changing, or the store is too slow", id, schema.ErrUnknown)
+}
+
+// refusal is what a mutation has against a job as it was read.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// errAsItIs is the refusal of a mutation by which nothing changes.
+var errAsItIs = errors.New("it says so already")
+
+// again is the mutation after one that was known too late: it says the same once more.
+func again(*schema.Generation, time.Time) (bool, error) { return true, nil }
+
+// replace puts a new generation in the place of the one in force, once it is the turn of the job's shard. schema.ErrConflict: that was replaced meanwhile. Who
+// asks waits here, and not while the cut that was drawn comes nearer.
+func (b *Bucketer) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
+	leave, err := b.lanes.enter(ctx, job.ID.Shard())
+	if err != nil {
+		return schema.Job{}, nil, err
+	}
+	defer leave()
+	now := b.now()
+	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: ceilMilli(now.Add(cutAhead)).UTC()}
+	switch changed, err := mutate(&next.Current, next.Cut); {
+	case err != nil:
+		return schema.Job{}, nil, refusal{err}
+	case !changed:
+		return schema.Job{}, nil, refusal{errAsItIs}
+	}
+	next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(job, now)
+	next.Current.Number = draw(job.Current.Number, now)
+	if first, err = b.prepare(ctx, &next, now); err != nil {
+		return schema.Job{}, nil, err
+	}
+	if err = b.commit(ctx, job.Current.Number, next); err != nil {
+		err = fmt.Errorf("change job %s: %w", job.ID, err)
+	}
+	return next, first, err
 }
 
 // pastOf returns what is to be remembered of the generations of a job that is about to be changed, besides the one in force.
@@ -226,13 +257,14 @@ func pastOf(job *schema.Job, now time.Time) []schema.Past {
 	return past
 }
 
-// settled reads a job once its cut has passed: at most two generations are live.
-func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
+// settled reads a job once its cut has passed: at most two generations are live. decided says whether every change that was begun before is to be
+// decided by the read; otherwise a plain read will do, if it finds a job.
+func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
 	for {
-		job, err := b.store.Job(ctx, id)
+		job, err := b.read(ctx, id, decided)
 		switch {
 		case errors.Is(err, schema.ErrNotUnderstood): // it does not say whose it is: the list of jobs does
 			if _, owned := b.JobByID(ctx, tenant, id); owned != nil {
@@ -252,6 +284,18 @@ func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID) 
 			return schema.Job{}, err
 		}
 	}
+}
+
+// read reads a job that is about to be changed: plainly, unless every change that was begun before is to be decided by it, or the plain read does not
+// find a job that is understood.
+func (b *Bucketer) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
+	if !decided {
+		jobs, err := b.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
+		if err == nil && len(jobs) == 1 && jobs[0].Current.Fault == nil {
+			return jobs[0], nil
+		}
+	}
+	return b.store.Job(ctx, id)
 }
 
 // prepare holds what a generation needs before it is committed: its first run, if it is active; and an expiry, if it ends the job.
@@ -325,7 +369,13 @@ func (b *Bucketer) finish(ctx context.Context, job schema.Job, now time.Time) {
 	next.Current.State, next.Current.Number = schema.JobFinished, draw(last.Number, now)
 	next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(&job, now)
 	next.Expires = b.lastAsked(now)
-	switch err := b.store.SwapJob(ctx, last.Number, next); {
+	leave, err := b.lanes.enter(ctx, job.ID.Shard())
+	if err != nil {
+		return // told to stop
+	}
+	err = b.store.SwapJob(ctx, last.Number, next)
+	leave()
+	switch {
 	case err == nil:
 		b.unlist(ctx, &next)
 	case !errors.Is(err, schema.ErrConflict):

@@ -137,6 +137,7 @@ type Bucketer struct {
 	payloads payload.Cache
 	series   seriesCache
 	owed     owed
+	lanes    lanes
 
 	letterRetention time.Duration
 	ending          ending
@@ -171,6 +172,7 @@ func New(c Config) (*Bucketer, error) {
 		fill:   newFill(),
 		live:   NewLiveness(c.Store, c.Now),
 		tasks:  NewTasks(c.Store, c.Now),
+		lanes:  newLanes(),
 
 		letterRetention: c.DeadLetterRetention,
 		ending:          ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},

@@ -61,19 +61,38 @@
 // A job that cannot be understood (its row is of a newer version, its zone is not in the data of this node) is planned on by nobody who does not
 // understand it: what was planned of it runs, catch-ups of it wait, and mending takes it up once it is understood. GET /v1/jobs shows why.
 // Nobody changes, triggers or backfills it (ErrNotUnderstood), and its name stays taken: it may be active. One whose text is understood and whose
-// zone is not can be changed to another zone, paused and cancelled.
+// zone is not can be changed to another zone, paused and cancelled. What it said before its last change need not be understood by who changes it.
 //
 // JobByID reads jobs as a run's way does (a plain quorum read), so of a change of unknown outcome it may show what was before, or what may yet not be.
-// Who changes a job decides that first: swap reads with SERIAL and commits on the generation that it read, whatever the caller had seen, and ErrStale
-// says so if that was another. A patch is merged with what is read there. What JobByID shows is only looked at: If-Match is compared again in swap,
-// and TriggerJob takes what the job says, which either side of a change under way may be.
+// swap begins with such a read too, since its commit is conditional on the generation that was read; but what it answers without a commit (as it is
+// already, ErrStale, ErrFinished, a fault of the change) it has from a SERIAL read, which decides what is open. So has every try after the first. A patch is merged
+// with what is read there. What JobByID shows is only looked at: If-Match is compared again in swap, and TriggerJob takes what the job says, which either
+// side of a change under way may be.
+//
+// # What jobs cost
+//
+// The statements for a job that can have many runs; → waits for what stands before it, + goes along with it, [ ] only if the job has one. CAS is a
+// conditional write: three rounds instead of one, each of which waits for the commit log.
+//
+//	create           [CAS key] → [CAS name] → list + first run → job
+//	update, resume   read → first run → CAS job
+//	pause            read → CAS job
+//	cancel           read → CAS job → list
+//	finish           CAS job → list
+//
+// A job's row is created without a condition: its id is drawn for it, its first generation is a function of its id, and what it says is in the
+// claim of its key, so whoever makes it writes the same. Its timestamp is below that of every conditional write, so a copy of it that comes late undoes no
+// change. It may come up late where nothing was written since, as one of unknown outcome: what would contradict that is written under a condition first. Who takes
+// over the name of a job that is not there ends that job, and who makes one of a claim that is older than half a minute, and so says other times, does so only if
+// it is not there. A creator that took that long looks what stands before it answers. Changes of the jobs of a shard are for one register, and follow one another
+// (lanes.go).
 //
 // # If we crash
 //
 // Between claim and row: the key's next use writes the row. Between row and hint: the sweep finds the row. Between the
 // entry of a reschedule and its mark: the entry is never named and never starts. Between a watch entry and
 // the attempt 0 that names it: the next look writes the same entry again. Between the first run of a generation and the
-// generation: the run is cancelled when it is due. Between the next occurrence and this one's publication: whoever meets
+// generation, or between it and its job: the run is cancelled when it is due. Between the claim of a name and the job: the name is free after a minute. Between the next occurrence and this one's publication: whoever meets
 // this one writes the next one again, to the same id. Between the steps of a catch-up: the step is taken again. Within a page of an operation:
 // the page is worked off again. Between the decision, the rows and the progress of a backfill: the decision is met, and the same rows are
 // written. Between the steps of waking a run: see Wake. Before a job is finished: Mend finishes it.

@@ -255,3 +255,57 @@ func TestABackfillWaitsUntilItsJobIsUnderstood(t *testing.T) {
 		}
 	})
 }
+
+// past is a store in which what a job said before its last change is not understood.
+type past struct{ Store }
+
+func (p past) blur(j schema.Job) schema.Job {
+	if j.Before != nil {
+		j.Before = &schema.Generation{Number: j.Before.Number, State: j.Before.State, Fault: errUnclear}
+	}
+	return j
+}
+
+func (p past) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+	jobs, err := p.Store.Jobs(ctx, shard, ids)
+	for i := range jobs {
+		jobs[i] = p.blur(jobs[i])
+	}
+	return jobs, err
+}
+
+func (p past) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+	job, err := p.Store.Job(ctx, id)
+	return p.blur(job), err
+}
+
+// TestAJobWhosePastIsNotUnderstoodCanBeChanged: what it says now is understood, and that is what is changed, paused, resumed and cancelled.
+func TestAJobWhosePastIsNotUnderstoodCanBeChanged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		w.store = past{w.store}
+		job := w.job(every(time.Minute))
+		for _, c := range []struct {
+			name string
+			do   func() (schema.Job, error)
+			want schema.JobState
+		}{
+			{"ChangeJob", func() (schema.Job, error) { return w.ChangeJob(ctx, "t", job.ID, 0, to(2*time.Minute)) }, schema.JobActive},
+			{"ChangeJob again", func() (schema.Job, error) { return w.ChangeJob(ctx, "t", job.ID, 0, to(time.Hour)) }, schema.JobActive},
+			{"PauseJob", func() (schema.Job, error) { return w.PauseJob(ctx, "t", job.ID, 0) }, schema.JobPaused},
+			{"ResumeJob", func() (schema.Job, error) { return w.ResumeJob(ctx, "t", job.ID, 0) }, schema.JobActive},
+			{"CancelJob", func() (schema.Job, error) { return w.CancelJob(ctx, "t", job.ID, 0) }, schema.JobCancelled},
+		} {
+			got, err := c.do()
+			if err != nil || got.Current.State != c.want {
+				t.Fatalf("%s = %s, %v, want it %s", c.name, got.Current.State, err, c.want)
+			}
+			if next, ok := w.NextRun(got, got.Cut); ok {
+				if _, held := w.row(next.ID); !held {
+					t.Errorf("%s: the next run, %s, has no row", c.name, next.Due)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/bucketer/schedule"
@@ -29,11 +30,19 @@ func draw(stored int64, now time.Time) int64 {
 	return stored + 1 + random
 }
 
+// firstGeneration returns the number of a job's first generation, a function of its id: whoever makes a job, of a key that was claimed for it, makes the same.
+func firstGeneration(id schema.JobID) int64 {
+	e := schema.EntryID(id)
+	return e.Time().UnixMicro()>>generationBits<<generationBits | int64(e.Hash()&(1<<generationBits-1)) // #nosec G115 -- few bits
+}
+
 // CreateJob makes a job that can have many runs of a spec that says what was stated; the answer has the values in force. Of a key that was
 // used before, the answer is the job that it made, as it stands, and existing is true.
 //
 // The first occurrence is held before the job is, so a job that exists goes on for ever. If we crash before the job exists, the occurrence is
 // cancelled when it is due, and the name is free again after a while.
+//
+// It costs three plain writes, two of them at once, and a conditional one for a key and for a name: what each is for is in the package's comment.
 func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
 	now := b.now()
 	settings, err := b.ready()
@@ -64,7 +73,7 @@ func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, body
 			return b.repeatCreation(ctx, held, bodyHash, now)
 		}
 	}
-	job, err = b.create(ctx, id, spec, now)
+	job, err = b.create(ctx, id, spec, now, making{number: firstGeneration(id), write: b.store.CreateJob, alone: key == ""})
 	return job, false, err
 }
 
@@ -92,22 +101,35 @@ func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyClaim, bod
 	if err != nil {
 		return schema.Job{}, false, err
 	}
-	// It is made now, so its first run is one that is still to come: the row of an earlier one would lie behind the sweep, where nobody meets it.
-	spec.Created = now.UTC().Truncate(time.Millisecond)
-	spec.Updated = spec.Created
-	if err := complete(id, &spec, spec.Created); err != nil {
-		return schema.Job{}, false, err
+	m := making{number: firstGeneration(id), write: b.store.CreateJob}
+	if now.Sub(spec.Created) >= unsureFor {
+		// It is made now, so its first run is one that is still to come: the row of an earlier one would lie behind the sweep, where nobody meets it.
+		// That is another job than whoever claimed the key would make, so it is made on the condition that there is none.
+		spec.Created = now.UTC().Truncate(time.Millisecond)
+		spec.Updated = spec.Created
+		if err := complete(id, &spec, spec.Created); err != nil {
+			return schema.Job{}, false, err
+		}
+		m.number = draw(m.number, now)
+		m.write = func(ctx context.Context, j schema.Job) error { return b.store.SwapJob(ctx, 0, j) }
 	}
-	job, err = b.create(ctx, id, spec, now)
+	job, err = b.create(ctx, id, spec, now, m)
 	if errors.Is(err, schema.ErrConflict) { // by whoever claimed the key, meanwhile
 		job, err = b.store.Job(ctx, id)
 	}
 	return job, true, err
 }
 
+// making says how a job is made.
+type making struct {
+	number int64 // of its generation
+	write  func(ctx context.Context, job schema.Job) error
+	alone  bool // nobody else makes it: without a key nobody knows its id
+}
+
 // create makes the job of a complete spec: name, list, first occurrence, and then the row, which makes all of them count.
-func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time) (schema.Job, error) {
-	job := schema.Job{ID: id, Current: schema.Generation{Number: draw(0, began), State: schema.JobActive, Spec: spec}}
+func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
+	job := schema.Job{ID: id, Current: schema.Generation{Number: m.number, State: schema.JobActive, Spec: spec}}
 	s, nominal, ok, err := b.first(&job)
 	if err != nil {
 		return schema.Job{}, err
@@ -120,9 +142,9 @@ func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobS
 			return schema.Job{}, err
 		}
 	}
-	first, err := b.createRow(ctx, job, s, nominal)
+	first, err := b.createRow(ctx, job, s, nominal, m.write)
 	if err != nil {
-		if spec.Name != "" && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrUnknown) {
+		if spec.Name != "" && m.alone && !errors.Is(err, schema.ErrUnknown) {
 			b.releaseName(ctx, spec.Tenant, spec.Name, id)
 		}
 		return schema.Job{}, err
@@ -134,33 +156,42 @@ func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobS
 	return job, nil
 }
 
-// createRow holds the first occurrence and then the job's row.
-func (b *Bucketer) createRow(ctx context.Context, job schema.Job, s *series, nominal time.Time) (first []schema.Entry, err error) {
-	if err := b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}); err != nil {
-		return nil, fmt.Errorf("list job: %w", err)
-	}
+// createRow lists the job and holds its first occurrence, both at once, and then its row.
+func (b *Bucketer) createRow(
+	ctx context.Context, job schema.Job, s *series, nominal time.Time, write func(context.Context, schema.Job) error,
+) (first []schema.Entry, err error) {
 	if s != nil {
 		row, err := b.occurrence(s, nominal, b.now())
 		if err != nil {
 			return nil, err
 		}
 		first = []schema.Entry{row}
-		if err := b.store.PutEntries(ctx, first); err != nil {
-			return nil, fmt.Errorf("first run: %w", err)
-		}
-		b.count(first)
 	}
-	err = b.store.CreateJob(ctx, job)
-	if errors.Is(err, schema.ErrUnknown) {
-		if stands, rerr := b.store.Job(ctx, job.ID); rerr == nil && stands.Current.Number == job.Current.Number {
-			err = nil
+	var listing sync.WaitGroup
+	var unlisted error
+	listing.Go(func() { unlisted = b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}) })
+	if len(first) > 0 {
+		err = b.store.PutEntries(ctx, first)
+	}
+	listing.Wait()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("first run: %w", err)
+	case unlisted != nil:
+		return nil, fmt.Errorf("list job: %w", unlisted)
+	}
+	b.count(first)
+	if err = write(ctx, job); errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil {
+		// The same once more finds out, or does it. What that could not do the first may have done.
+		if again := write(ctx, job); again == nil || errors.Is(again, schema.ErrConflict) {
+			err = again
 		}
 	}
 	return first, err
 }
 
-// createdLate sees to a job whose creation took so long that its name may have gone to another and its first occurrence
-// may have been given up, or not been held in time for its sweep.
+// createdLate sees to a job whose creation took so long that its name may have gone to another, that it may have been made anew under its key,
+// and that its first occurrence may have been given up, or not been held in time for its sweep.
 func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
 	spec := &job.Current.Spec
 	if spec.Name != "" {
@@ -174,6 +205,14 @@ func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Tim
 			}
 			return schema.Job{}, ErrNameTaken
 		}
+	}
+	switch stands, err := b.store.Job(ctx, job.ID); {
+	case err != nil:
+		return schema.Job{}, fmt.Errorf("job %s: %w", job.ID, err)
+	case stands.Current.State.Ended():
+		return schema.Job{}, ErrFinished
+	case stands.Current.Number != job.Current.Number:
+		return stands, nil // whoever made or changed it has seen to its runs
 	}
 	err := b.planFrom(ctx, &job, now)
 	return job, err
@@ -227,6 +266,12 @@ func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema
 			if now.Sub(since) < nameGrace {
 				return ErrNameTaken
 			}
+			switch err := b.neverMade(ctx, tenant, name, holder, since, now); {
+			case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+				continue // it was, after all; or the next look finds out
+			case err != nil:
+				return fmt.Errorf("take over name: %w", err)
+			}
 		case errors.Is(err, schema.ErrNotUnderstood):
 			return ErrNameTaken // by one that goes on as far as we know
 		case err != nil:
@@ -240,6 +285,25 @@ func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema
 		}
 	}
 	return fmt.Errorf("claim name: %w: its holder keeps changing", schema.ErrUnavailable)
+}
+
+// neverMade ends a job that has a name and no row. Its creation was of unknown outcome, or nobody knows how it ended: a copy of its row may lie
+// somewhere, and be read by everybody some day. Over what a condition has written it never comes up, so there are no two jobs of one name. One that has the name
+// for long has rather ended and left: it does not come back to the list.
+func (b *Bucketer) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
+	at := now.UTC().Truncate(time.Millisecond)
+	ended := schema.Job{
+		ID: id, Expires: b.lastAsked(now),
+		Current: schema.Generation{
+			Number: draw(firstGeneration(id), now), State: schema.JobCancelled,
+			Spec: schema.JobSpec{Tenant: tenant, Name: name, Created: at, Updated: at},
+		},
+	}
+	err := b.store.SwapJob(ctx, 0, ended)
+	if err == nil && now.Sub(since) < schema.HistoryPeriod { // less than any row stays after its job's end
+		b.unlist(ctx, &ended)
+	}
+	return err
 }
 
 // releaseTimeout bounds the return of the name of a job that was not made.

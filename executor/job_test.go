@@ -33,7 +33,7 @@ func (w *world) job(state schema.JobState, cut time.Time, m *schema.Misfire) sch
 		job.Cut = cut.UTC()
 		job.Before = &schema.Generation{Number: genBefore, State: schema.JobActive, Spec: spec}
 	}
-	if err := w.inner.CreateJob(context.Background(), job); err != nil {
+	if err := w.inner.SwapJob(context.Background(), 0, job); err != nil {
 		w.t.Fatalf("job: %v", err)
 	}
 	return job

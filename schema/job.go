@@ -201,16 +201,19 @@ func PeriodOf(t time.Time) int {
 	return int(floorDiv(t.UnixMilli(), HistoryPeriod.Milliseconds()))
 }
 
-// JobStore holds the jobs that can have many runs, by conditional writes only. Those answer ErrUnknown where the outcome could not be
-// found out by reading either: the write may still happen, as long as what it asks for still holds.
+// JobStore holds the jobs that can have many runs. All but the making of one are conditional writes. Those answer ErrUnknown where the outcome could
+// not be found out by reading either: the write may still happen, as long as what it asks for still holds.
 type JobStore interface {
-	// CreateJob writes the job unless its row exists: ErrConflict, also for the very job that stands.
+	// CreateJob writes a job that never changed, without a condition, under an id that was drawn for it. Nothing else is ever created under that
+	// id: then writing it again, however late, is harmless, since whatever a conditional write has made of the row stands. Nil means that a quorum holds the
+	// job, or what was made of it. One of unknown outcome (ErrUnknown) may appear as late as it likes, unless SwapJob writes the row before.
 	CreateJob(ctx context.Context, j Job) error
-	// SwapJob replaces the row if its current generation still is number was; ErrConflict otherwise, ErrNotFound without a row. The
-	// number of j's current generation must be higher than was: by it the write is known again.
+	// SwapJob replaces the row if its current generation still is number was, or writes it if was is 0 and there is none; ErrConflict otherwise,
+	// ErrNotFound without a row. The number of j's current generation must be higher than was: by it the write is known again.
 	SwapJob(ctx context.Context, was int64, j Job) error
-	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound; one that cannot be understood (Job.Fault) is ErrNotUnderstood. A write that was of
-	// unknown outcome is decided by it, and every later read of any kind shows the same or newer.
+	// Job returns a job as every conditional write that was begun before has left it (SERIAL), or ErrNotFound; one whose generation in force cannot be
+	// understood is ErrNotUnderstood. A conditional write that was of unknown outcome is decided by it, and every later read of any kind shows
+	// the same or newer.
 	Job(ctx context.Context, id JobID) (Job, error)
 	// Jobs returns those of the jobs that exist, each once, in the order of their ids. All lie in one shard, at most 100. It is a plain
 	// read, for what is done for every run: it shows every write that was answered with nil before it began, and of those

@@ -65,7 +65,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 	}
 	for _, c := range []call{
 		{
-			"create", "create_job", func(s *Store, j schema.Job) error { j.ID[15] ^= 1; return s.CreateJob(t.Context(), j) },
+			"make on condition", "first_job", func(s *Store, j schema.Job) error { j.ID[15] ^= 1; return s.SwapJob(t.Context(), 0, j) },
 			func(s *Store, j schema.Job) (bool, error) { j.ID[15] ^= 1; n, err := number(s, j); return n == 1, err },
 		},
 		{
@@ -137,12 +137,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 				s, w, reg := openWired(t)
 				ready := func() schema.Job {
 					j := begin()
-					untilOK(t, "CreateJob", func() error {
-						if err := s.CreateJob(t.Context(), j); !errors.Is(err, schema.ErrConflict) {
-							return err
-						}
-						return nil // by an earlier try of unknown outcome
-					})
+					untilOK(t, "CreateJob", func() error { return s.CreateJob(t.Context(), j) })
 					untilOK(t, "ClaimName", func() error { _, _, _, err := s.ClaimName(t.Context(), j.ID.String(), "n", j.ID, now); return err })
 					return j
 				}
@@ -283,6 +278,17 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	}
 	if _, err := s.Job(ctx, ids[1]); !errors.Is(err, schema.ErrNotUnderstood) {
 		t.Errorf("Job of one that cannot be understood = %v, want ErrNotUnderstood", err)
+	}
+	if err := s.SwapJob(ctx, 7, after(byID[2], 8)); err != nil {
+		t.Fatal(err)
+	}
+	err = s.session.Query(`UPDATE jobs SET before_spec = ? WHERE shard = ? AND slice = ? AND job_id = ? IF EXISTS`,
+		`{"tenant":8}`, 3, theSlice, [16]byte(ids[2])).WithContext(ctx).Exec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Job(ctx, ids[2]); err != nil || got.Before == nil || !errors.Is(got.Before.Fault, schema.ErrNotUnderstood) {
+		t.Errorf("Job of one whose past cannot be understood = %+v, %v, want it, and a fault of the generation before", got, err)
 	}
 }
 

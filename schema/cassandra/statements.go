@@ -77,9 +77,11 @@ const (
 	// A slice of one tenant's tasks, in name order. Idempotent.
 	selectTasks statement = `SELECT name, spec FROM tasks WHERE tenant = ? AND name > ?`
 
-	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent. An update leaves nothing once its cells have expired; of an
-	// insert the bare row would stay, since a later expiry does not touch it.
-	createJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = null`
+	// One row of jobs, without a condition; the timestamp is below that of every conditional write (createdAt). Idempotent. An update leaves nothing
+	// once its cells have expired; of an insert the bare row would stay, since a later expiry does not touch it.
+	createJob statement = `UPDATE jobs USING TIMESTAMP ? SET spec = ?, state = ?, generation = ? WHERE shard = ? AND slice = ? AND job_id = ?`
+	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent. An update, as createJob.
+	firstJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = null`
 	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent.
 	swapJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = ?`
 	// One row of jobs, at LOCAL_SERIAL. Idempotent.
@@ -151,7 +153,7 @@ var names = map[statement]string{
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
 	insertRated: "insert_rated", deleteRated: "delete_rated", selectRated: "select_rated",
-	createJob: "create_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
+	createJob: "create_job", firstJob: "first_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
 	claimName: "claim_name", passName: "pass_name", dropName: "drop_name", selectName: "select_name",
 	insertListed: "insert_listed", selectListed: "select_listed", insertJobRun: "insert_job_run", selectJobRuns: "select_job_runs",
 	createDecision: "create_decision", selectDecision: "select_decision", swapLease: "swap_lease", selectLease: "select_lease",

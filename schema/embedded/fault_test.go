@@ -72,7 +72,36 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	if err := s.SwapJob(ctx, 7, next); !errors.Is(err, schema.ErrNotUnderstood) {
 		t.Errorf("SwapJob of one of which nothing can be read = %v, want ErrNotUnderstood", err)
 	}
-	if err := s.CreateJob(ctx, next); !errors.Is(err, schema.ErrConflict) {
-		t.Errorf("CreateJob of one of which nothing can be read = %v, want ErrConflict", err)
+	if err := s.SwapJob(ctx, 0, next); !errors.Is(err, schema.ErrConflict) {
+		t.Errorf("SwapJob of no job where there is one of which nothing can be read = %v, want ErrConflict", err)
+	}
+}
+
+// TestAJobWhosePastCannotBeUnderstoodIsRead alone too, by who will change it: what it said before is of no consequence.
+func TestAJobWhosePastCannotBeUnderstoodIsRead(t *testing.T) {
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	said := func(number int64, tenant string) schema.Generation {
+		return schema.Generation{Number: number, State: schema.JobActive, Spec: schema.JobSpec{Tenant: tenant}}
+	}
+	before := said(7, "before")
+	j := schema.Job{ID: schema.MakeJobID(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), 1, 1), Current: said(8, "now"), Before: &before}
+	data, err := encodeJob(&j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.setRow(jobKey(j.ID), []byte(strings.Replace(string(data), `"tenant":"before"`, `"tenant":8`, 1)), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Job(t.Context(), j.ID)
+	if err != nil || got.Current.Spec.Tenant != "now" || got.Before == nil || !errors.Is(got.Before.Fault, schema.ErrNotUnderstood) {
+		t.Errorf("Job = %+v, %v, want it, and a fault of the generation before", got, err)
 	}
 }

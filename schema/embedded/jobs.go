@@ -22,6 +22,7 @@ var (
 	errElsewhere = errors.New("not in the shard")
 	errManyJobs  = fmt.Errorf("more than %d jobs", maxJobs)
 	errNotNewer  = errors.New("the generation is not newer than the one it replaces")
+	errNotFirst  = errors.New("a job that is created has neither changed nor ended")
 )
 
 // storedJob is the value of a job's row.
@@ -110,15 +111,21 @@ func decodeJob(id schema.JobID, data []byte, decode decoder) schema.Job {
 	return j
 }
 
+// errStands keeps a job that is there from being created once more.
+var errStands = errors.New("it is there")
+
 // CreateJob implements schema.JobStore.
 func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
+	if j.Before != nil || !j.Cut.IsZero() || !j.Expires.IsZero() {
+		return fmt.Errorf("create job %s: %w", j.ID, errNotFirst)
+	}
 	err := s.writeJob(ctx, &j, func(_ schema.Job, exists bool) error {
 		if exists {
-			return schema.ErrConflict
+			return errStands
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errStands) {
 		return fmt.Errorf("create job %s: %w", j.ID, err)
 	}
 	return nil
@@ -131,8 +138,12 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	}
 	err := s.writeJob(ctx, &j, func(stands schema.Job, exists bool) error {
 		switch {
+		case !exists && was == 0:
+			return nil
 		case !exists:
 			return schema.ErrNotFound
+		case was == 0:
+			return schema.ErrConflict
 		case stands.Current.Number == 0 && stands.Current.Fault != nil:
 			return stands.Current.Fault // it is not known whether the condition holds
 		case stands.Current.Number != was:
@@ -179,7 +190,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	var j schema.Job
 	if err == nil {
 		j = decodeJob(id, data, freshSpec)
-		err = j.Fault() // who asks for one job is about to change it
+		err = j.Current.Fault // who asks for one job is about to change it
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)

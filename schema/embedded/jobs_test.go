@@ -41,7 +41,7 @@ func TestExpireRemovesJobsAndHistory(t *testing.T) {
 		j := job(begin, 1, 1)
 		j.Expires = expires
 		jobs[name] = j
-		must(s.CreateJob(ctx, j))
+		must(s.SwapJob(ctx, 0, j))
 		must(s.ListJob(ctx, "t", j.ID, expires))
 		_, err := s.Decide(ctx, name, name, expires)
 		must(err)

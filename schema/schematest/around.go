@@ -198,7 +198,7 @@ func (a *around) DeleteTask(ctx context.Context, tenant, name string, at time.Ti
 }
 
 func (a *around) CreateJob(ctx context.Context, j schema.Job) error {
-	return swapOnly(ctx, a, "CreateJob", func(ctx context.Context) error { return a.inner.CreateJob(ctx, j) })
+	return put(ctx, a, "CreateJob", func(ctx context.Context) error { return a.inner.CreateJob(ctx, j) })
 }
 
 func (a *around) SwapJob(ctx context.Context, was int64, j schema.Job) error {

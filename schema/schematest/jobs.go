@@ -117,14 +117,39 @@ func (b *bench) wantNoJob(id schema.JobID) {
 }
 
 var jobRules = []rule{
-	{"a job is made once", func(b *bench) {
+	{"a job is made once, however often", func(b *bench) {
 		id := b.jobID(b.jobPlace(), 0)
 		b.wantNoJob(id)
 		first := b.job(id, 7)
+		for range 3 {
+			b.create(first)
+			b.wantJob(first)
+		}
+		b.wantErr(b.store.SwapJob(b.ctx, 0, b.job(id, 9)), schema.ErrConflict, "SwapJob of no job where there is one")
+		b.wantJob(first)
+	}},
+	{"a copy of its making that comes late changes nothing", func(b *bench) {
+		first := b.job(b.jobID(b.jobPlace(), 0), 7)
 		b.create(first)
-		b.wantJob(first)
-		b.wantErr(b.store.CreateJob(b.ctx, b.job(id, 9)), schema.ErrConflict, "CreateJob of another generation")
-		b.wantJob(first)
+		second := b.changed(first, 8, schema.JobPaused)
+		b.must(b.store.SwapJob(b.ctx, 7, second), "SwapJob")
+		b.create(first)
+		b.wantJob(second)
+		alone := b.job(first.ID, 9) // cells that are not there any more do not come back either
+		b.must(b.store.SwapJob(b.ctx, 8, alone), "SwapJob")
+		b.create(first)
+		b.wantJob(alone)
+	}},
+	{"what was written where there was no job stands", func(b *bench) {
+		id := b.jobID(b.jobPlace(), 0)
+		ended := b.job(id, 7)
+		ended.Current.State, ended.Current.Spec.Schedule, ended.Current.Spec.Work = schema.JobCancelled, nil, nil
+		b.must(b.store.SwapJob(b.ctx, 0, ended), "SwapJob of no job")
+		b.wantJob(ended)
+		b.create(b.job(id, 5)) // of unknown outcome, and on its way until now
+		b.wantJob(ended)
+		b.wantErr(b.store.SwapJob(b.ctx, 0, b.job(id, 9)), schema.ErrConflict, "SwapJob of no job once more")
+		b.wantJob(ended)
 	}},
 	{"a job that says little comes back as it was", func(b *bench) {
 		id := b.jobID(b.jobPlace(), 0)
@@ -193,21 +218,43 @@ var jobRules = []rule{
 			}
 		}
 	}},
-	{"of many makings at once one wins", func(b *bench) {
+	{"of many makings on condition at once one wins", func(b *bench) {
 		for range raceRounds {
 			id := b.jobID(b.jobPlace(), 0)
 			var won atomic.Int64
 			race(racers, func(i int) {
-				switch err := b.store.CreateJob(b.ctx, b.job(id, int64(10+i))); {
+				switch err := b.store.SwapJob(b.ctx, 0, b.job(id, int64(10+i))); {
 				case err == nil:
 					won.Add(1)
 				case errors.Is(err, schema.ErrUnknown):
 				case !errors.Is(err, schema.ErrConflict):
-					b.Errorf("CreateJob %d = %v, want none or %v", i, err, schema.ErrConflict)
+					b.Errorf("SwapJob %d = %v, want none or %v", i, err, schema.ErrConflict)
 				}
 			})
 			if _, err := b.store.Job(b.ctx, id); err != nil || won.Load() > 1 {
 				b.Errorf("%d won, Job = %v; want one winner", won.Load(), err)
+			}
+		}
+	}},
+	{"a job that is made and changed at once is changed, or was not there yet", func(b *bench) {
+		for range raceRounds {
+			first := b.job(b.jobID(b.jobPlace(), 0), 1)
+			second := b.changed(first, 2, schema.JobPaused)
+			var err error
+			race(racers, func(i int) {
+				if i > 0 {
+					b.create(first)
+					return
+				}
+				err = b.store.SwapJob(b.ctx, 1, second)
+			})
+			switch {
+			case err == nil:
+				b.wantJob(second)
+			case errors.Is(err, schema.ErrNotFound):
+				b.wantJob(first)
+			case !errors.Is(err, schema.ErrUnknown):
+				b.Errorf("SwapJob = %v, want none or %v", err, schema.ErrNotFound)
 			}
 		}
 	}},
@@ -344,8 +391,6 @@ var jobRules = []rule{
 		b.wantErr(b.store.SwapJob(b.ctx, 2, b.changed(leaving, 3, schema.JobActive)), schema.ErrNotFound, "SwapJob of what has left")
 		b.wantNoJob(ended.ID)
 		b.wantJob(stays)
-		b.create(ended)
-		b.wantJob(ended)
 	}},
 	{"what cannot be a row is refused", func(b *bench) {
 		p := b.jobPlace()
@@ -361,6 +406,16 @@ var jobRules = []rule{
 		if err := b.store.CreateJob(b.ctx, oneOff); err == nil {
 			b.Error("CreateJob of a one-off job = no error")
 		}
+		changed := b.changed(b.job(b.jobID(p, 1), 1), 2, schema.JobActive)
+		if err := b.store.CreateJob(b.ctx, changed); err == nil {
+			b.Error("CreateJob of one that has changed = no error")
+		}
+		leaving := b.job(changed.ID, 1)
+		leaving.Expires = b.later()
+		if err := b.store.CreateJob(b.ctx, leaving); err == nil {
+			b.Error("CreateJob of one that has ended = no error")
+		}
+		b.wantNoJob(changed.ID)
 	}},
 }
 

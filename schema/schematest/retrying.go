@@ -123,23 +123,12 @@ func (r *retrying) ClaimKey(
 	return inForce, mine, err
 }
 
-func (r *retrying) CreateJob(ctx context.Context, j schema.Job) error {
-	return decide(ctx, func() error { return r.around.CreateJob(ctx, j) }, func() (mine, again bool, err error) {
-		stands, err := r.Job(ctx, j.ID)
-		if errors.Is(err, schema.ErrNotFound) {
-			return false, true, nil
-		}
-		mine, sure := stands.Written(j.Current.Number)
-		if err == nil && !sure {
-			err = schema.ErrUnknown
-		}
-		return mine, false, err
-	})
-}
-
 func (r *retrying) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return decide(ctx, func() error { return r.around.SwapJob(ctx, was, j) }, func() (mine, again bool, err error) {
 		stands, err := r.Job(ctx, j.ID)
+		if was == 0 && errors.Is(err, schema.ErrNotFound) {
+			return false, true, nil
+		}
 		mine, sure := stands.Written(j.Current.Number)
 		if err == nil && !sure {
 			err = schema.ErrUnknown
