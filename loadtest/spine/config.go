@@ -49,6 +49,9 @@ type Config struct {
 	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
+	// Warm is for how long half as many runs a second go first in Guarantees, without a fault, before the first due instant: a Cassandra node that has just
+	// been started needs four times the processor time for a conditional write. Default 90 s, negative = not at all.
+	Warm time.Duration
 	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Those of
 	// Recurring run for it, default 5 min; in Pause and Stopped it is the time from the last creation to the end of the observation, without Stop; default 2 min.
 	Span time.Duration
@@ -138,6 +141,7 @@ func (c Config) withDefaults() Config {
 	}
 	if d, ok := guardedDefaults[c.Scenario]; ok {
 		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
+		c.Warm = max(cmp.Or(c.Warm, d.warm), 0)
 		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
 		c.Changes = -1
 	}

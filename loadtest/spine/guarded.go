@@ -22,6 +22,9 @@ import (
 const (
 	// guardedSource names the jobs of scenarios with guarantees.
 	guardedSource = "guarded"
+	// warmSource names those that run before, and warmLead is how long before the first of them their import begins.
+	warmSource = "warm"
+	warmLead   = 5 * time.Second
 	// A killed executor is started again between restartLeast and restartMost after, at random, so that some come back long before their
 	// session has run out and some after others have noticed.
 	restartLeast = 500 * time.Millisecond
@@ -43,11 +46,11 @@ func (s Scenario) Guards() bool { return slices.Contains(guardedScenarios, s) }
 
 // guardedDefaults are those of the scenarios with guarantees.
 var guardedDefaults = map[Scenario]struct {
-	jobs       int
-	lead, span time.Duration
+	jobs             int
+	lead, span, warm time.Duration
 }{
-	Guarantees: {180_000, 40 * time.Second, 3 * time.Minute},
-	Frozen:     {900, 10 * time.Second, 3 * time.Second},
+	Guarantees: {180_000, 40 * time.Second, 3 * time.Minute, 90 * time.Second},
+	Frozen:     {900, 10 * time.Second, 3 * time.Second, 0},
 }
 
 // executorRoles are those of a cluster of which all nodes but the first can be killed without anything else being hurt.
@@ -138,6 +141,24 @@ func (r *run) guardedPart(t0 time.Time) workload.Spec {
 	}
 }
 
+// warm imports what runs before the first due instant: the same mix, half as many a second.
+func (r *run) warm(ctx context.Context, t0 time.Time) error {
+	if r.cfg.Warm <= 0 {
+		return nil
+	}
+	spec := r.guardedPart(time.Now().Add(warmLead).UTC().Truncate(time.Millisecond))
+	spec.Spread = t0.Sub(spec.From)
+	spec.N = int(float64(spec.N) / 2 * spec.Spread.Seconds() / r.cfg.Span.Seconds())
+	if spec.N < 1 {
+		r.log.Warn("the import took all the time to warm up")
+		return nil
+	}
+	spec.Source, spec.Seed = warmSource, spec.Seed+1
+	res, err := r.importJobs(ctx, spec)
+	r.keepImport(res)
+	return err
+}
+
 // executorKills kills one executor after the other, every so often, and starts it again a while later. The last one is killed early
 // enough that all are up again when the span ends. away is how long it is away; 0 = as long as chance has it.
 func executorKills(executors []string, every, away, span time.Duration, rng *rand.Rand) chain {
@@ -173,6 +194,9 @@ func (r *run) playGuarded(ctx context.Context) error {
 	res, err := r.importJobs(ctx, r.guardedPart(t0))
 	r.keepImport(res)
 	if err != nil {
+		return err
+	}
+	if err := r.warm(ctx, t0); err != nil {
 		return err
 	}
 	imported := r.mark()

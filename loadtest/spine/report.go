@@ -145,7 +145,7 @@ func ReadReport(r io.Reader) (*Report, error) {
 // describe fills in what is known before anything runs. What cannot be found out is said so.
 func (r *Report) describe(ctx context.Context, cfg Config) {
 	r.Settings = Settings{
-		Cluster: cfg.Cluster, Replication: min(cfg.Cluster.Cassandra, 3), Jobs: cfg.Jobs, LeadSeconds: cfg.Lead.Seconds(),
+		Cluster: cfg.Cluster, Replication: min(cfg.Cluster.Cassandra, 3), Jobs: cfg.Jobs, LeadSeconds: (cfg.Lead + cfg.Warm).Seconds(),
 		SpanSeconds: cfg.Span.Seconds(), Keyed: !cfg.Unkeyed, PayloadBytes: cfg.Payload, Seed: cfg.Seed,
 	}
 	r.Commit = process.Commit(ctx)

@@ -220,7 +220,7 @@ func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err er
 		return begin, start, t0, err
 	}
 	start = r.mark()
-	t0 = start.at.Add(r.cfg.Lead).UTC().Truncate(time.Millisecond)
+	t0 = start.at.Add(r.cfg.Lead + r.cfg.Warm).UTC().Truncate(time.Millisecond)
 	r.report.FirstDue = t0
 	r.keepDue(t0.Add(r.cfg.Span))
 	return begin, start, t0, nil

@@ -43,7 +43,7 @@ Three more are of recurring jobs, created over HTTP one by one; by default they 
 
 Two are of guarantees: jobs under all three, on one Cassandra, one NATS and three nodes, of which one takes jobs in and dispatches and two execute:
 
-  guarantees 180,000 jobs over 3 minutes, 1,000 a second; the receiver works up to 2 s on them, some fail; every 10 s one of the executors is
+  guarantees 180,000 jobs over 3 minutes, 1,000 a second, after 500 a second for 90 s; the receiver works up to 2 s on them, some fail; every 10 s one of the executors is
              killed -9 and started again a few seconds later
   frozen     900 jobs; an executor is frozen with runs of each guarantee in its hands, the other finishes them, it thaws, and states are compared
 
@@ -119,6 +119,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.DurationVar(&cfg.Away, "away", 0, "guarantees: how long a killed executor is away (default at random 0.5s to 4s)")
+	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees: for how long half as many runs a second go before the first due instant (default 90s); negative = not at all")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
