@@ -59,3 +59,31 @@ func (c cursors) sign(question any, text []byte) ([]byte, error) {
 	}
 	return mac.Sum(nil)[:signatureBytes], nil
 }
+
+// listed returns a page of a list in the order of names: what comes after the name that the cursor holds, at most limit of it, and the cursor of
+// the next page, "" if there is none. list is asked for one more than fits.
+func listed[T, Shown any](
+	c cursors, question any, cursor string, limit int, list func(after string, limit int) ([]T, error), name func(*T) string, show func(T) Shown,
+) (items []Shown, next string, err error) {
+	after := ""
+	if cursor != "" {
+		if err := c.read(cursor, question, &after); err != nil {
+			return nil, "", err
+		}
+	}
+	found, err := list(after, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) > limit {
+		found = found[:limit]
+		if next, err = c.make(question, name(&found[limit-1])); err != nil {
+			return nil, "", err
+		}
+	}
+	items = make([]Shown, len(found))
+	for i := range found {
+		items[i] = show(found[i])
+	}
+	return items, next, nil
+}

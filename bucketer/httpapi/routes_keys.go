@@ -107,27 +107,14 @@ func (s *Server) listKeys(ctx context.Context, in *keyPage) (*keyList, error) {
 	if err != nil {
 		return nil, err
 	}
-	question := []string{"keys", tenantOf(ctx)}
-	after := ""
-	if in.Cursor != "" {
-		if err := s.cursors.read(in.Cursor, question, &after); err != nil {
-			return nil, s.fail(ctx, "list keys", err)
-		}
-	}
-	found, err := keys.List(ctx, tenantOf(ctx), after, in.Limit+1)
+	out := new(keyList)
+	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"keys", tenantOf(ctx)}, in.Cursor, in.Limit,
+		func(after string, limit int) ([]schema.APIKey, error) {
+			return keys.List(ctx, tenantOf(ctx), after, limit)
+		},
+		func(k *schema.APIKey) string { return k.Name }, apiKeyOf)
 	if err != nil {
 		return nil, s.fail(ctx, "list keys", err)
-	}
-	out := new(keyList)
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		if out.Body.NextCursor, err = s.cursors.make(question, found[in.Limit-1].Name); err != nil {
-			return nil, s.fail(ctx, "list keys", err)
-		}
-	}
-	out.Body.Items = make([]APIKey, len(found))
-	for i := range found {
-		out.Body.Items[i] = apiKeyOf(found[i])
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
 )
 
 type (
@@ -79,28 +80,15 @@ func (s *Server) getTask(ctx context.Context, in *taskByName) (*taskAnswer, erro
 }
 
 func (s *Server) listTasks(ctx context.Context, in *taskPage) (*taskList, error) {
-	question := []string{"tasks", tenantOf(ctx)}
-	after := ""
-	if in.Cursor != "" {
-		if err := s.cursors.read(in.Cursor, question, &after); err != nil {
-			return nil, s.fail(ctx, "list tasks", err)
-		}
-	}
-	tasks, err := s.deps.Tasks.Tasks(ctx, tenantOf(ctx), after, in.Limit+1)
+	out := new(taskList)
+	var err error
+	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"tasks", tenantOf(ctx)}, in.Cursor, in.Limit,
+		func(after string, limit int) ([]schema.Task, error) {
+			return s.deps.Tasks.Tasks(ctx, tenantOf(ctx), after, limit)
+		},
+		func(t *schema.Task) string { return t.Name }, taskOf)
 	if err != nil {
 		return nil, s.fail(ctx, "list tasks", err)
-	}
-	out := new(taskList)
-	more := len(tasks) > in.Limit
-	if more {
-		tasks = tasks[:in.Limit]
-		if out.Body.NextCursor, err = s.cursors.make(question, tasks[in.Limit-1].Name); err != nil {
-			return nil, s.fail(ctx, "list tasks", err)
-		}
-	}
-	out.Body.Items = make([]Task, len(tasks))
-	for i, t := range tasks {
-		out.Body.Items[i] = taskOf(t)
 	}
 	return out, nil
 }

@@ -113,35 +113,19 @@ func (s *Server) listTenants(ctx context.Context, in *tenantPage) (*tenantList, 
 		return nil, notFound("This node keeps no tenants.")
 	}
 	who := callerOf(ctx)
-	question := []any{"tenants", who.system}
-	after := ""
-	if in.Cursor != "" {
-		if err := s.cursors.read(in.Cursor, question, &after); err != nil {
-			return nil, s.fail(ctx, "list tenants", err)
-		}
-	}
-	var found []schema.Tenant
+	out := new(tenantList)
 	var err error
-	if who.system {
-		found, err = s.deps.Tenants.Tenants(ctx, after, in.Limit+1)
-	} else {
-		var own schema.Tenant
-		own, err = s.deps.Tenants.Tenant(ctx, who.tenant)
-		found = []schema.Tenant{own}
-	}
+	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []any{"tenants", who.system}, in.Cursor, in.Limit,
+		func(after string, limit int) ([]schema.Tenant, error) {
+			if who.system {
+				return s.deps.Tenants.Tenants(ctx, after, limit)
+			}
+			own, err := s.deps.Tenants.Tenant(ctx, who.tenant)
+			return []schema.Tenant{own}, err
+		},
+		func(t *schema.Tenant) string { return t.Name }, tenantFrom)
 	if err != nil {
 		return nil, s.fail(ctx, "list tenants", err)
-	}
-	out := new(tenantList)
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		if out.Body.NextCursor, err = s.cursors.make(question, found[in.Limit-1].Name); err != nil {
-			return nil, s.fail(ctx, "list tenants", err)
-		}
-	}
-	out.Body.Items = make([]Tenant, len(found))
-	for i := range found {
-		out.Body.Items[i] = tenantFrom(found[i])
 	}
 	return out, nil
 }
