@@ -39,10 +39,10 @@ const (
 
 // gate decides whether an attempt may begin now, must wait, or is put off. It keeps targets that fail, hang or drip from harming others:
 //
-//   - One target (a host of a tenant, a script), and one tenant, has at most seven eighths of the slots; and no more than half of them in
+//   - One target (a host or NATS subject of a tenant, a script), and one tenant, has at most seven eighths of the slots; and no more than half of them in
 //     attempts that take longer than stuckAfter, if another has asked lately. Who is quick is held up by the first rule alone, in memory.
 //   - Behind who is slow only a few wait in memory. The rest are put off to about the time when it will be their turn.
-//   - Of a host that fails again and again (a circuit breaker) everything is put off but a few probes.
+//   - Of a host or subject that fails again and again (a circuit breaker) everything is put off but a few probes.
 //
 // To be put off costs no attempt: an entry that is due later stands in for the one at hand.
 type gate struct {
@@ -369,6 +369,8 @@ func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
 	switch {
 	case w.HTTP != nil:
 		ask.target.name, ask.breaks = hostOf(w.HTTP.URL), true
+	case w.NATS != nil: // no host has such a name, and no script
+		ask.target.name, ask.breaks = w.NATS.Subject, true
 	case w.Script != nil:
 		ask.target.name = "script " + w.Script.Command
 		if s, ok := x.targets.Script.(limiter); ok {

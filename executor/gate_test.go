@@ -81,7 +81,8 @@ func TestGateGivesHalfToWhoIsSlowWhenOthersAreAbout(t *testing.T) {
 		"alone":                   {hostWish("a", "h"), 56},
 		"another host":            {hostWish("a", "other"), 32},
 		"another tenant":          {hostWish("b", "h"), 32},
-		"another tenant, by NATS": {wish{target: targetKey{tenant: "b"}}, 32},
+		"another tenant, by NATS": {hostWish("b", "work.email"), 32},
+		"another, of no target":   {wish{target: targetKey{tenant: "b"}}, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -492,18 +493,26 @@ func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
 
 // One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it is due.
 func TestAHungTargetHarmsNoOtherTenant(t *testing.T) {
+	for name, work := range map[string]schema.Work{
+		"host":    {HTTP: &schema.HTTPTarget{URL: "http://hung"}},
+		"subject": {NATS: &schema.NATSTarget{Subject: "hung"}},
+	} {
+		t.Run(name, func(t *testing.T) { hangs(t, work) })
+	}
+}
+
+func hangs(t *testing.T, work schema.Work) {
+	work.Timeout = schema.Duration(time.Hour)
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("e-1", func(c *Config) { c.Slots = 64 })
 		release := make(chan struct{})
 		w.answerHosts(func(c Call) Result {
-			if strings.Contains(c.Work.HTTP.URL, "hung") {
+			if c.Work.NATS != nil || strings.Contains(c.Work.HTTP.URL, "hung") {
 				<-release
 			}
 			return Result{Outcome: schema.Succeeded}
 		})
-		hung := func(s *schema.Spec) {
-			s.Tenant, s.Work.HTTP.URL, s.Work.Timeout = "a", "http://hung", schema.Duration(time.Hour)
-		}
+		hung := func(s *schema.Spec) { s.Tenant, s.Work = "a", &work }
 		var hanging []schema.Entry
 		for range 400 {
 			e := w.entry(inAWhile(time.Second), hung)

@@ -253,7 +253,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		w.t.Fatalf("bucketer: %v", err)
 	}
 	c := Config{
-		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w},
+		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w, NATS: w},
 		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {

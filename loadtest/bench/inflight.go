@@ -26,7 +26,7 @@ const (
 	// slotsEnv and trustEnv are settings in the environment, which what is measured inherits: the slots of an executor, and the file of
 	// certificates that Go trusts.
 	slotsEnv, trustEnv = "CARILLON_EXECUTOR_SLOTS", "SSL_CERT_FILE"
-	// spareSlots are left for the runs beside those in flight.
+	// spareSlots are left for the runs beside those in flight, of which a target has half of the slots at most.
 	spareSlots = 5000
 	// spareFiles are left of a process's limit of open files for all that is no call in flight.
 	spareFiles = 1500
@@ -112,7 +112,7 @@ func (b *bench) inFlight(ctx context.Context, t target, round int) (err error) {
 		}
 		more = append(more, "--tls-cert", cert, "--tls-key", key)
 	}
-	back, err := setenv(map[string]string{slotsEnv: strconv.Itoa(n + spareSlots), trustEnv: cert})
+	back, err := setenv(map[string]string{slotsEnv: strconv.Itoa(2*n + spareSlots), trustEnv: cert})
 	if err != nil {
 		return err
 	}
