@@ -50,6 +50,16 @@
 //     (superseded is allowed).
 //   - An at_most_once run that failed without a start is done if its attempt is recorded as lost: its claim was made, and nobody knows more.
 //
+// # Limits
+//
+// What limits.go and limits_recurring.go say, of jobs whose limit was the same all the time and of the tasks in [History]:
+//
+//   - Never more calls under a limit are under way at once than it says, and never two of one run. A call counts from its arrival until the receiver ends it; one whose executor
+//     died counts for [SlotHeld] at least.
+//   - In no span more runs of a task start than its rate allows in that and in [RateSlack] more, plus one. Each attempt is a start.
+//   - A run was skipped only if its job says so, and as many others were under way when that was recorded (or a node had just been killed).
+//   - A run was cancelled only by somebody's request, or if its job says so and as many later ones were due.
+//
 // # Recurring jobs
 //
 // [JudgeRecurring] judges a [RecurringHistory] in the way of Jepsen's Chronos checker, but a run too many or too soon fails it too. The nominal
@@ -64,7 +74,7 @@
 //     Before that instant it is early.
 //  12. Ghost: a first start more than [ChangeGrace] after a change was acknowledged that ended what the run was planned from; after a cancel,
 //     any start of an attempt that was not under way by then.
-//  13. Recorded as missed is as good as done only for a reason that the job's own policy, or a change of it, bears out at the time of the record; of
+//  13. Recorded as missed is as good as done only for a reason that the job's own policy, its limit, or a change of it, bears out at the time of the record; of
 //     a stretch, only if it is as long as the schedule says.
 //  14. After a span in which no node ran, the runs of each job are those that its policy leaves, computed for when the job was looked at again.
 //  15. Each nominal time of an acknowledged backfill that its schedule named when it was asked for has exactly one run for each backfill that names it, with the

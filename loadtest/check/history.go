@@ -25,6 +25,8 @@ type History struct {
 	SeenAll bool
 	// Runs holds every run that was listed by the API and every acknowledged id that was asked for by id.
 	Runs []Observation
+	// Tasks are those with limits that jobs name.
+	Tasks []Task
 	// Settled are the runs whose dead letters somebody replayed or discarded, or tried to.
 	Settled []string
 	// Unlisted counts the windows of time whose list of runs could not be read to its end.
@@ -92,6 +94,8 @@ type Ask struct {
 	Ref Ref
 	// Key is the idempotency key of the job, if it had one: such a job has one run however often it was sent.
 	Key string
+	// Task is the task that it names, if it names one.
+	Task string
 	// At is the requested instant; zero means immediately.
 	At          time.Time
 	Guarantee   Guarantee
@@ -214,6 +218,8 @@ type Run struct {
 	Attempts   []Attempt `json:"attempts"`
 	// DeadLetter: it has a dead letter that waits.
 	DeadLetter bool `json:"dead_letter"`
+	// CancelReason is why it was cancelled if nobody asked for that.
+	CancelReason string `json:"cancel_reason"`
 }
 
 // Outcome is the outcome of an attempt (API.md). It is empty while the attempt is under way.

@@ -12,7 +12,7 @@ import (
 var ErrHistory = errors.New("history contradicts itself")
 
 // Judge judges h by the rules of the package comment. It reads nothing but h and the same h gives the same report.
-// The error is ErrHistory: two jobs under one Ref, an answer to a job that was not asked for, or one run observed twice.
+// The error is ErrHistory: two jobs or tasks under one name, an answer to a job that was not asked for, or one run observed twice.
 func Judge(h History) (Report, error) {
 	j := judge{
 		h: h, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
@@ -21,7 +21,7 @@ func Judge(h History) (Report, error) {
 	for _, id := range h.Settled {
 		j.settled[id] = struct{}{}
 	}
-	if err := j.gather(); err != nil {
+	if err := errors.Join(h.faultsOfTasks(), j.gather()); err != nil {
 		return Report{}, err
 	}
 	j.explain()
@@ -39,6 +39,7 @@ func Judge(h History) (Report, error) {
 			j.verdict(r)
 		}
 	}
+	j.limits()
 	return j.sum(), nil
 }
 
@@ -301,7 +302,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

@@ -20,8 +20,9 @@ type RecurringHistory struct {
 	// End is the end of the observation: no target is asked for that is due at it or later. It must lie before the first reading by as
 	// long as runs may take to end.
 	End time.Time
-	// Stops are the spans in which no node ran.
+	// Stops are the spans in which no node ran, Kills the instants at which one was killed and others went on.
 	Stops []Stop
+	Kills []time.Time
 	// Off is by how much the clocks of executors may be off: starts are told by them, and everything else by the right time. Around a
 	// change both what was before it and what came after it may then run a nominal time.
 	Off time.Duration
@@ -79,8 +80,9 @@ type JobView struct {
 		Policy   string `json:"policy"`
 		Deadline Span   `json:"deadline,omitempty"`
 	} `json:"misfire"`
-	Guarantee Guarantee `json:"guarantee,omitempty"`
-	Retry     struct {
+	Guarantee   Guarantee    `json:"guarantee,omitempty"`
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Retry       struct {
 		MaxAttempts int `json:"max_attempts,omitempty"`
 	} `json:"retry"`
 	NextRun *NextRun `json:"next_run,omitempty"`

@@ -83,7 +83,7 @@ func (j *recurringJudge) gather() ([]*recurringJob, error) {
 		e := &j.h.Events[i]
 		job := jobs[e.Ref]
 		if job == nil {
-			job = &recurringJob{ref: e.Ref}
+			job = &recurringJob{ref: e.Ref, kills: j.h.Kills}
 			jobs[e.Ref] = job
 		}
 		job.events = append(job.events, e)
@@ -161,7 +161,10 @@ func (j *recurringJudge) job(job *recurringJob) {
 	}
 	started := make(map[int64]*recurringRun) // by nominal time
 	var fills []*recurringRun
-	for _, r := range job.runs() {
+	runs := job.runs()
+	job.occupy(runs)
+	j.limits(job, runs)
+	for _, r := range runs {
 		if job.backfilled(r) {
 			fills = append(fills, r)
 			continue
@@ -176,7 +179,7 @@ func (j *recurringJudge) job(job *recurringJob) {
 	}
 	unreadable := job.read == nil || job.read.First.Status != Found || job.read.Second.Status != Found
 	for _, t := range targets {
-		j.verdict(job, t, unreadable)
+		j.verdict(job, t, runs, unreadable)
 	}
 	j.backfills(job, fills, unreadable)
 	if !unreadable {
@@ -402,12 +405,13 @@ func (j *recurringJudge) sum() RecurringReport {
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
 	rep.Reported, rep.Seen = j.base.reported.sum(), j.base.seen.sum()
 	rep.Policies = j.stops.sum()
+	slices.SortFunc(rep.Limits, compareSlots)
 	if len(j.h.Backfills) > 0 {
 		rep.Backfills = &j.fills
 	}
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultUnreadable, FaultUnfinished,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.base.faults[k]...)

@@ -30,8 +30,8 @@ type RecurringReport struct {
 	Done int `json:"done"`
 	// DoneFailed is the part of Done that ended in failed.
 	DoneFailed int `json:"done_failed"`
-	// MissedByPolicy: recorded as missed, for a reason that the job's policy (or a change of the job) bears out. MissedReasons
-	// divides them by the words of the API before the colon.
+	// MissedByPolicy: recorded as missed, for a reason that the job's policy (or its limit, or a change of the job) bears out; or cancelled unstarted because of
+	// its limit. MissedReasons divides them by the words of the API before the colon.
 	MissedByPolicy int            `json:"missed_by_policy"`
 	MissedReasons  map[string]int `json:"missed_reasons,omitempty"`
 	// Missed: neither started nor recorded, or recorded for no good reason.
@@ -57,6 +57,9 @@ type RecurringReport struct {
 	// PolicyBroken counts jobs whose runs after a stop are not those that their policy says; Policies has the counts.
 	PolicyBroken int           `json:"policy_broken"`
 	Policies     []PolicyCount `json:"policies,omitempty"`
+
+	// Limits has the counts of jobs with a limit, by what they do about it.
+	Limits []SlotCount `json:"limits,omitempty"`
 
 	// Backfills is the judgement on backfills; nil: none was asked for.
 	Backfills *BackfillReport `json:"backfills,omitempty"`
@@ -108,7 +111,7 @@ func (r *RecurringReport) addReason(reason string) {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *RecurringReport) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + brokenLimits(r.Limits, nil)
 	return broken+r.Unreadable+r.Unfinished > 0 || r.Backfills != nil && r.Backfills.failed()
 }
 
@@ -170,6 +173,9 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)
+	}
+	if err := writeLimits(w, r.Limits, nil); err != nil {
+		return err
 	}
 	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())
 }

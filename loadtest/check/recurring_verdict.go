@@ -30,24 +30,25 @@ func (j *recurringJudge) stretch(job *recurringJob, r *recurringRun, targets []*
 	}
 }
 
-// verdict puts a target into exactly one of the classes of [RecurringReport].
-func (j *recurringJudge) verdict(job *recurringJob, t *target, unreadable bool) {
+// verdict puts a target into exactly one of the classes of [RecurringReport]. runs are all of the job.
+func (j *recurringJudge) verdict(job *recurringJob, t *target, runs []*recurringRun, unreadable bool) {
 	j.rep.Targets++
 	due := stamp(time.UnixMilli(t.due))
 	missed := func(run, format string, args ...any) {
 		j.rep.Missed++
 		j.fault(FaultMissed, job, run, "due %s, "+format, append([]any{due}, args...)...)
 	}
-	var seen, open *recurringRun
+	var cancelled, open *recurringRun
 	for _, r := range t.runs {
-		if len(r.seen) > 0 {
-			seen = r
-		}
 		switch {
 		case r.shown == nil:
 			open = r
 		case r.obs.Second.Status != Found: // it was there at the first read
 			open = r
+		case r.shown.State == Cancelled:
+			if cancelled == nil || len(r.seen) > 0 {
+				cancelled = r
+			}
 		case r.shown.State == Succeeded && len(r.seen) == 0 && j.h.SeenAll:
 			missed(r.id, "reported as succeeded, and the sink never saw it")
 			return
@@ -63,8 +64,19 @@ func (j *recurringJudge) verdict(job *recurringJob, t *target, unreadable bool) 
 		}
 	}
 	switch {
-	case seen != nil && seen.shown != nil && seen.shown.State == Cancelled: // while it was under way
-		j.rep.Done++
+	case cancelled != nil && (len(cancelled.seen) > 0 || cancelled.byLimit() || job.limit() != nil): // without a limit none waits that is due
+		switch why := job.cancelled(cancelled, runs); {
+		case why != "":
+			missed(cancelled.id, "recorded as cancelled, and %s", why)
+		case len(cancelled.seen) > 0: // while it was under way
+			j.rep.Done++
+		case cancelled.byLimit():
+			j.rep.MissedByPolicy++
+			j.rep.addReason(cancelledByLimit)
+		default:
+			j.rep.MissedByPolicy++
+			j.rep.addReason("cancelled")
+		}
 	case unreadable:
 		j.rep.Unreadable++
 		j.fault(FaultUnreadable, job, "", "due %s, and the history of its job could not be read twice", due)
@@ -108,6 +120,8 @@ func (j *recurringJob) allows(t *target, r *recurringRun) string {
 			}
 		}
 		return "no change is near"
+	case skippedByLimit:
+		return j.skipped(r)
 	case "deadline", "skip":
 		switch {
 		case !limited || cause == "skip" && t.misfire.Policy != "skip":

@@ -101,6 +101,10 @@ type Report struct {
 	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees"`
 
+	// Limits and Rates are those of tasks.
+	Limits []SlotCount `json:"limits,omitempty"`
+	Rates  []RateCount `json:"rates,omitempty"`
+
 	// SeenAll is [History.SeenAll]; Sightings is the number of arrivals at the sink.
 	SeenAll   bool `json:"seen_all"`
 	Sightings int  `json:"sightings"`
@@ -118,6 +122,7 @@ func (r *Report) Failed() bool {
 	for i := range r.Guarantees {
 		broken += r.Guarantees[i].Broken()
 	}
+	broken += brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
 	return broken+unknown > 0
 }
@@ -159,6 +164,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	if err := r.writeGuarantees(w); err != nil {
+		return err
+	}
+	if err := writeLimits(w, r.Limits, r.Rates); err != nil {
 		return err
 	}
 	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())

@@ -41,6 +41,9 @@ type recurringJob struct {
 	ask    Ask // what bears on the outcome of its runs
 	phases []phase
 	faults []string // what is wrong with its offset
+
+	kills    []time.Time
+	occupied []occupation
 }
 
 // plan makes the phases of a job of its events.

@@ -37,6 +37,7 @@ func RefOfPayload(payload []byte) check.Ref {
 // askedLine is what of a job bears on the judgement.
 type askedLine struct {
 	Key  string `json:"key"`
+	Task string `json:"task"`
 	HTTP struct {
 		URL string `json:"url"`
 	} `json:"http"`
@@ -45,6 +46,7 @@ type askedLine struct {
 		Cron  string    `json:"cron"`
 		Every string    `json:"every"`
 	} `json:"schedule"`
+	Payload   json.RawMessage `json:"payload"`
 	Guarantee check.Guarantee `json:"guarantee"`
 	Retry     struct {
 		MaxAttempts int     `json:"max_attempts"`
@@ -86,7 +88,7 @@ func parseAsked(b []byte) (check.Ask, error) {
 		return check.Ask{}, err
 	}
 	a := check.Ask{
-		Key: l.Key, Guarantee: l.Guarantee, MaxAttempts: l.Retry.MaxAttempts,
+		Key: l.Key, Task: l.Task, Guarantee: l.Guarantee, MaxAttempts: l.Retry.MaxAttempts,
 		Misfire: check.Misfire{Policy: l.Misfire.Policy},
 	}
 	if s := l.Schedule; s != nil {
@@ -148,7 +150,27 @@ func SourceOf(path string) (string, error) {
 			return ref.Source, nil
 		}
 	}
+	if ref := RefOfPayload(l.Payload); !ref.IsZero() { // jobs of a task state no address
+		return ref.Source, nil
+	}
 	return name, nil
+}
+
+// ReadTasks reads tasks as the API shows them, one a line.
+func ReadTasks(r io.Reader) ([]check.Task, error) {
+	var tasks []check.Task
+	sc := scanner(r)
+	for line := 1; sc.Scan(); line++ {
+		var t check.Task
+		if err := json.Unmarshal(sc.Bytes(), &t); err != nil {
+			return nil, fmt.Errorf("read tasks, line %d: %w", line, err)
+		}
+		tasks = append(tasks, t)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("read tasks: %w", err)
+	}
+	return tasks, nil
 }
 
 func scanner(r io.Reader) *bufio.Scanner {

@@ -233,3 +233,26 @@ func TestSeenKnowsItsGaps(t *testing.T) {
 		}
 	})
 }
+
+func TestJobsOfTasks(t *testing.T) {
+	const line = `{"key":"k","task":"herd","schedule":{"at":"2026-11-21T10:00:00.000Z"},"payload":{"ref":"rated-herd/1"}}` + "\n"
+	path := filepath.Join(t.TempDir(), "file.jobs.ndjson")
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if source, err := journal.SourceOf(path); err != nil || source != "rated-herd" {
+		t.Errorf("SourceOf = %q, %v, want that of the payload, since there is no address", source, err)
+	}
+	asks, err := journal.ReadAsked(strings.NewReader(line), "rated-herd")
+	if err != nil || len(asks) != 1 || asks[0].Task != "herd" {
+		t.Errorf("ReadAsked = %+v, %v, want a job of the task herd", asks, err)
+	}
+	tasks, err := journal.ReadTasks(strings.NewReader(`{"name":"herd","kind":"http","rate":"888/m","max_concurrent":3}` + "\n" + `{"name":"plain"}` + "\n"))
+	want := []check.Task{{Name: "herd", Rate: check.Rate{Count: 888, Per: time.Minute}, MaxConcurrent: 3}, {Name: "plain"}}
+	if diff := cmp.Diff(want, tasks); err != nil || diff != "" {
+		t.Errorf("ReadTasks = %v (-want +got):\n%s", err, diff)
+	}
+	if _, err := journal.ReadTasks(strings.NewReader(`{"name":"herd","rate":"fast"}`)); err == nil {
+		t.Error("ReadTasks of a rate that is none = nil, want an error")
+	}
+}

@@ -40,6 +40,8 @@ type Spec struct {
 type Kind struct {
 	// Manner is how the sink is to answer, as the segments of an address that package sink explains: "work-500ms/fail-1".
 	Manner string
+	// Task is the task that they name, instead of stating where to call.
+	Task string
 	// The rest is in the words of API.md; empty = not stated.
 	Guarantee string
 	Timeout   string
@@ -63,6 +65,9 @@ func (s Spec) Of(line int) Kind {
 
 // appendTo adds what k states, as fields of a job.
 func (k Kind) appendTo(b []byte) []byte {
+	if k.Task != "" {
+		b = fmt.Appendf(b, `"task":%q,`, k.Task)
+	}
 	if k.Guarantee != "" {
 		b = fmt.Appendf(b, `"guarantee":%q,`, k.Guarantee)
 	}
@@ -107,6 +112,9 @@ func (s Spec) Validate() error {
 		bad("target is %q, want an http URL", s.Target)
 	}
 	for _, k := range s.Kinds {
+		if k.Task != "" && (!sourceName.MatchString(k.Task) || k.Manner != "") {
+			bad("task is %q and manner %q, want %s, and no manner beside it: a task says how it is called", k.Task, k.Manner, sourceName)
+		}
 		if k.Manner != "" && !mannerText.MatchString(k.Manner) {
 			bad("manner is %q, want segments of a path: %s", k.Manner, mannerText)
 		}
@@ -142,14 +150,16 @@ func (s Spec) Write(w io.Writer) error {
 		if s.Keyed {
 			b = fmt.Appendf(b, `"key":"%s-%d",`, s.Source, line)
 		}
-		b = append(b, `"http":{"url":`...)
-		b = append(b, target...)
 		kind := s.Of(line)
-		if kind.Manner != "" {
-			b = append(b, '/')
-			b = append(b, kind.Manner...)
+		if kind.Task == "" {
+			b = append(b, `"http":{"url":`...)
+			b = append(b, target...)
+			if kind.Manner != "" {
+				b = append(b, '/')
+				b = append(b, kind.Manner...)
+			}
+			b = fmt.Appendf(b, `/%s/%d"},`, s.Source, line)
 		}
-		b = fmt.Appendf(b, `/%s/%d"},`, s.Source, line)
 		b = kind.appendTo(b)
 		// Each line left is immediate with the same chance, so that exactly s.Immediate of them are.
 		if rng.IntN(s.N-line+1) < immediate {

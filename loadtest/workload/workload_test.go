@@ -137,6 +137,7 @@ func TestKindsAreGivenInTurn(t *testing.T) {
 			{},
 			{Manner: "work-500ms/fail-1", Guarantee: "effectively_once", Timeout: "10s", Retry: &workload.Retry{MaxAttempts: 3, Initial: "200ms"}},
 			{Guarantee: "at_most_once"},
+			{Task: "herd"},
 		},
 	}
 	var b bytes.Buffer
@@ -147,7 +148,7 @@ func TestKindsAreGivenInTurn(t *testing.T) {
 	want := `{"http":{"url":"http://h/s1/1"},` + due + `{"ref":"s1/1"}}
 {"http":{"url":"http://h/work-500ms/fail-1/s1/2"},"guarantee":"effectively_once","timeout":"10s","retry":{"max_attempts":3,"initial":"200ms"},` + due + `{"ref":"s1/2"}}
 {"http":{"url":"http://h/s1/3"},"guarantee":"at_most_once",` + due + `{"ref":"s1/3"}}
-{"http":{"url":"http://h/s1/4"},` + due + `{"ref":"s1/4"}}
+{"task":"herd",` + due + `{"ref":"s1/4"}}
 `
 	if b.String() != want {
 		t.Errorf("Write gave\n%swant\n%s", b.String(), want)
@@ -155,5 +156,9 @@ func TestKindsAreGivenInTurn(t *testing.T) {
 	spec.Kinds[0].Manner = "a b"
 	if err := spec.Validate(); err == nil {
 		t.Error("Validate with a blank in a manner = nil, want an error")
+	}
+	spec.Kinds = []workload.Kind{{Task: "herd", Manner: "fail"}}
+	if err := spec.Validate(); err == nil {
+		t.Error("Validate with a manner beside a task = nil, want an error")
 	}
 }

@@ -22,7 +22,7 @@ const farAhead = time.Hour
 
 // evidence says where a check finds what it judges.
 type evidence struct {
-	asked, acks, seen, changes []string
+	asked, acks, seen, changes, tasks []string
 	recurringEvidence
 }
 
@@ -93,6 +93,8 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.StringVar(&ev.events, "events", "", "requests about recurring jobs and their answers, one a line")
 	f.StringVar(&ev.end, "end", "", "with --events: end of the observation, RFC 3339: no run that is due later is asked for (required)")
 	f.StringArrayVar(&ev.stops, "stop", nil, "with --events: a span in which no node ran, as FROM,TO in RFC 3339 (may be repeated)")
+	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
+	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.DurationVar(&b.wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
 	f.DurationVar(&b.apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&b.timeout, "timeout", 0, "bound of the whole; 0 = none")
@@ -136,10 +138,10 @@ func waitRemoved(ctx context.Context, path string) error {
 
 // complete reports what is missing.
 func (ev *evidence) complete() error {
-	oneOff := len(ev.asked) + len(ev.acks) + len(ev.changes)
+	oneOff := len(ev.asked) + len(ev.acks) + len(ev.changes) + len(ev.tasks)
 	switch {
 	case ev.events != "" && oneOff > 0:
-		return errors.New("--events is about recurring jobs, --asked, --acks and --changes about one-off ones: give one or the other")
+		return errors.New("--events is about recurring jobs, --asked, --acks, --changes and --tasks about one-off ones: give one or the other")
 	case ev.events != "" && ev.end == "":
 		return errors.New("--events needs --end")
 	case ev.events == "" && (len(ev.asked) == 0 || len(ev.acks) == 0):
@@ -175,6 +177,13 @@ func (ev *evidence) read() (check.History, error) {
 			return h, err
 		}
 		h.Changes = append(h.Changes, changes...)
+	}
+	for _, path := range ev.tasks {
+		tasks, err := readFile(path, journal.ReadTasks)
+		if err != nil {
+			return h, err
+		}
+		h.Tasks = append(h.Tasks, tasks...)
 	}
 	var err error
 	h.Seen, h.SeenAll, err = ev.readSeen()

@@ -14,8 +14,8 @@ import (
 
 // recurringEvidence says where a check finds what it judges of recurring jobs.
 type recurringEvidence struct {
-	events, end string
-	stops       []string
+	events, end  string
+	stops, kills []string
 }
 
 // checkRecurring judges recurring jobs.
@@ -66,6 +66,13 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 			return h, fmt.Errorf("read --stop: %w", err)
 		}
 		h.Stops = append(h.Stops, s)
+	}
+	for _, text := range ev.kills {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return h, fmt.Errorf("read --kill: %w", err)
+		}
+		h.Kills = append(h.Kills, at)
 	}
 	h.Events, err = readFile(ev.events, spine.ReadEvents)
 	return h, err
