@@ -139,7 +139,7 @@ carillon-load:
 	go build -trimpath -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 
 .PHONY: spine
-spine: ## 100,000 jobs on a real cluster that is broken meanwhile (SCENARIO=faults|calm|stream|blackout|recurring|pause|stopped|guarantees|frozen ARGS=…)
+spine: ## 100,000 jobs on a real cluster that is broken meanwhile (SCENARIO=faults|calm|stream|blackout|recurring|pause|stopped|guarantees|frozen|limits ARGS=…)
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 	$(BIN)/carillon-load spine --scenario $(or $(SCENARIO),faults) $(ARGS)

@@ -38,15 +38,18 @@ const (
 	// Frozen is of such jobs too: an executor is frozen past its session while it has runs of each in its hands, others finish them, it
 	// thaws, and what was read before is compared with what is read after.
 	Frozen Scenario = "frozen"
+	// Limits is of tasks with rates and of recurring jobs with limits on their runs at once, more of each than may run; one Carillon node is killed after a third of
+	// the span and started again after half of it.
+	Limits Scenario = "limits"
 )
 
 // Scenarios lists them all.
-var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill, Recurring, Pause, Stopped, Guarantees, Frozen}
+var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill, Recurring, Pause, Stopped, Guarantees, Frozen, Limits}
 
 // Config describes one run. The zero value of a field is its default, where one is named.
 type Config struct {
 	Scenario Scenario // default Faults
-	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20
+	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20; Limits 6,000 and a 40th as many recurring ones, at least 400
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
 	// Warm is for how long half as many runs a second go first in Guarantees, without a fault, before the first due instant: a Cassandra node that has just
@@ -145,6 +148,10 @@ func (c Config) withDefaults() Config {
 		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
 		c.Changes = -1
 	}
+	if c.Scenario == Limits {
+		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)
+		c.Changes = -1
+	}
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -193,6 +200,15 @@ func (c Config) Validate() error {
 		}
 		if c.Cluster.Nodes < 3 {
 			fault("cluster: %d Carillon nodes; %q needs at least 3, one that dispatches and two that execute", c.Cluster.Nodes, c.Scenario)
+		}
+	}
+	if c.Scenario == Limits {
+		least = minLimited
+		if c.Cluster.Nodes < 2 {
+			fault("cluster: %d Carillon nodes; %q needs at least 2, since one is killed", c.Cluster.Nodes, c.Scenario)
+		}
+		if c.Lead < 2*tasksLead {
+			fault("lead is %s, want at least %s for %q: dispatchers must know the tasks by then", c.Lead, 2*tasksLead, c.Scenario)
 		}
 	}
 	if c.Jobs < least {

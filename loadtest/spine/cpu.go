@@ -44,6 +44,9 @@ func phase(name string, from, to mark) Phase {
 func (r *run) sample() map[string]time.Duration {
 	all := r.cluster().Status().PIDs()
 	all["sink"], all["load"] = r.sink.PID, os.Getpid()
+	if r.limited != nil {
+		all["sink-2"] = r.limited.PID
+	}
 	return r.meter.Sample(all)
 }
 

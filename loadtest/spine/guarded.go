@@ -260,7 +260,7 @@ func (r *run) judgeAcrossThaw(ctx context.Context, what []string, out io.Writer,
 	g, gctx := errgroup.WithContext(ctx)
 	over := errors.New("the judge is done")
 	g.Go(func() error {
-		if err := r.judgeBy(gctx, append(what, "--between", mark), out, into); err != nil {
+		if err := r.judgeBy(gctx, "check", r.sink, append(what, "--between", mark), out, into); err != nil {
 			return err
 		}
 		return over // whoever still waits for its mark need not

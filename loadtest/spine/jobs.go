@@ -33,8 +33,9 @@ const (
 
 // An asker makes requests about recurring jobs and writes down what came of each, as one check.JobEvent a line.
 type asker struct {
-	urls []string // bases of the nodes' APIs
-	http *http.Client
+	urls   []string // bases of the nodes' APIs
+	http   *http.Client
+	tenant string // "" = the default one
 
 	mu  sync.Mutex // guards what follows
 	out io.Writer
@@ -103,6 +104,9 @@ func (a *asker) once(ctx context.Context, base string, q jobRequest) (status int
 	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(q.body))
 	if err != nil {
 		return 0, nil, 0, false, err
+	}
+	if a.tenant != "" {
+		req.Header.Set("Carillon-Tenant", a.tenant)
 	}
 	switch q.kind {
 	case check.JobCreated:
@@ -176,6 +180,8 @@ func differs(asked []byte, shown *check.JobView) (string, error) {
 		return fmt.Sprintf("asked for the anchor %s, got %s", s.Anchor, t.Anchor), nil
 	case !a.Start.Equal(shown.Start) || !a.End.Equal(shown.End):
 		return fmt.Sprintf("asked for times from %s up to %s, got from %s up to %s", a.Start, a.End, shown.Start, shown.End), nil
+	case a.Concurrency != nil && (shown.Concurrency == nil || *a.Concurrency != *shown.Concurrency):
+		return fmt.Sprintf("asked for the concurrency %+v, got %+v", a.Concurrency, shown.Concurrency), nil
 	case a.Jitter != nil && *a.Jitter != shown.Jitter:
 		return fmt.Sprintf("asked for a jitter of %s, got %s", time.Duration(*a.Jitter), time.Duration(shown.Jitter)), nil
 	case a.Misfire.Policy != "" && a.Misfire.Policy != shown.Misfire.Policy || a.Misfire.Deadline != shown.Misfire.Deadline:

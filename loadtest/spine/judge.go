@@ -20,36 +20,43 @@ const readersAtOnce = 16
 // judge runs the judge over everything that was written down, and keeps its report. out gets its table.
 func (r *run) judge(ctx context.Context, out io.Writer) error {
 	var args []string
-	var into any = &r.report.Check
-	if res := r.report.Recurring; res != nil {
-		into = &res.Check
-		args = append(args, "--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano),
-			"--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)))
-		for _, s := range res.Stops {
-			args = append(args, "--stop", s.From.Format(time.RFC3339Nano)+","+s.To.Format(time.RFC3339Nano))
-		}
-	} else {
-		if !r.cfg.Scenario.Guards() {
-			args = append(args, "--changes", r.changesFile())
-		}
-		for _, source := range r.sources() {
-			args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
-		}
+	switch {
+	case r.cfg.Scenario == Limits:
+		return r.judgeLimits(ctx, out)
+	case r.cfg.Scenario.Recurs():
+		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
+	case !r.cfg.Scenario.Guards():
+		args = append(args, "--changes", r.changesFile())
+	}
+	for _, source := range r.sources() {
+		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
 	if r.cfg.Scenario == Frozen {
-		return r.judgeAcrossThaw(ctx, args, out, into)
+		return r.judgeAcrossThaw(ctx, args, out, &r.report.Check)
 	}
-	return r.judgeBy(ctx, args, out, into)
+	return r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check)
 }
 
-// judgeBy runs the judge with the arguments that say what it is to look at, and reads its report into `into`.
-func (r *run) judgeBy(ctx context.Context, what []string, out io.Writer, into any) error {
-	file := filepath.Join(r.cfg.Dir, "check.json")
-	args := append([]string{"check", "--out", file, "--sink", r.sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String()}, what...)
+// recurringArgs say what a judge of recurring jobs is to look at.
+func (r *run) recurringArgs() []string {
+	args := []string{
+		"--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano), "--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)),
+	}
+	for _, s := range r.report.Recurring.Stops {
+		args = append(args, "--stop", s.From.Format(time.RFC3339Nano)+","+s.To.Format(time.RFC3339Nano))
+	}
+	return args
+}
+
+// judgeBy runs the judge with the arguments that say what it is to look at beside the record of a sink, and reads its report into `into`. The report and
+// the log are files of that name.
+func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
+	file := filepath.Join(r.cfg.Dir, name+".json")
+	args := append([]string{"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String()}, what...)
 	for _, url := range r.client.URLs {
 		args = append(args, "--api", url)
 	}
-	log, err := os.Create(filepath.Join(r.cfg.Dir, "check.log"))
+	log, err := os.Create(filepath.Join(r.cfg.Dir, name+".log"))
 	if err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}

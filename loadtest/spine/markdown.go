@@ -71,14 +71,27 @@ func cells(texts []string) string {
 	return b.String()
 }
 
-// rowsOf returns the rows that say something about any of the reports.
+// rowsOf returns the rows that say something about any of the reports. Of others their cells are empty.
 func rowsOf(reports []*Report) []row {
 	rows := slices.Clone(commonRows)
-	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Scenario.Guards() }) {
-		for _, row := range guardedRows {
+	recurs := func(r *Report) bool { return r.Recurring != nil && r.Scenario != Limits }
+	limits := func(r *Report) bool { return r.Scenario == Limits }
+	for _, part := range []struct {
+		rows []row
+		is   func(*Report) bool
+	}{
+		{guardedRows, func(r *Report) bool { return r.Scenario.Guards() }},
+		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) }},
+		{recurringRows, recurs},
+		{limitsRows, limits},
+	} {
+		if !slices.ContainsFunc(reports, part.is) {
+			continue
+		}
+		for _, row := range part.rows {
 			cell := row.cell
 			row.cell = func(r *Report) string {
-				if !r.Scenario.Guards() {
+				if !part.is(r) {
 					return ""
 				}
 				return cell(r)
@@ -86,23 +99,7 @@ func rowsOf(reports []*Report) []row {
 			rows = append(rows, row)
 		}
 	}
-	recurs := func(r *Report) bool { return r.Recurring != nil }
-	if !slices.ContainsFunc(reports, recurs) {
-		return append(rows, oneOffRows...)
-	}
-	for _, row := range oneOffRows {
-		if slices.ContainsFunc(reports, func(r *Report) bool { return !recurs(r) }) {
-			cell := row.cell
-			row.cell = func(r *Report) string {
-				if recurs(r) {
-					return ""
-				}
-				return cell(r)
-			}
-			rows = append(rows, row)
-		}
-	}
-	return append(rows, recurringRows...)
+	return rows
 }
 
 // commonRows are of every scenario, oneOffRows of those with one-off jobs.

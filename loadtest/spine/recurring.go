@@ -123,7 +123,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 	var created, ready mark
 	g, gctx := errgroup.WithContext(cctx)
 	g.Go(func() error {
-		if _, err := r.create(gctx, a, spec, &res.Creating); err != nil {
+		if _, err := r.create(gctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
 			return err
 		}
 		created = r.mark()
@@ -161,7 +161,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 // is when all jobs were created.
 func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
-	jobs, err := r.create(ctx, a, spec, &res.Creating)
+	jobs, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating)
 	if err != nil {
 		return nil, err
 	}
@@ -214,15 +214,15 @@ type liveJob struct {
 	id  string
 }
 
-// create creates all jobs. One that the answer shows otherwise than it was asked for is an error.
-func (r *run) create(ctx context.Context, a *asker, spec workload.Recurring, rate *AskRate) ([]liveJob, error) {
-	jobs := make([]liveJob, spec.N)
-	err := r.askAll(ctx, "jobs created", spec.N, rate, func(ctx context.Context, i int) error {
-		body, err := spec.Body(i + 1)
+// create creates n jobs of a source, with the bodies that bodyOf returns for 1 to n. One that the answer shows otherwise than it was asked for is an error.
+func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
+	jobs := make([]liveJob, n)
+	err := r.askAll(ctx, "jobs created", n, rate, func(ctx context.Context, i int) error {
+		body, err := bodyOf(i + 1)
 		if err != nil {
 			return err
 		}
-		ref := check.Ref{Source: spec.Source, Line: i + 1}
+		ref := check.Ref{Source: source, Line: i + 1}
 		e, err := a.ask(ctx, jobRequest{ref: ref, kind: check.JobCreated, body: body}, i)
 		if err != nil || e.Acked.IsZero() {
 			return err

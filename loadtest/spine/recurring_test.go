@@ -136,6 +136,8 @@ func TestAnswersThatShowAnotherJobAreFound(t *testing.T) {
 		{"another start", `{"schedule":{"every":"30s"},"start":"2026-11-21T12:00:00Z"}`, shown, false},
 		{"another end", `{"schedule":{"every":"30s"}}`, `{"schedule":{"every":"30s"},"end":"2026-11-21T12:00:00Z"}`, false},
 		{"the same start in other words", `{"schedule":{"every":"30s"},"start":"2026-11-21T12:00:00Z"}`, `{"schedule":{"every":"30s"},"start":"2026-11-21T12:00:00.000Z"}`, true},
+		{"another limit", `{"schedule":{"every":"30s"},"concurrency":{"limit":1,"on_limit":"skip"}}`, `{"schedule":{"every":"30s"},"concurrency":{"limit":1,"on_limit":"queue"}}`, false},
+		{"no limit", `{"schedule":{"every":"30s"},"concurrency":{"limit":1,"on_limit":"skip"}}`, shown, false},
 		{"another jitter", `{"schedule":{"every":"30s"},"jitter":"0s"}`, shown, false},
 		{"another policy", `{"schedule":{"every":"30s"},"misfire":{"policy":"skip"}}`, shown, false},
 		{"a cron", `{"schedule":{"cron":"5/30 * * * * *"}}`, `{"schedule":{"cron":"5/30 * * * * *","timezone":"UTC"},"jitter":"3s"}`, true},

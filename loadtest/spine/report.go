@@ -81,16 +81,34 @@ type Report struct {
 // Faults says in words why the run failed; nothing if it did not.
 func (r *Report) Faults() []string {
 	var faults []string
-	switch {
-	case !r.Judged:
+	if !r.Judged {
 		faults = append(faults, "the run did not come to its end")
-	case r.Recurring != nil:
-		if c := &r.Recurring.Check; c.Failed() {
-			faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after change %d, duplicate outcomes %d, policy broken %d, unfinished %d, unreadable %d",
-				c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.PolicyBroken, c.Unfinished, c.Unreadable))
+	} else {
+		faults = append(faults, r.verdicts()...)
+	}
+	faults = append(faults, r.limitsFaults()...)
+	faults = append(faults, r.guardedFaults()...)
+	for _, i := range r.Imports {
+		if f := i.fault(); f != "" {
+			faults = append(faults, f)
 		}
-	case r.Check.Failed():
-		c := &r.Check
+	}
+	if r.Judged && r.Check.NotDue > 0 {
+		faults = append(faults, fmt.Sprintf("%d runs were not due when they were read", r.Check.NotDue))
+	}
+	return faults
+}
+
+// verdicts says in words what the judges found.
+func (r *Report) verdicts() []string {
+	var faults []string
+	if r.Recurring != nil && r.Recurring.Check.Failed() {
+		c := &r.Recurring.Check
+		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after change %d, duplicate outcomes %d, policy broken %d, unfinished %d, unreadable %d",
+			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.PolicyBroken, c.Unfinished, c.Unreadable))
+		faults = append(faults, brokenLimits(c.Limits, nil)...)
+	}
+	if c := &r.Check; c.Failed() {
 		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, unfinished %d, unreadable %d",
 			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))
 		if c.Unburied+c.Risen+c.ExcessAttempts+c.EarlyRetries > 0 {
@@ -102,15 +120,23 @@ func (r *Report) Faults() []string {
 				faults = append(faults, fmt.Sprintf("%s broken %d times", g.Guarantee, broken))
 			}
 		}
+		faults = append(faults, brokenLimits(c.Limits, c.Rates)...)
 	}
-	faults = append(faults, r.guardedFaults()...)
-	for _, i := range r.Imports {
-		if f := i.fault(); f != "" {
-			faults = append(faults, f)
+	return faults
+}
+
+// brokenLimits says in words which limits were broken.
+func brokenLimits(limits []check.SlotCount, rates []check.RateCount) []string {
+	var faults []string
+	for _, c := range limits {
+		if c.Broken() > 0 {
+			faults = append(faults, fmt.Sprintf("%s %d: calls beyond the limit %d, runs beside themselves %d", c.Of, c.Limit, c.Over, c.Twice))
 		}
 	}
-	if r.Judged && r.Check.NotDue > 0 {
-		faults = append(faults, fmt.Sprintf("%d runs were not due when they were read", r.Check.NotDue))
+	for _, c := range rates {
+		if c.Over > 0 {
+			faults = append(faults, fmt.Sprintf("%s: starts beyond %s %d", c.Task, c.Rate, c.Over))
+		}
 	}
 	return faults
 }

@@ -46,6 +46,8 @@ type run struct {
 	client *api.Client
 	http   *http.Client
 	meter  *process.Meter
+	// limited receives the calls of jobs with limits; only in Limits.
+	limited *process.Sink
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
@@ -79,6 +81,12 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		return r.report, err
 	}
 	defer func() { err = errors.Join(err, r.sink.End()) }()
+	if cfg.Scenario == Limits {
+		if err := r.startLimitedSink(ctx); err != nil {
+			return r.report, err
+		}
+		defer func() { err = errors.Join(err, r.limited.End()) }()
+	}
 	if err := r.up(ctx); err != nil {
 		return r.report, err
 	}
@@ -98,6 +106,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = r.playRecurring
 	case cfg.Scenario.Guards():
 		play = r.playGuarded
+	case cfg.Scenario == Limits:
+		play = r.playLimits
 	}
 	if err := play(ctx); err != nil {
 		return r.report, err
@@ -347,7 +357,7 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	}
 }
 
-// untilQuiet waits until the last due instant has passed and the sink sees nothing new, at most Config.Wait.
+// untilQuiet waits until the last due instant has passed and no sink sees anything new, at most Config.Wait.
 func (r *run) untilQuiet(ctx context.Context) error {
 	if err := sleepUntil(ctx, r.lastDue); err != nil {
 		return err
@@ -355,9 +365,13 @@ func (r *run) untilQuiet(ctx context.Context) error {
 	limit := time.Now().Add(r.cfg.Wait)
 	seen, since := int64(-1), time.Now()
 	for time.Now().Before(limit) {
-		n, err := r.sinkSeen(ctx)
-		if err != nil {
-			return err
+		n := int64(0)
+		for _, sink := range r.sinks() {
+			seen, err := r.sinkSeen(ctx, sink)
+			if err != nil {
+				return err
+			}
+			n += seen
 		}
 		if n != seen {
 			seen, since = n, time.Now()
@@ -369,12 +383,20 @@ func (r *run) untilQuiet(ctx context.Context) error {
 			return err
 		}
 	}
-	r.log.Warn("the sink is still seeing arrivals, and the wait is over", "seen", seen)
+	r.log.Warn("arrivals go on, and the wait is over", "seen", seen)
 	return nil
 }
 
-func (r *run) sinkSeen(ctx context.Context) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.sink.URL+"/stats", http.NoBody)
+// sinks returns all that receive calls.
+func (r *run) sinks() []*process.Sink {
+	if r.limited == nil {
+		return []*process.Sink{r.sink}
+	}
+	return []*process.Sink{r.sink, r.limited}
+}
+
+func (r *run) sinkSeen(ctx context.Context, sink *process.Sink) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, sink.URL+"/stats", http.NoBody)
 	if err != nil {
 		return 0, fmt.Errorf("ask the sink: %w", err)
 	}

@@ -47,6 +47,11 @@ Two are of guarantees: jobs under all three, on one Cassandra, one NATS and thre
              killed -9 and started again a few seconds later
   frozen     900 jobs; an executor is frozen with runs of each guarantee in its hands, the other finishes them, it thaws, and states are compared
 
+One is of limits, on one Cassandra, one NATS and two nodes:
+
+  limits    6,000 one-off jobs of four tasks with rates, and 150 recurring jobs with limits (queue, skip, cancel_oldest), most of them due more often than they may
+            run, for 90 s; a node is killed after a third of it and started again after half
+
 Writes its report as JSON and as a block of RESULTS.md into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
 		Example: "  spine --jobs 2000 --rate-span 20s --cassandra 1 --nats 1 --scenario kill\n  spine --scenario faults --beside .local/spine/calm.json",
@@ -63,6 +68,8 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 			if !cmd.Flags().Changed("timeout") {
 				timeout = recurringTimeout
 			}
+		} else if cfg.Scenario == spine.Limits {
+			limitsFlags(&cfg, cmd.Flags().Changed)
 		} else if cfg.Scenario.Guards() {
 			guardedFlags(&cfg, cmd.Flags().Changed)
 			if !cmd.Flags().Changed("timeout") {
@@ -111,7 +118,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		return err
 	}
 	f := cmd.Flags()
-	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped; guarantees or frozen")
+	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped; guarantees or frozen; limits")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m)")
 	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
@@ -152,6 +159,22 @@ func recurringFlags(cfg *spine.Config, span time.Duration, stated func(name stri
 	cfg.Span = span
 	if !stated("jobs") {
 		cfg.Jobs = 0
+	}
+	if !stated("cassandra") {
+		cfg.Cluster.Cassandra = 1
+	}
+	if !stated("nats") {
+		cfg.Cluster.NATS = 1
+	}
+}
+
+// limitsFlags leaves to the scenario what the flags did not state.
+func limitsFlags(cfg *spine.Config, stated func(name string) bool) {
+	if !stated("jobs") {
+		cfg.Jobs = 0
+	}
+	if !stated("rate-span") {
+		cfg.Span = 0
 	}
 	if !stated("cassandra") {
 		cfg.Cluster.Cassandra = 1

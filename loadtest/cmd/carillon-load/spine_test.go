@@ -88,6 +88,15 @@ func TestGuardedScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestLimitsHaveDefaultsOfTheirOwn(t *testing.T) {
+	cfg := spine.Config{Scenario: spine.Limits, Jobs: 100_000, Span: time.Minute}
+	cfg.Cluster.Cassandra, cfg.Cluster.NATS = 3, 3
+	limitsFlags(&cfg, func(name string) bool { return name == "cassandra" })
+	if c := cfg.Cluster; cfg.Jobs != 0 || cfg.Span != 0 || c.Cassandra != 3 || c.NATS != 1 {
+		t.Errorf("limitsFlags = %+v, want what was stated (3 Cassandra), and the scenario's defaults else", cfg)
+	}
+}
+
 // A check that something is to be done between the reads of waits for it.
 func TestMarkIsWaitedFor(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -126,6 +135,8 @@ func TestCheckAsksForOneKindOfEvidence(t *testing.T) {
 		{"no end", []string{"--events", "e"}, "--events needs --end"},
 		{"a bad end", []string{"--events", "e", "--end", "noon"}, "read --end"},
 		{"half a stop", []string{"--events", "e", "--end", "2026-11-21T10:00:00Z", "--stop", "2026-11-21T10:00:00Z"}, "is not FROM,TO"},
+		{"a bad kill", []string{"--events", "e", "--end", "2026-11-21T10:00:00Z", "--kill", "noon"}, "read --kill"},
+		{"tasks beside events", []string{"--events", "e", "--end", "2026-11-21T10:00:00Z", "--tasks", "t"}, "one or the other"},
 		{"no such file", []string{"--events", filepath.Join(t.TempDir(), "e"), "--end", "2026-11-21T10:00:00Z"}, "open evidence"},
 	}
 	for _, row := range rows {
