@@ -26,7 +26,7 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 		case err != nil:
 			return Run{}, err
 		case run.Entry.Marks.Cancelled != nil && (run.State == schema.StateCancelled || !run.State.Terminal()):
-			return b.carryOut(ctx, run, true) // what an earlier call left undone is done now
+			return b.carryOut(ctx, run, *run.Entry.Marks.Cancelled, true) // what an earlier call left undone is done now
 		case run.State.Terminal():
 			return run, ErrFinished
 		}
@@ -39,15 +39,24 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 		case err != nil:
 			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
 		}
-		return b.carryOut(ctx, run, false)
+		return b.carryOut(ctx, run, mark, false)
 	}
 	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
 }
 
-// carryOut does what follows from the mark: whoever runs the run is told, and a guarded run is ended in its lease. An attempt may have ended meanwhile:
-// then the run is what that made of it. Where the mark was there before, nothing else is read again.
-func (b *Bucketer) carryOut(ctx context.Context, run Run, again bool) (Run, error) {
+// carryOut does what follows from the mark: whoever runs the run is told, its job's history gets a line, and a guarded run is ended in its lease. An attempt may have
+// ended meanwhile: then the run is what that made of it. Where the mark was there before, nothing else is read again.
+//
+// The line is written here, since no record may ever leave it: a run that waits (for a slot, a start, its next attempt) is met by nobody who records anything, nor is
+// one whose executor died. It ranks below that of a success, the one thing that may yet come.
+func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, again bool) (Run, error) {
 	b.signals.Signal(topicCancel, []byte(run.ID.String()))
+	rec := schema.Record{Entry: run.Current.ID, Outcome: schema.Cancelled, Finished: mark.At}
+	if line, ok := lineOf(&run.Entry, &schema.Attempt{Record: &rec, Expires: b.expiry(run.Entry.Due(), b.now())}); ok {
+		if err := b.putLines(ctx, []schema.JobRun{line}); err != nil {
+			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+		}
+	}
 	guarded, err := b.guarded(ctx, &run.Current)
 	if err == nil && guarded {
 		err = b.endClaim(ctx, &run)

@@ -105,6 +105,66 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 	}
 }
 
+// TestCancelledRunsAreInTheHistory: that a run of a job was cancelled leaves a line also where nobody records anything any more, and none while it goes on.
+func TestCancelledRunsAreInTheHistory(t *testing.T) {
+	retry := schema.MakeEntryID(time.Now().Add(time.Hour), 1, 1)
+	rows := []struct {
+		name   string
+		before func(w *world, e schema.Entry)
+		after  func(w *world, e schema.Entry)
+		want   schema.State // "" = there is no line yet
+	}{
+		{name: "pending", want: schema.StateCancelled},
+		{name: "waiting for a slot, or put off", before: func(w *world, e schema.Entry) {
+			w.record(e, 0, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: a run of the job was under way"})
+		}, want: schema.StateCancelled},
+		{name: "waiting for its next attempt", before: func(w *world, e schema.Entry) {
+			w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry})
+		}, want: schema.StateCancelled},
+		{name: "under way", before: func(w *world, e schema.Entry) { w.running(e, 1) }},
+		{name: "under way, and then its executor dies", before: func(w *world, e schema.Entry) { w.running(e, 1) }, after: func(w *world, _ schema.Entry) {
+			s, err := w.counts.Session(w.t.Context(), "x")
+			if err == nil {
+				err = w.counts.SwapSession(w.t.Context(), s, schema.Session{Executor: "x"})
+			}
+			if err != nil {
+				w.t.Fatalf("end the session: %v", err)
+			}
+			time.Sleep(2 * time.Second) // what is known of a session is believed for a second
+		}, want: schema.StateCancelled},
+		{name: "under way, and then it succeeds", before: func(w *world, e schema.Entry) { w.running(e, 1) }, after: func(w *world, e schema.Entry) {
+			w.record(e, 1, schema.Record{Outcome: schema.Succeeded})
+		}, want: schema.StateSucceeded},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.job(every(time.Hour))
+				r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, _ := w.row(r.Run)
+				if row.before != nil {
+					row.before(w, e)
+				}
+				for range 2 {
+					if _, err := w.Cancel(t.Context(), "t", r.Run, "me"); err != nil {
+						t.Fatalf("Cancel = %v", err)
+					}
+				}
+				if row.after != nil {
+					row.after(w, e)
+				}
+				runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{}, Position{}, 10)
+				if err != nil || len(runs) > 1 || len(runs) == 1 && (runs[0].ID != r.Run || runs[0].State != row.want) || len(runs) == 0 && row.want != "" {
+					t.Errorf("JobRuns = %+v, %v, want the run, %q", runs, err, row.want)
+				}
+			})
+		})
+	}
+}
+
 func TestChangesOfStrangersAndOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})

@@ -118,7 +118,7 @@ func periodStart(period int) time.Time {
 	return time.UnixMilli(int64(period) * schema.HistoryPeriod.Milliseconds()).UTC()
 }
 
-// runsOf reads the runs of lines of history, in their order. One whose row has left is left out.
+// runsOf reads the runs of lines of history, in their order. One whose row has left is left out, and one that was cancelled and is still under way.
 func (b *Bucketer) runsOf(ctx context.Context, lines []schema.JobRun, pos *Position) ([]Run, *Position, error) {
 	ids := make(map[schema.Partition][]schema.EntryID)
 	for i := range lines {
@@ -132,5 +132,6 @@ func (b *Bucketer) runsOf(ctx context.Context, lines []schema.JobRun, pos *Posit
 	births := slices.Collect(maps.Values(rows))
 	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })
 	runs, err := b.fold(ctx, births)
+	runs = slices.DeleteFunc(runs, func(r Run) bool { return !r.State.Terminal() })
 	return runs, pos, err
 }
