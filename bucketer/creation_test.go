@@ -152,6 +152,28 @@ func TestARowThatComesLateIsNoSecondJobOfItsName(t *testing.T) {
 	})
 }
 
+// TestWhoFailsLeavesTheNameToWhoSucceeds: of two who make the job of one key the first fails after the second has made it.
+func TestWhoFailsLeavesTheNameToWhoSucceeds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.first(1, "PutEntries", schematest.Fault{Delay: 3 * time.Second, Fail: true})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, _, err := w.CreateJob(t.Context(), named(every(time.Hour), "n"), "k", "body"); !errors.Is(err, schema.ErrUnavailable) {
+				t.Errorf("CreateJob = %v, want ErrUnavailable", err)
+			}
+		})
+		time.Sleep(time.Second)
+		job, _, err := w.CreateJob(t.Context(), named(every(time.Hour), "n"), "k", "body")
+		if err != nil {
+			t.Fatalf("CreateJob again = %v", err)
+		}
+		wg.Wait()
+		if got, err := w.JobByName(t.Context(), "t", "n"); err != nil || got.ID != job.ID {
+			t.Errorf("JobByName = %s, %v, want %s", got.ID, err, job.ID)
+		}
+	})
+}
+
 // TestANameIsNotGivenBackInDoubt: the row's first writing may have been done, so the job may exist, and has its name.
 func TestANameIsNotGivenBackInDoubt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
