@@ -29,7 +29,7 @@ const (
 
 // SlotsExpire returns when the lease of a limit may leave that says s: never while a run holds a slot.
 func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
-	if slices.ContainsFunc(s.Taken, func(t schema.Slot) bool { return !t.Kept() }) {
+	if len(s.Blocks) > 0 || slices.ContainsFunc(s.Taken, func(t schema.Slot) bool { return !t.Kept() }) {
 		return time.Time{}
 	}
 	return now.Add(emptyFor)

@@ -30,7 +30,7 @@ func (k LimitKey) Job() (JobID, bool) {
 // Lease returns the key of the lease that counts the limit's slots.
 func (k LimitKey) Lease() string { return "slots/" + string(k) }
 
-// Slots is what the lease of a limit says: who has its slots. The lease is a register, written by conditional writes only, so no more slots
+// Slots is what the lease of a limit says: who has its slots, one by one (the runs of a job) or in blocks (executors, for the runs of a task). The lease is a register, written by conditional writes only, so no more slots
 // are ever given than there are. Nobody is its holder in the lease's own sense: each slot names its own.
 //
 // A slot has no clock. It is its holder's for as long as the holder's session stands, and whoever finds that session dead takes it away. One that is kept
@@ -38,6 +38,8 @@ func (k LimitKey) Lease() string { return "slots/" + string(k) }
 // costs the run its turn or others a wait, and nothing else.
 type Slots struct {
 	Taken []Slot `json:"taken,omitempty"`
+	// Blocks are slots that executors have, of a limit whose slots runs do not take one by one (see Apportion).
+	Blocks []Block `json:"blocks,omitempty"`
 }
 
 // Slot is one run that is under way, or whose turn it is.
@@ -73,7 +75,7 @@ func (l Lease) Slots() (Slots, error) {
 // WithSlots returns the lease that says s, as it is swapped for l at now: under a higher fence, so that two swaps are never taken for one.
 func (l Lease) WithSlots(s Slots, now time.Time) (Lease, error) {
 	is := Lease{Key: l.Key, Fence: l.NextFence(now)}
-	if len(s.Taken) == 0 {
+	if len(s.Taken) == 0 && len(s.Blocks) == 0 {
 		return is, nil
 	}
 	text, err := encodeCell(s, "slots")
@@ -101,6 +103,7 @@ func (s *Slots) Prune(now time.Time, live func(SessionRef) bool) {
 		}
 		return !live(t.ref())
 	})
+	s.Blocks = slices.DeleteFunc(slices.Clone(s.Blocks), func(b Block) bool { return !live(b.ref()) })
 }
 
 // Take gives a slot to a run under the session of an executor, if fewer than limit are taken or one is kept for it. A run has one slot at most: it is
@@ -109,7 +112,7 @@ func (s *Slots) Take(run RunID, executor, session string, limit int) bool {
 	slot := Slot{Run: run, Executor: executor, Session: session}
 	i := s.index(run)
 	switch {
-	case i < 0 && len(s.Taken) >= limit:
+	case i < 0 && s.taken() >= limit:
 		return false
 	case i < 0:
 		s.Taken = append(slices.Clone(s.Taken), slot)
@@ -125,7 +128,7 @@ func (s *Slots) Take(run RunID, executor, session string, limit int) bool {
 
 // Keep keeps a slot for a run until then, if fewer than limit are taken and it has none.
 func (s *Slots) Keep(run RunID, until time.Time, limit int) bool {
-	if len(s.Taken) >= limit || s.index(run) >= 0 {
+	if s.taken() >= limit || s.index(run) >= 0 {
 		return false
 	}
 	s.Taken = append(slices.Clone(s.Taken), Slot{Run: run, Until: until.UTC()})
@@ -142,13 +145,16 @@ func (s *Slots) Leave(run RunID, session string) bool {
 	return true
 }
 
-// Sessions returns rows of attempts that name the sessions of the slots, which is how liveness is asked for.
+// Sessions returns rows of attempts that name the sessions of slots and blocks, which is how liveness is asked for.
 func (s *Slots) Sessions() []Attempt {
 	var rows []Attempt
 	for i := range s.Taken {
 		if t := &s.Taken[i]; !t.Kept() {
 			rows = append(rows, Attempt{Run: t.Run, Session: new(t.ref())})
 		}
+	}
+	for i := range s.Blocks {
+		rows = append(rows, Attempt{Session: new(s.Blocks[i].ref())})
 	}
 	return rows
 }

@@ -44,6 +44,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"history", historyRules},
 		{"decisions", decisionRules},
 		{"leases", leaseRules},
+		{"blocks", blockRules},
 		{"waiting", waitingRules},
 		{"calls of jobs", jobCallRules},
 		{"tenants", tenantRules},

@@ -1,0 +1,176 @@
+package schema
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// MaxTaskConcurrent is how many runs of a task its max_concurrent may let be under way at once, at most.
+	MaxTaskConcurrent = 1_000_000
+	// MaxBlocks bounds the executors that have, or wait for, slots of one limit, so that its lease stays below 64 KiB. Who comes beyond has none, and what
+	// it was handed goes to others.
+	MaxBlocks = 256
+)
+
+// taskLimit is how the keys of tasks' limits begin.
+const taskLimit = "task/"
+
+// TaskLimit returns the key of a task's max_concurrent.
+func TaskLimit(task TaskName) LimitKey { return LimitKey(taskLimit + task.Tenant + "/" + task.Name) }
+
+// Task returns the task whose limit it is; false if it is none's.
+func (k LimitKey) Task() (TaskName, bool) {
+	text, ok := strings.CutPrefix(string(k), taskLimit)
+	if !ok {
+		return TaskName{}, false
+	}
+	tenant, name, ok := strings.Cut(text, "/")
+	return TaskName{tenant, name}, ok
+}
+
+// Block is as many slots of a limit as an executor has at once, to hand them out itself: so a run needs no conditional write of its own. As a slot, it is the
+// executor's for as long as its session stands.
+type Block struct {
+	Executor string `json:"executor"`
+	Session  string `json:"session"`
+	Held     int    `json:"held,omitempty"`
+	// Wanted is about how many more it could use, 1 where it has its share; Since, from when on one that has none has waited. UTC, ms.
+	Wanted int       `json:"wanted,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+}
+
+func (b *Block) ref() SessionRef {
+	return SessionRef{Executor: b.Executor, ID: b.Session, Guarded: true}
+}
+
+// Need is what an executor needs of a limit.
+type Need struct {
+	Executor, Session string
+	Limit             int  // as it is now
+	Busy              int  // slots of its block that are in use
+	Want              int  // slots that it could use, with those that are in use
+	Spare             int  // slots that it would have, in use or not, as long as nobody else wants them
+	Over              bool // it has had its turn: where there are fewer slots than executors, whoever has waited may have it
+	Now               time.Time
+}
+
+// Apportion gives an executor what it needs of the limit's slots, as far as there are some and as its share goes, and takes what it does not need any more. It returns
+// how many are its own then, and how many of these it may use: fewer, once others are to have some of those in use; and whether anything has changed.
+//
+// Nobody is given what would make more than the limit in all, or what another has. An executor may have all slots that nobody else wants. Where several
+// want more than there are, each may have the limit divided by their number: what is over that is
+// given up, as soon as it is not in use, to those who have less. If that makes none for each, who has waited longest is the next, and who has had its turn gives up what it has.
+func (s *Slots) Apportion(n Need) (held, use int, changed bool) {
+	i := slices.IndexFunc(s.Blocks, func(b Block) bool { return b.Executor == n.Executor && b.Session == n.Session })
+	mine := Block{Executor: n.Executor, Session: n.Session}
+	if i >= 0 {
+		mine = s.Blocks[i]
+	}
+	was := mine
+	use, share := s.share(&mine, i, n)
+	held = max(use, min(n.Busy, mine.Held))
+	mine.Held = held
+	mine.want(n, share, held != was.Held)
+	switch {
+	case mine.Held == 0 && mine.Wanted == 0:
+		if i < 0 {
+			return 0, 0, false
+		}
+		s.Blocks = slices.Delete(slices.Clone(s.Blocks), i, i+1)
+		return 0, 0, true
+	case i >= 0 && mine == was:
+		return held, use, false
+	case i >= 0:
+		s.Blocks = slices.Clone(s.Blocks)
+		s.Blocks[i] = mine
+	case len(s.Blocks) >= MaxBlocks:
+		return 0, 0, false
+	default:
+		s.Blocks = append(slices.Clone(s.Blocks), mine)
+	}
+	return held, use, true
+}
+
+// share returns how many slots the block number i (-1: it is not there yet) may use, and below how many it is one of those who come first.
+func (s *Slots) share(mine *Block, i int, n Need) (use, share int) {
+	parties, hungry, ahead, gaps := 1, 0, 0, 0
+	for j := range s.Blocks {
+		if j != i {
+			parties++
+		}
+	}
+	each := n.Limit / parties
+	share = max(each, 1) // who has fewer, and wants more, comes before others
+	for j := range s.Blocks {
+		b := &s.Blocks[j]
+		if j == i || b.Wanted == 0 || b.Held >= share {
+			continue
+		}
+		gaps += min(b.Wanted, share-b.Held)
+		hungry++
+		if mine.Since.IsZero() || b.Since.Before(mine.Since) {
+			ahead++
+		}
+	}
+	free := max(n.Limit-(s.taken()-mine.Held), 0) // with those that it has
+	like := max(n.Want, n.Spare)
+	switch {
+	case each > 0:
+		use = max(min(n.Want, share, free), min(like, free-gaps))
+		if s.taken() > n.Limit { // it was lowered: all give some up, none of them everything
+			use = max(use, min(n.Want, mine.Held, share))
+		}
+	case mine.Held > 0 && n.Over && hungry > 0:
+		use = 0
+	case mine.Held > 0:
+		use = min(like, max(free-hungry, min(free, 1)))
+	case hungry > 0:
+		use = min(n.Want, 1, max(free-ahead, 0))
+	default:
+		use = min(like, free)
+	}
+	return use, share
+}
+
+// want notes what the executor could use beyond what it has. It is not exact, so that it does not change all the time: of one that has its share it says no more than
+// that it could lately use more, which has others give up sooner what they do not use.
+func (b *Block) want(n Need, share int, moved bool) {
+	more := n.Want - b.Held
+	switch {
+	case b.Held >= share && more > 0:
+		b.Wanted = 1
+	case b.Held >= share && !moved:
+	case more <= 0:
+		b.Wanted = 0
+	case b.Wanted < more || b.Wanted > 4*more:
+		b.Wanted = 1 << bits.Len(uint(more-1))
+	}
+	switch {
+	case b.Wanted == 0 || b.Held > 0:
+		b.Since = time.Time{}
+	case b.Since.IsZero():
+		b.Since = n.Now.UTC().Truncate(time.Millisecond)
+	}
+}
+
+// Contested reports whether an executor other than the one of this session could use more slots.
+func (s *Slots) Contested(session string) bool {
+	return slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Wanted > 0 && b.Session != session })
+}
+
+// Waits reports whether it is written down that the executor of this session could use more slots.
+func (s *Slots) Waits(session string) bool {
+	return slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Wanted > 0 && b.Session == session })
+}
+
+// taken returns how many slots are somebody's.
+func (s *Slots) taken() int {
+	n := len(s.Taken)
+	for i := range s.Blocks {
+		n += s.Blocks[i].Held
+	}
+	return n
+}
