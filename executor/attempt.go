@@ -26,6 +26,7 @@ type attempt struct {
 	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
 	claiming  bool        // it has a turn to claim; its own goroutine's
 	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
+	slotOf    string      // the session under which it has a slot of its task's limit; "": none. Its own goroutine's, as hold
 	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
 	sat       bool        // it has, or had, a slot of its job's limit …
 	waits     bool        // … or was held back by it
@@ -74,6 +75,7 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 		return
 	}
 	defer leave.end(&a.health)
+	a.slotOf = leave.session
 	if !x.slots.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant) {
 		a.giveBack()
 		return
@@ -230,11 +232,11 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 
 // under returns the session under which the attempt would begin at now, and whether it may.
 func (a *attempt) under(now time.Time) (string, bool) {
-	if a.hold == nil && a.seat == nil {
+	if a.hold == nil && a.seat == nil && a.slotOf == "" {
 		return a.x.keeper.current(now)
 	}
 	session, ample := a.x.keeper.ample(now)
-	return session, ample && (a.seat == nil || a.seat.session == session)
+	return session, ample && (a.seat == nil || a.seat.session == session) && (a.slotOf == "" || a.slotOf == session)
 }
 
 // begin notes that the attempt is under way.

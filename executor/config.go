@@ -150,6 +150,8 @@ type Config struct {
 	Notices schema.Notices
 	Targets Targets
 	Signer  Signer // nil: no call is signed
+	// Signals tells other executors that somebody waits for slots of a task's limit, or has given some up; nil: they find out by themselves, within seconds.
+	Signals bucketer.Signaller
 	Halt    *bucketer.Halt
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput. Room is what the targets take of it.
 	MaxOutput int

@@ -27,6 +27,9 @@
 //  11. A run of a job with a limit starts only under a slot of that limit, which it takes last and leaves when the attempt has ended: no more are under way at
 //     once than there are slots, but for at_least_once work of a session that was declared dead. A run has one slot at most. One that is held back is in
 //     what waits before that is said of it, and that is said before its message goes.
+//  12. A run of a task with a limit begins only under a slot of a block that its executor has under the session that stands, of which enough is left.
+//     A block never counts more slots as ours than the limit's lease says: what is given up is not used from before the swap on, and what is
+//     gained not before it is known to be done. A run that finds none waits in memory among a few, or is put off.
 //
 // # Who gets a slot
 //

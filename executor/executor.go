@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
@@ -41,6 +42,7 @@ type Executor struct {
 	slots    *slots
 	claims   *slots // what may look at leases and claim at once
 	limits   *seats
+	blocks   *blocks
 	troubled atomic.Bool // the last read before a start failed
 
 	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
@@ -83,7 +85,14 @@ func New(c Config) (*Executor, error) {
 	m := newMetrics(c.Registerer)
 	pullers := max(c.Lanes, 1) * len(schema.Priorities)
 	allowed := handPerSlot * max(c.Slots, pullers)
+	gate := newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer))
+	keeper := newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
 	looker := newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
+	blocks := &blocks{
+		g: gate, store: c.Store, live: looker.live, name: c.Name, session: keeper.current, signals: c.Signals, now: c.Now, log: c.Logger,
+		metrics: newBlockMetrics(c.Registerer), told: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}),
+	}
+	gate.tend = blocks.tend
 	return &Executor{
 		// What all fetches together ask for is at most half of what is allowed, so that those that wait in
 		// vain leave enough to fill every slot.
@@ -92,12 +101,13 @@ func New(c Config) (*Executor, error) {
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		maxOutput: c.MaxOutput, room: c.Room,
 		now: c.Now, log: c.Logger, metrics: m,
-		keeper:   newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger),
+		keeper:   keeper,
 		looker:   looker,
 		limits:   newSeats(c.Store, looker.live, c.Name, c.Now, c.Logger),
 		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
 		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
-		gate:     newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer)),
+		gate:     gate,
+		blocks:   blocks,
 		slots:    newSlots(c.Slots, c.Now),
 		claims:   newSlots(claimsAtOnce, c.Now),
 		active:   make(map[*attempt]struct{}),
@@ -149,6 +159,7 @@ func (x *Executor) Run(ctx context.Context) error {
 	stopRecording()
 	recorders.Wait()
 	x.limits.end()
+	x.blocks.end()
 	stopKeeping()
 	keepers.Wait()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -298,6 +309,9 @@ func (x *Executor) tellSlots() {
 	busy, waiting := x.slots.use()
 	x.metrics.slots.Set(float64(x.slots.size))
 	x.metrics.busy.Set(float64(busy))
+	held, used := x.gate.use()
+	x.blocks.metrics.held.Set(float64(held))
+	x.blocks.metrics.busy.Set(float64(used))
 	for i, p := range schema.Priorities {
 		x.metrics.waiting.WithLabelValues(string(p)).Set(float64(waiting[i]))
 	}
@@ -313,3 +327,6 @@ func (x *Executor) Cancel(run schema.RunID) {
 		}
 	}
 }
+
+// SlotsChanged has it looked whether slots of a limit are wanted, or free: the body of a signal of topic "slots" is the limit's key.
+func (x *Executor) SlotsChanged(body []byte) { x.blocks.changed(body) }

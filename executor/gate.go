@@ -2,10 +2,8 @@ package executor
 
 import (
 	"container/list"
-	"context"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +53,9 @@ type gate struct {
 	order   list.List // of *load, the one used last in front
 	targets asked
 	tenants asked
+	limited map[*load]struct{} // those that have a block
+	waiting int                // attempts that wait in memory for slots of their tasks' limits
+	tend    func(*load)        // begins to look after the block of one
 }
 
 // targetKey names a target of a tenant, or, without a name, the tenant. Tenants do not share the fate of a host: one that breaks a host's breaker with
@@ -76,7 +77,7 @@ func (a *asked) note(k targetKey, now time.Time) bool {
 	return !a.other.IsZero() && now.Sub(a.other) < rivalsFor
 }
 
-// load is what is under way to a target, or of a tenant.
+// load is what is under way to a target, of a tenant, or of a task with a limit.
 type load struct {
 	key     targetKey
 	busy    int           // attempts that have begun, or are about to
@@ -85,6 +86,7 @@ type load struct {
 	took    time.Duration // about how long an attempt takes
 	turn    time.Time     // when the next of those put off will find room
 	breaker *breaker      // nil until an attempt fails
+	block   *block        // of a task: what we have of its limit; nil while there is nothing to do
 	place   *list.Element // in order
 
 	second        int64 // the one in which attempts were last begun …
@@ -115,17 +117,25 @@ func (l *load) roll(now time.Time) {
 }
 
 func newGate(slots int, log *slog.Logger, m *gateMetrics) *gate {
-	return &gate{slots: slots, log: log, metrics: m, loads: make(map[targetKey]*load)}
+	return &gate{slots: slots, log: log, metrics: m, loads: make(map[targetKey]*load), limited: make(map[*load]struct{})}
 }
 
-// pass is the right to begin an attempt. The zero pass is of work whose target cannot be told.
+// pass is the right to begin an attempt. The zero pass is of work whose target cannot be told and whose task has no limit.
 type pass struct {
-	g            *gate
-	host, tenant *load
-	at           time.Time
-	breaks       bool
-	probe        bool
+	g       *gate
+	loads   [3]*load // those that there are of host, tenant and task
+	at      time.Time
+	breaks  bool
+	probe   bool
+	session string // under which the slot of the task's limit is held; "": it has none
 }
+
+// The places in a pass.
+const (
+	ofHost = iota
+	ofTenant
+	ofTask
+)
 
 // wish is what an attempt asks the gate for.
 type wish struct {
@@ -134,6 +144,10 @@ type wish struct {
 	limit   int  // attempts at once; 0 = what the slots give
 	breaks  bool // it has a breaker
 	putOffs int  // how often it was put off
+
+	task  string // of its tenant …
+	most  int    // … whose runs may be under way at once, so many in the whole cluster; 0 = any number
+	again bool   // it was put off before
 }
 
 // ruling is what the gate says.
@@ -150,24 +164,36 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rivals := [2]bool{g.targets.note(w.target, now), g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
-	if w.target.name == "" {
-		return ruling{ok: true}, nil
-	}
-	host, tenant := g.load(w.target), g.load(targetKey{tenant: w.target.tenant})
+	rivals := [...]bool{ofHost: g.targets.note(w.target, now), ofTenant: g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
 	if parked != nil {
 		parked.leave(w.class)
 	}
-	probe := false
-	if host.breaker != nil && w.putOffs < maxPutOffs {
+	p := pass{g: g, at: now, breaks: w.breaks}
+	if w.target.name != "" {
+		p.loads[ofHost], p.loads[ofTenant] = g.load(w.target), g.load(targetKey{tenant: w.target.tenant})
+	} else if w.most == 0 {
+		return ruling{ok: true}, nil
+	}
+	host := p.loads[ofHost]
+	if host != nil && host.breaker != nil && w.putOffs < maxPutOffs {
 		var ok bool
 		var wait time.Duration
-		if probe, ok, wait = host.breaker.admits(now); !ok {
+		if p.probe, ok, wait = host.breaker.admits(now); !ok {
 			return g.later("breaker", max(wait, backedOff(w.putOffs))), nil
 		}
 	}
-	var room [2]int // at each
-	for i, l := range [...]*load{host, tenant} {
+	var room [3]int // at each
+	if w.most > 0 {
+		t := g.task(w)
+		if room[ofTask] = t.block.use - t.busy; room[ofTask] <= 0 {
+			return g.await(t, w, now)
+		}
+		p.loads[ofTask], p.session = t, t.block.session
+	}
+	for i, l := range p.loads[:ofTask] {
+		if l == nil {
+			break
+		}
 		most, half := max(g.slots-g.slots/reserved, 1), max(g.slots/2, 1)
 		if l == host && w.limit > 0 {
 			most, half = min(most, w.limit), min(half, w.limit)
@@ -178,23 +204,29 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 			continue
 		}
 		if stuck >= max(min(most, half)/2, 1) && l.parked >= max(g.slots/parkedPart, parkedLeast) {
-			wait := max(l.inTurn(now, most), backedOff(w.putOffs)/(1<<2))
+			wait := max(l.inTurn(now, max(l.took, stuckAfter)/time.Duration(most)), backedOff(w.putOffs)/(1<<2))
 			return g.later("crowded", wait), nil
 		}
 		return ruling{wait: l.wait(w.class)}, l
 	}
-	if host.breaker != nil {
-		host.breaker.begin(probe)
+	if host != nil && host.breaker != nil {
+		host.breaker.begin(p.probe)
 	}
-	for i, l := range [...]*load{host, tenant} {
+	for i, l := range p.loads {
+		if l == nil {
+			continue
+		}
 		l.roll(now)
 		l.begun++
 		l.busy++
+		if l.block != nil {
+			l.block.began(l.busy)
+		}
 		if room[i] > 1 {
 			l.tell() // several may have ended since one was told
 		}
 	}
-	return ruling{pass: pass{g, host, tenant, now, w.breaks, probe}, ok: true}, nil
+	return ruling{pass: p, ok: true}, nil
 }
 
 // later puts off. The caller holds mu.
@@ -206,13 +238,14 @@ func (g *gate) later(why string, wait time.Duration) ruling {
 // backedOff returns how long a start waits that was put off n times before.
 func backedOff(n int) time.Duration { return min(putOffFirst<<min(n, 10), putOffMost) }
 
-// inTurn returns how long it will be until one more of those put off finds room: each takes a place in a line that moves as fast as attempts end.
-func (l *load) inTurn(now time.Time, most int) time.Duration {
+// inTurn returns how long it will be until one more of those put off finds room: each takes a place in a line that moves by one in every step. The caller
+// holds mu.
+func (l *load) inTurn(now time.Time, step time.Duration) time.Duration {
 	if l.turn.Before(now.Add(time.Second)) {
 		l.turn = now.Add(time.Second)
 	}
 	if l.turn.Before(now.Add(2 * putOffMost)) {
-		l.turn = l.turn.Add(max(l.took, stuckAfter) / time.Duration(most))
+		l.turn = l.turn.Add(step)
 	}
 	return l.turn.Sub(now)
 }
@@ -232,7 +265,7 @@ func (g *gate) load(k targetKey) *load {
 			break
 		}
 		o, next := old.Value.(*load), old.Prev()
-		if o.busy == 0 && o.parked == 0 {
+		if o.busy == 0 && o.parked == 0 && o.block == nil {
 			g.order.Remove(old)
 			delete(g.loads, o.key)
 			if o.breaker != nil && !o.breaker.closed() {
@@ -255,6 +288,9 @@ func (g *gate) unpark(at *load, class int) {
 // wait has one more of a priority wait, and returns what tells that it is its turn. The caller holds mu.
 func (l *load) wait(class int) <-chan struct{} {
 	l.parked++
+	if l.block != nil {
+		*l.block.all++
+	}
 	w := &l.waits[class]
 	if w.n++; w.freed == nil {
 		w.freed = make(chan struct{}, 1)
@@ -265,6 +301,9 @@ func (l *load) wait(class int) <-chan struct{} {
 // leave has one less of a priority wait. The caller holds mu.
 func (l *load) leave(class int) {
 	l.parked--
+	if l.block != nil { // it stays as long as somebody waits
+		*l.block.all--
+	}
 	if w := &l.waits[class]; w.n > 1 {
 		w.n--
 	} else {
@@ -324,13 +363,16 @@ func healthOf(res *Result) health {
 
 // end gives the pass back, with what the attempt tells of its target.
 func (p pass) end(found *health) {
-	if p.host == nil {
+	if p.g == nil {
 		return
 	}
-	g, h := p.g, *found
+	g, h, host := p.g, *found, p.loads[ofHost]
 	now := time.Now()
 	g.mu.Lock()
-	for _, l := range [...]*load{p.host, p.tenant} {
+	for _, l := range p.loads {
+		if l == nil {
+			continue
+		}
 		l.busy--
 		if took := now.Sub(p.at); l.took == 0 {
 			l.took = took
@@ -339,16 +381,23 @@ func (p pass) end(found *health) {
 		}
 		l.tell()
 	}
-	if p.breaks && h == sick && p.host.breaker == nil {
-		p.host.breaker = &breaker{} // a target that never fails needs none
+	if t := p.loads[ofTask]; t != nil {
+		t.freed()
+	}
+	if host == nil {
+		g.mu.Unlock()
+		return
+	}
+	if p.breaks && h == sick && host.breaker == nil {
+		host.breaker = &breaker{} // a target that never fails needs none
 	}
 	changed, closed := false, false
-	if b := p.host.breaker; b != nil {
+	if b := host.breaker; b != nil {
 		changed = b.end(h, p.probe, now)
 		closed = b.closed()
 	}
 	g.mu.Unlock()
-	switch key := p.host.key; {
+	switch key := host.key; {
 	case changed && closed:
 		g.metrics.broken.Dec()
 		g.log.Info("a target works again", "tenant", key.tenant, "target", key.name)
@@ -356,112 +405,4 @@ func (p pass) end(found *health) {
 		g.metrics.broken.Inc()
 		g.log.Warn("a target fails again and again: its runs are put off", "tenant", key.tenant, "target", key.name)
 	}
-}
-
-// limiter is a target of scripts that knows how many of one may run at once.
-type limiter interface {
-	Limit(t *schema.ScriptTarget) int
-}
-
-// wishOf says what work of a tenant needs of the gate.
-func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
-	ask := wish{target: targetKey{tenant: tenant}}
-	switch {
-	case w.HTTP != nil:
-		ask.target.name, ask.breaks = hostOf(w.HTTP.URL), true
-	case w.NATS != nil: // no host has such a name, and no script
-		ask.target.name, ask.breaks = w.NATS.Subject, true
-	case w.Script != nil:
-		ask.target.name = "script " + w.Script.Command
-		if s, ok := x.targets.Script.(limiter); ok {
-			ask.limit = s.Limit(w.Script)
-		}
-	}
-	return ask
-}
-
-// hostOf returns scheme, host and port of a URL that was found to be one, without allocating.
-func hostOf(url string) string {
-	at := strings.Index(url, "://")
-	if at < 0 {
-		return url
-	}
-	at += len("://")
-	if end := strings.IndexAny(url[at:], "/?#"); end >= 0 {
-		url = url[:at+end]
-	}
-	return strings.ToLower(url)
-}
-
-// admit asks the gate for the right to begin, and waits for it; false means that the message has been dealt with.
-func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
-	x, spec := a.x, &a.entry.Spec
-	work := spec.Work
-	if work == nil {
-		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-		task, err := x.tasks.Task(bounded, spec.Tenant, spec.Task)
-		cancel()
-		if err != nil {
-			return pass{}, true // start says what is wrong
-		}
-		work, a.rated = &task.Work, task.Rate != ""
-	}
-	w := x.wishOf(spec.Tenant, work)
-	w.class, w.putOffs = rank(spec.Priority), spec.PutOff
-	var at *load
-	var v ruling
-	for {
-		v, at = x.gate.ask(w, at)
-		switch {
-		case v.ok:
-			return v.pass, true
-		case v.putOff > 0:
-			a.putOff(ctx, v.putOff)
-			return pass{}, false
-		}
-		timer := time.NewTimer(gateEvery)
-		select {
-		case <-v.wait:
-			timer.Stop()
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			x.gate.unpark(at, w.class)
-			a.giveBack()
-			return pass{}, false
-		}
-	}
-}
-
-// putOff lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
-// met: who starts second finds what the first has written.
-func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
-	x, e := a.x, a.entry
-	now := x.now()
-	id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
-	to, err := x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
-	a.handOn(ctx, to, err)
-}
-
-// askAgain has a run ask for another start of its task's rate: it comes too late for its own, and with others that do would be more at once than the
-// rate says.
-func (a *attempt) askAgain(ctx context.Context, now time.Time) {
-	a.x.gate.metrics.putOff.WithLabelValues("rate").Inc()
-	to, err := a.x.writer.Defer(a.entry, now, "", now)
-	a.handOn(ctx, to, err)
-}
-
-// handOn has the entry `to`, unless there is an error, stand in for the one at hand.
-func (a *attempt) handOn(ctx context.Context, to schema.Entry, err error) {
-	x, e := a.x, a.entry
-	if err == nil {
-		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
-		cancel()
-	}
-	if err != nil {
-		a.postpone(ctx, "put off", err)
-		return
-	}
-	a.over(e.Spec.AttemptNumber())
 }

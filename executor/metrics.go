@@ -71,12 +71,31 @@ func newGateMetrics(r prometheus.Registerer) *gateMetrics {
 		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
 	}
 	m := &gateMetrics{
-		putOff: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were put off, by reason: the target fails again and again (breaker), is slow and has its share of the slots (crowded), or the run came too late for its start of the rate of its task (rate).")), []string{"reason"}),
+		putOff: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were put off, by reason: the target fails again and again (breaker), is slow and has its share of the slots (crowded), the run came too late for its start of the rate of its task (rate), or as many runs of its task are under way as may (limit).")), []string{"reason"}),
 		broken: prometheus.NewGauge(prometheus.GaugeOpts(opts("targets_broken", "Targets that fail again and again, whose runs are put off but for a few probes."))),
 	}
-	for _, reason := range []string{"breaker", "crowded", "rate"} {
+	for _, reason := range []string{"breaker", "crowded", "rate", "limit"} {
 		m.putOff.WithLabelValues(reason)
 	}
 	r.MustRegister(m.putOff, m.broken)
+	return m
+}
+
+// blockMetrics tell of the slots of tasks with max_concurrent. Tasks are not told apart.
+type blockMetrics struct {
+	held, busy prometheus.Gauge
+	swaps      prometheus.Counter
+}
+
+func newBlockMetrics(r prometheus.Registerer) *blockMetrics {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
+	}
+	m := &blockMetrics{
+		held:  prometheus.NewGauge(prometheus.GaugeOpts(opts("task_slots_held", "Slots of tasks with max_concurrent that this executor has, to hand out itself."))),
+		busy:  prometheus.NewGauge(prometheus.GaugeOpts(opts("task_slots_busy", "Of those, the slots that are in use."))),
+		swaps: prometheus.NewCounter(prometheus.CounterOpts(opts("task_slot_swaps_total", "Conditional writes that took such slots or gave some back."))),
+	}
+	r.MustRegister(m.held, m.busy, m.swaps)
 	return m
 }

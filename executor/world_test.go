@@ -43,6 +43,9 @@ type world struct {
 	starts []start
 	hash   uint64
 	stops  []func()
+
+	nodes     []*node
+	published map[schema.EntryID]bool // by dispatch
 }
 
 // start is one call of the callee.
@@ -55,7 +58,7 @@ type start struct {
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t}
+		w := &world{t: t, published: make(map[schema.EntryID]bool)}
 		var err error
 		if w.inner, err = embedded.Open(embedded.Config{Shards: 1}); err != nil {
 			t.Fatalf("open the store: %v", err)
@@ -253,7 +256,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		w.t.Fatalf("bucketer: %v", err)
 	}
 	c := Config{
-		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w, NATS: w},
+		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w, NATS: w}, Signals: n.conn,
 		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
@@ -261,6 +264,9 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 	}
 	if n.Executor, err = New(c); err != nil {
 		w.t.Fatalf("New: %v", err)
+	}
+	if _, err := n.conn.SubscribeSignal(queue.TopicSlots, n.SlotsChanged); err != nil {
+		w.t.Fatalf("signals: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -277,6 +283,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		_ = n.conn.Close() // always nil
 	})
 	w.stops = append(w.stops, n.kill)
+	w.nodes = append(w.nodes, n)
 	time.Sleep(time.Second) // it has its session, and asks for messages
 	return n
 }

@@ -268,7 +268,7 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
-		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue,
+		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
 		Targets: targets, Signer: n.office.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput, Room: room,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
@@ -390,7 +390,13 @@ func (n *Node) listen() (cancel func(), err error) {
 		heard()
 		return nil, fmt.Errorf("listen for cancelled runs: %w", err)
 	}
-	return func() { heard(); cancels() }, nil
+	slots, err := n.queue.SubscribeSignal(queue.TopicSlots, n.executor.SlotsChanged)
+	if err != nil {
+		heard()
+		cancels()
+		return nil, fmt.Errorf("listen for who waits for slots: %w", err)
+	}
+	return func() { heard(); cancels(); slots() }, nil
 }
 
 // readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits longer.

@@ -336,7 +336,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn,
+		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
 		Targets: executor.Targets{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
@@ -347,6 +347,10 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 			l.executor.Cancel(id)
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
+	slots, err := l.conn.SubscribeSignal(queue.TopicSlots, l.executor.SlotsChanged)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +365,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 				})
 			}
 		})
-		context.AfterFunc(ctx, unsubscribe)
+		context.AfterFunc(ctx, func() { unsubscribe(); slots() })
 	}, nil
 }
 
@@ -541,7 +545,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		took = min(took, withinSession)
 	}
 	ref, _ := check.ParseRef(call.Work.HTTP.URL)
-	if ref.Source == limitedSource {
+	if ref.Source == limitedSource || ref.Source == crowdedSource {
 		took = time.Duration(c.rng.Float64() * float64(limitedTook))
 	}
 	if long := call.Work.Timeout.Std() - time.Minute; long > 0 {

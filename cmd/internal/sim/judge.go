@@ -28,7 +28,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true}
-	var ofJobs, ofLimits, ofRates []check.Sighting
+	var ofJobs, ofLimits, ofRates, ofCrowds []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {
 		if s.Ref.Source == recurringSource {
@@ -43,10 +43,17 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofRates = append(ofRates, s)
 			continue
 		}
+		if s.Ref.Source == crowdedSource {
+			ofCrowds = append(ofCrowds, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
 	if err := w.judgePaced(ctx, reader, ofRates); err != nil {
+		return w.out, err
+	}
+	if err := w.judgeCrowded(ctx, reader, ofCrowds); err != nil {
 		return w.out, err
 	}
 	if err := w.judgeRecurring(ctx, reader, ofJobs); err != nil {
@@ -78,6 +85,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	w.c.mu.Unlock()
 	// By the counter: the outcome of an attempt that goes on takes the place of the record that calls it lost.
 	if w.out.Counts["lost"], err = w.c.counted("carillon_executor_attempts_total", string(schema.Lost)); err != nil {
+		return w.out, err
+	}
+	if w.out.Counts[full], err = w.c.counted("carillon_executor_put_off_total", "limit"); err != nil {
 		return w.out, err
 	}
 	w.promised()
@@ -190,7 +200,7 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 				return nil, err
 			}
 			for _, r := range runs {
-				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask {
+				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask || r.Entry.Spec.Task == crowdedTask {
 					continue // judged by others
 				}
 				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}

@@ -41,6 +41,8 @@ type Scenario struct {
 	Limited int
 	// Paced is how many runs there are of a task with a rate, all asked for about at once.
 	Paced int
+	// Crowded is how many runs there are of a task of which only so many may be under way at once.
+	Crowded int
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
 	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
@@ -74,6 +76,8 @@ type Outcome struct {
 	Ends map[string]int
 	// MostPaced is how many runs of the task with a rate started at most within pacedWindow.
 	MostPaced int
+	// MostCrowded is how many runs of the task with max_concurrent were under way at once at most.
+	MostCrowded int
 	// Counts sums the counters named in counted over all lives of all nodes.
 	Counts map[string]float64
 	// Wrong says what was broken that the report does not judge.
@@ -107,6 +111,7 @@ const (
 	lateEntries  = "carillon_entries_late_total"
 	turns        = "carillon_limit_turns_total"
 	deferred     = "carillon_dispatcher_deferred_total"
+	full         = "full" // starts that were put off since as many runs of the task were under way as may
 )
 
 var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred}
@@ -169,6 +174,7 @@ type world struct {
 	limited   []*limited
 	paced     []schema.RunID // acknowledged
 	pacedFrom time.Time
+	crowded   []schema.RunID // acknowledged
 	stops     []check.Stop
 	rested    time.Time // when all recurring jobs were known to be paused
 
@@ -209,6 +215,7 @@ func (w *world) live(ctx context.Context) error {
 	w.recur(ctx, &wg)
 	w.restrain(ctx, &wg)
 	w.pace(ctx, &wg)
+	w.crowd(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")

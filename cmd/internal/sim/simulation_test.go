@@ -152,6 +152,19 @@ var scenarios = []struct {
 	{"a task has a rate, and the store, messages and callees fail", 8, Scenario{
 		Jobs: 20, Paced: 160, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{deferred}},
+	{"a task has a limit, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Crowded: 90, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
+	}, []string{full}},
+	{"a task has a limit, and nodes are killed", 10, Scenario{Jobs: 20, Crowded: 90, Guarantees: true, Kills: 6}, []string{full}},
+	{"a task has a limit, and nodes crash between the steps of attempts", 5, Scenario{
+		Jobs: 20, Crowded: 45, Guarantees: true, Faults: Faults{Crash: 0.003},
+	}, []string{full}},
+	{"a task has a limit, and the store, messages and callees fail", 10, Scenario{
+		Jobs: 20, Crowded: 90, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
+	}, []string{full}},
+	{"a task has a limit, and everything fails", 10, Scenario{
+		Jobs: 20, Crowded: 90, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
+	}, []string{full, halts}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
@@ -184,6 +197,9 @@ func TestSimulation(t *testing.T) {
 					}
 					if sc.Paced > 0 {
 						t.Logf("starts within %s: %d at most", pacedWindow, out.MostPaced)
+					}
+					if sc.Crowded > 0 {
+						t.Logf("runs of the task at once: %d at most", out.MostCrowded)
 					}
 					worst, twice = max(worst, out.worst()), twice+out.twice()
 				})

@@ -1,0 +1,150 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// limiter is a target of scripts that knows how many of one may run at once.
+type limiter interface {
+	Limit(t *schema.ScriptTarget) int
+}
+
+// wishOf says what work of a tenant needs of the gate.
+func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
+	ask := wish{target: targetKey{tenant: tenant}}
+	switch {
+	case w.HTTP != nil:
+		ask.target.name, ask.breaks = hostOf(w.HTTP.URL), true
+	case w.NATS != nil: // no host has such a name, and no script
+		ask.target.name, ask.breaks = w.NATS.Subject, true
+	case w.Script != nil:
+		ask.target.name = "script " + w.Script.Command
+		if s, ok := x.targets.Script.(limiter); ok {
+			ask.limit = s.Limit(w.Script)
+		}
+	}
+	return ask
+}
+
+// hostOf returns scheme, host and port of a URL that was found to be one, without allocating.
+func hostOf(url string) string {
+	at := strings.Index(url, "://")
+	if at < 0 {
+		return url
+	}
+	at += len("://")
+	if end := strings.IndexAny(url[at:], "/?#"); end >= 0 {
+		url = url[:at+end]
+	}
+	return strings.ToLower(url)
+}
+
+// admit asks the gate for the right to begin, and waits for it; false means that the message has been dealt with.
+func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
+	x, spec := a.x, &a.entry.Spec
+	var at *load
+	for {
+		w, err := a.wish(ctx)
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			if at == nil {
+				return pass{}, true // start says what is wrong
+			}
+		case err != nil:
+			if at != nil {
+				x.gate.unpark(at, rank(spec.Priority))
+			}
+			a.postpone(ctx, "read work", err)
+			return pass{}, false
+		}
+		var v ruling
+		v, at = x.gate.ask(w, at)
+		switch {
+		case v.ok:
+			return v.pass, true
+		case v.putOff > 0 && v.why == "limit":
+			a.awaitSlot(ctx, v.putOff)
+			return pass{}, false
+		case v.putOff > 0:
+			a.putOff(ctx, v.putOff)
+			return pass{}, false
+		}
+		timer := time.NewTimer(gateEvery)
+		select {
+		case <-v.wait:
+			timer.Stop()
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			x.gate.unpark(at, w.class)
+			a.giveBack()
+			return pass{}, false
+		}
+	}
+}
+
+// wish returns what the attempt asks the gate for. Its task is asked each time: while it waits its limit may be raised, or lifted.
+func (a *attempt) wish(ctx context.Context) (wish, error) {
+	x, spec := a.x, &a.entry.Spec
+	var w wish
+	if spec.Work != nil {
+		w = x.wishOf(spec.Tenant, spec.Work)
+	} else {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		task, err := x.tasks.Task(bounded, spec.Tenant, spec.Task)
+		cancel()
+		if err != nil {
+			return wish{target: targetKey{tenant: spec.Tenant}, class: rank(spec.Priority)}, err
+		}
+		w = x.wishOf(spec.Tenant, &task.Work)
+		w.task, w.most, a.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
+	}
+	w.class, w.putOffs, w.again = rank(spec.Priority), spec.PutOff, spec.Kind == schema.KindDeferral
+	return w, nil
+}
+
+// awaitSlot lets an entry that is due later stand in for the one at hand, since the limit of its task is reached. It does not count as put off for its target's sake,
+// nor has it a start of its task's rate any more.
+func (a *attempt) awaitSlot(ctx context.Context, wait time.Duration) {
+	now := a.x.now()
+	to, err := a.x.writer.Defer(a.entry, now.Add(wait), "", now)
+	a.handOn(ctx, to, err)
+}
+
+// putOff lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
+// met: who starts second finds what the first has written.
+func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
+	x, e := a.x, a.entry
+	now := x.now()
+	id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
+	to, err := x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
+	a.handOn(ctx, to, err)
+}
+
+// askAgain has a run ask for another start of its task's rate: it comes too late for its own, and with others that do would be more at once than the
+// rate says.
+func (a *attempt) askAgain(ctx context.Context, now time.Time) {
+	a.x.gate.metrics.putOff.WithLabelValues("rate").Inc()
+	to, err := a.x.writer.Defer(a.entry, now, "", now)
+	a.handOn(ctx, to, err)
+}
+
+// handOn has the entry `to`, unless there is an error, stand in for the one at hand.
+func (a *attempt) handOn(ctx context.Context, to schema.Entry, err error) {
+	x, e := a.x, a.entry
+	if err == nil {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		cancel()
+	}
+	if err != nil {
+		a.postpone(ctx, "put off", err)
+		return
+	}
+	a.over(e.Spec.AttemptNumber())
+}

@@ -1,0 +1,419 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// limit makes, or changes, the task "a", of which most runs may be under way at once, and tells everybody.
+func (w *world) limit(most int, change ...func(*schema.Task)) {
+	w.t.Helper()
+	task := schema.Task{
+		Tenant: "t", Name: "a", MaxConcurrent: most, UpdatedAt: time.Now(),
+		Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink"}, Timeout: schema.Duration(5 * time.Minute)},
+	}
+	for _, f := range change {
+		f(&task)
+	}
+	if err := w.inner.PutTask(context.Background(), task); err != nil {
+		w.t.Fatalf("PutTask: %v", err)
+	}
+	for _, n := range w.nodes {
+		n.tasks.(*bucketer.Tasks).Changed([]byte("t\na"))
+	}
+}
+
+// ofTaskA makes an entry one of the task "a".
+func ofTaskA(s *schema.Spec) { s.Work, s.Task = nil, "a" }
+
+// runs holds n entries of the task in the store, due from at on, step apart.
+func (w *world) runs(n int, at time.Time, step time.Duration, change ...func(*schema.Spec)) []schema.RunID {
+	w.t.Helper()
+	var runs []schema.RunID
+	for i := range n {
+		runs = append(runs, w.entry(at.Add(time.Duration(i)*step), append([]func(*schema.Spec){ofTaskA}, change...)...).ID)
+	}
+	return runs
+}
+
+// dispatch publishes for that long, as a dispatcher would, what the store holds and is due soon.
+func (w *world) dispatch(span time.Duration) {
+	w.t.Helper()
+	const every = 100 * time.Millisecond
+	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(every) {
+		now := time.Now()
+		from, until := now.Add(-2*time.Second), now.Add(300*time.Millisecond)
+		for b := schema.BucketOf(from); b <= schema.BucketOf(until); b++ {
+			p := schema.Partition{Bucket: b}
+			r := schema.IDRange{After: schema.MakeEntryID(from, 0, 0), Before: schema.MakeEntryID(until, 0, 0)}
+			ids, err := w.inner.EntryIDs(context.Background(), p, r, 100_000)
+			if err != nil {
+				w.t.Fatalf("ids: %v", err)
+			}
+			ids = slices.DeleteFunc(ids, func(id schema.EntryID) bool { return w.published[id] })
+			for ids := range slices.Chunk(ids, 100) {
+				rows, err := w.inner.EntriesByID(context.Background(), p, ids)
+				if err != nil {
+					w.t.Fatalf("entries: %v", err)
+				}
+				for i := range rows {
+					w.published[rows[i].ID] = true
+					w.publish(rows[i], now)
+				}
+			}
+		}
+	}
+}
+
+// crowd watches how many calls are under way at once.
+type crowd struct {
+	mu        sync.Mutex
+	now, most int
+	ends      []time.Time
+}
+
+// in has each call take that long.
+func (c *crowd) in(w *world, took func() time.Duration) {
+	w.answer(func(ctx context.Context, _ Call) Result {
+		c.mu.Lock()
+		c.now++
+		c.most = max(c.most, c.now)
+		c.mu.Unlock()
+		select {
+		case <-time.After(took()):
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		c.now--
+		c.ends = append(c.ends, time.Now())
+		c.mu.Unlock()
+		if ctx.Err() != nil {
+			return ended(ctx)
+		}
+		return Result{Outcome: schema.Succeeded}
+	})
+}
+
+// seen returns the most that were under way at once since it was asked last.
+func (c *crowd) seen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := c.most
+	c.most = c.now
+	return most
+}
+
+// done returns how many calls have ended, and when the last one did.
+func (c *crowd) done() (int, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ends) == 0 {
+		return 0, time.Time{}
+	}
+	return len(c.ends), slices.MaxFunc(c.ends, time.Time.Compare)
+}
+
+// taskSlots returns what the lease of the task's limit says.
+func (w *world) taskSlots() schema.Slots {
+	w.t.Helper()
+	l, err := w.inner.Lease(context.Background(), schema.TaskLimit(schema.TaskName{Tenant: "t", Name: "a"}).Lease())
+	if err != nil {
+		w.t.Fatalf("lease: %v", err)
+	}
+	s, err := l.Slots()
+	if err != nil {
+		w.t.Fatalf("slots: %v", err)
+	}
+	return s
+}
+
+// TestManyShortRunsUnderALimit: a thousand runs of 0.1 s, ten at a time, take little more than ten seconds, and a conditional write serves many of them.
+func TestManyShortRunsUnderALimit(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				const limit, n, took = 10, 1000, 100 * time.Millisecond
+				for i := range nodes {
+					w.begin(fmt.Sprintf("x-%d", i))
+				}
+				w.limit(limit)
+				var c crowd
+				c.in(w, func() time.Duration { return took })
+				swaps, reads := w.counts.Tally("SwapLease").Calls, w.counts.Tally("Lease").Calls
+				due := inAWhile(time.Second)
+				runs := w.runs(n, due, 0)
+				w.dispatch(20 * time.Second)
+				ended, last := c.done()
+				if most := c.seen(); ended != n || most != limit {
+					t.Errorf("%d of %d have ended, %d at once; want all, and %d", ended, n, most, limit)
+				}
+				if ideal := n / limit * took; last.Sub(due) > ideal*5/4+2*time.Second {
+					t.Errorf("the last one ended after %s, want little more than %s", last.Sub(due), ideal)
+				}
+				swaps, reads = w.counts.Tally("SwapLease").Calls-swaps, w.counts.Tally("Lease").Calls-reads
+				t.Logf("%d runs in %s: %d swaps, %d reads of the lease, %d deferrals", n, last.Sub(due), swaps, reads, len(w.published)-n)
+				if most := n / []int{1: 50, 3: 5}[nodes]; swaps > most || reads > most {
+					t.Errorf("%d runs: %d swaps and %d reads of the lease, want much fewer", n, swaps, reads)
+				}
+				for _, run := range runs {
+					if got := w.state(run); got != schema.StateSucceeded {
+						t.Fatalf("run %s is %s, want succeeded", run, got)
+					}
+				}
+				if s := w.taskSlots(); len(s.Blocks) != 0 {
+					t.Errorf("in the end %+v are taken, want none", s.Blocks)
+				}
+			})
+		})
+	}
+}
+
+// TestALimitIsChanged: what is under way follows within seconds.
+func TestALimitIsChanged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		w.begin("y")
+		w.limit(4)
+		var c crowd
+		c.in(w, func() time.Duration { return time.Second })
+		w.runs(400, inAWhile(time.Second), 0)
+		w.dispatch(8 * time.Second)
+		if most := c.seen(); most != 4 {
+			t.Errorf("%d at once, want 4", most)
+		}
+		for _, step := range []struct {
+			what   string
+			most   int
+			within time.Duration
+		}{{"raised", 20, 5 * time.Second}, {"lowered", 1, 3 * time.Second}, {"raised by little", 3, 5 * time.Second}} {
+			w.limit(step.most)
+			w.dispatch(step.within)
+			c.seen()
+			w.dispatch(4 * time.Second)
+			if most := c.seen(); most != step.most {
+				t.Errorf("%s to %d: %d at once, want as many", step.what, step.most, most)
+			}
+		}
+		w.limit(0)
+		w.dispatch(3 * time.Second)
+		if most := c.seen(); most < 20 {
+			t.Errorf("lifted: %d at once, want many", most)
+		}
+		w.dispatch(20 * time.Second)
+		if n, _ := c.done(); n != 400 {
+			t.Errorf("%d of 400 runs have ended", n)
+		}
+		if s := w.taskSlots(); len(s.Blocks) != 0 {
+			t.Errorf("in the end %+v are taken, want none", s.Blocks)
+		}
+	})
+}
+
+// TestOneSlotOfManyExecutors: all that is handed out runs, wherever it is, one after the other and without long pauses.
+func TestOneSlotOfManyExecutors(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range 4 {
+			w.begin(fmt.Sprintf("x-%d", i))
+		}
+		w.limit(1)
+		var c crowd
+		c.in(w, func() time.Duration { return 200 * time.Millisecond })
+		due := inAWhile(time.Second)
+		w.runs(100, due, 0)
+		w.dispatch(40 * time.Second)
+		n, last := c.done()
+		if most := c.seen(); n != 100 || most != 1 {
+			t.Errorf("%d of 100 have ended, %d at once; want all, and one", n, most)
+		}
+		if took := last.Sub(due); took > 26*time.Second {
+			t.Errorf("they took %s, want little more than 20 s", took)
+		}
+	})
+}
+
+// TestBlocksOfTheDeadComeBack: a block is its executor's no longer than its session stands.
+func TestBlocksOfTheDeadComeBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		w.limit(2)
+		var c crowd
+		c.in(w, func() time.Duration { return 100 * time.Millisecond })
+		ref := w.session(schema.Entry{}, "dead", time.Now().Add(5*time.Second))
+		var s schema.Slots
+		s.Apportion(schema.Need{Executor: ref.Executor, Session: ref.ID, Limit: 2, Want: 2, Now: time.Now()})
+		is, err := schema.Lease{}.WithSlots(s, time.Now())
+		is.Key = schema.TaskLimit(schema.TaskName{Tenant: "t", Name: "a"}).Lease()
+		if err == nil {
+			_, err = w.inner.SwapLease(t.Context(), schema.Lease{}, is, time.Time{})
+		}
+		if err != nil {
+			t.Fatalf("swap: %v", err)
+		}
+		w.runs(5, inAWhile(time.Second), 0)
+		w.dispatch(6 * time.Second)
+		if n, _ := c.done(); n != 0 {
+			t.Errorf("%d runs have ended before the session was declared dead, want none", n)
+		}
+		w.dispatch(6 * time.Second)
+		if n, _ := c.done(); n != 5 || c.seen() > 2 {
+			t.Errorf("%d of 5 runs have ended, %d at once; want all, and at most 2", n, c.seen())
+		}
+	})
+}
+
+// TestALimitUnderFaults: whatever the store answers and wherever executors come and go in order, never more are under way than may.
+func TestALimitUnderFaults(t *testing.T) {
+	for range 5 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				var mu sync.Mutex
+				draw := func(n int) int {
+					mu.Lock()
+					defer mu.Unlock()
+					return rng.IntN(n)
+				}
+				w.begin("x")
+				w.begin("y")
+				w.limit(3)
+				var c crowd
+				c.in(w, func() time.Duration { return time.Duration(draw(400)) * time.Millisecond })
+				faults := schematest.Seeded(seed, schematest.Odds{Delay: 0.1, Fail: 0.02, Lose: 0.05, MaxDelay: 200 * time.Millisecond})
+				w.befall(faults)
+				runs := w.runs(200, inAWhile(time.Second), 10*time.Millisecond)
+				for range 5 {
+					w.dispatch(3 * time.Second)
+					if draw(2) == 0 {
+						w.breakDown()
+						n := w.begin(fmt.Sprintf("z-%d", draw(1<<30)))
+						w.befall(faults)
+						w.dispatch(2 * time.Second)
+						n.kill()
+					}
+				}
+				w.breakDown()
+				w.dispatch(time.Minute)
+				if most := c.seen(); most > 3 {
+					t.Errorf("%d at once, want at most 3", most)
+				}
+				for _, run := range runs {
+					if got := w.state(run); got != schema.StateSucceeded {
+						t.Errorf("run %s is %s, want succeeded: %+v", run, got, w.attempts(run))
+					}
+				}
+				for _, b := range w.taskSlots().Blocks { // of one who is gone the next who wants some takes them
+					if is, err := w.inner.Session(t.Context(), b.Executor); err == nil && is.ID == b.Session {
+						t.Errorf("in the end %s has %d slots, and waits for %d", b.Executor, b.Held, b.Wanted)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFewWaitInMemoryForALimit: of a burst a few wait, whatever the number of tasks; all others are put off, and later ones further than earlier ones.
+func TestFewWaitInMemoryForALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		wishOf := func(task int, again bool) wish {
+			return wish{target: targetKey{"t", "h"}, task: fmt.Sprint("task ", task), most: 1, again: again}
+		}
+		if passes, parked, putOff := beginAll(g, wishOf(0, false), 100); len(passes) != 0 || parked != 6 || putOff != 94 {
+			t.Errorf("100 runs without a slot: %d began, %d wait, %d are put off; want 6 to wait and the others put off", len(passes), parked, putOff)
+		}
+		if _, parked, _ := beginAll(g, wishOf(0, true), 100); parked != 2 {
+			t.Errorf("of 100 that were put off before %d wait, want 2 more", parked)
+		}
+		all := 8
+		for task := range 100 {
+			_, parked, _ := beginAll(g, wishOf(task, true), 10)
+			all += parked
+		}
+		if all != 32 {
+			t.Errorf("%d runs of 100 tasks wait in memory, want half as many as there are slots", all)
+		}
+		time.Sleep(newlyOff)
+		var waits []time.Duration
+		for range 2000 {
+			v, at := g.ask(wishOf(0, true), nil)
+			if v.putOff == 0 || v.why != "limit" {
+				t.Fatalf("ask = %+v, %v; want it put off for its limit", v, at)
+			}
+			waits = append(waits, v.putOff)
+		}
+		if first, last := waits[0], waits[len(waits)-1]; first > 3*time.Second || last < 10*time.Minute || last > 12*time.Minute {
+			t.Errorf("the first is put off by %s and the last one by %s, want a second or two, and ten minutes", first, last)
+		}
+	})
+}
+
+// TestALimitWithoutTarget: a task whose target has no name has its limit too.
+func TestALimitWithoutTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		w := wish{target: targetKey{tenant: "t"}, task: "a", most: 3}
+		_, at := g.ask(w, nil)
+		if at == nil || at.block.key != "task/t/a" {
+			t.Fatalf("a run without a slot waits at %+v, want at its task's limit", at)
+		}
+		g.mu.Lock()
+		at.block.held, at.block.use, at.block.session = 2, 2, "s"
+		g.mu.Unlock()
+		g.unpark(at, 0)
+		passes, parked, _ := beginAll(g, w, 4)
+		if len(passes) != 2 || parked != 2 || passes[0].session != "s" {
+			t.Errorf("with 2 slots %d of 4 began and %d wait, want 2 and 2", len(passes), parked)
+		}
+		endAll(passes, well)
+		if held, busy := g.use(); held != 2 || busy != 0 || g.waiting != 2 {
+			t.Errorf("%d slots held, %d busy, %d wait; want 2, none and 2", held, busy, g.waiting)
+		}
+	})
+}
+
+// TestLimitsTogether: a run needs a slot of its job and one of its task, and keeps to the rate.
+func TestLimitsTogether(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		w.begin("y")
+		w.limit(4, func(task *schema.Task) { task.Rate = "1000/s" }) // of which nothing is put off here: there is no dispatcher
+		var c crowd
+		c.in(w, func() time.Duration { return 200 * time.Millisecond })
+		job := w.limited(2, schema.OnLimitQueue)
+		due := inAWhile(time.Second)
+		runs := w.runs(30, due, 0)
+		var ofJob []schema.RunID
+		for i := range 20 {
+			e := w.entry(due.Add(time.Duration(i)*time.Millisecond), ofLimited(job, ofTaskA))
+			ofJob = append(ofJob, e.ID)
+		}
+		most := 0
+		w.dispatch(2 * time.Second)
+		for range 30 {
+			w.dispatch(time.Second)
+			most = max(most, w.slots(job.ID))
+		}
+		if all := c.seen(); all != 4 || most > 2 {
+			t.Errorf("%d at once, %d of the job; want 4 and at most 2", all, most)
+		}
+		for _, run := range slices.Concat(runs, ofJob) {
+			if got := w.state(run); got != schema.StateSucceeded {
+				t.Errorf("run %s is %s, want succeeded: %+v", run, got, w.attempts(run))
+			}
+		}
+		if n, s := w.slots(job.ID), w.taskSlots(); n != 0 || len(s.Blocks) != 0 {
+			t.Errorf("in the end %d slots of the job and %+v of the task are taken, want none", n, s.Blocks)
+		}
+	})
+}
