@@ -58,6 +58,8 @@ type TaskRequest struct {
 	schema.Work
 	// Rate is how many of its runs may start in a span, cluster-wide: "100/s", "10/m", "1000/h".
 	Rate string `json:"rate,omitempty"`
+	// MaxConcurrent is how many of its runs may be under way at once, cluster-wide; 0 = any number.
+	MaxConcurrent int `json:"max_concurrent,omitempty"`
 	// PayloadSchema is what payloads of the task must fit: a JSON Schema 2020-12 (package payload says within which bounds).
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
@@ -157,7 +159,7 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 		case "rate":
 			t.Rate = d.rate(c)
 		case "max_concurrent":
-			d.faultQuietly(c, "is not supported yet")
+			t.MaxConcurrent = d.integer(c, 1, schema.MaxTaskConcurrent)
 		default:
 			if !w.field(string(field), c) {
 				d.faultQuietly(c, "is not a field of a task")

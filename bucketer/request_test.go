@@ -304,9 +304,11 @@ func TestDecodeTask(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Task = %v (-want +got):\n%s", err, diff)
 	}
-	got, err = d.Task("acme", "send", []byte(`{"nats":{"subject":"a"},"payload_schema": { "const" : null },"rate":"10/m"}`))
+	got, err = d.Task("acme", "send", []byte(`{"nats":{"subject":"a"},"payload_schema": { "const" : null },"rate":"10/m","max_concurrent":1000000}`))
 	if err != nil || string(got.PayloadSchema) != `{"const":null}` || got.Rate != "10/m" {
 		t.Errorf("Task with a schema and a rate = %s, %q, %v, want both, the schema compact", got.PayloadSchema, got.Rate, err)
+	} else if got.MaxConcurrent != schema.MaxTaskConcurrent {
+		t.Errorf("Task of a million at once = %d", got.MaxConcurrent)
 	}
 	d.Rules.Script = func(tenant string, s *schema.ScriptTarget) (field, fault string) {
 		if tenant != "acme" || s.Command != "report" {
@@ -335,7 +337,11 @@ func TestDecodeTask(t *testing.T) {
 		"an id as name":       {"0192e5a0-0000-8000-8000-000000000000", `{` + callX + `}`, []string{"path.name must not be a UUID"}},
 		"nothing to do":       {"send", `{}`, []string{"body must have exactly one of http, nats and script"}},
 		"fields of jobs":      {"send", `{` + callX + `,"payload":{},"task":"x"}`, []string{"body.payload is not a field of a task", "body.task is not a field"}},
-		"not supported":       {"send", `{` + callX + `,"max_concurrent":5}`, []string{"body.max_concurrent is not supported yet"}},
+		"none at once":        {"send", `{` + callX + `,"max_concurrent":0}`, []string{"body.max_concurrent must be a whole number from 1 to 1000000"}},
+		"fewer than none":     {"send", `{` + callX + `,"max_concurrent":-1}`, []string{"body.max_concurrent must be a whole number from 1 to 1000000"}},
+		"far too many":        {"send", `{` + callX + `,"max_concurrent":1e300}`, []string{"body.max_concurrent must be a whole number from 1 to 1000000"}},
+		"half a run":          {"send", `{` + callX + `,"max_concurrent":1.5}`, []string{"body.max_concurrent must be a whole number from 1 to 1000000"}},
+		"a number as text":    {"send", `{` + callX + `,"max_concurrent":"5"}`, []string{"body.max_concurrent must be a number"}},
 		"a bad rate":          {"send", `{` + callX + `,"rate":"100 a second"}`, []string{"body.rate must be a number of starts"}},
 		"too high a rate":     {"send", `{` + callX + `,"rate":"100001/s"}`, []string{"body.rate must be at most 100000 a second"}},
 		"a rate without unit": {"send", `{` + callX + `,"rate":100}`, []string{"body.rate must be a string"}},

@@ -40,6 +40,7 @@ type Task struct {
 	Name string `json:"name"`
 	schema.Work
 	Rate          string          `json:"rate,omitempty"`
+	MaxConcurrent int             `json:"max_concurrent,omitempty"`
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
 	CreatedAt     Time            `json:"created_at,omitzero"`
@@ -48,7 +49,7 @@ type Task struct {
 
 func taskOf(t schema.Task) Task {
 	return Task{
-		Name: t.Name, Work: t.Work.InForce(), Rate: t.Rate, PayloadSchema: t.PayloadSchema, Description: t.Description,
+		Name: t.Name, Work: t.Work.InForce(), Rate: t.Rate, MaxConcurrent: t.MaxConcurrent, PayloadSchema: t.PayloadSchema, Description: t.Description,
 		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt},
 	}
 }
@@ -120,7 +121,7 @@ type Run struct {
 	LatenessMS    *int64          `json:"lateness_ms,omitempty" doc:"Start of the first attempt less the later of due time and acceptance, in ms"`
 	Origin        schema.RunID    `json:"origin,omitzero"`
 	NextAttemptAt Time            `json:"next_attempt_at,omitzero"`
-	DeferredUntil Time            `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task or since its target had no room or failed"`
+	DeferredUntil Time            `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
 	Missed        *Missed         `json:"missed,omitempty"`
 	Waiting       *Waiting        `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come: as many runs are under way as may be"`
 	CancelReason  string          `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`

@@ -160,6 +160,8 @@ func (s *Server) finishDocument() error {
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
 		{"TaskRequest", "rate", rate},
 		{"Task", "rate", rate},
+		{"TaskRequest", "max_concurrent", maxConcurrent},
+		{"Task", "max_concurrent", maxConcurrent},
 		{"TaskRequest", "payload_schema", payloadSchema},
 		{"Task", "payload_schema", payloadSchema},
 		{"TaskRequest", "description", func(f *huma.Schema) { f.Description = "At most 1024 bytes" }},
@@ -255,6 +257,12 @@ func rate(f *huma.Schema) {
 	f.Pattern, f.Examples = `^[1-9][0-9]*/[smh]$`, []any{"100/s", "10/m", "1000/h"}
 	f.Description = "How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: " +
 		"their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute"
+}
+
+func maxConcurrent(f *huma.Schema) {
+	f.Minimum, f.Maximum = number(1), number(schema.MaxTaskConcurrent)
+	f.Description = "How many runs of the task may be under way at once, in the whole cluster; absent: any number. Runs beyond wait, about in the order in which they are due: deferred_until says when they will be tried next. " +
+		"A change is in force within seconds; runs that were begun before are not stopped"
 }
 
 func payloadSchema(f *huma.Schema) {

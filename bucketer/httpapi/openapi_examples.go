@@ -24,9 +24,10 @@ var requestExamples = map[string]map[string]string{
 		"no payload":   `{"payload":null}`,
 	},
 	"put-task": {
-		"http":   `{"http":{"method":"POST","url":"https://example.com/hook","headers":{"x-team":"billing"}},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s"}}`,
-		"nats":   `{"nats":{"subject":"work.email"},"description":"Sends an e-mail"}`,
-		"a rate": `{"http":{"url":"https://api.example.com/v2/orders"},"rate":"100/s"}`,
+		"http":                    `{"http":{"method":"POST","url":"https://example.com/hook","headers":{"x-team":"billing"}},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s"}}`,
+		"nats":                    `{"nats":{"subject":"work.email"},"description":"Sends an e-mail"}`,
+		"a rate":                  `{"http":{"url":"https://api.example.com/v2/orders"},"rate":"100/s"}`,
+		"at most so many at once": `{"http":{"url":"https://api.example.com/v2/reports"},"timeout":"10m","max_concurrent":5}`,
 		"payload schema": `{"nats":{"subject":"work.email"},
 			"payload_schema":{"type":"object","required":["to"],"properties":{"to":{"type":"string","pattern":"@"}},"additionalProperties":false}}`,
 	},

@@ -302,9 +302,13 @@ func TestLimitsOfTasks(t *testing.T) {
 	if string(task.PayloadSchema) != refusing {
 		t.Errorf("PUT task: payload_schema = %s, want %s", task.PayloadSchema, refusing)
 	}
-	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/r", body: `{"nats":{"subject":"x"},"rate":"10/m"}`}, 201, &task)
-	if task.Rate != "10/m" {
-		t.Errorf("PUT task: rate = %q, want 10/m", task.Rate)
+	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/r", body: `{"nats":{"subject":"x"},"rate":"10/m","max_concurrent":7}`}, 201, &task)
+	if task.Rate != "10/m" || task.MaxConcurrent != 7 {
+		t.Errorf("PUT task: rate = %q, max_concurrent = %d, want 10/m and 7", task.Rate, task.MaxConcurrent)
+	}
+	task = Task{}
+	if doJSON(t, hs, call{path: "/v1/tasks/r"}, 200, &task); task.MaxConcurrent != 7 {
+		t.Errorf("GET task: max_concurrent = %d, want 7", task.MaxConcurrent)
 	}
 	p := doProblem(t, hs, call{method: "PUT", path: "/v1/tasks/b", body: `{"nats":{"subject":"x"},"payload_schema":{"properties":{"a":{"type":7}},"$ref":"https://example.com/"}}`}, 422)
 	if len(p.Errors) != 1 || p.Errors[0].Location != "body.payload_schema/properties/a/type" {

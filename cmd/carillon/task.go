@@ -30,7 +30,7 @@ type taskFlags struct {
 	url, method, subject, command string
 	headers, args                 []string
 	timeout                       time.Duration
-	maxAttempts                   int
+	maxAttempts, maxConcurrent    int
 	guarantee, rate, schema, text string
 }
 
@@ -40,12 +40,13 @@ func taskSetCommand(r *remote) *cobra.Command {
 		Use:   "set NAME [--url URL | --subject SUBJECT | --command NAME] [flags]",
 		Short: "Make a task, or change what is stated of one that is there",
 		Long: "Make a task, or change what is stated of one that is there: what no flag states stays as it is.\n\n" +
-			"A rate bounds how many runs of the task start in a second (s), a minute (m) or an hour (h), in the whole cluster; those beyond wait. A payload schema is\n" +
+			"A rate bounds how many runs of the task start in a second (s), a minute (m) or an hour (h), in the whole cluster; those beyond wait.\n" +
+			"So do runs beyond as many as may be under way at once, in the whole cluster (--max-concurrent). A payload schema is\n" +
 			"a JSON Schema 2020-12 that payloads must fit when jobs are written.",
 		Example: "  carillon task set send-email --subject work.email --payload-schema @email.schema.json\n" +
 			"  carillon task set orders --url https://api.example.com/v2/orders --rate 100/s\n" +
-			"  carillon task set orders --rate 10/m\n" +
-			"  carillon task set orders --rate none --payload-schema none",
+			"  carillon task set orders --rate 10/m --max-concurrent 5\n" +
+			"  carillon task set orders --rate none --max-concurrent 0 --payload-schema none",
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
@@ -59,13 +60,14 @@ func taskSetCommand(r *remote) *cobra.Command {
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once")
 	flags.StringVar(&f.guarantee, "guarantee", "", "at_least_once, at_most_once or effectively_once")
 	flags.StringVar(&f.rate, "rate", "", "starts at most, such as `100/s`, 10/m or 1000/h; none")
+	flags.IntVar(&f.maxConcurrent, "max-concurrent", 0, "runs under way at once at most; 0 = any number")
 	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
 	flags.StringVar(&f.text, "description", "", "what it does")
 	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		var task bucketer.TaskRequest
 		switch was, err := client.Task(cmd.Context(), args[0]); {
 		case err == nil:
-			task = bucketer.TaskRequest{Work: was.Work, Rate: was.Rate, PayloadSchema: was.PayloadSchema, Description: was.Description}
+			task = bucketer.TaskRequest{Work: was.Work, Rate: was.Rate, MaxConcurrent: was.MaxConcurrent, PayloadSchema: was.PayloadSchema, Description: was.Description}
 		case !isNotFound(err):
 			return fmt.Errorf("set task: %w", err)
 		}
@@ -100,6 +102,8 @@ func (f *taskFlags) state(cmd *cobra.Command, task *bucketer.TaskRequest) error 
 		return usagef("state at most one of --url, --subject and --command")
 	case given("rate") && f.rate == "": // a variable that is not set lifts no limit
 		return usagef("--rate: state one, such as 100/s, or none")
+	case given("max-concurrent") && f.maxConcurrent < 0:
+		return usagef("--max-concurrent: %d is below 0, which means any number", f.maxConcurrent)
 	case given("max-attempts") && f.maxAttempts < 1:
 		return usagef("--max-attempts: %d is below 1: a run is tried at least once", f.maxAttempts)
 	}
@@ -153,6 +157,9 @@ func (f *taskFlags) state(cmd *cobra.Command, task *bucketer.TaskRequest) error 
 			task.Rate = ""
 		}
 	}
+	if given("max-concurrent") {
+		task.MaxConcurrent = f.maxConcurrent
+	}
 	if given("description") {
 		task.Description = f.text
 	}
@@ -172,9 +179,9 @@ func (r *remote) showTasks(cmd *cobra.Command, v any, tasks ...httpapi.Task) err
 	if r.json() {
 		return document(cmd.OutOrStdout(), v)
 	}
-	rows := [][]string{{"NAME", "TARGET", "TIMEOUT", "ATTEMPTS", "GUARANTEE", "RATE", "PAYLOAD SCHEMA", "UPDATED"}}
+	rows := [][]string{{"NAME", "TARGET", "TIMEOUT", "ATTEMPTS", "GUARANTEE", "RATE", "AT ONCE", "PAYLOAD SCHEMA", "UPDATED"}}
 	for _, t := range tasks {
-		target, attempts, held := "", "", "no"
+		target, attempts, atOnce, held := "", "", "", "no"
 		switch {
 		case t.HTTP != nil:
 			target = t.HTTP.Method + " " + t.HTTP.URL
@@ -186,10 +193,13 @@ func (r *remote) showTasks(cmd *cobra.Command, v any, tasks ...httpapi.Task) err
 		if t.Retry != nil {
 			attempts = fmt.Sprint(t.Retry.MaxAttempts)
 		}
+		if t.MaxConcurrent > 0 {
+			atOnce = fmt.Sprint(t.MaxConcurrent)
+		}
 		if len(t.PayloadSchema) > 0 {
 			held = "yes"
 		}
-		rows = append(rows, []string{t.Name, target, t.Timeout.String(), attempts, string(t.Guarantee), t.Rate, held, showTime(t.UpdatedAt)})
+		rows = append(rows, []string{t.Name, target, t.Timeout.String(), attempts, string(t.Guarantee), t.Rate, atOnce, held, showTime(t.UpdatedAt)})
 	}
 	return table(cmd.OutOrStdout(), rows)
 }

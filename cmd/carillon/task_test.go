@@ -25,8 +25,8 @@ func TestTasks(t *testing.T) {
 	if made.HTTP.URL != "http://127.0.0.1:1/" || made.HTTP.Headers["x-a"] != "b" || made.Timeout.Std() != 5*time.Second || made.Rate != "1000/s" || made.Description != "d" {
 		t.Errorf("task set = %+v", made)
 	}
-	changed := task("--rate", "10/m", "--max-attempts", "2")
-	if changed.Rate != "10/m" || changed.Retry.MaxAttempts != 2 || changed.HTTP.Headers["x-a"] != "b" || changed.Timeout != made.Timeout || string(changed.PayloadSchema) != string(made.PayloadSchema) {
+	changed := task("--rate", "10/m", "--max-attempts", "2", "--max-concurrent", "5")
+	if changed.Rate != "10/m" || changed.MaxConcurrent != 5 || changed.Retry.MaxAttempts != 2 || changed.HTTP.Headers["x-a"] != "b" || changed.Timeout != made.Timeout || string(changed.PayloadSchema) != string(made.PayloadSchema) {
 		t.Errorf("task set of a rate = %+v, want all else as it was: %+v", changed, made)
 	}
 	if elsewhere := task("--url", "http://127.0.0.1:2/"); elsewhere.HTTP.URL != "http://127.0.0.1:2/" || elsewhere.HTTP.Headers["x-a"] != "b" || elsewhere.Rate != "10/m" {
@@ -36,8 +36,14 @@ func TestTasks(t *testing.T) {
 		t.Errorf("job create with a payload that does not fit exits %d with %q", r.code, r.stderr)
 	}
 	succeed(t, "job", "create", "--api", api, "--task", "a", "--payload", `{"to":1}`, "--in", "1h")
-	moved := task("--subject", "work.a", "--rate", "none", "--payload-schema", "none", "--guarantee", "at_most_once")
-	if moved.HTTP != nil || moved.NATS == nil || moved.Rate != "" || moved.PayloadSchema != nil || moved.Guarantee != schema.AtMostOnce || moved.Description != "d" {
+	if same := task("--description", "d"); same.MaxConcurrent != 5 {
+		t.Errorf("task set of a description = %+v, want that 5 may run at once as before", same)
+	}
+	if out := succeed(t, "task", "get", "a", "--api", api).stdout; !strings.Contains(out, "10/m  5 ") {
+		t.Errorf("task get writes %q, want that 5 may run at once", out)
+	}
+	moved := task("--subject", "work.a", "--rate", "none", "--max-concurrent", "0", "--payload-schema", "none", "--guarantee", "at_most_once")
+	if moved.HTTP != nil || moved.NATS == nil || moved.Rate != "" || moved.MaxConcurrent != 0 || moved.PayloadSchema != nil || moved.Guarantee != schema.AtMostOnce || moved.Description != "d" {
 		t.Errorf("task set of another target = %+v", moved)
 	}
 	for _, command := range []string{"list", "get a"} {
@@ -57,6 +63,8 @@ func TestTasks(t *testing.T) {
 		"a bad schema":           {`a --payload-schema {"type":7}`, 1, "body.payload_schema/type: must be"},
 		"a schema that is none":  {"a --payload-schema {", 2, "is not JSON"},
 		"a header without a URL": {"a --header a:b", 2, "go with a task that calls a URL"},
+		"fewer than none":        {"a --max-concurrent -1", 2, "below 0"},
+		"far too many at once":   {"a --max-concurrent 1000001", 1, "body.max_concurrent: must be a whole number from 1 to 1000000"},
 		"no attempts":            {"a --max-attempts 0", 2, "below 1"},
 	} {
 		if r := carillon(t.Context(), "", append([]string{"task", "set", "--api", api}, strings.Fields(row.args)...)...); r.code != row.code || !strings.Contains(r.stderr, row.want) {
