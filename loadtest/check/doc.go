@@ -70,7 +70,7 @@
 //     that of a change, and if it is due before the request of the next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that
 //     both name must. Every target belongs to exactly one of: done, missed by policy, missed, unfinished, unreadable. See [RecurringReport].
 //  11. A run belongs to the target that is due when the run's id says, and there is at most one for a nominal time, unless it is due while a
-//     change is under way: both sides of that may run it. Any other run is unexpected.
+//     change is under way, or 1.4 s after one that was made again since its commit was known too late: both sides of that may run it. Any other run is unexpected.
 //     Before that instant it is early.
 //  12. Ghost: a first start more than [ChangeGrace] after a change was acknowledged that ended what the run was planned from; after a cancel,
 //     any start of an attempt that was not under way by then.

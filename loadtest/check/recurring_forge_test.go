@@ -155,6 +155,29 @@ func (w *recurringWorld) twice(requested, acked int) {
 	w.Seen[len(w.Seen)-1].Run += "0"
 }
 
+// missedBefore has the job `updating` changed to every 5 s with a jitter of 300 ms, acknowledged then, and the run of 50 s given up that was planned before.
+func (w *recurringWorld) missedBefore(acked int) {
+	for i := range w.Events {
+		if e := &w.Events[i]; e.Ref == ref(updating) && e.Kind != check.JobCreated {
+			v := view(updating, 2, e.Job.State, every("5s"), "1s", byDefault)
+			e.Job.Schedule, e.Job.Jitter = v.Schedule, v.Jitter
+			if e.Kind == check.JobUpdated {
+				e.Requested, e.Acked = at(acked-600), at(acked)
+			}
+		}
+	}
+	for n := 49_000; n < 110_000; n += 7_000 {
+		w.forget(updating, n)
+	}
+	w.both(updating, 50_000, func(r *check.JobRun) {
+		r.State, r.FinishedAt = check.Missed, at(53_000)
+		r.Missed = &check.Stretch{From: at(50_000), To: at(50_000), Count: 1, Reason: "changed: the job was changed before the run could start"}
+	})
+	for n := 55_000; n < 110_000; n += 5_000 {
+		w.ran(updating, n, n+300, n+304)
+	}
+}
+
 const byDefault = `{"policy":"run_latest"}`
 
 // cleanRecurring is a history without a fault: jobs of every kind, a stop of all nodes, runs up to 20 s after the end.

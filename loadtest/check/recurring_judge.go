@@ -332,7 +332,7 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 		}
 		return
 	}
-	if other := started[r.nominal]; other != nil && !j.nearChange(job, r) {
+	if other := started[r.nominal]; other != nil && !j.nearChange(job, min(r.due, other.due)) {
 		unexpected("a second run for %s, beside run %s", stamp(time.UnixMilli(r.nominal)), other.id)
 	}
 	started[r.nominal] = r
@@ -351,15 +351,27 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	}
 }
 
+const (
+	// madeAgainAfter is how long a change takes at least whose commit was known so late that it was made again: one that was not is answered within half a second of its
+	// last try.
+	madeAgainAfter = time.Second
+	// madeAgainFor is for how long after the answer to such a change the side before it may start: 1.9 s after a commit that was tried again half a second before the
+	// answer, or sooner.
+	madeAgainFor = 1400 * time.Millisecond
+)
+
 // nearChange reports whether a run is due so near to a change that both sides of it may run one nominal time: the commit was known so late that
-// the change was made again before it was answered, or clocks are off.
-func (j *recurringJudge) nearChange(of *recurringJob, r *recurringRun) bool {
-	slack := time.Duration(0)
-	if j.h.Off > 0 {
-		slack = ChangeGrace + j.h.Off
-	}
+// the change was made again before it was answered, or clocks are off. Of two runs the one that is due first counts.
+func (j *recurringJudge) nearChange(of *recurringJob, dueAt int64) bool {
+	due := time.UnixMilli(dueAt)
 	return slices.ContainsFunc(of.events, func(e *JobEvent) bool {
-		due := time.UnixMilli(r.due)
+		slack := time.Duration(0)
+		switch {
+		case j.h.Off > 0:
+			slack = ChangeGrace + j.h.Off
+		case e.Acked.Sub(e.Requested) > madeAgainAfter:
+			slack = madeAgainFor
+		}
 		return e.Kind != JobCreated && !e.Refused && due.After(e.Requested) && (e.Acked.IsZero() || due.Before(e.Acked.Add(slack)))
 	})
 }

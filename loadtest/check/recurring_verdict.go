@@ -113,9 +113,10 @@ func (j *recurringJob) allows(t *target, r *recurringRun) string {
 	limit, limited := t.misfire.limit()
 	cause, _, _ := strings.Cut(r.reason(), ":")
 	switch cause {
-	case "changed":
+	case "changed": // what it was planned from counts: the other side of the change may name a later instant for its nominal time
+		due := min(t.due, r.due)
 		for _, e := range j.events {
-			if e.Kind != JobCreated && !e.Refused && e.Requested.UnixMilli() <= at && (e.Acked.IsZero() || t.due < e.Acked.Add(ChangeGrace).UnixMilli()) {
+			if e.Kind != JobCreated && !e.Refused && e.Requested.UnixMilli() <= at && (e.Acked.IsZero() || due < e.Acked.Add(ChangeGrace).UnixMilli()) {
 				return ""
 			}
 		}

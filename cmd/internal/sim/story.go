@@ -57,7 +57,7 @@ func (c *Cluster) nodesNow() string {
 func (w *world) stories(ctx context.Context) []string {
 	var all []string
 	var seen []string
-	for _, f := range w.out.Report.Faults {
+	for _, f := range slices.Concat(w.out.Report.Faults, w.out.Recurring.Faults) {
 		run, err := schema.ParseEntryID(f.Run)
 		if err != nil || slices.Contains(seen, f.Run) || f.Kind == check.FaultDuplicateExecution && !w.s.Promise.Once {
 			continue
@@ -70,6 +70,25 @@ func (w *world) stories(ctx context.Context) []string {
 	return append(all, w.c.nodesNow())
 }
 
+// jobStory tells what the row of a job says.
+func (w *world) jobStory(ctx context.Context, id schema.JobID) string {
+	job, err := w.c.store.Job(ctx, id)
+	if err != nil {
+		return fmt.Sprintf("  its job: %v\n", err)
+	}
+	var b strings.Builder
+	at := func(t time.Time) string { return t.UTC().Format(clockTime) }
+	fmt.Fprintf(&b, "  its job: generation %d, %s", job.Current.Number, job.Current.State)
+	if job.Before != nil {
+		fmt.Fprintf(&b, ", until %s generation %d, %s", at(job.Cut), job.Before.Number, job.Before.State)
+	}
+	for _, p := range job.Current.Spec.Past {
+		fmt.Fprintf(&b, ", until %s generation %d", at(p.Cut), p.Number)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
 // story tells of a run: its rows, its lease, and who was seen calling.
 func (w *world) story(ctx context.Context, run schema.RunID) string {
 	var b strings.Builder
@@ -80,7 +99,11 @@ func (w *world) story(ctx context.Context, run schema.RunID) string {
 		fmt.Fprintf(&b, "  its row: %v\n", err)
 	}
 	for i := range rows {
-		fmt.Fprintf(&b, "  its row: %+v, cancelled %v, moved to %v\n", rows[i].Spec.Work, rows[i].Marks.Cancelled, rows[i].Marks.MovedTo)
+		spec := &rows[i].Spec
+		fmt.Fprintf(&b, "  its row: %+v, cancelled %v, moved to %v\n", spec.Work, rows[i].Marks.Cancelled, rows[i].Marks.MovedTo)
+		if !spec.Job.IsZero() {
+			fmt.Fprintf(&b, "  of job %s, planned by its generation %d for %s\n%s", spec.Job, spec.Generation, at(spec.Nominal), w.jobStory(ctx, spec.Job))
+		}
 	}
 	attempts, err := w.c.store.Attempts(ctx, run.Partition(), []schema.RunID{run})
 	if err != nil {
