@@ -417,3 +417,35 @@ func TestLimitsTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsGivenUpIsNotUsed: from when on slots are about to be given back nothing begins under them, though the store has not answered: another may have them by then.
+func TestWhatIsGivenUpIsNotUsed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		w.limit(1)
+		var c crowd
+		c.in(w, func() time.Duration { return 10 * time.Millisecond })
+		w.runs(1, inAWhile(500*time.Millisecond), 0)
+		w.dispatch(time.Second)
+		const takes = 3 * time.Second
+		asked := make(chan time.Time, 10)
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op != "SwapLease" {
+				return schematest.Fault{}
+			}
+			asked <- time.Now()
+			return schematest.Fault{Delay: takes}
+		})
+		at := <-asked
+		e := w.entry(inAWhile(50*time.Millisecond), ofTaskA)
+		w.publish(e, time.Now())
+		time.Sleep(takes - time.Second)
+		if n := len(w.started()); n != 1 {
+			t.Errorf("%d runs have started, want the first alone: its slot is being given back", n)
+		}
+		time.Sleep(10 * time.Second)
+		if all := w.started(); len(all) != 2 || all[1].at.Before(at.Add(takes)) {
+			t.Errorf("started = %+v, want the second once a slot was taken anew", all)
+		}
+	})
+}
