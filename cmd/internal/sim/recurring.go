@@ -273,6 +273,9 @@ func jobRun(r *bucketer.Run) check.JobRun {
 	out.DueAt = r.Entry.Due()
 	for i := range r.Attempts {
 		rec := r.Attempts[i].Record
+		if rec != nil && rec.Outcome == schema.Cancelled && r.State == schema.StateCancelled {
+			out.FinishedAt = rec.Finished
+		}
 		if rec == nil || rec.Outcome != schema.Missed || r.State != schema.StateMissed {
 			continue
 		}
@@ -281,6 +284,9 @@ func jobRun(r *bucketer.Run) check.JobRun {
 		if m := rec.Missed; m != nil {
 			out.Missed = &check.Stretch{From: m.From, To: m.To, Count: int(m.Count), Reason: m.Reason}
 		}
+	}
+	if c := r.Entry.Marks.Cancelled; c != nil && r.State == schema.StateCancelled && out.FinishedAt.IsZero() {
+		out.FinishedAt = c.At
 	}
 	return out
 }
