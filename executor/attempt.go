@@ -387,12 +387,12 @@ func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 }
 
 // put hands a row to the recorder; the message ends when the row and what follows are held. What waits for that takes no room in hand
-// (ask), so where nobody waits for the slot that comes free more is pulled at once. Else it has time until the rows are held, which many
+// (ask), so where nobody waits for the slots that come free more is pulled, a wakePart of the room at a time. Else it has time until the rows are held, which many
 // messages are at once.
 func (a *attempt) put(row schema.Attempt, notify bool) {
 	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
-	if a.x.slots.unwanted() {
-		a.x.wake()
+	if x := a.x; x.ended.Add(1)%int64(max(x.allowed/wakePart, 1)) == 0 && x.slots.unwanted() {
+		x.wake()
 	}
 }
 

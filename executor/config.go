@@ -67,6 +67,9 @@ const (
 	DefaultSlots = 2048
 	// handPerSlot is how many messages may be in hand for each slot.
 	handPerSlot = 2
+	// wakePart is the part of the messages that may be in hand for which room is pulled for before their rows are held: for each alone a fetch would cost more
+	// than it brings.
+	wakePart = 16
 	// fetchLimit bounds the messages of one request.
 	fetchLimit = 512
 	// claimsAtOnce bounds the runs that are looked at in order to claim them, or claimed, at once. A conditional write takes a store milliseconds of its processors: were all in

@@ -40,7 +40,8 @@ type Executor struct {
 	reporter *reporter
 	gate     *gate
 	slots    *slots
-	claims   *slots // what may look at leases and claim at once
+	ended    atomic.Int64 // attempts whose rows were handed to the recorder
+	claims   *slots       // what may look at leases and claim at once
 	limits   *seats
 	blocks   *blocks
 	troubled atomic.Bool // the last read before a start failed
