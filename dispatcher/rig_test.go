@@ -443,8 +443,9 @@ func (h *hand) only(e *schema.Entry) {
 		h.r.t.Errorf("published %s, want once and for the first time", describe(seen))
 		return
 	}
-	if early := e.Due().Sub(seen[0].at); early > Lead+flushSlack || early < 0 {
-		h.r.t.Errorf("published %v before it was due, want %v, or up to %v more", early, Lead, flushSlack)
+	// A few that are due at once are waited for by the next, for some milliseconds: see allowance.leads.
+	if early := e.Due().Sub(seen[0].at); early > Lead+2*flushSlack || early < 0 {
+		h.r.t.Errorf("published %v before it was due, want %v, or up to %v more", early, Lead, 2*flushSlack)
 	}
 }
 
