@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
 	"carillon.dev/carillon/executor"
@@ -112,6 +113,12 @@ func TestPythonWorker(t *testing.T) {
 		bounded, cancel := context.WithTimeoutCause(ctx, timeout, executor.ErrTimeout)
 		defer cancel()
 		return target.Run(bounded, c)
+	}
+	// Once, on a busy machine, the server did not know of the worker yet though it had confirmed its subscription: a run would be tried again.
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
+		if res := run(demo(`{"n": 0}`), patience); res.Error != queue.ErrNoWorker.Error() {
+			break
+		}
 	}
 	tell := newTeller()
 	c := demo(`{"n": 2, "pause": 0.7}`) // longer than its first sign of life
