@@ -277,3 +277,33 @@ func plan(entries []schema.Entry) [][]int {
 	}
 	return batches
 }
+
+// writeAll writes entries as write does, and returns what went wrong with any of them.
+func (b *Bucketer) writeAll(ctx context.Context, entries []schema.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return b.all(func(done func(int, error)) { b.write(ctx, entries, done) })
+}
+
+// meetAll applies the late rule to rows that were found, and returns what went wrong with any of them.
+func (b *Bucketer) meetAll(ctx context.Context, rows []schema.Entry) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return b.all(func(done func(int, error)) { b.meet(ctx, rows, done) })
+}
+
+// all runs f and joins what it reports, the same only once.
+func (b *Bucketer) all(f func(done func(int, error))) error {
+	var mu sync.Mutex
+	var first error
+	f(func(_ int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && (first == nil || !errors.Is(first, err)) {
+			first = err
+		}
+	})
+	return first
+}

@@ -1,0 +1,57 @@
+package bucketer
+
+import (
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// overtakenAfter is how long a later occurrence must have been due before an overdue one is given up for it. It is more than a
+// catch-up takes from choosing the latest occurrence to starting it.
+const overtakenAfter = 10 * time.Second
+
+// misfired returns what is recorded of an occurrence that is too late at now to be started, by its job's policy: later than its
+// limit, or overdue while a later one is due too and only the latest is wanted.
+func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
+	late := now.Sub(e.DueSince())
+	if limit, ok := e.Spec.Misfire.Limit(); ok && late > limit {
+		return schema.Record{Outcome: schema.Missed, Reason: e.Spec.Misfire.Reason()}, true
+	}
+	if s == nil || !e.Occurs() && !waited(e) || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
+		return schema.Record{}, false
+	}
+	if next, ok := s.Next(e.Spec.Nominal); ok && !s.due(next).Add(overtakenAfter).After(now) {
+		return schema.Record{Outcome: schema.Missed, Reason: reasonOvertaken}, true
+	}
+	return schema.Record{}, false
+}
+
+// waited reports whether e is an occurrence whose first start a limit held back: of several that waited for long run_latest wants the last.
+func waited(e *schema.Entry) bool {
+	s := &e.Spec
+	return s.Kind == schema.KindTurn && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()
+}
+
+// reasonOvertaken says why nominal times are missed of which only the latest is wanted.
+const reasonOvertaken = "run_latest: a later run was due"
+
+// policyOf returns the misfire policy of a recurring job.
+func policyOf(m *schema.Misfire) string {
+	if m == nil || m.Policy == "" {
+		return schema.RunLatest
+	}
+	return m.Policy
+}
+
+// Misfired returns what is recorded of an entry of one of the job's runs instead of a first start, if it is too late at now.
+func (b *Bucketer) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
+	g := job.Right(e, now).Generation
+	if g == nil {
+		g = &job.Current
+	}
+	s, err := b.series.of(job.ID, g)
+	if err != nil {
+		b.misunderstood(err)
+	}
+	return misfired(s, e, now)
+}

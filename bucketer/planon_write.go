@@ -1,0 +1,215 @@
+package bucketer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// write holds what was decided: the next occurrences first, and what became of entries that do not start last.
+func (p *planning) write(ctx context.Context) error {
+	ahead, jumps, err := p.ahead(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.b.writeAll(ctx, ahead); err != nil {
+		p.b.owed.add(ahead)
+		return fmt.Errorf("plan on: %w", err)
+	}
+	if err := p.jump(ctx, jumps); err != nil {
+		return err
+	}
+	if err := p.b.putLines(ctx, p.lines); err != nil {
+		return err
+	}
+	if err := p.b.drop(ctx, p.dropped); err != nil {
+		return err
+	}
+	for _, job := range p.finished {
+		p.b.ending.add(job)
+	}
+	return nil
+}
+
+// ahead returns the rows of the occurrences that come next, and the steps that are overdue and to be decided. Of one whose own sweep may
+// be past the row is looked for first: it may have been held, met and done. Only if we tried to write it, and cannot say since when it
+// was held, it may have missed its sweep; a row that another owner left so is met by the sweep that begins with a take-over, since the one
+// before it is still open.
+func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step, err error) {
+	var past []step
+	for _, st := range slices.Concat(p.steps, p.begins) {
+		if st.s.due(st.nominal).Before(p.now.Add(-lateAfter)) {
+			past = append(past, st)
+			continue
+		}
+		row, err := p.b.occurrence(st.s, st.nominal, p.now)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows = append(rows, row)
+		if st.i >= 0 {
+			p.misfire(st.i, st.s)
+		}
+	}
+	if len(past)+len(p.changed) == 0 {
+		return rows, nil, nil
+	}
+	found, err := p.b.find(ctx, slices.Concat(past, p.changed))
+	if err != nil {
+		return nil, nil, err
+	}
+	p.widen(found)
+	var met []schema.Entry
+	for _, st := range past {
+		row, there := found[st.s.id(st.nominal)]
+		overdue := st.i >= 0 && p.now.Sub(p.entries[st.i].DueSince()) > schema.Overdue
+		switch {
+		case there:
+			if p.b.owed.has(row.ID) {
+				met = append(met, row)
+			}
+			if st.i >= 0 {
+				p.misfire(st.i, st.s)
+			}
+		case overdue && (p.jumps == maxJumps || st.s.Number != st.job.Current.Number):
+			p.verdicts[st.i] = Later // of the generation before: its cut is at hand, and says what becomes of it
+		case overdue:
+			p.jumps++
+			jumps = append(jumps, st)
+		default:
+			if row, err = p.b.occurrence(st.s, st.nominal, p.now); err != nil {
+				return nil, nil, err
+			}
+			rows = append(rows, row)
+		}
+	}
+	if err := p.b.meetAll(ctx, met); err != nil {
+		return nil, nil, err
+	}
+	p.b.owed.drop(met)
+	return rows, jumps, nil
+}
+
+// jump skips what lies between overdue entries and now, each once for everybody, and drops the entries: catch-up entries stand for them.
+func (p *planning) jump(ctx context.Context, jumps []step) error {
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	tokens := make(chan struct{}, jumpsAtOnce)
+	for _, st := range jumps {
+		tokens <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-tokens }()
+			e := p.entries[st.i]
+			to, ends, err := p.b.jump(ctx, st.s, e.Spec.Nominal, p.now)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				first = err
+			default:
+				p.verdicts[st.i] = Dropped
+				p.dropped = append(p.dropped, Finished{Entry: e, Attempt: p.b.NotStarted(e, schema.Record{Outcome: schema.HandedOn, To: to}, p.now)})
+				if ends {
+					p.finished = append(p.finished, st.job)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// widen has entries that were missed because of a change stand for what would have come after them before the cut, where that was never
+// planned.
+func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
+	for _, st := range p.changed {
+		if _, there := found[st.s.id(st.nominal)]; there {
+			continue
+		}
+		for k := range p.dropped {
+			if d := &p.dropped[k]; d.Entry.ID == p.entries[st.i].ID {
+				m := d.Attempt.Record.Missed
+				m.To, _ = st.s.last(st.nominal, st.cut.Add(-time.Millisecond))
+				m.Count = st.s.count(m.From, m.To)
+			}
+		}
+	}
+}
+
+// maxOwed bounds the ids kept of rows whose writing failed; beyond it the oldest knowledge goes, and mending takes its place.
+const maxOwed = 10_000
+
+// owed are the ids of rows that may be held since too late for their sweep.
+type owed struct {
+	mu  sync.Mutex
+	ids map[schema.EntryID]struct{}
+}
+
+func (o *owed) add(rows []schema.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ids == nil || len(o.ids) > maxOwed {
+		o.ids = make(map[schema.EntryID]struct{})
+	}
+	for i := range rows {
+		o.ids[rows[i].ID] = struct{}{}
+	}
+}
+
+func (o *owed) has(id schema.EntryID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.ids[id]
+	return ok
+}
+
+func (o *owed) drop(rows []schema.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range rows {
+		delete(o.ids, rows[i].ID)
+	}
+}
+
+// drop records what became of entries that do not start, after what follows from it.
+func (b *Bucketer) drop(ctx context.Context, dropped []Finished) error {
+	if len(dropped) == 0 {
+		return nil
+	}
+	var lines []schema.JobRun
+	attempts := make([]schema.Attempt, len(dropped))
+	for i := range dropped {
+		attempts[i] = dropped[i].Attempt
+		if line, ok := lineOf(&dropped[i].Entry, &dropped[i].Attempt); ok {
+			lines = append(lines, line)
+		}
+		if m := attempts[i].Record.Missed; m != nil {
+			cause, _, _ := strings.Cut(m.Reason, ":")
+			b.metrics.missed.WithLabelValues(cause).Add(float64(max(m.Count, 1)))
+		}
+	}
+	if err := b.putLines(ctx, lines); err != nil {
+		return err
+	}
+	return b.Record(ctx, attempts)
+}
+
+// find reads the rows of the steps' occurrences.
+func (b *Bucketer) find(ctx context.Context, steps []step) (map[schema.EntryID]schema.Entry, error) {
+	ids := make(map[schema.Partition][]schema.EntryID)
+	for _, st := range steps {
+		id := st.s.id(st.nominal)
+		ids[id.Partition()] = append(ids[id.Partition()], id)
+	}
+	found, failed := b.rows(ctx, ids)
+	for p, err := range failed {
+		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	}
+	return found, nil
+}
