@@ -1,0 +1,308 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// member is the node, in the given life, as the ring knows it.
+func (n *Node) member(life int) ring.Member {
+	return ring.Member{Name: n.name, Incarnation: uint64(life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
+}
+
+// Node is one simulated process.
+type Node struct {
+	c    *Cluster
+	name string
+
+	// Guarded by Cluster.mu.
+	up       bool
+	starting bool
+	frozen   chan struct{} // closed at the thaw; nil = not frozen
+	frozenAt time.Time
+	resting  bool // its clock is off, as it found itself
+	machine  machine
+
+	*life // the present one, or the last
+}
+
+// life is a process of a node, from its start to its kill. The next one may begin while what is left of this one ends: nothing of the one is the other's.
+type life struct {
+	number   int
+	view     *ring.Fixed
+	conn     *inproc.Conn
+	counts   *schematest.CountingStore // what it asked of the store
+	bucketer *bucketer.Bucketer
+	executor *executor.Executor
+	stop     context.CancelFunc
+	dead     chan struct{} // closed at the kill
+	running  sync.WaitGroup
+}
+
+// simRing is the node's view, with a refresh that hears the others.
+type simRing struct {
+	*ring.Fixed
+	n *Node
+}
+
+func (r simRing) Refresh(context.Context) error {
+	r.n.c.spread(0)
+	return nil
+}
+
+// Start starts the node's process, unless it runs.
+func (n *Node) Start() error {
+	c := n.c
+	c.mu.Lock()
+	if n.up || n.starting {
+		c.mu.Unlock()
+		return nil
+	}
+	c.lives++
+	n.starting, n.resting = true, false
+	l := &life{number: c.lives, dead: make(chan struct{})}
+	reg := prometheus.NewRegistry()
+	c.counts = append(c.counts, reg)
+	members := append(c.members(), n.member(l.number))
+	c.mu.Unlock()
+	begin, err := n.wire(l, members, reg)
+	l.running.Add(1) // until it has begun: who kills it waits for that as well
+	defer l.running.Done()
+	c.mu.Lock()
+	n.starting, n.up = false, err == nil
+	if err == nil {
+		n.life = l
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	begin()
+	c.spread(100 * time.Millisecond)
+	return nil
+}
+
+// wire makes what a process consists of, and returns what begins it.
+func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (begin func(), err error) {
+	c, dead := n.c, l.dead
+	if l.view, err = ring.Static(members, c.shards); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stop = cancel
+	l.conn = c.broker.Connect(n.name)
+	l.counts = schematest.Counting(c.store)
+	store := crashing{schematest.Faulty(l.counts, func(context.Context, string) schematest.Fault {
+		n.pause(dead)
+		select {
+		case <-dead:
+			return schematest.Fault{Fail: true}
+		default:
+		}
+		return c.storeFault()
+	}), n, l}
+	log := c.log.With("node", n.name, "life", l.number)
+	now := func() time.Time { return n.now(dead) }
+	halt := bucketer.NewHalt(now)
+	clocks := &comparer{
+		sources: []func(context.Context) (time.Time, error){store.Time, l.conn.Time}, now: now, set: halt.Subscribe(), log: log,
+		changed: func(off bool) { n.rest(l, off) },
+	}
+	halt.Also(clocks.Off)
+	l.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: l.conn, Signals: l.conn, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg})
+	if err != nil {
+		return nil, err
+	}
+	d, err := dispatcher.New(dispatcher.Config{
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: l.conn, Ring: simRing{l.view, n},
+		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.executor, err = executor.New(executor.Config{
+		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
+		Targets: executor.Targets{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
+	})
+	if err != nil {
+		return nil, err
+	}
+	unsubscribe, err := l.conn.SubscribeSignal(queue.TopicCancel, func(body []byte) {
+		if id, err := schema.ParseEntryID(string(body)); err == nil {
+			l.executor.Cancel(id)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slots, err := l.conn.SubscribeSignal(queue.TopicSlots, l.executor.SlotsChanged)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		l.running.Go(func() {
+			clocks.compare(ctx) // before anything runs
+			for _, run := range []func(context.Context) error{halt.Run, clocks.run, l.bucketer.Watch, d.Run, l.executor.Run} {
+				l.running.Go(func() {
+					if err := run(ctx); err != nil {
+						panic(err) // none of them returns one
+					}
+				})
+			}
+		})
+		context.AfterFunc(ctx, func() { unsubscribe(); slots() })
+	}, nil
+}
+
+// Kill ends the process at once: from here on it writes and sends nothing. It returns when nothing is left of it, which may be after the next one began.
+func (n *Node) Kill() {
+	n.c.mu.Lock()
+	l := n.life
+	n.c.mu.Unlock()
+	n.kill(l)
+}
+
+// kill ends l, unless it has ended.
+func (n *Node) kill(l *life) {
+	if n.fell(l) {
+		n.bury(l)
+	}
+}
+
+// fell ends l at once, and reports whether it had not ended before.
+func (n *Node) fell(l *life) bool {
+	c := n.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !n.up || n.life != l {
+		return false
+	}
+	n.up = false
+	if n.frozen != nil {
+		close(n.frozen)
+		n.frozen = nil
+	}
+	close(l.dead)
+	return true
+}
+
+// bury waits until nothing is left of l, which has ended.
+func (n *Node) bury(l *life) {
+	l.conn.Cut()
+	l.stop()
+	n.c.spread(detection)
+	l.running.Wait()
+	_ = l.conn.Close() // always nil
+}
+
+// crash ends l as Kill does, without waiting for what is left of it, and starts the node again after a while. It reports whether l had not ended before.
+func (n *Node) crash(l *life, back time.Duration) bool {
+	if !n.fell(l) {
+		return false
+	}
+	n.c.crashes.Go(func() {
+		n.bury(l)
+		time.Sleep(back)
+		if err := n.Start(); err != nil {
+			panic(err)
+		}
+	})
+	return true
+}
+
+// Freeze stops the process (SIGSTOP): whatever it does next, it does after the thaw.
+func (n *Node) Freeze() {
+	c := n.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.up && n.frozen == nil {
+		n.frozen, n.frozenAt = make(chan struct{}), time.Now()
+		c.spread(detection)
+	}
+}
+
+// Thaw lets it go on.
+func (n *Node) Thaw() {
+	c := n.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.frozen != nil {
+		close(n.frozen)
+		n.frozen = nil
+		// The others hear of it soon; itself it believes in its old view until it hears from them.
+		c.spread(500 * time.Millisecond)
+	}
+}
+
+// pause waits while the process is frozen, unless it is killed.
+func (n *Node) pause(dead chan struct{}) {
+	n.c.mu.Lock()
+	frozen := n.frozen
+	n.c.mu.Unlock()
+	if frozen == nil {
+		return
+	}
+	select {
+	case <-frozen:
+	case <-dead:
+	}
+}
+
+// now is the node's clock. A frozen process that reads it goes on after the thaw.
+func (n *Node) now(dead chan struct{}) time.Time {
+	n.pause(dead)
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.machine.read(time.Now())
+}
+
+// Step sets the wall clock of the node's machine by d, whether the node runs or not.
+func (n *Node) Step(d time.Duration) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.machine.step(d)
+}
+
+// Discipline has the clock of the node's machine slewed until it is right, as NTP does.
+func (n *Node) Discipline() {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.machine.discipline(time.Now())
+}
+
+// Correct sets the clock of the node's machine right at once.
+func (n *Node) Correct() {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.machine.correct(time.Now())
+}
+
+// offset returns how far the node's clock is off.
+func (n *Node) offset() time.Duration {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.machine.offset(time.Now())
+}
+
+// rest takes note that the clock was found to be off, or right again, by the process of l, and tells the others.
+func (n *Node) rest(l *life, off bool) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if n.life == l {
+		n.resting = off
+		n.c.spread(gossip)
+	}
+}

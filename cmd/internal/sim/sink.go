@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/schema"
+)
+
+// sink is what jobs call: it writes down who came, by the clock of the node that called.
+type sink struct {
+	n *Node
+	l *life
+}
+
+// withinSession is how long work of effectively_once lasts at most: what lies between the last sign of life of its executor and the next start.
+const withinSession = 8 * time.Second
+
+var errRefused = errors.New("the callee refuses")
+
+// Run answers after a while, sometimes a long one, and sometimes with an error.
+func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
+	c := s.n.c
+	if off := s.n.offset(); off.Abs() > trusted {
+		c.broken("%s started attempt %d of %s while its clock was off by %v", s.n.name, call.Number, call.Run, off)
+	}
+	at := s.n.now(s.l.dead).Round(0)
+	select {
+	case <-s.l.dead:
+		return executor.Result{Outcome: schema.Failed}
+	default:
+	}
+	if s.n.crashes(s.l, stepCall, func() {}) {
+		return executor.Result{Outcome: schema.Failed}
+	}
+	kind, draw := c.chance(func(f Faults) float64 { return f.Target }, 2)
+	c.mu.Lock()
+	took := time.Duration(c.rng.ExpFloat64() * float64(30*time.Millisecond))
+	if kind == 1 {
+		took = time.Duration(draw * float64(20*time.Second)) // a slow one
+	}
+	if call.Work.Guarantee == schema.EffectivelyOnce {
+		took = min(took, withinSession)
+	}
+	ref, _ := check.ParseRef(call.Work.HTTP.URL)
+	if ref.Source == limitedSource || ref.Source == crowdedSource {
+		took = time.Duration(c.rng.Float64() * float64(limitedTook))
+	}
+	if long := call.Work.Timeout.Std() - time.Minute; long > 0 {
+		took = time.Duration(c.rng.Float64() * float64(long)) // it was asked for as one that lasts
+	}
+	c.mu.Unlock()
+	saw := check.Sighting{
+		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200,
+		End: time.Now().Add(took), // whether its caller is there or not
+	}
+	res := executor.Result{Outcome: schema.Succeeded}
+	timer := time.NewTimer(took)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if kind == 0 {
+			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
+		}
+	case <-s.l.dead:
+		saw.Status, saw.Gone = 0, time.Now()
+		res = executor.Result{Outcome: schema.Failed}
+	case <-ctx.Done():
+		saw.Gone = time.Now()
+		saw.Status, res = 0, executor.Result{Outcome: schema.Failed, Error: context.Cause(ctx).Error()}
+		if errors.Is(context.Cause(ctx), executor.ErrCancelled) {
+			res.Outcome = schema.Cancelled
+		}
+	}
+	c.mu.Lock()
+	if ref.Source == limitedSource && res.Outcome == schema.Cancelled {
+		saw.End = saw.Gone // a limit counts who calls, and who died goes on to
+	}
+	c.seen = append(c.seen, saw)
+	c.mu.Unlock()
+	return res
+}
