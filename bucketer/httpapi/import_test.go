@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -332,113 +331,6 @@ func TestImportOfASenderWhoLeaves(t *testing.T) {
 	// goleak and hs.Close see to it that nothing goes on.
 }
 
-// When the bucketer is slow the sender waits: no more is read than fits the chunks in flight and the buffers.
-func TestImportHoldsTheSenderBack(t *testing.T) {
-	for _, encoding := range []string{"", "gzip", "zstd"} {
-		t.Run(encoding, func(t *testing.T) {
-			const length = 8 << 20
-			var bomb []byte // the same, far smaller
-			if encoding != "" {
-				bomb = pack(t, encoding, strings.Repeat(line+"\n", length/len(line)))
-			}
-			synctest.Test(t, func(t *testing.T) {
-				b := newStub()
-				release := make(chan struct{})
-				b.onBatch = func([]bucketer.Job) { <-release }
-				s, err := New(Config{Chunks: 2, ChunkLines: 100}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
-				if err != nil {
-					t.Fatal(err)
-				}
-				text := &countingReader{line: []byte(line + "\n"), limit: length}
-				req := httptest.NewRequest("POST", importPath+"?results=errors", text)
-				if encoding != "" {
-					req.Body = io.NopCloser(bytes.NewReader(bomb))
-					req.Header.Set("Content-Encoding", encoding)
-				}
-				rec := httptest.NewRecorder()
-				served := make(chan struct{})
-				go func() {
-					defer close(served)
-					s.ServeHTTP(rec, req)
-				}()
-				synctest.Wait() // until nobody can go on
-				if b.batches != 2 {
-					t.Errorf("%d chunks under way, want 2", b.batches)
-				}
-				if n := text.count(); encoding == "" && (n == 0 || n > 4*readBuffer+4*100*len(line)) {
-					t.Errorf("%d bytes were read ahead, want no more than a few buffers", n)
-				}
-				text.stop()
-				if encoding != "" {
-					s.endImports() // the rest of the bomb is of no interest
-				}
-				close(release)
-				<-served
-				if encoding == "" {
-					if _, sum := statuses(t, readAnswers(t, rec.Body)); sum == nil || sum.Failed > 0 || sum.Created == 0 {
-						t.Errorf("summary %+v, want lines created and none failed", sum)
-					}
-				}
-			})
-		})
-	}
-}
-
-// countingReader is a long text of equal lines that says how much of it was read.
-type countingReader struct {
-	line  []byte
-	limit int
-
-	mu      sync.Mutex
-	n       int
-	stopped bool
-}
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n >= r.limit {
-		return 0, io.EOF
-	}
-	n := 0
-	for !(r.stopped && (r.n+n)%len(r.line) == 0) && n < len(p) {
-		c := copy(p[n:], r.line[(r.n+n)%len(r.line):])
-		n += c
-	}
-	r.n += n
-	if n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-func (r *countingReader) count() int { r.mu.Lock(); defer r.mu.Unlock(); return r.n }
-
-func (r *countingReader) stop() { r.mu.Lock(); defer r.mu.Unlock(); r.stopped = true }
-
-func TestImportsAtOnceAreBounded(t *testing.T) {
-	hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.MaxImports = 1 })
-	r, w := io.Pipe()
-	req, err := http.NewRequest("POST", hs.URL+importPath, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.WriteString(w, line+"\n") }()
-	resp, err := hs.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	doProblem(t, hs, call{method: "POST", path: importPath, body: line, header: http.Header{"Content-Type": {ndjson}}}, 429)
-	_ = w.Close()
-	if _, s := statuses(t, readAnswers(t, resp.Body)); s == nil || s.Created != 1 {
-		t.Errorf("summary %+v of the import that was let in, want 1 created", s)
-	}
-	if _, s := statuses(t, sendImport(t, hs, "", "", strings.NewReader(line))); s == nil || s.Created != 1 {
-		t.Errorf("summary %+v of an import after it, want 1 created", s)
-	}
-}
-
 func TestImportEndsWhenTheServerStops(t *testing.T) {
 	b := newStub()
 	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
@@ -475,69 +367,5 @@ func TestImportChunkThatPanics(t *testing.T) {
 	got, s := statuses(t, sendImport(t, serve(t, b), "", "", strings.NewReader(line+"\n"+line)))
 	if got != "1:500 2:500" || s == nil || s.Failed != 2 {
 		t.Errorf("answers %q, summary %+v; want both failed", got, s)
-	}
-}
-
-func TestSplitter(t *testing.T) {
-	const text = "a\n\nbc\r\nd"
-	for size := 1; size <= len(text)+1; size++ {
-		var s splitter
-		var got []string
-		take := func() {
-			for s.next() {
-				got = append(got, fmt.Sprintf("%d=%q", s.number, s.text))
-			}
-		}
-		for at := 0; at < len(text); at += size {
-			s.feed([]byte(text[at:min(at+size, len(text))]))
-			take()
-		}
-		s.end()
-		if !s.more() {
-			t.Errorf("blocks of %d: more() = false with a line carried", size)
-		}
-		take()
-		if s.more() {
-			t.Errorf("blocks of %d: more() = true at the end", size)
-		}
-		if want := `1="a" 2="" 3="bc\r" 4="d"`; strings.Join(got, " ") != want {
-			t.Errorf("blocks of %d: %s, want %s", size, got, want)
-		}
-	}
-}
-
-// BenchmarkImport sends lines through a real connection, to a bucketer that does nothing.
-func BenchmarkImport(b *testing.B) {
-	hs := serve(b, newStub(), func(_ *Config, d *Deps) { d.Jobs = idle{} })
-	text := `{"task":"send-email","schedule":{"at":"2026-11-21T10:00:00Z"},"payload":{"to":"someone@example.com","n":12345}}` + "\n"
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	r := &countingReader{line: []byte(text), limit: b.N * len(text)}
-	req, err := http.NewRequest("POST", hs.URL+importPath, io.LimitReader(r, int64(b.N*len(text))))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ResetTimer() // what a server makes once, such as its document, is no cost of a line
-	resp, err := hs.Client().Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var last []byte
-	for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
-		last = append(last[:0], sc.Bytes()...)
-	}
-	if want := fmt.Sprintf(`{"summary":{"lines":%d,"created":%d,`, b.N, b.N); !strings.HasPrefix(string(last), want) {
-		b.Fatalf("the last line is %s, want %s…", last, want)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
-}
-
-// idle takes every job and does nothing.
-type idle struct{ Jobs }
-
-func (idle) SubmitBatch(_ context.Context, jobs []bucketer.Job, answer func(int, bucketer.Receipt, error)) {
-	for i := range jobs {
-		answer(i, bucketer.Receipt{Run: schema.MakeEntryID(testNow, 1, uint64(i))}, nil)
 	}
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,124 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
-
-func TestJobLife(t *testing.T) {
-	b := newStub()
-	hs := serve(t, b)
-
-	var made Job
-	header := doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &made)
-	if header.Get("Location") != "/v1/jobs/"+made.ID.String() || header.Get("ETag") == "" || header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("POST /v1/jobs: header %v, want Location and ETag and no Idempotency-Replayed", header)
-	}
-	var read map[string]any
-	again := doJSON(t, hs, call{method: "GET", path: "/v1/jobs/" + made.ID.String()}, 200, &read)
-	if again.Get("ETag") != header.Get("ETag") {
-		t.Errorf("GET job: ETag %s, want %s as when it was made", again.Get("ETag"), header.Get("ETag"))
-	}
-	want := map[string]any{
-		"id": made.ID.String(), "tenant": "default", "schedule": map[string]any{"at": "2026-11-21T10:00:00.000Z"},
-		"http":    map[string]any{"method": "POST", "url": "http://x.test/", "body": "payload"},
-		"timeout": "30s", "guarantee": "at_least_once",
-		"retry":   map[string]any{"max_attempts": 5.0, "initial": "1s", "factor": 2.0, "max": "10m0s", "jitter": "full"},
-		"payload": map[string]any{"a": 1.0}, "priority": "normal", "misfire": map[string]any{"policy": "run_all"},
-		"state": "active", "generation": 1.0, "created_at": "2026-11-21T09:30:00.000Z", "updated_at": "2026-11-21T09:30:00.000Z",
-		"next_run": map[string]any{"id": made.ID.String(), "nominal_at": "2026-11-21T10:00:00.000Z", "due_at": "2026-11-21T10:00:00.000Z"},
-	}
-	if diff := cmp.Diff(want, read); diff != "" {
-		t.Errorf("GET job (-want +got):\n%s", diff)
-	}
-	text, err := json.Marshal(made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first map[string]any
-	if err := json.Unmarshal(text, &first); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(read, first); diff != "" {
-		t.Errorf("the answers of POST and GET differ (-get +post):\n%s", diff)
-	}
-
-	// A change with a stale ETag changes nothing; one with the right one does.
-	path := "/v1/jobs/" + made.ID.String()
-	p := doProblem(t, hs, call{method: "PATCH", path: path, body: `{"priority":"low"}`, header: http.Header{"If-Match": {`"x"`}}}, 412)
-	if p.Kind() != "stale" {
-		t.Errorf("PATCH with a stale ETag: kind %q, want stale", p.Kind())
-	}
-	var changed Job
-	header = doJSON(t, hs, call{
-		method: "PATCH", path: path, body: `{"schedule":{"at":"2026-11-21T11:00:00+01:00"},"payload":{"b":2}}`,
-		header: http.Header{"If-Match": {`"x", ` + header.Get("ETag")}, "Content-Type": {"application/merge-patch+json"}},
-	}, 200, &changed)
-	if got := changed.NextRun.DueAt; !got.Equal(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)) || changed.NextRun.ID != schema.RunID(made.ID) {
-		t.Errorf("PATCH: next run %+v, want %s at 10:00", changed.NextRun, made.ID)
-	}
-	if string(changed.Payload) != `{"a":1,"b":2}` || header.Get("ETag") == again.Get("ETag") {
-		t.Errorf("PATCH: payload %s, ETag %s; want a merged payload and a new ETag", changed.Payload, header.Get("ETag"))
-	}
-	doJSON(t, hs, call{method: "PATCH", path: path, body: `{}`}, 200, nil)
-
-	doProblem(t, hs, call{method: "DELETE", path: path, header: http.Header{"If-Match": {`"x"`}}}, 412)
-	var cancelled, twice Job
-	doJSON(t, hs, call{method: "DELETE", path: path}, 200, &cancelled)
-	doJSON(t, hs, call{method: "DELETE", path: path}, 200, &twice)
-	if cancelled.State != "cancelled" || cancelled.NextRun != nil {
-		t.Errorf("DELETE: %+v, want state cancelled and no next run", cancelled)
-	}
-	if diff := cmp.Diff(cancelled, twice); diff != "" {
-		t.Errorf("DELETE twice (-once +twice):\n%s", diff)
-	}
-	if p := doProblem(t, hs, call{method: "PATCH", path: path, body: `{"priority":"low"}`}, 409); p.Kind() != "finished" {
-		t.Errorf("PATCH of a cancelled job: kind %q, want finished", p.Kind())
-	}
-}
-
-func TestImmediateJob(t *testing.T) {
-	hs := serve(t, newStub())
-	for name, body := range map[string]string{
-		"no schedule": `{"nats":{"subject":"a"}}`,
-		"in the past": `{"nats":{"subject":"a"},"schedule":{"at":"2020-01-01T00:00:00Z"}}`,
-	} {
-		var j Job
-		doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: body}, 201, &j)
-		if !j.NextRun.DueAt.Equal(testNow) {
-			t.Errorf("%s: due at %s, want now (%s)", name, j.NextRun.DueAt, testNow)
-		}
-	}
-}
-
-func TestIdempotencyKeys(t *testing.T) {
-	hs := serve(t, newStub())
-	post := func(key, body string) call {
-		return call{method: "POST", path: "/v1/jobs", body: body, header: http.Header{keyHeader: {key}}}
-	}
-	var first, second Job
-	doJSON(t, hs, post("k1", jobBody), 201, &first)
-	header := doJSON(t, hs, post(`"k1"`, " "+strings.ReplaceAll(jobBody, ",", " , ")), 201, &second)
-	if diff := cmp.Diff(first.ID, second.ID); diff != "" || header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the same key and body again: id %s, replayed %q; want %s, true", second.ID, header.Get("Idempotency-Replayed"), first.ID)
-	}
-	if p := doProblem(t, hs, post("k1", `{"nats":{"subject":"a"}}`), 422); p.Kind() != "key-reused" || p.Errors[0].Location != "header.Idempotency-Key" {
-		t.Errorf("the same key and another body: %+v, want key-reused", p)
-	}
-	for name, key := range map[string]string{
-		"too long": strings.Repeat("k", 129), "an open quote": `"k`, "a lone quote": `"`, "empty quotes": `""`, "a control": "a\tb",
-	} {
-		p := doProblem(t, hs, post(key, `{"nats":{}}`), 422)
-		if len(p.Errors) != 2 || p.Errors[0].Location != "header.Idempotency-Key" || p.Errors[1].Location != "body.nats.subject" {
-			t.Errorf("%s: faults %+v, want those of the key and of the body", name, p.Errors)
-		}
-	}
-	doJSON(t, hs, post(strings.Repeat("k", 128), jobBody), 201, nil)
-	doJSON(t, hs, post(`"`+strings.Repeat("k", 128)+`"`, jobBody), 201, nil)
-}
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	b := newStub()
@@ -255,78 +141,6 @@ func TestPanicIsAProblem(t *testing.T) {
 	doJSON(t, hs, call{method: "GET", path: "/v1/tasks"}, 200, nil)
 }
 
-func TestTasks(t *testing.T) {
-	hs := serve(t, newStub())
-	var task Task
-	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/b", body: `{"http":{"url":"http://x.test/"},"timeout":"5s"}`}, 201, &task)
-	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/b", body: `{"http":{"url":"http://y.test/"}}`}, 200, &task)
-	if task.HTTP.URL != "http://y.test/" || task.HTTP.Method != "POST" || task.Timeout != schema.DefaultTimeout || task.Retry == nil || *task.Retry != schema.DefaultRetry {
-		t.Errorf("PUT task: %+v, want the new one with defaults in force", task)
-	}
-	for _, name := range []string{"e", "a", "d", "c"} {
-		doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/" + name, body: `{"nats":{"subject":"x"}}`}, 201, nil)
-	}
-	var names []string
-	path, cursor := "/v1/tasks?limit=2", ""
-	for range 10 {
-		var list struct {
-			Items      []Task `json:"items"`
-			NextCursor string `json:"next_cursor"`
-		}
-		doJSON(t, hs, call{method: "GET", path: path + cursor}, 200, &list)
-		for _, i := range list.Items {
-			names = append(names, i.Name)
-		}
-		if list.NextCursor == "" {
-			break
-		}
-		cursor = "&cursor=" + list.NextCursor
-	}
-	if got := strings.Join(names, ""); got != "abcde" {
-		t.Errorf("GET tasks, page by page: %s, want abcde", got)
-	}
-	// A cursor is good for its own list only: not for another tenant's, nor for another list.
-	doProblem(t, hs, call{method: "GET", path: path + cursor, header: http.Header{tenantHeader: {"other"}}}, 422)
-	doProblem(t, hs, call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z" + cursor}, 422)
-	status, _, _ := do(t, hs, call{method: "DELETE", path: "/v1/tasks/b"})
-	if status != 204 {
-		t.Errorf("DELETE task = %d, want 204", status)
-	}
-	doProblem(t, hs, call{method: "GET", path: "/v1/tasks/b"}, 404)
-}
-
-func TestLimitsOfTasks(t *testing.T) {
-	hs := serve(t, newStub())
-	var task Task
-	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/a", body: `{"nats":{"subject":"x"},"payload_schema": {"type": "string"}}`}, 201, &task)
-	if string(task.PayloadSchema) != refusing {
-		t.Errorf("PUT task: payload_schema = %s, want %s", task.PayloadSchema, refusing)
-	}
-	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/r", body: `{"nats":{"subject":"x"},"rate":"10/m","max_concurrent":7}`}, 201, &task)
-	if task.Rate != "10/m" || task.MaxConcurrent != 7 {
-		t.Errorf("PUT task: rate = %q, max_concurrent = %d, want 10/m and 7", task.Rate, task.MaxConcurrent)
-	}
-	task = Task{}
-	if doJSON(t, hs, call{path: "/v1/tasks/r"}, 200, &task); task.MaxConcurrent != 7 {
-		t.Errorf("GET task: max_concurrent = %d, want 7", task.MaxConcurrent)
-	}
-	p := doProblem(t, hs, call{method: "PUT", path: "/v1/tasks/b", body: `{"nats":{"subject":"x"},"payload_schema":{"properties":{"a":{"type":7}},"$ref":"https://example.com/"}}`}, 422)
-	if len(p.Errors) != 1 || p.Errors[0].Location != "body.payload_schema/properties/a/type" {
-		t.Errorf("PUT task with a bad schema: %+v, want one fault at its place", p.Errors)
-	}
-	p = doProblem(t, hs, call{method: "POST", path: "/v1/jobs", body: `{"task":"a","payload":7}`}, 422)
-	if len(p.Errors) != 1 || p.Errors[0].Location != "body.payload/to" || p.Errors[0].Message != "must be string, is 7" {
-		t.Errorf("POST job with a payload that does not fit: %+v", p.Errors)
-	}
-	for _, query := range []string{"", "?validate_only=true"} {
-		for _, line := range sendImport(t, hs, query, "", strings.NewReader(`{"task":"a","payload":7}`)) {
-			if line.Line == 1 && (line.Status != 422 || line.Error == nil || line.Error.Errors[0].Location != "body.payload/to") {
-				t.Errorf("import%s of a payload that does not fit: %+v, want 422 at body.payload/to", query, line)
-			}
-		}
-	}
-}
-
 func TestCursorsAreSigned(t *testing.T) {
 	c := cursors{[]byte("0123456789abcdef")}
 	made, err := c.make("question", "answer")
@@ -354,90 +168,6 @@ func TestCursorsAreSigned(t *testing.T) {
 	}
 	if err := c.read(made[:len(made)-1], "question", &v); err == nil {
 		t.Error("a cut cursor is taken")
-	}
-}
-
-func TestListRuns(t *testing.T) {
-	b := newStub()
-	hs := serve(t, b)
-	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"x"}}`}, 201, nil)
-	var ids []string
-	for i := range 7 {
-		var j Job
-		body := fmt.Sprintf(`{"task":"t","schedule":{"at":%q},"payload":%d}`, testNow.Add(time.Duration(30+10*i)*time.Minute).Format(time.RFC3339), i)
-		doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: body}, 201, &j)
-		ids = append(ids, j.ID.String())
-	}
-	doJSON(t, hs, call{method: "DELETE", path: "/v1/jobs/" + ids[2]}, 200, nil)
-	list := func(query string) string {
-		t.Helper()
-		var got []string
-		cursor := ""
-		for range 20 {
-			var page struct {
-				Items      []Run  `json:"items"`
-				NextCursor string `json:"next_cursor"`
-			}
-			doJSON(t, hs, call{method: "GET", path: "/v1/runs?" + query + cursor}, 200, &page)
-			if page.Items == nil {
-				t.Fatalf("GET /v1/runs?%s: items is null, want an array", query)
-			}
-			for _, r := range page.Items {
-				got = append(got, string(r.Payload))
-			}
-			if page.NextCursor == "" {
-				return strings.Join(got, "")
-			}
-			cursor = "&cursor=" + page.NextCursor
-		}
-		t.Fatalf("GET /v1/runs?%s never ends", query)
-		return ""
-	}
-	for query, want := range map[string]string{
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z":                                                  "012345",
-		"from=2026-11-21T10:10:00Z&to=2026-11-21T10:30:00Z&limit=1":                                          "12",
-		"from=2026-11-21T11:10:00%2B01:00&to=2026-11-21T11:30:00%2B01:00":                                    "12",
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z&state=cancelled&limit=2":                          "2",
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z&task=other&limit=3":                               "",
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z&job=" + ids[4]:                                    "4",
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T10:40:00Z&job=" + ids[4]:                                    "",
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z&state=cancelled&job=" + ids[4]:                    "",
-		"from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z&job=" + schema.EntryID{6: 0x80, 8: 0x80}.String(): "",
-	} {
-		if got := list(query); got != want {
-			t.Errorf("GET /v1/runs?%s = %q, want %q", query, got, want)
-		}
-	}
-}
-
-func TestRunCancelRetryOutput(t *testing.T) {
-	b := newStub()
-	hs := serve(t, b)
-	var j Job
-	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &j)
-	path := "/v1/runs/" + j.ID.String()
-	var r Run
-	doJSON(t, hs, call{method: "POST", path: path + "/cancel"}, 200, &r)
-	doJSON(t, hs, call{method: "POST", path: path + "/cancel", body: `{}`}, 200, &r)
-	if r.State != "cancelled" || !r.FinishedAt.Equal(testNow) || b.by != "api" {
-		t.Errorf("cancel: state %s, finished %s, by %q; want cancelled now by api", r.State, r.FinishedAt, b.by)
-	}
-	key := http.Header{keyHeader: {"again"}}
-	var again, replayed Run
-	header := doJSON(t, hs, call{method: "POST", path: path + "/retry", header: key}, 201, &again)
-	if again.Origin != r.ID || again.Trigger != "retry" || again.ID == r.ID || string(again.Payload) != `{"a":1}` || !again.DueAt.Equal(testNow) {
-		t.Errorf("retry: %+v, want a new run now of the same payload, whose origin is %s", again, r.ID)
-	}
-	if header.Get("Location") != "/v1/runs/"+again.ID.String() {
-		t.Errorf("retry: Location %s", header.Get("Location"))
-	}
-	header = doJSON(t, hs, call{method: "POST", path: path + "/retry", header: key}, 201, &replayed)
-	if replayed.ID != again.ID || header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("retry with the same key: %s, want %s again", replayed.ID, again.ID)
-	}
-	status, header, text := do(t, hs, call{method: "GET", path: path + "/output"})
-	if status != 200 || string(text) != "<b>done</b>\n" || header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("output = %d %q, %v; want the text as text", status, text, header)
 	}
 }
 
@@ -548,21 +278,4 @@ func TestRunStops(t *testing.T) {
 		_ = c.Close()
 		t.Error("the listener is open after Run")
 	}
-}
-
-// A run of a job that can have many runs is no job of its own: cancelling it by that id would look like cancelling the job.
-func TestRunOfARecurringJobIsNoJob(t *testing.T) {
-	b := newStub()
-	hs := serve(t, b)
-	var j Job
-	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &j)
-	b.runs[schema.RunID(j.ID)].Entry.Spec.Job = schema.MakeJobID(testNow, 3, 9)
-	for _, method := range []string{"GET", "DELETE", "PATCH"} {
-		c := call{method: method, path: "/v1/jobs/" + j.ID.String()}
-		if method == "PATCH" {
-			c.body = `{}`
-		}
-		doProblem(t, hs, c, 404)
-	}
-	doJSON(t, hs, call{method: "GET", path: "/v1/runs/" + j.ID.String()}, 200, nil)
 }
