@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,116 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
-
-// guarded makes the work of an entry at_most_once or effectively_once.
-func guarded(g schema.Guarantee) func(*schema.Spec) {
-	return func(s *schema.Spec) {
-		s.Work.Guarantee = g
-		if g == schema.AtMostOnce {
-			s.Work.Retry = nil
-		}
-	}
-}
-
-var guarantees = []schema.Guarantee{schema.AtMostOnce, schema.EffectivelyOnce}
-
-// lease returns the lease of a run and what it says.
-func (w *world) lease(run schema.RunID) (schema.Lease, schema.Claim) {
-	w.t.Helper()
-	l, err := w.inner.Lease(context.Background(), schema.RunLease(run))
-	if err != nil && !errors.Is(err, schema.ErrNotFound) {
-		w.t.Fatalf("Lease: %v", err)
-	}
-	c, err := l.Claim()
-	if err != nil {
-		w.t.Fatalf("Claim: %v", err)
-	}
-	return l, c
-}
-
-// story returns the attempts of a run in words.
-func (w *world) story(run schema.RunID) string {
-	w.t.Helper()
-	var all []string
-	for _, a := range w.attempts(run) {
-		switch {
-		case a.Record == nil:
-			all = append(all, fmt.Sprintf("%d under way", a.Number))
-		case a.Unstarted():
-			all = append(all, fmt.Sprintf("%d unstarted", a.Number))
-		default:
-			all = append(all, fmt.Sprintf("%d %s", a.Number, a.Record.Outcome))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
-// ends checks how a run stands, what its attempts were, and that its lease says the same.
-func (w *world) ends(run schema.RunID, state schema.State, story string) {
-	w.t.Helper()
-	if got := w.state(run); got != state || w.story(run) != story {
-		w.t.Errorf("the run is %s after %q; want %s after %q", got, w.story(run), state, story)
-	}
-	l, c := w.lease(run)
-	if l.Holder != nil || !c.Over() {
-		w.t.Errorf("lease = %+v, which says %+v; want one that nobody holds, over", l, c)
-		return
-	}
-	for _, a := range w.attempts(run) {
-		if a.Number == c.Number && a.Fence == c.Fence && a.Record != nil && a.Record.Outcome == c.Record.Outcome && a.Written == c.Written {
-			return
-		}
-	}
-	w.t.Errorf("the lease ends with %d %s under fence %d; the rows %q do not have it", c.Number, c.Record.Outcome, c.Fence, w.story(run))
-}
-
-// alone is a store whose sessions cannot be renewed while it is cut off.
-type alone struct {
-	Store
-	cut atomic.Bool
-}
-
-func (s *alone) SwapSession(ctx context.Context, was, is schema.Session) error {
-	if s.cut.Load() {
-		return schema.ErrUnavailable
-	}
-	return s.Store.SwapSession(ctx, was, is)
-}
-
-// cutOff wires an executor to a store that may be cut off.
-func cutOff(s *alone) func(*Config) {
-	return func(c *Config) { s.Store, c.Store = c.Store, s }
-}
-
-// overlap counts how many calls are under way at most.
-type overlap struct {
-	mu        sync.Mutex
-	now, most int
-}
-
-func (o *overlap) enter() func() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.now++
-	o.most = max(o.most, o.now)
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.now--
-	}
-}
-
-// counts returns how many calls are under way, and how many were at most.
-func (o *overlap) counts() (now, most int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.now, o.most
-}
 
 func TestGuardedRunIsClaimedBeforeItStartsAndEndedBeforeItIsRecorded(t *testing.T) {
 	for _, g := range guarantees {
@@ -198,38 +90,6 @@ func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.ends(e.ID, schema.StateSucceeded, "1 failed, 2 failed, 3 succeeded")
 	})
-}
-
-// again makes an envelope the i-th redispatch of its entry, but for the first.
-func again(i int) func(*queue.Envelope) {
-	return func(env *queue.Envelope) {
-		if i > 0 {
-			env.Redispatch, env.Dispatch = true, fmt.Sprint("d-", i)
-		}
-	}
-}
-
-// bucketer returns one that nobody else has.
-func (w *world) bucketer() *bucketer.Bucketer {
-	w.t.Helper()
-	b, err := bucketer.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn})
-	if err == nil {
-		err = b.Refresh(context.Background())
-	}
-	if err != nil {
-		w.t.Fatalf("bucketer: %v", err)
-	}
-	return b
-}
-
-// find reads an entry.
-func (w *world) find(id schema.EntryID) schema.Entry {
-	w.t.Helper()
-	rows, err := w.inner.EntriesByID(context.Background(), id.Partition(), []schema.EntryID{id})
-	if err != nil || len(rows) != 1 {
-		w.t.Fatalf("entry %s: %d rows, %v", id, len(rows), err)
-	}
-	return rows[0]
 }
 
 // TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt.
@@ -485,102 +345,6 @@ func TestMissedGuardedRunEndsInItsLease(t *testing.T) {
 		if got := len(w.started()); got != 0 {
 			t.Errorf("%d starts, want none", got)
 		}
-	})
-}
-
-// TestCancelOfAGuardedRunEndsItsClaim: an executor that does not hear of the cancel changes nothing.
-func TestCancelOfAGuardedRunEndsItsClaim(t *testing.T) {
-	for _, g := range guarantees {
-		for _, hears := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, hears of it: %v", g, hears), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
-					x := w.begin("x1")
-					w.answer(func(ctx context.Context, _ Call) Result {
-						select {
-						case <-time.After(20 * time.Second):
-							return Result{Outcome: schema.Succeeded}
-						case <-ctx.Done():
-							return Result{Outcome: schema.Cancelled}
-						}
-					})
-					b := w.bucketer()
-					e := w.entry(inAWhile(time.Second), guarded(g))
-					w.publish(e, time.Now())
-					time.Sleep(3 * time.Second)
-					before, _ := w.lease(e.ID)
-					if hears {
-						unsubscribe, err := w.conn.SubscribeSignal("cancel", func([]byte) { x.Cancel(e.ID) })
-						if err != nil {
-							t.Fatalf("SubscribeSignal: %v", err)
-						}
-						defer unsubscribe()
-					}
-					run, err := b.Cancel(t.Context(), "t", e.ID, "me")
-					if err != nil || run.State != schema.StateCancelled {
-						t.Fatalf("Cancel = %s, %v; want cancelled", run.State, err)
-					}
-					after, _ := w.lease(e.ID)
-					if after.Holder != nil || !hears && after.Fence <= before.Fence {
-						t.Errorf("lease = %+v, want one above fence %d that nobody holds", after, before.Fence)
-					}
-					time.Sleep(time.Minute)
-					w.ends(e.ID, schema.StateCancelled, "1 cancelled")
-					if w.open() != 0 || x.Running() != 0 {
-						t.Errorf("%d messages are left, %d in hand; want none", w.open(), x.Running())
-					}
-					if again, err := b.Cancel(t.Context(), "t", e.ID, "you"); err != nil || again.State != schema.StateCancelled {
-						t.Errorf("Cancel again = %s, %v; want cancelled", again.State, err)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestCancelOfAPendingGuardedRunIsExact: also an envelope that is still fresh starts nothing.
-func TestCancelOfAPendingGuardedRunIsExact(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.begin("x1")
-		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
-		w.publish(e, time.Now())
-		if _, err := w.bucketer().Cancel(t.Context(), "t", e.ID, "me"); err != nil {
-			t.Fatalf("Cancel = %v", err)
-		}
-		time.Sleep(10 * time.Second)
-		if got := len(w.started()); got != 0 || w.state(e.ID) != schema.StateCancelled || w.open() != 0 {
-			t.Errorf("%d starts, the run is %s, %d messages left; want none, cancelled, none", got, w.state(e.ID), w.open())
-		}
-	})
-}
-
-// TestCancelOfARunThatEndedInItsLease: what the lease says stands, also where nobody has written it down.
-func TestCancelOfARunThatEndedInItsLease(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.begin("x1")
-		w.breakDown("PutAttempts")
-		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
-		w.publish(e, time.Now())
-		time.Sleep(3 * time.Second)
-		b := w.bucketer()
-		var once sync.Once
-		w.befall(func(_ context.Context, op string) (f schematest.Fault) {
-			if op == "PutAttempts" { // the executor tries again and again; the cancel is to be first
-				once.Do(func() { f.Fail = true })
-			}
-			return f
-		})
-		run, err := b.Cancel(t.Context(), "t", e.ID, "me")
-		for range 3 {
-			if !errors.Is(err, schema.ErrUnavailable) {
-				break
-			}
-			run, err = b.Cancel(t.Context(), "t", e.ID, "me")
-		}
-		if !errors.Is(err, bucketer.ErrFinished) || run.State != schema.StateSucceeded {
-			t.Errorf("Cancel = %s, %v; want succeeded, %v", run.State, err, bucketer.ErrFinished)
-		}
-		time.Sleep(10 * time.Second)
-		w.ends(e.ID, schema.StateSucceeded, "1 succeeded")
 	})
 }
 

@@ -409,3 +409,35 @@ func counted(t *testing.T, m prometheus.Metric) float64 {
 	}
 	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
 }
+
+// again makes an envelope the i-th redispatch of its entry, but for the first.
+func again(i int) func(*queue.Envelope) {
+	return func(env *queue.Envelope) {
+		if i > 0 {
+			env.Redispatch, env.Dispatch = true, fmt.Sprint("d-", i)
+		}
+	}
+}
+
+// bucketer returns one that nobody else has.
+func (w *world) bucketer() *bucketer.Bucketer {
+	w.t.Helper()
+	b, err := bucketer.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn})
+	if err == nil {
+		err = b.Refresh(context.Background())
+	}
+	if err != nil {
+		w.t.Fatalf("bucketer: %v", err)
+	}
+	return b
+}
+
+// find reads an entry.
+func (w *world) find(id schema.EntryID) schema.Entry {
+	w.t.Helper()
+	rows, err := w.inner.EntriesByID(context.Background(), id.Partition(), []schema.EntryID{id})
+	if err != nil || len(rows) != 1 {
+		w.t.Fatalf("entry %s: %d rows, %v", id, len(rows), err)
+	}
+	return rows[0]
+}

@@ -1,0 +1,185 @@
+package executor
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func TestHostOf(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://a.test/x?y#z": "http://a.test", "https://A.test:8443": "https://a.test:8443", "http://a.test?u=http://b.test": "http://a.test", "http://[::1]:80/": "http://[::1]:80", "x": "x", "": "",
+	} {
+		if got := hostOf(url); got != want {
+			t.Errorf("hostOf(%q): got %q, want %q", url, got, want)
+		}
+	}
+}
+
+// deferrals returns the entries that stand in for e, oldest first.
+func (w *world) deferrals(e schema.Entry) (all []schema.Entry) {
+	w.t.Helper()
+	for _, a := range w.attempts(e.Run()) {
+		if a.Number != 0 || a.Record == nil || a.Record.Outcome != schema.HandedOn {
+			continue
+		}
+		rows, err := w.inner.EntriesByID(w.t.Context(), a.Record.To.Partition(), []schema.EntryID{a.Record.To})
+		if err != nil || len(rows) != 1 {
+			w.t.Fatalf("entry %s: %d, %v", a.Record.To, len(rows), err)
+		}
+		all = append(all, rows[0])
+	}
+	return all
+}
+
+// A target that fails again and again has the runs after that put off: no attempt is used up, and they start when it works again.
+func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var broken atomic.Bool
+		broken.Store(true)
+		w.begin("e-1")
+		w.answerHosts(func(c Call) Result {
+			if broken.Load() {
+				return Result{Outcome: schema.Failed, Error: "no"}
+			}
+			return Result{Outcome: schema.Succeeded}
+		})
+		for range breakerAttempts {
+			w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		}
+		time.Sleep(2 * time.Second)
+		w.happened()
+		e := w.entry(inAWhile(100 * time.Millisecond))
+		w.publish(e, time.Now())
+		time.Sleep(time.Second)
+		all := w.deferrals(e)
+		if len(all) != 1 || all[0].Spec.Kind != schema.KindDeferral || all[0].Spec.AttemptNumber() != 1 || all[0].Spec.PutOff != 1 || all[0].Spec.For != e.ID || all[0].Run() != e.ID {
+			t.Fatalf("entries that stand in: %+v, want one for the first attempt", all)
+		}
+		if wait := all[0].Due().Sub(e.Due()); wait < putOffFirst || wait > 2*putOffFirst {
+			t.Errorf("it was put off by %s, want %s or a little more", wait, putOffFirst)
+		}
+		w.want("put off", "entry deferral, record 0 handed_on, notice, ack")
+		if got := w.state(e.Run()); got != schema.StatePending {
+			t.Errorf("the run is %s, want pending", got)
+		}
+		if n := w.open(); n != 0 {
+			t.Errorf("the stream holds %d messages, want none", n)
+		}
+		broken.Store(false)
+		d := all[0]
+		time.Sleep(time.Until(d.Due()) - 100*time.Millisecond)
+		w.publish(d, time.Now())
+		time.Sleep(time.Second)
+		starts := w.started()
+		if last := starts[len(starts)-1]; len(starts) != breakerAttempts+1 || last.Run != e.ID || last.Number != 1 {
+			t.Errorf("%d starts, the last %+v; want the run's first attempt", len(starts), last)
+		}
+		if got := w.state(e.Run()); got != schema.StateSucceeded {
+			t.Errorf("the run is %s, want succeeded", got)
+		}
+		// The message of the entry that was put off comes once more: nothing starts from it.
+		w.publish(e, time.Now(), redispatched)
+		time.Sleep(2 * time.Second)
+		if n := len(w.started()); n != breakerAttempts+1 {
+			t.Errorf("%d starts after the first message came again, want %d", n, breakerAttempts+1)
+		}
+	})
+}
+
+// What cannot be put off, because the store fails, goes back and is put off later.
+func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
+	for _, op := range []string{"PutEntries", "PutAttempts"} {
+		t.Run(op, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("e-1")
+				w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
+				for range breakerAttempts {
+					w.publish(w.entry(inAWhile(time.Second)), time.Now())
+				}
+				time.Sleep(2 * time.Second)
+				e := w.entry(inAWhile(100 * time.Millisecond))
+				w.breakDown(op)
+				w.publish(e, time.Now())
+				time.Sleep(time.Second)
+				if all := w.deferrals(e); len(all) != 0 {
+					t.Fatalf("%d entries stand in while the store fails", len(all))
+				}
+				w.breakDown()
+				time.Sleep(3 * time.Second)
+				if all := w.deferrals(e); len(all) != 1 {
+					t.Errorf("%d entries stand in, want one once the store works again", len(all))
+				}
+				for _, s := range w.started() {
+					if s.Run == e.ID {
+						t.Error("the run started though its target is broken")
+					}
+				}
+			})
+		})
+	}
+}
+
+// One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it is due.
+func TestAHungTargetHarmsNoOtherTenant(t *testing.T) {
+	for name, work := range map[string]schema.Work{
+		"host":    {HTTP: &schema.HTTPTarget{URL: "http://hung"}},
+		"subject": {NATS: &schema.NATSTarget{Subject: "hung"}},
+	} {
+		t.Run(name, func(t *testing.T) { hangs(t, work) })
+	}
+}
+
+func hangs(t *testing.T, work schema.Work) {
+	work.Timeout = schema.Duration(time.Hour)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("e-1", func(c *Config) { c.Slots = 64 })
+		release := make(chan struct{})
+		w.answerHosts(func(c Call) Result {
+			if c.Work.NATS != nil || strings.Contains(c.Work.HTTP.URL, "hung") {
+				<-release
+			}
+			return Result{Outcome: schema.Succeeded}
+		})
+		hung := func(s *schema.Spec) { s.Tenant, s.Work = "a", &work }
+		var hanging []schema.Entry
+		for range 400 {
+			e := w.entry(inAWhile(time.Second), hung)
+			hanging = append(hanging, e)
+			w.publish(e, time.Now())
+		}
+		time.Sleep(10 * time.Second)
+		for range 20 {
+			w.publish(w.entry(inAWhile(200*time.Millisecond), hung), time.Now())
+			e := w.entry(inAWhile(200*time.Millisecond), func(s *schema.Spec) { s.Tenant = "b" })
+			w.publish(e, time.Now())
+			time.Sleep(time.Second)
+			starts := w.started()
+			if last := starts[len(starts)-1]; last.Run != e.ID || last.at.Sub(e.Due()) > 50*time.Millisecond {
+				t.Fatalf("the last start is of %s, %s after %s was due; want it at once", last.Run, last.at.Sub(e.Due()), e.ID)
+			}
+		}
+		started, putOff := 0, 0
+		for _, e := range hanging {
+			if all := w.deferrals(e); len(all) > 0 {
+				putOff++
+			} else if len(w.attempts(e.Run())) > 0 {
+				started++
+			}
+		}
+		if started != 56 || putOff < 300 {
+			t.Errorf("of 400 runs of the target that hangs %d started and %d were put off, want seven eighths of 64 slots and nearly all others", started, putOff)
+		}
+		close(release)
+		time.Sleep(time.Second)
+	})
+}
+
+// answerHosts sets what the callee does.
+func (w *world) answerHosts(f func(c Call) Result) {
+	w.answer(func(_ context.Context, c Call) Result { return f(c) })
+}

@@ -1,0 +1,109 @@
+package executor
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		w := hostWish("a", "http://h")
+		again := func(n int, h health) {
+			t.Helper()
+			for range n {
+				passes, _, _ := beginAll(g, w, 1)
+				if len(passes) != 1 {
+					t.Fatalf("an attempt did not begin, want it before the breaker opens")
+				}
+				endAll(passes, h)
+			}
+		}
+		again(100, well)
+		if g.loads[w.target].breaker != nil {
+			t.Error("a target that never failed has a breaker")
+		}
+		again(breakerAttempts-1, sick)
+		again(10, unknownHealth)
+		if got := counted(t, g.metrics.broken); got != 0 {
+			t.Errorf("%v targets are broken after %d failures, want 0", got, breakerAttempts-1)
+		}
+		again(1, sick)
+		v, _ := g.ask(w, nil)
+		if v.ok || v.putOff < putOffFirst || v.putOff > 2*putOffFirst || counted(t, g.metrics.broken) != 1 {
+			t.Errorf("after %d failures: %+v, want it put off by %s or a little more", breakerAttempts, v, putOffFirst)
+		}
+		later := w
+		later.putOffs = 3
+		if v, _ := g.ask(later, nil); v.putOff < 8*putOffFirst {
+			t.Errorf("what was put off three times is put off by %s, want at least %s", v.putOff, 8*putOffFirst)
+		}
+		later.putOffs = 9
+		if v, _ := g.ask(later, nil); v.putOff < putOffMost || v.putOff > putOffMost*3/2 {
+			t.Errorf("what was put off nine times is put off by %s, want %s or a little more", v.putOff, putOffMost)
+		}
+		later.putOffs = maxPutOffs
+		if passes, _, _ := beginAll(g, later, 1); len(passes) != 1 {
+			t.Errorf("what was put off %d times is put off, want that it begins", maxPutOffs)
+		} else {
+			endAll(passes, sick)
+		}
+		if passes, _, _ := beginAll(g, hostWish("b", "http://h"), 1); len(passes) != 1 {
+			t.Error("another tenant's call to the same host does not begin")
+		}
+		if passes, _, _ := beginAll(g, hostWish("a", "http://other"), 1); len(passes) != 1 {
+			t.Error("a call to another host does not begin")
+		}
+		time.Sleep(breakerDelay)
+		probes, _, putOff := beginAll(g, w, 10)
+		if len(probes) != breakerProbes || putOff != 10-breakerProbes {
+			t.Errorf("after the delay %d begin and %d are put off, want %d probes", len(probes), putOff, breakerProbes)
+		}
+		endAll(probes[:1], sick)
+		endAll(probes[1:], unknownHealth)
+		if passes, _, _ := beginAll(g, w, 1); len(passes) != 0 {
+			t.Error("an attempt begins after a probe failed")
+		}
+		time.Sleep(2*breakerDelay - time.Millisecond)
+		if passes, _, _ := beginAll(g, w, 1); len(passes) != 0 {
+			t.Error("an attempt begins before twice the delay has passed")
+		}
+		time.Sleep(time.Millisecond)
+		probes, _, _ = beginAll(g, w, 10)
+		if len(probes) != breakerProbes {
+			t.Errorf("after twice the delay %d begin, want %d probes", len(probes), breakerProbes)
+		}
+		endAll(probes, well)
+		if passes, _, _ := beginAll(g, w, 10); len(passes) != 10 || counted(t, g.metrics.broken) != 0 {
+			t.Errorf("after the probes succeeded %d of 10 begin, and %v targets are broken; want all, and none", len(passes), counted(t, g.metrics.broken))
+		}
+	})
+}
+
+func TestHealthOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		res  Result
+		want health
+	}{
+		"success":          {Result{Outcome: schema.Succeeded, Status: 200}, well},
+		"500":              {Result{Outcome: schema.Failed, Status: 500}, sick},
+		"503":              {Result{Outcome: schema.Failed, Status: 503}, sick},
+		"429":              {Result{Outcome: schema.Failed, Status: 429}, sick},
+		"404":              {Result{Outcome: schema.Failed, Status: 404, Final: true}, well},
+		"408":              {Result{Outcome: schema.Failed, Status: 408}, well},
+		"not reached":      {Result{Outcome: schema.Failed, Error: "connection refused"}, sick},
+		"time-out":         {Result{Outcome: schema.TimedOut}, sick},
+		"broken off":       {Result{Outcome: schema.TimedOut, Status: 200}, sick},
+		"denied":           {Result{Outcome: schema.Failed, Final: true}, unknownHealth},
+		"cancelled":        {Result{Outcome: schema.Cancelled}, unknownHealth},
+		"we were stopped":  {Result{Outcome: schema.Failed, Stopped: true}, unknownHealth},
+		"nothing was done": {Result{}, unknownHealth},
+	} {
+		if got := healthOf(&c.res); got != c.want {
+			t.Errorf("%s: healthOf(%+v): got %d, want %d", name, c.res, got, c.want)
+		}
+	}
+}
