@@ -45,3 +45,43 @@ func TestRestSaidBeforeRunHolds(t *testing.T) {
 		}
 	})
 }
+
+func TestMemberAtRestOwnsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		nodes := c.startAll("a", "b", "c")
+		owns := func(of string) func() bool {
+			return func() bool {
+				for _, n := range nodes {
+					if len(n.Snapshot().Owned(of)) == 0 {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		ownsNothing := func() bool {
+			for _, n := range nodes {
+				if len(n.Snapshot().Owned("c")) > 0 {
+					return false
+				}
+			}
+			return true
+		}
+		c.await("every member owns shards", time.Second, owns("c"))
+		if err := nodes[2].Rest(true); err != nil {
+			t.Fatalf("Rest(true): %v", err)
+		}
+		c.await("nobody gives shards to the member at rest", 2*time.Second, ownsNothing)
+		for _, n := range nodes {
+			if got := n.Snapshot().Fate("c"); got != Live || !sees(n, "a", "b", "c") {
+				t.Errorf("Fate(c) at %s = %v of %v, want live: it only rests", n.config.Name, got, nameList(n.Snapshot().Members()))
+			}
+		}
+		checkAgree(t, nodes...)
+		if err := nodes[2].Rest(false); err != nil {
+			t.Fatalf("Rest(false): %v", err)
+		}
+		c.await("it owns shards again", 2*time.Second, owns("c"))
+		checkAgree(t, nodes...)
+	})
+}
