@@ -1,0 +1,92 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// benchQueue answers every publication at once.
+type benchQueue struct {
+	Queue
+	mu  sync.Mutex
+	seq uint64
+}
+
+func (q *benchQueue) Publish(_ context.Context, _ queue.Lane, _ *queue.Envelope, done func(queue.Receipt, error)) error {
+	q.mu.Lock()
+	q.seq++
+	seq := q.seq
+	q.mu.Unlock()
+	done(queue.Receipt{Stream: "1", Sequence: seq}, nil)
+	return nil
+}
+
+// pass takes rows through the actor of a shard, from the scan to the notice.
+func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schema.Notice, now time.Time) {
+	for len(entries) > 0 {
+		n := min(len(entries), scanPage)
+		s.found(ctx, entries[:n], nil, now, now)
+		for range n/flushChunk + 1 {
+			s.flush(ctx, now)
+		}
+		s.readMail(ctx, now)
+		s.mail.addNotices(notices[:n])
+		s.readMail(ctx, now)
+		entries, notices = entries[n:], notices[n:]
+	}
+	s.book.swept(now.Add(time.Hour))
+}
+
+func passable(t testing.TB, r *rig, n int) (*shard, []schema.Entry, []schema.Notice, time.Time) {
+	d := r.idle()
+	d.queue = &benchQueue{Queue: r.conn}
+	s := r.shardOf(d, 0)
+	now := time.Now()
+	entries, notices := make([]schema.Entry, n), make([]schema.Notice, n)
+	for i := range entries {
+		entries[i] = r.entry(now, 0, schema.Spec{})
+		notices[i] = schema.Notice{Entry: entries[i].ID, Run: entries[i].ID, Attempt: 1}
+	}
+	return s, entries, notices, now
+}
+
+func refilled(d *Dispatcher) {
+	d.budget.subjects[subject{0, schema.Normal}] = &allowance{left: 1 << 30}
+}
+
+// TestAllocationsOfARun: from the scan to the notice a run costs its envelope, what is remembered of it, and its receipt.
+func TestAllocationsOfARun(t *testing.T) {
+	r := newRig(t, 1)
+	defer r.close()
+	const n = 10_000
+	s, entries, notices, now := passable(t, r, n)
+	refilled(s.d)
+	allocs := testing.AllocsPerRun(3, func() { pass(t.Context(), s, entries, notices, now) })
+	if per := allocs / n; per > 6 {
+		t.Errorf("%.1f allocations a run, want at most 6", per)
+	} else {
+		t.Logf("%.2f allocations a run", per)
+	}
+	if b := s.book; len(b.known)+len(b.open)+len(b.openIn)+len(b.held[2])+len(b.behind) != 0 {
+		t.Errorf("the book remembers what is done: %d known, %d open, %d held", len(b.known), len(b.open), len(b.held[2]))
+	}
+}
+
+// BenchmarkScanToPublish is the dispatcher's own work for 10,000 rows, without store and queue.
+func BenchmarkScanToPublish(b *testing.B) {
+	r := newRig(b, 1)
+	defer r.close()
+	const n = 10_000
+	s, entries, notices, now := passable(b, r, n)
+	refilled(s.d)
+	b.ReportAllocs()
+	for b.Loop() {
+		pass(b.Context(), s, entries, notices, now)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/run")
+}

@@ -1,0 +1,126 @@
+package dispatcher
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func TestHints(t *testing.T) {
+	accepted := func(e *schema.Entry) time.Time { return time.UnixMicro(e.Spec.Accepted).UTC() }
+	t.Run("behind the scan is published at once", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			r.start("d1")
+			time.Sleep(10100 * time.Millisecond)
+			r.fail("Entries", true) // the scan would find it as well
+			e := r.run(time.Now(), 0)
+			r.conn.Near(0, []schema.Entry{e})
+			synctest.Wait()
+			seen := h.sights(e.ID)
+			if len(seen) != 1 || seen[0].env.Redispatch || !seen[0].env.CheckedAt.Equal(accepted(&e)) {
+				t.Errorf("published %s, want once, as fresh as its acceptance", describe(seen))
+			}
+			r.conn.Near(0, []schema.Entry{e}) // heard twice
+			r.fail("Entries", false)
+			time.Sleep(time.Minute)
+			if got := len(h.sights(e.ID)); got != 1 {
+				t.Errorf("published %d times, want once", got)
+			}
+		})
+	})
+	t.Run("ahead of the scan is left to it", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			r.start("d1")
+			time.Sleep(10100 * time.Millisecond)
+			e := r.run(time.Now().Add(4*time.Second), 0)
+			r.conn.Near(0, []schema.Entry{e})
+			time.Sleep(10 * time.Second)
+			h.only(&e)
+			if got := h.sights(e.ID)[0].env.CheckedAt; !got.After(accepted(&e)) {
+				t.Errorf("checked at %v, want the scan's time", got)
+			}
+		})
+	})
+	t.Run("a lost one is found by the sweep", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			r.start("d1")
+			time.Sleep(11 * time.Second)
+			// The scan has gone on to the next bucket: it cannot find what comes behind it in this one.
+			end := schema.BucketOf(time.Now()).End()
+			time.Sleep(time.Until(end) - 100*time.Millisecond)
+			e := r.run(time.Now(), 0)
+			time.Sleep(sliceSpan + 10*time.Second + 2*scanEvery)
+			if seen := h.sights(e.ID); len(seen) != 1 || !seen[0].env.Redispatch {
+				t.Errorf("published %s, want once, by the sweep", describe(seen))
+			}
+		})
+	})
+	t.Run("of a reschedule that was passed over is published under its own id", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(always(lose)) // as an executor does that finds it unnamed
+			r.start("d1")
+			time.Sleep(10 * time.Second)
+			run := r.run(time.Now().Add(time.Hour), 0)
+			e := r.entry(time.Now().Add(3*time.Second), 0, schema.Spec{Kind: schema.KindReschedule, Of: run.ID})
+			r.put(e)
+			time.Sleep(4 * time.Second)
+			h.change(nil)
+			r.conn.Near(0, []schema.Entry{e})
+			synctest.Wait()
+			seen := h.sights(e.ID)
+			if len(seen) != 2 || seen[0].env.Redispatch || !seen[1].env.Redispatch || seen[0].id == seen[1].id {
+				t.Errorf("published %s, want again at once, as a redispatch under another id", describe(seen))
+			}
+		})
+	})
+	t.Run("of another shard or unreadable is ignored", func(t *testing.T) {
+		inBubble(t, 2, func(t *testing.T, r *rig) {
+			s := r.shardOf(r.idle(), 0)
+			now := time.Now()
+			s.scan.from(now, 0)
+			other := r.entry(now.Add(-time.Second), 1, schema.Spec{})
+			broken := schema.LoadEntry(schema.MakeEntryID(now.Add(-time.Second), 0, 1), []byte("?"), nil, schema.Marks{})
+			s.hinted(&other, now)
+			s.hinted(&broken, now)
+			if len(s.book.open) != 0 {
+				t.Errorf("%d entries were taken from such hints, want none", len(s.book.open))
+			}
+		})
+	})
+	t.Run("beyond the bound is left to the sweep", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			s := r.shardOf(r.idle(), 0)
+			now := time.Now()
+			s.scan.from(now, 0)
+			for i := range maxHeld + 10 {
+				e := schema.Entry{ID: schema.MakeEntryID(now.Add(-time.Second), 0, uint64(i))}
+				s.hinted(&e, now)
+			}
+			if len(s.book.open) != maxHeld || len(s.book.known) != maxHeld {
+				t.Errorf("%d open and %d known, want %d of each: the sweep must find the others", len(s.book.open), len(s.book.known), maxHeld)
+			}
+		})
+	})
+}
+
+// TestMailboxIsBounded: advice beyond the bound is dropped, receipts never are.
+func TestMailboxIsBounded(t *testing.T) {
+	m := mailbox{ring: make(chan struct{}, 1)}
+	for range maxMail/1000 + 5 {
+		m.addNear(make([]schema.Entry, 1000))
+		m.addNotices(make([]schema.Notice, 1000))
+	}
+	for range maxMail + 5 {
+		m.addReceipt(receipt{})
+	}
+	all := m.take()
+	near, notices, receipts := all.near, all.notices, all.receipts
+	if len(near) != maxMail || len(notices) != maxMail || len(receipts) != maxMail+5 {
+		t.Errorf("take = %d hints, %d notices, %d receipts, want %d, %d, %d", len(near), len(notices), len(receipts), maxMail, maxMail, maxMail+5)
+	}
+}
