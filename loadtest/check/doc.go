@@ -54,7 +54,7 @@
 //
 // What limits.go and limits_recurring.go say, of jobs whose limit was the same all the time and of the tasks in [History]:
 //
-//   - Never more calls under a limit are under way at once than it says, and never two of one run. A call counts from its arrival until the receiver ends it; one whose executor
+//   - Never more calls under a limit are under way at once than it says, and never two of one run of a job. A call counts from its arrival until the receiver ends it; one whose executor
 //     died counts for [SlotHeld] at least.
 //   - In no span more runs of a task start than its rate allows in that and in [RateSlack] more, plus one. Each attempt is a start.
 //   - A run was skipped only if its job says so, and as many others were under way when that was recorded (or a node had just been killed).

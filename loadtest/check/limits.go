@@ -18,7 +18,8 @@ import (
 // # At once
 //
 // A call counts from its arrival to the end that the sink noted, which it notes before it answers. A slot is left only after the answer, so there is no
-// tolerance: two calls under a limit of one that overlap by a microsecond are one too many. Nor may two calls of one run overlap, since a run has one slot at most.
+// tolerance: two calls under a limit of one that overlap by a microsecond are one too many. Nor may two calls of one run of a job with a limit overlap, since such a run has one
+// slot at most. Those of a task have a slot for each execution: where one is executed twice, as at_least_once allows, both calls count, and that they overlap is told and no fault.
 //
 // Where the caller hung up the slot is free before the work is over (DESIGN section 7, "Runs at once"). If the attempt was recorded by its executor (cancelled, timed out,
 // failed), that was when it hung up, and the call counts up to [HangUp] before the sink saw that. Otherwise the executor died: its slot stands until its session is declared
@@ -112,8 +113,10 @@ type SlotCount struct {
 	Cancelled int `json:"cancelled_by_limit"`
 	// Outlived calls: the receiver still worked on them when their slot was free, since their executor had died.
 	Outlived int `json:"outlived_calls"`
+	// Doubled calls, of a task, came while another one of the same run was under way.
+	Doubled int `json:"doubled_calls"`
 
-	// Over counts calls that came while as many were under way as may; Twice those that came while another one of the same run was.
+	// Over counts calls that came while as many were under way as may; Twice those, of jobs, that came while another one of the same run was.
 	Over  int `json:"beyond_the_limit"`
 	Twice int `json:"calls_of_one_run_at_once"`
 }
@@ -210,8 +213,8 @@ func (r *run) recorded(i int) bool {
 
 type faultFunc func(kind Kind, r *run, format string, args ...any)
 
-// judge adds the calls under one limit, in any order.
-func (c *SlotCount) judge(calls []held, fault faultFunc) {
+// judge adds the calls under one limit, in any order. alone: a run has one slot at most.
+func (c *SlotCount) judge(calls []held, alone bool, fault faultFunc) {
 	slices.SortStableFunc(calls, func(a, b held) int { return a.At.Compare(b.At) })
 	var open []held
 	for _, call := range calls {
@@ -220,7 +223,11 @@ func (c *SlotCount) judge(calls []held, fault faultFunc) {
 			c.Outlived++
 		}
 		open = slices.DeleteFunc(open, func(h held) bool { return !h.until.After(call.At) })
-		if i := slices.IndexFunc(open, func(h held) bool { return h.run == call.run }); i >= 0 {
+		switch i := slices.IndexFunc(open, func(h held) bool { return h.run == call.run }); {
+		case i < 0:
+		case !alone:
+			c.Doubled++
+		default:
 			c.Twice++
 			fault(FaultTwice, call.run, "attempt %d arrived %s, attempt %d of %s was under way until %s",
 				call.Attempt, stamp(call.At), open[i].Attempt, stamp(open[i].At), untilText(open[i].until))
@@ -298,7 +305,7 @@ func (j *judge) limits() {
 		}
 		if t.MaxConcurrent > 0 {
 			c := SlotCount{Of: t.Name, Limit: t.MaxConcurrent, Runs: runs, Waited: late}
-			c.judge(slices.Clone(calls), j.fault)
+			c.judge(slices.Clone(calls), false, j.fault)
 			j.rep.Limits = append(j.rep.Limits, c)
 		}
 		if t.Rate != (Rate{}) {
@@ -345,11 +352,12 @@ func writeLimits(w io.Writer, limits []SlotCount, rates []RateCount) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
 	if len(limits) > 0 {
-		p("\nat once\tlimit\tjobs\truns\tcalls\tmost\twaited\tskipped\tcancelled\toutlived\tbeyond\ttwice\t")
+		p("\nat once\tlimit\tjobs\truns\tcalls\tmost\twaited\tskipped\tcancelled\toutlived\tdoubled\tbeyond\ttwice\t")
 	}
 	for i := range limits {
 		c := &limits[i]
-		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", c.Of, c.Limit, c.Jobs, c.Runs, c.Calls, c.Most, c.Waited, c.Skipped, c.Cancelled, c.Outlived, c.Over, c.Twice)
+		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t",
+			c.Of, c.Limit, c.Jobs, c.Runs, c.Calls, c.Most, c.Waited, c.Skipped, c.Cancelled, c.Outlived, c.Doubled, c.Over, c.Twice)
 	}
 	if len(rates) > 0 {
 		p("\ntask\trate\truns\tstarts\tdeferred\tseconds\ta second\tburst\tbeyond\t")

@@ -157,7 +157,7 @@ func (j *recurringJudge) limits(job *recurringJob, runs []*recurringRun) {
 			c.Cancelled++
 		}
 	}
-	c.judge(calls, j.base.fault)
+	c.judge(calls, true, j.base.fault)
 }
 
 // slotCount returns the count of the jobs with a limit, made if it is new.

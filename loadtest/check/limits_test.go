@@ -169,13 +169,16 @@ func TestRunsAtOnceAreJudged(t *testing.T) {
 	alone := func(w *world, start int) {
 		for line := 4; line <= 6; line++ {
 			w.unsee(line)
+			w.unobserve(line)
+			w.unack(line)
 		}
+		w.Asked = w.Asked[:3]
 		for _, line := range []int{2, 3} {
 			s := w.sighting(line)
 			s.At, s.End = at(start), at(start+1000)
 		}
 	}
-	type counts struct{ Over, Twice, Outlived, Most int }
+	type counts struct{ Over, Doubled, Outlived, Most int }
 	rows := []struct {
 		name  string
 		forge func(*world)
@@ -185,6 +188,7 @@ func TestRunsAtOnceAreJudged(t *testing.T) {
 		{"a third for a microsecond", func(w *world) { s := w.sighting(1); s.End = s.End.Add(time.Microsecond) }, counts{1, 0, 0, 3}},
 		{"work whose end nobody saw", func(w *world) { s := w.sighting(6); s.End = time.Time{}; s.At = at(10_500) }, counts{2, 0, 0, 3}},
 		{"the same with a gap in the record", func(w *world) { w.sighting(6).End = time.Time{}; w.SeenAll = false }, counts{0, 0, 0, 2}},
+		{"a run beside itself, above the limit", func(w *world) { w.see(1, 1, 10_999, 200) }, counts{1, 1, 0, 3}},
 		{"a run beside itself, within the limit", func(w *world) { alone(w, 20_000); w.see(1, 2, 10_999, 200) }, counts{0, 1, 0, 2}},
 		{"a run after itself", func(w *world) { alone(w, 20_000); w.see(1, 2, 11_000, 200) }, counts{0, 0, 0, 2}},
 
@@ -210,13 +214,66 @@ func TestRunsAtOnceAreJudged(t *testing.T) {
 			row.forge(w)
 			rep := judge(t, w.History)
 			c := rep.Limits[0]
-			if got := (counts{c.Over, c.Twice, c.Outlived, c.Most}); got != row.want {
+			if got := (counts{c.Over, c.Doubled, c.Outlived, c.Most}); got != row.want {
 				t.Errorf("Judge = %+v, want %+v; faults: %v", got, row.want, rep.Faults)
 			}
-			for kind, n := range map[check.Kind]int{check.FaultOver: c.Over, check.FaultTwice: c.Twice} {
-				if found := slices.ContainsFunc(rep.Faults, func(f check.Fault) bool { return f.Kind == kind }); found != (n > 0) || n > 0 && !rep.Failed() {
-					t.Errorf("%d of %q, failed %t, and a fault about it: %t; %v", n, kind, rep.Failed(), found, rep.Faults)
-				}
+			found := func(kind check.Kind) bool {
+				return slices.ContainsFunc(rep.Faults, func(f check.Fault) bool { return f.Kind == kind })
+			}
+			if c.Twice != 0 || found(check.FaultTwice) || found(check.FaultOver) != (c.Over > 0) || rep.Failed() != (c.Over > 0) {
+				t.Errorf("failed %t, faults %v, want %d beyond the limit, and nothing else", rep.Failed(), rep.Faults, c.Over)
+			}
+		})
+	}
+}
+
+// TestAnExecutorWithHalfOfTheSlotsIsKilled: 20 runs of a task may be under way. Ten lines are those of an executor that is killed at 10.3 s, whose calls the receiver works on for 9 s; the
+// other one begins ten each second, and more from a given instant on.
+func TestAnExecutorWithHalfOfTheSlotsIsKilled(t *testing.T) {
+	rows := []struct {
+		name       string
+		more, from int // so many besides, from then on, ms
+		other      int // so many of another task beside them
+		over, most int
+	}{
+		{"the other keeps to its own", 0, 0, 0, 0, 20},
+		{"all slots once its session is dead", 10, 17_000, 0, 0, 20},
+		{"one more than all", 11, 17_000, 0, 1, 21},
+		{"one slot too soon", 1, 16_000, 0, 1, 21},
+		{"all slots too soon", 10, 16_000, 0, 10, 30},
+		{"runs of another task need none", 0, 0, 30, 0, 20},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			starts := times(10, 10_000)
+			for at := 10_000; at < 20_000; at += 1000 {
+				starts = append(starts, times(10, at)...)
+			}
+			starts = append(starts, times(row.more, row.from)...)
+			w := paced(t, `{"name":"half","max_concurrent":20}`, 1000, starts...)
+			for line := 1; line <= 10; line++ {
+				s := w.sighting(line)
+				s.Gone, s.End, s.Status = at(10_300), at(19_000), 0
+				w.both(line, func(r *check.Run) { r.Attempts[0].Outcome = check.OutcomeLost })
+				w.see(line, 2, 25_000, 200).End = at(25_500)
+				w.both(line, func(r *check.Run) { r.Attempts = append(r.Attempts, attempt(2, 25_000, 25_501, "succeeded")) })
+			}
+			w.Tasks = append(w.Tasks, check.Task{Name: "other", MaxConcurrent: 40})
+			for line := len(starts) + 1; line <= len(starts)+row.other; line++ {
+				w.Asked = append(w.Asked, check.Ask{Ref: ref(line), At: at(10_000), Task: "other"})
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(line), ID: id(line), Status: 201, At: at(100)})
+				w.see(line, 1, 10_000, 200).End = at(11_000)
+				w.observe(line, check.Succeeded, attempt(1, 10_000, 11_001, "succeeded"))
+			}
+			rand.Shuffle(len(w.Seen), func(i, j int) { w.Seen[i], w.Seen[j] = w.Seen[j], w.Seen[i] })
+			rep := judge(t, w.History)
+			late := 90 + row.more // started a second or more after they were due
+			want := []check.SlotCount{
+				{Of: "half", Limit: 20, Runs: len(starts), Calls: len(starts) + 10, Most: row.most, Waited: late, Outlived: 10, Over: row.over},
+				{Of: "other", Limit: 40, Runs: row.other, Calls: row.other, Most: row.other},
+			}
+			if diff := cmp.Diff(want, rep.Limits); diff != "" || rep.Failed() != (row.over > 0) {
+				t.Errorf("Limits (-want +got), failed %t:\n%s\nfaults: %v", rep.Failed(), diff, rep.Faults)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ const (
 	// Frozen is of such jobs too: an executor is frozen past its session while it has runs of each in its hands, others finish them, it
 	// thaws, and what was read before is compared with what is read after.
 	Frozen Scenario = "frozen"
-	// Limits is of tasks with rates and of recurring jobs with limits on their runs at once, more of each than may run; one Carillon node is killed after a third of
+	// Limits is of tasks with rates or with bounds on their runs at once, and of recurring jobs with limits on their runs at once, more of each than may run; one Carillon node is killed after a third of
 	// the span and started again after half of it.
 	Limits Scenario = "limits"
 )

@@ -19,9 +19,8 @@
 // Scenarios with guarantees import jobs of all three at once and have no changes and no late imports. One node takes jobs in and dispatches, the others
 // execute and are what is killed or frozen. In Frozen the executor thaws between the two reads of the judge, which says when the first is over.
 //
-// In Limits recurring jobs with limits on their runs at once and one-off jobs of tasks with rates run side by side, most of them due more often than they may run. The two are of two
-// tenants with a sink and a judge each, since calls of a task name no job. Tasks are made first, then the jobs; all are due from T0 on. Limits of a task on its runs
-// at once (max_concurrent) are judged where a task states them; no task of the scenario does yet.
+// In Limits recurring jobs with limits on their runs at once and one-off jobs of tasks with limits (a rate, or max_concurrent) run side by side, most of them due more often than
+// they may run. The two are of two tenants with a sink and a judge each, since calls of a task name no job. Tasks are made first, then the jobs; all are due from T0 on.
 //
 // # Invariants
 //

@@ -1,6 +1,7 @@
 package spine
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +31,10 @@ const (
 	minLimited  = 400
 	// tasksLead is how long before the first due instant the tasks are to be there: dispatchers look for rates every 5 s.
 	tasksLead = 8 * time.Second
+	// putOffsLead is how long before a node is killed it is asked what it has put off so far.
+	putOffsLead = 200 * time.Millisecond
+	// mostMetrics bounds what is read of a node's metrics, bytes.
+	mostMetrics = 8 << 20
 	// taskTries bounds how often the request for a task is made.
 	taskTries = 5
 )
@@ -64,35 +70,69 @@ func limitedShapes() []workload.LimitedShape {
 	return all
 }
 
-// A ratedTask is a task with a rate, and how many runs of it fall due, over how much of the span.
-type ratedTask struct {
+// A limitedTask is a task with a rate, or with a bound on its runs at once, and how many runs of it fall due, over how much of the span.
+type limitedTask struct {
 	name   string
-	rate   string
+	rate   string // "" = none
+	most   int    // its max_concurrent; 0 = none
 	manner string // how the receiver answers
 	jobs   int
 	over   time.Duration
 }
 
-// ratedTasks divides jobs: more than may start for most of the span, as many at one instant, some that all fail once (so that each takes two starts), and some
-// of which the rate is never reached.
-func ratedTasks(jobs int, span time.Duration) []ratedTask {
+// source names the jobs of the task.
+func (t limitedTask) source() string { return "task-" + t.name }
+
+// body is what is asked for with PUT.
+func (t limitedTask) body(target string) []byte {
+	if t.manner != "" {
+		target += "/" + t.manner
+	}
+	limits := ""
+	if t.rate != "" {
+		limits += fmt.Sprintf(`,"rate":%q`, t.rate)
+	}
+	if t.most > 0 {
+		limits += fmt.Sprintf(`,"max_concurrent":%d`, t.most)
+	}
+	return fmt.Appendf(nil, `{"http":{"url":"%s/%s/calls"},"timeout":"15s","retry":{"initial":"500ms","max":"5s"}%s}`, target, t.source(), limits)
+}
+
+const (
+	// crewWork and pairWork are how long the receiver works on a call of a task with a bound on its runs at once: less than check.SlotHeld, so that its work is
+	// over before the slot of an executor that died is free.
+	crewWork, pairWork = 600 * time.Millisecond, 300 * time.Millisecond
+	// pairMost is less than there are executors in a cluster of three, and shared out evenly in one of two.
+	pairMost = 2
+)
+
+// limitedTasks divides jobs. Of tasks with rates: more than may start for most of the span, as many at one instant, some that all fail once (so that each takes
+// two starts), and some of which the rate is never reached. Of tasks of which only so many runs may be under way at once: one with a limit so low that it takes half of the span
+// to work off what falls due in the first third, at the end of which a node is killed, and one with a limit of two, whose runs come three times as fast as they may go.
+func limitedTasks(jobs int, span time.Duration) []limitedTask {
 	// within returns the rate at which so many starts take a part of the span.
 	within := func(starts int, part float64, unit string, per time.Duration) string {
 		return fmt.Sprintf("%d/%s", max(int(float64(starts)*per.Seconds()/(part*span.Seconds())), 1), unit)
 	}
-	herd, shaky, ample := jobs/5, jobs/20, jobs*3/20
-	brisk := jobs - herd - shaky - ample
-	return []ratedTask{
-		{"brisk", within(brisk, 0.8, "s", time.Second), "", brisk, span / 3},
-		{"herd", within(herd, 0.9, "m", time.Minute), "", herd, 0},
-		{"shaky", within(2*shaky, 0.7, "s", time.Second), "fail-1", shaky, span / 2},
-		{"ample", within(ample, 0.05, "s", time.Second), "", ample, span},
+	// atOnce returns how many runs at once take a part of the span for all of them.
+	atOnce := func(runs int, work time.Duration, part float64) int {
+		return max(int(float64(runs)*work.Seconds()/(part*span.Seconds())), 1)
+	}
+	herd, shaky, ample, crew, pair := jobs/5, jobs/20, jobs*3/20, jobs/4, jobs/20
+	brisk := jobs - herd - shaky - ample - crew - pair
+	return []limitedTask{
+		{name: "brisk", rate: within(brisk, 0.8, "s", time.Second), jobs: brisk, over: span / 3},
+		{name: "herd", rate: within(herd, 0.9, "m", time.Minute), jobs: herd},
+		{name: "shaky", rate: within(2*shaky, 0.7, "s", time.Second), manner: "fail-1", jobs: shaky, over: span / 2},
+		{name: "ample", rate: within(ample, 0.05, "s", time.Second), jobs: ample, over: span},
+		{name: "crew", most: atOnce(crew, crewWork, 0.5), manner: "work-" + crewWork.String(), jobs: crew, over: span / 3},
+		{name: "pair", most: pairMost, manner: "work-" + pairWork.String(), jobs: pair, over: time.Duration(pair) * pairWork / (3 * pairMost)},
 	}
 }
 
 func (r *run) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
 
-// playLimits is a run of Limits, from the idle cluster to the last arrival: recurring jobs with limits and one-off jobs of tasks with rates, side by side, while a
+// playLimits is a run of Limits, from the idle cluster to the last arrival: recurring jobs with limits and one-off jobs of tasks with limits, side by side, while a
 // node is killed and started again.
 func (r *run) playLimits(ctx context.Context) (err error) {
 	events, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -107,7 +147,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	}
 	end := t0.Add(r.cfg.Span)
 	r.keepDue(end.Add(mostJitter))
-	tasks := ratedTasks(r.cfg.Jobs, r.cfg.Span)
+	tasks := limitedTasks(r.cfg.Jobs, r.cfg.Span)
 	if err := r.putTasks(ctx, tasks); err != nil {
 		return err
 	}
@@ -125,7 +165,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	}
 	for _, t := range tasks {
 		imported, err := r.importJobs(ctx, workload.Spec{
-			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "rated-" + t.name, Target: r.sink.URL, Keyed: true,
+			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: t.source(), Target: r.sink.URL, Keyed: true,
 			Kinds: []workload.Kind{{Task: t.name}},
 		})
 		r.keepImport(imported)
@@ -139,6 +179,10 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
 	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
+	if err := sleepUntil(ctx, t0.Add(part(killAfter)-putOffsLead)); err != nil {
+		return err
+	}
+	r.keepPutOffs(ctx, "carillon-1") // they end with its process
 	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
 		return err
 	}
@@ -149,6 +193,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	if err := r.untilQuiet(ctx); err != nil {
 		return err
 	}
+	r.keepPutOffs(ctx, "")
 	r.report.Phases = []Phase{
 		phase("idle", begin, start), phase("intake", start, ready), phase("runs", ready, ran), phase("end", ran, r.mark()),
 	}
@@ -166,7 +211,7 @@ func (r *run) startLimitedSink(ctx context.Context) (err error) {
 }
 
 // putTasks makes the tasks and writes down how the API shows them.
-func (r *run) putTasks(ctx context.Context, tasks []ratedTask) (err error) {
+func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
 	f, err := os.OpenFile(r.tasksFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write tasks: %w", err)
@@ -177,8 +222,8 @@ func (r *run) putTasks(ctx context.Context, tasks []ratedTask) (err error) {
 		if err != nil {
 			return fmt.Errorf("make task %s: %w", t.name, err)
 		}
-		if shown.Name != t.name || shown.Rate.String() != t.rate {
-			return fmt.Errorf("make task %s: asked for the rate %s, got %q with %s", t.name, t.rate, shown.Name, shown.Rate)
+		if shown.Name != t.name || shown.Rate.String() != t.rate || shown.MaxConcurrent != t.most {
+			return fmt.Errorf("make task %s: asked for the rate %q and %d at once, got %q with %q and %d", t.name, t.rate, t.most, shown.Name, shown.Rate, shown.MaxConcurrent)
 		}
 		line, err := json.Marshal(shown)
 		if err != nil {
@@ -192,12 +237,8 @@ func (r *run) putTasks(ctx context.Context, tasks []ratedTask) (err error) {
 }
 
 // putTask makes a task, which may be asked for again.
-func (r *run) putTask(ctx context.Context, t ratedTask) (shown check.Task, err error) {
-	target := r.sink.URL
-	if t.manner != "" {
-		target += "/" + t.manner
-	}
-	body := fmt.Appendf(nil, `{"http":{"url":"%s/rated-%s/calls"},"timeout":"15s","retry":{"initial":"500ms","max":"5s"},"rate":%q}`, target, t.name, t.rate)
+func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
+	body := t.body(r.sink.URL)
 	for try := range taskTries {
 		if try > 0 {
 			if err := sleepUntil(ctx, time.Now().Add(askPause)); err != nil {
@@ -237,6 +278,54 @@ func (r *run) putOnce(ctx context.Context, url string, body []byte) (status int,
 	return resp.StatusCode, text, err
 }
 
+// keepPutOffs adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
+// answer is left out: the figure is shown, and nothing rests on it.
+func (r *run) keepPutOffs(ctx context.Context, member string) {
+	for _, n := range r.cluster().Status().Carillon {
+		if member != "" && n.Name != member {
+			continue
+		}
+		count, err := r.putOffs(ctx, n.API)
+		if err != nil {
+			r.log.Warn("a node did not tell what it has put off", "node", n.Name, "err", err)
+			continue
+		}
+		r.mu.Lock()
+		r.report.PutOffs += count
+		r.mu.Unlock()
+	}
+}
+
+func (r *run) putOffs(ctx context.Context, api string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("its metrics: answered %d", resp.StatusCode)
+	}
+	return readPutOffs(io.LimitReader(resp.Body, mostMetrics))
+}
+
+// readPutOffs finds the counter in the text format of Prometheus.
+func readPutOffs(text io.Reader) (int, error) {
+	const counter = `carillon_executor_put_off_total{reason="limit"} `
+	for lines := bufio.NewScanner(text); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), counter); ok {
+			n, err := strconv.ParseFloat(value, 64)
+			return int(n), err
+		}
+	}
+	return 0, fmt.Errorf("its metrics have no %s", counter)
+}
+
 // judgeLimits has both parts judged, each by a judge that sees its tenant and its sink alone.
 func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
 	args := []string{"--tasks", r.tasksFile()}
@@ -261,9 +350,12 @@ func (r *Report) limitsFaults() []string {
 		return nil
 	}
 	var faults []string
-	var deferred, waited, skipped, cancelled int
+	var deferred, stood, waited, skipped, cancelled int
 	for _, c := range r.Check.Rates {
 		deferred += c.Deferred
+	}
+	for _, c := range r.Check.Limits {
+		stood += c.Waited
 	}
 	if r.Recurring != nil {
 		for _, c := range r.Recurring.Check.Limits {
@@ -273,7 +365,7 @@ func (r *Report) limitsFaults() []string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{deferred, "was put off by a rate"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
+	}{{deferred, "was put off by a rate"}, {stood, "waited for others of its task"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
 		if n.n == 0 {
 			faults = append(faults, "no run "+n.what)
 		}
@@ -288,9 +380,9 @@ func (r *Report) limitsFaults() []string {
 var limitsRows = []row{
 	{"jobs", func(r *Report) string {
 		s := r.Settings
-		return fmt.Sprintf("%d one-off jobs of tasks with rates, %d recurring jobs with limits; for %g s", s.Jobs, s.Jobs/limitedPart, s.SpanSeconds)
+		return fmt.Sprintf("%d one-off jobs of tasks with limits, %d recurring jobs with limits; for %g s", s.Jobs, s.Jobs/limitedPart, s.SpanSeconds)
 	}},
-	{"rates: asked, acknowledged, done; missed, early, unexpected", func(r *Report) string {
+	{"tasks: asked, acknowledged, done; missed, early, unexpected", func(r *Report) string {
 		c := &r.Check
 		return fmt.Sprintf("%d, %d, %d; %d, %d, %d", c.Asked, c.Acknowledged, c.Done, c.Missed, c.Early, c.Unexpected)
 	}},
@@ -299,6 +391,12 @@ var limitsRows = []row{
 			return fmt.Sprintf("%s %s: %d, %d, %d; %.1f, %.1f; %d", c.Task, c.Rate, c.Runs, c.Starts, c.Deferred, c.PerSecond(), c.Burst, c.Over)
 		})
 	}},
+	{"at once by max_concurrent: runs, calls (doubled, outlived), most; waited; beyond the limit", func(r *Report) string {
+		return lines(r.Check.Limits, func(c check.SlotCount) string {
+			return fmt.Sprintf("%s %d: %d, %d (%d, %d), %d; %d; %d", c.Of, c.Limit, c.Runs, c.Calls, c.Doubled, c.Outlived, c.Most, c.Waited, c.Over)
+		})
+	}},
+	{"starts put off by max_concurrent", func(r *Report) string { return fmt.Sprint(r.PutOffs) }},
 	{"limits: targets, done, given up by policy; missed, early, unexpected", of(func(_ *Report, res *RecurringResult) string {
 		c := &res.Check
 		return fmt.Sprintf("%d, %d, %d (%s); %d, %d, %d", c.Targets, c.Done, c.MissedByPolicy, c.Reasons(), c.Missed, c.Early, c.Unexpected)
@@ -308,10 +406,10 @@ var limitsRows = []row{
 			return fmt.Sprintf("%s %d: %d, %d, %d; %d, %d, %d, %d; %d, %d", c.Of, c.Limit, c.Runs, c.Calls, c.Most, c.Waited, c.Skipped, c.Cancelled, c.Outlived, c.Over, c.Twice)
 		})
 	})},
-	{"duplicate outcomes, duplicate executions (rates; limits)", of(func(r *Report, res *RecurringResult) string {
+	{"duplicate outcomes, duplicate executions (tasks; jobs)", of(func(r *Report, res *RecurringResult) string {
 		return fmt.Sprintf("%d, %d; %d, %d", r.Check.DuplicateOutcomes, r.Check.DuplicateExecutions, res.Check.DuplicateOutcomes, res.Check.DuplicateExecutions)
 	})},
-	{"unfinished, unreadable (rates; limits)", of(func(r *Report, res *RecurringResult) string {
+	{"unfinished, unreadable (tasks; jobs)", of(func(r *Report, res *RecurringResult) string {
 		return fmt.Sprintf("%d, %d; %d, %d", r.Check.Unfinished, r.Check.Unreadable+r.Check.UnreadableOthers+r.Check.Unlisted, res.Check.Unfinished, res.Check.Unreadable)
 	})},
 	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},

@@ -70,6 +70,10 @@ type Report struct {
 	Phases   []Phase        `json:"phases"`
 	Rates    Rates          `json:"rates"`
 
+	// PutOffs is how often a run of a task was put off since as many were under way as may, as far as nodes told: what one counted from shortly before it was killed
+	// on is left out. Only in Limits.
+	PutOffs int `json:"put_offs,omitempty"`
+
 	// Recurring is what came of recurring jobs; nil in scenarios without them.
 	Recurring *RecurringResult `json:"recurring,omitempty"`
 

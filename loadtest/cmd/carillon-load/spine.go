@@ -49,8 +49,8 @@ Two are of guarantees: jobs under all three, on one Cassandra, one NATS and thre
 
 One is of limits, on one Cassandra, one NATS and two nodes:
 
-  limits    6,000 one-off jobs of four tasks with rates, and 150 recurring jobs with limits (queue, skip, cancel_oldest), most of them due more often than they may
-            run, for 90 s; a node is killed after a third of it and started again after half
+  limits    6,000 one-off jobs of four tasks with rates and two with max_concurrent, and 150 recurring jobs with limits (queue, skip, cancel_oldest), most of them due
+            more often than they may run, for 90 s; a node is killed after a third of it and started again after half
 
 Writes its report as JSON and as a block of RESULTS.md into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
