@@ -45,7 +45,7 @@ const (
 	newlyOff, newlyLeast = time.Second, 100 * time.Millisecond
 	// lineSpeed is by how many runs the line moves for each that starts.
 	lineSpeed = 2
-	// awaitPart bounds the runs that wait in memory for slots of any task's limit: that part of the executor's slots.
+	// awaitPart bounds the runs that wait in memory for slots of any task's limit: that part of the executor's slots, and one at least.
 	awaitPart = 2
 	// askPace is how many of those put off are tried in a second at least, on one executor, shared by the tasks whose limits are reached; each has one.
 	askPace = 50
@@ -124,7 +124,7 @@ func (g *gate) await(l *load, w wish, now time.Time) (ruling, *load) {
 	if !w.again {
 		most -= most / 4 // who was put off before finds room
 	}
-	if l.parked < most && g.waiting < g.slots/awaitPart {
+	if l.parked < most && g.waiting < max(g.slots/awaitPart, 1) { // if none waited, no slot would ever be asked for
 		return ruling{wait: l.wait(w.class)}, l
 	}
 	g.metrics.putOff.WithLabelValues("limit").Inc()

@@ -358,6 +358,22 @@ func TestFewWaitInMemoryForALimit(t *testing.T) {
 	})
 }
 
+// TestALimitOnAnExecutorWithOneSlot: its runs start. None of them waited in memory, so no slot of the limit was ever asked for, and all were put off for ever.
+func TestALimitOnAnExecutorWithOneSlot(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x", func(c *Config) { c.Slots = 1 })
+		w.limit(2)
+		var c crowd
+		c.in(w, func() time.Duration { return 100 * time.Millisecond })
+		w.runs(10, inAWhile(time.Second), 0)
+		w.dispatch(30 * time.Second)
+		n, _ := c.done()
+		if most := c.seen(); n != 10 || most != 1 {
+			t.Errorf("%d of 10 runs have ended, %d at once; want all, one at a time", n, most)
+		}
+	})
+}
+
 // TestALimitWithoutTarget: a task whose target has no name has its limit too.
 func TestALimitWithoutTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
