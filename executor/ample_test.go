@@ -29,6 +29,10 @@ func TestWhatOthersWaitForBeginsEarlyInASession(t *testing.T) {
 		{"of a limited job", func(w *world) schema.Entry {
 			return w.entry(inAWhile(4500*time.Millisecond), ofLimited(w.limited(1, schema.OnLimitQueue)))
 		}, true},
+		{"of a task with max_concurrent", func(w *world) schema.Entry {
+			w.limit(1)
+			return w.entry(inAWhile(4500*time.Millisecond), ofTaskA)
+		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
