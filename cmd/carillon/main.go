@@ -58,6 +58,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	cmd.SetFlagErrorFunc(badFlag)
 	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(), importCommand(), keyCommand(), signingCommand(), tenantCommand(), auditCommand(), statsCommand(), openapiCommand(), capacityCommand(), versionCommand())
 	return cmd
 }
