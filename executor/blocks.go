@@ -255,7 +255,7 @@ func (k *blocks) step(l *load, b *block, look bool) error {
 	if b.session == "" {
 		return nil // nothing can be had
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout) // whatever has ended: slots go back after the last run, when all else has stopped
 	defer cancel()
 	anew := false // the lease was read in this step
 	for try := range limitTries {

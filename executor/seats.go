@@ -391,7 +391,7 @@ func (l *seats) end() {
 func (x *Executor) vacate(key schema.LimitKey, run schema.RunID, session string) {
 	began, left := time.Now(), false
 	for {
-		bounded, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		bounded, cancel := context.WithTimeout(context.Background(), storeTimeout) // whatever has ended: the slot of a run that is over must come back
 		var err error
 		if !left {
 			err = x.limits.ask(bounded, key, slotWish{run: run, session: session, leave: true}).err
