@@ -157,52 +157,33 @@ const recurringTimeout = time.Hour
 // recurringFlags leaves to the scenario what the flags did not state.
 func recurringFlags(cfg *spine.Config, span time.Duration, stated func(name string) bool) {
 	cfg.Span = span
-	if !stated("jobs") {
-		cfg.Jobs = 0
-	}
-	if !stated("cassandra") {
-		cfg.Cluster.Cassandra = 1
-	}
-	if !stated("nats") {
-		cfg.Cluster.NATS = 1
-	}
+	unless(stated, "jobs", &cfg.Jobs, 0)
+	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
+	unless(stated, "nats", &cfg.Cluster.NATS, 1)
 }
 
 // limitsFlags leaves to the scenario what the flags did not state.
 func limitsFlags(cfg *spine.Config, stated func(name string) bool) {
-	if !stated("jobs") {
-		cfg.Jobs = 0
-	}
-	if !stated("rate-span") {
-		cfg.Span = 0
-	}
-	if !stated("cassandra") {
-		cfg.Cluster.Cassandra = 1
-	}
-	if !stated("nats") {
-		cfg.Cluster.NATS = 1
-	}
+	unless(stated, "jobs", &cfg.Jobs, 0)
+	unless(stated, "rate-span", &cfg.Span, 0)
+	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
+	unless(stated, "nats", &cfg.Cluster.NATS, 1)
 }
 
 // guardedFlags leaves to the scenario what the flags did not state.
 func guardedFlags(cfg *spine.Config, stated func(name string) bool) {
-	if !stated("jobs") {
-		cfg.Jobs = 0
-	}
-	if !stated("lead") {
-		cfg.Lead = 0
-	}
-	if !stated("rate-span") {
-		cfg.Span = 0
-	}
-	for _, part := range []struct {
-		flag  string
-		field *int
-		value int
-	}{{"cassandra", &cfg.Cluster.Cassandra, 1}, {"nats", &cfg.Cluster.NATS, 1}, {"nodes", &cfg.Cluster.Nodes, 3}} {
-		if !stated(part.flag) {
-			*part.field = part.value
-		}
+	unless(stated, "jobs", &cfg.Jobs, 0)
+	unless(stated, "lead", &cfg.Lead, 0)
+	unless(stated, "rate-span", &cfg.Span, 0)
+	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
+	unless(stated, "nats", &cfg.Cluster.NATS, 1)
+	unless(stated, "nodes", &cfg.Cluster.Nodes, 3)
+}
+
+// unless sets a field to value, unless its flag was stated.
+func unless[T any](stated func(name string) bool, flag string, field *T, value T) {
+	if !stated(flag) {
+		*field = value
 	}
 }
 
