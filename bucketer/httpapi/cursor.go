@@ -10,6 +10,13 @@ import (
 	"carillon.dev/carillon/bucketer"
 )
 
+// page is the input of a list of which nothing but the page is asked for. The inputs of other lists say the same again: huma finds no
+// parameters in what they embed unless its name is exported.
+type page struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+	Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+}
+
 // cursors makes and reads the opaque cursors of lists: what the list goes on from, and a signature over that, the
 // tenant and the question. So a cursor serves the list that it came with, and no other.
 type cursors struct{ key []byte }

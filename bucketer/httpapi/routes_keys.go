@@ -40,10 +40,6 @@ type (
 	keyByName struct {
 		Name string `path:"name" doc:"The key's name" example:"deploy"`
 	}
-	keyPage struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
-		Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-	}
 	keyAnswer struct {
 		Location string `header:"Location"`
 		// What caches keep, others may find.
@@ -102,7 +98,7 @@ func (s *Server) createKey(ctx context.Context, in *keyCreate) (*keyAnswer, erro
 	return &keyAnswer{Location: keysPath + "/" + stored.Name, CacheControl: "no-store", Body: NewAPIKey{shown, secret}}, nil
 }
 
-func (s *Server) listKeys(ctx context.Context, in *keyPage) (*keyList, error) {
+func (s *Server) listKeys(ctx context.Context, in *page) (*keyList, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err

@@ -19,10 +19,6 @@ type (
 		Name string `path:"name" doc:"1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID" example:"send-email"`
 		body
 	}
-	taskPage struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
-		Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-	}
 )
 
 type taskAnswer struct {
@@ -79,7 +75,7 @@ func (s *Server) getTask(ctx context.Context, in *taskByName) (*taskAnswer, erro
 	return &taskAnswer{Status: http.StatusOK, Body: taskOf(task)}, nil
 }
 
-func (s *Server) listTasks(ctx context.Context, in *taskPage) (*taskList, error) {
+func (s *Server) listTasks(ctx context.Context, in *page) (*taskList, error) {
 	out := new(taskList)
 	var err error
 	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"tasks", tenantOf(ctx)}, in.Cursor, in.Limit,

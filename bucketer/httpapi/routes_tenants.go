@@ -42,11 +42,7 @@ type (
 		body
 	}
 	tenantAnswer struct{ Body Tenant }
-	tenantPage   struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
-		Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-	}
-	tenantList struct {
+	tenantList   struct {
 		Body struct {
 			Items      []Tenant `json:"items"`
 			NextCursor string   `json:"next_cursor,omitempty"`
@@ -108,7 +104,7 @@ func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, e
 	return &tenantAnswer{tenantFrom(stored)}, nil
 }
 
-func (s *Server) listTenants(ctx context.Context, in *tenantPage) (*tenantList, error) {
+func (s *Server) listTenants(ctx context.Context, in *page) (*tenantList, error) {
 	if s.deps.Tenants == nil {
 		return nil, notFound("This node keeps no tenants.")
 	}
