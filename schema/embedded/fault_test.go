@@ -10,8 +10,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault and what else of it can be read; alone it is an error.
-func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
+// open returns a store in memory, which is closed after the test.
+func open(t *testing.T) *Store {
+	t.Helper()
 	s, err := Open(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -21,6 +22,12 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return s
+}
+
+// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault and what else of it can be read; alone it is an error.
+func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
+	s := open(t)
 	ctx := context.Background()
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var ids []schema.JobID
@@ -79,15 +86,7 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 
 // TestAJobWhosePastCannotBeUnderstoodIsRead alone too, by who will change it: what it said before is of no consequence.
 func TestAJobWhosePastCannotBeUnderstoodIsRead(t *testing.T) {
-	s, err := Open(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := open(t)
 	said := func(number int64, tenant string) schema.Generation {
 		return schema.Generation{Number: number, State: schema.JobActive, Spec: schema.JobSpec{Tenant: tenant}}
 	}

@@ -179,15 +179,7 @@ func TestOneOfManyDecides(t *testing.T) {
 
 // BenchmarkJobs reads a hundred jobs of a shard that has ten thousand, as a dispatcher does each second.
 func BenchmarkJobs(b *testing.B) {
-	s, err := embedded.Open(embedded.Config{})
-	if err != nil {
-		b.Fatalf("Open = %v", err)
-	}
-	b.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			b.Errorf("Close = %v", err)
-		}
-	})
+	s := open(b, embedded.Config{})
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var ids []schema.JobID
 	for i := range 10_000 {
@@ -210,15 +202,7 @@ func BenchmarkJobs(b *testing.B) {
 
 // BenchmarkPutJobRuns writes the lines of a hundred jobs at once.
 func BenchmarkPutJobRuns(b *testing.B) {
-	s, err := embedded.Open(embedded.Config{})
-	if err != nil {
-		b.Fatalf("Open = %v", err)
-	}
-	b.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			b.Errorf("Close = %v", err)
-		}
-	})
+	s := open(b, embedded.Config{})
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	lines := make([]schema.JobRun, 100)
 	for i := range lines {

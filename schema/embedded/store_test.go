@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open opens a store that the test closes at its end.
-func open(t *testing.T, cfg embedded.Config) *embedded.Store {
+func open(t testing.TB, cfg embedded.Config) *embedded.Store {
 	t.Helper()
 	s, err := embedded.Open(cfg)
 	if err != nil {

@@ -33,21 +33,12 @@ func (s *Store) PutTenant(ctx context.Context, t schema.Tenant) error {
 
 func tenantKey(name string) []byte { return append([]byte{byte(tableTenants)}, name...) }
 
-// mergeOne writes a cell of the row at key.
+// mergeOne writes one cell of a row as mergeCell does, unless it is too large.
 func (s *Store) mergeOne(ctx context.Context, key []byte, c cell) error {
 	if len(c.data) > maxRow {
 		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(c.data))
 	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
-	if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
-		return err
-	}
-	return s.commit(b)
+	return s.mergeCell(ctx, key, c)
 }
 
 // Tenant implements schema.TenantStore.
