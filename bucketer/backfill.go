@@ -156,13 +156,9 @@ func (o *Operations) unfinished(ctx context.Context, p *schema.Progress, now tim
 	if len(p.Unfinished) == 0 {
 		return false, nil
 	}
-	ids := make(map[schema.Partition][]schema.EntryID)
-	for _, id := range p.Unfinished {
-		ids[id.Partition()] = append(ids[id.Partition()], id)
-	}
-	rows, failed := o.bucketer.rows(ctx, ids)
-	for part, err := range failed {
-		return false, fmt.Errorf("entries in %s: %w", part, err)
+	rows, err := o.bucketer.stored(ctx, p.Unfinished)
+	if err != nil {
+		return false, err
 	}
 	births := make([]schema.Entry, 0, len(rows))
 	for _, id := range p.Unfinished {
@@ -271,14 +267,9 @@ func (b *Bucketer) backfilled(job *schema.Job, op *schema.Operation, nominal, du
 
 // writeOnce writes those of the rows that are not there, and applies the late rule to the others: who wrote them may have been late.
 func (b *Bucketer) writeOnce(ctx context.Context, rows []schema.Entry) error {
-	ids := make(map[schema.Partition][]schema.EntryID)
-	for i := range rows {
-		part := rows[i].ID.Partition()
-		ids[part] = append(ids[part], rows[i].ID)
-	}
-	found, failed := b.rows(ctx, ids)
-	for part, err := range failed {
-		return fmt.Errorf("entries in %s: %w", part, err)
+	found, err := b.stored(ctx, idsOf(rows))
+	if err != nil {
+		return err
 	}
 	var absent, met []schema.Entry
 	for i := range rows {

@@ -64,14 +64,9 @@ func (b *Bucketer) jump(ctx context.Context, s *series, from, now time.Time) (to
 
 // writeAbsent writes those of the rows that nobody wrote before.
 func (b *Bucketer) writeAbsent(ctx context.Context, rows []schema.Entry) error {
-	ids := make(map[schema.Partition][]schema.EntryID)
-	for i := range rows {
-		p := rows[i].ID.Partition()
-		ids[p] = append(ids[p], rows[i].ID)
-	}
-	found, failed := b.rows(ctx, ids)
-	for p, err := range failed {
-		return fmt.Errorf("entries in %s: %w", p, err)
+	found, err := b.stored(ctx, idsOf(rows))
+	if err != nil {
+		return err
 	}
 	rows = slices.DeleteFunc(rows, func(e schema.Entry) bool {
 		_, there := found[e.ID]

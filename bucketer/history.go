@@ -120,14 +120,13 @@ func periodStart(period int) time.Time {
 
 // runsOf reads the runs of lines of history, in their order. One whose row has left is left out, and one that was cancelled and is still under way.
 func (b *Bucketer) runsOf(ctx context.Context, lines []schema.JobRun, pos *Position) ([]Run, *Position, error) {
-	ids := make(map[schema.Partition][]schema.EntryID)
+	ids := make([]schema.RunID, len(lines))
 	for i := range lines {
-		p := lines[i].Run.Partition()
-		ids[p] = append(ids[p], lines[i].Run)
+		ids[i] = lines[i].Run
 	}
-	rows, failed := b.rows(ctx, ids)
-	for p, err := range failed {
-		return nil, nil, fmt.Errorf("entries in %s: %w", p, err)
+	rows, err := b.stored(ctx, ids)
+	if err != nil {
+		return nil, nil, err
 	}
 	births := slices.Collect(maps.Values(rows))
 	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })

@@ -89,24 +89,23 @@ type endOf struct {
 
 // statesOf reads what became of the runs of those of finished that the indices name: of one that succeeded the attempts alone.
 func (b *Bucketer) statesOf(ctx context.Context, finished []Finished, indices []int) (map[schema.RunID]endOf, error) {
-	all, unsure := make(map[schema.Partition][]schema.RunID), make(map[schema.Partition][]schema.RunID)
+	var all, unsure []schema.RunID
 	ends := make(map[schema.RunID]endOf)
 	for _, i := range indices {
 		run := finished[i].Entry.Run()
-		p := run.Partition()
 		if _, known := ends[run]; !known {
-			all[p] = append(all[p], run)
+			all = append(all, run)
 		}
 		if finished[i].Attempt.Record.Outcome == schema.Succeeded {
 			ends[run] = endOf{state: schema.StateSucceeded}
 		} else if ends[run].state == "" {
-			unsure[p] = append(unsure[p], run)
+			unsure = append(unsure, run)
 			ends[run] = endOf{state: schema.StateFailed}
 		}
 	}
-	rows, failed := b.rows(ctx, unsure)
-	for p, err := range failed {
-		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	rows, err := b.stored(ctx, unsure)
+	if err != nil {
+		return nil, err
 	}
 	attempts, err := b.attemptsOf(ctx, all)
 	if err != nil {

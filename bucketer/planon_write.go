@@ -202,14 +202,9 @@ func (b *Bucketer) drop(ctx context.Context, dropped []Finished) error {
 
 // find reads the rows of the steps' occurrences.
 func (b *Bucketer) find(ctx context.Context, steps []step) (map[schema.EntryID]schema.Entry, error) {
-	ids := make(map[schema.Partition][]schema.EntryID)
-	for _, st := range steps {
-		id := st.s.id(st.nominal)
-		ids[id.Partition()] = append(ids[id.Partition()], id)
+	ids := make([]schema.EntryID, len(steps))
+	for i, st := range steps {
+		ids[i] = st.s.id(st.nominal)
 	}
-	found, failed := b.rows(ctx, ids)
-	for p, err := range failed {
-		return nil, fmt.Errorf("entries in %s: %w", p, err)
-	}
-	return found, nil
+	return b.stored(ctx, ids)
 }

@@ -35,20 +35,18 @@ func (b *Bucketer) Run(ctx context.Context, tenant string, id schema.RunID) (Run
 // fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
 func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
 	runs := make([]Run, len(rows))
-	byPartition := make(map[schema.Partition][]schema.RunID)
-	moved := make(map[schema.Partition][]schema.EntryID)
+	var moved []schema.EntryID
 	for i, row := range rows {
 		runs[i] = Run{ID: row.ID, Entry: row, Current: row}
-		byPartition[row.ID.Partition()] = append(byPartition[row.ID.Partition()], row.ID)
 		if to := row.Marks.MovedTo; !to.IsZero() {
-			moved[to.Partition()] = append(moved[to.Partition()], to)
+			moved = append(moved, to)
 		}
 	}
-	current, failed := b.rows(ctx, moved)
-	for p, err := range failed {
-		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	current, err := b.stored(ctx, moved)
+	if err != nil {
+		return nil, err
 	}
-	attempts, err := b.attemptsOf(ctx, byPartition)
+	attempts, err := b.attemptsOf(ctx, idsOf(rows))
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +65,40 @@ func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 	return runs, nil
 }
 
+// stored reads entries of many partitions by id. One that does not exist is absent; if a partition could not be read, nothing is known of any.
+func (b *Bucketer) stored(ctx context.Context, ids []schema.EntryID) (map[schema.EntryID]schema.Entry, error) {
+	found, failed := b.rows(ctx, byPartition(ids))
+	for p, err := range failed {
+		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	}
+	return found, nil
+}
+
+func idsOf(rows []schema.Entry) []schema.EntryID {
+	ids := make([]schema.EntryID, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	return ids
+}
+
+// byPartition sorts ids by where they lie; those of one partition keep their order.
+func byPartition(ids []schema.EntryID) map[schema.Partition][]schema.EntryID {
+	lists := make(map[schema.Partition][]schema.EntryID)
+	for _, id := range ids {
+		lists[id.Partition()] = append(lists[id.Partition()], id)
+	}
+	return lists
+}
+
 // attemptsOf reads the attempts of runs of many partitions, several at a time.
-func (b *Bucketer) attemptsOf(ctx context.Context, runs map[schema.Partition][]schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
+func (b *Bucketer) attemptsOf(ctx context.Context, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
 	var mu sync.Mutex
 	var first error
 	all := make(map[schema.RunID][]schema.Attempt)
 	var wg sync.WaitGroup
 	tokens := make(chan struct{}, mergeReads)
-	for p, ids := range runs {
+	for p, ids := range byPartition(runs) {
 		tokens <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-tokens }()
@@ -198,15 +222,15 @@ func (b *Bucketer) shards() (int, error) {
 // standing keeps the rows that stand for a run of the window, and returns the rows with which those runs were born, in
 // the order of rows.
 func (b *Bucketer) standing(ctx context.Context, w Window, rows []schema.Entry) ([]schema.Entry, error) {
-	births := make(map[schema.Partition][]schema.EntryID) // of runs that were moved here
+	var births []schema.RunID // of runs that were moved here
 	for i := range rows {
 		if e := &rows[i]; e.Spec.Tenant == w.Tenant && e.Spec.Kind == schema.KindReschedule {
-			births[e.Run().Partition()] = append(births[e.Run().Partition()], e.Run())
+			births = append(births, e.Run())
 		}
 	}
-	born, failed := b.rows(ctx, births)
-	for p, err := range failed {
-		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	born, err := b.stored(ctx, births)
+	if err != nil {
+		return nil, err
 	}
 	var own []schema.Entry
 	for i := range rows {

@@ -145,17 +145,16 @@ type waiter struct {
 
 // stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns the rest, in its order.
 func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live *Liveness) (open []waiter, err error) {
-	entries, runs := make(map[schema.Partition][]schema.EntryID), make(map[schema.Partition][]schema.RunID)
+	var entries, runs []schema.EntryID
 	for _, w := range rows {
-		entries[w.Entry.Partition()] = append(entries[w.Entry.Partition()], w.Entry)
-		runs[w.Run.Partition()] = append(runs[w.Run.Partition()], w.Run)
+		entries, runs = append(entries, w.Entry), append(runs, w.Run)
 		if w.Run != w.Entry {
-			entries[w.Run.Partition()] = append(entries[w.Run.Partition()], w.Run) // its marks
+			entries = append(entries, w.Run) // its marks
 		}
 	}
-	found, failed := b.rows(ctx, entries)
-	for p, err := range failed {
-		return nil, fmt.Errorf("entries in %s: %w", p, err)
+	found, err := b.stored(ctx, entries)
+	if err != nil {
+		return nil, err
 	}
 	attempts, err := b.attemptsOf(ctx, runs)
 	if err != nil {

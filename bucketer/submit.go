@@ -331,12 +331,11 @@ func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.E
 
 // touched tells which of the entries' runs have a row in attempts.
 func (b *Bucketer) touched(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
-	byPartition := make(map[schema.Partition][]schema.RunID)
+	runs := make([]schema.RunID, len(entries))
 	for i := range entries {
-		id := entries[i].Run()
-		byPartition[id.Partition()] = append(byPartition[id.Partition()], id)
+		runs[i] = entries[i].Run()
 	}
-	attempts, err := b.attemptsOf(ctx, byPartition)
+	attempts, err := b.attemptsOf(ctx, runs)
 	if err != nil {
 		return nil, err
 	}
