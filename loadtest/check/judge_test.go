@@ -23,6 +23,19 @@ func judge(t *testing.T, h check.History) check.Report {
 	return rep
 }
 
+// compared judges the history of w and compares the report with that of the clean one, as want changes it (nil: not at all).
+func compared(t *testing.T, w *world, want func(*check.Report)) check.Report {
+	t.Helper()
+	rep, expected := judge(t, w.History), cleanReport()
+	if want != nil {
+		want(&expected)
+	}
+	if diff := cmp.Diff(expected, rep, counters); diff != "" {
+		t.Errorf("Judge (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
+	}
+	return rep
+}
+
 func TestCleanHistoryPasses(t *testing.T) {
 	rep := judge(t, clean().History)
 	if diff := cmp.Diff(cleanReport(), rep, cmpopts.IgnoreFields(check.Report{}, "Faults", "Reported", "Seen", "Guarantees")); diff != "" {
@@ -268,12 +281,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			w := clean()
 			row.forge(w)
-			rep := judge(t, w.History)
-			want := cleanReport()
-			row.want(&want)
-			if diff := cmp.Diff(want, rep, counters); diff != "" {
-				t.Errorf("Judge (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
-			}
+			rep := compared(t, w, row.want)
 			if rep.Failed() == row.passes {
 				t.Errorf("Failed() = %t, want %t", rep.Failed(), !row.passes)
 			}
@@ -399,15 +407,7 @@ func TestWhatIsAllowedPasses(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			w := clean()
 			row.forge(w)
-			rep := judge(t, w.History)
-			want := cleanReport()
-			if row.want != nil {
-				row.want(&want)
-			}
-			if diff := cmp.Diff(want, rep, counters); diff != "" {
-				t.Errorf("Judge (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
-			}
-			if rep.Failed() {
+			if rep := compared(t, w, row.want); rep.Failed() {
 				t.Errorf("Failed() = true, want false; faults: %+v", rep.Faults)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -273,4 +274,12 @@ func judgeRecurring(t *testing.T, h check.RecurringHistory) check.RecurringRepor
 		t.Fatalf("JudgeRecurring: %v", err)
 	}
 	return rep
+}
+
+// says checks that the reason of some fault contains text, unless that is empty.
+func says(t *testing.T, rep *check.RecurringReport, text string) {
+	t.Helper()
+	if text != "" && !slices.ContainsFunc(rep.Faults, func(f check.Fault) bool { return strings.Contains(f.Reason, text) }) {
+		t.Errorf("no fault says %q: %v", text, rep.Faults)
+	}
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -117,16 +116,10 @@ func (r *RecurringReport) Failed() bool {
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
 func (r *RecurringReport) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(struct {
+	return writeJSON(w, struct {
 		*RecurringReport
 		Failed bool `json:"failed"`
-	}{r, r.Failed()}); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	}{r, r.Failed()})
 }
 
 // Reasons tells the recorded reasons in a line: "deadline 3, run_latest 4"; "none" if there are none.

@@ -129,13 +129,17 @@ func (r *Report) Failed() bool {
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
 func (r *Report) WriteJSON(w io.Writer) error {
+	return writeJSON(w, struct {
+		*Report
+		Failed bool `json:"failed"`
+	}{r, r.Failed()})
+}
+
+func writeJSON(w io.Writer, report any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(struct {
-		*Report
-		Failed bool `json:"failed"`
-	}{r, r.Failed()}); err != nil {
+	if err := enc.Encode(report); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon.dev/carillon/loadtest/check"
 )
 
@@ -155,14 +153,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			w := clean()
 			row.forge(w)
-			rep := judge(t, w.History)
-			want := cleanReport()
-			if row.want != nil {
-				row.want(&want)
-			}
-			if diff := cmp.Diff(want, rep, counters); diff != "" {
-				t.Errorf("Judge (-want +got):\n%s\nfaults: %+v", diff, rep.Faults)
-			}
+			rep := compared(t, w, row.want)
 			if rep.Failed() != (row.fault != "") {
 				t.Errorf("Failed() = %t, want %t", rep.Failed(), row.fault != "")
 			}
