@@ -3,12 +3,9 @@ package spine
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -72,36 +69,10 @@ func TestPlanChanges(t *testing.T) {
 	}
 }
 
-// node answers changes in turn; an answer of 0 hangs up after the request has been read.
-type node struct {
-	mu      sync.Mutex
-	answers []int
-	asked   []string
-}
-
-func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what came is what is compared
-	n.mu.Lock()
-	n.asked = append(n.asked, fmt.Sprint(r.Method, " ", r.URL.Path, " ", string(body)))
-	status := n.answers[min(len(n.asked), len(n.answers))-1]
-	n.mu.Unlock()
-	if status == 0 {
-		panic(http.ErrAbortHandler)
-	}
-	w.WriteHeader(status)
-}
-
 func TestChangesAreWrittenDownAsTheyWereAnswered(t *testing.T) {
 	cancel := plannedChange{run: "r1", kind: check.Cancel}
 	move := plannedChange{run: "r2", kind: check.Reschedule, due: noon}
-	gone, err := net.Listen("tcp", "127.0.0.1:0") // an address at which nobody listens
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + gone.Addr().String()
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dead := nobody(t)
 	rows := []struct {
 		name    string
 		change  plannedChange
@@ -113,14 +84,14 @@ func TestChangesAreWrittenDownAsTheyWereAnswered(t *testing.T) {
 		acked   bool
 		fails   bool
 	}{
-		{name: "a cancel", change: cancel, answers: []int{200}, want: ChangeCount{Cancels: 1}, asked: "DELETE /v1/jobs/r1 ", lines: 1, acked: true},
+		{name: "a cancel", change: cancel, answers: []int{200}, want: ChangeCount{Cancels: 1}, asked: "DELETE /v1/jobs/r1", lines: 1, acked: true},
 		{name: "a reschedule", change: move, answers: []int{200}, want: ChangeCount{Reschedules: 1}, asked: `PATCH /v1/jobs/r2 {"schedule":{"at":"2026-11-21T12:00:00.000Z"}}`, lines: 1, acked: true},
-		{name: "refused", change: cancel, answers: []int{409}, want: ChangeCount{Refused: 1}, asked: "DELETE /v1/jobs/r1 "},
-		{name: "in doubt, then accepted", change: cancel, answers: []int{503, 200}, want: ChangeCount{Cancels: 1}, asked: "DELETE /v1/jobs/r1 ", lines: 1, acked: true},
-		{name: "hung up, then refused: perhaps because of ourselves", change: cancel, answers: []int{0, 409}, want: ChangeCount{Unknown: 1}, asked: "DELETE /v1/jobs/r1 ", lines: 1},
-		{name: "too many, then refused: never taken", change: cancel, answers: []int{429, 409}, want: ChangeCount{Refused: 1}, asked: "DELETE /v1/jobs/r1 "},
-		{name: "nobody there, then refused: never taken", change: cancel, first: dead, answers: []int{409}, want: ChangeCount{Refused: 1}, asked: "DELETE /v1/jobs/r1 "},
-		{name: "an answer that should not be", change: cancel, answers: []int{404}, asked: "DELETE /v1/jobs/r1 ", fails: true},
+		{name: "refused", change: cancel, answers: []int{409}, want: ChangeCount{Refused: 1}, asked: "DELETE /v1/jobs/r1"},
+		{name: "in doubt, then accepted", change: cancel, answers: []int{503, 200}, want: ChangeCount{Cancels: 1}, asked: "DELETE /v1/jobs/r1", lines: 1, acked: true},
+		{name: "hung up, then refused: perhaps because of ourselves", change: cancel, answers: []int{0, 409}, want: ChangeCount{Unknown: 1}, asked: "DELETE /v1/jobs/r1", lines: 1},
+		{name: "too many, then refused: never taken", change: cancel, answers: []int{429, 409}, want: ChangeCount{Refused: 1}, asked: "DELETE /v1/jobs/r1"},
+		{name: "nobody there, then refused: never taken", change: cancel, first: dead, answers: []int{409}, want: ChangeCount{Refused: 1}, asked: "DELETE /v1/jobs/r1"},
+		{name: "an answer that should not be", change: cancel, answers: []int{404}, asked: "DELETE /v1/jobs/r1", fails: true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

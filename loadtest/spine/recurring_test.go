@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,38 +38,14 @@ func TestRecurringJobsEndToEnd(t *testing.T) {
 	}
 }
 
-// jobsAPI answers requests about jobs in turn, and shows a job; an answer of 0 hangs up after the request has been read.
-type jobsAPI struct {
-	mu      sync.Mutex
-	answers []int
-	asked   []string
-}
-
-func (n *jobsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what came is what is compared
-	n.mu.Lock()
-	n.asked = append(n.asked, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL.Path, " ", string(body), " ", r.Header.Get("Idempotency-Key"))))
-	status := n.answers[min(len(n.asked), len(n.answers))-1]
-	n.mu.Unlock()
-	if status == 0 {
-		panic(http.ErrAbortHandler)
-	}
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, `{"id":"j1","state":"active","generation":7,"schedule":{"every":"30s","anchor":"2026-11-21T12:00:00.000Z"},"jitter":"3s"}`)
-}
+// jobShown is what a node shows of a recurring job.
+const jobShown = `{"id":"j1","state":"active","generation":7,"schedule":{"every":"30s","anchor":"2026-11-21T12:00:00.000Z"},"jitter":"3s"}`
 
 func TestRequestsAboutJobsAreWrittenDownAsTheyWereAnswered(t *testing.T) {
 	ref := check.Ref{Source: "recurring", Line: 5}
 	create := jobRequest{ref: ref, kind: check.JobCreated, body: []byte(`{}`)}
 	change := func(kind check.JobEventKind) jobRequest { return jobRequest{ref: ref, kind: kind, id: "j1"} }
-	gone, err := net.Listen("tcp", "127.0.0.1:0") // an address at which nobody listens
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + gone.Addr().String()
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dead := nobody(t)
 	rows := []struct {
 		name           string
 		request        jobRequest
@@ -93,7 +67,7 @@ func TestRequestsAboutJobsAreWrittenDownAsTheyWereAnswered(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			n := &jobsAPI{answers: row.answers}
+			n := &node{answers: row.answers, shows: jobShown}
 			srv := httptest.NewServer(n)
 			defer srv.Close()
 			var out bytes.Buffer
