@@ -2,10 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,19 +83,7 @@ func TestFairPlots(t *testing.T) {
 	for part, want := range map[string][]string{
 		"beside": {"alone", "beside", "pair", ">ms<"}, "weights": {"one", "two", "runs/s"}, "critical": {"low", "critical"},
 	} {
-		svg, err := os.ReadFile(filepath.Join(dir, "fair-x-"+part+".svg"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-			_, err := d.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("the plot of %s is no XML: %v", part, err)
-			}
-		}
+		svg := readPlot(t, filepath.Join(dir, "fair-x-"+part+".svg"))
 		for _, w := range want {
 			if !bytes.Contains(svg, []byte(w)) {
 				t.Errorf("the plot of %s does not say %q", part, w)

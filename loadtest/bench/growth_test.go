@@ -3,8 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
-	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -88,19 +86,7 @@ func TestGrowthPlot(t *testing.T) {
 	if err := PlotGrowth(path, all); err != nil {
 		t.Fatal(err)
 	}
-	svg, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-		_, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("the plot is no XML: %v", err)
-		}
-	}
+	svg := readPlot(t, path)
 	for _, want := range []string{
 		"Cost growth of carillon", "a &lt; b", "rows resident", ">0<", ">1 M<", ">10 M<", "heap at rest", "RSS at the end", "Time of a scan",
 		"Lateness p99, C: 2,000 runs/s", "Lateness p99, B: 100,000 runs at one instant",

@@ -123,19 +123,7 @@ func TestAResultIsKeptWithItsPlot(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Lateness.P99 != 2 || all[0].CPU["carillon"] != 50 {
 		t.Fatalf("ReadResults = %+v, %v, want what was kept", all, err)
 	}
-	svg, err := os.ReadFile(base + ".svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-		_, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("the plot is no XML: %v", err)
-		}
-	}
+	svg := readPlot(t, base+".svg")
 	for _, pair := range regexp.MustCompile(`[ML] (-?\d+) (-?\d+)`).FindAllStringSubmatch(string(svg), -1) {
 		x, _ := strconv.Atoi(pair[1]) // digits
 		y, _ := strconv.Atoi(pair[2])
@@ -198,5 +186,23 @@ func TestDurabilityIsSaid(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// readPlot returns the text of a plot, which must be XML.
+func readPlot(t *testing.T, path string) []byte {
+	t.Helper()
+	svg, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return svg
+		}
+		if err != nil {
+			t.Fatalf("%s is no XML: %v", filepath.Base(path), err)
+		}
 	}
 }
