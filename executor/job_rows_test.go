@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,13 +163,7 @@ func TestALineOfHistoryIsHeldBeforeTheEndIsTold(t *testing.T) {
 				w.begin("x")
 				job := w.job(schema.JobActive, time.Time{}, nil)
 				e := w.entry(inAWhile(time.Second), of(job, genCurrent))
-				var befallen atomic.Bool
-				w.befall(func(_ context.Context, op string) schematest.Fault {
-					if op == c.op && !befallen.Swap(true) {
-						return c.fault
-					}
-					return schematest.Fault{}
-				})
+				w.befallOnce(c.op, c.fault)
 				w.publish(e, time.Now())
 				time.Sleep(10 * time.Second)
 				w.want("the run", "start 1, "+c.want)

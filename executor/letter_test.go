@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,10 +160,7 @@ func TestDeadLetterOfALostRun(t *testing.T) {
 		e := w.entry(inAWhile(time.Second))
 		w.attempt(e, 2, nil, w.session(e, "a", time.Now().Add(-time.Minute)))
 		w.attempt(e, 3, nil, w.session(e, "b", time.Now().Add(-time.Minute)))
-		var refused atomic.Bool
-		w.befall(func(_ context.Context, op string) schematest.Fault {
-			return schematest.Fault{Fail: op == "PutDeadLetters" && !refused.Swap(true)}
-		})
+		w.befallOnce("PutDeadLetters", schematest.Fault{Fail: true})
 		w.publish(e, time.Now(), redispatched)
 		time.Sleep(2 * time.Second)
 		w.want("the message", "record 2 lost, record 3 lost, letter, notice, ack")

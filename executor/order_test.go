@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,13 +34,7 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed} })
 				x := w.begin("x1")
 				e := w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry.Initial = schema.Duration(time.Hour) })
-				var befallen atomic.Bool
-				w.befall(func(_ context.Context, op string) schematest.Fault {
-					if op == tc.op && !befallen.Swap(true) {
-						return tc.fault
-					}
-					return schematest.Fault{}
-				})
+				w.befallOnce(tc.op, tc.fault)
 				w.publish(e, time.Now())
 				time.Sleep(8 * time.Second)
 				w.want("one attempt", "start 1, "+tc.want)
@@ -137,10 +130,7 @@ func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
 		e := w.entry(inAWhile(time.Second))
 		w.attempt(e, 2, nil, w.session(e, "a", time.Now().Add(-time.Minute)))
 		w.attempt(e, 3, nil, w.session(e, "b", time.Now().Add(-time.Minute)))
-		var torn atomic.Bool
-		w.befall(func(_ context.Context, op string) schematest.Fault {
-			return schematest.Fault{Tear: op == "PutAttempts" && !torn.Swap(true)}
-		})
+		w.befallOnce("PutAttempts", schematest.Fault{Tear: true})
 		w.publish(e, time.Now(), redispatched)
 		time.Sleep(4 * time.Second)
 		w.want("the message", "record 2 lost, return, record 3 lost, letter, notice, ack")

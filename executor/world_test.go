@@ -194,6 +194,17 @@ func (w *world) want(when, want string) {
 // befall sets the faults from now on.
 func (w *world) befall(plan schematest.Plan) { w.plan.Store(&plan) }
 
+// befallOnce has the first call of op from now on suffer f.
+func (w *world) befallOnce(op string, f schematest.Fault) {
+	var befallen atomic.Bool
+	w.befall(func(_ context.Context, called string) schematest.Fault {
+		if called == op && !befallen.Swap(true) {
+			return f
+		}
+		return schematest.Fault{}
+	})
+}
+
 // breakDown makes the methods fail from now on, or nothing.
 func (w *world) breakDown(ops ...string) {
 	w.befall(func(_ context.Context, op string) schematest.Fault {
