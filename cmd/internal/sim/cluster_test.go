@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,43 @@ func TestAProcessMayStartWhileItsPredecessorEnds(t *testing.T) {
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// lone returns a cluster of one node with four shards, which has run for a minute.
+func lone(t *testing.T) (*Cluster, *Node) {
+	t.Helper()
+	c, err := New(1, 1, 4, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	n := c.nodes[0]
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	return c, n
+}
+
+// submit hands jobs to n, due 20 ms apart from first on.
+func submit(t *testing.T, n *Node, jobs int, first time.Time) {
+	t.Helper()
+	batch := make([]bucketer.Job, jobs)
+	for i := range batch {
+		batch[i] = bucketer.Job{
+			Tenant: "default", At: first.Add(time.Duration(i) * 20 * time.Millisecond),
+			Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: fmt.Sprintf("http://sink/sim/%d", i+1)}},
+		}
+	}
+	n.bucketer.SubmitBatch(context.Background(), batch, func(i int, _ bucketer.Receipt, err error) {
+		if err != nil {
+			t.Errorf("SubmitBatch: job %d: %v", i, err)
 		}
 	})
 }

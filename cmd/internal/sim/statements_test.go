@@ -1,15 +1,10 @@
 package sim
 
 import (
-	"context"
-	"log/slog"
 	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/schema"
 )
 
 // idle is what a node asks for whether it has jobs or not.
@@ -26,35 +21,9 @@ func TestStatementsOfJobs(t *testing.T) {
 	for name, jobs := range map[string]int{"idle": 0, "jobs": 2000} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, err := New(1, 1, 4, slog.New(slog.DiscardHandler))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() {
-					if err := c.Close(); err != nil {
-						t.Error(err)
-					}
-				}()
-				n := c.nodes[0]
-				if err := n.Start(); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Minute)
+				c, n := lone(t)
 				n.counts.Reset()
-				// Off the instants at which anything ticks.
-				first := time.Now().Add(10*time.Second + 7*time.Millisecond)
-				batch := make([]bucketer.Job, jobs)
-				for i := range batch {
-					batch[i] = bucketer.Job{
-						Tenant: "default", At: first.Add(time.Duration(i) * 20 * time.Millisecond),
-						Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink/sim/" + strconv.Itoa(i+1)}},
-					}
-				}
-				n.bucketer.SubmitBatch(context.Background(), batch, func(i int, _ bucketer.Receipt, err error) {
-					if err != nil {
-						t.Errorf("SubmitBatch: job %d: %v", i, err)
-					}
-				})
+				submit(t, n, jobs, time.Now().Add(10*time.Second+7*time.Millisecond)) // off the instants at which anything ticks
 				time.Sleep(5*time.Minute + 3*time.Millisecond)
 				if got := len(c.seen); got != jobs {
 					t.Errorf("%d jobs ran, want %d", got, jobs)
