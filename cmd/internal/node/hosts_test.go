@@ -32,18 +32,8 @@ func TestNodeOnTheLoopbackRefusesOtherNames(t *testing.T) {
 	w := newWorld(t, "a")
 	r := start(t, "a", w.opener("a"), nil).up()
 	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "localhost": http.StatusOK} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/cluster", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host, req.Close = host, true
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("GET /v1/cluster of host %s is answered %d, want %d", host, resp.StatusCode, want)
+		if got := statusFor(t, r.url+"/v1/cluster", host); got != want {
+			t.Errorf("GET /v1/cluster of host %s is answered %d, want %d", host, got, want)
 		}
 	}
 }
