@@ -99,20 +99,10 @@ func (r *countingReader) stop() { r.mu.Lock(); defer r.mu.Unlock(); r.stopped = 
 
 func TestImportsAtOnceAreBounded(t *testing.T) {
 	hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.MaxImports = 1 })
-	r, w := io.Pipe()
-	req, err := http.NewRequest("POST", hs.URL+importPath, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.WriteString(w, line+"\n") }()
-	resp, err := hs.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
+	w, answers := beginImport(t, hs)
 	doProblem(t, hs, call{method: "POST", path: importPath, body: line, header: http.Header{"Content-Type": {ndjson}}}, 429)
 	_ = w.Close()
-	if _, s := statuses(t, readAnswers(t, resp.Body)); s == nil || s.Created != 1 {
+	if _, s := statuses(t, readAnswers(t, answers)); s == nil || s.Created != 1 {
 		t.Errorf("summary %+v of the import that was let in, want 1 created", s)
 	}
 	if _, s := statuses(t, sendImport(t, hs, "", "", strings.NewReader(line))); s == nil || s.Created != 1 {

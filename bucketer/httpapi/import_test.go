@@ -51,6 +51,23 @@ func sendImport(t testing.TB, hs *httptest.Server, query, encoding string, body 
 	return readAnswers(t, resp.Body)
 }
 
+// beginImport sends the first line of an import, and returns what takes the next ones and what has the answers.
+func beginImport(t *testing.T, hs *httptest.Server) (*io.PipeWriter, io.Reader) {
+	t.Helper()
+	r, w := io.Pipe()
+	req, err := http.NewRequest("POST", hs.URL+importPath, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(w, line+"\n") }()
+	resp, err := hs.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return w, resp.Body
+}
+
 func readAnswers(t testing.TB, r io.Reader) []answerLine {
 	t.Helper()
 	var lines []answerLine
@@ -338,19 +355,9 @@ func TestImportEndsWhenTheServerStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	hs := httptest.NewServer(s)
-	defer hs.Close()
-	r, w := io.Pipe()
-	req, err := http.NewRequest("POST", hs.URL+importPath, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.WriteString(w, line+"\n") }()
-	resp, err := hs.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	sc := bufio.NewScanner(resp.Body)
+	t.Cleanup(hs.Close)
+	w, answers := beginImport(t, hs)
+	sc := bufio.NewScanner(answers)
 	if !sc.Scan() {
 		t.Fatal("no answer to the first line")
 	}
