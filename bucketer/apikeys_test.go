@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
-	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -26,13 +25,8 @@ func (s signalled) Signal(topic string, body []byte) {
 // keysOn returns a store in memory that counts its calls, and Keys over it that tell hear of changes.
 func keysOn(t *testing.T, hear ...func(topic string, body []byte)) (*schematest.CountingStore, *Keys) {
 	t.Helper()
-	store, err := embedded.Open(embedded.Config{Shards: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := schematest.Counting(store)
-	t.Cleanup(func() { _ = counts.Close() })
-	return counts, NewKeys(counts, signalled(hear), time.Now, slog.New(slog.DiscardHandler))
+	store := counting(t)
+	return store, NewKeys(store, signalled(hear), time.Now, slog.New(slog.DiscardHandler))
 }
 
 func TestKeyLife(t *testing.T) {

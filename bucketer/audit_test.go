@@ -15,23 +15,17 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"carillon.dev/carillon/schema"
-	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // auditOn returns an Audit over a store in memory with faults by plan, and the store.
 func auditOn(t *testing.T, plan schematest.Plan) (*Audit, *schematest.CountingStore) {
 	t.Helper()
-	store, err := embedded.Open(embedded.Config{Shards: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := schematest.Counting(store)
-	t.Cleanup(func() { _ = counts.Close() })
+	store := counting(t)
 	if plan == nil {
 		plan = func(context.Context, string) schematest.Fault { return schematest.Fault{} }
 	}
-	return NewAudit(schematest.Faulty(counts, plan), time.Now, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), counts
+	return NewAudit(schematest.Faulty(store, plan), time.Now, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), store
 }
 
 // runs runs an Audit until stop is called, which waits for its end.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
-	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -32,12 +31,7 @@ func (s *signals) Signal(topic string, body []byte) {
 func inSigning(t *testing.T, f func(t *testing.T, store *schematest.CountingStore, s *Signing, heard *signals)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		inner, err := embedded.Open(embedded.Config{Shards: 1})
-		if err != nil {
-			t.Fatalf("open the store: %v", err)
-		}
-		defer inner.Close()
-		store, heard := schematest.Counting(inner), &signals{}
+		store, heard := counting(t), &signals{}
 		f(t, store, NewSigning(store, keyring(t, sealKey("k1", 1)), heard, time.Now), heard)
 	})
 }

@@ -8,18 +8,12 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
-	"carillon.dev/carillon/schema/embedded"
 )
 
 // tenantsOn returns Tenants over a store in memory, shared by so many nodes.
 func tenantsOn(t *testing.T, nodes *int) *Tenants {
 	t.Helper()
-	store, err := embedded.Open(embedded.Config{Shards: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return NewTenants(store, signalled(nil), time.Now, func() int { return *nodes })
+	return NewTenants(counting(t), signalled(nil), time.Now, func() int { return *nodes })
 }
 
 // state states quotas of a tenant.

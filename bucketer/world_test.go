@@ -82,6 +82,18 @@ type settled struct {
 
 func (s settled) Settings(ctx context.Context) (schema.Settings, error) { return s.w.Settings(ctx) }
 
+// counting returns an empty store in memory that counts its calls.
+func counting(t *testing.T) *schematest.CountingStore {
+	t.Helper()
+	store, err := embedded.Open(embedded.Config{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := schematest.Counting(store)
+	t.Cleanup(func() { _ = counts.Close() })
+	return counts
+}
+
 func newWorld(t testing.TB, setting schema.Settings) *world {
 	t.Helper()
 	if setting.Shards == 0 {
