@@ -18,7 +18,8 @@ func bears(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.
 //
 // What is judged is what the rows say of the run, read after the record is held. A success in doubt and a failure beside it read each other's
 // record, whichever comes second, and likewise a failure and a cancel (Cancel reads the run again after its mark): so of two that end at once one
-// sees the other, and no letter is left of a run that has not failed.
+// sees the other, and no letter is left of a run that has not failed. A success that outlived its session stands in the place of the loss that others may have
+// recorded: it takes back the letter of which no record tells any more.
 func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int) map[int]error {
 	failed := make(map[int]error)
 	states, err := b.statesOf(ctx, finished, indices)
@@ -41,7 +42,7 @@ func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int)
 				continue
 			}
 			letters, whose = append(letters, l), append(whose, i)
-		case st.ruined && st.state != schema.StateFailed:
+		case (st.ruined || f.Attempt.Record.Outlived) && st.state != schema.StateFailed:
 			if err := b.overtake(ctx, f.Entry.Spec.Tenant, run, f.Attempt.Record.Finished); err != nil {
 				failed[i] = err
 			}

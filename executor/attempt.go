@@ -326,27 +326,16 @@ func (a *attempt) conclude(attempts context.Context, res Result, work schema.Wor
 	}
 	a.keepReport(&row)
 	a.keepOutput(&row, &res)
+	if rec.Doubt && a.outlived(now) {
+		rec.Outlived = true
+		a.haveWatched(attempts, now)
+	}
 	if a.hold != nil {
 		a.commit(attempts, row)
 		return
 	}
 	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
 	a.put(row, true)
-}
-
-// rivalled reports whether another execution of the run may have been begun before this one ended at now: what was handed out twice, what went
-// on without the store or the stream knowing, and what outlived its session.
-func (a *attempt) rivalled(now time.Time) bool {
-	if a.env.Redispatch || a.delivery.Redelivered() {
-		return true
-	}
-	if max(time.Since(a.began), now.Round(0).Sub(a.started)) < heldFor {
-		return false // the message was ours all the time
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	session, alive := a.x.keeper.current(now)
-	return a.knownAfter == 0 || a.knownAfter >= heldFor || !alive || session != a.session
 }
 
 // interrupted ends an attempt that the stop of the executor cut short. It does not count, since nothing of the run's failed: its row, if there
@@ -361,7 +350,7 @@ func (a *attempt) interrupted() {
 	marked := a.marked
 	a.mu.Unlock()
 	row := schema.Attempt{
-		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: now.UnixMicro(), Expires: a.expiry(now),
+		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: schema.UnstartedAt(a.started), Expires: a.expiry(now),
 		Record: &schema.Record{
 			Entry: a.entry.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 			Error: ErrStopped.Error(), Unstarted: true,
@@ -390,7 +379,10 @@ func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 // (ask), so where nobody waits for the slots that come free more is pulled, a wakePart of the room at a time. Else it has time until the rows are held, which many
 // messages are at once.
 func (a *attempt) put(row schema.Attempt, notify bool) {
-	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, then: a.finish})
+	a.mu.Lock()
+	marked := a.marked
+	a.mu.Unlock()
+	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, marked: marked, then: a.finish})
 	if x := a.x; x.ended.Add(1)%int64(max(x.allowed/wakePart, 1)) == 0 && x.slots.unwanted() {
 		x.wake()
 	}

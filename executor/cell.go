@@ -41,7 +41,7 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	a.running = false
 	a.mu.Unlock()
 	now = a.end()
-	row.Session, row.Written = nil, now.UnixMicro()
+	row.Session, row.Written = nil, schema.UnstartedAt(a.started)
 	row.Record = &schema.Record{
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 		Error: "not started: the session could not be noted in time", Unstarted: true,

@@ -170,7 +170,7 @@ func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 		rows[i] = d
 		rows[i].Session = nil
 		rows[i].Record = lostRecord(d.Session, now, final)
-		rows[i].Written, rows[i].Expires = now.UnixMicro(), a.expiry(now)
+		rows[i].Written, rows[i].Expires = schema.LostAt(d.Session.Started), a.expiry(now)
 	}
 	// All of them before anything is said: a notice ends the entry, and nobody would count the rest.
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,7 +203,7 @@ func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 		{"redispatched", []func(*queue.Envelope){redispatched}, 100 * time.Millisecond, nil, "session 1, start 1", "record 1 succeeded, overtaken, notice, ack"},
 		{"alone all the time", nil, 100 * time.Millisecond, nil, "start 1", "record 1 succeeded, notice, ack"},
 		{"long, and known all the time", nil, 5 * time.Second, nil, "start 1, session 1, ack", "record 1 succeeded, notice"},
-		{"its session fell", nil, 5 * time.Second, func(w *world, _ schema.Entry) { w.declareDead("x1") }, "start 1, session 1, ack", "record 1 succeeded, overtaken, notice"},
+		{"its session fell", nil, 5 * time.Second, func(w *world, _ schema.Entry) { w.declareDead("x1") }, "start 1, session 1, ack", outlived},
 		{"noted too late", nil, 4 * time.Second, nil, "start 1, session 1, ack", "record 1 succeeded, overtaken, notice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -231,4 +233,139 @@ func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// outlived is what a success does that comes when the session of its attempt has fallen.
+const outlived = "entry watch, record 0 handed_on, record 1 succeeded, overtaken, notice"
+
+// outlive has an attempt, the only one allowed, be under way on x1 when its session is declared dead, and returns its entry. end ends it well.
+func (w *world) outlive(end chan struct{}) (x1 *node, e schema.Entry) {
+	w.t.Helper()
+	x1 = w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
+	w.answer(func(ctx context.Context, _ Call) Result {
+		select {
+		case <-end:
+			return Result{Outcome: schema.Succeeded}
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	})
+	e = w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry = &schema.Retry{MaxAttempts: 1} })
+	w.publish(e, time.Now())
+	time.Sleep(time.Until(e.Due().Add(5 * time.Second)))
+	w.want("before", "start 1, session 1, ack")
+	w.declareDead("x1")
+	time.Sleep(4 * time.Second) // it takes another
+	return x1, e
+}
+
+// findLost has an executor look at the entry of an attempt whose session fell, as a dispatcher does.
+func (w *world) findLost(e schema.Entry) {
+	w.t.Helper()
+	w.publish(e, time.Now(), redispatched)
+	time.Sleep(time.Second)
+	w.want("found lost", "record 1 lost, letter, notice, ack")
+}
+
+// TestLateSuccessOverwritesTheLoss: the last attempt allowed was found lost and the letter written, and then it succeeds after all: its record takes the place of the
+// loss in the same row, and the letter, of which no record tells any more, is taken back. Should the executor die before that, somebody else does it.
+func TestLateSuccessOverwritesTheLoss(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		dies bool
+		want string
+	}{
+		{"what follows is done", false, outlived},
+		{"the executor dies before what follows", true, "entry watch, record 0 handed_on, record 1 succeeded"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				end := make(chan struct{})
+				x1, e := w.outlive(end)
+				w.findLost(e)
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					return schematest.Fault{Fail: op == "PutFate" && c.dies}
+				})
+				close(end)
+				time.Sleep(time.Second)
+				if c.dies {
+					x1.kill()
+				}
+				// What it cannot do it tries again.
+				if got := w.happened(); !strings.HasPrefix(got, c.want) {
+					t.Errorf("after: got %s, want %s", got, c.want)
+				}
+				if got := w.state(e.ID); got != schema.StateSucceeded {
+					t.Errorf("state: got %s, want succeeded", got)
+				}
+				if !c.dies {
+					return
+				}
+				w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+				w.begin("x2")
+				for _, a := range w.attempts(e.ID) {
+					if a.Number == 0 {
+						w.publish(w.find(a.Record.To), time.Now())
+					}
+				}
+				time.Sleep(2 * watchAfter)
+				w.want("the entry that stands in", "overtaken, notice, ack")
+			})
+		})
+	}
+}
+
+// TestLossIsAGuess: what an attempt came to stands, though others, who have read before it was written, say afterwards that it was lost; also where it is
+// written after that.
+func TestLossIsAGuess(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after bool
+		want  string
+	}{
+		{"said after it", false, "entry watch, record 0 handed_on, record 1 succeeded, overtaken, notice, record 1 lost, notice, ack"},
+		{"said before it", true, "record 1 lost, letter, notice, ack, entry watch, record 0 handed_on, record 1 succeeded, overtaken, notice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				end := make(chan struct{})
+				_, e := w.outlive(end)
+				var writes atomic.Int64
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					switch {
+					case !c.after && op == "PutAttempts" && writes.Add(1) == 1: // the loss
+						close(end)
+						time.Sleep(2 * time.Second)
+					case c.after && op == "PutEntries": // the attempt has ended, and its record is made
+						w.publish(e, time.Now(), redispatched)
+						time.Sleep(2 * time.Second)
+					}
+					return schematest.Fault{}
+				})
+				if c.after {
+					close(end)
+				} else {
+					w.publish(e, time.Now(), redispatched)
+				}
+				time.Sleep(5 * time.Second)
+				w.want("both", c.want)
+				if got := w.state(e.ID); got != schema.StateSucceeded {
+					t.Errorf("state: got %s, want succeeded", got)
+				}
+			})
+		})
+	}
+}
+
+// TestStopOfWhatWasFoundLost: an attempt that a stop cuts short does not count, but where others have found it lost, and ended the run, it has counted.
+func TestStopOfWhatWasFoundLost(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x1, e := w.outlive(make(chan struct{}))
+		w.findLost(e)
+		x1.kill()
+		w.want("the stop", "record 1 lost")
+		if got := w.state(e.ID); got != schema.StateFailed {
+			t.Errorf("state: got %s, want failed, as nobody would start it again", got)
+		}
+	})
 }

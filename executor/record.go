@@ -20,6 +20,7 @@ type word struct {
 	then   func()
 	notify bool
 	held   bool // the row stands already: only what follows it is to be repeated
+	marked bool // the row has a session, by which others may find the attempt lost
 }
 
 // recorder writes rows in batches of one partition: record → follow-ups → notice → then. What cannot be written
@@ -198,6 +199,7 @@ func (r *recorder) again(batch []word, err error) {
 	for i := range batch {
 		if rec := batch[i].attempt.Record; rec != nil && rec.Outcome == schema.Succeeded && !batch[i].held {
 			rec.Doubt = true
+			rec.Outlived = rec.Outlived || batch[i].marked
 		}
 	}
 	r.metrics.recordFailures.Inc()

@@ -81,6 +81,9 @@ type Record struct {
 	// Doubt: another execution may have ended the run before this success. Whoever follows the record up sees to it that the run is no
 	// dead letter.
 	Doubt bool `json:"doubt,omitempty"`
+	// Outlived: the attempt was under way for longer than its session, so others may have recorded it as lost in this very row, which tells
+	// nothing of that any more.
+	Outlived bool `json:"outlived,omitempty"`
 	// Final: no attempt follows this failure.
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.
@@ -113,6 +116,14 @@ type Attempt struct {
 	Written int64     // write timestamp, µs; equal for every repetition of this write
 	Expires time.Time // when the row leaves; unknown (zero) when read
 }
+
+// LostAt returns the write timestamp, in µs, of the record that an attempt started at `started` was lost. It lies before the start: that is a guess, of those who
+// find the session dead, and what the attempt came to, which is written at its end, stands whichever is written last.
+func LostAt(started time.Time) int64 { return started.UnixMicro() - 1 }
+
+// UnstartedAt returns that of the record by which the executor of the attempt itself says that it never counted. Where others have found it lost they
+// have gone on from that: the loss stands.
+func UnstartedAt(started time.Time) int64 { return started.UnixMicro() - 2 }
 
 // Held reports that the row says that its entry waits for a limit.
 func (a *Attempt) Held() bool {

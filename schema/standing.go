@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Standing is where one entry stands: what the rows of its run say about starting from it.
 type Standing struct {
 	// Over: nothing (more) starts from this entry.
@@ -46,14 +48,14 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 			st.Next = max(st.Next, a.Number+1)
 		case recorded(a) && (a.Number >= e.Spec.AttemptNumber() || a.Record.Entry == e.ID):
 			st.Over = true
-			if st.Repeat == nil || a.Number < st.Repeat.Number {
+			if st.Repeat == nil || a.precedes(st.Repeat) {
 				st.Repeat = a
 			}
 		default:
 			st.Next = max(st.Next, a.Number+1)
 		}
 	}
-	if st.Repeat != nil && (!st.Repeat.leaves(e) || later(attempts, st.Repeat.Number)) {
+	if st.Repeat != nil && (!st.Repeat.leaves(e) || st.Repeat.followed(attempts)) {
 		st.Repeat = nil
 	}
 	switch {
@@ -72,6 +74,15 @@ func (a *Attempt) leaves(e *Entry) bool {
 	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt
 }
 
+// precedes reports whether what follows from a is to be repeated rather than what follows from b: a success that may not be alone before all others, since it may
+// have to take back what they left; else the attempt with the lower number.
+func (a *Attempt) precedes(b *Attempt) bool {
+	if a.Record.Doubt != b.Record.Doubt {
+		return a.Record.Doubt
+	}
+	return a.Number < b.Number
+}
+
 // moved judges an entry that is to start the run's first attempt by the mark: the run itself starts unless it was moved, a
 // reschedule entry only if moved_to names it, and what stands in for either as the other would.
 func (st *Standing) moved(e *Entry, marks Marks) {
@@ -85,12 +96,8 @@ func (st *Standing) moved(e *Entry, marks Marks) {
 	}
 }
 
-// later reports whether an attempt after number n stands.
-func later(attempts []Attempt, n int) bool {
-	for i := range attempts {
-		if attempts[i].Number > n {
-			return true
-		}
-	}
-	return false
+// followed reports whether a later attempt shows that somebody has met the record. It does not show that of a success that may not be alone, which may have come
+// after it.
+func (a *Attempt) followed(attempts []Attempt) bool {
+	return !a.Record.Doubt && slices.ContainsFunc(attempts, func(b Attempt) bool { return b.Number > a.Number })
 }

@@ -48,6 +48,14 @@ func TestJudge(t *testing.T) {
 			name: "a success that may not be alone", id: theRun, spec: run,
 			attempts: rows{}.ended(1, schema.Succeeded, byRun, func(r *schema.Record) { r.Doubt = true }), over: true, repeat: 1, next: 1,
 		},
+		{
+			name: "a success that may not be alone, and what failed for good after it", id: theRun, spec: run,
+			attempts: rows{}.ended(1, schema.Succeeded, byRun, func(r *schema.Record) { r.Doubt = true }).ended(2, schema.Failed, byRetry, final), over: true, repeat: 1, next: 1,
+		},
+		{
+			name: "what failed, and a success after it that may not be alone", id: theRun, spec: run,
+			attempts: rows{}.ended(1, schema.Failed, byRun, retried).ended(2, schema.Succeeded, byRetry, func(r *schema.Record) { r.Doubt = true }), over: true, repeat: 2, next: 1,
+		},
 		{name: "the retry of a failure", id: retry, spec: second, attempts: rows{}.ended(1, schema.Failed, byRun, retried), next: 2},
 		{
 			name: "the retry, done", id: retry, spec: second,
