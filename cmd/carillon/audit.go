@@ -36,17 +36,10 @@ func auditCommand() *cobra.Command {
 			return err
 		}
 		defer client.Close()
-		now := time.Now()
-		if q.From, err = instant("from", from, now); err != nil {
+		if q.From, q.To, err = window(from, to, time.Now()); err != nil {
 			return err
 		}
-		if q.To, err = instant("to", to, now); err != nil {
-			return err
-		}
-		switch {
-		case !q.From.Before(q.To):
-			return usagef("--from must be before --to")
-		case limit < 0:
+		if limit < 0 {
 			return usagef("--limit: %d is negative", limit)
 		}
 		return listAudit(cmd, r, client, q, limit)
@@ -56,9 +49,7 @@ func auditCommand() *cobra.Command {
 
 // listAudit shows the entries of q, at most limit of them unless that is 0, and says on stderr if there are more.
 func listAudit(cmd *cobra.Command, r *remote, client *httpapi.Client, q httpapi.AuditQuery, limit int) error {
-	if q.Limit = pageLimit; limit > 0 {
-		q.Limit = min(limit+1, pageLimit)
-	}
+	q.Limit = pageOf(limit)
 	enc := json.NewEncoder(cmd.OutOrStdout())
 	enc.SetEscapeHTML(false)
 	rows := [][]string{{"AT", "ACTOR", "ACTION", "OBJECT", "NOTE"}}

@@ -80,11 +80,7 @@ func deadLetterShowCommand(r *remote) *cobra.Command {
 		Aliases: []string{"get"},
 		Short:   "Show a dead letter and all attempts of its run",
 		Args:    cobra.ExactArgs(1),
-		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-			id, err := schema.ParseEntryID(args[0])
-			if err != nil {
-				return usagef("%w", err)
-			}
+		RunE: r.asksOf(func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
 			l, err := client.DeadLetter(cmd.Context(), id)
 			if err != nil {
 				return fmt.Errorf("show dead letter: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/schema"
 )
 
 // defaultAPI is where `carillon dev` and a node without configuration listen.
@@ -77,6 +78,17 @@ func (r *remote) asks(run func(cmd *cobra.Command, client *httpapi.Client, args 
 		defer client.Close()
 		return run(cmd, client, args)
 	}
+}
+
+// asksOf is asks for what a command does with the run that its first argument names.
+func (r *remote) asksOf(run func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error) func(*cobra.Command, []string) error {
+	return r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		id, err := schema.ParseEntryID(args[0])
+		if err != nil {
+			return usagef("%w", err)
+		}
+		return run(cmd, client, id)
+	})
 }
 
 // all reads a whole list. One that is empty is not nil: as JSON it is [].
@@ -176,4 +188,18 @@ func instant(flag, text string, now time.Time) (time.Time, error) {
 		return time.Time{}, usagef("--%s: %q is neither a time such as 2026-11-21T10:00:00+01:00 nor a span from now such as -10m", flag, text)
 	}
 	return t, nil
+}
+
+// window reads --from and --to, of which neither may be left out.
+func window(from, to string, now time.Time) (begin, end time.Time, err error) {
+	if begin, err = instant("from", from, now); err != nil {
+		return begin, end, err
+	}
+	if end, err = instant("to", to, now); err != nil {
+		return begin, end, err
+	}
+	if !begin.Before(end) {
+		return begin, end, usagef("--from must be before --to")
+	}
+	return begin, end, nil
 }

@@ -29,11 +29,7 @@ func runGetCommand(r *remote) *cobra.Command {
 		Use:   "get ID",
 		Short: "Show a run, its attempts, and the head of their output",
 		Args:  cobra.ExactArgs(1),
-		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-			id, err := schema.ParseEntryID(args[0])
-			if err != nil {
-				return usagef("%w", err)
-			}
+		RunE: r.asksOf(func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
 			run, err := client.Run(cmd.Context(), id)
 			if err != nil {
 				return fmt.Errorf("get run: %w", err)
@@ -71,17 +67,10 @@ func runListCommand(r *remote) *cobra.Command {
 			return err
 		}
 		defer client.Close()
-		now := time.Now()
-		if q.From, err = instant("from", from, now); err != nil {
+		if q.From, q.To, err = window(from, to, time.Now()); err != nil {
 			return err
 		}
-		if q.To, err = instant("to", to, now); err != nil {
-			return err
-		}
-		switch {
-		case !q.From.Before(q.To):
-			return usagef("--from must be before --to")
-		case limit < 0:
+		if limit < 0 {
 			return usagef("--limit: %d is negative", limit)
 		}
 		q.State = schema.State(state)
@@ -163,11 +152,7 @@ func runRetryCommand(r *remote) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
-	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-		id, err := schema.ParseEntryID(args[0])
-		if err != nil {
-			return usagef("%w", err)
-		}
+	cmd.RunE = r.asksOf(func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
 		run, err := client.RetryRun(cmd.Context(), id, keyOr(key))
 		if err != nil {
 			return fmt.Errorf("retry run: %w", err)
