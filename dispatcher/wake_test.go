@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,6 +22,26 @@ func (r *rig) slots(job schema.JobID, s schema.Slots) {
 	}
 }
 
+// limited creates a job of which one run at a time may be under way.
+func (r *rig) limited(b *bucketer.Bucketer) schema.Job {
+	r.t.Helper()
+	s := spec(time.Hour, nil)
+	s.Concurrency = &schema.Concurrency{Limit: 1}
+	return r.job(b, s)
+}
+
+// holdBack writes a run of the job that was due at that time, and waits for a slot.
+func (r *rig) holdBack(b *bucketer.Bucketer, job schema.Job, due time.Time) schema.Entry {
+	r.t.Helper()
+	e := r.entry(due.Truncate(time.Millisecond), job.ID.Shard(), schema.Spec{Job: job.ID, Generation: job.Current.Number, Trigger: schema.TriggerManual})
+	r.put(e)
+	if err := b.HoldBack(context.Background(), schema.JobLimit(job.ID), &e); err != nil {
+		r.t.Fatalf("HoldBack = %v", err)
+	}
+	r.ended(&e, 0, schema.Record{Outcome: schema.HandedOn})
+	return e
+}
+
 // TestWhoWaitsIsWokenOnceASlotIsFree: by whoever owns the shard, should the holder have died, within seconds; and a limit for which nothing waits any more is
 // forgotten.
 func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
@@ -29,9 +50,7 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 		h := r.hand(nil)
 		time.Sleep(time.Second)
 		b := r.writer(n.conn)
-		s := spec(time.Hour, nil)
-		s.Concurrency = &schema.Concurrency{Limit: 1}
-		job := r.job(b, s)
+		job := r.limited(b)
 		shard, key := job.ID.Shard(), schema.JobLimit(job.ID)
 		die := r.live()
 		holder := schema.MakeEntryID(time.Now(), shard, 1)
@@ -41,14 +60,7 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 
 		var waiting []schema.Entry
 		for i := range 2 {
-			e := r.entry(time.Now().Add(time.Duration(i)*time.Millisecond-3*time.Minute).Truncate(time.Millisecond), shard,
-				schema.Spec{Job: job.ID, Generation: job.Current.Number, Trigger: schema.TriggerManual})
-			r.put(e)
-			if err := b.HoldBack(t.Context(), key, &e); err != nil {
-				t.Fatalf("HoldBack = %v", err)
-			}
-			r.ended(&e, 0, schema.Record{Outcome: schema.HandedOn})
-			waiting = append(waiting, e)
+			waiting = append(waiting, r.holdBack(b, job, time.Now().Add(time.Duration(i)*time.Millisecond-3*time.Minute)))
 		}
 		turns := func() []sight {
 			var all []sight
@@ -106,15 +118,8 @@ func TestAFailingLookAtLimitsIsRepeated(t *testing.T) {
 		h := r.hand(nil)
 		time.Sleep(time.Second)
 		b := r.writer(n.conn)
-		s := spec(time.Hour, nil)
-		s.Concurrency = &schema.Concurrency{Limit: 1}
-		job := r.job(b, s)
-		e := r.entry(time.Now().Add(-3*time.Minute).Truncate(time.Millisecond), 0, schema.Spec{Job: job.ID, Generation: job.Current.Number, Trigger: schema.TriggerManual})
-		r.put(e)
-		if err := b.HoldBack(t.Context(), schema.JobLimit(job.ID), &e); err != nil {
-			t.Fatalf("HoldBack = %v", err)
-		}
-		r.ended(&e, 0, schema.Record{Outcome: schema.HandedOn})
+		job := r.limited(b)
+		e := r.holdBack(b, job, time.Now().Add(-3*time.Minute))
 		for _, op := range []string{"WaitedFor", "Waiting", "SwapLease", "EndWaiting"} {
 			r.fail(op, true)
 			time.Sleep(2 * wakeEvery)
