@@ -33,6 +33,10 @@ const (
 	// maxPutOffs is how often a start is put off because its target fails, about 25 min in all: then it counts as an attempt, or a run whose target is
 	// gone for good would never fail.
 	maxPutOffs = 10
+	// putOffPace is how many runs a second come back to one target that fails, once many of them are put off: each time costs the store two writes and two
+	// reads, which are others' too; and a target that has recovered is not met by all of them at once. It bounds the line to [load.inTurn]'s end: beyond
+	// 120,000 more come back.
+	putOffPace = 200
 )
 
 // gate decides whether an attempt may begin now, must wait, or is put off. It keeps targets that fail, hang or drip from harming others:
@@ -179,7 +183,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 		var ok bool
 		var wait time.Duration
 		if p.probe, ok, wait = host.breaker.admits(now); !ok {
-			return g.later("breaker", max(wait, backedOff(w.putOffs))), nil
+			return g.later("breaker", max(wait, backedOff(w.putOffs), host.inTurn(now, time.Second/putOffPace))), nil
 		}
 	}
 	var room [3]int // at each

@@ -224,6 +224,39 @@ func TestGatePutsRunsOffToTheirTurn(t *testing.T) {
 	})
 }
 
+// TestManyBehindABreakerComeBackInALine: those that were put off came back every 5, 10, 20 s each, and cost others' runs more than if their target had been well.
+func TestManyBehindABreakerComeBackInALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		w := hostWish("a", "h")
+		passes, _, _ := beginAll(g, w, breakerAttempts)
+		endAll(passes, sick)
+		putOff := func() time.Duration {
+			v, _ := g.ask(w, nil)
+			if v.putOff == 0 {
+				t.Fatalf("asked of a target that fails: got %+v, want it put off", v)
+			}
+			return v.putOff
+		}
+		if got := putOff(); got < breakerDelay || got > breakerDelay*3/2 {
+			t.Errorf("the first is put off by %s, want the delay of the breaker and up to half of it", got)
+		}
+		const seconds = 60
+		var back [4 * seconds]int // in each second
+		for range seconds * putOffPace {
+			back[int(putOff().Seconds())]++
+		}
+		// The first ones wait for the breaker, all at once; what comes after them stands in the line.
+		const first = 10
+		all := 0
+		for s, n := range back {
+			if all += n; s >= first && n > putOffPace*3/2 || s == first && all > (first+1)*putOffPace {
+				t.Errorf("%d come back in second %d, %d until then, want about %d in each at most", n, s, all, putOffPace)
+			}
+		}
+	})
+}
+
 func TestGateRemembersABoundedNumberOfTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
