@@ -11,7 +11,7 @@ import (
 const (
 	// gaugeEvery is how often the streams' loads and fronts are read at rest.
 	gaugeEvery = time.Second
-	// gaugePressed is how soon a load is read again that somebody waits for, for each live dispatcher: all of them together ask
+	// gaugePressed is how soon a load is read again where somebody waits, or much is published, for each live dispatcher: all of them together ask
 	// the servers ten times a second. It is at most gaugeEvery.
 	gaugePressed = 100 * time.Millisecond
 	// gaugeIdle is how long a lane and priority that nobody asked about is still read.
@@ -44,7 +44,7 @@ type budget struct {
 	subjects map[subject]*allowance
 	weights  weights
 	passed   map[schema.Shard][4]time.Time // shards with rows that were passed over, and since when the oldest of each priority is due
-	pressed  chan struct{}                 // cap 1: an allowance runs out before the next reading, or somebody waits
+	pressed  chan struct{}                 // cap 1: an allowance runs out before the next reading, much was published since the last, or somebody waits
 }
 
 type allowance struct {
@@ -91,7 +91,9 @@ func (b *budget) take(s subject, tenant string, now time.Time) bool {
 	defer b.mu.Unlock()
 	a := b.of(s)
 	a.asked = now
-	if 2*a.left <= a.given {
+	// Where much is published it is read soon, whatever is left: once executors have their hands full, who is not late by himself is held up until it is known by
+	// how much earlier he is to be published.
+	if 2*a.left <= a.given || a.published >= leastAim {
 		b.press()
 	}
 	switch {

@@ -254,3 +254,29 @@ func TestBudgetsAreRefilled(t *testing.T) {
 		}
 	})
 }
+
+// TestMuchIsReadSoon: what executors have not asked for yet was noticed a second after it began to wait, since there was budget left until then.
+func TestMuchIsReadSoon(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := subject{0, schema.Normal}
+	for _, c := range []struct {
+		name      string
+		published int
+		want      bool
+	}{
+		{"little", leastAim - 1, false},
+		{"much, of a budget of which more is left", leastAim + 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBudget()
+			for i := range c.published {
+				if !b.take(s, "t", now) {
+					t.Fatalf("take %d of %d: got false, want true", i, minAim)
+				}
+			}
+			if got := len(b.pressed) == 1; got != c.want {
+				t.Errorf("a reading is asked for after %d publications: got %v, want %v", c.published, got, c.want)
+			}
+		})
+	}
+}
