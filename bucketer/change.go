@@ -12,6 +12,8 @@ import (
 const (
 	// markTries bounds how often a mark is tried again because another writer was faster.
 	markTries = 5
+	// carryOutWithin bounds what follows from a mark that stands.
+	carryOutWithin = 5 * time.Second
 )
 
 // Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An attempt under way
@@ -50,9 +52,11 @@ func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, b
 // The line is written here, since no record may ever leave it: a run that waits (for a slot, a start, its next attempt) is met by nobody who records anything, nor is
 // one whose executor died. It ranks below that of a success, the one thing that may yet come.
 func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, again bool) (Run, error) {
+	// The mark stands, and the run may not be met again: what follows is not given up with the caller, who may have waited long for others before.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryOutWithin)
+	defer cancel()
 	b.signals.Signal(topicCancel, []byte(run.ID.String()))
-	rec := schema.Record{Entry: run.Current.ID, Outcome: schema.Cancelled, Finished: mark.At}
-	if line, ok := lineOf(&run.Entry, &schema.Attempt{Record: &rec, Expires: b.expiry(run.Entry.Due(), b.now())}); ok {
+	if line, ok := b.cancelLine(&run.Entry, mark); ok {
 		if err := b.putLines(ctx, []schema.JobRun{line}); err != nil {
 			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
 		}
@@ -77,6 +81,12 @@ func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, ag
 		return now, b.overtake(ctx, now.Entry.Spec.Tenant, now.ID, b.now())
 	}
 	return now, nil
+}
+
+// cancelLine returns the line of history of a run with a mark, e being its row or one that stands in; false if it is of no job that has many.
+func (b *Bucketer) cancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
+	rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: mark.At}
+	return lineOf(e, &schema.Attempt{Record: &rec, Expires: b.expiry(e.Due(), b.now())})
 }
 
 // markExpiry returns when a mark may leave that names or follows an entry due at due: with the last entry that asks for

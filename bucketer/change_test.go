@@ -102,6 +102,58 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 	}
 }
 
+// TestACancelIsCarriedOut: a run that waits for a slot was marked as cancelled, and whoever did that gave up, or crashed, before it was in its job's history.
+func TestACancelIsCarriedOut(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cancel func(t *testing.T, w *world, e schema.Entry)
+	}{
+		{"its caller gave up", func(t *testing.T, w *world, e schema.Entry) {
+			ctx, cancel := context.WithCancel(t.Context())
+			w.befall(func(_ context.Context, op string) schematest.Fault {
+				if op == "PutJobRuns" {
+					cancel()
+				}
+				return schematest.Fault{}
+			})
+			if _, err := w.Cancel(ctx, "t", e.ID, "me"); err != nil {
+				t.Errorf("Cancel = %v", err)
+			}
+		}},
+		{"its caller crashed", func(t *testing.T, w *world, e schema.Entry) {
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			if _, err := w.counts.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now, By: "me"}, now.Add(time.Hour)); err != nil {
+				t.Fatalf("CancelRun = %v", err)
+			}
+			waiting, err := w.Wake(t.Context(), schema.JobLimit(e.Spec.Job), w.live)
+			if err != nil || waiting != 1 {
+				t.Errorf("Wake = %d, %v, want 1 that waited", waiting, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				spec := every(time.Hour)
+				spec.Concurrency = &schema.Concurrency{Limit: 1, OnLimit: schema.OnLimitCancelOldest}
+				job := w.job(spec)
+				r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, _ := w.row(r.Run)
+				if err := w.HoldBack(t.Context(), schema.JobLimit(job.ID), &e); err != nil {
+					t.Fatal(err)
+				}
+				c.cancel(t, w, e)
+				runs, _, err := w.JobRuns(context.WithoutCancel(t.Context()), "t", job.ID, JobRunFilter{}, Position{}, 10)
+				if err != nil || len(runs) != 1 || runs[0].ID != r.Run || runs[0].State != schema.StateCancelled {
+					t.Errorf("JobRuns = %+v, %v, want the run, cancelled", runs, err)
+				}
+			})
+		})
+	}
+}
+
 // TestCancelledRunsAreInTheHistory: that a run of a job was cancelled leaves a line also where nobody records anything any more, and none while it goes on.
 func TestCancelledRunsAreInTheHistory(t *testing.T) {
 	retry := schema.MakeEntryID(time.Now().Add(time.Hour), 1, 1)

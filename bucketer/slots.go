@@ -161,6 +161,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 		return nil, err
 	}
 	var done []schema.Waiting
+	var lines []schema.JobRun
 	for _, w := range rows {
 		e, ok := found[w.Entry]
 		st := schema.Standing{Over: true} // it has left, and will never start
@@ -176,10 +177,19 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 		switch {
 		case st.Over, st.Unnamed:
 			done = append(done, w)
+			if mark := found[w.Run].Marks.Cancelled; ok && mark != nil {
+				// Who cancelled it may have crashed before it was in its job's history, and nobody else meets it again.
+				if line, of := b.cancelLine(&e, *mark); of {
+					lines = append(lines, line)
+				}
+			}
 		case st.Live: // it got a slot after all, or an earlier attempt of it has one
 		default:
 			open = append(open, waiter{w, e, st.Next})
 		}
+	}
+	if err := b.putLines(ctx, lines); err != nil {
+		return nil, err
 	}
 	return open, b.endWaiting(ctx, done)
 }
