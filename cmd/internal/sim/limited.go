@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,7 +132,7 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 			}
 		}
 		if n := atOnce(calls); n > l.spec.Concurrency.Limit && w.s.Freezes+w.s.Steps == 0 {
-			w.c.broken("%d runs of %s at once, which allows %d", n, l.spec.Name, l.spec.Concurrency.Limit)
+			w.c.broken("%d runs of %s (%s) at once, which allows %d:%s", n, l.spec.Name, l.spec.Concurrency.OnLimit, l.spec.Concurrency.Limit, crowd(calls, n))
 		}
 		for i := range of[l.id] {
 			r := &of[l.id][i]
@@ -156,7 +157,32 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 	return nil
 }
 
-// atOnce returns the most runs that were called at one time. Two calls of one run count as one.
+// crowd tells of the calls that were under way when n runs were called at one time: when each began and ended, and its caller was gone.
+func crowd(calls []check.Sighting, n int) string {
+	var b strings.Builder
+	for _, at := range calls {
+		var open []check.Sighting
+		for _, s := range calls {
+			if !s.At.After(at.At) && s.End.After(at.At) {
+				open = append(open, s)
+			}
+		}
+		if len(open) < n {
+			continue
+		}
+		for _, s := range open {
+			fmt.Fprintf(&b, "\n  run %s attempt %d fence %d: %s to %s", s.Run, s.Attempt, s.Fence, s.At.Format(time.StampMilli), s.End.Format(time.StampMilli))
+			if !s.Gone.IsZero() {
+				fmt.Fprintf(&b, ", its caller gone at %s", s.Gone.Format(time.StampMilli))
+			}
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// atOnce returns the most runs that were called at one time. Two calls of one run count as one, and one that was cancelled at the instant at which it began
+// counts for nothing.
 func atOnce(calls []check.Sighting) (most int) {
 	type edge struct {
 		at  time.Time
@@ -165,7 +191,9 @@ func atOnce(calls []check.Sighting) (most int) {
 	}
 	var edges []edge
 	for _, s := range calls {
-		edges = append(edges, edge{s.At, s.Run, 1}, edge{s.End, s.Run, -1})
+		if s.End.After(s.At) {
+			edges = append(edges, edge{s.At, s.Run, 1}, edge{s.End, s.Run, -1})
+		}
 	}
 	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) })
 	open := make(map[string]int)
