@@ -30,10 +30,10 @@ const (
 	// The delay of a run that is put off begins with putOffFirst and doubles up to putOffMost, with up to half of it at random on top.
 	putOffFirst = breakerDelay
 	putOffMost  = 5 * time.Minute
-	// maxPutOffs is how often a start is put off because its target fails, about 25 min in all: then it counts as an attempt, or a run whose target is
+	// maxPutOffs is how often a start is put off because its target fails, 25 min in all or more: then it counts as an attempt, or a run whose target is
 	// gone for good would never fail.
 	maxPutOffs = 10
-	// putOffPace is how many runs a second come back to one target that fails, once many of them are put off: each time costs the store two writes and two
+	// putOffPace is how many runs a second come back to one target that fails, by each executor, once many of them are put off: each time costs the store two writes and two
 	// reads, which are others' too; and a target that has recovered is not met by all of them at once. It bounds the line to [load.inTurn]'s end: beyond
 	// 120,000 more come back.
 	putOffPace = 200

@@ -273,10 +273,12 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		dies bool
+		fail string // this call of the store
 		want string
 	}{
-		{"what follows is done", false, outlived},
-		{"the executor dies before what follows", true, "entry watch, record 0 handed_on, record 1 succeeded"},
+		{"what follows is done", false, "", outlived},
+		{"nobody can be had to look after it", false, "PutEntries", "record 1 succeeded, overtaken, notice"},
+		{"the executor dies before what follows", true, "PutFate", "entry watch, record 0 handed_on, record 1 succeeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -284,7 +286,7 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 				x1, e := w.outlive(end)
 				w.findLost(e)
 				w.befall(func(_ context.Context, op string) schematest.Fault {
-					return schematest.Fault{Fail: op == "PutFate" && c.dies}
+					return schematest.Fault{Fail: op == c.fail}
 				})
 				close(end)
 				time.Sleep(time.Second)
