@@ -65,6 +65,11 @@ type opened struct {
 	session holder // whose fall ends the attempt under way; zero if none is known
 }
 
+// unsure reports whether only its rows can tell how an entry stands: an attempt is under way, or no notice came for a while after it was published.
+func (o *opened) unsure(now time.Time) bool {
+	return o.phase == watching || o.phase == published && now.Sub(o.published) > settleAfter
+}
+
 // holder is a session by its executor and id, and whether the attempt is claimed under it.
 type holder struct {
 	executor, id string

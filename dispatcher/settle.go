@@ -148,6 +148,9 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 		if open && (o.phase == waiting || o.phase == lined || o.phase == pacing || o.phase == publishing) {
 			continue // on its way by now
 		}
+		if open && o.phase == published && !o.published.Before(m.checked) {
+			continue // published while it was looked at
+		}
 		switch st := &m.standing; {
 		case m.verdict == bucketer.Later:
 			s.undecided(&m.entry, open && o.first, now)
@@ -220,15 +223,15 @@ func (s *shard) settle(now time.Time) {
 	for id, o := range s.book.open {
 		switch {
 		case o.parked, now.Sub(o.looked) < lookAgain:
+		case !o.unsure(now):
+			continue
 		case o.phase == watching:
 			s.lookNow = append(s.lookNow, id)
-		case o.phase == published && now.Sub(o.published) > settleAfter:
+		default:
 			front, ok := s.d.gauge.front(s.lane, o.priority, o.published, now)
 			if ok && (front.Stream != o.receipt.Stream || front.Empty || front.Sequence > o.receipt.Sequence) {
 				s.lookNow = append(s.lookNow, id)
 			}
-		default:
-			continue
 		}
 		if len(s.lookNow) >= 10*lookBatch {
 			return
@@ -236,12 +239,13 @@ func (s *shard) settle(now time.Time) {
 	}
 }
 
-// startLook looks at what was picked.
-func (s *shard) startLook(ctx context.Context) {
+// startLook looks at what was picked. An id may have been picked twice, as its session fell and as its next look came: once it is published again nothing
+// more can be said of it for a while.
+func (s *shard) startLook(ctx context.Context, now time.Time) {
 	n := min(len(s.lookNow), lookBatch)
 	ids := make([]schema.EntryID, 0, n)
 	for _, id := range s.lookNow[:n] {
-		if _, ok := s.book.open[id]; ok {
+		if o, ok := s.book.open[id]; ok && o.unsure(now) {
 			ids = append(ids, id)
 		}
 	}

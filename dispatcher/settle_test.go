@@ -112,6 +112,39 @@ func TestFrontsTellWhatIsLost(t *testing.T) {
 	}
 }
 
+// TestPickedTwice: a run was picked to be looked at as the session fell under which it ran, and picked once more as the time for its next look came; the second look
+// published it again at once, when nothing could be known of the message that the first had sent.
+func TestPickedTwice(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now()
+		e := r.entry(now, 0, schema.Spec{})
+		o := s.book.add(&queue.Envelope{Entry: e})
+		for _, c := range []struct {
+			name  string
+			phase phase
+			since time.Duration // its publication
+			looks bool
+		}{
+			{"watched", watching, time.Minute, true},
+			{"just published", published, 0, false},
+			{"published a while ago", published, settleAfter + time.Millisecond, true},
+		} {
+			o.phase, o.env, o.published, s.looking, s.lookNow = c.phase, nil, now.Add(-c.since), false, []schema.EntryID{e.ID}
+			s.startLook(t.Context(), now)
+			if s.looking != c.looks || len(s.lookNow) != 0 {
+				t.Errorf("%s: looked at: %v, want %v", c.name, s.looking, c.looks)
+			}
+		}
+		o.phase, o.published = published, now
+		s.settleMet(t.Context(), []met{{entry: e, checked: now.Add(-time.Millisecond)}}, now)
+		if o.phase != published {
+			t.Error("published again by a look from before its publication")
+		}
+	})
+}
+
 // TestARecordWithoutNotice: its follow-ups are repeated, then the entry is closed; what they name runs.
 func TestARecordWithoutNotice(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {

@@ -92,7 +92,7 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 		s.startSessions(ctx)
 	}
 	if len(s.lookNow) > 0 && !s.looking {
-		s.startLook(ctx)
+		s.startLook(ctx, now)
 	}
 	if s.haveCursor && !s.advancing && !now.Before(s.nextAdvance) {
 		s.startAdvance(ctx, now)
