@@ -52,8 +52,8 @@ type Config struct {
 	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20; Limits 6,000 and a 40th as many recurring ones, at least 400
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
-	// Warm is for how long half as many runs a second go first in Guarantees, without a fault, before the first due instant: a Cassandra node that has just
-	// been started needs four times the processor time for a conditional write. Default 90 s, negative = not at all.
+	// Warm is for how long runs go without a fault before the first due instant, half as many a second in Guarantees, 50 in Limits: a Cassandra node that has just
+	// been started needs four times the processor time for a conditional write. Default 90 s, Limits a minute; negative = not at all.
 	Warm time.Duration
 	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Those of
 	// Recurring run for it, default 5 min; in Pause and Stopped it is the time from the last creation to the end of the observation, without Stop; default 2 min.
@@ -150,6 +150,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Scenario == Limits {
 		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)
+		c.Warm = max(cmp.Or(c.Warm, limitsWarm), 0)
 		c.Changes = -1
 	}
 	for _, d := range []struct {

@@ -141,15 +141,14 @@ func (r *run) guardedPart(t0 time.Time) workload.Spec {
 	}
 }
 
-// warm imports what runs before the first due instant: the same mix, half as many a second.
-func (r *run) warm(ctx context.Context, t0 time.Time) error {
+// warm imports what runs before the first due instant: kinds of jobs, so many a second.
+func (r *run) warm(ctx context.Context, t0 time.Time, kinds []workload.Kind, rate float64) error {
 	if r.cfg.Warm <= 0 {
 		return nil
 	}
 	spec := r.guardedPart(time.Now().Add(warmLead).UTC().Truncate(time.Millisecond))
-	spec.Spread = t0.Sub(spec.From)
-	spec.N = int(float64(spec.N) / 2 * spec.Spread.Seconds() / r.cfg.Span.Seconds())
-	if spec.N < 1 {
+	spec.Spread, spec.Kinds = t0.Sub(spec.From), kinds
+	if spec.N = int(rate * spec.Spread.Seconds()); spec.N < 1 {
 		r.log.Warn("the import took all the time to warm up")
 		return nil
 	}
@@ -196,7 +195,7 @@ func (r *run) playGuarded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.warm(ctx, t0); err != nil {
+	if err := r.warm(ctx, t0, r.guardedPart(t0).Kinds, float64(r.cfg.Jobs)/2/r.cfg.Span.Seconds()); err != nil {
 		return err
 	}
 	imported := r.mark()

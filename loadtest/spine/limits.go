@@ -43,6 +43,9 @@ const (
 const (
 	limitsJobs = 6000
 	limitsSpan = 90 * time.Second
+	limitsWarm = time.Minute
+	// warmRate is how many runs of all guarantees go a second meanwhile.
+	warmRate = 50
 )
 
 // limitedShapes are the jobs with limits: of each way of dealing with more some that are due more often than they may run, and one that never is. The receiver
@@ -154,6 +157,9 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	known := time.Now()
 	if known.After(t0.Add(-tasksLead)) {
 		return fmt.Errorf("tasks were made %s before the first due instant, want at least %s: a longer lead is needed", t0.Sub(known), tasksLead)
+	}
+	if err := r.warm(ctx, t0, guardedKinds(), warmRate); err != nil {
+		return err
 	}
 	res := &RecurringResult{Start: t0, End: end}
 	r.report.Recurring = res

@@ -15,7 +15,7 @@ import (
 func TestLimitsEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Limits)
-	cfg.Jobs, cfg.Lead, cfg.Span = 800, 20*time.Second, 24*time.Second
+	cfg.Jobs, cfg.Lead, cfg.Span, cfg.Warm = 800, 20*time.Second, 24*time.Second, -1
 	rep := playEndToEnd(t, cfg)
 
 	// That the judges are content says little if nothing happened; that runs waited, and were put off, skipped and cancelled, the report asks for itself.

@@ -126,7 +126,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.DurationVar(&cfg.Away, "away", 0, "guarantees: how long a killed executor is away (default at random 0.5s to 4s)")
-	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees: for how long half as many runs a second go before the first due instant (default 90s); negative = not at all")
+	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees and limits: for how long runs go without a fault before the first due instant (default 90s and 60s); negative = not at all")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
