@@ -271,14 +271,17 @@ func (w *world) findLost(e schema.Entry) {
 // loss in the same row, and the letter, of which no record tells any more, is taken back. Should the executor die before that, somebody else does it.
 func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		dies bool
-		fail string // this call of the store
-		want string
+		name  string
+		dies  bool
+		fail  string // this call of the store
+		fault schematest.Fault
+		want  string
 	}{
-		{"what follows is done", false, "", outlived},
-		{"nobody can be had to look after it", false, "PutEntries", "record 1 succeeded, overtaken, notice"},
-		{"the executor dies before what follows", true, "PutFate", "entry watch, record 0 handed_on, record 1 succeeded"},
+		{"what follows is done", false, "", schematest.Fault{}, outlived},
+		{"nobody can be had to look after it", false, "PutEntries", schematest.Fault{Fail: true}, "record 1 succeeded, overtaken, notice"},
+		{"nobody knows whether somebody is had", false, "PutEntries", schematest.Fault{Lose: true}, "entry watch, record 1 succeeded, overtaken, notice"},
+		{"that somebody is had comes late", false, "PutEntries", schematest.Fault{Late: 500 * time.Millisecond}, "record 1 succeeded, overtaken, notice, entry watch"},
+		{"the executor dies before what follows", true, "PutFate", schematest.Fault{Fail: true}, "entry watch, record 0 handed_on, record 1 succeeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -286,7 +289,10 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 				x1, e := w.outlive(end)
 				w.findLost(e)
 				w.befall(func(_ context.Context, op string) schematest.Fault {
-					return schematest.Fault{Fail: op == c.fail}
+					if op != c.fail {
+						return schematest.Fault{}
+					}
+					return c.fault
 				})
 				close(end)
 				time.Sleep(time.Second)
@@ -315,6 +321,36 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeathBeforeALateSuccess: an executor whose attempt was found lost dies when it has somebody look after the success that it is about to record. Nobody knows of the
+// success: the run failed, its letter stays, and the entry that stands in ends with it.
+func TestDeathBeforeALateSuccess(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		end := make(chan struct{})
+		x1, e := w.outlive(end)
+		w.findLost(e)
+		var writes atomic.Int64
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			return schematest.Fault{Fail: op == "PutAttempts" && writes.Add(1) > 1} // the first says who stands in
+		})
+		close(end)
+		time.Sleep(time.Second)
+		x1.kill()
+		w.want("before it died", "entry watch, record 0 handed_on")
+		w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+		w.begin("x2")
+		for _, a := range w.attempts(e.ID) {
+			if a.Number == 0 {
+				w.publish(w.find(a.Record.To), time.Now())
+			}
+		}
+		time.Sleep(2 * watchAfter)
+		w.want("the entry that stands in", "letter, notice, ack")
+		if got := w.state(e.ID); got != schema.StateFailed {
+			t.Errorf("state: got %s, want failed", got)
+		}
+	})
 }
 
 // TestLossIsAGuess: what an attempt came to stands, though others, who have read before it was written, say afterwards that it was lost; also where it is
