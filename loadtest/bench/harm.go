@@ -23,6 +23,9 @@ const (
 	harmLimit = 5 * time.Minute
 
 	harmedTenant, harmingTenant = "watched", "harming"
+
+	// harmWarmRate is how many runs a second fail while the system warms up: in the first second in which a fresh Cassandra reads rows by their ids all else waits.
+	harmWarmRate = 50
 )
 
 // A Harm is what protocol H did beside what it watched. Kind is the same, and Rate 0, in the half of a pair without it.
@@ -41,6 +44,9 @@ func (b *bench) harms(ctx context.Context) error {
 		if err := b.warm(ctx, sys, httpTarget); err != nil {
 			return err
 		}
+		if err := b.warmHarm(ctx, sys); err != nil {
+			return err
+		}
 		for round := range b.cfg.Rounds {
 			for _, kind := range b.cfg.Harm {
 				if err := b.harmPair(ctx, sys, kind, round+1); err != nil {
@@ -50,6 +56,26 @@ func (b *bench) harms(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// warmHarm lets some runs fail, and waits until they are over.
+func (b *bench) warmHarm(ctx context.Context, sys system) error {
+	if b.cfg.Warm < 0 {
+		return nil
+	}
+	called, err := b.startSink(ctx, "harmed")
+	if err != nil {
+		return err
+	}
+	c := &company{kind: harmKinds[0], url: called.url, rate: harmWarmRate, span: b.cfg.Warm, timeout: b.cfg.HarmTimeout}
+	t0 := time.Now().Add(b.lead(c.count(), leadLeast)).Truncate(time.Second).UTC()
+	if err = c.load(ctx, b, sys, t0); err == nil {
+		err = sleepUntil(ctx, t0.Add(c.span))
+	}
+	if err == nil {
+		_, _, err = b.untilHarmless(ctx, sys, called)
+	}
+	return errors.Join(err, called.end())
 }
 
 func (b *bench) harmPair(ctx context.Context, sys system, kind string, round int) error {

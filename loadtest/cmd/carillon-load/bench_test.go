@@ -192,7 +192,7 @@ func TestFairOnDev(t *testing.T) {
 	program, results := buildCarillon(t, dir), filepath.Join(dir, "results")
 	t.Setenv(asProgram, "1")                 // the sink is this very program
 	t.Setenv("CARILLON_EXECUTOR_SLOTS", "8") // put back after the test
-	out, err := load(t, "fair", "--system", "dev", "--carillon", program, "--rate", "3", "--span", "1s", "--pairs", "2", "--backlog", "1400", "--work", "10ms", "--slots", "8",
+	out, err := load(t, "fair", "--system", "dev", "--carillon", program, "--rate", "3", "--span", "1s", "--pairs", "2", "--backlog", "2400", "--work", "10ms", "--slots", "8",
 		"--lead", "3s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
 	if err != nil && !errors.Is(err, errVerdict) {
 		t.Fatalf("fair: %v\n%s", err, out)
@@ -216,7 +216,7 @@ func TestFairOnDev(t *testing.T) {
 	if w := r.Weights; w.Missed != 0 || len(w.Got) != 3 || w.PerS <= 0 || w.To <= w.From {
 		t.Errorf("weights are %+v", w)
 	}
-	if c := r.Critical; c.Missed != 0 || c.Low != 1400 || c.Lateness == nil {
+	if c := r.Critical; c.Missed != 0 || c.Low != 2400 || c.Lateness == nil {
 		t.Errorf("critical is %+v", c)
 	}
 	for _, v := range r.Verdicts {
@@ -224,7 +224,7 @@ func TestFairOnDev(t *testing.T) {
 			t.Errorf("what was printed does not say %q:\n%s", v, out)
 		}
 	}
-	// A plot needs starts in two seconds: 1,400 runs of 10 ms in 8 slots take 1.75 s at least.
+	// A plot needs starts in two seconds: 2,400 runs of 10 ms in 8 slots take 3 s at least.
 	for _, part := range []string{"beside", "weights", "critical"} {
 		if _, err := os.Stat(filepath.Join(results, "fair-carillon-dev-"+part+".svg")); err != nil {
 			t.Errorf("the plot of %s: %v", part, err)
