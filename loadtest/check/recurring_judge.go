@@ -83,7 +83,7 @@ func (j *recurringJudge) gather() ([]*recurringJob, error) {
 		e := &j.h.Events[i]
 		job := jobs[e.Ref]
 		if job == nil {
-			job = &recurringJob{ref: e.Ref, kills: j.h.Kills}
+			job = &recurringJob{ref: e.Ref, kills: j.h.Kills, off: j.h.Off}
 			jobs[e.Ref] = job
 		}
 		job.events = append(job.events, e)

@@ -207,6 +207,15 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 		{name: "a second run for one nominal time, soon after a change that was made once", forge: func(w *recurringWorld) { w.twice(58_100, 58_700) }, want: counts{Unexpected: 1}, says: "a second run"},
 		{name: "missed by the side before a change, of which the one after would have had a later instant", forge: func(w *recurringWorld) { w.missedBefore(48_200) }, ok: true},
 		{name: "missed by the side before a change, long after it", forge: func(w *recurringWorld) { w.missedBefore(47_900) }, want: counts{Missed: 1}, says: "no change is near"},
+		{name: "missed for a change that had not come, by a clock that is slow", forge: func(w *recurringWorld) {
+			w.Off = time.Second
+			w.missedBefore(48_200)
+			w.both(updating, 50_000, func(r *check.JobRun) { r.FinishedAt = at(46_900) })
+		}, ok: true},
+		{name: "missed for a change that had not come", forge: func(w *recurringWorld) {
+			w.missedBefore(48_200)
+			w.both(updating, 50_000, func(r *check.JobRun) { r.FinishedAt = at(46_900) })
+		}, want: counts{Missed: 1}, says: "no change is near"},
 		{name: "a second run for one nominal time, after a change, by clocks that are off", forge: func(w *recurringWorld) {
 			w.Off = time.Second
 			w.twice(55_000, 58_500)

@@ -114,9 +114,9 @@ func (j *recurringJob) allows(t *target, r *recurringRun) string {
 	cause, _, _ := strings.Cut(r.reason(), ":")
 	switch cause {
 	case "changed": // what it was planned from counts: the other side of the change may name a later instant for its nominal time
-		due := min(t.due, r.due)
+		due, latest := min(t.due, r.due), at+j.off.Milliseconds()
 		for _, e := range j.events {
-			if e.Kind != JobCreated && !e.Refused && e.Requested.UnixMilli() <= at && (e.Acked.IsZero() || due < e.Acked.Add(ChangeGrace).UnixMilli()) {
+			if e.Kind != JobCreated && !e.Refused && e.Requested.UnixMilli() <= latest && (e.Acked.IsZero() || due < e.Acked.Add(ChangeGrace).UnixMilli()) {
 				return ""
 			}
 		}

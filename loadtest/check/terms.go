@@ -43,6 +43,7 @@ type recurringJob struct {
 	faults []string // what is wrong with its offset
 
 	kills    []time.Time
+	off      time.Duration // as in [RecurringHistory]
 	occupied []occupation
 }
 
