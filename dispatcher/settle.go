@@ -162,6 +162,9 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 			s.publishFirst(o, m)
 			continue
 		}
+		if open && o.kind != schema.KindCatchUp {
+			o.parked = false // it is decided: should what follows fail, a later look does it again
+		}
 		switch st := &m.standing; {
 		case m.entry.Fault != nil && !st.Over:
 			s.book.watch(&m.entry, now)
@@ -176,7 +179,11 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 			o := s.book.open[id]
 			o.phase, o.looked, o.parked, o.session = watching, now, false, holderOf(&m.session)
 		case m.entry.Due().After(now.Add(Lead)):
-			s.book.watch(&m.entry, now) // its time has not come: the scan holds it, or a later look will find it
+			// Its time has not come: the scan will meet it, or the look that comes with its time.
+			s.book.watch(&m.entry, now)
+			if o := s.book.open[id]; o.phase == watching {
+				o.looked = m.entry.Due().Add(-Lead - lookAgain)
+			}
 		default:
 			s.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
 		}

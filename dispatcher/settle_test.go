@@ -2,6 +2,8 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +145,39 @@ func TestPickedTwice(t *testing.T) {
 			t.Error("published again by a look from before its publication")
 		}
 	})
+}
+
+// TestWhatIsDecidedIsLookedAtAgain: of an entry nothing could be said at first, and then what followed from it failed, or its time had not come. Nobody looked at it any more,
+// and settled stayed where it was for as long as its dispatcher lived.
+func TestWhatIsDecidedIsLookedAtAgain(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		due      time.Duration // from now
+		standing schema.Standing
+		fault    error
+	}{
+		{"its record came without a notice", -time.Second, schema.Standing{Repeat: &schema.Attempt{Number: 1, Record: &schema.Record{Outcome: schema.Succeeded}}}, nil},
+		{"its row cannot be read", -time.Second, schema.Standing{}, errors.New("bad")},
+		{"its time has not come", time.Minute, schema.Standing{}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				s := r.shardOf(r.idle(), 0)
+				now := time.Now()
+				e := r.entry(now.Add(c.due), 0, schema.Spec{})
+				e.Fault = c.fault
+				s.undecided(&e, false, now)
+				s.settleMet(t.Context(), []met{{entry: e, checked: now, standing: c.standing}}, now)
+				s.settle(now.Add(max(c.due, 0) + lookAgain))
+				if !slices.Contains(s.lookNow, e.ID) {
+					t.Error("nobody looks at it again")
+				}
+				if c.due > 0 && s.book.open[e.ID].looked.Add(lookAgain).After(e.Due()) {
+					t.Errorf("looked at again only %v after its time", s.book.open[e.ID].looked.Add(lookAgain).Sub(e.Due()))
+				}
+			})
+		})
+	}
 }
 
 // TestARecordWithoutNotice: its follow-ups are repeated, then the entry is closed; what they name runs.
