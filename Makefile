@@ -105,7 +105,7 @@ sim: ## the simulation with 10,000 short seeds and 20 long ones, an hour on two 
 	  | grep --line-buffered -vE '^(=== | +--- PASS)'
 
 .PHONY: injected
-injected: ## put in the bugs that are kept, one after the other: tests must catch each (BUG=04; 20 minutes)
+injected: ## put in the bugs that are kept, one after the other: tests that pass without it must catch each (BUG=04; 20 minutes)
 	CARILLON_INJECTED=$(or $(BUG),all) go test -count=1 -timeout 3h -run TestInjectedBugsAreCaught -v ./cmd/internal/sim
 
 .PHONY: fuzz

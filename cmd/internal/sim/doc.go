@@ -4,7 +4,7 @@
 // promises of DESIGN 12 are then judged by the same checker that judges load tests; it computes the times of recurring jobs by itself.
 //
 // In scenarios with crashes a node dies before or right after any step of an attempt (crash.go), and each of these is seen to happen. Bugs that are put in on
-// purpose are kept in testdata/injected, and must be caught (make injected).
+// purpose are kept in testdata/injected, and must be caught (make injected; some by each make test).
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant run in an
 // order that no seed decides, so a seed leads back to a fault often, and not always.

@@ -28,6 +28,7 @@ type injected struct {
 	breaks   string   // "Breaks:", in words
 	caughtBy []string // "Caught by:", one or more lines: arguments of go test
 	seeds    string   // "Seeds:", of each scenario of the simulation; empty: those that it has
+	shortly  string   // "Shortly:", the seeds that will do for the first of caughtBy; empty: it takes too long to be put in whenever tests run
 	files    map[string][]hunk
 }
 
@@ -64,6 +65,8 @@ func readPatch(name string, text []byte) (*injected, error) {
 			in.caughtBy = append(in.caughtBy, body[len("Caught by: "):])
 		case at == nil && strings.HasPrefix(line, "Seeds: "):
 			in.seeds = body[len("Seeds: "):]
+		case at == nil && strings.HasPrefix(line, "Shortly: "):
+			in.shortly = body[len("Shortly: "):]
 		case at == nil && body == "":
 		default:
 			return nil, fmt.Errorf("%w: %q", errPatch, body)
@@ -155,15 +158,77 @@ func TestInjectedBugsApply(t *testing.T) {
 	}
 }
 
-// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that are to catch it: each of them fails. Minutes; so it waits for
-// CARILLON_INJECTED: "all", or a part of a bug's name.
+// attempt is what tests are asked for: the arguments of go test, and the seeds of each scenario of the simulation; empty: those that it has.
+type attempt struct{ args, seeds string }
+
+// ran is how an attempt went.
+type ran struct {
+	out  []byte
+	err  error
+	took time.Duration
+}
+
+// goTest runs tests with what an overlay puts in place of ours; empty: nothing.
+func goTest(ctx context.Context, a attempt, overlay string) (r ran) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, catching)
+	defer cancel()
+	args := []string{"test", "-count=1", "-vet=off"}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, strings.Fields(a.args)...)...) // #nosec G204 -- the arguments are of our own patches
+	cmd.Dir = root
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CARILLON_") })
+	if a.seeds != "" {
+		cmd.Env = append(cmd.Env, "CARILLON_SIM_SEEDS="+a.seeds)
+	}
+	r.out, r.err = cmd.CombinedOutput()
+	r.took = time.Since(began)
+	return r
+}
+
+var (
+	errMissed = errors.New("the bug is not caught")
+	errRed    = errors.New("it fails without the bug")
+	errBroken = errors.New("it does not build with the bug, or was told to stop")
+)
+
+// caught returns nil if tests pass without a bug and fail with it.
+func caught(without, with ran) error {
+	switch {
+	case without.err != nil:
+		return fmt.Errorf("%w: %w\n%s", errRed, without.err, without.out)
+	case with.err == nil:
+		return fmt.Errorf("%w (%v)", errMissed, with.took.Round(time.Second))
+	case !bytes.Contains(with.out, []byte("--- FAIL: ")):
+		return fmt.Errorf("%w: %w\n%s", errBroken, with.err, with.out)
+	default:
+		return nil
+	}
+}
+
+// tries returns what is to catch a bug: all of it, or what shows it shortly.
+func (in *injected) tries(all bool) (tries []attempt) {
+	if !all {
+		return []attempt{{in.caughtBy[0], in.shortly}}
+	}
+	for _, args := range in.caughtBy {
+		tries = append(tries, attempt{args, in.seeds})
+	}
+	return tries
+}
+
+// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that are to catch it: each of them passes without the bug, and fails with it.
+// Minutes; so without CARILLON_INJECTED ("all", or a part of a bug's name) only those are put in that show shortly.
 func TestInjectedBugsAreCaught(t *testing.T) {
 	which := os.Getenv("CARILLON_INJECTED")
-	if which == "" {
-		t.Skip("CARILLON_INJECTED is not set")
+	if which == "" && testing.Short() {
+		t.Skip("builds and runs the simulation several times")
 	}
+	clean := make(map[attempt]ran)
 	for _, in := range allInjected(t) {
-		if which != "all" && !strings.Contains(in.name, which) {
+		if which == "" && in.shortly == "" || which != "" && which != "all" && !strings.Contains(in.name, which) {
 			continue
 		}
 		t.Run(in.name, func(t *testing.T) {
@@ -171,37 +236,54 @@ func TestInjectedBugsAreCaught(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range in.caughtBy {
-				began := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), catching)
-				// #nosec G204 -- the arguments are of our own patches
-				cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-count=1", "-vet=off", "-overlay", file}, strings.Fields(args))...)
-				cmd.Dir = root
-				cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CARILLON_") })
-				if in.seeds != "" {
-					cmd.Env = append(cmd.Env, "CARILLON_SIM_SEEDS="+in.seeds)
+			for _, a := range in.tries(which != "") {
+				without, ok := clean[a]
+				if !ok {
+					without = goTest(t.Context(), a, "")
+					clean[a] = without
 				}
-				out, err := cmd.CombinedOutput()
-				cancel()
-				failed := bytes.Count(out, []byte("--- FAIL: "))
-				switch {
-				case err == nil:
-					t.Errorf("%s\nis not caught by go test %s (%v)", in.breaks, args, time.Since(began).Round(time.Second))
-				case failed == 0: // it does not even build, or the command was told to stop
-					t.Errorf("go test %s: %v\n%s", args, err, out)
-				default:
-					t.Logf("caught by go test %s in %v: %d failures", args, time.Since(began).Round(time.Second), failed)
+				with := goTest(t.Context(), a, file)
+				if err := caught(without, with); err != nil {
+					t.Errorf("%s\ngo test %s: %v", in.breaks, a.args, err)
+					continue
 				}
+				t.Logf("caught by go test %s in %v (%v without it): %d failures", a.args, with.took.Round(time.Second), without.took.Round(time.Second),
+					bytes.Count(with.out, []byte("--- FAIL: ")))
+			}
+		})
+	}
+}
+
+// TestWhatCountsAsCaught: tests that fail anyway catch nothing, and neither does a bug that does not build.
+func TestWhatCountsAsCaught(t *testing.T) {
+	exit := errors.New("exit status 1")
+	green, red, unbuilt := ran{out: []byte("ok\n")}, ran{out: []byte("--- FAIL: TestX\n"), err: exit}, ran{out: []byte("FAIL x [build failed]\n"), err: exit}
+	for _, row := range []struct {
+		name          string
+		without, with ran
+		want          error
+	}{
+		{"passes without, fails with", green, red, nil},
+		{"passes both", green, green, errMissed},
+		{"fails both", red, red, errRed},
+		{"fails without alone", red, green, errRed},
+		{"builds neither way", unbuilt, unbuilt, errRed},
+		{"does not build with", green, unbuilt, errBroken},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if err := caught(row.without, row.with); !errors.Is(err, row.want) {
+				t.Errorf("caught = %v, want %v", err, row.want)
 			}
 		})
 	}
 }
 
 func TestReadPatch(t *testing.T) {
-	const head = "Breaks: nothing\nCaught by: ./x -run TestX\n\n"
+	const head = "Breaks: nothing\nCaught by: ./x -run TestX\nSeeds: 60\nShortly: 2\n\n"
 	const body = "--- a/f.go\n+++ b/f.go\n@@ -1,2 +1,2 @@ func f() {\n a\n-b\n+c\n@@ -9 +9 @@\n-d\n+e\n"
 	in, err := readPatch("testdata/injected/01-x.patch", []byte(head+body))
-	if err != nil || in.name != "01-x" || in.breaks != "nothing" || !slices.Equal(in.caughtBy, []string{"./x -run TestX"}) {
+	if err != nil || in.name != "01-x" || in.breaks != "nothing" || !slices.Equal(in.caughtBy, []string{"./x -run TestX"}) ||
+		in.seeds != "60" || in.shortly != "2" {
 		t.Fatalf("readPatch = %+v, %v", in, err)
 	}
 	if want := []hunk{{"a\nb\n", "a\nc\n"}, {"d\n", "e\n"}}; !slices.Equal(in.files["f.go"], want) {
