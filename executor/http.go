@@ -43,13 +43,14 @@ type HTTPConfig struct {
 	MaxBody         int              // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
 	MaxOutput       int              // bytes of it that are kept; default DefaultMaxOutput
 	Room            *Room            // for what is kept beyond 64 KiB of each
-	MaxConnsPerHost int              // connections to one host, in use or idle; default DefaultMaxConnsPerHost
+	MaxConnsPerHost int              // connections to one host, in use, idle or being made; default DefaultMaxConnsPerHost
 	Now             func() time.Time
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer // nil: no metrics
 
 	resolver *net.Resolver // of tests
 	tls      *tls.Config   // of tests
+	maxLeft  int           // of tests; default MaxLeftDials
 }
 
 // HTTP is the Target of tasks of the kind http. It keeps connections between calls.
@@ -113,13 +114,16 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.maxLeft == 0 {
+		c.maxLeft = MaxLeftDials
+	}
+	d := newDialer(g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}), c.tls, c.maxLeft)
 	return &HTTP{
 		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), room: c.Room, now: c.Now, log: c.Logger,
 		transport: &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our stead, past the guard
-			DialContext:            g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}),
-			TLSClientConfig:        c.tls,
-			TLSHandshakeTimeout:    connectTimeout,
+			DialContext:            d.dial,
+			DialTLSContext:         d.dialTLS,
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 			DisableCompression:     true, // a bomb stays as small as it was sent
@@ -136,7 +140,8 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
 // Run implements Target. A 2xx answer is a success. 429 and 503 are retried after their Retry-After, 408, 425, everything
-// outside 4xx and everything that goes wrong on the way as the policy says; other 4xx and a denied address are final.
+// outside 4xx and everything that goes wrong on the way as the policy says; other 4xx and a denied address are final. Whoever calls it
+// ends ctx when it has returned: the dials of the attempt are left then.
 func (h *HTTP) Run(ctx context.Context, c Call) Result {
 	if c.Work.HTTP == nil {
 		return Result{Outcome: schema.Failed, Error: "not an HTTP task", Final: true}
@@ -145,8 +150,9 @@ func (h *HTTP) Run(ctx context.Context, c Call) Result {
 	if err != nil {
 		return Result{Outcome: schema.Failed, Error: err.Error(), Final: true}
 	}
+	with := withDials(ctx)
 	for redirects := 0; ; redirects++ {
-		answer, err := h.transport.RoundTrip(at.request(ctx))
+		answer, err := h.transport.RoundTrip(at.request(with))
 		if err != nil {
 			return h.unanswered(ctx, &c, at.url.Hostname(), err)
 		}

@@ -1,0 +1,136 @@
+package executor
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// MaxLeftDials bounds the dials that go on though their attempts have ended, of all hosts together.
+const MaxLeftDials = 512
+
+// dialer makes the connections of an HTTP.
+//
+// net/http makes one for each request that finds none, and does not end it with the request: who cannot connect within his time-out leaves a connection
+// for the next attempt, and while all connections are busy their number grows to what is needed, though each of those who wait
+// gets one that comes free before his own is made. Were a dial to end with its attempt, neither would be so. But attempts of a few
+// milliseconds, each to another host that is silent, would leave any number of sockets, for 20 s each. So at most so many are left: one more ends
+// the one that was left first.
+//
+// That fails nobody else. The error of a dial goes to the request that began it alone, and that one is over; others to the same host have dials of
+// their own, or wait until they may begin one (MaxConnsPerHost), and then the end of this one lets them. A connection that is
+// made goes to whoever waits for its host, and it is a kept one from then on, bounded as those are.
+type dialer struct {
+	connect func(ctx context.Context, network, address string) (net.Conn, error) // asks the guard
+	tls     *tls.Config
+	most    int // left
+
+	mu   sync.Mutex
+	left list.List // of *dial, in the order in which their attempts ended
+}
+
+// dial is a connection that is being made.
+type dial struct {
+	end  context.CancelFunc
+	at   *list.Element // in left; nil while its attempt goes on
+	over bool
+}
+
+// attemptKey is the context key of an attempt's own context, which is what a dial keeps of it.
+type attemptKey struct{}
+
+// withDials returns ctx for the requests of an attempt that ends with ctx.
+func withDials(ctx context.Context) context.Context {
+	return context.WithValue(ctx, attemptKey{}, ctx)
+}
+
+func newDialer(connect func(ctx context.Context, network, address string) (net.Conn, error), base *tls.Config, most int) *dialer {
+	if base == nil {
+		base = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	base = base.Clone()
+	if base.NextProtos == nil {
+		base.NextProtos = []string{"h2", "http/1.1"}
+	}
+	return &dialer{connect: connect, tls: base, most: most}
+}
+
+// dial makes a connection without TLS.
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, over := d.begin(ctx)
+	defer over()
+	return d.connect(ctx, network, address)
+}
+
+// dialTLS makes a connection with TLS. The transport would do so by itself, but of the attempt only its dial knows.
+func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, over := d.begin(ctx)
+	defer over()
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	conn, err := d.connect(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := d.tls.Clone()
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	secure := tls.Client(conn, c)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // it was never used
+		return nil, err  //nolint:wrapcheck // explain reads it
+	}
+	return secure, nil
+}
+
+// begin returns the context of a dial, which ends if it is left and too many are, and what is to be called when it is over.
+func (d *dialer) begin(ctx context.Context) (context.Context, func()) {
+	attempt, _ := ctx.Value(attemptKey{}).(context.Context)
+	ctx, end := context.WithCancel(ctx)
+	if attempt == nil { // bounded by time alone
+		return ctx, end
+	}
+	one := &dial{end: end}
+	attempted := context.AfterFunc(attempt, func() { d.leave(one) })
+	return ctx, func() {
+		attempted()
+		d.forget(one)
+		end()
+	}
+}
+
+// leave notes that the attempt of a dial has ended.
+func (d *dialer) leave(one *dial) {
+	d.mu.Lock()
+	var first *dial
+	if !one.over {
+		one.at = d.left.PushBack(one)
+		if d.left.Len() > d.most {
+			first = d.left.Remove(d.left.Front()).(*dial)
+			first.at = nil
+		}
+	}
+	d.mu.Unlock()
+	if first != nil {
+		first.end()
+	}
+}
+
+// forget notes that a dial is over.
+func (d *dialer) forget(one *dial) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one.over = true
+	if one.at != nil {
+		d.left.Remove(one.at)
+		one.at = nil
+	}
+}
