@@ -125,7 +125,7 @@ func (h *hop) sign() {
 
 // state sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme are there also where nothing is signed.
 func (h *hop) state(f facts, now time.Time) {
-	for _, v := range [...]struct{ name, value string }{
+	stated := [...]struct{ name, value string }{
 		{"Carillon-Run-Id", f.run},
 		{"Carillon-Job-Id", f.job},
 		{"Carillon-Attempt", f.attempt},
@@ -135,8 +135,11 @@ func (h *hop) state(f facts, now time.Time) {
 		{"Traceparent", f.trace},
 		{webhook.HeaderID, f.run},
 		{webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10)},
-	} {
-		h.header[v.name] = []string{v.value}
+	}
+	values := make([]string, len(stated)) // one allocation for all
+	for i, v := range stated {
+		values[i] = v.value
+		h.header[v.name] = values[i : i+1 : i+1]
 	}
 	if f.nominal != "" {
 		h.header["Carillon-Nominal-At"] = []string{f.nominal}
