@@ -94,9 +94,11 @@ type Report struct {
 	DeadLetters int `json:"dead_letters"`
 	Unburied    int `json:"failed_without_dead_letter"`
 	Risen       int `json:"dead_letters_too_many"`
-	// ExcessAttempts: a number above the bound. EarlyRetries: before the wait was over that the policy or the receiver asked for.
+	// ExcessAttempts: a number above the bound. EarlyRetries: before the wait was over that the policy or the receiver asked for. AskedToWait counts the
+	// calls, heeding or not, that followed an answer with Retry-After: where there was none, it is not known that it is heeded.
 	ExcessAttempts int `json:"excess_attempts"`
 	EarlyRetries   int `json:"early_retries"`
+	AskedToWait    int `json:"asked_to_wait"`
 
 	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees"`
@@ -159,7 +161,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("ghost after cancel\t%d\t", r.Ghosts)
 	p("duplicate executions\t%d\t(counted, allowed for at_least_once)", r.DuplicateExecutions)
 	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
-	p("retries\t\t(attempts beyond the bound %d, too soon %d)", r.ExcessAttempts, r.EarlyRetries)
+	p("retries\t\t(attempts beyond the bound %d, too soon %d; asked by Retry-After to wait %d)", r.ExcessAttempts, r.EarlyRetries, r.AskedToWait)
 	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)

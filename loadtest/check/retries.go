@@ -71,17 +71,25 @@ func (j *judge) tooSoon(r *run) {
 	for i, s := range r.seen {
 		var worst *Sighting // of the attempt before: the one after which the wait was shortest by most
 		var short time.Duration
+		asked := false
 		for _, before := range r.seen[:i] {
 			if s.Attempt != before.Attempt+1 || !before.failedBy(s.At) {
 				continue
 			}
 			// The policy's wait counts from when the answer was read, which is later than when it was written.
+			asked = asked || before.asked() > 0
 			wait := max(before.asked(), r.job.Retry.wait(before.Attempt))
 			if worst, short = before, wait-s.At.Sub(before.End); short <= 0 {
 				break
 			}
 		}
-		if worst == nil || short <= 0 || !r.failedAt(worst.Attempt) || r.lostAt(worst.Attempt) {
+		if worst == nil || !r.failedAt(worst.Attempt) || r.lostAt(worst.Attempt) {
+			continue
+		}
+		if asked {
+			j.rep.AskedToWait++
+		}
+		if short <= 0 {
 			continue
 		}
 		j.rep.EarlyRetries++

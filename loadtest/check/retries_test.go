@@ -75,9 +75,29 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		{
 			name: "Retry-After was not heeded", fault: check.FaultEarlyRetry,
 			forge: func(w *world) { w.twice(retried, 503, 30*time.Second, 29_998) },
-			want:  func(r *check.Report) { r.EarlyRetries++ },
+			want:  func(r *check.Report) { r.EarlyRetries++; r.AskedToWait++ },
 		},
-		{name: "Retry-After was heeded", forge: func(w *world) { w.twice(retried, 429, 30*time.Second, 30_000) }},
+		{
+			name: "Retry-After was not heeded, the policy was", fault: check.FaultEarlyRetry,
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 429, 3*time.Second, 2_999)
+			},
+			want: func(r *check.Report) { r.EarlyRetries++; r.AskedToWait++ },
+		},
+		{
+			name: "Retry-After was heeded, the policy was not", fault: check.FaultEarlyRetry,
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 429, time.Second, 1_500)
+			},
+			want: func(r *check.Report) { r.EarlyRetries++; r.AskedToWait++ },
+		},
+		{
+			name:  "Retry-After was heeded",
+			forge: func(w *world) { w.twice(retried, 429, 30*time.Second, 30_000) },
+			want:  func(r *check.Report) { r.AskedToWait++ },
+		},
 		{name: "Retry-After of an answer that has none", forge: func(w *world) { w.twice(retried, 500, 30*time.Second, 1000) }},
 		{
 			name: "Retry-After of an attempt that was lost before it was recorded",
@@ -110,7 +130,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 				w.twice(retried, 503, 30*time.Second, 31_000)
 				w.see(retried, 1, 20_000, 503).RetryAfter = 30 * time.Second
 			},
-			want: func(r *check.Report) { r.Sightings++ },
+			want: func(r *check.Report) { r.Sightings++; r.AskedToWait++ },
 		},
 		{
 			name: "sooner than the policy says, at the sink", fault: check.FaultEarlyRetry,

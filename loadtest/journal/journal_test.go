@@ -166,13 +166,19 @@ func TestSeenIsReadBack(t *testing.T) {
 	quick := journal.Arrival{N: 1, Run: "r1", Path: "/hook/s1/7", Due: "2026-11-21T10:00:00.000Z", Attempt: 2, Fence: 1 << 60, At: t0, End: t0.Add(5), Status: 200}
 	slow := journal.Arrival{N: 2, Run: "r\x00\"2", Path: "/", At: t0.Add(10)}
 	hung := journal.Arrival{N: 3, Run: "r3", Path: "/s1/8", At: t0.Add(11)}
+	busy := journal.Arrival{N: 4, Run: "r4", Path: "/s1/9", Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second}
+	busySlow := journal.Arrival{N: 5, Run: "r5", Path: "/s1/10", Attempt: 1, At: t0.Add(14)}
 	b := w.Start(nil, t0)
 	b = w.Arrival(b, &quick)
 	b = w.Arrival(b, &slow)
 	b = w.Arrival(b, &hung)
+	b = w.Arrival(b, &busy)
+	b = w.Arrival(b, &busySlow)
 	slow.End, slow.Status = t0.Add(20), 500
 	b = w.End(b, &slow)
-	b = w.Close(b, 3)
+	busySlow.End, busySlow.Status, busySlow.RetryAfter = t0.Add(21), 503, 24*time.Hour
+	b = w.End(b, &busySlow)
+	b = w.Close(b, 5)
 
 	got, all, err := journal.ReadSeen(bytes.NewReader(b))
 	if err != nil {
@@ -185,6 +191,8 @@ func TestSeenIsReadBack(t *testing.T) {
 		},
 		{Run: "r\x00\"2", At: t0.Add(10), End: t0.Add(20), Status: 500},
 		{Run: "r3", Ref: check.Ref{Source: "s1", Line: 8}, At: t0.Add(11)},
+		{Run: "r4", Ref: check.Ref{Source: "s1", Line: 9}, Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second},
+		{Run: "r5", Ref: check.Ref{Source: "s1", Line: 10}, Attempt: 1, At: t0.Add(14), End: t0.Add(21), Status: 503, RetryAfter: 24 * time.Hour},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ReadSeen (-want +got):\n%s", diff)

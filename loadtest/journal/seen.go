@@ -16,6 +16,7 @@ import (
 //	{"n":1,"run":…,"path":…,"attempt":1,"fence":…,"due":…,"at":NS,"end":NS,"status":200}
 //	{"n":1,"end":NS,"status":200}       the end of an arrival that was written without one
 //	{"n":1,"end":NS,"status":0,"gone":NS} the same; its caller went away at that time
+//	{"n":1,"end":NS,"status":429,"retry_after":3} the same; it was asked not to call again for so many seconds
 //	{"mark":N}                          everything up to arrival N is in the file, and nothing more has come for a while
 //	{"close":N}                         the sink stopped in order after N arrivals
 //
@@ -30,6 +31,7 @@ type Arrival struct {
 	At, End        time.Time // zero End: not ended yet
 	Gone           time.Time // when the caller went away; zero: it did not
 	Status         int
+	RetryAfter     time.Duration // that the answer asked for, in whole seconds; 0: none
 }
 
 // Start adds the line of a start.
@@ -86,6 +88,10 @@ func appendEnd(b []byte, a *Arrival) []byte {
 		b = append(b, `,"gone":`...)
 		b = strconv.AppendInt(b, a.Gone.UnixNano(), 10)
 	}
+	if a.RetryAfter > 0 {
+		b = append(b, `,"retry_after":`...)
+		b = strconv.AppendInt(b, int64(a.RetryAfter/time.Second), 10)
+	}
 	return b
 }
 
@@ -103,6 +109,7 @@ type seenLine struct {
 	End     int64   `json:"end"`
 	Status  int     `json:"status"`
 	Gone    int64   `json:"gone"`
+	After   int64   `json:"retry_after"`
 }
 
 // gone returns when the caller went away; zero if it did not.
@@ -111,6 +118,14 @@ func (l *seenLine) gone() time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, l.Gone).UTC()
+}
+
+// ended tells what the line says of an arrival's end into g.
+func (l *seenLine) ended(g *check.Sighting) {
+	g.Status, g.Gone, g.RetryAfter = l.Status, l.gone(), time.Duration(l.After)*time.Second
+	if l.End != 0 {
+		g.End = time.Unix(0, l.End).UTC()
+	}
 }
 
 // seenReader puts the lines together.
@@ -159,7 +174,7 @@ func (s *seenReader) line(_ int, b []byte) error {
 		if !ok {
 			return fmt.Errorf("the end of arrival %d, which is not open", l.N)
 		}
-		s.seen[i].End, s.seen[i].Status, s.seen[i].Gone = time.Unix(0, l.End).UTC(), l.Status, l.gone()
+		l.ended(&s.seen[i])
 		delete(s.open, l.N)
 	default:
 		s.arrival(&l)
@@ -170,12 +185,10 @@ func (s *seenReader) line(_ int, b []byte) error {
 func (s *seenReader) arrival(l *seenLine) {
 	s.n++
 	s.marked, s.closed = false, false
-	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC(), Status: l.Status, Gone: l.gone()}
+	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC()}
 	g.Ref, _ = check.ParseRef(l.Path)
 	g.Due, _ = time.Parse(time.RFC3339Nano, l.Due) // recorded, not believed
-	if l.End != 0 {
-		g.End = time.Unix(0, l.End).UTC()
-	} else {
+	if l.ended(&g); l.End == 0 {
 		s.open[l.N] = len(s.seen)
 	}
 	s.seen = append(s.seen, g)

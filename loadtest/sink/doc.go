@@ -9,7 +9,7 @@
 // # How it answers
 //
 // By default with 200, at once. Config says otherwise for all calls, and an address for its own: "/work-500ms/fail-1/s1/17" is job 17 of s1, whose calls
-// take the receiver half a second each and fail the first time; hang, drip, status and cut are others (manner.go). Work is done to its end whatever
+// take the receiver half a second each and fail the first time; hang, drip, status, after and cut are others (manner.go). Work is done to its end whatever
 // becomes of the caller, as that of a receiver that knows nothing of Carillon is; the end that the record tells is that of the work. A hang-up is told
 // beside it.
 package sink

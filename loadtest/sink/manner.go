@@ -12,6 +12,8 @@ const (
 	MaxHold = 10 * time.Minute
 	// DripEvery is the time between two bytes of a dripped answer.
 	DripEvery = 100 * time.Millisecond
+	// MaxRetryAfter bounds what a call may be asked to wait: callers of Carillon heed no more (API.md).
+	MaxRetryAfter = 24 * time.Hour
 	// always is more attempts than any run has.
 	always = 1 << 30
 )
@@ -21,7 +23,8 @@ const (
 //
 //	work-500ms   work on it for so long before it is answered, to the end whatever becomes of the caller
 //	fail, fail-2 answer with Config.FailStatus: each attempt, or the first two of each run
-//	status-404   answer so, and not with 200
+//	status-404   answer so, and not with 200; beside fail-2 it is the failure: the first two attempts of each run are answered so, and others with 200
+//	after-3s     ask by Retry-After not to be called again for so long (whole seconds, rounded up), with each answer that is a failure
 //	hang         never answer
 //	drip         answer with 200 and a body that grows by a byte every DripEvery and never ends
 //	cut          close the connection instead of answering; cut-2 does so to the first two attempts
@@ -31,6 +34,7 @@ type manner struct {
 	work       time.Duration
 	fail, cut  int64 // attempts up to this number
 	status     int   // 0 = 200
+	after      time.Duration
 	hang, drip bool
 }
 
@@ -60,6 +64,11 @@ func mannerOf(path string) manner {
 			if nerr == nil && n >= 200 && n <= 599 {
 				m.status = int(n)
 			}
+		case "after":
+			if d, err := time.ParseDuration(arg); err == nil {
+				d = min(max(d, 0), MaxRetryAfter)
+				m.after = (d + time.Second - 1).Truncate(time.Second)
+			}
 		case "hang":
 			m.hang = !stated
 		case "drip":
@@ -83,6 +92,27 @@ func upTo(n int64, err error, stated bool) int64 {
 
 // upToAttempt reports whether what is asked of attempts up to last is asked of this one; 0 = it names no number, and counts as the first.
 func upToAttempt(last, attempt int64) bool { return last > 0 && attempt <= last }
+
+// answers returns the status of the answer to an attempt, and how long it asks not to be called again. fails says that the sink fails the attempt
+// in any case, and failure with what; 0 = the connection is to be closed.
+func (m manner) answers(attempt int64, fails bool, failure int) (status int, after time.Duration, failed bool) {
+	status, failed = http.StatusOK, fails || upToAttempt(m.fail, attempt)
+	switch {
+	case upToAttempt(m.cut, attempt):
+		return 0, 0, failed
+	case m.fail > 0 && m.status >= 400:
+		failure = m.status
+	case m.status != 0:
+		status = m.status
+	}
+	if failed {
+		status = failure
+	}
+	if status >= 400 {
+		after = m.after
+	}
+	return status, after, failed
+}
 
 // held reports whether a call takes longer than it takes to answer.
 func (m manner) held() bool { return m.work > 0 || m.hang || m.drip }

@@ -19,6 +19,12 @@ import (
 
 // callAt calls an address of the sink and returns the status; 0 if the connection was closed instead.
 func callAt(ctx context.Context, s http.Handler, path string, attempt int) (status int) {
+	status, _ = answered(ctx, s, path, attempt)
+	return status
+}
+
+// answered is callAt, with the answer's header.
+func answered(ctx context.Context, s http.Handler, path string, attempt int) (status int, header http.Header) {
 	r := httptest.NewRequest(http.MethodPost, path, http.NoBody).WithContext(ctx)
 	r.Header.Set("Carillon-Run-Id", "r1")
 	r.Header.Set("Carillon-Attempt", fmt.Sprint(attempt))
@@ -27,13 +33,13 @@ func callAt(ctx context.Context, s http.Handler, path string, attempt int) (stat
 		switch p := recover(); p {
 		case nil:
 		case http.ErrAbortHandler:
-			status = 0
+			status, header = 0, nil
 		default:
 			panic(p)
 		}
 	}()
 	s.ServeHTTP(w, r)
-	return w.Code
+	return w.Code, w.Result().Header
 }
 
 func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
@@ -50,6 +56,9 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 		{"/status-404/s1/5", []int{404, 404, 404}},
 		{"/status-204/fail-1/s1/5", []int{503, 204, 204}},
 		{"/status-42/s1/5", []int{200, 200, 200}},
+		{"/fail-2/status-429/s1/5", []int{429, 429, 200}},
+		{"/status-404/fail-1/s1/5", []int{404, 200, 200}},
+		{"/after-3s/s1/5", []int{200, 200, 200}},
 		{"/cut-1/s1/5", []int{never, 200, 200}},
 		{"/cut/s1/5", []int{never, never, never}},
 		{"/fail/5", []int{200, 200, 200}}, // the source is called so
@@ -67,6 +76,52 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFailuresAskToWait: what a failure asks for by Retry-After is what the record tells; what nobody was told is not in it.
+func TestFailuresAskToWait(t *testing.T) {
+	rows := []struct {
+		path    string
+		attempt int
+		header  string // of the answer
+		after   time.Duration
+	}{
+		{"/status-429/after-3s/s1/1", 1, "3", 3 * time.Second},
+		{"/after-3s/status-429/s1/2", 7, "3", 3 * time.Second},
+		{"/fail-1/status-429/after-1m/s1/3", 1, "60", time.Minute},
+		{"/fail-1/status-429/after-1m/s1/4", 2, "", 0},
+		{"/fail/after-2s/s1/5", 1, "2", 2 * time.Second},
+		{"/work-1s/status-503/after-2s/s1/6", 1, "2", 2 * time.Second},
+		{"/status-503/after-1001ms/s1/7", 1, "2", 2 * time.Second},
+		{"/status-503/after-1000h/s1/8", 1, "86400", sink.MaxRetryAfter},
+		{"/status-503/after--3s/s1/9", 1, "", 0},
+		{"/status-503/after-soon/s1/10", 1, "", 0},
+		{"/status-204/after-3s/s1/11", 1, "", 0},
+		{"/work-5s/status-503/after-2s/s1/12", 1, "", 0}, // its caller goes away
+		{"/status-503/after-2s/cut/s1/13", 1, "", 0},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var out file
+		s := sink.New(sink.Config{}, &out)
+		stop := run(t, s)
+		for _, row := range rows {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			if _, got := answered(ctx, s, row.path, row.attempt); got.Get("Retry-After") != row.header {
+				t.Errorf("attempt %d at %s: Retry-After = %q, want %q", row.attempt, row.path, got.Get("Retry-After"), row.header)
+			}
+			cancel()
+		}
+		stop()
+		seen, all := read(t, out.Bytes())
+		if len(seen) != len(rows) || !all {
+			t.Fatalf("record holds %d arrivals, complete %t, want %d, true", len(seen), all, len(rows))
+		}
+		for i, got := range seen {
+			if got.RetryAfter != rows[i].after {
+				t.Errorf("the record of attempt %d at %s tells of %v, want %v", rows[i].attempt, rows[i].path, got.RetryAfter, rows[i].after)
+			}
+		}
+	})
 }
 
 func TestWorkIsDoneToItsEnd(t *testing.T) {

@@ -138,18 +138,12 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := journal.Arrival{
 		Run: r.Header.Get("Carillon-Run-Id"), Path: r.URL.Path, Due: r.Header.Get("Carillon-Due-At"),
-		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now, Status: http.StatusOK,
+		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now,
 	}
 	m := mannerOf(a.Path)
-	if m.status != 0 {
-		a.Status = m.status
-	}
-	if upToAttempt(m.fail, a.Attempt) || s.fails(a.Run, a.Attempt) {
-		a.Status = s.cfg.FailStatus
+	var failed bool
+	if a.Status, a.RetryAfter, failed = m.answers(a.Attempt, s.fails(a.Run, a.Attempt), s.cfg.FailStatus); failed {
 		s.failed.Add(1)
-	}
-	if upToAttempt(m.cut, a.Attempt) {
-		a.Status = 0
 	}
 	if s.cfg.Delay <= 0 && !m.held() {
 		a.End = time.Now()
@@ -157,7 +151,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		answer(w, a.Status)
+		answer(w, a.Status, a.RetryAfter)
 		return
 	}
 
@@ -172,12 +166,15 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else if a.Gone = m.hold(w, r); !a.Gone.IsZero() || m.hang || m.drip {
 		a.Status = 0
 	}
+	if a.Status == 0 {
+		a.RetryAfter = 0 // nobody was told
+	}
 	a.End = time.Now()
 	s.mu.Lock()
 	s.buf = journal.SeenWriter{}.End(s.buf, &a)
 	s.mu.Unlock()
 	if !m.drip && (a.Status != 0 || a.Gone.IsZero()) {
-		answer(w, a.Status)
+		answer(w, a.Status, a.RetryAfter)
 	}
 }
 
@@ -193,10 +190,13 @@ func (s *Sink) delay(r *http.Request) bool {
 	}
 }
 
-// answer answers with a status; 0 = the connection is closed without an answer.
-func answer(w http.ResponseWriter, status int) {
+// answer answers with a status, and with Retry-After unless after is 0; status 0 = the connection is closed without an answer.
+func answer(w http.ResponseWriter, status int, after time.Duration) {
 	if status == 0 {
 		panic(http.ErrAbortHandler) // how net/http is told to do so
+	}
+	if after > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(after/time.Second), 10))
 	}
 	w.WriteHeader(status)
 }

@@ -74,7 +74,7 @@ func intakeURLs(c *cluster.Cluster) []string {
 }
 
 // guardedKinds are the jobs of Guarantees: half at_least_once, three tenths effectively_once, a fifth at_most_once. The receiver works up to 2 s on most
-// of them, some fail and are retried, and one in ten fails for good.
+// of them, some fail and are retried, some of these no sooner than their receiver asks for, and three of twenty fail for good.
 func guardedKinds() []workload.Kind {
 	kind := func(g check.Guarantee, manner string, attempts int) workload.Kind {
 		return workload.Kind{
@@ -84,7 +84,7 @@ func guardedKinds() []workload.Kind {
 	}
 	const tries = check.DefaultMaxAttempts
 	var kinds []workload.Kind
-	for _, manner := range []string{"", "", "", "work-50ms", "work-200ms", "work-500ms", "work-2s", "fail-1", "work-200ms/fail-2"} {
+	for _, manner := range []string{"", "", "", "work-50ms", "work-200ms", "work-500ms", "work-2s", "fail-1/status-429/after-3s", "work-200ms/fail-2"} {
 		kinds = append(kinds, kind(check.AtLeastOnce, manner, tries))
 	}
 	for _, manner := range []string{"", "work-50ms", "work-500ms", "work-2s", "work-200ms/fail-1"} {
@@ -286,6 +286,9 @@ func (r *Report) guardedFaults() []string {
 			faults = append(faults, fmt.Sprintf("the frozen executor had nothing under %s in its hands", g))
 		}
 	}
+	if r.Scenario == Guarantees && r.Check.AskedToWait == 0 {
+		faults = append(faults, "no call followed an answer with Retry-After")
+	}
 	thawed := slices.ContainsFunc(r.Events, func(e Event) bool { return e.Act == ActThaw })
 	if r.Scenario == Frozen && !thawed {
 		faults = append(faults, "the frozen executor was not thawed between the reads")
@@ -306,8 +309,8 @@ var guardedRows = []row{
 		}
 		return fmt.Sprintf("%d, %d, %d, %d, %d, %d", r.Check.DuplicateOutcomes, sum.Overlaps, sum.SecondStarts, sum.Fences, sum.Untrue, sum.Rewritten)
 	}},
-	{"dead letters (of failed runs), attempts beyond the bound, retries too soon", func(r *Report) string {
-		return fmt.Sprintf("%d (%d), %d, %d", r.Check.DeadLetters, r.Check.DoneFailed, r.Check.ExcessAttempts, r.Check.EarlyRetries)
+	{"dead letters (of failed runs), attempts beyond the bound, retries too soon (asked by Retry-After to wait)", func(r *Report) string {
+		return fmt.Sprintf("%d (%d), %d, %d (%d)", r.Check.DeadLetters, r.Check.DoneFailed, r.Check.ExcessAttempts, r.Check.EarlyRetries, r.Check.AskedToWait)
 	}},
 	guaranteeRow(check.AtLeastOnce), guaranteeRow(check.AtMostOnce), guaranteeRow(check.EffectivelyOnce),
 }

@@ -77,6 +77,7 @@ func guardedReport(s Scenario) *Report {
 	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
 		r.Check.Guarantees = append(r.Check.Guarantees, check.GuaranteeCount{Guarantee: g, Runs: 10, Lost: 1})
 	}
+	r.Check.AskedToWait = 1
 	r.Events = append(r.Events, Event{Act: ActThaw, Member: "carillon-2"})
 	return r
 }
@@ -96,6 +97,8 @@ func TestGuardedReportFails(t *testing.T) {
 		{"a guarantee that nothing was run under", Guarantees, func(r *Report) { r.Check.Guarantees = r.Check.Guarantees[:2] }, "nothing was run under effectively_once"},
 		{"a freeze that hit nothing", Frozen, func(r *Report) { r.Check.Guarantees[0].Lost = 0 }, "had nothing under at_least_once"},
 		{"kills need not hit everything", Guarantees, func(r *Report) { r.Check.Guarantees[0].Lost = 0 }, ""},
+		{"nobody was asked to wait", Guarantees, func(r *Report) { r.Check.AskedToWait = 0 }, "no call followed an answer with Retry-After"},
+		{"nobody is asked to wait where an executor freezes", Frozen, func(r *Report) { r.Check.AskedToWait = 0 }, ""},
 		{"no thaw", Frozen, func(r *Report) { r.Events = nil }, "was not thawed"},
 	}
 	for _, row := range rows {

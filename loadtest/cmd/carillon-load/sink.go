@@ -33,7 +33,8 @@ func newSink() *cobra.Command {
 record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or SIGINT.
 
 An address says how its calls are answered, by segments before the last two of its path: work-500ms (take so long, to the end even if the caller has gone),
-fail or fail-2 (all attempts, or the first two), status-404, hang, drip, cut or cut-1 (no answer). With --tls-cert it speaks TLS and HTTP/2.`,
+fail or fail-2 (all attempts, or the first two), status-404, after-3s (failures
+ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-cert it speaks TLS and HTTP/2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			f, err := appendTo(out)
