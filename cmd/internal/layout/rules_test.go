@@ -105,8 +105,11 @@ var libraries = []library{
 		name:     "nats.go",
 		prefixes: []string{"github.com/nats-io/nats.go"},
 		owner:    "dispatcher/queue/jetstream",
-		also:     []string{"executor/worker"},      // the SDK speaks to NATS for programs that are not ours
-		alsoTest: []string{"deploy/local/cluster"}, // asks the servers it started for a stream
+		also:     []string{"executor/worker"}, // the SDK speaks to NATS for programs that are not ours
+		alsoTest: []string{
+			"deploy/local/cluster", // asks the servers it started for a stream
+			"cmd/internal/node",    // runs a worker beside its nodes, as a program that is not ours does
+		},
 	},
 	{
 		name:     "nats-server",

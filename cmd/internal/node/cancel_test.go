@@ -1,0 +1,249 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
+	"carillon.dev/carillon/executor/worker"
+	"carillon.dev/carillon/schema"
+)
+
+// endless is work that goes on until it is told to stop. Both wait: until an attempt of the run is under way, and until whatever it started
+// has ended.
+type endless struct {
+	work         schema.Work
+	begun, ended func(run schema.RunID)
+}
+
+// Nobody asks the store whether an attempt that is under way was cancelled: the executor hears it from the node that took the cancel in, and
+// ends what it has called, whatever that is.
+func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
+	w := newWorld(t, "api", "x")
+	w.members[0].Roles, w.members[1].Roles = []string{config.Bucketer, config.Dispatcher}, []string{config.ExecutorR}
+	server := natsServer(t)
+	scripts := commands(t)
+	nodes := make([]*running, len(w.members))
+	for i, m := range w.members {
+		open := w.opener(m.Name)
+		open.Queue = func(ctx context.Context) (Queue, error) {
+			return jetstream.Connect(ctx, jetstream.Config{Server: server, Name: m.Name, Lanes: 1, Logger: slog.New(slog.DiscardHandler)})
+		}
+		nodes[i] = startWith(t, m.Name, open, nil, func(c *config.Config) {
+			c.Roles, c.Executor.Scripts, c.Executor.DrainTimeout = m.Roles, scripts, time.Second
+		}).up()
+	}
+	api := nodes[0]
+	for name, begin := range map[string]func(t *testing.T) endless{
+		"an HTTP call":            endlessCall,
+		"a script":                endlessScript,
+		"a handler of the Go SDK": func(t *testing.T) endless { return endlessHandler(t, server, api) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := begin(t)
+			job := api.ask(bucketer.JobRequest{Work: e.work})
+			e.begun(schema.RunID(job.ID))
+			if run, err := api.client().CancelRun(t.Context(), schema.RunID(job.ID)); err != nil {
+				t.Fatalf("CancelRun = %s, %v", run.State, err)
+			}
+			e.ended(schema.RunID(job.ID))
+			var run httpapi.Run
+			await(t, "the attempt is recorded", func() bool {
+				run = api.awaitState(job.ID, schema.StateCancelled)
+				return len(run.Attempts) == 1 && run.Attempts[0].Outcome != ""
+			})
+			if a := run.Attempts[0]; a.Outcome != schema.Cancelled || a.Executor != "x" {
+				t.Errorf("attempt = %s by %q, want cancelled by the other node", a.Outcome, a.Executor)
+			}
+		})
+	}
+}
+
+// ask makes a job. What it says of its attempts' time is longer than any test waits, so that nothing but a cancel ends one.
+func (r *running) ask(job bucketer.JobRequest) httpapi.Job {
+	r.t.Helper()
+	job.Key, job.Work.Timeout = uuid.NewString(), schema.Duration(time.Hour)
+	made, err := r.client().CreateJob(r.t.Context(), job)
+	if err != nil {
+		r.t.Fatalf("CreateJob = %v", err)
+	}
+	return made
+}
+
+// natsServer runs a NATS server in this process until the test ends.
+func natsServer(t *testing.T) *embedded.Server {
+	t.Helper()
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatalf("start nats: %v", err)
+	}
+	t.Cleanup(server.Close)
+	return server
+}
+
+// pass waits for an event.
+func pass[T any](t *testing.T, what string, event <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-event:
+	case <-time.After(patience):
+		t.Fatalf("it does not come about that %s", what)
+	}
+	return v
+}
+
+// endlessCall is a call that is not answered: its receiver sees that nobody waits for the answer any more.
+func endlessCall(t *testing.T) endless {
+	t.Helper()
+	begun, gone, over := make(chan struct{}, 8), make(chan struct{}, 8), make(chan struct{})
+	url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
+		begun <- struct{}{}
+		select {
+		case <-r.Context().Done():
+			gone <- struct{}{}
+		case <-over:
+		}
+	})
+	t.Cleanup(func() { close(over) }) // before the sink is closed, whatever fails
+	return endless{
+		work:  schema.Work{HTTP: &schema.HTTPTarget{URL: url}},
+		begun: func(schema.RunID) { t.Helper(); pass(t, "the call comes", begun) },
+		ended: func(schema.RunID) { t.Helper(); pass(t, "the caller goes", gone) },
+	}
+}
+
+// endlessHandler is a handler that a worker runs. Only one that has said a word can be told why it is to end: it counts as begun once api
+// shows its first line.
+func endlessHandler(t *testing.T, server *embedded.Server, api *running) endless {
+	t.Helper()
+	const subject = "work.endless"
+	causes := make(chan error, 8)
+	nc, err := nats.Connect("", nats.InProcessServer(server))
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	w := worker.New(nc, worker.Config{DrainTimeout: time.Second})
+	w.Handle(subject, func(ctx context.Context, run worker.Run) (any, error) {
+		run.Log("begun")
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil, context.Cause(ctx)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var works sync.WaitGroup
+	works.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("Run of the worker = %v, want nil", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); works.Wait(); nc.Close() })
+	await(t, "the worker listens", func() bool {
+		_, err := nc.Request(subject, nil, 20*time.Millisecond) // no run: it is passed over
+		return !errors.Is(err, nats.ErrNoResponders)
+	})
+	return endless{
+		work: schema.Work{NATS: &schema.NATSTarget{Subject: subject}},
+		begun: func(run schema.RunID) {
+			t.Helper()
+			if line := api.firstLine(run); line.Text != "begun" {
+				t.Errorf("the first line of the log is %q, want begun", line.Text)
+			}
+		},
+		ended: func(schema.RunID) {
+			t.Helper()
+			if cause := pass(t, "the handler's context ends", causes); !errors.Is(cause, worker.ErrCancelled) {
+				t.Errorf("the handler's context ends with %v, want %v", cause, worker.ErrCancelled)
+			}
+		},
+	}
+}
+
+// firstLine waits for what a worker logs first.
+func (r *running) firstLine(run schema.RunID) httpapi.LogLine {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	for line, err := range r.client().Logs(ctx, run, 0, true, 20*time.Millisecond) {
+		if err != nil {
+			r.t.Fatalf("Logs = %v", err)
+		}
+		return line
+	}
+	r.t.Fatal("Logs ends without a line")
+	return httpapi.LogLine{}
+}
+
+const sleep = "/bin/sleep"
+
+// commands writes the list of scripts of a node: one, which sleeps for longer than any test.
+func commands(t *testing.T) (file string) {
+	t.Helper()
+	user := ""
+	if os.Geteuid() == 0 {
+		user = "root"
+	}
+	file = filepath.Join(t.TempDir(), "scripts.yaml")
+	text := fmt.Sprintf("commands: {endless: {path: %s, args: [\"1000\"], user: %q}}\n", sleep, user)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// endlessScript is a process.
+func endlessScript(t *testing.T) endless {
+	t.Helper()
+	if _, err := os.Stat(sleep); err != nil || runtime.GOOS != "linux" {
+		t.Skipf("scripts are run on Linux only, and this one needs %s: %v", sleep, err)
+	}
+	lives := func(run schema.RunID) bool { return len(processes(t, run)) > 0 }
+	return endless{
+		work: schema.Work{Script: &schema.ScriptTarget{Command: "endless"}},
+		begun: func(run schema.RunID) {
+			t.Helper()
+			await(t, "the process is there", func() bool { return lives(run) })
+		},
+		ended: func(run schema.RunID) {
+			t.Helper()
+			await(t, "the process is gone", func() bool { return !lives(run) })
+		},
+	}
+}
+
+// processes returns those that carry a run in their environment and are what the list of scripts says.
+func processes(t *testing.T, run schema.RunID) (names []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all {
+		env, _ := os.ReadFile(filepath.Join(dir, "environ")) // of a dead one, and of those of others: empty
+		if !bytes.Contains(env, []byte("CARILLON_RUN_ID="+run.String())) {
+			continue
+		}
+		name, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		names = append(names, strings.ReplaceAll(string(name), "\x00", " "))
+	}
+	return names
+}
