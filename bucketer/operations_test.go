@@ -252,6 +252,58 @@ func TestOperationOnRuns(t *testing.T) {
 	})
 }
 
+// The runs of other tasks, and of none, are left as they are.
+func TestOperationOnRunsOfOneTask(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		start := time.Now()
+		work := every(1).Work
+		for _, task := range []string{"mail", "mails"} {
+			if err := w.counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: task, Work: *work, UpdatedAt: start}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tasks := make(map[schema.RunID]string)
+		for i := range 9 { // one each 20 minutes
+			job := Job{Tenant: "t", At: start.Add(time.Duration(i+1) * 20 * time.Minute)}
+			if job.Task = []string{"mail", "mails", ""}[i%3]; job.Task == "" {
+				job.Work = work
+			}
+			r, err := w.Submit(t.Context(), job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks[r.Run] = job.Task
+		}
+		o := w.operations("n")
+		all := schema.OperationFilter{From: start, To: start.Add(4 * time.Hour)}
+		mail, mails := all, all
+		mail.Task, mails.Task = "mail", "mails"
+		wantCounts(t, "cancel of a task", w.works(w.begin(o, asked(ActionCancel, mail)).Operation.ID, o), schema.Progress{Matched: 3, Changed: 3})
+		for id, task := range tasks {
+			run, err := w.Run(t.Context(), "t", id)
+			if want := task == "mail"; err != nil || (run.State == schema.StateCancelled) != want {
+				t.Errorf("a run of task %q is %s, %v; cancelled: %t", task, run.State, err, want)
+			}
+		}
+		wantCounts(t, "cancel of all", w.works(w.begin(o, asked(ActionCancel, all)).Operation.ID, o), schema.Progress{Matched: 9, Changed: 6, Unchanged: 3})
+
+		time.Sleep(3*time.Hour + time.Minute) // all of them are due and over
+		wantCounts(t, "retry of a task", w.works(w.begin(o, asked(ActionRetry, mails)).Operation.ID, o), schema.Progress{Matched: 3, Changed: 3})
+		retried := 0
+		for _, e := range w.entries(4 * time.Hour) {
+			if e.Spec.Trigger != schema.TriggerRetry {
+				continue
+			}
+			if retried++; tasks[e.Spec.Origin] != "mails" {
+				t.Errorf("a run of task %q was retried, want those of mails", tasks[e.Spec.Origin])
+			}
+		}
+		if retried != 3 {
+			t.Errorf("%d runs were retried, want 3", retried)
+		}
+	})
+}
+
 func TestBeginWithAKey(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		o := w.operations("n")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"carillon.dev/carillon/bucketer/httpapi"
@@ -79,5 +80,63 @@ func TestDeadLettersOfANode(t *testing.T) {
 	}
 	if r := carillon(t.Context(), "", "dead-letter", "show", "--api", api, run.ID.String()); r.code == 0 {
 		t.Errorf("dead-letter show of what was discarded exits 0 with\n%s", r.stdout)
+	}
+}
+
+// A filter of a task takes the letters of that task, and no other.
+func TestDeadLettersOfATaskAreReplayedAndDiscarded(t *testing.T) {
+	api := startNode(t)
+	var well atomic.Bool
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !well.Load() {
+			http.Error(w, "no", http.StatusGone)
+		}
+	}))
+	defer sink.Close()
+	failed := map[string][]string{}
+	for _, task := range []string{"mail", "mails"} {
+		succeed(t, "task", "set", task, "--api", api, "--url", sink.URL)
+		for range 2 {
+			id := decode[httpapi.Job](t, succeed(t, "job", "create", "--api", api, "--task", task, "-o", "json").stdout).ID.String()
+			awaitRun(t, api, id, schema.StateFailed)
+			failed[task] = append(failed[task], id)
+		}
+	}
+	show := func(id string) httpapi.DeadLetter {
+		t.Helper()
+		return decode[httpapi.DeadLetter](t, succeed(t, "dead-letter", "show", "--api", api, id, "-o", "json").stdout)
+	}
+	waiting := func(args ...string) (n int) {
+		t.Helper()
+		return strings.Count(succeed(t, append([]string{"dead-letter", "list", "--api", api, "-o", "json"}, args...)...).stdout, "\n")
+	}
+	await(t, "all dead letters", func() bool { return waiting() == 4 })
+	well.Store(true)
+	act := func(action, task string) httpapi.Operation {
+		t.Helper()
+		return decode[httpapi.Operation](t, succeed(t, "dead-letter", action, "--api", api, "--from", "-1h", "--to", "1h", "--task", task, "-o", "json").stdout)
+	}
+	if op := act("replay", "mail"); op.State != "done" || op.Matched != 2 || op.Changed != 2 {
+		t.Errorf("dead-letter replay --task mail answers %+v, want two changed", op)
+	}
+	for _, id := range failed["mail"] {
+		l := show(id)
+		if l.State != "replayed" {
+			t.Errorf("dead letter %s of mail is %s, want replayed", id, l.State)
+		}
+		if run := awaitRun(t, api, l.Replay.String(), schema.StateSucceeded); run.Origin.String() != id || run.Task != "mail" {
+			t.Errorf("the replay is of task %q and origin %s, want mail and %s", run.Task, run.Origin, id)
+		}
+	}
+	for _, id := range failed["mails"] {
+		if l := show(id); l.State != "waiting" {
+			t.Errorf("dead letter %s of mails is %s, want waiting", id, l.State)
+		}
+	}
+	if op := act("discard", "mail"); op.State != "done" || op.Matched != 0 || waiting() != 2 {
+		t.Errorf("dead-letter discard --task mail answers %+v, and %d wait; want nothing met, and two", op, waiting())
+	}
+	if op := act("discard", "mails"); op.State != "done" || op.Matched != 2 || op.Changed != 2 || waiting() != 0 {
+		t.Errorf("dead-letter discard --task mails answers %+v, and %d wait; want two changed, and none", op, waiting())
 	}
 }
