@@ -116,14 +116,24 @@ func (j *judge) tooSoon(r *run) {
 	}
 }
 
-// lostAt reports whether attempt number n is recorded as lost, in any reading.
+// lostAt reports whether attempt number n was taken for lost when the system went on: it is recorded as lost, in any reading; or the next one began before it ended, and no sooner
+// than a session may fall under which it ran. What it came to is told in the end by its executor, which was cut off or frozen.
 func (r *run) lostAt(n int) bool {
 	for _, reading := range r.found() {
-		if slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool { return a.Number == n && a.Outcome == OutcomeLost }) {
-			return true
+		attempts := reading.Run.Attempts
+		for i := range attempts {
+			was := &attempts[i]
+			if was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.overtakenBy)) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// overtakenBy reports whether next began while the attempt went on, after so long that its session may have fallen.
+func (a *Attempt) overtakenBy(next Attempt) bool {
+	return next.Number == a.Number+1 && !next.StartedAt.IsZero() && next.StartedAt.Before(a.FinishedAt) && next.StartedAt.Sub(a.StartedAt) >= SlotHeld
 }
 
 // failedAt reports whether attempt number n is recorded as failed.

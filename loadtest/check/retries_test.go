@@ -116,10 +116,18 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			},
 		},
 		{
+			name: "a failure that a thawed executor recorded in place of the loss, after which the next had begun",
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 500, 0, 18_000)
+				w.both(retried, func(r *check.Run) { r.Attempts[0].FinishedAt = at(40_000) })
+			},
+		},
+		{
 			name: "a failure that is said to have come after the next had begun", fault: check.FaultEarlyRetry,
 			forge: func(w *world) {
 				w.ask(retried).Retry = exact
-				w.twice(retried, 500, 0, 13_000)
+				w.twice(retried, 500, 0, 5_000)
 				w.obs(retried).Second.Run.Attempts[0].FinishedAt = at(40_000)
 			},
 			want: func(r *check.Report) { r.EarlyRetries++ },
