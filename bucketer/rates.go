@@ -16,11 +16,15 @@ const (
 	ratedAge  = time.Minute
 )
 
-// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be a minute old.
+// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be a minute old, but not that it has no rate:
+// a task is listed before it has its first.
 func (b *Bucketer) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
 	rates := make(map[schema.TaskName]schema.Rate)
 	err := b.eachRated(ctx, func(name schema.TaskName) error {
 		t, err := b.tasks.within(ctx, name.Tenant, name.Name, ratedAge)
+		if errors.Is(err, schema.ErrNotFound) || err == nil && t.Rate == "" {
+			t, err = b.tasks.within(ctx, name.Tenant, name.Name, 0)
+		}
 		switch {
 		case errors.Is(err, schema.ErrNotFound):
 			return nil

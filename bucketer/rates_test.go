@@ -109,6 +109,27 @@ func TestRatesAreRememberedForAMinute(t *testing.T) {
 	})
 }
 
+// TestARateWhoseChangeIsNotHeardOf: who asked between the note and the task believed for a minute that there was none, and kept no rate, where the signal was lost.
+func TestARateWhoseChangeIsNotHeardOf(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		name := schema.TaskName{Tenant: "t", Name: "a"}
+		if err := w.counts.PutRated(t.Context(), name, true, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for _, rate := range []string{"", "2/s"} {
+			if rates := w.rates(); len(rates) != 0 {
+				t.Errorf("Rates of a task without = %v", rates)
+			}
+			if err := w.counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a", Rate: rate}); err != nil { // and nobody says so
+				t.Fatal(err)
+			}
+		}
+		if got := w.rates()[name].String(); got != "2/s" {
+			t.Errorf("Rates of a task that has one by now = %q, want 2/s", got)
+		}
+	})
+}
+
 func TestRatesAreBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range MaxRated {

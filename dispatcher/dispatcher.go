@@ -96,7 +96,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(func() { d.watchStreams(ctx) })
-	if !d.firstRates(ctx) {
+	if !d.insistRates(ctx) {
 		return nil
 	}
 	background.Go(func() { d.watchRates(ctx) })

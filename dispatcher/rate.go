@@ -338,8 +338,8 @@ func (d *Dispatcher) readRates(ctx context.Context) error {
 	return nil
 }
 
-// firstRates reads the rates before anything is dispatched: else a node that starts would keep none for a while. False: ctx has ended.
-func (d *Dispatcher) firstRates(ctx context.Context) bool {
+// insistRates reads the rates until it has them, as before anything is dispatched: else a node that starts would keep none for a while. False: ctx has ended.
+func (d *Dispatcher) insistRates(ctx context.Context) bool {
 	for d.rates != nil && d.readRates(ctx) != nil {
 		select {
 		case <-ctx.Done():
@@ -362,7 +362,7 @@ func (d *Dispatcher) watchRates(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = d.readRates(ctx) // told and counted there
+			d.insistRates(ctx) // a rate that is new is not kept until it is known
 		}
 	}
 }
