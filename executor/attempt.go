@@ -152,13 +152,15 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		}
 		defer a.rise()
 	}
-	guarded := work.Guarantee.Guarded() || errors.Is(fault, errNoTask)
-	if guarded {
-		if !a.mayClaim(ctx) {
-			a.giveBack()
-			return
-		}
-		defer a.claimed()
+	guarantee := work.Guarantee
+	if errors.Is(fault, errNoTask) {
+		guarantee = "" // nobody knows
+	}
+	guarded := guarantee.Guarded() || guarantee == ""
+	defer a.claimed() // a look may have taken the turn
+	if guarded && !a.mayClaim(ctx) {
+		a.giveBack()
+		return
 	}
 	// All this may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
 	k, ok := a.fresh(ctx, k)
@@ -166,6 +168,9 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	a.guard(guarded)
+	if !guarded {
+		a.claimed()
+	}
 	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
 	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.DueSince()) > limit && k.number == 1 {
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
@@ -185,7 +190,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	if a.hold != nil {
-		if !a.claim(ctx, attempts, k, session) {
+		if !a.claim(ctx, attempts, k, guarantee, session) {
 			return
 		}
 		a.claimed()

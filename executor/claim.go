@@ -22,16 +22,25 @@ var errSilent = errors.New("the executor could not renew its session in time, so
 // errLateClaim: by the time that the claim stood the start rested on nothing any more.
 var errLateClaim = errors.New("not started: the run could not be claimed in time")
 
-// guarded reports whether attempts of the entry claim the run. Where the task is gone that is unknown, and claiming is safe.
+// taskReach is for how long after a task was put attempts may still have begun by what it was before: executors remember it for 10 s, and their clocks differ.
+const taskReach = 20 * time.Second
+
+// guarded reports whether attempts of the entry claim the run, or may have claimed it. Where the task is gone that is unknown, as it is where the entry may have been in other hands
+// before and the task was put since the run was about to start: its lease tells, and to claim is safe.
 func (a *attempt) guarded(ctx context.Context) (bool, error) {
-	if w := a.entry.Spec.Work; w != nil {
-		return w.Guarantee.Guarded(), nil
+	spec := &a.entry.Spec
+	if spec.Work != nil {
+		return spec.Work.Guarantee.Guarded(), nil
 	}
-	work, err := a.work(ctx)
-	if errors.Is(err, errNoTask) {
+	task, err := a.x.tasks.Task(ctx, spec.Tenant, spec.Task)
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
 		return true, nil
+	case err != nil:
+		return false, err
 	}
-	return work.Guarantee.Guarded(), err
+	again := a.delivery.Redelivered() || a.env.Redispatch
+	return task.Work.InForce().Guarantee.Guarded() || again && task.UpdatedAt.After(a.entry.Run().Time().Add(-taskReach)), nil
 }
 
 // guard notes whether the run is guarded.
@@ -90,8 +99,8 @@ func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (
 			return stands, err
 		case errors.Is(err, schema.ErrUnknown):
 			keep = true
-		case !keep || !errors.Is(err, schema.ErrUnavailable):
-			return schema.Lease{}, err
+		case !keep || errors.Is(err, schema.ErrTooLarge) || is.Follows(was) != nil:
+			return schema.Lease{}, err // what else a store answers, such as that it could not look up our permissions, may pass
 		}
 		if ctx.Err() != nil {
 			if now := time.Now(); stopped.IsZero() {
@@ -139,7 +148,7 @@ func (a *attempt) reconcile(ctx context.Context, st schema.Standing, v view) (ne
 				x.recorder.put(word{entry: *a.entry, attempt: row, then: a.finish})
 				return 0, false
 			}
-			if lease, err = a.endLost(ctx, lease, row); err != nil {
+			if lease, err = a.endLost(ctx, lease, c, row); err != nil {
 				a.postpone(ctx, "end a claim", err)
 				return 0, false
 			}
@@ -186,15 +195,20 @@ func (a *attempt) readLease(ctx context.Context) (schema.Lease, error) {
 	return lease, err
 }
 
-// endLost ends the claim of a session that fell, and returns the lease as it stands then, also where somebody else was faster.
-func (a *attempt) endLost(ctx context.Context, lease schema.Lease, row schema.Attempt) (schema.Lease, error) {
+// endLost ends the claim c of a session that fell, and returns the lease as it stands then, also where somebody else was faster. Whether that ends the run is for the guarantee
+// to say under which it was claimed: its task may have another by now, or be gone.
+func (a *attempt) endLost(ctx context.Context, lease schema.Lease, c schema.Claim, row schema.Attempt) (schema.Lease, error) {
 	x := a.x
 	work, err := a.work(ctx)
 	if err != nil && !errors.Is(err, errNoTask) {
 		return lease, err
 	}
+	g := c.Guarantee
+	if g == "" {
+		g = work.Guarantee
+	}
 	now := x.now()
-	row.Record, row.Written = lostRecord(row.Session, now, row.Number >= work.Retry.MaxAttempts || work.Guarantee == schema.AtMostOnce), now.UnixMicro()
+	row.Record, row.Written = lostRecord(row.Session, now, row.Number >= work.Retry.MaxAttempts || g == schema.AtMostOnce), now.UnixMicro()
 	is, err := lease.Raised(row, now)
 	if err != nil {
 		return lease, err
@@ -220,11 +234,11 @@ func (x *Executor) instant(now time.Time) time.Time {
 	}
 }
 
-// claim takes the run for attempt k.number under the session. False means that it did not, and that the message was dealt with.
-func (a *attempt) claim(ctx, attempts context.Context, k known, session string) bool {
+// claim takes the run for attempt k.number under the guarantee and the session. False means that it did not, and that the message was dealt with.
+func (a *attempt) claim(ctx, attempts context.Context, k known, g schema.Guarantee, session string) bool {
 	x := a.x
 	now := x.now()
-	is, err := a.hold.was.Claimed(k.number, schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID, Guarded: true}, now)
+	is, err := a.hold.was.Claimed(k.number, g, schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID, Guarded: true}, now)
 	if err != nil {
 		a.postpone(ctx, "claim", err)
 		return false

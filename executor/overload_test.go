@@ -77,7 +77,7 @@ func TestAgeAloneReadsNoLease(t *testing.T) {
 				}
 
 				claimed := w.entry(inAWhile(-10*time.Second), guarded(g))
-				is, err := schema.Lease{}.Claimed(1, *w.session(claimed, "other", time.Now().Add(time.Hour)), time.Now())
+				is, err := schema.Lease{}.Claimed(1, schema.EffectivelyOnce, *w.session(claimed, "other", time.Now().Add(time.Hour)), time.Now())
 				if err == nil {
 					is.Key = schema.RunLease(claimed.ID)
 					_, err = w.inner.SwapLease(t.Context(), schema.Lease{}, is, time.Time{})

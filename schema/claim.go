@@ -21,6 +21,8 @@ type Claim struct {
 	Number int `json:"attempt"`
 	// Fence is that of the attempt: the lease's from the claim on. The lease's own is higher if somebody else ended the attempt.
 	Fence Fence `json:"fence"`
+	// Guarantee is the one under which the attempt claimed the run, whatever its task says by now; "" in what was written before this was, and where there was no task.
+	Guarantee Guarantee `json:"guarantee,omitempty"`
 	// Record is how it ended, nil while it is under way, and Written its write timestamp, µs.
 	Record  *Record `json:"record,omitempty"`
 	Written int64   `json:"written,omitempty"`
@@ -61,10 +63,10 @@ func (c Claim) Attempt(run RunID) Attempt {
 	return Attempt{Run: run, Number: c.Number, Fence: c.Fence, Record: c.Record, Written: c.Written}
 }
 
-// Claimed returns the lease as attempt number n takes it at now, under the holder's session: with a higher fence, whatever the clock.
-func (l Lease) Claimed(n int, holder SessionRef, now time.Time) (Lease, error) {
+// Claimed returns the lease as attempt number n takes it at now under the guarantee g and the holder's session: with a higher fence, whatever the clock.
+func (l Lease) Claimed(n int, g Guarantee, holder SessionRef, now time.Time) (Lease, error) {
 	fence := l.NextFence(now)
-	return l.with(fence, &holder, &Claim{Number: n, Fence: fence})
+	return l.with(fence, &holder, &Claim{Number: n, Fence: fence, Guarantee: g})
 }
 
 // Ended returns the lease as the attempt's own holder leaves it with its record: under the same fence.

@@ -14,7 +14,7 @@ func TestClaimOfALease(t *testing.T) {
 	run := schema.MakeEntryID(now, 3, 9)
 	free := schema.Lease{Key: schema.RunLease(run)}
 	holder := schema.SessionRef{Executor: "x", ID: "s", Started: now.In(time.FixedZone("", 3600)), Entry: run}
-	held, err := free.Claimed(2, holder, now)
+	held, err := free.Claimed(2, schema.EffectivelyOnce, holder, now)
 	if err != nil {
 		t.Fatalf("Claimed: %v", err)
 	}

@@ -242,7 +242,7 @@ func (f *fight) claim(i int) {
 			}
 			continue
 		}
-		is, err := lease.Claimed(1, schema.SessionRef{Executor: fmt.Sprint(i), ID: session, Started: time.Now()}, time.Now())
+		is, err := lease.Claimed(1, schema.EffectivelyOnce, schema.SessionRef{Executor: fmt.Sprint(i), ID: session, Started: time.Now()}, time.Now())
 		if err != nil {
 			f.t.Errorf("Claimed = %v", err)
 			return
