@@ -70,10 +70,19 @@ func (b *inbox) receive(m *nats.Msg) {
 	r := b.waiting[strings.TrimPrefix(m.Subject, b.prefix)]
 	b.mu.Unlock()
 	if r == nil || !r.take(b.reply(m)) {
-		if m.Reply != "" {
+		if mayAnswer(m.Reply) {
 			b.q.send(m.Reply, map[string]string{queue.HeaderGone: "true"}, nil)
 		}
 	}
+}
+
+// inboxPrefix begins the subjects on which clients hear answers, also where they have a prefix of their own for each user (_INBOX_name).
+const inboxPrefix = "_INBOX"
+
+// mayAnswer reports whether a worker is answered on the subject that it names. It is where it hears, and nothing else: what we publish goes out under our permissions, and
+// an empty message on a subject of the JetStream API deletes a stream.
+func mayAnswer(subject string) bool {
+	return strings.HasPrefix(subject, inboxPrefix)
 }
 
 // reply makes a Reply of a message.
@@ -87,7 +96,7 @@ func (b *inbox) reply(m *nats.Msg) queue.Reply {
 			}
 		}
 	}
-	if to := m.Reply; to != "" {
+	if to := m.Reply; mayAnswer(to) {
 		r.Answer = func(headers map[string]string, body []byte) { b.q.send(to, headers, body) }
 	}
 	return r
