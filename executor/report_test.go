@@ -54,6 +54,7 @@ func (w *world) inRun(timeout time.Duration, work func(ctx context.Context, c Ca
 func TestWhatAWorkerTellsIsSeenWhileItRuns(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+			time.Sleep(100 * time.Millisecond) // what is told is written at whole seconds, and it begins at one
 			c.Tell.Log("one\ntwo\r\n")
 			c.Tell.Progress(1, 10, "begun")
 			time.Sleep(1200 * time.Millisecond)

@@ -60,6 +60,53 @@ func TestRequestHearsEveryReplyInOrder(t *testing.T) {
 	all.Wait()
 }
 
+// TestAWorkerIsAnsweredInItsInboxAlone: what is published goes out under our permissions, so a worker does not say where to. It said so, and had the stream deleted.
+func TestAWorkerIsAnsweredInItsInboxAlone(t *testing.T) {
+	heard := make(chan string, 10)
+	named := []string{"$JS.API.STREAM.DELETE.X", "carillon.signal.task", "somebody.else", "", "_INBOX.mine", "_INBOX_user.mine"}
+	q, nc := talk(t, "work.name", func(nc *nats.Conn, m *nats.Msg) {
+		for _, to := range named {
+			if err := nc.PublishMsg(&nats.Msg{Subject: m.Reply, Reply: to, Data: []byte(to)}); err != nil {
+				t.Errorf("reply: %v", err)
+			}
+		}
+	})
+	if _, err := nc.Subscribe(">", func(m *nats.Msg) {
+		if m.Header.Get("Carillon-Ack") != "" || m.Header.Get(queue.HeaderGone) != "" {
+			heard <- m.Subject
+		}
+	}); err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n := 0
+	if err := q.Request(ctx, "work.name", nil, nil, func(r queue.Reply) bool {
+		if want := strings.HasPrefix(string(r.Body), "_INBOX"); (r.Answer != nil) != want {
+			t.Errorf("a word that names %q can be answered: %v, want %v", r.Body, r.Answer != nil, want)
+		}
+		if n++; r.Answer != nil {
+			r.Answer(map[string]string{"Carillon-Ack": "true"}, nil)
+		}
+		return n < len(named)-1 // the last one comes too late
+	}); err != nil || n != len(named)-1 {
+		t.Fatalf("Request = %v after %d words, want %d", err, n, len(named)-1)
+	}
+	for _, want := range []string{"_INBOX.mine", "_INBOX_user.mine"} {
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("answered on %q, want %q", got, want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("nothing heard on %q", want)
+		}
+	}
+}
+
 func TestRequestAnswersItsWorker(t *testing.T) {
 	answers := make(chan string, 10)
 	again := make(chan *nats.Msg, 1)
