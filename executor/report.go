@@ -119,18 +119,37 @@ func (r *report) log(text string, now time.Time) {
 	if r.closed {
 		return
 	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		line = strings.ToValidUTF8(strings.TrimSuffix(line, "\r"), "\uFFFD")
-		if len(line) > maxLine {
-			line = head(line, maxLine) + "…"
+	text = strings.TrimSuffix(text, "\n")
+	for more := true; more; {
+		var line string
+		line, text, more = strings.Cut(text, "\n")
+		line = cleanLine(line)
+		if !r.add(schema.Line{At: at, Text: line}, writtenSize(line)) {
+			// All workers are heard by one goroutine: a text of a million lines must not keep it while nothing of it is kept.
+			if more {
+				r.drop(strings.Count(text, "\n") + 1)
+			}
+			break
 		}
-		r.add(schema.Line{At: at, Text: line}, writtenSize(line))
 	}
 	r.by.touch(r)
 }
 
-// add takes a line in, or counts it as dropped behind the one before it.
-func (r *report) add(line schema.Line, size int) {
+// cleanLine returns a line as it is kept. However long it is, no more of it is looked at than that.
+func cleanLine(line string) string {
+	line = strings.TrimSuffix(line, "\r")
+	long := len(line) > maxLine
+	if long {
+		line = string(wholeRunes([]byte(line[:maxLine])))
+	}
+	if line = strings.ToValidUTF8(line, "\uFFFD"); long || len(line) > maxLine {
+		line = head(line, maxLine) + "…"
+	}
+	return line
+}
+
+// add takes a line in, or counts it as dropped behind the one before it and returns false.
+func (r *report) add(line schema.Line, size int) bool {
 	full := r.lines >= maxLines || r.bytes+size > maxLogBytes || r.size+size > maxWaiting || !r.by.take(size)
 	n := len(r.waiting)
 	if n == 0 || n == 1 && r.sealed || !full && (r.waiting[n-1].Dropped > 0 || r.last+size > reportRoom) {
@@ -138,12 +157,18 @@ func (r *report) add(line schema.Line, size int) {
 		n++
 	}
 	if full {
-		r.waiting[n-1].Dropped++
-		r.dropped++
-		return
+		r.drop(1)
+		return false
 	}
 	r.waiting[n-1].Lines = append(r.waiting[n-1].Lines, line)
 	r.last, r.size, r.bytes, r.lines = r.last+size, r.size+size, r.bytes+size, r.lines+1
+	return true
+}
+
+// drop counts n lines behind the last that waits.
+func (r *report) drop(n int) {
+	r.waiting[len(r.waiting)-1].Dropped += n
+	r.dropped += n
 }
 
 // tell notes progress.

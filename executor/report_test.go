@@ -155,6 +155,35 @@ func TestWhatIsTooMuchIsDropped(t *testing.T) {
 	}
 }
 
+// A line that finds no room takes the rest of its text with it: while nothing is kept, nothing is looked at line by line.
+func TestATextIsDroppedFromItsFirstLineThatFindsNoRoom(t *testing.T) {
+	const fits = maxWaiting/(7900+45) - 1
+	inWorld(t, func(t *testing.T, w *world) {
+		run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+			time.Sleep(time.Millisecond) // not at the instant of a report
+			long := strings.Repeat("x", 7900) + "\n"
+			c.Tell.Log(strings.Repeat(long, fits) + strings.Repeat(long, 10) + strings.Repeat("short\n", 1000))
+			c.Tell.Log("the next\n")
+			return Result{Outcome: schema.Succeeded}
+		})
+		lines, _ := w.told(run)
+		rec := w.only(run)
+		if last := lines[len(lines)-1]; rec.Lines != fits+2 || rec.LinesDropped != 1009 || last != "the next" || lines[len(lines)-2] != "-1009" {
+			t.Errorf("%d lines are kept and %d dropped, the last is %q after %q; want %d and 1009, the next after -1009", rec.Lines, rec.LinesDropped, last, lines[len(lines)-2], fits+2)
+		}
+	})
+}
+
+// BenchmarkLogOfAFlood is what a text of a million lines costs, of which hardly one is kept.
+func BenchmarkLogOfAFlood(b *testing.B) {
+	text := strings.Repeat("\n", 1<<20)
+	r := &report{by: newReporter(nil, time.Now, nil, nil), writing: make(chan struct{}, 1)}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		r.log(text, time.Now())
+	}
+}
+
 func TestReportsWaitForTheStore(t *testing.T) {
 	for name, fault := range map[string]schematest.Fault{"refused": {Fail: true}, "unknown": {Lose: true}} {
 		t.Run(name, func(t *testing.T) {
