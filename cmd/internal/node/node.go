@@ -240,13 +240,23 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	return err
 }
 
-func (n *Node) assembleExecutor(stops *cleanups) error {
-	room := executor.NewRoom(executor.DefaultRoom)
-	c := executor.HTTPConfig{Allow: n.cfg.Prefixes(), MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor")}
+// httpConfig says how HTTP tasks are called.
+func (n *Node) httpConfig(room *executor.Room) executor.HTTPConfig {
+	c := executor.HTTPConfig{
+		Allow: n.cfg.Prefixes(), MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
+		// What is under way at once is bounded by the slots. Were there fewer connections to a host than may be wanted, attempts would wait for one
+		// until their time is up, and be held against the host.
+		MaxConnsPerHost: n.cfg.Executor.Slots + executor.MaxLeftDials,
+	}
 	if n.profiles.IsValid() {
 		c.Deny = []netip.AddrPort{n.profiles} // a job must not read this process's memory
 	}
-	http, err := executor.NewHTTP(c)
+	return c
+}
+
+func (n *Node) assembleExecutor(stops *cleanups) error {
+	room := executor.NewRoom(executor.DefaultRoom)
+	http, err := executor.NewHTTP(n.httpConfig(room))
 	if err != nil {
 		return err
 	}
