@@ -33,7 +33,8 @@ type attempt struct {
 	listed    bool        // it has a slot, and stands among what waits for one
 	returned  atomic.Bool // the message went back
 	rated     bool        // its task has a rate; set by the attempt's own goroutine
-	pending   bool        // it has no slot yet; the executor's mutex guards it
+	pending   bool        // it has no slot yet; the executor's mutex guards it …
+	twin      *attempt    // … and this: another message of its run in hand
 
 	mu      sync.Mutex
 	running bool

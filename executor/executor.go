@@ -49,10 +49,10 @@ type Executor struct {
 	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
 
 	mu       sync.Mutex
-	active   map[*attempt]struct{} // every message in hand
-	asked    [4]int                // messages that the fetches under way may bring, by priority
-	pending  [4]int                // messages in hand that have no slot yet, by priority
-	freed    chan struct{}         // cap 1: a message left hand, or a fetch brought fewer than it might
+	hand     hand
+	asked    [4]int        // messages that the fetches under way may bring, by priority
+	pending  [4]int        // messages in hand that have no slot yet, by priority
+	freed    chan struct{} // cap 1: a message left hand, or a fetch brought fewer than it might
 	inHand   atomic.Int64
 	allowed  int // how many messages may be in hand, with those asked for
 	askLimit int // how many one fetch may bring
@@ -111,7 +111,7 @@ func New(c Config) (*Executor, error) {
 		blocks:   blocks,
 		slots:    newSlots(c.Slots, c.Now),
 		claims:   newSlots(claimsAtOnce, c.Now),
-		active:   make(map[*attempt]struct{}),
+		hand:     hand{byRun: make(map[schema.RunID]*attempt)},
 		freed:    make(chan struct{}, 1),
 	}, nil
 }
@@ -215,7 +215,7 @@ func (x *Executor) ask(p schema.Priority) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	class := rank(p)
-	free := x.allowed - max(len(x.active)-int(x.recorder.kept.Load()), 0)
+	free := x.allowed - max(x.hand.n-int(x.recorder.kept.Load()), 0)
 	for q := range x.asked {
 		free -= x.asked[q]
 		if own := x.askLimit * x.lanes; q != class {
@@ -263,7 +263,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a.held = time.Now()
 	a.pending = true
 	x.mu.Lock()
-	x.active[a] = struct{}{}
+	x.hand.add(a)
 	x.pending[rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
@@ -274,7 +274,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 func (x *Executor) leave(a *attempt) {
 	x.seated(a)
 	x.mu.Lock()
-	delete(x.active, a)
+	x.hand.remove(a)
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(-1)))
 	x.wake()
@@ -294,10 +294,7 @@ func (x *Executor) tend(ctx context.Context) {
 		now := x.now()
 		x.tellSlots()
 		x.mu.Lock()
-		all := make([]*attempt, 0, len(x.active))
-		for a := range x.active {
-			all = append(all, a)
-		}
+		all := x.hand.all()
 		x.mu.Unlock()
 		for _, a := range all {
 			a.tend(now)
@@ -322,11 +319,7 @@ func (x *Executor) tellSlots() {
 func (x *Executor) Cancel(run schema.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for a := range x.active {
-		if a.entry.Run() == run {
-			a.cancel(ErrCancelled)
-		}
-	}
+	x.hand.of(run, func(a *attempt) { a.cancel(ErrCancelled) })
 }
 
 // SlotsChanged has it looked whether slots of a limit are wanted, or free: the body of a signal of topic "slots" is the limit's key.

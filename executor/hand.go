@@ -1,0 +1,52 @@
+package executor
+
+import "carillon.dev/carillon/schema"
+
+// hand holds the messages in hand by their runs: a cancel finds those of its run among hundreds of thousands at once. Of one run there is seldom more than one. The executor's
+// mutex guards it.
+type hand struct {
+	byRun map[schema.RunID]*attempt // the head of a chain of twins
+	n     int
+}
+
+func (h *hand) add(a *attempt) {
+	run := a.entry.Run()
+	a.twin, h.byRun[run] = h.byRun[run], a
+	h.n++
+}
+
+// remove takes out an attempt that was added.
+func (h *hand) remove(a *attempt) {
+	h.n--
+	run := a.entry.Run()
+	if head := h.byRun[run]; head != a {
+		for head.twin != a {
+			head = head.twin
+		}
+		head.twin = a.twin
+		return
+	}
+	if a.twin == nil {
+		delete(h.byRun, run)
+		return
+	}
+	h.byRun[run] = a.twin
+}
+
+// of calls f for each message of a run.
+func (h *hand) of(run schema.RunID, f func(*attempt)) {
+	for a := h.byRun[run]; a != nil; a = a.twin {
+		f(a)
+	}
+}
+
+// all returns all of them, in no order.
+func (h *hand) all() []*attempt {
+	all := make([]*attempt, 0, h.n)
+	for _, a := range h.byRun {
+		for ; a != nil; a = a.twin {
+			all = append(all, a)
+		}
+	}
+	return all
+}
