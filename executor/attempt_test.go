@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
@@ -164,4 +166,53 @@ func TestRowThatHasLeftStartsNothing(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.want("no row", "notice, ack")
 	})
+}
+
+// TestAnAttemptHasItsTimeout: that long after its start the callee is told to end, and why. The attempt counts, and the next one has its row.
+func TestAnAttemptHasItsTimeout(t *testing.T) {
+	const two = schema.Duration(2 * time.Second)
+	retry := &schema.Retry{MaxAttempts: 3, Jitter: "none"}
+	for name, c := range map[string]struct {
+		task   schema.Duration // of the task "a"
+		change func(*schema.Spec)
+		want   time.Duration
+	}{
+		"its own":                             {0, func(s *schema.Spec) { s.Work.Timeout = two }, two.Std()},
+		"its task's":                          {two, ofTaskA, two.Std()},
+		"the default":                         {two, func(*schema.Spec) {}, schema.DefaultTimeout.Std()},
+		"the default of a task that has none": {0, ofTaskA, schema.DefaultTimeout.Std()},
+		"of a guarded run":                    {0, func(s *schema.Spec) { s.Work.Timeout, s.Work.Guarantee = two, schema.EffectivelyOnce }, two.Std()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				task := schema.Task{Tenant: "t", Name: "a", UpdatedAt: time.Now(), Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink"}, Timeout: c.task, Retry: retry}}
+				if err := w.inner.PutTask(t.Context(), task); err != nil {
+					t.Fatalf("PutTask: %v", err)
+				}
+				w.begin("x1")
+				var cause error
+				w.answer(func(ctx context.Context, _ Call) Result {
+					<-ctx.Done()
+					cause = context.Cause(ctx)
+					return ended(ctx)
+				})
+				due := inAWhile(time.Second)
+				e := w.entry(due, c.change)
+				w.publish(e, time.Now())
+				time.Sleep(time.Until(due) + c.want + 500*time.Millisecond)
+				synctest.Wait()
+				starts := w.started()
+				if len(starts) != 1 || !errors.Is(cause, ErrTimeout) {
+					t.Fatalf("%s after the start: %d starts, ended because of %v; want one, ended because of %v", c.want, len(starts), cause, ErrTimeout)
+				}
+				rec := w.only(e.ID)
+				if end := starts[0].at.Add(c.want); rec.Outcome != schema.TimedOut || rec.Final || !rec.Started.Equal(starts[0].at) || !rec.Finished.Equal(end) {
+					t.Errorf("record: got %+v, want timed_out, not final, from %v to %v", rec, starts[0].at, end)
+				}
+				if next := w.find(rec.Next); next.Spec.Kind != schema.KindRetry || next.Spec.Of != e.ID || !next.Due().Equal(rec.Finished.Add(time.Second)) {
+					t.Errorf("what follows: got %+v due %v, want a retry a second after %v", next.Spec, next.Due(), rec.Finished)
+				}
+			})
+		})
+	}
 }
