@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,5 +215,42 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRetryAfterIsHeeded: a callee that says how long it wants to be left alone is, though the run's own back-off is shorter, but for no longer than a day.
+func TestRetryAfterIsHeeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		header string
+		want   time.Duration
+	}{
+		"an hour":               {"3600", time.Hour},
+		"a week":                {"604800", maxRetryAfter},
+		"less than the backoff": {"0", time.Second},
+	} {
+		for _, g := range []schema.Guarantee{schema.AtLeastOnce, schema.EffectivelyOnce} {
+			t.Run(name+", "+string(g), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.begin("x1")
+					w.answer(func(context.Context, Call) Result { return verdict(http.StatusTooManyRequests, c.header, time.Now()) })
+					e := w.entry(inAWhile(time.Second), guarded(g))
+					w.publish(e, time.Now())
+					time.Sleep(2 * time.Second)
+					rec := w.only(e.ID)
+					if rec.Outcome != schema.Failed || rec.Status != http.StatusTooManyRequests || rec.Next.IsZero() {
+						t.Fatalf("record: got %+v, want a failure with 429 that names the next start", rec)
+					}
+					next := w.find(rec.Next)
+					if wait := next.Due().Sub(rec.Finished); wait < c.want || wait >= c.want+time.Millisecond {
+						t.Errorf("Retry-After %s: the next start is %s after the end, want %s", c.header, wait, c.want)
+					}
+					if g.Guarded() {
+						if _, claim := w.lease(e.ID); claim.Record == nil || claim.Record.Next != rec.Next {
+							t.Errorf("the lease says %+v, want the next start that the row has, %s", claim.Record, rec.Next)
+						}
+					}
+				})
+			})
+		}
 	}
 }
