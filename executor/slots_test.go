@@ -217,3 +217,51 @@ func TestOnlyWhatCanStartIsFetched(t *testing.T) {
 		}
 	})
 }
+
+// TestSlotsAreCounted: the gauges tell how many slots are taken and who waits for one, and that nobody does when all have ended.
+func TestSlotsAreCounted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const size, more = 8, 12
+		x := w.begin("x1", func(c *Config) { c.Slots = size })
+		end := make(chan struct{})
+		w.answer(func(context.Context, Call) Result {
+			<-end
+			return Result{Outcome: schema.Succeeded}
+		})
+		publish := func(n int, of ...schema.Priority) {
+			for i := range n { // of as many tenants: none has more than its part
+				w.publish(w.entry(inAWhile(0), func(s *schema.Spec) { s.Tenant, s.Priority = fmt.Sprint("t-", i), of[i%len(of)] }), time.Now())
+			}
+			time.Sleep(time.Second)
+		}
+		// want checks the gauges: who is in hand and has no slot waits for one, some of waiters and of nobody else.
+		want := func(when string, started int, busy float64, waiters ...schema.Priority) {
+			t.Helper()
+			if got := counted(t, x.metrics.slots); got != size {
+				t.Errorf("%s: %v slots, want %d", when, got, size)
+			}
+			if got := counted(t, x.metrics.busy); got != busy || len(w.started()) != started {
+				t.Errorf("%s: %v slots busy, %d runs started; want %v and %d", when, got, len(w.started()), busy, started)
+			}
+			all := 0.0
+			for _, p := range schema.Priorities {
+				n := counted(t, x.metrics.waiting.WithLabelValues(string(p)))
+				all += n
+				if (n > 0) != slices.Contains(waiters, p) {
+					t.Errorf("%s: %v of %s wait for a slot, want some of %v", when, n, p, waiters)
+				}
+			}
+			if inHand := float64(x.Running()); all != inHand-busy {
+				t.Errorf("%s: %v in hand, %v slots busy, %v wait for one; want all the others", when, inHand, busy, all)
+			}
+		}
+		want("at first", 0, 0)
+		publish(size, schema.Normal)
+		want("as many runs as slots, which hang", size, size)
+		publish(more, schema.High, schema.Low)
+		want("more runs", size, size, schema.High, schema.Low)
+		close(end)
+		time.Sleep(2 * time.Second)
+		want("when all have ended", size+more, 0)
+	})
+}
