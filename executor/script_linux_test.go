@@ -127,6 +127,27 @@ func TestScriptVerdicts(t *testing.T) {
 	}
 }
 
+// TestScriptIsStartedByNoShell: what the list lets through comes to the command letter by letter; nothing expands it, splits it or runs it.
+func TestScriptIsStartedByNoShell(t *testing.T) {
+	path, err := exec.LookPath("printf")
+	if err != nil {
+		t.Skip("there is no printf here")
+	}
+	dir := t.TempDir()
+	s, call := shell(t, "", func(c *ScriptCommand) {
+		c.Path, c.Args, c.AllowArgs, c.Dir = path, []string{"[%s]"}, []string{"(?s).*"}, dir
+	})
+	call.Work.Script.Args = []string{"$(touch x);*", "`touch x`", "a  b", "", "*", "$HOME", "; touch x", "| touch x", "> x", "&& touch x", "\n\"'", "~", "a\ntouch x"}
+	want := "[" + strings.Join(call.Work.Script.Args, "][") + "]"
+	if res := s.Run(t.Context(), call); res.Outcome != schema.Succeeded || string(res.Output) != want {
+		t.Errorf("Run: got %+v (%q), want a success that prints %q", res, res.Output, want)
+	}
+	made, err := os.ReadDir(dir)
+	if err != nil || len(made) != 0 {
+		t.Errorf("what an argument says was done: the directory of the command holds %v, %v; want nothing", made, err)
+	}
+}
+
 func TestScriptFloodIsBounded(t *testing.T) {
 	s, call := shell(t, `head -c 100000000 /dev/zero; echo done >&2; exit 7`)
 	res := s.Run(t.Context(), call)
