@@ -165,8 +165,8 @@ func TestNewHTTPNamesEveryFault(t *testing.T) {
 	}
 }
 
-// names answers questions for names, without a network. Each name has a list of answers: the n-th look-up gets the n-th, and
-// the last one stands.
+// names answers questions for names, without a network. Each name has a list of answers: the n-th question for its IPv4 addresses gets the n-th,
+// and the last one stands. The IPv6 addresses are those of the answer that stands when they are asked for.
 type names struct {
 	mu      sync.Mutex
 	answers map[string][][]string
@@ -198,6 +198,12 @@ func (n *names) serve(c net.Conn) {
 	}
 }
 
+// Types of DNS records (RFC 1035, section 3.2.2; RFC 3596, section 2.1).
+const (
+	typeA    = 1
+	typeAAAA = 28
+)
+
 // answer answers one DNS message of one question (RFC 1035, section 4).
 func (n *names) answer(q []byte) []byte {
 	end, labels := 12, []string(nil)
@@ -211,11 +217,13 @@ func (n *names) answer(q []byte) []byte {
 	n.mu.Lock()
 	name := strings.Join(labels, ".")
 	list, known := n.answers[name]
-	if known && kind == 1 {
+	if known && (kind == typeA || kind == typeAAAA) {
 		for _, a := range list[0] {
-			found = append(found, netip.MustParseAddr(a))
+			if addr := netip.MustParseAddr(a); addr.Is4() == (kind == typeA) {
+				found = append(found, addr)
+			}
 		}
-		if len(list) > 1 {
+		if kind == typeA && len(list) > 1 {
 			n.answers[name] = list[1:]
 		}
 	}
@@ -225,8 +233,9 @@ func (n *names) answer(q []byte) []byte {
 		a[3] |= 3 // no such name
 	}
 	for _, addr := range found {
-		a = append(a, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
-		a = append(a, addr.AsSlice()...)
+		data := addr.AsSlice()
+		a = append(a, 0xc0, 12, 0, byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(len(data)))
+		a = append(a, data...)
 	}
 	return a
 }
@@ -261,6 +270,16 @@ func pair(t *testing.T) (port string, first, second *atomic.Int64) {
 	return "", nil, nil
 }
 
+// ipv6 reports whether the kernel makes sockets of IPv6.
+func ipv6() bool {
+	c, err := net.ListenPacket("udp6", "[::]:0")
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
 func TestGuardSeesWhatANameResolvesTo(t *testing.T) {
 	port, open, closed := pair(t)
 	for name, c := range map[string]struct {
@@ -272,8 +291,17 @@ func TestGuardSeesWhatANameResolvesTo(t *testing.T) {
 		"rebound to another":      {[][]string{{"127.0.0.1"}, {"127.0.0.2"}}, []bool{true, false, false}},
 		"one of two is allowed":   {[][]string{{"127.0.0.2", "127.0.0.1"}}, []bool{true}},
 		"one of two, other order": {[][]string{{"127.0.0.1", "127.0.0.2"}}, []bool{true}},
+		// Names with an address of IPv6, most with nothing else, that stands for one of IPv4.
+		"NAT64":                  {[][]string{{"64:ff9b::7f00:1"}}, []bool{false}},
+		"IPv4-mapped":            {[][]string{{"::ffff:127.0.0.2"}}, []bool{false}},
+		"IPv4-compatible":        {[][]string{{"::127.0.0.1"}}, []bool{false}},
+		"6to4":                   {[][]string{{"2002:7f00:1::"}}, []bool{false}},
+		"NAT64, and one allowed": {[][]string{{"64:ff9b::7f00:1", "127.0.0.1"}}, []bool{true}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if netip.MustParseAddr(c.answers[0][0]).Is6() && !ipv6() {
+				t.Skip("there is no IPv6 here: nothing is dialled that the guard could see")
+			}
 			n := &names{answers: map[string][][]string{"hooks.test": c.answers}}
 			h := newHTTP(t, HTTPConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
 			for i, want := range c.want {
