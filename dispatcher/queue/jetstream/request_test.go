@@ -140,6 +140,47 @@ func TestRequestAnswersItsWorker(t *testing.T) {
 	}
 }
 
+// TestReplyToNoRequest: a reply under a token that was never given out is answered that nobody waits for it, and is heard by nobody who waits for his own.
+func TestReplyToNoRequest(t *testing.T) {
+	inboxes := make(chan string, 1)
+	q, nc := talk(t, "work.mine", func(_ *nats.Conn, m *nats.Msg) { inboxes <- m.Reply })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	heard := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- q.Request(ctx, "work.mine", nil, nil, func(r queue.Reply) bool {
+			heard <- string(r.Body)
+			return false
+		})
+	}()
+	inbox := <-inboxes
+	prefix, token := inbox[:strings.LastIndex(inbox, ".")+1], inbox[strings.LastIndex(inbox, ".")+1:]
+	for name, other := range map[string]string{
+		"another of its form": strings.Repeat("A", len(token)),
+		"a part of one":       token[:len(token)-1],
+		"one and more":        token + "A",
+		"in another case":     strings.ToLower(token),
+	} {
+		answer, err := nc.Request(prefix+other, []byte("not mine"), patience)
+		if err != nil || answer.Header.Get(queue.HeaderGone) != "true" {
+			t.Fatalf("%s: the reply was answered with %v, %v; want %s", name, answer, err, queue.HeaderGone)
+		}
+		if err := nc.Publish(prefix+other, []byte("not mine")); err != nil { // which asks for no answer
+			t.Fatalf("%s: reply: %v", name, err)
+		}
+	}
+	if err := nc.Publish(inbox, []byte("mine")); err != nil {
+		t.Fatalf("reply: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Request: %v", err)
+	}
+	if got := <-heard; got != "mine" || len(heard) > 0 {
+		t.Errorf("the request heard %q and %d more, want its own reply alone", got, len(heard))
+	}
+}
+
 func TestRequestOfASecretInbox(t *testing.T) {
 	subjects := make(chan string, 2)
 	q, _ := talk(t, "work.who", func(nc *nats.Conn, m *nats.Msg) {
