@@ -205,3 +205,69 @@ func TestLettersAreWrittenTogether(t *testing.T) {
 		}
 	})
 }
+
+// keepLetters has the world's Bucketer keep dead letters for that long.
+func (w *world) keepLetters(retention time.Duration) {
+	w.t.Helper()
+	var err error
+	w.Bucketer, err = New(Config{Store: settled{w.faulty, w}, Hints: w, Signals: w, Halted: w.stopped.Load, DeadLetterRetention: retention})
+	if err != nil {
+		w.t.Fatalf("New = %v", err)
+	}
+	if err := w.Refresh(w.t.Context()); err != nil {
+		w.t.Fatalf("Refresh = %v", err)
+	}
+}
+
+// A letter is kept for as long as is configured: it can be replayed until then, to one run, and is gone after it, though whoever repeats what
+// follows from the record writes it again.
+func TestLettersAreKeptForAsLongAsIsConfigured(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, retention := range map[string]time.Duration{"two days": 2 * day, "longer than the default": 50 * day} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{})
+				w.keepLetters(retention)
+				e, _ := w.row(w.submit(callTo(time.Time{})))
+				a := w.record(e, 1, ruin)
+				left := w.dead(callTo(time.Time{}))
+				w.followUp(Finished{e, a})
+				l, err := w.DeadLetter(t.Context(), "t", e.ID)
+				if want := a.Record.Finished.Add(retention).Truncate(time.Millisecond); err != nil || !l.Expires.Equal(want) {
+					t.Fatalf("DeadLetter = one until %v, %v; want %v after its end: %v", l.Expires, err, retention, want)
+				}
+				all := LetterQuery{Tenant: "t", From: e.ID.Time().Add(-time.Hour), To: e.ID.Time().Add(time.Hour)}
+
+				time.Sleep(retention - time.Hour)
+				if got := w.listed(all, 10); len(got) != 2 {
+					t.Errorf("in its last hour %d letters are listed, want both", len(got))
+				}
+				first, err := w.Replay(t.Context(), "t", e.ID, "me")
+				if err != nil || first.Existing {
+					t.Fatalf("Replay in its last hour = %+v, %v; want a new run", first, err)
+				}
+				again, err := w.Replay(t.Context(), "t", e.ID, "me")
+				if err != nil || !again.Existing || again.Run != first.Run {
+					t.Errorf("Replay again = %+v, %v; want %s", again, err, first.Run)
+				}
+				if run := w.mustRun(first.Run); run.Entry.Spec.Origin != e.ID {
+					t.Errorf("the replay is of origin %s, want %s", run.Entry.Spec.Origin, e.ID)
+				}
+
+				time.Sleep(time.Hour + time.Second)
+				w.followUp(Finished{e, a})
+				for _, run := range []schema.RunID{e.ID, left} {
+					if l, err := w.DeadLetter(t.Context(), "t", run); !errors.Is(err, schema.ErrNotFound) {
+						t.Errorf("DeadLetter after its time = one until %v, %v; want ErrNotFound", l.Expires, err)
+					}
+					if r, err := w.Replay(t.Context(), "t", run, "me"); !errors.Is(err, schema.ErrNotFound) {
+						t.Errorf("Replay after its time = %+v, %v; want ErrNotFound", r, err)
+					}
+				}
+				if got := w.listed(all, 10); len(got) != 0 {
+					t.Errorf("after their time %d letters are listed, want none", len(got))
+				}
+			})
+		})
+	}
+}
