@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,8 @@ const (
 // NATSConfig says how workers are asked.
 type NATSConfig struct {
 	Requester queue.Requester
-	MaxOutput int // bytes of a result that are kept; default DefaultMaxOutput
+	MaxOutput int   // bytes of a result that are kept; default DefaultMaxOutput
+	Room      *Room // for what is kept beyond 64 KiB of each
 }
 
 // NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the subject, which may tell of itself while it works.
@@ -43,6 +45,7 @@ type NATSConfig struct {
 type NATS struct {
 	requester queue.Requester
 	maxOutput int
+	room      *Room
 }
 
 // NewNATS returns a NATS that has asked nobody yet.
@@ -50,7 +53,7 @@ func NewNATS(c NATSConfig) *NATS {
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
 	}
-	return &NATS{requester: c.Requester, maxOutput: c.MaxOutput}
+	return &NATS{requester: c.Requester, maxOutput: c.MaxOutput, room: c.Room}
 }
 
 // errUnheard is the cause for which a talk ends whose worker is not heard of any more.
@@ -100,10 +103,13 @@ func (n *NATS) headers(c *Call) map[string]string {
 func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	t := &talk{tell: c.Tell, maxOutput: n.maxOutput, silent: func() { stop(errUnheard) }}
+	t := &talk{tell: c.Tell, maxOutput: n.maxOutput, room: n.room, silent: func() { stop(errUnheard) }}
 	err := n.requester.Request(ctx, c.Work.NATS.Subject, headers, c.Payload, t.hear)
 	if t.silence != nil {
 		t.silence.Stop()
+	}
+	if err != nil {
+		n.room.give(t.res.taken) // a result that came with the end of ctx
 	}
 	switch {
 	case err == nil:
@@ -135,6 +141,7 @@ func timeIsUp(ctx context.Context) bool {
 type talk struct {
 	tell      Teller // nil: nobody listens
 	maxOutput int
+	room      *Room
 	silent    func()
 	silence   *time.Timer                                  // ends the talk; nil until the worker has said a word
 	answer    func(headers map[string]string, body []byte) // where the worker wants to be told
@@ -197,8 +204,9 @@ func (t *talk) cancel(why string) {
 // end says what the last reply means.
 func (t *talk) end(r queue.Reply) Result {
 	res := Result{Outcome: schema.Succeeded, Output: r.Body}
-	if len(r.Body) > t.maxOutput {
-		res.Output, res.OutputCut = r.Body[:t.maxOutput], true
+	var keep int
+	if keep, res.taken = t.room.hold(min(len(r.Body), t.maxOutput)); keep < len(r.Body) {
+		res.Output, res.OutputCut = bytes.Clone(r.Body[:keep]), true // a slice would hold the whole message
 	}
 	if cut, _ := header(r.Headers, "Carillon-Output-Cut"); strings.EqualFold(cut, "true") {
 		res.OutputCut = true

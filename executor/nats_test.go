@@ -104,10 +104,66 @@ func TestNATSVerdicts(t *testing.T) {
 			return c.err
 		})
 		got := n.Run(t.Context(), natsCall())
-		got.Status, got.Output = len(got.Output), nil
+		got.Status, got.Output, got.taken = len(got.Output), nil, 0
 		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{})); diff != "" {
 			t.Errorf("%s: Run (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Results of workers share the room of all outputs; what finds none is cut, and what is left of it holds no message.
+func TestNATSResultsTakeRoom(t *testing.T) {
+	const room = 3 * roomStep
+	for name, c := range map[string]struct {
+		reply, max, left int
+		kept             int
+		cut              bool
+	}{
+		"short":                      {freeOutput, 1 << 20, 0, freeOutput, false},
+		"a byte more":                {freeOutput + 1, 1 << 20, roomStep, freeOutput + 1, false},
+		"a byte more, without room":  {freeOutput + 1, 1 << 20, 0, freeOutput, true},
+		"as much as there is":        {freeOutput + room, 1 << 20, room, freeOutput + room, false},
+		"more than there is":         {1 << 20, 1 << 20, room, freeOutput + room, true},
+		"more than is kept":          {1 << 20, 100, room, 100, true},
+		"more than is kept, a step":  {1 << 20, freeOutput + 1, room, freeOutput + 1, true},
+		"long, and nobody counts it": {1 << 20, 1 << 20, -1, 1 << 20, false},
+	} {
+		var r *Room
+		if c.left >= 0 {
+			r = NewRoom(int64(c.left))
+		}
+		n := NewNATS(NATSConfig{MaxOutput: c.max, Room: r, Requester: asker(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			hear(queue.Reply{Body: make([]byte, c.reply)})
+			return nil
+		})})
+		res := n.Run(t.Context(), natsCall())
+		if res.Outcome != schema.Succeeded || len(res.Output) != c.kept || res.OutputCut != c.cut {
+			t.Errorf("%s: Run: %s with %d bytes, cut %t; want a success with %d, %t", name, res.Outcome, len(res.Output), res.OutputCut, c.kept, c.cut)
+		}
+		if c.cut && cap(res.Output) > c.kept+c.kept/4+64 {
+			t.Errorf("%s: Run: %d bytes kept hold %d", name, c.kept, cap(res.Output))
+		}
+		if r == nil {
+			continue
+		}
+		want := max(0, (c.kept-freeOutput+roomStep-1)/roomStep) * roomStep
+		if got := c.left - int(r.left.Load()); got != want || res.taken != want {
+			t.Errorf("%s: Run: %d bytes of room are gone and %d said to be, want %d", name, got, res.taken, want)
+		}
+	}
+}
+
+// A result that comes as the attempt ends is dropped, and its room with it.
+func TestNATSResultThatIsTooLateKeepsNoRoom(t *testing.T) {
+	r := NewRoom(roomStep)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	n := NewNATS(NATSConfig{Room: r, Requester: asker(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+		hear(queue.Reply{Body: make([]byte, freeOutput+1)})
+		cancel(ErrCancelled)
+		return ctx.Err()
+	})})
+	if res := n.Run(ctx, natsCall()); res.Outcome != schema.Cancelled || res.taken != 0 || r.left.Load() != roomStep {
+		t.Errorf("Run: got %+v with %d of room left, want a cancelled attempt and all of it", res, r.left.Load())
 	}
 }
 

@@ -47,6 +47,14 @@ func (r *Room) take(n int) bool {
 	return true
 }
 
+// hold reserves room for n bytes that are there already, and returns how many of them may be kept and what was taken for that.
+func (r *Room) hold(n int) (keep, taken int) {
+	for keep = min(n, freeOutput); keep < n && r.take(roomStep); keep = min(keep+roomStep, n) {
+		taken += roomStep
+	}
+	return keep, taken
+}
+
 // give returns what was taken.
 func (r *Room) give(n int) {
 	if r != nil && n > 0 {

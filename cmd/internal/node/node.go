@@ -261,7 +261,7 @@ func (n *Node) assembleExecutor(stops *cleanups) error {
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
-	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(executor.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput})}
+	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(executor.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Room: room})}
 	if n.scripts != nil {
 		targets.Script = n.scripts
 	}
