@@ -80,7 +80,7 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
-// body is what was read of an answer's body.
+// body is what was kept of what a callee said: its head.
 type body struct {
 	kept  []byte
 	cut   bool // there was more

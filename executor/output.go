@@ -18,8 +18,6 @@ const (
 	DefaultRoom = 128 << 20
 	// freeOutput is what an output may have without asking for room, bytes: slots are bounded too.
 	freeOutput = 64 << 10
-	// maxOutput is what a target keeps that asks for none, bytes.
-	maxOutput = freeOutput
 	// roomStep is how much room is asked for at once, bytes.
 	roomStep = 64 << 10
 )

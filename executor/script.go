@@ -56,9 +56,11 @@ type ScriptCommand struct {
 
 // ScriptConfig is what Script needs. Whether a file may be executed is found out when it is.
 type ScriptConfig struct {
-	Commands map[string]ScriptCommand // by the name that tasks say
-	Root     bool                     // the process is root's
-	Logger   *slog.Logger
+	Commands  map[string]ScriptCommand // by the name that tasks say
+	Root      bool                     // the process is root's
+	MaxOutput int                      // bytes of an output that are kept; default DefaultMaxOutput
+	Room      *Room                    // for what is kept beyond 64 KiB of each
+	Logger    *slog.Logger
 }
 
 // command is a ScriptCommand that is made ready.
@@ -91,13 +93,18 @@ type owner struct{ uid, gid uint32 }
 // look at; and, if we ourselves are killed, everything but the command. Neither memory nor processor time are bounded: give the
 // node's service such limits, they are inherited.
 type Script struct {
-	commands map[string]*command
-	log      *slog.Logger
+	commands  map[string]*command
+	maxOutput int
+	room      *Room
+	log       *slog.Logger
 }
 
 // NewScript returns a Script of those commands. It looks users up, and reads nothing else. The error names every fault of c.
 func NewScript(c ScriptConfig) (*Script, error) {
-	s := &Script{commands: make(map[string]*command, len(c.Commands)), log: c.Logger}
+	s := &Script{commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, room: c.Room, log: c.Logger}
+	if s.maxOutput == 0 {
+		s.maxOutput = DefaultMaxOutput
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -258,8 +265,8 @@ func (c *command) environment(call *Call) (env, marks []string) {
 }
 
 // exited says how an attempt ended whose command ended by itself.
-func (c *command) exited(code int, output []byte) Result {
-	res := Result{Outcome: schema.Succeeded, Output: output}
+func (c *command) exited(code int) Result {
+	res := Result{Outcome: schema.Succeeded}
 	if code != 0 {
 		res.Outcome, res.Status, res.Error = schema.Failed, code, "exit code "+strconv.Itoa(code)
 		res.Final = slices.Contains(c.FinalCodes, code)

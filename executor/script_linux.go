@@ -27,34 +27,42 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 		return Result{Outcome: schema.Failed, Error: "script." + field + " " + fault, Final: true}
 	}
 	if ctx.Err() != nil {
-		return scriptEnded(ctx, nil)
+		return scriptEnded(ctx)
 	}
-	p, err := s.commands[t.Command].launch(&call)
+	p, err := s.launch(s.commands[t.Command], &call)
 	if err != nil {
 		s.log.Warn("script could not be started", "script", t.Command, "run", call.Run, "err", err)
 		return Result{Outcome: schema.Failed, Error: notLaunched(err)}
 	}
 	stopped := p.await(ctx)
-	state, output, left := p.bury()
+	state, left := p.bury()
 	if left > 0 {
 		s.log.Warn("a script left processes behind that could not be ended", "script", t.Command, "run", call.Run, "processes", left)
 	}
+	var res Result
 	if stopped {
-		return scriptEnded(ctx, output)
+		res = scriptEnded(ctx)
+	} else {
+		res = p.verdict(state)
 	}
+	res.Output, res.OutputCut, res.taken = p.head.kept, p.head.cut, p.head.taken
+	return res
+}
+
+// verdict says how an attempt ended whose command ended by itself.
+func (p *process) verdict(state *os.ProcessState) Result {
 	if state == nil {
-		return Result{Outcome: schema.Failed, Error: "how the script ended could not be found out", Output: output}
+		return Result{Outcome: schema.Failed, Error: "how the script ended could not be found out"}
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return Result{Outcome: schema.Failed, Error: "killed by signal " + strconv.Itoa(int(status.Signal())) + " (" + status.Signal().String() + ")", Output: output}
+		return Result{Outcome: schema.Failed, Error: "killed by signal " + strconv.Itoa(int(status.Signal())) + " (" + status.Signal().String() + ")"}
 	}
-	return p.command.exited(state.ExitCode(), output)
+	return p.command.exited(state.ExitCode())
 }
 
 // scriptEnded says how an attempt ended whose command was ended because ctx was.
-func scriptEnded(ctx context.Context, output []byte) Result {
+func scriptEnded(ctx context.Context) Result {
 	res := ended(ctx)
-	res.Output = output
 	if res.Outcome == schema.TimedOut {
 		res.Error = "it had not ended at the time-out, and was killed"
 	}
@@ -81,7 +89,9 @@ type process struct {
 	output  *os.File
 	input   *os.File
 	io      sync.WaitGroup
-	head    []byte
+	most    int // bytes of the output that are kept
+	room    *Room
+	head    body // of the output
 }
 
 // ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
@@ -91,10 +101,10 @@ var ownDescriptors = sync.OnceFunc(func() {
 })
 
 // launch starts the command.
-func (c *command) launch(call *Call) (*process, error) {
+func (s *Script) launch(c *command, call *Call) (*process, error) {
 	ownDescriptors()
 	env, marks := c.environment(call)
-	p := &process{command: c, exited: make(chan struct{})}
+	p := &process{command: c, most: s.maxOutput, room: s.room, exited: make(chan struct{})}
 	for _, m := range marks {
 		p.marks = append(p.marks, append([]byte(m), 0))
 	}
@@ -154,10 +164,18 @@ func (p *process) untilExit() {
 // drain reads the output to its end and keeps its head.
 func (p *process) drain() {
 	buf := make([]byte, 32<<10)
+	h, most := &p.head, p.most
+	keep := min(most, freeOutput) // as yet
 	for {
 		n, err := p.output.Read(buf)
-		if room := maxOutput - len(p.head); room > 0 {
-			p.head = append(p.head, buf[:min(n, room)]...)
+		for len(h.kept)+n > keep && keep < most && p.room.take(roomStep) {
+			h.taken += roomStep
+			keep = min(keep+roomStep, most)
+		}
+		fits := min(n, keep-len(h.kept))
+		h.kept = append(h.kept, buf[:fits]...)
+		if fits < n {
+			h.cut, most = true, keep // and that is all, though room should come free: it is a head
 		}
 		if err != nil {
 			return
@@ -187,9 +205,9 @@ func (p *process) await(ctx context.Context) bool {
 // signal tells the group. The command was not waited for yet, so its number is no other's.
 func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) } // nobody left is as good
 
-// bury kills what the command has left behind, waits for the command itself, and returns how it ended, the head of its output, and
+// bury kills what the command has left behind, waits for the command itself and for the end of its output, and returns how it ended and
 // how many processes are still there.
-func (p *process) bury() (state *os.ProcessState, output []byte, left int) {
+func (p *process) bury() (state *os.ProcessState, left int) {
 	for sweep := range scriptSweeps {
 		p.signal(syscall.SIGKILL)
 		if left = p.killStrays(); left == 0 {
@@ -202,7 +220,7 @@ func (p *process) bury() (state *os.ProcessState, output []byte, left int) {
 	_, _ = p.output.SetReadDeadline(late), p.input.SetWriteDeadline(late)
 	p.io.Wait()
 	_ = p.output.Close()
-	return p.cmd.ProcessState, p.head, left
+	return p.cmd.ProcessState, left
 }
 
 // killStrays kills the living processes of the session, and those that carry the attempt's environment, and returns how many it found.

@@ -151,8 +151,49 @@ func TestScriptIsStartedByNoShell(t *testing.T) {
 func TestScriptFloodIsBounded(t *testing.T) {
 	s, call := shell(t, `head -c 100000000 /dev/zero; echo done >&2; exit 7`)
 	res := s.Run(t.Context(), call)
-	if res.Status != 7 || len(res.Output) != maxOutput {
-		t.Errorf("Run of a flood of 100 MB: got exit code %d and %d bytes, want 7 and %d", res.Status, len(res.Output), maxOutput)
+	if res.Status != 7 || len(res.Output) != DefaultMaxOutput || !res.OutputCut {
+		t.Errorf("Run of a flood of 100 MB: got exit code %d and %d bytes, cut %t; want 7, %d, and that it was cut", res.Status, len(res.Output), res.OutputCut, DefaultMaxOutput)
+	}
+}
+
+func TestScriptOutputTakesRoom(t *testing.T) {
+	const room = 2 * roomStep
+	for name, c := range map[string]struct {
+		text      string
+		max, left int
+		cause     error // for which it is ended when it has written all
+		kept      int
+		cut       bool
+	}{
+		"short":                    {`head -c 65536 /dev/zero`, 1 << 20, 0, nil, freeOutput, false},
+		"a byte more":              {`head -c 65537 /dev/zero`, 1 << 20, roomStep, nil, freeOutput + 1, false},
+		"a byte more without room": {`head -c 65537 /dev/zero`, 1 << 20, 0, nil, freeOutput, true},
+		"as much as there is":      {`head -c 196608 /dev/zero`, 1 << 20, room, nil, freeOutput + room, false},
+		"more than there is":       {`head -c 1000000 /dev/zero`, 1 << 20, room, nil, freeOutput + room, true},
+		"more than is kept":        {`head -c 1000000 /dev/zero`, 100, room, nil, 100, true},
+		"more, at its end":         {`head -c 1000000 /dev/zero; touch "$0"; exec sleep 1000`, 1 << 20, room, ErrCancelled, freeOutput + room, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "written")
+			s, call := shell(t, c.text, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
+			s.maxOutput, s.room = c.max, NewRoom(int64(c.left))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if c.cause != nil {
+				go func() {
+					started(t, file)
+					cancel(c.cause)
+				}()
+			}
+			res := s.Run(ctx, call)
+			if (res.Outcome == schema.Succeeded) != (c.cause == nil) || len(res.Output) != c.kept || res.OutputCut != c.cut {
+				t.Errorf("Run: %s with %d bytes, cut %t; want %d, %t", res.Outcome, len(res.Output), res.OutputCut, c.kept, c.cut)
+			}
+			want := max(0, (c.kept-freeOutput+roomStep-1)/roomStep) * roomStep
+			if got := c.left - int(s.room.left.Load()); got != want || res.taken != want {
+				t.Errorf("Run: %d bytes of room are gone and %d said to be, want %d", got, res.taken, want)
+			}
+		})
 	}
 }
 

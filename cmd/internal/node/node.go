@@ -219,12 +219,13 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	rules, err := n.openScripts()
+	room := executor.NewRoom(executor.DefaultRoom)
+	rules, err := n.openScripts(room)
 	if err != nil {
 		return err
 	}
 	if n.cfg.Has(config.ExecutorR) {
-		if err := n.assembleExecutor(stops); err != nil {
+		if err := n.assembleExecutor(stops, room); err != nil {
 			return err
 		}
 	}
@@ -254,8 +255,7 @@ func (n *Node) httpConfig(room *executor.Room) executor.HTTPConfig {
 	return c
 }
 
-func (n *Node) assembleExecutor(stops *cleanups) error {
-	room := executor.NewRoom(executor.DefaultRoom)
+func (n *Node) assembleExecutor(stops *cleanups, room *executor.Room) error {
 	http, err := executor.NewHTTP(n.httpConfig(room))
 	if err != nil {
 		return err

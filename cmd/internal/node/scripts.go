@@ -11,7 +11,7 @@ import (
 
 // openScripts makes the target of scripts if there are any, and returns what requests may say of them: the executor that runs a script and
 // the bucketer that takes it in have one list.
-func (n *Node) openScripts() (bucketer.Rules, error) {
+func (n *Node) openScripts(room *executor.Room) (bucketer.Rules, error) {
 	file := n.cfg.Executor.Scripts
 	if file == "" {
 		return bucketer.Rules{}, nil
@@ -20,7 +20,9 @@ func (n *Node) openScripts() (bucketer.Rules, error) {
 	if err != nil {
 		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
 	}
-	n.scripts, err = executor.NewScript(executor.ScriptConfig{Commands: list, Root: os.Geteuid() == 0, Logger: n.log.With("part", "executor")})
+	n.scripts, err = executor.NewScript(executor.ScriptConfig{
+		Commands: list, Root: os.Geteuid() == 0, MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
+	})
 	if err != nil {
 		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
 	}
