@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -85,6 +86,58 @@ func TestABacklogHidesNoOtherTenant(t *testing.T) {
 			})
 		})
 	}
+}
+
+// scattered returns n entries of a tenant that are due anywhere in span from at on, over the shards of the rig.
+func (r *rig) scattered(tenant string, n int, at time.Time, span time.Duration, rng *rand.Rand) []schema.Entry {
+	entries := make([]schema.Entry, n)
+	for i := range entries {
+		due := at.Add(time.Duration(rng.Int64N(span.Milliseconds())) * time.Millisecond)
+		entries[i] = r.entry(due, schema.Shard(rng.IntN(r.shards)), schema.Spec{Tenant: tenant})
+	}
+	r.put(entries...)
+	return entries
+}
+
+// TestAHundredTimesTheLoadBesideMovesNobody: the p99, over five seeds, of how late one of 10 runs a second comes into an executor's hand moves by at most a
+// fifth or 20 ms when another tenant has 1,000 a second and so much behind it that executors have no rest. The other's load begins 4 s before what is
+// measured: what executors can do is known by then.
+func TestAHundredTimesTheLoadBesideMovesNobody(t *testing.T) {
+	const (
+		before, span = 4 * time.Second, 4 * time.Second
+		rate, times  = 10, 100
+		backlog      = 10_000 // of the other, when its load begins
+	)
+	p99 := func(beside bool) time.Duration {
+		var late []time.Duration
+		for seed := range uint64(5) {
+			inBubble(t, 4, func(t *testing.T, r *rig) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
+				r.start("d1")
+				time.Sleep(5 * time.Second)
+				at := time.Now().Add(10 * time.Second).Truncate(time.Second)
+				little := r.scattered("little", rate*int(span.Seconds()), at, span, rng)
+				if beside {
+					r.of("much", schema.Normal, backlog, at.Add(-before), 0)
+					r.scattered("much", times*rate*int((before+span).Seconds()), at.Add(-before), before+span, rng)
+				}
+				time.Sleep(time.Until(at.Add(span)))
+				if waits := backlog + times*rate*int((before+span).Seconds()) - len(h.all()); beside && waits < 1000 {
+					t.Fatalf("seed %d: %d of the other tenant wait in the end: executors had a rest", seed, waits)
+				}
+				time.Sleep(time.Second)
+				late = append(late, h.once(t, fmt.Sprintf("seed %d, little", seed), little)...)
+			})
+		}
+		slices.Sort(late)
+		return max(late[(len(late)*99+99)/100-1], 0) // what is in a hand before its time starts on time
+	}
+	alone, beside := p99(false), p99(true)
+	if most := max(alone/5, 20*time.Millisecond); beside-alone > most {
+		t.Errorf("p99 = %v beside another tenant, %v alone, want at most %v more", beside, alone, most)
+	}
+	t.Logf("p99 = %v alone, %v beside another tenant", alone, beside)
 }
 
 // TestDueTimesAreTheOrderWithinATenant: what waits of a tenant and priority is published in the order of due times, over all shards, but for what
@@ -196,6 +249,34 @@ func TestCriticalDoesNotWaitForLow(t *testing.T) {
 		if most := slices.Max(critical.once(t, "critical", urgent)); most > 50*time.Millisecond {
 			t.Errorf("a critical one was %v late, want at most 50ms", most)
 		}
+	})
+}
+
+// TestCriticalOvertakesAHundredThousandLow: what is critical and due at once is in an executor's hand within 2 s, however much of the same tenant is low and
+// waits.
+func TestCriticalOvertakesAHundredThousandLow(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, r *rig) {
+		const n = 100_000
+		low := r.handOf(schema.Low, nil, 50, 50*time.Millisecond) // 1000 a second
+		critical := r.handOf(schema.Critical, nil, 50, 50*time.Millisecond)
+		r.start("d1")
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(5 * time.Second).Truncate(time.Second)
+		r.of("t", schema.Low, n, at, 0)
+		time.Sleep(time.Until(at.Add(5 * time.Second)))
+		urgent := r.of("t", schema.Critical, 100, time.Now().Truncate(time.Millisecond), 0)
+		for i := range urgent {
+			r.conn.Near(urgent[i].ID.Shard(), urgent[i:i+1])
+		}
+		if through := len(low.all()); through < n/100 || through > n/10 {
+			t.Fatalf("%d of %d low are through, want some, and the others waiting", through, n)
+		}
+		time.Sleep(5 * time.Second)
+		most := slices.Max(critical.once(t, "critical", urgent))
+		if most > 2*time.Second {
+			t.Errorf("a critical one was %v late, want at most 2s", most)
+		}
+		t.Logf("the last of %d critical was %v late", len(urgent), most)
 	})
 }
 
