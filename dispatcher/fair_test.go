@@ -359,6 +359,65 @@ func TestMemoryOfABacklog(t *testing.T) {
 	})
 }
 
+// TestMemoryOfABacklogOverManyShards: a dispatcher of many shards holds maxHeldAll envelopes of what is due, each shard its part, whoever has much to do and
+// whatever can be published; and it remembers no more ids than these and a page.
+func TestMemoryOfABacklogOverManyShards(t *testing.T) {
+	const shards, tenants = 16, 8
+	inBubble(t, shards, func(t *testing.T, r *rig) {
+		d := r.idle()
+		d.owned.Store(shards)
+		d.budget.subjects[subject{0, schema.Normal}] = &allowance{} // nothing may be published
+		now := time.Now().Truncate(time.Second)
+		const each = 3 * maxHeldAll / shards / tenants // of a tenant, in a shard
+		for i := range tenants {
+			r.of(fmt.Sprintf("tenant-%d", i), schema.Normal, each*shards, now.Add(time.Duration(i)*time.Millisecond), 0)
+		}
+		all := make([]*shard, shards)
+		for i := range all {
+			all[i] = r.shardOf(d, schema.Shard(i))
+			all[i].scan.from(now, all[i].id)
+		}
+		most := 0
+		for end := now.Add(3 * time.Second); now.Before(end); now = now.Add(10 * time.Millisecond) {
+			held := 0
+			for _, s := range all {
+				s.startScan(t.Context(), now)
+				for s.scan.busy || s.resuming {
+					(<-s.events)(now)
+				}
+				s.flush(t.Context(), now)
+				s.readOn(t.Context(), now)
+				envelopes := 0
+				for _, o := range s.book.open {
+					if o.env != nil {
+						envelopes++
+					}
+				}
+				if limit := maxHeldAll / shards; envelopes > limit || len(s.book.known) > limit+scanPage {
+					t.Fatalf("shard %d holds %d envelopes and knows %d ids, want at most %d and %d", s.id, envelopes, len(s.book.known), limit, limit+scanPage)
+				}
+				held += envelopes
+			}
+			if most = max(most, held); held > maxHeldAll {
+				t.Fatalf("%d envelopes are held in all, want at most %d", held, maxHeldAll)
+			}
+		}
+		for _, s := range all {
+			for s.scan.busy || s.resuming {
+				(<-s.events)(now)
+			}
+			s.workers.Wait()
+			if s.scan.more || s.scan.read.Before(now) {
+				t.Errorf("the scan of shard %d has not come to the end of what is due: it is at %v", s.id, s.scan.seen)
+			}
+		}
+		if most < maxHeldAll/2 {
+			t.Errorf("at most %d envelopes were held, want a good part of the %d that may be: this shows nothing", most, maxHeldAll)
+		}
+		t.Logf("of %d entries %d were held at most", each*shards*tenants, most)
+	})
+}
+
 // TestLinesAreFair: the budget gives a newcomer its share at once and no more, and those who wait the rest, by weight and due time.
 func TestLinesAreFair(t *testing.T) {
 	r := newRig(t, 1)
