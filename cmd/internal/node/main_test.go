@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,13 +22,17 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 	pebble "carillon.dev/carillon/schema/embedded"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Of a session of gocql that was closed, as the tests of schema/cassandra say.
+	goleak.VerifyTestMain(cluster.Main(m), goleak.IgnoreAnyFunction("github.com/gocql/gocql.(*Conn).awaitSchemaAgreement"))
+}
 
 // patience bounds what a test waits for; it is never used up by a test that passes.
 const patience = time.Minute
@@ -110,13 +115,14 @@ func (w *world) conn(t *testing.T, name string) *inproc.Conn {
 
 // running is a node that runs until stop, or the end of the test.
 type running struct {
-	t     *testing.T
-	node  *Node
-	url   string
-	ready chan string
-	ended chan error
-	end   context.CancelFunc
-	once  sync.Once
+	t      *testing.T
+	node   *Node
+	url    string
+	tenant string // that its clients speak for unless they say another, "" = the default one
+	ready  chan string
+	ended  chan error
+	end    context.CancelFunc
+	once   sync.Once
 }
 
 // start runs a node.
@@ -225,7 +231,7 @@ func (r *running) client() *httpapi.Client {
 
 func (r *running) clientOf(c httpapi.ClientConfig) *httpapi.Client {
 	r.t.Helper()
-	c.URLs = []string{r.url}
+	c.URLs, c.Tenant = []string{r.url}, cmp.Or(c.Tenant, r.tenant)
 	client, err := httpapi.NewClient(c)
 	if err != nil {
 		r.t.Fatal(err)
