@@ -37,16 +37,28 @@ const judgeWithin = 20 * time.Second
 const pollEvery = 10
 
 // Linear checks that the claims on one lease behave as those on a register that does one thing after the other: it lets many fight for it, through faults,
-// crashes and pauses, and looks for an order of what they did that explains what they were told. The seed is logged.
+// crashes and pauses, and looks for an order of what they did that explains what they were told. All three must have come about: a fight without them shows
+// little. The seed is logged.
 func Linear(t *testing.T, store schema.Store, c Contention) {
 	t.Helper()
-	if err := LinearFault(t, store, c); err != nil {
+	f, err := contend(t, store, c)
+	if err != nil {
 		t.Error(err)
+	}
+	if f.crashes == 0 || f.pauses == 0 || f.lost == 0 {
+		t.Errorf("of %d claims %d crashed and %d were paused, and %d answers to swaps were lost; want some of each", f.claims, f.crashes, f.pauses, f.lost)
 	}
 }
 
 // LinearFault is Linear for who expects a fault: it returns the first.
 func LinearFault(t *testing.T, store schema.Store, c Contention) error {
+	t.Helper()
+	_, err := contend(t, store, c)
+	return err
+}
+
+// contend has a fight to its end, and returns the first fault.
+func contend(t *testing.T, store schema.Store, c Contention) (*fight, error) {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -67,12 +79,12 @@ func LinearFault(t *testing.T, store schema.Store, c Contention) error {
 	f.history = append(f.history, deed{client: c.Claimers, call: end, back: end, read: true, told: stateOf(final)})
 	for fence, n := range f.ended {
 		if n > 1 {
-			return fmt.Errorf("the claim under fence %d was ended %d times, want at most once", fence, n)
+			return f, fmt.Errorf("the claim under fence %d was ended %d times, want at most once", fence, n)
 		}
 	}
-	t.Logf("%d claims, %d ended by their holders, %d crashes, %d pauses; %d deeds, %d of unknown outcome",
-		f.claims, f.own, f.crashes, f.pauses, len(f.history), f.unknown)
-	return f.judge()
+	t.Logf("%d claims, %d ended by their holders, %d crashes, %d pauses; %d deeds, %d of unknown outcome, %d by a lost answer",
+		f.claims, f.own, f.crashes, f.pauses, len(f.history), f.unknown, f.lost)
+	return f, f.judge()
 }
 
 // fight is many claimers of one lease.
@@ -91,7 +103,7 @@ type fight struct {
 	claims  int
 	lives   int
 	own, crashes, pauses,
-	unknown int
+	unknown, lost int // deeds of which it is not known whether they were done, and of them those of which the store said so
 }
 
 // state is what a lease says, comparable.
@@ -125,6 +137,19 @@ func (f *fight) chance(p float64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.rnd.Float64() < p
+}
+
+// fate says what becomes of the holder of the nth claim. Where some crash the first does, and where some are paused the second is: that they do is no matter of luck.
+func (f *fight) fate(nth int) (crashes, pauses bool) {
+	switch {
+	case nth == 1 && f.c.Crash > 0:
+		return true, false
+	case nth == 2 && f.c.Pause > 0:
+		return false, true
+	case f.chance(f.c.Crash):
+		return true, false
+	}
+	return false, f.chance(f.c.Pause)
 }
 
 func (f *fight) upTo(d time.Duration) time.Duration {
@@ -190,6 +215,9 @@ func (f *fight) swap(i int, was, is schema.Lease) (schema.Lease, error) {
 			continue // nothing was done
 		case errors.Is(err, schema.ErrUnknown):
 			d.back = 0
+			f.mu.Lock()
+			f.lost++
+			f.mu.Unlock()
 		default:
 			f.t.Errorf("SwapLease = %v", err)
 		}
@@ -254,14 +282,15 @@ func (f *fight) claim(i int) {
 		}
 		f.mu.Lock()
 		f.claims++
+		nth := f.claims
 		f.mu.Unlock()
 		time.Sleep(f.upTo(f.c.Think))
-		switch {
-		case f.chance(f.c.Crash):
+		switch crashes, pauses := f.fate(nth); {
+		case crashes:
 			f.fall(session, &f.crashes)
 			session, lease = f.session(i), f.read(i)
 			continue
-		case f.chance(f.c.Pause):
+		case pauses:
 			f.fall(session, &f.pauses)
 			time.Sleep(f.upTo(f.c.Paused))
 			session = f.session(i)
