@@ -114,3 +114,35 @@ func TestLinearFindsFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestLinearAllowsWhatVagueIsFor: a store that asks what became of a swap, and answers a conflict if somebody has taken the lease over since.
+func TestLinearAllowsWhatVagueIsFor(t *testing.T) {
+	asks := wrong{swap: func(s schema.Store, ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+		stands, err := s.SwapLease(ctx, was, is, expires)
+		if err != nil {
+			return stands, err
+		}
+		time.Sleep(time.Millisecond)
+		if stands, err = s.Lease(ctx, is.Key); err == nil && !stands.Same(is) {
+			err = schema.ErrConflict
+		}
+		return stands, err
+	}}
+	for name, vague := range map[string]bool{"exact": false, "vague": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asks.Store = open(t)
+				var err error
+				for i := 0; i < 10 && err == nil; i++ {
+					err = schematest.LinearFault(t, asks, schematest.Contention{
+						Claimers: 16, Claims: 100, Odds: schematest.Odds{Delay: 0.1, Lose: 0.1, MaxDelay: 2 * time.Millisecond},
+						Crash: 0.1, Pause: 0.1, Think: 2 * time.Millisecond, Paused: 6 * time.Millisecond, Vague: vague,
+					})
+				}
+				if vague != (err == nil) {
+					t.Errorf("LinearFault, ten times or until one is found = %v, want none where the contention is vague, and one elsewhere", err)
+				}
+			})
+		})
+	}
+}
