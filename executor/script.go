@@ -30,6 +30,10 @@ const (
 	scriptDrain = time.Second
 	// scriptSweeps bounds how often it is looked for processes that a command has left behind.
 	scriptSweeps = 10
+	// scriptSweepers bounds the attempts that look for such processes at once: who reads /proc keeps a thread.
+	scriptSweepers = 16
+	// scriptLook is how often it is looked whether a command has ended, at least, where the kernel does not tell.
+	scriptLook = 50 * time.Millisecond
 )
 
 // ScriptCommand is a command of the operator's allow list: all that a task says of it is its name and the arguments that AllowArgs lets through.
@@ -97,11 +101,12 @@ type Script struct {
 	maxOutput int
 	room      *Room
 	log       *slog.Logger
+	sweeping  chan struct{} // cap scriptSweepers: held by who looks for what a command has left behind
 }
 
 // NewScript returns a Script of those commands. It looks users up, and reads nothing else. The error names every fault of c.
 func NewScript(c ScriptConfig) (*Script, error) {
-	s := &Script{commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, room: c.Room, log: c.Logger}
+	s := &Script{commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, room: c.Room, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers)}
 	if s.maxOutput == 0 {
 		s.maxOutput = DefaultMaxOutput
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"carillon.dev/carillon/schema"
 )
@@ -92,6 +93,8 @@ type process struct {
 	most    int // bytes of the output that are kept
 	room    *Room
 	head    body // of the output
+
+	sweeping chan struct{} // the Script's
 }
 
 // ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
@@ -104,7 +107,7 @@ var ownDescriptors = sync.OnceFunc(func() {
 func (s *Script) launch(c *command, call *Call) (*process, error) {
 	ownDescriptors()
 	env, marks := c.environment(call)
-	p := &process{command: c, most: s.maxOutput, room: s.room, exited: make(chan struct{})}
+	p := &process{command: c, most: s.maxOutput, room: s.room, sweeping: s.sweeping, exited: make(chan struct{})}
 	for _, m := range marks {
 		p.marks = append(p.marks, append([]byte(m), 0))
 	}
@@ -150,13 +153,32 @@ func (s *Script) launch(c *command, call *Call) (*process, error) {
 	return p, nil
 }
 
-// untilExit waits until the command has ended, and leaves it to be waited for.
+// untilExit waits until the command has ended, and leaves it to be waited for. A wait in the kernel would keep a thread for as long, and Go
+// ends a process that has 10,000 of them. So the poller waits, as it does for connections.
 func (p *process) untilExit() {
-	const byPID = 1 // P_PID
-	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(p.cmd.Process.Pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0) // #nosec G115 -- positive
-		if errno != syscall.EINTR {
+	const pidfdOpen = 434                                                                                  // pidfd_open(2), since Linux 5.3, without blocking since 5.10
+	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(p.cmd.Process.Pid), uintptr(syscall.O_NONBLOCK), 0) // #nosec G115 -- positive
+	if errno == 0 {
+		f := os.NewFile(fd, "pidfd")
+		defer func() { _ = f.Close() }() // nothing was written
+		if conn, err := f.SyscallConn(); err == nil && conn.Read(func(uintptr) bool { return p.hasExited() }) == nil {
 			return
+		}
+	}
+	for pause := time.Millisecond; !p.hasExited(); pause = min(2*pause, scriptLook) { // an older kernel, or one that does not let us
+		time.Sleep(pause)
+	}
+}
+
+// hasExited reports whether the command has ended. It does not wait.
+func (p *process) hasExited() bool {
+	const byPID = 1                   // P_PID
+	pid := uintptr(p.cmd.Process.Pid) // #nosec G115 -- positive
+	for {
+		var info [16]uint64                                                                                                                                    // siginfo_t, of which the beginning is 0 if the command goes on
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, pid, uintptr(unsafe.Pointer(&info)), syscall.WEXITED|syscall.WNOWAIT|syscall.WNOHANG, 0, 0) // #nosec G103 -- the kernel fills it in
+		if errno != syscall.EINTR {
+			return errno != 0 || info[0] != 0
 		}
 	}
 }
@@ -210,7 +232,10 @@ func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid
 func (p *process) bury() (state *os.ProcessState, left int) {
 	for sweep := range scriptSweeps {
 		p.signal(syscall.SIGKILL)
-		if left = p.killStrays(); left == 0 {
+		p.sweeping <- struct{}{}
+		left = p.killStrays()
+		<-p.sweeping
+		if left == 0 {
 			break
 		}
 		time.Sleep(time.Millisecond << sweep) // until the kernel has ended them

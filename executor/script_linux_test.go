@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -290,6 +291,71 @@ func TestScriptIsNotHeldUpByWhatEscapes(t *testing.T) {
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Errorf("kill what escaped: %v: it was to be out of reach", err)
+	}
+}
+
+// threads returns how many threads this process has.
+func threads(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// Go ends a process of 10,000 threads: however many scripts are under way, they must not keep one each.
+func TestScriptsUnderWayKeepNoThreads(t *testing.T) {
+	const scripts = 120
+	dir := t.TempDir()
+	s, call := shell(t, `touch "$0/$CARILLON_ATTEMPT"; exec sleep 1000`, func(sc *ScriptCommand) { sc.Args = append(sc.Args, dir) })
+	before := threads(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var running sync.WaitGroup
+	for i := range scripts {
+		call := call
+		call.Number, call.Run = i, schema.MakeEntryID(time.Now(), 0, uint64(time.Now().UnixNano())+uint64(i))
+		running.Go(func() {
+			if res := s.Run(ctx, call); res.Outcome != schema.Cancelled {
+				t.Errorf("Run: got %+v, want it cancelled", res)
+			}
+		})
+	}
+	for i := 0; i < scripts && !t.Failed(); i++ {
+		started(t, filepath.Join(dir, strconv.Itoa(i)))
+	}
+	if more := threads(t) - before; more > scripts/2 {
+		t.Errorf("%d scripts are under way on %d threads more than before", scripts, more)
+	}
+	cancel(ErrCancelled)
+	running.Wait()
+}
+
+// Where there is no pidfd it is looked at what has become of a command.
+func TestScriptHasExitedWhenItHas(t *testing.T) {
+	hold, release, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Close()
+	p := &process{cmd: exec.CommandContext(t.Context(), "/bin/sh", "-c", `read line; exit 3`)}
+	p.cmd.Stdin = hold
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if p.hasExited() {
+		t.Error("hasExited of a command that goes on: got true")
+	}
+	_ = release.Close()
+	p.untilExit()
+	for range 2 {
+		if !p.hasExited() {
+			t.Error("hasExited of a command that has ended and was not waited for: got false")
+		}
+	}
+	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("Wait after it: %v, want exit code 3: it was left to be waited for", err)
 	}
 }
 
