@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -216,34 +215,31 @@ func endlessScript(t *testing.T) endless {
 	if _, err := os.Stat(sleep); err != nil || runtime.GOOS != "linux" {
 		t.Skipf("scripts are run on Linux only, and this one needs %s: %v", sleep, err)
 	}
-	lives := func(run schema.RunID) bool { return len(processes(t, run)) > 0 }
 	return endless{
 		work: schema.Work{Script: &schema.ScriptTarget{Command: "endless"}},
 		begun: func(run schema.RunID) {
 			t.Helper()
-			await(t, "the process is there", func() bool { return lives(run) })
+			await(t, "the process is there", func() bool { return lives(t, run) })
 		},
 		ended: func(run schema.RunID) {
 			t.Helper()
-			await(t, "the process is gone", func() bool { return !lives(run) })
+			await(t, "the process is gone", func() bool { return !lives(t, run) })
 		},
 	}
 }
 
-// processes returns those that carry a run in their environment and are what the list of scripts says.
-func processes(t *testing.T, run schema.RunID) (names []string) {
+// lives reports whether there is a process of a run: it has its id in its environment.
+func lives(t *testing.T, run schema.RunID) bool {
 	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*")
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range all {
-		env, _ := os.ReadFile(filepath.Join(dir, "environ")) // of a dead one, and of those of others: empty
-		if !bytes.Contains(env, []byte("CARILLON_RUN_ID="+run.String())) {
-			continue
+	for _, file := range all {
+		env, _ := os.ReadFile(file) // of a dead one, and of those of others: empty
+		if bytes.Contains(env, []byte("CARILLON_RUN_ID="+run.String())) {
+			return true
 		}
-		name, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		names = append(names, strings.ReplaceAll(string(name), "\x00", " "))
 	}
-	return names
+	return false
 }
