@@ -84,7 +84,8 @@ func contend(t *testing.T, store schema.Store, c Contention) (*fight, error) {
 	}
 	t.Logf("%d claims, %d ended by their holders, %d crashes, %d pauses; %d deeds, %d of unknown outcome, %d by a lost answer",
 		f.claims, f.own, f.crashes, f.pauses, len(f.history), f.unknown, f.lost)
-	return f, f.judge()
+	err = f.judge()
+	return f, err
 }
 
 // fight is many claimers of one lease.
