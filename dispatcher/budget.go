@@ -14,6 +14,9 @@ const (
 	// gaugePressed is how soon a load is read again where somebody waits, or much is published, for each live dispatcher: all of them together ask
 	// the servers ten times a second. It is at most gaugeEvery.
 	gaugePressed = 100 * time.Millisecond
+	// gaugeApart is how far two loads must lie apart: what the first one granted is on its way, and the second would grant it again. The ticks of gaugeEvery and of gaugePressed
+	// come together once a second.
+	gaugeApart = gaugePressed / 4
 	// gaugeIdle is how long a lane and priority that nobody asked about is still read.
 	gaugeIdle = 10 * time.Second
 	// aimSpan is how long what waits in a subject should keep executors busy: less is idleness until the next reading has had its effect,
@@ -204,6 +207,9 @@ func (a *allowance) grant() (granted []*claim) {
 // executors take all there is, it publishes half as much again; when there is twice as much as there should be and it
 // grows, half as much. The least that is left up to there is for one that comes late to a subject which others keep at its aim.
 func (a *allowance) refill(load queue.Load, at time.Time, dispatchers int) {
+	if since := at.Sub(a.at); !a.at.IsZero() && since >= 0 && since < gaugeApart {
+		return
+	}
 	a.measure(load, at)
 	n := max(dispatchers, 1)
 	aim := a.aim()
