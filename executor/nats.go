@@ -82,11 +82,12 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	}
 }
 
-// headers returns the facts of an attempt: those of an HTTP call, less the webhook-* ones, which belong to a scheme of HTTP.
+// headers returns the facts of an attempt: those of an HTTP call, less the webhook-* ones, which belong to a scheme of HTTP, and whose run it is: a subject belongs to
+// nobody, and any tenant may name it.
 func (n *NATS) headers(c *Call) map[string]string {
 	f := factsOf(c)
 	headers := map[string]string{
-		"Carillon-Run-Id": f.run, "Carillon-Job-Id": f.job, "Carillon-Attempt": f.attempt, "Carillon-Fence": f.fence,
+		"Carillon-Run-Id": f.run, "Carillon-Tenant": c.Tenant, "Carillon-Job-Id": f.job, "Carillon-Attempt": f.attempt, "Carillon-Fence": f.fence,
 		"Carillon-Due-At": f.due, "Idempotency-Key": f.run, "traceparent": f.trace,
 		"Carillon-Max-Output": strconv.Itoa(n.maxOutput), "Carillon-Worker-Protocol": "1",
 	}

@@ -33,7 +33,7 @@ func natsCall() Call {
 func TestNATSSendsWhatATaskReceives(t *testing.T) {
 	for name, payload := range map[string][]byte{"payload": []byte(`{"a":1}`), "no payload": nil} {
 		c := natsCall()
-		c.Payload = payload
+		c.Payload, c.Tenant = payload, "t"
 		if payload != nil {
 			c.Nominal = c.Due.Add(-time.Hour)
 		}
@@ -45,7 +45,7 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 				t.Errorf("%s: CheckHeaders: %v", name, err)
 			}
 			want := map[string]string{
-				"Carillon-Run-Id": c.Run.String(), "Carillon-Job-Id": c.Run.String(), "Carillon-Attempt": "3", "Carillon-Fence": "1790000000000042",
+				"Carillon-Run-Id": c.Run.String(), "Carillon-Tenant": "t", "Carillon-Job-Id": c.Run.String(), "Carillon-Attempt": "3", "Carillon-Fence": "1790000000000042",
 				"Carillon-Due-At": "2026-11-21T09:00:00.250Z", "Idempotency-Key": c.Run.String(), "traceparent": headers["traceparent"],
 				"Carillon-Max-Output": "1048576", "Carillon-Worker-Protocol": "1", "Carillon-Timeout-Ms": headers["Carillon-Timeout-Ms"],
 			}

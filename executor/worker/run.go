@@ -14,6 +14,7 @@ import (
 // Run is one attempt of a run, as its handler has it. Its methods may be called from any goroutine while the handler runs.
 type Run struct {
 	ID      string    // of the run: the same at every attempt, so the idempotency key
+	Tenant  string    // whose it is: any tenant may name the subject of a worker in a task
 	Job     string    // of its job
 	Attempt int       // from 1
 	Fence   int64     // grows: of two executions the higher is the later
@@ -49,7 +50,7 @@ func (r Run) Progress(done, total int64) { r.talk.progress(done, total) }
 // newRun reads a request. The error says that it is not one of Carillon's.
 func newRun(m *nats.Msg) (Run, error) {
 	h := m.Header
-	r := Run{ID: h.Get("Carillon-Run-Id"), Job: h.Get("Carillon-Job-Id"), Subject: m.Subject, Payload: m.Data, Trace: h.Get("traceparent")}
+	r := Run{ID: h.Get("Carillon-Run-Id"), Tenant: h.Get("Carillon-Tenant"), Job: h.Get("Carillon-Job-Id"), Subject: m.Subject, Payload: m.Data, Trace: h.Get("traceparent")}
 	var errs [3]error
 	r.Attempt, errs[0] = strconv.Atoi(h.Get("Carillon-Attempt"))
 	r.Fence, errs[1] = strconv.ParseInt(h.Get("Carillon-Fence"), 10, 64)

@@ -153,7 +153,7 @@ func TestHandlerGetsTheRun(t *testing.T) {
 	if err := run.Bind(&payload); err != nil || payload.To != "a@example.com" {
 		t.Errorf("Bind: got %+v, %v", payload, err)
 	}
-	if run.ID != c.Run.String() || run.Job != c.Run.String() || run.Attempt != 2 || run.Fence != 77 || !run.Due.Equal(c.Due) || run.Subject != "work.a" || len(run.Trace) != 55 {
+	if run.ID != c.Run.String() || run.Tenant != "t" || run.Job != c.Run.String() || run.Attempt != 2 || run.Fence != 77 || !run.Due.Equal(c.Due) || run.Subject != "work.a" || len(run.Trace) != 55 {
 		t.Errorf("the handler got %+v, want the facts of %+v", run, c)
 	}
 	if left := <-deadlines; left <= 0 || left > patience {

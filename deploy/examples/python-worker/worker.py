@@ -32,6 +32,7 @@ class Run:
     def __init__(self, nc, request: Msg):
         h = request.headers or {}
         self.id, self.attempt, self.fence = h["Carillon-Run-Id"], int(h["Carillon-Attempt"]), int(h["Carillon-Fence"])
+        self.tenant = h.get("Carillon-Tenant", "")
         self.due, self.timeout = h["Carillon-Due-At"], int(h.get("Carillon-Timeout-Ms", 0)) / 1000 or None
         self.max_output = min(int(h.get("Carillon-Max-Output", 1 << 20)), nc.max_payload - 4096)
         self.payload = json.loads(request.data) if request.data else None
