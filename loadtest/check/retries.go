@@ -99,21 +99,38 @@ func (j *judge) tooSoon(r *run) {
 	}
 	for _, reading := range r.found() {
 		attempts := reading.Run.Attempts
-		for i := range attempts {
-			for k := range attempts {
-				was, is := &attempts[i], &attempts[k]
-				if is.Number != was.Number+1 || was.FinishedAt.IsZero() || is.StartedAt.IsZero() || was.Outcome != OutcomeFailed && was.Outcome != OutcomeTimedOut || r.lostAt(was.Number) {
-					continue
-				}
-				if wait := r.job.Retry.wait(was.Number); is.StartedAt.Sub(was.FinishedAt) < wait.Truncate(time.Millisecond)-time.Millisecond { // each is cut to the ms
-					j.rep.EarlyRetries++
-					j.fault(FaultEarlyRetry, r, "attempt %d is recorded as started %s after attempt %d ended, which was to be followed by a wait of %s",
-						is.Number, is.StartedAt.Sub(was.FinishedAt), was.Number, wait)
-					return
-				}
+		for k := range attempts {
+			is := &attempts[k]
+			was := r.followed(attempts, is)
+			if was == nil || r.lostAt(was.Number) {
+				continue
 			}
+			j.rep.EarlyRetries++
+			j.fault(FaultEarlyRetry, r, "attempt %d is recorded as started %s after attempt %d ended, which was to be followed by a wait of %s",
+				is.Number, is.StartedAt.Sub(was.FinishedAt), was.Number, r.job.Retry.wait(was.Number))
+			return
 		}
 	}
+}
+
+// followed returns the failure before attempt `is` after which its wait was shortest by least, or nil if there is none, or one after which it has waited long enough: of what was
+// executed twice under one number, either may be the one that it follows.
+func (r *run) followed(attempts []Attempt, is *Attempt) (last *Attempt) {
+	var short time.Duration
+	for i := range attempts {
+		was := &attempts[i]
+		if is.Number != was.Number+1 || was.FinishedAt.IsZero() || is.StartedAt.IsZero() || was.Outcome != OutcomeFailed && was.Outcome != OutcomeTimedOut {
+			continue
+		}
+		by := r.job.Retry.wait(was.Number).Truncate(time.Millisecond) - time.Millisecond - is.StartedAt.Sub(was.FinishedAt) // each is cut to the ms
+		if by <= 0 {
+			return nil
+		}
+		if last == nil || by < short {
+			last, short = was, by
+		}
+	}
+	return last
 }
 
 // lostAt reports whether attempt number n was taken for lost when the system went on: it is recorded as lost, in any reading; or the next one began before it ended, and no sooner

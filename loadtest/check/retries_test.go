@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -129,6 +130,28 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 				w.ask(retried).Retry = exact
 				w.twice(retried, 500, 0, 5_000)
 				w.obs(retried).Second.Run.Attempts[0].FinishedAt = at(40_000)
+			},
+			want: func(r *check.Report) { r.EarlyRetries++ },
+		},
+		{
+			name: "a second execution under the number before failed after the next had begun, which followed the first",
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 500, 0, 3_000)
+				w.both(retried, func(r *check.Run) {
+					r.Attempts = slices.Insert(r.Attempts, 0, attempt(1, 10_002, 20_000, "failed"))
+				})
+			},
+		},
+		{
+			name: "neither of two executions under the number before was waited for", fault: check.FaultEarlyRetry,
+			forge: func(w *world) {
+				w.ask(retried).Retry = exact
+				w.twice(retried, 500, 0, 3_000)
+				w.both(retried, func(r *check.Run) {
+					r.Attempts[0].FinishedAt = at(12_000)
+					r.Attempts = slices.Insert(r.Attempts, 0, attempt(1, 10_002, 20_000, "failed"))
+				})
 			},
 			want: func(r *check.Report) { r.EarlyRetries++ },
 		},
