@@ -67,7 +67,7 @@
 // window is believed, and the offset in it is learned once, from the answer.
 //
 //  10. A target is asked for if its nominal time comes after the acknowledgement of its job's creation, or its due time [ChangeGrace] after
-//     that of a change, and if it is due before the request of the next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that
+//     that of a change and its nominal time after the creation, and if it is due before the request of the next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that
 //     both name must. Every target belongs to exactly one of: done, missed by policy, missed, unfinished, unreadable. See [RecurringReport].
 //  11. A run belongs to the target that is due when the run's id says, and there is at most one for a nominal time, unless it is due while a
 //     change is under way, or 1.4 s after one that was made again since its commit was known too late: both sides of that may run it. Any other run is unexpected.

@@ -77,6 +77,8 @@ func (j *recurringJob) plan(end time.Time) error {
 			j.learnOffset(&p, e, last)
 			if e.Kind == JobCreated { // the first nominal time comes after the creation; that of a change, its due time
 				p.from, p.required = p.from+p.offset, p.required+p.offset
+			} else if p.required != never { // whatever it is due after
+				p.required = max(p.required, j.acked.UnixMilli()+1+p.offset)
 			}
 			last = e
 		}
