@@ -226,11 +226,11 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	case errors.Is(context.Cause(run), errSilent) && res.Outcome != schema.Succeeded: // it counts: the callee may have done it
 		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), taken: res.taken}
-	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // nothing of it goes on: the run is free again
+	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // it does not count, and the run is free again
 		x.metrics.running.Dec()
 		x.room.give(res.taken)
 		a.keepReport(&schema.Attempt{Record: new(schema.Record)}) // for whoever reads the log: the row says nothing of it
-		a.release(attempts, ErrStopped)
+		a.release(attempts, ErrStopped, a.afterStop(attempts, work))
 		return
 	}
 	a.conclude(attempts, res, work)

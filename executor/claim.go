@@ -268,13 +268,13 @@ func (a *attempt) claim(ctx, attempts context.Context, k known, g schema.Guarant
 		after.Sub(k.checked) <= freshFor && k.inTime(after) {
 		return true
 	}
-	a.release(attempts, errLateClaim)
+	a.release(attempts, errLateClaim, a.giveBack)
 	return false
 }
 
 // release gives up a claim under which nothing was started, or of which the stop of the executor left nothing. The row says that nothing stands behind
-// its number, also where somebody wrote the session on our behalf.
-func (a *attempt) release(ctx context.Context, why error) {
+// its number, also where somebody wrote the session on our behalf. then ends the message once it is there.
+func (a *attempt) release(ctx context.Context, why error, then func()) {
 	x := a.x
 	now := x.now()
 	a.mu.Lock()
@@ -292,7 +292,29 @@ func (a *attempt) release(ctx context.Context, why error) {
 		a.giveBack()
 		return
 	}
-	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+	x.recorder.put(word{entry: *a.entry, attempt: row, then: then})
+}
+
+// afterStop says how the message ends of an effectively_once attempt that the stop of the executor cut short. A script's process group was killed, and is gone; whoever was
+// called may work on. So the next attempt waits for as long as it would after a crash, that is until 8 s after the start at the earliest: an entry that is due then stands in.
+func (a *attempt) afterStop(ctx context.Context, work schema.Work) (then func()) {
+	x, e := a.x, a.entry
+	wait := sessionAmple + schema.SessionGrace - time.Since(a.began)
+	if work.Script != nil || wait <= 0 {
+		return a.giveBack
+	}
+	now := x.now()
+	to, err := x.writer.Later(e, schema.KindDeferral, schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+	if err == nil {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		cancel()
+	}
+	if err != nil {
+		x.log.Warn("the next attempt of a run may overlap with what a stop cut short", "run", e.Run(), "err", err)
+		return a.giveBack
+	}
+	return func() { a.over(e.Spec.AttemptNumber()) }
 }
 
 // commit ends the claim with the attempt's row. If it is ours no more the outcome counts for nothing: what the lease says

@@ -100,3 +100,55 @@ func (w *world) die(n *node) {
 	s.cut.Store(true)
 	n.conn.Cut()
 }
+
+// TestWhatAStopCutsShortIsNotOverlapped: an effectively_once call that the stop of its executor cut off may go on at its callee. The run was free at once, and started
+// elsewhere beside it; it waits as long as after a crash. A script is gone with its executor, and waits for nothing.
+func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		script bool
+		after  time.Duration // its start the executor is told to stop
+		wait   time.Duration // from the first start to the next
+	}{
+		{"at once", false, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
+		{"when it is long known", false, 4 * time.Second, sessionAmple + schema.SessionGrace},
+		{"when its callee must have ended", false, 9 * time.Second, 0},
+		{"of a script", true, 500 * time.Millisecond, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				scripts := func(cfg *Config) { cfg.Targets.Script = cfg.Targets.HTTP }
+				x := w.begin("x1", scripts, func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
+				w.answer(onStop)
+				run := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce), func(s *schema.Spec) {
+					if c.script {
+						s.Work.HTTP, s.Work.Script = nil, &schema.ScriptTarget{Command: "s"}
+					}
+				})
+				w.publish(run, time.Now())
+				time.Sleep(time.Until(run.Due().Add(c.after)))
+				x.kill()
+				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+				w.begin("x2", scripts)
+				next := run
+				for _, a := range w.attempts(run.ID) {
+					if a.Number == 0 {
+						next = w.find(a.Record.To)
+					}
+				}
+				if c.wait > 0 == (next.ID == run.ID) {
+					t.Fatalf("an entry stands in: %v, want %v", next.ID != run.ID, c.wait > 0)
+				}
+				w.publish(next, time.Now(), redispatched)
+				time.Sleep(time.Minute)
+				starts := w.started()
+				if len(starts) != 2 || starts[1].Number != 1 || w.state(run.ID) != schema.StateSucceeded {
+					t.Fatalf("%d starts, the last with number %d, the run is %s; want 2, number 1, succeeded", len(starts), starts[len(starts)-1].Number, w.state(run.ID))
+				}
+				if apart := starts[1].at.Sub(starts[0].at); apart < c.wait || c.wait == 0 && apart > c.after+3*time.Second {
+					t.Errorf("started again %v after the start, want after %v", apart, c.wait)
+				}
+			})
+		})
+	}
+}
