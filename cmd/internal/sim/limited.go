@@ -139,7 +139,7 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 			w.out.Ends[l.spec.Concurrency.OnLimit+" "+string(r.State)]++
 			switch {
 			case !r.State.Terminal():
-				w.c.broken("run %s of %s is %s for ever: %+v", r.ID, l.spec.Name, r.State, r.Attempts)
+				w.c.broken("run %s of %s is %s for ever:\n%s", r.ID, l.spec.Name, r.State, w.story(ctx, r.ID))
 			case r.State == schema.StateSucceeded && !called[r.ID.String()]:
 				w.c.broken("run %s of %s has succeeded, and nobody was called", r.ID, l.spec.Name)
 			case r.State == schema.StateMissed && called[r.ID.String()] && !deadly: // of what its executor took with it nobody knows
