@@ -84,7 +84,7 @@ func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (
 	x := a.x
 	is.Key = schema.RunLease(a.entry.Run())
 	var stopped time.Time
-	failing := false
+	failing, odd := false, false
 	defer func() {
 		if failing {
 			x.recorder.failing.Store(false)
@@ -100,7 +100,7 @@ func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (
 		case errors.Is(err, schema.ErrUnknown):
 			keep = true
 		case !keep || errors.Is(err, schema.ErrTooLarge) || is.Follows(was) != nil:
-			return schema.Lease{}, err // what else a store answers, such as that it could not look up our permissions, may pass
+			return schema.Lease{}, err
 		}
 		if ctx.Err() != nil {
 			if now := time.Now(); stopped.IsZero() {
@@ -109,9 +109,15 @@ func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (
 				return schema.Lease{}, err
 			}
 		}
-		failing = true
-		if !x.recorder.failing.Swap(true) {
-			x.log.Warn("claims cannot be decided: they are kept, and nothing new is taken on", "err", err)
+		switch {
+		case errors.Is(err, schema.ErrUnknown), errors.Is(err, schema.ErrUnavailable):
+			failing = true
+			if !x.recorder.failing.Swap(true) {
+				x.log.Warn("claims cannot be decided: they are kept, and nothing new is taken on", "err", err)
+			}
+		case !odd: // it may pass, such as that the store could not look up our permissions; or be of this lease alone, and no other run waits for it
+			odd = true
+			x.log.Warn("a claim cannot be decided: it is kept", "run", a.entry.Run(), "err", err)
 		}
 		time.Sleep(postponeFor)
 	}
