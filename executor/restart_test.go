@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
 )
 
 // TestClaimsOutlastTheNextLife: an executor that was killed and is back at once took its predecessor's session away, and with it its claims: while the
@@ -151,4 +152,79 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeathBetweenStandInAndRelease: an executor that is told to stop has an entry stand in for what it cut off, and is gone before it has released the claim: the claim falls with
+// its session, the attempt counts, and the run goes on by that entry, no sooner.
+func TestDeathBetweenStandInAndRelease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
+		w.answer(onStop)
+		run := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+		w.publish(run, time.Now())
+		time.Sleep(time.Until(run.Due().Add(500 * time.Millisecond)))
+		w.breakDown("SwapLease", "SwapSession")
+		x.kill()
+		w.breakDown()
+		if l, _ := w.lease(run.ID); l.Holder == nil {
+			t.Fatal("the claim was released")
+		}
+		var next schema.Entry
+		for _, a := range w.attempts(run.ID) {
+			if a.Number == 0 {
+				next = w.find(a.Record.To)
+			}
+		}
+		if next.ID.IsZero() {
+			t.Fatal("no entry stands in")
+		}
+		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.begin("x2")
+		time.Sleep(30 * time.Second) // its session falls
+		for _, e := range []schema.Entry{run, next} {
+			w.publish(e, time.Now(), redispatched)
+		}
+		time.Sleep(time.Minute)
+		starts := w.started()
+		if len(starts) != 2 || starts[1].Number != 2 || w.state(run.ID) != schema.StateSucceeded {
+			t.Errorf("%d starts, the last with number %d, the run is %s; want 2, number 2, succeeded: %s", len(starts), starts[len(starts)-1].Number, w.state(run.ID), w.story(run.ID))
+		}
+	})
+}
+
+// TestAStandInThatMayBeThere: the store does not say whether the entry is there that is to stand in after a stop. It may be met beside the first one: the run starts once more, and no
+// more often.
+func TestAStandInThatMayBeThere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
+		w.answer(onStop)
+		run := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+		w.publish(run, time.Now())
+		time.Sleep(time.Until(run.Due().Add(500 * time.Millisecond)))
+		w.befallOnce("PutEntries", schematest.Fault{Lose: true})
+		x.kill()
+		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.begin("x2")
+		w.publish(run, time.Now(), redispatched)
+		there := 0
+		for now, b := schema.BucketOf(time.Now()), schema.Bucket(-1); b <= 1; b++ {
+			rows, err := w.inner.Entries(t.Context(), schema.Partition{Bucket: now + b}, schema.IDRange{}, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				if rows[i].ID != run.ID && rows[i].Run() == run.ID {
+					there++
+					w.publish(rows[i], time.Now(), redispatched)
+				}
+			}
+		}
+		if there != 1 {
+			t.Fatalf("%d entries stand in, want one", there)
+		}
+		time.Sleep(time.Minute)
+		if starts := w.started(); len(starts) != 2 || starts[1].Number != 1 || w.state(run.ID) != schema.StateSucceeded {
+			t.Errorf("%d starts, the run is %s; want 2 and succeeded: %s", len(starts), w.state(run.ID), w.story(run.ID))
+		}
+	})
 }
