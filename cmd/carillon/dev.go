@@ -32,6 +32,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&dir, "data-dir", "", "keep everything in this `folder`")
 	cmd.Flags().IntVar(&port, "port", config.DevPort, "port of the API, on 127.0.0.1; 0 takes a free one")
 	cmd.Flags().IntVar(&natsPort, "nats-port", 0, "port for workers, on 127.0.0.1, without a password; 0 takes a free one (default none)")
+	cmd.Flags().Int("slots", 0, "attempts under way at once (default 2048)")
 	cmd.Flags().BoolVar(&demo, "demo", false, "run jobs one can watch, for a minute")
 	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
 	cmd.Flags().Bool("executor-noop", false, "for measurements: every run succeeds at once, and nothing is called")
@@ -42,7 +43,9 @@ func devCommand() *cobra.Command {
 		if demo {
 			base.Log.Level = "warn"
 		}
-		set := changed(cmd, map[string]string{"admin-listen": "admin.listen", "executor-noop": "executor.noop", "log-level": "log.level"})
+		set := changed(cmd, map[string]string{
+			"slots": "executor.slots", "admin-listen": "admin.listen", "executor-noop": "executor.noop", "log-level": "log.level",
+		})
 		if cmd.Flags().Changed("port") {
 			set["api.listen"] = config.DevListen(port)
 		}

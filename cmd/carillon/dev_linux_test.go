@@ -78,8 +78,25 @@ func TestDevEndsInOrder(t *testing.T) {
 }
 
 // What a node of a cluster can be told, dev can be told too; and workers of other languages reach its NATS if they may.
+// A flag is in force before the environment.
 func TestDevIsToldWhatServeIs(t *testing.T) {
-	c := startChild(t, "export CARILLON_EXECUTOR_SLOTS=7", "dev", "--port", "0", "--nats-port", "0")
+	for name, s := range map[string]struct {
+		environment string
+		flags       []string
+	}{
+		"by the environment": {"export CARILLON_EXECUTOR_SLOTS=7", nil},
+		"by a flag":          {"export CARILLON_EXECUTOR_SLOTS=9", []string{"--slots", "7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testDevIsTold(t, s.environment, s.flags...)
+		})
+	}
+}
+
+// testDevIsTold starts dev, which is told to have 7 slots, and looks whether it has, and lets workers in.
+func testDevIsTold(t *testing.T, environment string, flags ...string) {
+	c := startChild(t, environment, append([]string{"dev", "--port", "0", "--nats-port", "0"}, flags...)...)
 	c.stdout.await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))
 	api, address := regexp.MustCompile(`API (\S+)`).FindStringSubmatch(c.stdout.String()), regexp.MustCompile(`workers nats://(\S+)`).FindStringSubmatch(c.stdout.String())
 	await(t, "carillon dev has 7 slots", func() bool {

@@ -48,6 +48,7 @@ func TestBadFlags(t *testing.T) {
 		"job backfill a --wait=perhaps --from 2h --to 1h":  `--wait: "perhaps" is not true or false`,
 		"task set a --max-concurrent":                      "flag needs an argument: --max-concurrent",
 		"task set a --max-concurrents 1":                   "unknown flag: --max-concurrents",
+		"dev --slots 0":                                    "executor.slots: 0 is not between 1 and 1,000,000",
 		"run list --limit \u0661":                          "--limit: \"\u0661\" is not a whole number",
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -55,5 +56,13 @@ func TestBadFlags(t *testing.T) {
 				t.Errorf("carillon %s exits %d with %q, want 2 and %q", args, r.code, r.stderr, want)
 			}
 		})
+	}
+}
+
+// A flag of serve stands for a setting: its value is held to what that may be, and the report says that a flag gave it.
+func TestServeHoldsItsFlagsToTheSettings(t *testing.T) {
+	r := carillon(t.Context(), "", "serve", "--slots", "0")
+	if r.code == 0 || !strings.Contains(r.stderr, "executor.slots: 0 is not between 1 and 1,000,000\n") || !strings.Contains(r.stderr, "flags for: executor.slots\n") {
+		t.Errorf("carillon serve --slots 0 exits %d with %q, want the fault of executor.slots, and that a flag gave it", r.code, r.stderr)
 	}
 }

@@ -27,11 +27,13 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().StringSlice("roles", nil, "what the node does: bucketer, dispatcher, executor")
 	cmd.Flags().String("name", "", "name of the node, unique in the cluster")
 	cmd.Flags().String("listen", "", "`host:port` of the API")
+	cmd.Flags().Int("slots", 0, "attempts under way at once of an executor (default 2048)")
 	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
 	cmd.Flags().String("log-level", "", "debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := config.Load(file, os.Environ(), changed(cmd, map[string]string{
-			"roles": "roles", "name": "node.name", "listen": "api.listen", "admin-listen": "admin.listen", "log-level": "log.level",
+			"roles": "roles", "name": "node.name", "listen": "api.listen", "slots": "executor.slots", "admin-listen": "admin.listen",
+			"log-level": "log.level",
 		}))
 		if err != nil {
 			return err
