@@ -42,7 +42,7 @@ type clock struct {
 
 // comparison is what was known of the clock at one time.
 type comparison struct {
-	at     time.Time     // by our clock …
+	at     time.Time     // when it began, by our clock …
 	mono   time.Duration // … and by the one that nobody sets
 	offset time.Duration // of our clock against the median
 }
@@ -92,8 +92,10 @@ func (c *clock) run(ctx context.Context) {
 	}
 }
 
-// compare reads the other clocks. One that does not answer has no say; if none does, what was known stays as it was.
+// compare reads the other clocks. One that does not answer has no say; if none does, what was known stays as it was. A clock that is set
+// meanwhile counts as off until the next comparison: what was read before says nothing of it.
 func (c *clock) compare(ctx context.Context) {
+	found := &comparison{at: c.now(), mono: c.steady()}
 	var offsets []time.Duration
 	for _, s := range c.sources {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
@@ -117,7 +119,7 @@ func (c *clock) compare(ctx context.Context) {
 	if last := c.last.Load(); last != nil {
 		was = last.err()
 	}
-	found := &comparison{at: c.now(), mono: c.steady(), offset: median(offsets)}
+	found.offset = median(offsets)
 	c.last.Store(found)
 	is := found.err()
 	if (is == nil) == (was == nil) {

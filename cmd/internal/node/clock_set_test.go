@@ -110,3 +110,28 @@ func TestClockIsComparedAsSoonAsItMayHaveBeenSet(t *testing.T) {
 		<-done
 	})
 }
+
+// What was read of the others before a step says nothing of the clock after it.
+func TestClockThatIsSetWhileItIsComparedIsOffUntilTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSettable()
+		s.compare(t.Context())
+		s.sources = append(s.sources, timeSource{"slower", func(context.Context) (time.Time, error) {
+			s.step = 4 * time.Second
+			return time.Time{}, errors.New("silent")
+		}})
+		s.compare(t.Context())
+		if !s.Off() {
+			t.Error("Off() = false of a clock that was set by 4 s while it was compared, want true")
+		}
+		s.compare(t.Context())
+		if !s.Off() || len(s.told) != 1 || !s.told[0] {
+			t.Errorf("Off() after the next comparison = %t, and changed was called with %v, want true and once true", s.Off(), s.told)
+		}
+		s.step, s.sources = 0, s.sources[:1]
+		s.compare(t.Context())
+		if err := s.Err(); err != nil {
+			t.Errorf("Err() of a clock that was set right = %v, want nil", err)
+		}
+	})
+}

@@ -90,7 +90,7 @@ type comparer struct {
 }
 
 type comparison struct {
-	at     time.Time
+	at     time.Time // when it began
 	offset time.Duration
 }
 
@@ -123,6 +123,7 @@ func (c *comparer) run(ctx context.Context) error {
 }
 
 func (c *comparer) compare(ctx context.Context) {
+	began := c.now()
 	var offsets []time.Duration
 	for _, source := range c.sources {
 		bounded, cancel := context.WithTimeout(ctx, compareTimeout)
@@ -138,7 +139,7 @@ func (c *comparer) compare(ctx context.Context) {
 		return
 	}
 	// Of two, the one nearer to zero.
-	found := &comparison{at: c.now(), offset: slices.MinFunc(offsets, func(a, b time.Duration) int { return int(a.Abs() - b.Abs()) })}
+	found := &comparison{at: began, offset: slices.MinFunc(offsets, func(a, b time.Duration) int { return int(a.Abs() - b.Abs()) })}
 	was := c.last.Swap(found)
 	if wasOff := was != nil && was.off(); wasOff != found.off() {
 		c.log.Info("clock compared", "off", found.off(), "offset", found.offset)
