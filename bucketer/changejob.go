@@ -155,6 +155,9 @@ type mutation func(g *schema.Generation, from time.Time) (bool, error)
 // The job is read plainly at first: the commit finds out whether that was what stands. Whatever is answered without a commit is answered by a read
 // that decides (SERIAL).
 //
+// A cut is drawn by a clock that is right alone: by one that was set ahead meanwhile it would lie so far away that what was replaced starts long
+// after the answer. A change of ours that is committed then, and not answered, is of unknown outcome.
+//
 // If we crash between the first run and the commit, the run is cancelled when it is due. If we crash after the commit, the change holds, and
 // may be known to be so late that runs of the generation before start up to 1.9 s after the commit. Nobody was told that they would not.
 func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
@@ -162,13 +165,19 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		return schema.Job{}, err
 	}
 	mine := int64(0) // a generation of ours whose commit was known too late
+	failed := func(err error) error {
+		if mine == 0 {
+			return err
+		}
+		return fmt.Errorf("change job %s: %w: it was committed too late, and then not made again: %s", id, schema.ErrUnknown, err.Error())
+	}
 	for try := range changeTries {
 		decided := try > 0
 		job, err := b.settled(ctx, tenant, id, decided)
 		stale := mine == 0 && ifMatch != 0 && job.Current.Number != ifMatch
 		switch {
 		case err != nil:
-			return schema.Job{}, err
+			return schema.Job{}, failed(err)
 		case mine != 0 && job.Current.Number != mine:
 			return job, nil // changed again by somebody else: nothing is ours to answer for
 		case stale && decided:
@@ -192,13 +201,13 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		case errors.As(err, &refused):
 			return job, refused.error
 		case err != nil:
-			return schema.Job{}, err
+			return schema.Job{}, failed(err)
 		}
 		known := b.now()
 		b.hintSoon(first)
 		b.unlist(ctx, &next)
 		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
-			return next, pause(ctx, answer.Sub(b.now()))
+			return next, pause(ctx, answer.Sub(known))
 		}
 		mine = next.Current.Number
 	}
@@ -225,6 +234,9 @@ func (b *Bucketer) replace(ctx context.Context, job *schema.Job, mutate mutation
 	}
 	defer leave()
 	now := b.now()
+	if _, err := b.ready(); err != nil { // asked after the reading: a clock set in between is noticed
+		return schema.Job{}, nil, err
+	}
 	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: ceilMilli(now.Add(cutAhead)).UTC()}
 	switch changed, err := mutate(&next.Current, next.Cut); {
 	case err != nil:

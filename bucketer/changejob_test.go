@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,6 +277,41 @@ func TestACommitKnownTooLateIsFollowedByAnother(t *testing.T) {
 				}
 				if (changed.Before.Number == job.Current.Number) != (fault.Delay == 0) {
 					t.Errorf("generation before = %d, created as %d: want another in between after a slow commit only", changed.Before.Number, job.Current.Number)
+				}
+			})
+		})
+	}
+}
+
+// A change that was tried again by a clock that had been set ahead meanwhile drew its cut by it, and was answered: the generation before started for as
+// long after the answer.
+func TestNoCutIsDrawnByAClockThatWasSet(t *testing.T) {
+	for name, row := range map[string]struct {
+		op      string // takes a second, in which the clock is set
+		want    error
+		changed bool
+	}{
+		"while it is read":      {"Jobs", ErrNotReady, false},
+		"while it is committed": {"SwapJob", schema.ErrUnknown, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				var ahead atomic.Int64
+				w.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+				w.halted = func() bool { return ahead.Load() != 0 }
+				job := w.job(every(time.Minute))
+				w.first(1, row.op, schematest.Fault{Delay: time.Second})
+				time.AfterFunc(time.Second/2, func() { ahead.Store(int64(10 * time.Second)) })
+				_, err := w.PauseJob(t.Context(), "t", job.ID, 0)
+				if !errors.Is(err, row.want) || errors.Is(err, ErrNotReady) != (row.want == ErrNotReady) {
+					t.Errorf("PauseJob = %v, want %v", err, row.want)
+				}
+				stored := w.stored(job.ID)
+				if ahead := time.Until(stored.Cut); ahead > cutAhead {
+					t.Errorf("the cut lies %v ahead, want %v at most", ahead, cutAhead)
+				}
+				if changed := stored.Current.Number != job.Current.Number; changed != row.changed {
+					t.Errorf("the job was changed = %v, want %v", changed, row.changed)
 				}
 			})
 		})
