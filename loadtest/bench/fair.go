@@ -20,6 +20,7 @@ const (
 	PartBeside   = "beside"   // a tenant alone, and beside one with fairTimes its load, in pairs
 	PartWeights  = "weights"  // tenants of weights 1, 2 and 4 that all have a backlog
 	PartCritical = "critical" // runs of priority critical that fall due while low ones have a backlog
+	PartBacklog  = "backlog"  // a tenant alone, and while another one has a backlog
 )
 
 // fairTimes is how many times the load the one tenant has.
@@ -43,7 +44,7 @@ type FairConfig struct {
 	Rate int
 	// Pairs is how often that is measured alone and beside, in turn.
 	Pairs int
-	// Backlog is how many runs are due at once: of all tenants together in PartWeights, of priority low in PartCritical.
+	// Backlog is how many runs are due at once: of all tenants together in PartWeights, of priority low in PartCritical, of one tenant in PartBacklog.
 	Backlog int
 	// Work is what each call takes: with the slots of the executors it bounds what they can do.
 	Work time.Duration
@@ -53,8 +54,8 @@ type FairConfig struct {
 func (f FairConfig) Validate() error {
 	var faults []error
 	for _, p := range f.Parts {
-		if !slices.Contains([]string{PartBeside, PartWeights, PartCritical}, p) {
-			faults = append(faults, fmt.Errorf("part is %q, want beside, weights or critical", p))
+		if !slices.Contains([]string{PartBeside, PartWeights, PartCritical, PartBacklog}, p) {
+			faults = append(faults, fmt.Errorf("part is %q, want beside, weights, critical or backlog", p))
 		}
 	}
 	for _, n := range []struct {
@@ -80,6 +81,7 @@ type FairResult struct {
 	Pairs    []Pair      `json:"beside,omitempty"`
 	Weights  *Shares     `json:"weights,omitempty"`
 	Critical *Overtaking `json:"critical,omitempty"`
+	Backlog  *Behind     `json:"backlog,omitempty"`
 	Verdicts []string    `json:"verdicts"` // each begins with "met" or "missed"
 
 	Began   time.Time `json:"began"`
@@ -143,7 +145,7 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 		for _, part := range []struct {
 			name string
 			do   func(context.Context, system, FairConfig, *FairResult) error
-		}{{PartBeside, b.beside}, {PartWeights, b.weights}, {PartCritical, b.critical}} {
+		}{{PartBeside, b.beside}, {PartWeights, b.weights}, {PartCritical, b.critical}, {PartBacklog, b.behind}} {
 			if !slices.Contains(f.Parts, part.name) {
 				continue
 			}
@@ -375,12 +377,7 @@ func (b *bench) critical(ctx context.Context, sys system, f FairConfig, r *FairR
 	low, missedLow := c.starts(0)
 	urgent, missed := c.starts(1)
 	o.starts["low"], o.starts["critical"], o.Missed = low, urgent, missed+missedLow
-	due := c.t0.Add(criticalAfter)
-	for _, s := range low {
-		if s.at.After(due) {
-			o.LowLeft++
-		}
-	}
+	o.LowLeft = after(low, c.t0.Add(criticalAfter))
 	o.Lateness = latenessOf(urgent)
 	r.Critical = o
 	return nil
@@ -426,6 +423,11 @@ func (r *FairResult) judge() {
 			latest = c.Lateness.Max
 		}
 		say(met, "the last of %d critical runs began %.0f ms after they fell due, while %d of %d low ones waited; missed %d", c.Critical, latest, c.LowLeft, c.Low, c.Missed)
+	}
+	if o := r.Backlog; o != nil {
+		met := o.Moved <= o.Allowed && o.HeapMost > 0 && o.HeapMost-o.HeapBefore <= heapGrown && o.Left > 0 && o.Missed == 0
+		say(met, "behind a backlog of %d, of which %d waited to the end, p99 lateness moved from %.1f ms by %.1f, allowed %.1f; the heap grew from %.0f MiB by %.0f, allowed %d; missed %d",
+			o.Backlog, o.Left, o.Alone.P99, o.Moved, o.Allowed, o.HeapBefore/(1<<20), (o.HeapMost-o.HeapBefore)/(1<<20), heapGrown>>20, o.Missed)
 	}
 }
 

@@ -45,6 +45,11 @@ func (r *FairResult) keep(folder string) error {
 			return err
 		}
 	}
+	if o := r.Backlog; o != nil {
+		if err := plotTraces(r.base(folder)+"-backlog.svg", "heap in use of all nodes while a backlog is worked off", "seconds", "MiB", []trace{o.heap}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

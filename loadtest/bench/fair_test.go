@@ -24,6 +24,12 @@ func TestFairIsJudged(t *testing.T) {
 	shares := func(one, two, four float64) *Shares {
 		return &Shares{Weights: map[string]int{"one": 1, "two": 2, "four": 4}, Got: map[string]float64{"one": one, "two": two, "four": four}}
 	}
+	const mib = 1 << 20
+	behind := func(moved, grown float64, left int) FairResult {
+		return FairResult{Backlog: &Behind{
+			Backlog: 1000, Left: left, Alone: &Lateness{P99: 5}, Moved: moved, Allowed: 20, HeapBefore: 20 * mib, HeapMost: (20 + grown) * mib,
+		}}
+	}
 	lost := pair(10, 0)
 	lost.Missed = 1
 	for _, row := range []struct {
@@ -44,6 +50,11 @@ func TestFairIsJudged(t *testing.T) {
 		{"critical in time", FairResult{Critical: &Overtaking{Lateness: &Lateness{Max: 1999}, LowLeft: 1}}, true, "began 1999 ms"},
 		{"critical too late", FairResult{Critical: &Overtaking{Lateness: &Lateness{Max: 2001}, LowLeft: 1}}, false, "2001"},
 		{"nothing to overtake", FairResult{Critical: &Overtaking{Lateness: &Lateness{Max: 1}}}, false, "while 0 of"},
+		{"a backlog moves nobody", behind(19, 100, 1), true, "the heap grew from 20 MiB by 100, allowed 128"},
+		{"a backlog moves another", behind(21, 100, 1), false, "moved from 5.0 ms by 21.0"},
+		{"a backlog in memory", behind(0, 129, 1), false, "by 129"},
+		{"a backlog that was soon over", behind(0, 0, 0), false, "of which 0 waited"},
+		{"the heap is not known", behind(0, -20, 1), false, "by -20"},
 		{"no critical one began", FairResult{Critical: &Overtaking{LowLeft: 1}}, false, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -76,12 +87,17 @@ func TestFairPlots(t *testing.T) {
 		Pairs:    []Pair{{Alone: &Lateness{P99: 3}, Beside: &Lateness{P99: 4}, Other: &Lateness{}}, {Alone: &Lateness{P99: 3}, Beside: &Lateness{P99: 7}, Other: &Lateness{}}},
 		Weights:  &Shares{starts: map[string][]start{"one": evenly(100, 40*time.Millisecond), "two": evenly(10, time.Second)}},
 		Critical: &Overtaking{starts: map[string][]start{"low": evenly(100, 40*time.Millisecond), "critical": evenly(1, time.Second)}},
+		Backlog:  &Behind{},
+	}
+	r.Backlog.count([]heapSeen{{noon.Add(-time.Second), 9 << 30}, {noon, 30 << 20}, {noon.Add(5 * time.Second), 20 << 20}}, noon)
+	if most := r.Backlog.HeapMost; most != 30<<20 {
+		t.Errorf("the heap was %v at most, want that from the backlog's instant on", most)
 	}
 	if err := r.keep(dir); err != nil {
 		t.Fatal(err)
 	}
 	for part, want := range map[string][]string{
-		"beside": {"alone", "beside", "pair", ">ms<"}, "weights": {"one", "two", "runs/s"}, "critical": {"low", "critical"},
+		"beside": {"alone", "beside", "pair", ">ms<"}, "weights": {"one", "two", "runs/s"}, "critical": {"low", "critical"}, "backlog": {"MiB", "seconds"},
 	} {
 		svg := readPlot(t, filepath.Join(dir, "fair-x-"+part+".svg"))
 		for _, w := range want {
@@ -105,6 +121,15 @@ func TestFairConfigIsJudged(t *testing.T) {
 	for _, want := range []string{`"besides"`, "rate: 0", "pairs: 0", "backlog: 0", "negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate = %v, want it to name %q", err, want)
+		}
+	}
+}
+
+func TestAfter(t *testing.T) {
+	starts := evenly(4, time.Second)
+	for at, want := range map[time.Duration]int{-1: 4, 0: 3, 1: 3, 2 * time.Second: 1, 3 * time.Second: 0, time.Hour: 0} {
+		if got := after(starts, noon.Add(at)); got != want {
+			t.Errorf("after %v come %d of 4, want %d", at, got, want)
 		}
 	}
 }

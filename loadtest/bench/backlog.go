@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+const (
+	// heapEvery is how often the heap is looked at while a backlog waits.
+	heapEvery = 5 * time.Second
+	// heapGrown is by how much the heap of all nodes together may grow, in bytes: what dispatchers and executors keep in memory, and not what waits.
+	heapGrown = 128 << 20
+)
+
+// Behind is a tenant alone, and while another one has a backlog. Lateness is from what the sink saw; the heap is what is alive in all
+// nodes together, right after a collection, in bytes.
+type Behind struct {
+	Backlog    int       `json:"backlog"`
+	Left       int       `json:"backlog_left"` // when the last run of the other tenant fell due
+	Rate       int       `json:"rate"`         // of the tenant with little to do, runs a second
+	Span       float64   `json:"span_s"`
+	Alone      *Lateness `json:"alone_ms"`
+	Beside     *Lateness `json:"beside_ms"`
+	Moved      float64   `json:"p99_moved_ms"`
+	Allowed    float64   `json:"p99_allowed_ms"`
+	HeapBefore float64   `json:"heap_before"`
+	HeapMost   float64   `json:"heap_most"` // from the backlog's instant to its last run
+	Missed     int       `json:"missed"`
+	heap       trace
+}
+
+// behind is PartBacklog.
+func (b *bench) behind(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+	o := &Behind{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: trace{name: "alive"}}
+	little := jobs{n: max(int(float64(f.Rate)*o.Span), 1), span: b.cfg.Span, tenant: "little"}
+	alone, err := b.crowd(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
+	if err != nil {
+		return err
+	}
+	o.HeapBefore = b.memory(ctx, sys)[nodeKind].Heap
+	stop := b.watchHeap(ctx, sys)
+	beside, err := b.crowd(ctx, sys, f.Work, []jobs{little, {n: f.Backlog, tenant: "much"}}, []time.Duration{criticalAfter, 0})
+	heap := stop()
+	if err != nil {
+		return err
+	}
+	was, missed := alone.starts(0)
+	is, missedBeside := beside.starts(0)
+	much, missedMuch := beside.starts(1)
+	if len(was) == 0 || len(is) == 0 {
+		return errors.New("no run began")
+	}
+	o.Missed = missed + missedBeside + missedMuch
+	o.Alone, o.Beside = latenessOf(was), latenessOf(is)
+	o.Moved, o.Allowed = o.Beside.P99-o.Alone.P99, max(movedPart*o.Alone.P99, movedMS)
+	o.Left = after(much, beside.t0.Add(criticalAfter+b.cfg.Span))
+	o.count(heap, beside.t0)
+	r.Backlog = o
+	return nil
+}
+
+// after returns how many of starts, which are in order of time, lie after at.
+func after(starts []start, at time.Time) int {
+	n, _ := slices.BinarySearchFunc(starts, at.Add(1), func(s start, at time.Time) int { return s.at.Compare(at) })
+	return len(starts) - n
+}
+
+// count takes over what the heap was from t0 on.
+func (o *Behind) count(heap []heapSeen, t0 time.Time) {
+	for _, h := range heap {
+		if h.at.Before(t0) {
+			continue
+		}
+		o.HeapMost = max(o.HeapMost, h.bytes)
+		o.heap.x, o.heap.y = append(o.heap.x, h.at.Sub(t0).Seconds()), append(o.heap.y, h.bytes/(1<<20))
+	}
+}
+
+// heapSeen is what was alive in all nodes together.
+type heapSeen struct {
+	at    time.Time
+	bytes float64
+}
+
+// watchHeap looks at the heap every heapEvery until it is stopped, and returns what it saw.
+func (b *bench) watchHeap(ctx context.Context, sys system) (stop func() []heapSeen) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan []heapSeen, 1)
+	go func() {
+		var seen []heapSeen
+		for sleepUntil(ctx, time.Now().Add(heapEvery)) == nil {
+			if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {
+				seen = append(seen, heapSeen{time.Now(), bytes})
+			}
+		}
+		done <- seen
+	}()
+	return func() []heapSeen {
+		cancel()
+		return <-done
+	}
+}
