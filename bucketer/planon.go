@@ -48,6 +48,9 @@ func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.
 	if p.jobs, err = b.jobsOf(ctx, entries); err != nil {
 		return nil, err
 	}
+	if now := b.now(); len(p.jobs) > 0 && now.After(p.now) {
+		p.now = now // the jobs may have been long in coming: what they say is not recorded as of before they said it
+	}
 	for i := range entries {
 		if e := &entries[i]; e.FirstOfJob() && e.Fault == nil {
 			p.judge(i)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +74,30 @@ func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWhatASlowReadTellsIsOfItsOwnTime: a run that is dropped since its job was changed while the job was being read was recorded as missed before the change.
+func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		time.Sleep(time.Until(first.Due()))
+		w.first(1, "Jobs", schematest.Fault{Delay: 4 * time.Second})
+		verdict := make(chan Verdict)
+		go func() { verdict <- w.planOn(first)[0] }()
+		synctest.Wait()
+		changed, err := w.PauseJob(t.Context(), "t", job.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := <-verdict; v != Dropped {
+			t.Fatalf("PlanOn = %v, want Dropped: the cut has passed", v)
+		}
+		run := w.mustRun(first.ID)
+		if run.State != schema.StateMissed || run.Attempts[0].Record.Finished.Before(changed.Cut) {
+			t.Errorf("the run is %s, recorded %v before the cut, want missed, and after it", run.State, changed.Cut.Sub(run.Attempts[0].Record.Finished))
+		}
+	})
 }
 
 // TestAnOccurrenceHeldTooLateIsStoodInFor: even if that only works at the second try.
