@@ -151,12 +151,22 @@ type Sighting struct {
 	Due time.Time
 	// At is the arrival. End is when the answer was written, or the work was over if there was nobody left to answer; zero if that is not known.
 	At, End time.Time
+	// Arrived is the arrival by the clock that End is of, where At is by another; zero: it is At.
+	Arrived time.Time
 	// Gone is when the caller went away before it was answered; zero if it did not.
 	Gone time.Time
 	// Status is what was answered; 0 if the caller hung up first.
 	Status int
 	// RetryAfter is for how long the answer asked not to be called again.
 	RetryAfter time.Duration
+}
+
+// arrived returns the arrival by the clock that End is of.
+func (s *Sighting) arrived() time.Time {
+	if s.Arrived.IsZero() {
+		return s.At
+	}
+	return s.Arrived
 }
 
 func (s *Sighting) failedBy(t time.Time) bool {

@@ -55,7 +55,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	c.mu.Unlock()
 	saw := check.Sighting{
 		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200,
-		End: time.Now().Add(took), // whether its caller is there or not
+		Arrived: time.Now(), End: time.Now().Add(took), // whether its caller is there or not
 	}
 	res := executor.Result{Outcome: schema.Succeeded}
 	timer := time.NewTimer(took)
