@@ -154,15 +154,22 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 	}
 }
 
+// halfway starts an effectively_once run on an executor that waits for nothing when it is told to stop, and returns half a second later, in the middle of the work.
+func (w *world) halfway() (x *node, run schema.Entry) {
+	w.t.Helper()
+	x = w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
+	w.answer(onStop)
+	run = w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+	w.publish(run, time.Now())
+	time.Sleep(time.Until(run.Due().Add(500 * time.Millisecond)))
+	return x, run
+}
+
 // TestDeathBetweenStandInAndRelease: an executor that is told to stop has an entry stand in for what it cut off, and is gone before it has released the claim: the claim falls with
 // its session, the attempt counts, and the run goes on by that entry, no sooner.
 func TestDeathBetweenStandInAndRelease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		x := w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
-		w.answer(onStop)
-		run := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
-		w.publish(run, time.Now())
-		time.Sleep(time.Until(run.Due().Add(500 * time.Millisecond)))
+		x, run := w.halfway()
 		w.breakDown("SwapLease", "SwapSession")
 		x.kill()
 		w.breakDown()
@@ -196,11 +203,7 @@ func TestDeathBetweenStandInAndRelease(t *testing.T) {
 // more often.
 func TestAStandInThatMayBeThere(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		x := w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
-		w.answer(onStop)
-		run := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
-		w.publish(run, time.Now())
-		time.Sleep(time.Until(run.Due().Add(500 * time.Millisecond)))
+		x, run := w.halfway()
 		w.befallOnce("PutEntries", schematest.Fault{Lose: true})
 		x.kill()
 		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
