@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -106,6 +107,27 @@ func Suite(name string, base Config) ([]Config, error) {
 	return parts, nil
 }
 
+// Some returns the parts with these numbers, counted from 1, in the order of the suite; without numbers all. The error names every number
+// that there is no part for.
+func Some(parts []Config, numbers []int) ([]Config, error) {
+	if len(numbers) == 0 {
+		return parts, nil
+	}
+	var some []Config
+	for i, p := range parts {
+		if slices.Contains(numbers, i+1) {
+			some = append(some, p)
+		}
+	}
+	var faults []error
+	for _, n := range numbers {
+		if n < 1 || n > len(parts) {
+			faults = append(faults, fmt.Errorf("there is no part %d; there are 1 to %d", n, len(parts)))
+		}
+	}
+	return some, errors.Join(faults...)
+}
+
 // RunSuite measures all parts and prints the table of goals. A part that fails does not keep the others from being measured.
 func RunSuite(ctx context.Context, parts []Config, out io.Writer) error {
 	var faults []error
@@ -117,7 +139,9 @@ func RunSuite(ctx context.Context, parts []Config, out io.Writer) error {
 	}
 	began := time.Now()
 	var all []*Result
-	for _, p := range parts {
+	for i, p := range parts {
+		p = p.withDefaults()
+		p.Log.Info("measuring", "part", fmt.Sprintf("%d of %d", i+1, len(parts)), "protocols", p.Protocols, "system", p.System, "since", time.Since(began).Round(time.Second))
 		results, err := Run(ctx, p, out)
 		all = append(all, results...)
 		if ctx.Err() != nil {

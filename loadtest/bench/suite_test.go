@@ -49,6 +49,20 @@ func TestSuitesMeasureEverything(t *testing.T) {
 	}
 }
 
+func TestSomeParts(t *testing.T) {
+	parts := []Config{{N: 1}, {N: 2}, {N: 3}}
+	some, err := Some(parts, []int{3, 1})
+	if err != nil || len(some) != 2 || some[0].N != 1 || some[1].N != 3 {
+		t.Errorf("Some(3, 1) = %v, %v; want the first and the third, in this order", some, err)
+	}
+	if all, err := Some(parts, nil); err != nil || len(all) != 3 {
+		t.Errorf("Some() = %d parts, %v; want all", len(all), err)
+	}
+	if _, err := Some(parts, []int{0, 2, 4}); err == nil || !strings.Contains(err.Error(), "part 0") || !strings.Contains(err.Error(), "part 4") {
+		t.Errorf("Some(0, 2, 4) = %v, want both that are not there named", err)
+	}
+}
+
 func TestRunSuiteRefusesBadPartsBeforeAnyStarts(t *testing.T) {
 	var out bytes.Buffer
 	err := RunSuite(t.Context(), []Config{{Protocols: []string{"A"}}, {Protocols: []string{"Q"}}}, &out)

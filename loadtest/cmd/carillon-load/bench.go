@@ -164,12 +164,17 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 
 func newSuite() *cobra.Command {
 	var b benchFlags
+	var numbers []int
 	cmd := &cobra.Command{
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
 		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a verdict for each: small takes
 about 20 minutes, full takes hours. Small leaves out what has no goal: A with NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or
-drip, the higher rates of C on carillon dev; and its recurring jobs run every 2 s, so that fewer are to be created. Exit status 1 if something could not be measured; a goal that is not met is no failure.`,
+drip, the higher rates of C on carillon dev; and its recurring jobs run every 2 s, so that fewer are to be created. Exit status 1 if something could not be measured; a goal that is not met is no failure.
+
+The parts, which --parts measures one by one (goals prints the table of them all from what they left in --out): 1 A · 2 B, C and D · 3 E · 4 R · 5 F · 6 H ·
+7 import and api · 8 burn-down of carillon dev · 9 B, C and D on carillon dev.`,
+		Example:   "  suite small\n  suite full --rounds 5\n  suite full --parts 1,2 && suite full --parts 3,4,5,6,7,8,9 && goals .local/bench/*.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{bench.Small, bench.Full},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -180,6 +185,9 @@ drip, the higher rates of C on carillon dev; and its recurring jobs run every 2 
 				return b.tidy(cmd, err)
 			}
 			parts, err := bench.Suite(args[0], b.cfg)
+			if err == nil {
+				parts, err = bench.Some(parts, numbers)
+			}
 			if err != nil {
 				return errors.Join(err, b.tidy(cmd, nil))
 			}
@@ -193,6 +201,7 @@ drip, the higher rates of C on carillon dev; and its recurring jobs run every 2 
 		},
 	}
 	b.add(cmd, 0)
+	cmd.Flags().IntSliceVar(&numbers, "parts", nil, "numbers of the parts to measure (default all)")
 	return cmd
 }
 
