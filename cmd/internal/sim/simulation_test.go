@@ -183,9 +183,9 @@ func TestSimulation(t *testing.T) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
 			first, n := seeds(t, &sc.Scenario, sc.seeds)
-			sums := make(map[string]float64)
+			sums, ends := make(map[string]float64), make(map[string]int)
 			var worst time.Duration
-			twice, done := 0, 0
+			twice, done, paced, crowded := 0, 0, 0, 0
 			for seed := first; seed < first+uint64(n); seed++ {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					out := simulate(t, seed, sc.Scenario)
@@ -193,15 +193,10 @@ func TestSimulation(t *testing.T) {
 					for name, count := range out.Counts {
 						sums[name] += count
 					}
-					if sc.Limited > 0 {
-						t.Logf("runs with a limit: %v", out.Ends)
+					for end, count := range out.Ends {
+						ends[end] += count
 					}
-					if sc.Paced > 0 {
-						t.Logf("starts within %s: %d at most", pacedWindow, out.MostPaced)
-					}
-					if sc.Crowded > 0 {
-						t.Logf("runs of the task at once: %d at most", out.MostCrowded)
-					}
+					paced, crowded = max(paced, out.MostPaced), max(crowded, out.MostCrowded)
 					worst, twice = max(worst, out.worst()), twice+out.twice()
 				})
 				if so := ran.Add(1); so%sayEvery == 0 {
@@ -209,6 +204,14 @@ func TestSimulation(t *testing.T) {
 				}
 			}
 			t.Logf("over %d seeds: late by %v at most, %d duplicate executions, %v", done, worst, twice, sums)
+			switch {
+			case sc.Limited > 0:
+				t.Logf("runs with a limit: %v", ends)
+			case sc.Paced > 0:
+				t.Logf("starts within %s: %d at most", pacedWindow, paced)
+			case sc.Crowded > 0:
+				t.Logf("runs of the task at once: %d at most", crowded)
+			}
 			for _, name := range sc.happens {
 				if sums[name] == 0 && !t.Failed() && done >= sc.seeds { // fewer where some are asked for by name
 					t.Errorf("%s = 0 over %d seeds: what the scenario is for did not happen", name, done)
