@@ -33,7 +33,7 @@ func (g *gate) handOver(api http.Handler) {
 	g.api = api
 }
 
-// ServeHTTP answers as API.md says of a node that cannot promise anything yet.
+// ServeHTTP answers as the API says (/openapi.json) of a node that cannot promise anything yet.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	waiting, api := g.waiting, g.api

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stopWithin bounds how long one part may take to stop.
+// stopWithin bounds how long one part may take to stop, besides what it may wait for.
 const stopWithin = 60 * time.Second
 
 // cleanups is a stack of named things to be closed, last in first out.
@@ -35,18 +35,24 @@ type stages struct {
 }
 
 type stage struct {
-	name string
-	stop context.CancelFunc
-	done chan struct{}
+	name   string
+	stop   context.CancelFunc
+	done   chan struct{}
+	within time.Duration // it takes no longer to stop, or is left behind
 }
 
 // start runs a part until it is stopped. If it ends with an error, failed tells.
 func (s *stages) start(ctx context.Context, name string, run func(ctx context.Context) error) {
+	s.startPatiently(ctx, name, 0, run)
+}
+
+// startPatiently is start for a part that, when it is stopped, may wait so long for what it has in hand.
+func (s *stages) startPatiently(ctx context.Context, name string, wait time.Duration, run func(ctx context.Context) error) {
 	if s.broken == nil {
 		s.broken = make(chan error, 16)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := stage{name, cancel, make(chan struct{})}
+	p := stage{name, cancel, make(chan struct{}), wait + stopWithin}
 	s.parts = append(s.parts, p)
 	broken := s.broken
 	go func() {
@@ -70,7 +76,7 @@ func (s *stages) stop(log *slog.Logger) {
 		p.stop()
 		select {
 		case <-p.done:
-		case <-time.After(stopWithin):
+		case <-time.After(p.within):
 			log.Error("part did not stop in time: going on without it", "part", p.name)
 		}
 	}

@@ -67,6 +67,25 @@ func TestStageThatDoesNotStopHoldsNobodyUpForLong(t *testing.T) {
 	})
 }
 
+func TestStageThatMayWaitIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s stages
+		const drain = 5 * time.Minute
+		ended := false
+		s.startPatiently(t.Context(), "executor", drain, func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(drain + stopWithin/2)
+			ended = true
+			return nil
+		})
+		log, heard := listenFor("part did not stop in time: going on without it")
+		s.stop(log)
+		if !ended || len(heard) != 0 {
+			t.Errorf("the part ended before the stop did: %t, given up %d times; want true, 0", ended, len(heard))
+		}
+	})
+}
+
 func TestStageThatBreaksIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s stages

@@ -335,7 +335,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	}
 	defer unsubscribe()
 	if n.executor != nil {
-		g.start(life, "executor", n.executor.Run)
+		g.startPatiently(life, "executor", n.cfg.Executor.DrainTimeout, n.executor.Run)
 	}
 	if n.dispatcher != nil {
 		g.start(life, "dispatcher", n.dispatcher.Run)
