@@ -4,7 +4,7 @@
 //	journal   the files that carry those four from the tools to the judge
 //	workload  seeded streams of jobs
 //	sink      the HTTP receiver that writes down what arrives, and works, fails, hangs or drips as addresses ask it to
-//	api       a client that speaks API.md and notes when each answer came
+//	api       a client that speaks the API and notes when each answer came
 //	process   starting processes and measuring their CPU time
 //	spine     the main job on a real cluster of its own, which is broken meanwhile
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals

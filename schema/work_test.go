@@ -57,7 +57,7 @@ func TestDurationFaultIsShort(t *testing.T) {
 	}
 }
 
-// The defaults are those of API.md.
+// The defaults are those of the API.
 func TestInForce(t *testing.T) {
 	defaults := &schema.Retry{
 		MaxAttempts: 5, Initial: schema.Duration(time.Second), Factor: 2, Max: schema.Duration(10 * time.Minute), Jitter: "full",

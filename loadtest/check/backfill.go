@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DefaultMaxConcurrent is how many runs of a backfill that states nothing are unfinished at a time (API.md, the rest).
+// DefaultMaxConcurrent is how many runs of a backfill that states nothing are unfinished at a time (the API's default).
 const DefaultMaxConcurrent = 5
 
 // BackfillGrace is how long after the acknowledgement of its cancel a backfill may still ask for runs: it goes no further than the step that is
@@ -37,7 +37,7 @@ type Backfill struct {
 	Read *BackfillView `json:"read,omitempty"`
 }
 
-// BackfillView is what the judge needs of the operation; its JSON is that of API.md.
+// BackfillView is what the judge needs of the operation; its JSON is that of the API.
 type BackfillView struct {
 	ID      string `json:"id"`
 	State   string `json:"state"` // running, done or cancelled

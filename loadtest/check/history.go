@@ -10,7 +10,7 @@ import (
 // still allowed (DESIGN section 12, promise 5).
 const ChangeGrace = 2 * time.Second
 
-// DefaultMaxAttempts is the number of attempts of a job that states none (API.md, defaults).
+// DefaultMaxAttempts is the number of attempts of a job that states none (the API's default).
 const DefaultMaxAttempts = 5
 
 // History is everything [Judge] looks at. The slices may be in any order; Judge does not change them.
@@ -82,7 +82,7 @@ func cutLast(path string) (before, after string, ok bool) {
 // Guarantee is what a job asked for in case of faults. The empty one is [AtLeastOnce].
 type Guarantee string
 
-// The guarantees of API.md.
+// The guarantees of the API.
 const (
 	AtLeastOnce     Guarantee = "at_least_once"
 	AtMostOnce      Guarantee = "at_most_once"
@@ -198,10 +198,10 @@ type Observation struct {
 	First, Second Reading
 }
 
-// State is the state of a run (API.md).
+// State is the state of a run (the API's).
 type State string
 
-// The states of API.md.
+// The states of the API.
 const (
 	Pending   State = "pending"
 	Running   State = "running"
@@ -217,7 +217,7 @@ func (s State) Terminal() bool {
 	return s == Succeeded || s == Failed || s == Cancelled || s == Missed
 }
 
-// Run is what the judge needs of a run; its JSON is that of API.md.
+// Run is what the judge needs of a run; its JSON is that of the API.
 type Run struct {
 	ID         string    `json:"id"`
 	State      State     `json:"state"`
@@ -232,10 +232,10 @@ type Run struct {
 	CancelReason string `json:"cancel_reason"`
 }
 
-// Outcome is the outcome of an attempt (API.md). It is empty while the attempt is under way.
+// Outcome is the outcome of an attempt (the API's). It is empty while the attempt is under way.
 type Outcome string
 
-// The outcomes of API.md.
+// The outcomes of the API.
 const (
 	OutcomeSucceeded  Outcome = "succeeded"
 	OutcomeFailed     Outcome = "failed"

@@ -53,7 +53,7 @@ const (
 	FaultRate  Kind = "beyond the rate"
 )
 
-// Rate is how many runs may start in a span; its JSON is that of API.md: "100/s", "10/m", "1000/h". The zero Rate is none.
+// Rate is how many runs may start in a span; its JSON is that of the API: "100/s", "10/m", "1000/h". The zero Rate is none.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -76,7 +76,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 // MarshalText writes what UnmarshalText reads; the error is nil.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// String returns r as API.md writes it, "" for none.
+// String returns r as the API writes it, "" for none.
 func (r Rate) String() string {
 	for unit, per := range rateUnits {
 		if per == r.Per {
@@ -89,7 +89,7 @@ func (r Rate) String() string {
 // perSecond returns the starts a second.
 func (r Rate) perSecond() float64 { return float64(r.Count) / r.Per.Seconds() }
 
-// Task is a task with its limits, as they were from before its first run on; its JSON is that of API.md.
+// Task is a task with its limits, as they were from before its first run on; its JSON is that of the API.
 type Task struct {
 	Name string `json:"name"`
 	Rate Rate   `json:"rate,omitzero"`

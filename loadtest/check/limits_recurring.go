@@ -18,7 +18,7 @@ const (
 	slotLost = 30 * time.Second
 )
 
-// Concurrency is how many runs of a job may be under way at once, and what becomes of the next; its JSON is that of API.md.
+// Concurrency is how many runs of a job may be under way at once, and what becomes of the next; its JSON is that of the API.
 type Concurrency struct {
 	Limit   int    `json:"limit"`
 	OnLimit string `json:"on_limit,omitempty"` // queue, skip or cancel_oldest

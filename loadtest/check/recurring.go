@@ -60,7 +60,7 @@ type JobEvent struct {
 	Job JobView `json:"job,omitzero"`
 }
 
-// JobView is what the judge needs of a recurring job; its JSON is that of API.md.
+// JobView is what the judge needs of a recurring job; its JSON is that of the API.
 type JobView struct {
 	ID         string `json:"id"`
 	State      string `json:"state"` // active, paused, cancelled or finished
@@ -88,17 +88,17 @@ type JobView struct {
 	NextRun *NextRun `json:"next_run,omitempty"`
 }
 
-// NextRun is the run of a job that comes next; its JSON is that of API.md.
+// NextRun is the run of a job that comes next; its JSON is that of the API.
 type NextRun struct {
 	ID        string    `json:"id"`
 	NominalAt time.Time `json:"nominal_at"`
 	DueAt     time.Time `json:"due_at"`
 }
 
-// Span is a span of time whose JSON is that of API.md: "1m30s".
+// Span is a span of time whose JSON is that of the API: "1m30s".
 type Span time.Duration
 
-// MarshalJSON writes s as API.md says.
+// MarshalJSON writes s as the API does.
 func (s Span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).String()) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -128,7 +128,7 @@ type JobReading struct {
 	Runs   []JobRun // only if Status is Found
 }
 
-// JobRun is a run of a recurring job; its JSON is that of API.md.
+// JobRun is a run of a recurring job; its JSON is that of the API.
 type JobRun struct {
 	Run
 	NominalAt time.Time `json:"nominal_at"`

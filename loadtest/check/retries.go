@@ -26,7 +26,7 @@ func (r Retry) wait(n int) time.Duration {
 	return time.Duration(min(d, float64(r.Max)))
 }
 
-// maxRetryAfter is what a receiver may ask for at most (API.md).
+// maxRetryAfter is what a receiver may ask for at most (the API's).
 const maxRetryAfter = 24 * time.Hour
 
 // asked returns for how long the receiver asked not to be called again: only 429 and 503 may.

@@ -15,7 +15,7 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// MaxLine bounds a line of any journal, in bytes. It is above the limit of an import line (API.md).
+// MaxLine bounds a line of any journal, in bytes. It is above the limit of an import line (the API's).
 const MaxLine = 512 << 10
 
 // Payload is the payload of a job made by this load test: it says which job it is.
@@ -98,7 +98,7 @@ func parseAsked(b []byte) (check.Ask, error) {
 		a.At = s.At
 	}
 	if l.Retry.Jitter == "none" { // with jitter the policy bounds no wait from below
-		a.Retry = check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true} // the defaults of API.md
+		a.Retry = check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true} // the defaults of the API
 		if l.Retry.Factor > 0 {
 			a.Retry.Factor = l.Retry.Factor
 		}

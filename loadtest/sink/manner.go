@@ -12,7 +12,7 @@ const (
 	MaxHold = 10 * time.Minute
 	// DripEvery is the time between two bytes of a dripped answer.
 	DripEvery = 100 * time.Millisecond
-	// MaxRetryAfter bounds what a call may be asked to wait: callers of Carillon heed no more (API.md).
+	// MaxRetryAfter bounds what a call may be asked to wait: callers of Carillon heed no more (the API's).
 	MaxRetryAfter = 24 * time.Hour
 	// always is more attempts than any run has.
 	always = 1 << 30

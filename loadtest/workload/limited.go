@@ -21,7 +21,7 @@ type LimitedShape struct {
 	Every time.Duration
 	// Work is how long the receiver works on each call; 0 = it answers at once.
 	Work time.Duration
-	// Limit and OnLimit are the job's concurrency, Guarantee its guarantee, in the words of API.md.
+	// Limit and OnLimit are the job's concurrency, Guarantee its guarantee, in the words of the API.
 	Limit     int
 	OnLimit   string
 	Guarantee string

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Misfire is the misfire policy of a job, in the words of API.md; empty fields are not stated.
+// Misfire is the misfire policy of a job, in the words of the API; empty fields are not stated.
 type Misfire struct {
 	Policy   string `json:"policy,omitempty"`
 	Deadline string `json:"deadline,omitempty"`

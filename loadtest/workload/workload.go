@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// MaxPayload is the limit of a payload (API.md), in bytes.
+// MaxPayload is the limit of a payload (the API's), in bytes.
 const MaxPayload = 64 << 10
 
 // Spec says which jobs to make.
@@ -42,13 +42,13 @@ type Kind struct {
 	Manner string
 	// Task is the task that they name, instead of stating where to call.
 	Task string
-	// The rest is in the words of API.md; empty = not stated.
+	// The rest is in the words of the API; empty = not stated.
 	Guarantee string
 	Timeout   string
 	Retry     *Retry
 }
 
-// Retry is how a job is retried, in the words of API.md.
+// Retry is how a job is retried, in the words of the API.
 type Retry struct {
 	MaxAttempts int    `json:"max_attempts,omitempty"`
 	Initial     string `json:"initial,omitempty"`
