@@ -21,7 +21,8 @@
 //     lets it start. What may not start is recorded before it is forgotten.
 //  7. What may have been published before is published as a redispatch, under an id of its own.
 //  8. A row for which there is no room in memory is passed over, and so is what comes after it of the same tenant and priority, until it has been read
-//     again. No cursor moves over it.
+//     again. A stretch of due time that the scan left out (its gap) is met by nobody but a hint until it has been read. No sweep moves over a gap, and no
+//     cursor over either.
 //  9. What waits for a limit of the shard is looked at every 5 s: whoever should have woken it may have died.
 //  10. What is published of a task with a rate has a start of it, taken from a register that all dispatchers share, and not older than StartLife / 2. What has none
 //     yet, or none any more, waits in memory for a conditional write, or is put off to the start that it was given: no cursor moves over it before that is durable.
@@ -38,7 +39,8 @@
 // it. Beyond that its rows are passed over: the scan and the sweep read on to others' rows, and the first that was passed over is remembered. From there
 // the flow is read again when half of its room is free. So a backlog is read twice, once to see that nobody else's rows lie in it and
 // once to be published (and by the sweep, once it is old enough); where several flows with backlogs lie in each other, the second reading is done up to once for each. What is read in
-// vain is bounded by passRows a second for each dispatcher.
+// vain is bounded by passRows a second for each dispatcher. Where that would make the scan late, it leaves out what should be published by now, and goes on in the
+// present: who is due after a backlog does not wait until it is read, who is due in it does. There is one gap at most, which becomes longer if it must.
 //
 // What lies in the stream is beyond any choice. So it is kept short, and who is not late is published so much earlier as it will take to get
 // through: a backlog of one tenant does not make another late.

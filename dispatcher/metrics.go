@@ -23,7 +23,7 @@ type metrics struct {
 	deferred        prometheus.Counter
 	starts          prometheus.Counter
 	startLeases     prometheus.Counter
-	passed          prometheus.Counter
+	passed, gaps    prometheus.Counter
 	failures        *prometheus.CounterVec
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
@@ -53,6 +53,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		handedOn:        counter("handed_on_total", "Entries handed on to a watch entry."),
 		scans:           counter("scans_total", "Reads ahead of due entries."),
 		passed:          counter("passed_over_total", "Rows that were read and passed over, since enough of their tenant and priority waited in memory."),
+		gaps:            counter("gaps_total", "Times a scan left rows out that it would have passed over, to be on time with those after them."),
 		rereads:         counter("rereads_total", "Times what a shard held was read again, since it had waited too long for its turn."),
 		deferred:        counter("deferred_total", "Entries put off to a later time by the rate of their task."),
 		starts:          counter("rate_starts_total", "Starts taken from the rates of tasks, used or not."),

@@ -9,29 +9,44 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// readOn reads on where more is to be read at once: ahead, and where rows were passed over for which there is room by now. It returns
-// when to call it again, zero = nothing is to be read before the next scan.
+// readOn reads on where more is to be read at once: ahead, in the gap, and where rows were passed over for which there is room by now; of these two in turn. It
+// returns when to call it again, zero = nothing is to be read before the next scan.
 func (s *shard) readOn(ctx context.Context, now time.Time) (again time.Time) {
 	if s.ready(now) {
 		s.startScan(ctx, now)
 	} else if s.scan.more && !s.scan.busy {
-		again = later(now.Add(resumeEvery), s.passUntil)
+		again = later(now.Add(resumeEvery), s.scanPass)
 	}
-	if len(s.book.passed) == 0 || s.resuming {
+	gap := !s.scan.gap.to.IsZero()
+	if len(s.book.passed) == 0 && !gap || s.resuming {
 		return again
 	}
-	if at := later(s.nextResume, s.passUntil); at.After(now) {
+	sooner := func(at time.Time) time.Time {
 		if again.IsZero() || at.Before(again) {
-			again = at
+			return at
 		}
 		return again
 	}
-	if f := s.hungry(now); f != nil {
-		s.startResume(ctx, f, now)
-		return again
+	if s.passUntil.After(now) {
+		return sooner(s.passUntil)
 	}
-	s.nextResume = now.Add(resumeEvery)
-	return s.nextResume
+	var f *flow
+	if len(s.book.passed) > 0 && !s.nextResume.After(now) {
+		if f = s.hungry(now); f == nil {
+			s.nextResume = now.Add(resumeEvery)
+		}
+	}
+	switch {
+	case gap && (f == nil || s.gapNext):
+		s.gapNext = false
+		s.startGap(ctx, now)
+	case f != nil:
+		s.gapNext = true
+		s.startResume(ctx, f, now)
+	default:
+		return sooner(s.nextResume)
+	}
+	return again
 }
 
 // hungry returns the flow with rows that were passed over, and with room for half of what it may hold, whose rows are the oldest; nil if there is none.
@@ -100,7 +115,7 @@ func (s *shard) startResume(ctx context.Context, f *flow, now time.Time) {
 			switch e := &entries[i]; {
 			case e.Fault != nil, f.behind && scan.owns(e), !a.resume(e):
 				continue
-			case f.behind, e.Due().Before(s.took.Add(handover + Lead + leadMost)):
+			case f.behind, s.inDoubt(e):
 				doubtful = append(doubtful, *e)
 			default:
 				sure = append(sure, *e)
@@ -131,6 +146,68 @@ func (s *shard) startResume(ctx context.Context, f *flow, now time.Time) {
 		s.settleMet(ctx, s.unmet(mets), at)
 		s.over(pg.rows, at)
 		s.resumed(a, start, end)
+	})
+}
+
+// inDoubt reports whether a row that is on time may have been published by who had the shard before.
+func (s *shard) inDoubt(e *schema.Entry) bool {
+	return e.Due().Before(s.took.Add(handover + Lead + leadMost))
+}
+
+// startGap reads a page of what the scan left out, as it would have done.
+func (s *shard) startGap(ctx context.Context, now time.Time) {
+	after, to := s.scan.gap.after, s.scan.gap.to
+	bucket := after.Bucket()
+	p := schema.Partition{Bucket: bucket, Shard: s.id}
+	r := schema.IDRange{After: after}
+	end := below(schema.FirstID(bucket.End(), s.id))
+	if to.Before(bucket.End()) {
+		r.Before, end = schema.FirstID(to, s.id), below(schema.FirstID(to, s.id))
+	}
+	a := s.book.admission(false, s.limit(), now)
+	s.resuming = true
+	var pg page
+	var mets []met // of what a former owner may have published: what became of it
+	s.work(ctx, func(ctx context.Context) error {
+		entries, err := s.d.store.Entries(ctx, p, r, scanPage)
+		if err != nil {
+			return err
+		}
+		if len(entries) == scanPage {
+			end = entries[len(entries)-1].ID
+		}
+		var sure, doubtful []schema.Entry
+		for i := range entries {
+			switch e := &entries[i]; {
+			case e.Fault != nil:
+				sure = append(sure, *e)
+			case !a.admit(e):
+				pg.refused = append(pg.refused, *e)
+			case s.inDoubt(e):
+				doubtful = append(doubtful, *e)
+			default:
+				sure = append(sure, *e)
+			}
+		}
+		pg.taken = sure
+		pg.verdicts, pg.planned = s.planOn(ctx, sure)
+		mets, err = s.look(ctx, doubtful, now)
+		return err
+	}, func(at time.Time, err error) {
+		s.resuming = false
+		if err = errors.Join(err, pg.planned); err != nil {
+			s.failed(ctx, "resume", err)
+			s.passUntil = later(s.passUntil, at.Add(retryPublish))
+			s.found(ctx, slices.DeleteFunc(pg.taken, func(e schema.Entry) bool { return pg.planned == nil || e.FirstOfJob() }), nil, now, at)
+			return
+		}
+		s.found(ctx, pg.taken, pg.verdicts, now, at)
+		s.settleMet(ctx, s.unmet(mets), at)
+		s.passOver(&pg, at)
+		g := &s.scan.gap
+		if g.after = end; !g.open(g.to) { // it may have become longer meanwhile
+			*g = gap{}
+		}
 	})
 }
 

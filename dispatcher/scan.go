@@ -21,10 +21,30 @@ type scanner struct {
 	more   bool      // the last page was full, or cut: there is more to read before until
 	cut    time.Time // when what comes next is due, for which there was no room and no haste; zero = there was
 	retry  time.Time // it is not looked for room before
+	gap    gap       // what it left out
 
 	every time.Duration // until the next scan
 	rows  int           // read since the pace was set …
 	span  time.Duration // … of so much due time
+}
+
+// gap is a stretch of due time that the scan left out: rows were being passed over there, and what comes after it is on time. It is read besides, for
+// everybody but the flows that are passed over, which have their rows read again from before it.
+type gap struct {
+	after schema.EntryID // what lies after it is to be read …
+	to    time.Time      // … up to what is due now; zero = there is no gap
+}
+
+// open reports whether there is something to be read that is due before t.
+func (g gap) open(t time.Time) bool { return !g.to.IsZero() && g.after.Time().Before(t) }
+
+// leave leaves out what lies after the last row read and is due before t: it becomes the gap, or the rest of it.
+func (c *scanner) leave(last schema.EntryID, t time.Time, shard schema.Shard) {
+	if c.gap.to.IsZero() {
+		c.gap.after = last
+	}
+	c.gap.to = t
+	c.seen = below(schema.FirstID(t, shard))
 }
 
 // pace sets how soon the next scan comes, from what has been read: busyRows at a time, between scanBusy and scanEvery.
@@ -46,13 +66,13 @@ func (c *scanner) reach() time.Duration { return c.every + scanSlack + Lead }
 func (c *scanner) from(t time.Time, shard schema.Shard) {
 	c.bucket, c.seen = schema.BucketOf(t), below(schema.FirstID(t, shard))
 	c.until, c.read = t, t
-	c.every = scanEvery
+	c.every, c.gap = scanEvery, gap{}
 }
 
 // passed reports that the scan will not find id any more, or not for certain.
 func (c *scanner) passed(id schema.EntryID) bool { return id.Time().Before(c.until) }
 
-// front returns an id up to which everything was read.
+// front returns an id up to which everything was read, but for the gap.
 func (c *scanner) front(shard schema.Shard) schema.EntryID {
 	if read := below(schema.FirstID(c.read, shard)); read.Compare(c.seen) > 0 {
 		return read
@@ -83,11 +103,11 @@ func (o *opened) stale(now time.Time) bool {
 // next is about to be due: then rows are passed over.
 func (s *shard) ready(now time.Time) bool {
 	c := &s.scan
-	return c.more && !c.busy && !now.Before(s.passUntil) &&
+	return c.more && !c.busy && !now.Before(s.scanPass) &&
 		(!c.cut.After(now.Add(Lead+passAhead)) || !now.Before(c.retry) && 2*s.book.waiting[0] <= s.limit())
 }
 
-// over takes rows that were passed over out of what may be passed over in a second. What comes next is read when there is some left.
+// over takes rows that were passed over out of what may be passed over in a second. What is read again, or left out, is read on when there is some left.
 func (s *shard) over(rows int, now time.Time) {
 	if rows == 0 {
 		return
@@ -150,12 +170,24 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			return
 		}
 		s.found(ctx, page.taken, page.verdicts, now, at)
-		s.passOver(&page, at)
+		if len(page.refused) > 0 {
+			s.passOver(&page, at)
+			s.scanPass = s.passUntil
+		}
 		c.rows += page.rows
 		if !page.last.IsZero() {
 			c.seen = page.last
 		}
 		c.more = !c.cut.IsZero() || page.rows == scanPage
+		// Where rows are passed over that should be published by now, what comes after them is about to be late as well.
+		if c.more && len(page.refused) > 0 && !c.seen.Time().After(at.Add(Lead)) {
+			present := at.Add(Lead + time.Millisecond).Truncate(time.Millisecond)
+			if c.more = present.Before(end); !c.more {
+				present = end
+			}
+			c.leave(c.seen, present, s.id)
+			s.d.metrics.gaps.Inc()
+		}
 		switch {
 		case c.more:
 			c.read = later(c.read, c.seen.Time())

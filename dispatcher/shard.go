@@ -30,13 +30,15 @@ type shard struct {
 	took time.Time // when the shard became ours
 
 	starved   time.Time // when the budget last refused something on time
-	passUntil time.Time // no rows are read before this that might have to be passed over
+	passUntil time.Time // no rows are read before this that might have to be passed over …
+	scanPass  time.Time // … by the scan, which waits for what it passed over itself
 
 	deferring []deferral // to be put off by the rates of their tasks …
 	putting   bool       // … and some are
 
-	resuming   bool
+	resuming   bool      // rows that were passed over, or left out, are being read
 	nextResume time.Time // rows that were passed over are not thought of before
+	gapNext    bool      // it is the gap's turn
 
 	sweeping, looking, advancing, handing, asking    bool
 	lookNow                                          []schema.EntryID // to be looked at as soon as possible

@@ -125,7 +125,7 @@ func (s *shard) startSweep(ctx context.Context, now time.Time) {
 	if past := bucket.End(); past.Add(bucketer.Grace).Before(now) {
 		end = past
 	}
-	if s.scan.read.Before(end) {
+	if s.scan.read.Before(end) || s.scan.gap.open(end) {
 		s.nextSweep = now.Add(scanEvery) // what is due before end must be met on time first, or passed over
 		return
 	}

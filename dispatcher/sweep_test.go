@@ -147,10 +147,12 @@ func TestASweepWaitsForTheScan(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		read  time.Duration // since the slice's end
+		left  time.Duration // from where on the scan left something out, since the slice's end
 		sweep bool
 	}{
-		{"all was read", 0, true},
-		{"the scan is behind", -time.Millisecond, false},
+		{"all was read", 0, 0, true},
+		{"the scan is behind", -time.Millisecond, 0, false},
+		{"the scan left something out", time.Second, -time.Millisecond, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
@@ -158,6 +160,7 @@ func TestASweepWaitsForTheScan(t *testing.T) {
 				s.sweptTo = now.Add(-20 * time.Second)
 				s.scan.from(now, 0)
 				s.scan.read = s.sweptTo.Add(sliceSpan + c.read)
+				s.scan.gap = gap{after: below(schema.FirstID(s.sweptTo.Add(sliceSpan+c.left), 0)), to: now}
 				s.startSweep(t.Context(), now)
 				if s.sweeping != c.sweep {
 					t.Errorf("sweeping = %v, want %v", s.sweeping, c.sweep)
