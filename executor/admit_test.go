@@ -41,7 +41,7 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var broken atomic.Bool
 		broken.Store(true)
-		w.begin("e-1")
+		n := w.begin("e-1")
 		w.answerHosts(func(c Call) Result {
 			if broken.Load() {
 				return Result{Outcome: schema.Failed, Error: "no"}
@@ -78,6 +78,8 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		starts := w.started()
 		if last := starts[len(starts)-1]; len(starts) != breakerAttempts+1 || last.Run != e.ID || last.Number != 1 {
 			t.Errorf("%d starts, the last %+v; want the run's first attempt", len(starts), last)
+		} else if late := counted(t, n.metrics.lateness); !last.Due.Equal(e.Due()) || late < d.Due().Sub(e.Due()).Seconds() {
+			t.Errorf("it is told that it was due %v, and starts count as %g s late in all; want %v, and all of the wait", last.Due, late, e.Due())
 		}
 		if got := w.state(e.Run()); got != schema.StateSucceeded {
 			t.Errorf("the run is %s, want succeeded", got)

@@ -207,7 +207,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	if k.number == 1 {
-		x.metrics.lateness.Observe(now.Sub(spec.Start(e.ID)).Seconds())
+		x.metrics.lateness.Observe(now.Sub(e.LateFrom()).Seconds())
 	}
 	res := Result{Outcome: schema.Failed, Final: true}
 	if fault != nil {
@@ -280,7 +280,7 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	}()
 	call := Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.Due(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a,
+		Due: a.entry.Asked(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

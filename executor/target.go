@@ -14,7 +14,7 @@ type Call struct {
 	Job     schema.JobID
 	Number  int // of the attempt, from 1
 	Fence   schema.Fence
-	Due     time.Time
+	Due     time.Time   // when it was asked for: of a first attempt when the run was due, though it was put off since; of a later one when that was
 	Nominal time.Time   // what the schedule names: long before Due in a backfill; zero in a one-off job
 	Work    schema.Work // in force
 	Payload []byte      // JSON, or nil

@@ -411,14 +411,14 @@ func (w *world) open() int {
 // inAWhile returns the instant d from now, on a whole ms.
 func inAWhile(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Millisecond) }
 
-// counted returns what a metric says.
+// counted returns what a metric says, of a histogram the sum.
 func counted(t *testing.T, m prometheus.Metric) float64 {
 	t.Helper()
 	var out dto.Metric
 	if err := m.Write(&out); err != nil {
 		t.Fatalf("read the metric: %v", err)
 	}
-	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue() + out.GetHistogram().GetSampleSum()
 }
 
 // again makes an envelope the i-th redispatch of its entry, but for the first.

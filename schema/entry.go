@@ -107,6 +107,23 @@ func (e *Entry) DueSince() time.Time {
 	return e.Due()
 }
 
+// Asked returns when the attempt that e starts was asked for: the due time of the entry whose right to start e has, or e's own for a later attempt.
+func (e *Entry) Asked() time.Time {
+	if first, ok := e.First(); ok {
+		return first.Time()
+	}
+	return e.Due()
+}
+
+// LateFrom returns the instant from which the lateness of a first start by e is counted: as [Spec.Start] of the entry whose right to start e has.
+// Of one that e stands in for, acceptance is not known but for what is in its id, which holds the later of the two to the ms.
+func (e *Entry) LateFrom() time.Time {
+	if first, ok := e.First(); ok && first != e.ID {
+		return first.Time()
+	}
+	return e.Spec.Start(e.ID)
+}
+
 // Occurs reports whether e stands for an occurrence of a recurring job that may not have started: whoever meets it sees to
 // it that the job goes on after it.
 func (e *Entry) Occurs() bool {

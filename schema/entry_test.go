@@ -126,6 +126,30 @@ func TestLatenessCountsFromDueOrAcceptance(t *testing.T) {
 		if got := spec.Start(theRun); !got.Equal(c.want) {
 			t.Errorf("%s: Start = %v, want %v", c.name, got, c.want)
 		}
+		if e := (schema.Entry{ID: theRun, Spec: spec}); !e.LateFrom().Equal(c.want) || !e.Asked().Equal(begin) {
+			t.Errorf("%s: LateFrom = %v, Asked = %v, want %v and %v", c.name, e.LateFrom(), e.Asked(), c.want, begin)
+		}
+	}
+}
+
+// TestWhoStandsInIsAsLateAsWhomItStandsInFor: a run that was put off was asked for when it was; its retry when that is due.
+func TestWhoStandsInIsAsLateAsWhomItStandsInFor(t *testing.T) {
+	later := begin.Add(time.Minute)
+	id := schema.MakeEntryID(later, theRun.Shard(), 7)
+	for _, c := range []struct {
+		kind schema.Kind
+		of   schema.EntryID // that it stands in for
+		want time.Time
+	}{
+		{schema.KindDeferral, theRun, begin},
+		{schema.KindWatch, theRun, begin},
+		{schema.KindRetry, schema.EntryID{}, later},
+		{schema.KindReschedule, schema.EntryID{}, later},
+	} {
+		e := schema.Entry{ID: id, Spec: schema.Spec{Kind: c.kind, Of: theRun, For: c.of, Accepted: begin.Add(time.Second).UnixMicro()}}
+		if !e.Asked().Equal(c.want) || !e.LateFrom().Equal(c.want) {
+			t.Errorf("%s: Asked = %v, LateFrom = %v, want %v", c.kind, e.Asked(), e.LateFrom(), c.want)
+		}
 	}
 }
 
