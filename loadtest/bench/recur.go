@@ -138,7 +138,7 @@ func (b *bench) overSpan(ctx context.Context, sys system, r *Result, s *scraper,
 	if err := sleepUntil(ctx, t0.Add(b.cfg.Span)); err != nil {
 		return err
 	}
-	began, err := b.sinkSeen(ctx, called.url)
+	_, began, err := b.sinkSeen(ctx, called.url)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,7 @@ import (
 // The suites.
 const (
 	// Small takes at most 20 minutes on two cores, or should: every goal once, in small. What has no goal is left out of it, and of what takes long
-	// the one case that says most is measured: A without NATS workers and outages, R with jobs every 2 s (a fifth as many are to be created), F over
-	// HTTP/1.1, H beside a target that hangs, carillon dev at one rate.
+	// the one case that says most is measured: A without NATS workers and outages, F over HTTP/1.1, H beside a target that hangs, carillon dev at one rate.
 	Small = "small"
 	// Full takes hours: everything, at its size.
 	Full = "full"
@@ -52,7 +51,7 @@ var suites = map[string]sizes{
 		burn: 100_000, burns: []string{string(noopTarget)}, burnDev: 200_000, herd: 100_000, imports: 200_000,
 		rates: []int{2000, 6000, 10_000}, ratesDev: []int{2000}, span: 15 * time.Second,
 		killSpan: 20 * time.Second, resident: []int{0, 500_000}, herds: []string{string(httpTarget)},
-		recur: 5000, recurs: 20 * time.Second, every: 2 * time.Second,
+		recur: 5000, recurs: 20 * time.Second, every: 10 * time.Second,
 		flight: 10_000, flights: []string{string(httpTarget)}, ramp: 7 * time.Second, hold: 30 * time.Second, beside: 1000,
 		harm: 500, harms: []string{"hang"}, harmSpan: 10 * time.Second,
 	},

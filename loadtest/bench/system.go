@@ -84,7 +84,7 @@ func (l layout) roles(nodes int) [][]string {
 	return all
 }
 
-// noopEnv is the setting executor.noop in the environment, which the members of a cluster inherit.
+// noopEnv is the setting executor.noop in the environment, which the members of a cluster and carillon dev inherit.
 const noopEnv = "CARILLON_EXECUTOR_NOOP"
 
 // clusterSystem is a cluster of its own by deploy/local.
@@ -98,11 +98,7 @@ type clusterSystem struct {
 
 // startCluster starts Cassandra, NATS and the nodes of a layout.
 func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, noop bool, log *slog.Logger) (*clusterSystem, error) {
-	value := "false"
-	if noop {
-		value = "true"
-	}
-	if err := os.Setenv(noopEnv, value); err != nil {
+	if err := os.Setenv(noopEnv, strconv.FormatBool(noop)); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	spec.Roles = l.roles(spec.Nodes)
@@ -221,7 +217,6 @@ func (s *clusterSystem) close(ctx context.Context) error {
 // devSystem is `carillon dev`, a process with everything in it.
 type devSystem struct {
 	program, dir string
-	noop         bool
 	child        *process.Child
 	stop         context.CancelFunc
 	log          *os.File
@@ -244,7 +239,10 @@ func startDev(ctx context.Context, program, dir string, noop bool) (*devSystem, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start carillon dev: %w", err)
 	}
-	s := &devSystem{program: program, dir: dir, noop: noop}
+	if err := os.Setenv(noopEnv, strconv.FormatBool(noop)); err != nil { // a cluster that was measured before may have left another
+		return nil, fmt.Errorf("start carillon dev: %w", err)
+	}
+	s := &devSystem{program: program, dir: dir}
 	if err := s.work(ctx); err != nil {
 		return nil, err
 	}
@@ -307,9 +305,6 @@ func (s *devSystem) work(ctx context.Context) (err error) {
 		_, port, _ = strings.Cut(strings.TrimPrefix(s.api, "http://"), ":")
 	}
 	args := []string{"dev", "--port", port, "--data-dir", filepath.Join(s.dir, "data"), "--admin-listen", "127.0.0.1:0"}
-	if s.noop {
-		args = append(args, "--executor-noop")
-	}
 	var life context.Context
 	life, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	heard := process.Await(s.log, devListens)

@@ -310,7 +310,7 @@ func (b *bench) untilOver(ctx context.Context, s *scraper, base reading, called 
 		seen := int64(s.latest().started - base.started)
 		if called.sink != nil {
 			var err error
-			if seen, err = b.sinkSeen(ctx, called.url); err != nil {
+			if _, seen, err = b.sinkSeen(ctx, called.url); err != nil { // calls that came twice stand for none that did not come
 				return err
 			}
 		}
@@ -330,23 +330,25 @@ func (b *bench) untilOver(ctx context.Context, s *scraper, base reading, called 
 	return nil
 }
 
-func (b *bench) sinkSeen(ctx context.Context, url string) (n int64, err error) {
+// sinkSeen returns how many calls a sink has seen, and of how many runs.
+func (b *bench) sinkSeen(ctx context.Context, url string) (calls, runs int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/stats", http.NoBody)
 	if err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
+		return 0, 0, fmt.Errorf("ask the sink: %w", err)
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
+		return 0, 0, fmt.Errorf("ask the sink: %w", err)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	var stats struct {
 		Seen int64 `json:"seen"`
+		Runs int64 `json:"runs"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
+		return 0, 0, fmt.Errorf("ask the sink: %w", err)
 	}
-	return stats.Seen, nil
+	return stats.Seen, stats.Runs, nil
 }
 
 // readSeen reads a sink's record, which must be complete.

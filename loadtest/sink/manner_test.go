@@ -140,8 +140,8 @@ func TestWorkIsDoneToItsEnd(t *testing.T) {
 		})
 		wg.Go(func() { callAt(hungUp, s, "/work-2s/s1/2", 1) })
 		time.Sleep(time.Second)
-		if got := s.Stats(); got.Open != 2 || got.Seen != 2 {
-			t.Errorf("Stats = %+v while both are worked on, want two seen and open", got)
+		if got := s.Stats(); got.Open != 2 || got.Seen != 2 || got.Runs != 1 {
+			t.Errorf("Stats = %+v while both are worked on, want two of one run seen and open", got)
 		}
 		wg.Wait()
 		stop()
