@@ -111,32 +111,35 @@ func (a *attempt) wish(ctx context.Context) (wish, error) {
 // awaitSlot lets an entry that is due later stand in for the one at hand, since the limit of its task is reached. It does not count as put off for its target's sake,
 // nor has it a start of its task's rate any more.
 func (a *attempt) awaitSlot(ctx context.Context, wait time.Duration) {
-	now := a.x.now()
-	to, err := a.x.writer.Defer(a.entry, now.Add(wait), "", now)
-	a.handOn(ctx, to, err)
+	a.handOn(ctx, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now.Add(wait), "", now) })
 }
 
 // putOff lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
 // met: who starts second finds what the first has written.
 func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
-	x, e := a.x, a.entry
-	now := x.now()
-	id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
-	to, err := x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
-	a.handOn(ctx, to, err)
+	e := a.entry
+	a.handOn(ctx, func(now time.Time) (schema.Entry, error) {
+		id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
+		return a.x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
+	})
 }
 
 // askAgain has a run ask for another start of its task's rate: it comes too late for its own, and with others that do would be more at once than the
 // rate says.
-func (a *attempt) askAgain(ctx context.Context, now time.Time) {
+func (a *attempt) askAgain(ctx context.Context) {
 	a.x.gate.metrics.putOff.WithLabelValues("rate").Inc()
-	to, err := a.x.writer.Defer(a.entry, now, "", now)
-	a.handOn(ctx, to, err)
+	a.handOn(ctx, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now, "", now) })
 }
 
-// handOn has the entry `to`, unless there is an error, stand in for the one at hand.
-func (a *attempt) handOn(ctx context.Context, to schema.Entry, err error) {
+// handOn has the entry that later makes stand in for the one at hand, when it is its turn.
+func (a *attempt) handOn(ctx context.Context, later func(now time.Time) (schema.Entry, error)) {
 	x, e := a.x, a.entry
+	if !x.putOffs.take(ctx, e.Spec.Priority, e.Spec.Tenant) {
+		a.giveBack()
+		return
+	}
+	defer x.putOffs.release()
+	to, err := later(x.now())
 	if err == nil {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})

@@ -3,11 +3,13 @@ package executor
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
 )
 
 func TestHostOf(t *testing.T) {
@@ -89,6 +91,55 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if n := len(w.started()); n != breakerAttempts+1 {
 			t.Errorf("%d starts after the first message came again, want %d", n, breakerAttempts+1)
+		}
+	})
+}
+
+// TestAFewArePutOffAtOnce: when a breaker opens all that is in hand for its target is put off, putOffsAtOnce at a time: what others ask of the store does not wait
+// behind it.
+func TestAFewArePutOffAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const runs, each = 1000, 20 * time.Millisecond
+		w.begin("e-1")
+		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
+		for range breakerAttempts {
+			w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		}
+		time.Sleep(2 * time.Second)
+		var mu sync.Mutex
+		var asked []time.Time
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op != "PutEntries" {
+				return schematest.Fault{}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, time.Now())
+			return schematest.Fault{Delay: each}
+		})
+		at := inAWhile(time.Second)
+		entries := make([]schema.Entry, runs)
+		for i := range entries {
+			entries[i] = w.entry(at)
+			w.publish(entries[i], time.Now())
+		}
+		time.Sleep(4 * time.Second)
+		for i := range entries {
+			if n := len(w.deferrals(entries[i])); n != 1 {
+				t.Fatalf("run %d was put off %d times, want once", i, n)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		most, first := 0, 0
+		for i := range asked {
+			for asked[i].Sub(asked[first]) >= each {
+				first++
+			}
+			most = max(most, i-first+1)
+		}
+		if most != putOffsAtOnce {
+			t.Errorf("%d were written at once, want %d", most, putOffsAtOnce)
 		}
 	})
 }

@@ -178,7 +178,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	if a.rated && now.Sub(e.Due()) > schema.StartLife {
-		a.askAgain(ctx, now)
+		a.askAgain(ctx)
 		return
 	}
 	session, alive := a.under(now)

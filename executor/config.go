@@ -76,6 +76,9 @@ const (
 	// hand to ask at once, each answer would come too late for a start to rest on, and the next try would find the store as busy. It is
 	// more than what keeps a store busy: at 40 ms for each, 1,600 a second.
 	claimsAtOnce = 64
+	// putOffsAtOnce bounds the runs that are being put off at once, two writes and two reads each: when a breaker opens thousands are in hand, and what others need
+	// would wait behind all of them.
+	putOffsAtOnce = 64
 	// recordRows bounds the rows of one batch of records.
 	recordRows = 100
 	// recordWriters bounds the batches under way.

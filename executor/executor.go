@@ -42,6 +42,7 @@ type Executor struct {
 	slots    *slots
 	ended    atomic.Int64 // attempts whose rows were handed to the recorder
 	claims   *slots       // what may look at leases and claim at once
+	putOffs  *slots       // what may be put off at once
 	limits   *seats
 	blocks   *blocks
 	troubled atomic.Bool // the last read before a start failed
@@ -111,6 +112,7 @@ func New(c Config) (*Executor, error) {
 		blocks:   blocks,
 		slots:    newSlots(c.Slots, c.Now),
 		claims:   newSlots(claimsAtOnce, c.Now),
+		putOffs:  newSlots(putOffsAtOnce, c.Now),
 		hand:     hand{byRun: make(map[schema.RunID]*attempt)},
 		freed:    make(chan struct{}, 1),
 	}, nil
