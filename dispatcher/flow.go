@@ -84,6 +84,14 @@ type admission struct {
 	flows  map[flowKey]*gate
 }
 
+// eager leaves appetites out of it: there is room for as much as flows may hold.
+func (a *admission) eager() *admission {
+	for _, g := range a.flows {
+		g.room = maxHeld - g.held
+	}
+	return a
+}
+
 // gate is an admission's view of a flow.
 type gate struct {
 	over  bool

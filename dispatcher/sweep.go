@@ -53,7 +53,9 @@ func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
 		from = floor
 	}
 	var unmet []met
-	room := s.book.admission(true, maxHeld, s.d.now())
+	// What there is no room for comes with the sweep, 10 to 20 s later, so appetites do not count: what waits behind its time is looked at by an executor in
+	// any case, however old it is.
+	room := s.book.admission(true, maxHeld, s.d.now()).eager()
 	s.work(ctx, func(ctx context.Context) (err error) {
 		for b := schema.BucketOf(from); b <= schema.BucketOf(end) && err == nil; b++ {
 			var part []met
