@@ -317,6 +317,47 @@ func TestRunsOfAJobThatWasNeverMade(t *testing.T) {
 	})
 }
 
+// TestWhatWasMetIsNotPlannedOnAgain: where rows are read again, nothing is said of the jobs of those that were met: they may have run by now.
+func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
+	for _, way := range []string{"gap", "resume"} {
+		t.Run(way, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				s := r.shardOf(r.idle(), 0)
+				now := time.Now()
+				due := now.Add(-5 * time.Minute).Truncate(time.Millisecond)
+				ofNoJob := func(n uint64) schema.Entry {
+					return r.entry(due, 0, schema.Spec{Job: schema.MakeJobID(due, 0, n), Generation: due.UnixMicro(), Nominal: due})
+				}
+				met, unmet := ofNoJob(1), ofNoJob(2)
+				r.put(met, unmet)
+				s.scan.from(now, 0)
+				s.book.meet(met.ID)
+				if way == "gap" {
+					s.scan.gap = gap{after: below(schema.FirstID(due, 0)), to: due.Add(time.Second)}
+					s.startGap(t.Context(), now)
+				} else {
+					f := s.book.flowOf(&met, false)
+					s.book.pass(f, schema.FirstID(due, 0))
+					s.startResume(t.Context(), f, now)
+				}
+				for s.resuming {
+					(<-s.events)(now)
+				}
+				s.workers.Wait()
+				for _, e := range []*schema.Entry{&met, &unmet} {
+					rows, err := r.inner.Attempts(t.Context(), e.ID.Partition(), []schema.RunID{e.ID})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := e == &unmet; (len(rows) == 1) != want {
+						t.Errorf("%d records of a run that was met: %t; want one only of the other", len(rows), !want)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAStopOfTenMinutes: what each misfire policy makes of it.
 func TestAStopOfTenMinutes(t *testing.T) {
 	const down = 10 * time.Minute

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -91,62 +92,89 @@ func (s *shard) met(behind bool) schema.EntryID {
 func (s *shard) startResume(ctx context.Context, f *flow, now time.Time) {
 	bucket := f.after.Bucket()
 	p := schema.Partition{Bucket: bucket, Shard: s.id}
-	start := f.after
+	start, behind := f.after, f.behind
 	r := schema.IDRange{After: start}
 	end := below(schema.FirstID(bucket.End(), s.id))
-	if met := s.met(f.behind); met.Bucket() == bucket {
+	if met := s.met(behind); met.Bucket() == bucket {
 		to := met.Time().Add(time.Millisecond)
 		r.Before, end = schema.FirstID(to, s.id), below(schema.FirstID(to, s.id))
 	}
-	a := s.book.admission(f.behind, s.heldLimit(f.behind), now)
-	scan := s.book.admission(false, 0, now) // what is the scan's to meet
-	s.resuming = true
-	var pg page
-	var doubtful []schema.Entry // what a former owner may have published …
-	var mets []met              // … and what became of it
-	s.work(ctx, func(ctx context.Context) error {
-		entries, err := s.d.store.Entries(ctx, p, r, scanPage)
-		if err != nil {
-			return err
+	s.startPage(ctx, p, r, now, func(entries []schema.Entry, last schema.EntryID, rows int) {
+		if !last.IsZero() {
+			end = last
 		}
-		sure := make([]schema.Entry, 0, len(entries))
-		mine := 0
+		a := s.book.admission(behind, s.heldLimit(behind), now)
+		scan := s.book.admission(false, 0, now) // what is the scan's to meet
+		var sure, doubtful []schema.Entry
 		for i := range entries {
 			switch e := &entries[i]; {
-			case e.Fault != nil, f.behind && scan.owns(e), !a.resume(e):
+			case e.Fault != nil, behind && scan.owns(e), !a.resume(e):
 				continue
-			case f.behind, s.inDoubt(e):
+			case behind, s.inDoubt(e):
 				doubtful = append(doubtful, *e)
 			default:
 				sure = append(sure, *e)
 			}
-			mine++
 		}
-		pg = page{rows: len(entries), taken: sure}
-		if len(entries) > 0 {
-			pg.last = entries[len(entries)-1].ID
-		}
-		if len(entries) == scanPage {
-			end = pg.last
-		}
-		pg.rows -= mine
-		pg.verdicts, pg.planned = s.planOn(ctx, sure)
-		mets, err = s.look(ctx, doubtful, now)
+		s.takePage(ctx, sure, doubtful, now, func(at time.Time) {
+			s.over(rows-len(sure)-len(doubtful), at)
+			s.resumed(a, start, end)
+		})
+	})
+}
+
+// startPage reads a page of rows that were passed over, or left out, and has sort called with those that were not met yet: nothing is said of the job of one
+// that was. Last is the last row of a full page, else zero; rows counts all.
+func (s *shard) startPage(ctx context.Context, p schema.Partition, r schema.IDRange, now time.Time, sort func(entries []schema.Entry, last schema.EntryID, rows int)) {
+	s.resuming = true
+	var entries []schema.Entry
+	s.work(ctx, func(ctx context.Context) (err error) {
+		entries, err = s.d.store.Entries(ctx, p, r, scanPage)
 		return err
 	}, func(at time.Time, err error) {
-		s.resuming = false
-		if err = errors.Join(err, pg.planned); err != nil {
-			s.failed(ctx, "resume", err)
-			s.nextResume = at.Add(retryPublish)
-			// The same range is read again; one-off jobs do not wait for it.
-			s.found(ctx, slices.DeleteFunc(pg.taken, func(e schema.Entry) bool { return pg.planned == nil || e.FirstOfJob() }), nil, now, at)
+		if err != nil {
+			s.pageFailed(ctx, err, at)
 			return
 		}
-		s.found(ctx, pg.taken, pg.verdicts, now, at)
-		s.settleMet(ctx, s.unmet(mets), at)
-		s.over(pg.rows, at)
-		s.resumed(a, start, end)
+		var last schema.EntryID
+		rows := len(entries)
+		if rows == scanPage {
+			last = entries[rows-1].ID
+		}
+		sort(slices.DeleteFunc(entries, func(e schema.Entry) bool { return s.book.has(e.ID) }), last, rows)
 	})
+}
+
+// takePage takes rows of a page read at checked: those that are surely not published, and those of which a look must tell. Then then is called, unless that
+// fails: the same page is read again.
+func (s *shard) takePage(ctx context.Context, sure, doubtful []schema.Entry, checked time.Time, then func(at time.Time)) {
+	var verdicts []bucketer.Verdict
+	var planned error
+	var mets []met // of what a former owner may have published: what became of it
+	s.work(ctx, func(ctx context.Context) (err error) {
+		verdicts, planned = s.planOn(ctx, sure)
+		mets, err = s.look(ctx, doubtful, checked)
+		return err
+	}, func(at time.Time, err error) {
+		if planned != nil { // one-off jobs do not wait for it
+			s.found(ctx, slices.DeleteFunc(sure, func(e schema.Entry) bool { return e.FirstOfJob() }), nil, checked, at)
+		}
+		if err = errors.Join(err, planned); err != nil {
+			s.pageFailed(ctx, err, at)
+			return
+		}
+		s.resuming = false
+		s.found(ctx, sure, verdicts, checked, at)
+		s.settleMet(ctx, s.unmet(mets), at)
+		then(at)
+	})
+}
+
+// pageFailed has the same page read again after a pause.
+func (s *shard) pageFailed(ctx context.Context, err error, now time.Time) {
+	s.resuming = false
+	s.failed(ctx, "resume", err)
+	s.passUntil = later(s.passUntil, now.Add(retryPublish))
 }
 
 // inDoubt reports whether a row that is on time may have been published by who had the shard before.
@@ -164,50 +192,31 @@ func (s *shard) startGap(ctx context.Context, now time.Time) {
 	if to.Before(bucket.End()) {
 		r.Before, end = schema.FirstID(to, s.id), below(schema.FirstID(to, s.id))
 	}
-	a := s.book.admission(false, s.limit(), now)
-	s.resuming = true
-	var pg page
-	var mets []met // of what a former owner may have published: what became of it
-	s.work(ctx, func(ctx context.Context) error {
-		entries, err := s.d.store.Entries(ctx, p, r, scanPage)
-		if err != nil {
-			return err
+	s.startPage(ctx, p, r, now, func(entries []schema.Entry, last schema.EntryID, _ int) {
+		if !last.IsZero() {
+			end = last
 		}
-		if len(entries) == scanPage {
-			end = entries[len(entries)-1].ID
-		}
-		var sure, doubtful []schema.Entry
+		a := s.book.admission(false, s.limit(), now)
+		var sure, doubtful, refused []schema.Entry
 		for i := range entries {
 			switch e := &entries[i]; {
 			case e.Fault != nil:
 				sure = append(sure, *e)
 			case !a.admit(e):
-				pg.refused = append(pg.refused, *e)
+				refused = append(refused, *e)
 			case s.inDoubt(e):
 				doubtful = append(doubtful, *e)
 			default:
 				sure = append(sure, *e)
 			}
 		}
-		pg.taken = sure
-		pg.verdicts, pg.planned = s.planOn(ctx, sure)
-		mets, err = s.look(ctx, doubtful, now)
-		return err
-	}, func(at time.Time, err error) {
-		s.resuming = false
-		if err = errors.Join(err, pg.planned); err != nil {
-			s.failed(ctx, "resume", err)
-			s.passUntil = later(s.passUntil, at.Add(retryPublish))
-			s.found(ctx, slices.DeleteFunc(pg.taken, func(e schema.Entry) bool { return pg.planned == nil || e.FirstOfJob() }), nil, now, at)
-			return
-		}
-		s.found(ctx, pg.taken, pg.verdicts, now, at)
-		s.settleMet(ctx, s.unmet(mets), at)
-		s.passOver(&pg, at)
-		g := &s.scan.gap
-		if g.after = end; !g.open(g.to) { // it may have become longer meanwhile
-			*g = gap{}
-		}
+		s.takePage(ctx, sure, doubtful, now, func(at time.Time) {
+			s.passOver(&page{refused: refused}, at)
+			g := &s.scan.gap
+			if g.after = end; !g.open(g.to) { // it may have become longer meanwhile
+				*g = gap{}
+			}
+		})
 	})
 }
 

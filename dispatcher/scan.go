@@ -170,9 +170,12 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			return
 		}
 		s.found(ctx, page.taken, page.verdicts, now, at)
-		if len(page.refused) > 0 {
+		// The scan waits for what it passed over itself, but not for all that others did before: it would be late.
+		if s.scanPass = (time.Time{}); len(page.refused) > 0 {
 			s.passOver(&page, at)
-			s.scanPass = s.passUntil
+			if s.scanPass = at.Add(Lead); s.passUntil.Before(s.scanPass) {
+				s.scanPass = s.passUntil
+			}
 		}
 		c.rows += page.rows
 		if !page.last.IsZero() {

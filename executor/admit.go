@@ -134,17 +134,18 @@ func (a *attempt) askAgain(ctx context.Context) {
 // handOn has the entry that later makes stand in for the one at hand, when it is its turn.
 func (a *attempt) handOn(ctx context.Context, later func(now time.Time) (schema.Entry, error)) {
 	x, e := a.x, a.entry
+	a.claimed() // others may claim while it waits
 	if !x.putOffs.take(ctx, e.Spec.Priority, e.Spec.Tenant) {
 		a.giveBack()
 		return
 	}
-	defer x.putOffs.release()
 	to, err := later(x.now())
 	if err == nil {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
 		cancel()
 	}
+	x.putOffs.release()
 	if err != nil {
 		a.postpone(ctx, "put off", err)
 		return
