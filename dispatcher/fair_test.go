@@ -88,49 +88,6 @@ func TestABacklogHidesNoOtherTenant(t *testing.T) {
 	}
 }
 
-// TestALargeBacklogIsLeftOut: a backlog that is larger than what can be passed over in a few seconds holds nobody up who is due after it, and those that are
-// due with it for as long as it takes to read it once; nothing is lost of what the scan left out, and nothing is published twice.
-func TestALargeBacklogIsLeftOut(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		span time.Duration // over which the backlog is due
-	}{{"at one instant", 0}, {"over some seconds", 4 * time.Second}} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, 2, func(t *testing.T, r *rig) {
-				const n = 5 * passRows
-				h := r.slowHand(nil, 1000, 50*time.Millisecond) // 20,000 a second
-				r.start("d1")
-				time.Sleep(5 * time.Second)
-				at := time.Now().Add(10 * time.Second).Truncate(time.Minute).Add(time.Minute - c.span/2) // over the end of a bucket
-				rng := rand.New(rand.NewPCG(1, 1))
-				var much []schema.Entry
-				if c.span == 0 {
-					much = r.of("much", schema.Normal, n, at, 0)
-				} else {
-					much = r.scattered("much", n, at, c.span, rng)
-				}
-				with := r.scattered("little", 50, at, c.span+time.Millisecond, rng)
-				after := r.scattered("little", 300, at.Add(c.span+time.Second), 10*time.Second, rng)
-				time.Sleep(time.Until(at.Add(time.Minute)))
-				h.once(t, "much", much)
-				once := n * time.Second / passRows
-				if most := slices.Max(h.once(t, "little, due with it", with)); most > c.span+2*once {
-					t.Errorf("one that was due with the backlog was %v late, want at most %v", most, c.span+2*once)
-				}
-				if most := slices.Max(h.once(t, "little, due after it", after)); most > 100*time.Millisecond {
-					t.Errorf("one that was due after the backlog was %v late, want at most 100ms", most)
-				}
-				time.Sleep(3 * time.Minute)
-				for shard := range r.shards {
-					if lag := r.lag(schema.Shard(shard)); lag > 3 {
-						t.Errorf("settled of shard %d lags by %d buckets in the end, want 3", shard, lag)
-					}
-				}
-			})
-		})
-	}
-}
-
 // scattered returns n entries of a tenant that are due anywhere in span from at on, over the shards of the rig.
 func (r *rig) scattered(tenant string, n int, at time.Time, span time.Duration, rng *rand.Rand) []schema.Entry {
 	entries := make([]schema.Entry, n)
@@ -329,79 +286,6 @@ func TestCriticalOvertakesAHundredThousandLow(t *testing.T) {
 			t.Errorf("a critical one was %v late, want at most 2s", most)
 		}
 		t.Logf("the last of %d critical was %v late", len(urgent), most)
-	})
-}
-
-// TestATakeOverHidesNoTenant: what a tenant left behind in an outage does not hide what others did, which were behind it.
-func TestATakeOverHidesNoTenant(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, r *rig) {
-		const n = 20_000
-		h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
-		at := time.Now().Add(time.Second).Truncate(time.Second)
-		much := r.of("much", schema.Normal, n, at, 0)
-		little := r.of("little", schema.Normal, 100, at.Add(2*time.Minute), time.Second)
-		time.Sleep(5 * time.Minute)
-		r.start("d1")
-		began := time.Now()
-		now := r.of("little", schema.Normal, 100, began.Add(2*time.Second), 50*time.Millisecond)
-		time.Sleep(3 * time.Second)
-		if c := r.cursor(0); c.Settled >= much[0].ID.Bucket() || c.Dispatched >= much[0].ID.Bucket() {
-			t.Errorf("cursor = %+v, want it before bucket %d, of which rows were passed over", c, much[0].ID.Bucket())
-		}
-		time.Sleep(5 * time.Minute)
-		for i := range little {
-			seen := h.sights(little[i].ID)
-			if len(seen) != 1 {
-				t.Fatalf("published %s, want once", describe(seen))
-			}
-			if took := seen[0].at.Sub(began); took > 3*time.Second {
-				t.Fatalf("one that was due %v before the take-over was published %v after it, want at most 3s", began.Sub(little[i].Due()), took)
-			}
-		}
-		if most := slices.Max(h.once(t, "now", now)); most > atFirst {
-			t.Errorf("a run on time was %v late, want at most %v", most, atFirst)
-		}
-		ids := make(map[schema.EntryID]int)
-		for _, s := range h.all() {
-			ids[s.env.Entry.ID]++
-		}
-		for i := range much {
-			if ids[much[i].ID] != 1 {
-				t.Fatalf("one of the backlog was published %d times, want once", ids[much[i].ID])
-			}
-		}
-		if lag := r.lag(0); lag > 3 {
-			t.Errorf("settled lags by %d buckets in the end, want 3", lag)
-		}
-	})
-}
-
-// TestATakeOverMeetsWhatIsRecentAtOnce: what was due since the owner before died is published as fast as executors take it. What the budget had refused by then
-// was no reason to leave the rest to the sweep, which comes to it 10 to 20 s later.
-func TestATakeOverMeetsWhatIsRecentAtOnce(t *testing.T) {
-	inBubble(t, 8, func(t *testing.T, r *rig) {
-		const n, span = 4000, 8 * time.Second
-		h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
-		entries := r.of("t", schema.Normal, n, time.Now().Truncate(time.Millisecond), span/n)
-		time.Sleep(span)
-		r.start("d1")
-		began := time.Now()
-		time.Sleep(8 * time.Second)
-		seen := make(map[schema.EntryID]time.Time)
-		for _, s := range h.all() {
-			seen[s.env.Entry.ID] = s.at
-		}
-		late, missed := 0, 0
-		for i := range entries {
-			if at, ok := seen[entries[i].ID]; !ok {
-				missed++
-			} else if at.Sub(began) > 2*n*time.Second/2000 {
-				late++
-			}
-		}
-		if missed+late > 0 {
-			t.Errorf("of %d runs %d were in an executor's hand later than %v after the take-over, and %d not after 8 s", n, late, 2*n*time.Second/2000, missed)
-		}
 	})
 }
 

@@ -96,3 +96,12 @@ func gauged(t *testing.T, g prometheus.Gauge) float64 {
 	}
 	return out.GetGauge().GetValue()
 }
+
+func counted(t *testing.T, c prometheus.Counter) float64 {
+	t.Helper()
+	var out dto.Metric
+	if err := c.Write(&out); err != nil {
+		t.Fatalf("read the metric: %v", err)
+	}
+	return out.GetCounter().GetValue()
+}
