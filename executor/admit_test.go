@@ -155,26 +155,84 @@ func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
 					w.publish(w.entry(inAWhile(time.Second)), time.Now())
 				}
 				time.Sleep(2 * time.Second)
-				e := w.entry(inAWhile(100 * time.Millisecond))
+				at := inAWhile(100 * time.Millisecond)
 				w.breakDown(op)
-				w.publish(e, time.Now())
-				time.Sleep(time.Second)
-				if all := w.deferrals(e); len(all) != 0 {
-					t.Fatalf("%d entries stand in while the store fails", len(all))
+				entries := make([]schema.Entry, 3*putOffsAtOnce) // each turn fails, and is another's afterwards
+				waits := make(map[schema.RunID]bool)
+				for i := range entries {
+					entries[i] = w.entry(at)
+					waits[entries[i].Run()] = true
+					w.publish(entries[i], time.Now())
+				}
+				time.Sleep(2 * time.Second)
+				for _, e := range entries {
+					if all := w.deferrals(e); len(all) != 0 {
+						t.Fatalf("%d entries stand in while the store fails", len(all))
+					}
 				}
 				w.breakDown()
 				time.Sleep(3 * time.Second)
-				if all := w.deferrals(e); len(all) != 1 {
-					t.Errorf("%d entries stand in, want one once the store works again", len(all))
+				for _, e := range entries {
+					if all := w.deferrals(e); len(all) != 1 {
+						t.Fatalf("%d entries stand in, want one once the store works again", len(all))
+					}
 				}
 				for _, s := range w.started() {
-					if s.Run == e.ID {
-						t.Error("the run started though its target is broken")
+					if waits[s.Run] {
+						t.Error("a run started though its target is broken")
 					}
 				}
 			})
 		})
 	}
+}
+
+// TestAStopWhileRunsWaitToBePutOff: what waits for its turn to be put off when its executor is stopped goes back at once, and is met by the next.
+func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const runs, each = 1000, 200 * time.Millisecond
+		x := w.begin("e-1")
+		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
+		for range breakerAttempts {
+			w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		}
+		time.Sleep(2 * time.Second)
+		w.befall(func(_ context.Context, op string) (f schematest.Fault) {
+			if op == "PutEntries" {
+				f.Delay = each
+			}
+			return f
+		})
+		at := inAWhile(time.Second)
+		entries := make([]schema.Entry, runs)
+		for i := range entries {
+			entries[i] = w.entry(at)
+			w.publish(entries[i], time.Now())
+		}
+		time.Sleep(time.Until(at.Add(3 * each)))
+		began := time.Now()
+		x.kill()
+		if took := time.Since(began); took > 2*each {
+			t.Errorf("the stop took %v, want what is being written, at most %v", took, 2*each)
+		}
+		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.begin("e-2")
+		time.Sleep(time.Minute)
+		starts := make(map[schema.RunID]int)
+		for _, s := range w.started() {
+			starts[s.Run]++
+		}
+		putOff := 0
+		for _, e := range entries {
+			n := len(w.deferrals(e))
+			if putOff += n; n+starts[e.Run()] != 1 {
+				t.Fatalf("a run was put off %d times and started %d times, want one of both once", n, starts[e.Run()])
+			}
+		}
+		if putOff == 0 || putOff > runs/2 {
+			t.Errorf("%d of %d runs were put off before the stop, want some", putOff, runs)
+		}
+	})
 }
 
 // One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it is due.
