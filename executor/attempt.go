@@ -245,7 +245,7 @@ func (a *attempt) under(now time.Time) (string, bool) {
 	return session, ample && (a.seat == nil || a.seat.session == session) && (a.slotOf == "" || a.slotOf == session)
 }
 
-// begin notes that the attempt is under way.
+// begin notes that the attempt is under way. If a cancel was heard of since it was looked at, it ends at once.
 func (a *attempt) begin(began, now time.Time, number int, session string, stop context.CancelCauseFunc) {
 	a.x.metrics.running.Inc()
 	if now.Before(a.entry.Due()) {
@@ -258,6 +258,9 @@ func (a *attempt) begin(began, now time.Time, number int, session string, stop c
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, fence, session, stop
+	if a.told {
+		stop(ErrCancelled)
+	}
 }
 
 // call runs the work.

@@ -51,6 +51,7 @@ type Executor struct {
 
 	mu       sync.Mutex
 	hand     hand
+	cancels  cancels
 	asked    [4]int        // messages that the fetches under way may bring, by priority
 	pending  [4]int        // messages in hand that have no slot yet, by priority
 	freed    chan struct{} // cap 1: a message left hand, or a fetch brought fewer than it might
@@ -266,6 +267,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a.pending = true
 	x.mu.Lock()
 	x.hand.add(a)
+	a.told = x.cancels.heard(a.entry.Run())
 	x.pending[rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
@@ -317,10 +319,12 @@ func (x *Executor) tellSlots() {
 	}
 }
 
-// Cancel ends the attempts of a run that are under way here, and has those in hand looked at before they start: the body of a signal of topic "cancel" is the run's id.
+// Cancel ends the attempts of a run that are under way here, and has those in hand, and those that come in the next seconds, looked at before they start: the body of a
+// signal of topic "cancel" is the run's id.
 func (x *Executor) Cancel(run schema.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.cancels.note(run, time.Now())
 	x.hand.of(run, func(a *attempt) { a.cancel(ErrCancelled) })
 }
 

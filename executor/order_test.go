@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -218,4 +220,50 @@ func TestCancelledInHandDoesNotStart(t *testing.T) {
 		time.Sleep(time.Second)
 		w.want("cancelled in hand", "notice, ack")
 	})
+}
+
+// TestACancelIsHeardBeforeItsMessage: a run that is cancelled between the scan that reads its row and the message that starts it was called, and nobody told that call
+// to end.
+func TestACancelIsHeardBeforeItsMessage(t *testing.T) {
+	for _, c := range []struct {
+		after  time.Duration // the cancel the message comes
+		starts int
+	}{
+		{0, 0},
+		{freshFor - 300*time.Millisecond, 0},
+		{2*cancelFor + time.Second, 1}, // as if a row was read anew, and the mark missed: it is not remembered for ever
+	} {
+		t.Run(c.after.String(), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				x := w.begin("x1")
+				e := w.entry(inAWhile(c.after + 250*time.Millisecond))
+				read := time.Now()
+				if _, err := w.inner.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: read}, read.Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				x.Cancel(e.ID)
+				time.Sleep(c.after)
+				if c.starts > 0 {
+					read = time.Now()
+				}
+				w.publish(e, read)
+				time.Sleep(time.Second)
+				if got := len(w.started()); got != c.starts {
+					t.Errorf("%d starts, want %d", got, c.starts)
+				}
+			})
+		})
+	}
+}
+
+// TestACancelAsTheCallBegins: the call is ended by one that is heard between the last look and its begin.
+func TestACancelAsTheCallBegins(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	a := &attempt{x: &Executor{metrics: newMetrics(prometheus.NewRegistry())}, entry: &schema.Entry{ID: schema.MakeEntryID(time.Now(), 0, 1)}}
+	a.cancel(ErrCancelled)
+	a.begin(time.Now(), time.Now(), 1, "s", stop)
+	if !errors.Is(context.Cause(ctx), ErrCancelled) {
+		t.Errorf("cause of its end = %v, want %v", context.Cause(ctx), ErrCancelled)
+	}
 }

@@ -1,0 +1,53 @@
+package executor
+
+import (
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// cancelFor is for how long at least a cancel is remembered: a message that comes after it may rest on rows that were read before it for as
+	// long as freshFor, and a tenth of a second of difference between two clocks.
+	cancelFor = 2 * time.Second
+	// maxCancels bounds the cancels of such a span that are remembered. A run whose cancel is not may start within freshFor of it, as any may of
+	// which nobody is told.
+	maxCancels = 100_000
+)
+
+// cancels remembers of which runs a cancel was heard lately. The executor's mutex guards it.
+type cancels struct {
+	since       time.Time // of those in late; by the monotonic clock
+	late, early map[schema.RunID]struct{}
+}
+
+// turn forgets what was heard two spans ago.
+func (c *cancels) turn(now time.Time) {
+	switch d := now.Sub(c.since); {
+	case d >= 2*cancelFor:
+		c.since, c.late, c.early = now, nil, nil
+	case d >= cancelFor:
+		c.since, c.late, c.early = c.since.Add(cancelFor), nil, c.late
+	}
+}
+
+func (c *cancels) note(run schema.RunID, now time.Time) {
+	if c.turn(now); len(c.late) == maxCancels {
+		return
+	}
+	if c.late == nil {
+		c.late = make(map[schema.RunID]struct{})
+	}
+	c.late[run] = struct{}{}
+}
+
+// heard reports whether a cancel of run was heard in the last cancelFor; of a longer time ago it may.
+func (c *cancels) heard(run schema.RunID) bool {
+	if len(c.late) == 0 && len(c.early) == 0 { // nearly always
+		return false
+	}
+	c.turn(time.Now())
+	_, late := c.late[run]
+	_, early := c.early[run]
+	return late || early
+}
