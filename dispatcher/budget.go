@@ -46,8 +46,8 @@ type budget struct {
 	mu       sync.Mutex
 	subjects map[subject]*allowance
 	weights  weights
-	passed   map[schema.Shard][4]time.Time // shards with rows that were passed over, and since when the oldest of each priority is due
-	pressed  chan struct{}                 // cap 1: an allowance runs out before the next reading, much was published since the last, or somebody waits
+	behind   map[schema.Shard]unread
+	pressed  chan struct{} // cap 1: an allowance runs out before the next reading, much was published since the last, or somebody waits
 }
 
 type allowance struct {
@@ -66,7 +66,7 @@ type allowance struct {
 }
 
 func newBudget() *budget {
-	return &budget{subjects: make(map[subject]*allowance), weights: make(weights), passed: make(map[schema.Shard][4]time.Time), pressed: make(chan struct{}, 1)}
+	return &budget{subjects: make(map[subject]*allowance), weights: make(weights), behind: make(map[schema.Shard]unread), pressed: make(chan struct{}, 1)}
 }
 
 // of returns the allowance of a subject; the caller holds mu.

@@ -165,3 +165,30 @@ func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestAGapIsTold: since when what was left out has been due, of the shard where that is longest.
+func TestAGapIsTold(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, r *rig) {
+		d := r.idle()
+		now := time.Now()
+		told := func() float64 {
+			d.tellWaits(now)
+			return gauged(t, d.metrics.waits.gap)
+		}
+		if got := told(); got != 0 {
+			t.Errorf("gap_seconds = %g, want 0 while there is no gap", got)
+		}
+		shards := []*shard{r.shardOf(d, 0), r.shardOf(d, 1)}
+		for i, s := range shards {
+			s.scan.gap = gap{after: schema.FirstID(now.Add(-time.Duration(i+1)*time.Minute), s.id), to: now}
+			s.tellUnread()
+		}
+		if got := told(); got != 120 {
+			t.Errorf("gap_seconds = %g, want 120, as of the second shard", got)
+		}
+		shards[1].relinquish()
+		if got := told(); got != 60 {
+			t.Errorf("gap_seconds = %g, want 60 once the second shard is another's", got)
+		}
+	})
+}

@@ -302,7 +302,7 @@ func (s *shard) granted(ctx context.Context, c *claim, now time.Time) {
 
 // relinquish leaves every line, and gives back what was granted meanwhile: others may use it.
 func (s *shard) relinquish() {
-	s.d.budget.passedOver(s.id, [4]time.Time{})
+	s.d.budget.unread(s.id, unread{})
 	s.d.pacer.leave(s)
 	for o := range s.book.lined {
 		if c := o.claim; !s.d.budget.withdraw(s.subject(c.priority), c.tenant, c) {

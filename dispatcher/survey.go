@@ -23,6 +23,7 @@ type waits struct {
 	oldest  *prometheus.GaugeVec
 	streams *prometheus.GaugeVec
 	tenants *prometheus.GaugeVec
+	gap     prometheus.Gauge
 }
 
 func newWaits(r prometheus.Registerer) waits {
@@ -31,7 +32,13 @@ func newWaits(r prometheus.Registerer) waits {
 		r.MustRegister(g)
 		return g
 	}
+	gap := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "carillon", Subsystem: "dispatcher", Name: "gap_seconds",
+		Help: "For how long the oldest rows have been due that scans left out and that are still to be read, of any priority; 0 = none are. Told every 5 s.",
+	})
+	r.MustRegister(gap)
 	return waits{
+		gap:     gap,
 		due:     gauge("due_waiting", "Entries in this dispatcher's memory that are due and wait for their turn, by lane and priority. Rows that were passed over are not counted.", "lane", "priority"),
 		oldest:  gauge("oldest_wait_seconds", "For how long the oldest entry has been due that this dispatcher has not published, by lane and priority; 0 = none is.", "lane", "priority"),
 		streams: gauge("stream_waiting", "Messages in the stream that no executor holds, by lane and priority; every dispatcher tells the same.", "lane", "priority"),
@@ -39,15 +46,21 @@ func newWaits(r prometheus.Registerer) waits {
 	}
 }
 
-// passedOver notes since when the rows of a shard have been due that were passed over, the oldest of each priority; zero = none were.
-func (b *budget) passedOver(shard schema.Shard, oldest [4]time.Time) {
+// unread is since when rows of a shard have been due that were read, or would have been, and are still to be taken; zero = there are none.
+type unread struct {
+	passed [4]time.Time // those that were passed over, of each priority
+	gap    time.Time    // those that the scan left out
+}
+
+// unread notes what is still to be taken of a shard.
+func (b *budget) unread(shard schema.Shard, u unread) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if oldest == ([4]time.Time{}) {
-		delete(b.passed, shard)
+	if u == (unread{}) {
+		delete(b.behind, shard)
 		return
 	}
-	b.passed[shard] = oldest
+	b.behind[shard] = u
 }
 
 // survey says what waits.
@@ -56,6 +69,7 @@ type survey struct {
 	oldest map[subject]time.Time
 	stream map[subject]int
 	tenant map[string]int
+	gap    time.Time // since when what scans left out has been due; zero = nothing was
 }
 
 func (b *budget) survey(lanes int) survey {
@@ -77,8 +91,11 @@ func (b *budget) survey(lanes int) survey {
 			}
 		}
 	}
-	for shard, oldest := range b.passed {
-		for i, at := range oldest {
+	for shard, u := range b.behind {
+		if !u.gap.IsZero() && (v.gap.IsZero() || u.gap.Before(v.gap)) {
+			v.gap = u.gap
+		}
+		for i, at := range u.passed {
 			if !at.IsZero() {
 				older(subject{laneOf(shard, lanes), schema.Priorities[i]}, at)
 			}
@@ -101,6 +118,10 @@ func (d *Dispatcher) tellWaits(now time.Time) {
 		}
 		w.oldest.WithLabelValues(lane, string(s.priority)).Set(wait)
 	}
+	w.gap.Set(0)
+	if !v.gap.IsZero() {
+		w.gap.Set(max(now.Sub(v.gap).Seconds(), 0))
+	}
 	names := make([]string, 0, len(v.tenant))
 	for name := range v.tenant {
 		names = append(names, name)
@@ -118,14 +139,17 @@ func (d *Dispatcher) tellWaits(now time.Time) {
 	w.tenants.WithLabelValues(otherTenants).Set(float64(others))
 }
 
-// tellPassed notes since when what was passed over has been due.
-func (s *shard) tellPassed() {
-	var oldest [4]time.Time
+// tellUnread notes since when what is still to be taken has been due.
+func (s *shard) tellUnread() {
+	var u unread
 	for f := range s.book.passed {
 		i := rank(f.priority)
-		if at := f.after.Time(); oldest[i].IsZero() || at.Before(oldest[i]) {
-			oldest[i] = at
+		if at := f.after.Time(); u.passed[i].IsZero() || at.Before(u.passed[i]) {
+			u.passed[i] = at
 		}
 	}
-	s.d.budget.passedOver(s.id, oldest)
+	if g := s.scan.gap; !g.to.IsZero() {
+		u.gap = g.after.Time()
+	}
+	s.d.budget.unread(s.id, u)
 }

@@ -87,7 +87,7 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 		s.nextSettle = now.Add(settleEvery)
 		s.settle(now)
 		s.startHandOn(ctx, now)
-		s.tellPassed()
+		s.tellUnread()
 	}
 	if !s.asking && !now.Before(s.nextSessions) {
 		s.nextSessions = now.Add(sessionsEvery)
