@@ -104,7 +104,4 @@ func TestIDsReachTheLastShard(t *testing.T) {
 			t.Errorf("partition of an id of shard %d = %+v", shard, got)
 		}
 	}
-	if got, want := idleStatements.v()*schema.MaxShards, 4792.0; math.Abs(got-want) > 1 {
-		t.Errorf("idle statements of %d shards = %g a second, want %g as the page says", schema.MaxShards, got, want)
-	}
 }

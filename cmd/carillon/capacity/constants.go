@@ -99,6 +99,7 @@ const (
 	diskFull
 	gossipMembers
 	readingSpan
+	pressedSpan
 	keys // how many there are
 )
 
@@ -117,7 +118,7 @@ var table = [keys]Constant{
 	natsNoop:    {"NATS, a run at saturation", 18, "µs CPU a replica", Measured, benchNoop + ": 18 µs"},
 
 	runCassandra: {"Cassandra, a run without its import", 65, "µs CPU a replica", Measured, benchHTTP + ": 60 and 69 µs (185 and 205 µs at 2,000/s, 52 µs for no-op runs at saturation)"},
-	runFill:      {"rows in a batch of outcomes there", 21.875, "rows", Derived, "7,000/s × 50 ms over 16 shards and one executor"},
+	runFill:      {"rows in a batch of outcomes there", 43.75, "rows", Derived, "7,000/s × 100 ms over 16 shards and one executor"},
 	batchOf1:     {"a row in a batch of 1", 270, "µs CPU", Measured, findings},
 	batchOf10:    {"a row in a batch of 10", 80, "µs CPU", Measured, findings},
 	batchOf20:    {"a row in a batch of 20", 45, "µs CPU", Measured, findings},
@@ -125,7 +126,7 @@ var table = [keys]Constant{
 
 	importCassandra: {"Cassandra, an imported line", 29, "µs CPU a replica", Measured, "carillon-load import of 1 M unkeyed lines, 200-byte payload: 28.6 s of CPU (at best 33 µs with carillon, bench import)"},
 	importCarillon:  {"bucketer, an imported line", 12, "µs CPU", Measured, "the same: 11.5 s of CPU"},
-	idleStatements:  {"statements of an idle shard", 1.17, "a second", Measured, "cmd/internal/sim, counted (loadtest/RESULTS.md, First figures)"},
+	idleStatements:  {"statements of an idle shard", 1.333, "a second", Measured, "cmd/internal/sim, counted (loadtest/gate/figures.json, StatementsOfJobs idle: Entries, EntryIDs, WaitedFor, AdvanceCursor of four shards)"},
 	idleCassandra:   {"Cassandra, an idle statement", 350, "µs CPU a replica read", Measured, idle},
 	idleDispatcher:  {"dispatcher, an idle statement", 160, "µs CPU", Measured, idle},
 
@@ -149,7 +150,7 @@ var table = [keys]Constant{
 	},
 	keyedWays:  {"shards of one tenant's keyed lines in a minute", 8, "shards", Design, "bucketer, keyedWays"},
 	chunkRows:  {"unkeyed lines of a minute that share a shard", bucketer.MaxChunk, "rows", Design, "bucketer.MaxChunk"},
-	recordSpan: {"time for which an outcome waits for others", 0.05, "s", Design, "executor, recordWithin"},
+	recordSpan: {"time for which an outcome waits for others", 0.1, "s", Design, "executor, recordWithin"},
 	recordRows: {"rows in a batch of outcomes, at most", 100, "rows", Design, "executor, recordRows"},
 	heldRows:   {"runs that a dispatcher holds", 25_000, "runs", Design, "dispatcher, maxHeldAll"},
 	heldSpan:   {"time for which it holds one", 1.5, "s", Design, "dispatcher: scanned 1.75 s ahead, published 0.25 s ahead"},
@@ -166,5 +167,6 @@ var table = [keys]Constant{
 	busy:          {"part of the cores that may be busy", 0.5, "", Estimate, "room for herds, compaction, repair, and one member less"},
 	diskFull:      {"part of a disk that may be full", 0.5, "", Estimate, "tiered compaction may need as much again for a while"},
 	gossipMembers: {"members of one ring, as far as believed", 500, "members", Estimate, "memberlist's own users; here up to 8 were run"},
-	readingSpan:   {"time in which a dispatcher reads every busy subject", 1, "s", Design, "dispatcher, gaugeEvery"},
+	readingSpan:   {"time in which a dispatcher reads every busy subject, at most", 1, "s", Design, "dispatcher, gaugeEvery"},
+	pressedSpan:   {"time in which all dispatchers read it once, where runs wait or many are published", 0.1, "s", Design, "dispatcher, gaugePressed"},
 }

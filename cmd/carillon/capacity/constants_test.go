@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"strings"
@@ -27,8 +28,7 @@ func TestConstantsAgreeWithTheResults(t *testing.T) {
 		{natsHTTP, c7000, 32},
 		{natsNoop, "A carillon 34, Cassandra 52, NATS 18", 18},
 		{runCassandra, c7000, (60.0 + 69) / 2},
-		{runFill, "C at 7,000/s", 7000 * 0.05 / 16},
-		{idleStatements, "| 1.17 a shard and second |", 1.17},
+		{runFill, "C at 7,000/s", 7000 * 0.1 / 16},
 		{shardMeasured, "so 20,719/s", 20_719.0 / 16},
 		{laneMeasured, "so 20,719/s", 20_719},
 	}
@@ -40,5 +40,31 @@ func TestConstantsAgreeWithTheResults(t *testing.T) {
 		if got := row.key.v(); math.Abs(got-row.want) > 0.02*row.want {
 			t.Errorf("%q is %g, want %g to within 2 %%: %s says %q", name, got, row.want, page, row.says)
 		}
+	}
+}
+
+// What an idle shard asks of the store is what the simulation counted, as the gate of the hot paths has it.
+func TestIdleStatementsAreThoseOfTheGate(t *testing.T) {
+	const shards, page = 4, "../../../loadtest/gate/figures.json"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var figures struct {
+		Statements map[string]float64 `json:"statements"`
+	}
+	if err := json.Unmarshal(text, &figures); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.
+	for _, op := range []string{"Entries", "EntryIDs", "WaitedFor", "AdvanceCursor"} {
+		n, ok := figures.Statements["cmd/internal/sim StatementsOfJobs idle "+op+"-a-minute"]
+		if !ok {
+			t.Errorf("%s has no count of %s", page, op)
+		}
+		sum += n
+	}
+	if got, want := idleStatements.v(), sum/60/shards; math.Abs(got-want) > 0.01*want {
+		t.Errorf("statements of an idle shard = %g a second, want %g as %s counts", got, want, page)
 	}
 }

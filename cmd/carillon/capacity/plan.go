@@ -231,7 +231,7 @@ func (p *Plan) nats() {
 	p.StreamBytes = p.Carried * (leadSpan.v() + min(d.Duration.Seconds(), 1)) * p.MessageBytes * replicas
 	p.StreamMost = float64(p.Lanes) * laneBytes.v() * replicas
 	p.StreamWrite = p.Carried * p.MessageBytes * replicas
-	p.Readings = float64(p.Dispatchers.Count*p.Lanes*len(schema.Priorities)) / readingSpan.v()
+	p.Readings = float64(p.Lanes*len(schema.Priorities)) * max(float64(p.Dispatchers.Count)/readingSpan.v(), 1/pressedSpan.v())
 }
 
 // streamReplicas: the program asks for three at most.
