@@ -96,6 +96,11 @@ func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, ro
 	r.LastStart = 0
 	r.RunsPerS = float64(r.N) / to.Sub(from).Seconds()
 	(<-flames)(r)
+	became, err := b.ask(ctx, sys, "", due, 0)
+	if err != nil {
+		return err
+	}
+	became.fill(r, false)
 	return b.keep(r)
 }
 
@@ -135,7 +140,6 @@ func (b *bench) untilBurned(ctx context.Context, sys system, s *scraper, base re
 func (b *bench) fromCounters(r *Result, d values) {
 	b.allocations(r, d)
 	r.Lateness = bounded(d.histogram(metricLateness))
-	r.Missed = max(0, r.N-int(d[metricAttempts+`{outcome="succeeded"}`]))
 	r.Doubled = max(0, int(d.sum(metricAttempts))-r.N)
 	r.Early = int(d[metricEarly])
 }

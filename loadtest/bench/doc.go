@@ -19,10 +19,14 @@
 // without arrival, doubled = arrivals beyond the first, early = arrivals before the instant. Nothing that the system says
 // of itself is used.
 //
+// After A to E and H the API is asked what became of each run: one without an end, and one that ended twice, differently (the rule of package check), break a
+// promise as a missed run does.
+//
 // Where runs call nobody (target noop, an executor setting for measurements) or a NATS worker, starts and ends are the
 // executors' own counters, read from /metrics ten times a second. Lateness is then that of the executors' histogram, given as the
 // upper bound of the bucket; the burn-down counts from the last reading without a start to the first reading at which every
-// outcome is recorded and every message acknowledged, so it is at most a tenth of a second too long at each end.
+// outcome is recorded and every message acknowledged, so it is at most a tenth of a second too long at each end. Where B calls nobody its rate
+// counts to the last outcome too. Missed are runs of which the API knows no start.
 //
 // CPU is user + system time of all processes of a kind between just before the first due instant (A: the start of
 // those that work) and the end, divided by runs; allocations are those of the Carillon processes in the same span. In A both include

@@ -87,12 +87,29 @@ func TestGoalsTable(t *testing.T) {
 	burn := func(per float64) *Result {
 		return &Result{Protocol: "A", System: "carillon", Variant: "noop", RunsPerS: per}
 	}
+	of := func(system string, r *Result) *Result {
+		other := *r
+		other.System = system
+		return &other
+	}
+	ended := func(unended, twice int) *Result {
+		return &Result{Protocol: "B", System: "carillon", Unended: unended, DuplicateOutcomes: twice}
+	}
 	rows := []struct {
 		name string
 		all  []*Result
 		row  string
 		want string
 	}{
+		{"the best of the peers counts", []*Result{
+			wave1("C", "http", 2000, 0, 1, 20), of("river", wave1("C", "http", 2000, 0, 1, 100)), of("asynq", wave1("C", "http", 2000, 0, 1, 10)),
+			of("carillon-dev", wave1("C", "http", 2000, 0, 1, 1)),
+		}, "C at 2,000/s: lateness p99 against", "| 2 × | falls short |"},
+		{"without peers there is no comparison", []*Result{wave1("C", "http", 2000, 0, 1, 20)}, "C at 2,000/s: lateness p99 against", "not measured"},
+		{"an aim without a bar", []*Result{burn(15_000), of("river", burn(30_000)), of("asynq", burn(90_000))}, "A: burn-down against", "| ≥ – | 1 × | 0.5 × | aim not reached |"},
+		{"what peers do is no promise of ours", []*Result{of("asynq", missed)}, "early starts", "not measured"},
+		{"a run without an end", []*Result{ended(1, 0)}, "early starts", "| 1 | falls short |"},
+		{"a run that ended twice", []*Result{ended(0, 2)}, "early starts", "| 2 | falls short |"},
 		{"nothing measured", nil, "A:", "| – | not measured |"},
 		{"burn-down, the median of three", []*Result{burn(14_000), burn(26_000), burn(16_000)}, "A:", "| 16,000 runs/s; 14,000 runs/s of 3 | pass |"},
 		{"of carillon dev is another row", []*Result{burn(14_000)}, "carillon dev", "not measured"},

@@ -49,6 +49,9 @@ func (r *Result) String() string {
 		if r.Unexpected > 0 {
 			fmt.Fprintf(&b, ", unexpected %d", r.Unexpected)
 		}
+		if slices.Contains(asked, r.Protocol) {
+			fmt.Fprintf(&b, "; by the API without an end %d, duplicate outcomes %d", r.Unended, r.DuplicateOutcomes)
+		}
 	}
 	if l := r.Lateness; l != nil {
 		fmt.Fprintf(&b, "\n    lateness ms p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f (%s)", l.P50, l.P99, l.P999, l.Max, l.From)

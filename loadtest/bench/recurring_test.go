@@ -127,16 +127,16 @@ func TestBodiesOfRecurringJobsSayWhatWasAsked(t *testing.T) {
 	}
 }
 
-// api answers creations as told, and notes the jobs that it took.
-type api struct {
+// intakeStub answers creations as told, and notes the jobs that it took.
+type intakeStub struct {
 	*httptest.Server
 
 	mu    sync.Mutex // guards what follows
 	taken map[string]int
 }
 
-func newAPI(answer func(n int, anchor string) (status int, body string)) *api {
-	a := &api{taken: map[string]int{}}
+func newAPI(answer func(n int, anchor string) (status int, body string)) *intakeStub {
+	a := &intakeStub{taken: map[string]int{}}
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			HTTP     struct{ URL string }

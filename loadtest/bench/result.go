@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +37,9 @@ type Result struct {
 	Doubled  int       `json:"doubled"`
 	// Unexpected calls of the sink were of no run that was asked for.
 	Unexpected int `json:"unexpected,omitempty"`
+	// Of A to E and H, what the API says when all is over: runs that it does not list as ended, and runs that ended twice, differently.
+	Unended           int `json:"unended"`
+	DuplicateOutcomes int `json:"duplicate_outcomes"`
 
 	RunsPerS float64 `json:"runs_per_s"`
 	// Peak is the highest rate of starts over a second; Pause is how long, between the first and the last start, nothing began
@@ -150,7 +156,7 @@ func (r *Result) Faults() []string {
 	for _, f := range []struct {
 		count int
 		what  string
-	}{{r.Missed, "missed"}, {r.Early, "early"}, {r.Unexpected, "unexpected"}} {
+	}{{r.Missed, "missed"}, {r.Early, "early"}, {r.Unexpected, "unexpected"}, {r.Unended, "unended"}, {r.DuplicateOutcomes, "duplicate outcomes"}} {
 		if f.count != 0 {
 			faults = append(faults, fmt.Sprintf("%s %d", f.what, f.count))
 		}
@@ -192,7 +198,7 @@ func (r *Result) keep(folder string) error {
 	return r.plot(base + ".svg")
 }
 
-// ReadResults reads the results in files.
+// ReadResults reads the results in files, of which each may hold many, as that of peers does.
 func ReadResults(paths []string) ([]*Result, error) {
 	var all []*Result
 	for _, path := range paths {
@@ -200,11 +206,15 @@ func ReadResults(paths []string) ([]*Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read result: %w", err)
 		}
-		var r Result
-		if err := json.Unmarshal(text, &r); err != nil {
-			return nil, fmt.Errorf("read result %s: %w", path, err)
+		for dec := json.NewDecoder(bytes.NewReader(text)); ; {
+			var r Result
+			if err := dec.Decode(&r); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("read result %s: %w", path, err)
+			}
+			all = append(all, &r)
 		}
-		all = append(all, &r)
 	}
 	return all, nil
 }

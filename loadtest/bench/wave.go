@@ -269,13 +269,25 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	if called.sink == nil {
 		b.fromCounters(r, after)
 		r.Series = seriesOf(s.all(), t0)
-		last := lastStart(s.all(), base, w.n)
+		last := reached(s.all(), base, base.started+float64(w.n), func(r reading) float64 { return r.started })
 		r.LastStart = last.Sub(t0).Seconds()
-		r.RunsPerS = float64(r.N) / max(r.LastStart, 1e-3)
+		over := reached(s.all(), base, base.ended+float64(w.n), func(r reading) float64 { return r.ended })
+		r.RunsPerS = float64(r.N) / max(over.Sub(t0).Seconds(), 1e-3)
+	} else {
+		b.allocations(r, after)
+		if err := b.fromRecord(r, called, j, t0, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	if w.protocol == "warm" {
 		return r, nil
 	}
-	b.allocations(r, after)
-	return r, b.fromRecord(r, called, j, t0, time.Time{})
+	t, err := b.ask(ctx, sys, w.tenant, t0, w.span)
+	if err != nil {
+		return nil, err
+	}
+	t.fill(r, called.sink != nil)
+	return r, nil
 }
 
 // killAt kills the dispatcher after the given time, if that is not 0.
@@ -438,15 +450,13 @@ func (r *Result) fromSink(a asking, from, until time.Time, seen []check.Sighting
 	r.Series = binned(starts, from)
 }
 
-// lastStart returns when n runs had begun.
-func lastStart(readings []reading, base reading, n int) time.Time {
+// reached returns the time of the first reading of which of says at least so much; if there is none, that of the last one, base being before all.
+func reached(readings []reading, base reading, least float64, of func(reading) float64) time.Time {
+	last := base.at
 	for _, r := range readings {
-		if r.started-base.started >= float64(n) {
-			return r.at
+		if last = r.at; of(r) >= least {
+			break
 		}
 	}
-	if len(readings) == 0 {
-		return base.at
-	}
-	return readings[len(readings)-1].at
+	return last
 }

@@ -59,6 +59,9 @@ func finalStatus(code int) bool {
 	return code >= 400 && code < 500 && code != 408 && code != 425 && code != 429
 }
 
+// Contradiction returns why one reading of a run tells of two different ends; empty if it does not. What was asked for decides what an end is, nil means the defaults.
+func Contradiction(r *Run, asked *Ask) string { return policyOf(asked).contradiction(r) }
+
 // doubleOutcome looks at the readings of one run. reason is empty if there is no duplicate outcome; late says that a
 // success came late between the reads, as the guarantee allows.
 func (p policy) doubleOutcome(o *Observation) (reason string, late bool) {

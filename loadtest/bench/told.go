@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// asked are the protocols after which the API is asked what became of the runs.
+var asked = []string{"A", "B", "C", "D", "E", "H"}
+
+// told is what the API says of the runs of a wave when all is over. Of a run that is listed twice the first reading counts.
+type told struct {
+	runs    map[string]bool
+	started int
+	ended   int
+	twice   int // ended twice, differently
+	first   string
+}
+
+func (t *told) visit(r *check.Run) {
+	if t.runs[r.ID] {
+		return
+	}
+	t.runs[r.ID] = true
+	if !r.StartedAt.IsZero() {
+		t.started++
+	}
+	if r.State.Terminal() {
+		t.ended++
+	}
+	if why := check.Contradiction(r, nil); why != "" {
+		if t.twice++; t.first == "" {
+			t.first = r.ID + ": " + why
+		}
+	}
+}
+
+// fill notes in r, of as many runs as it has, how many the API does not say ended, and how many ended twice; where nobody was called also how many never began.
+func (t *told) fill(r *Result, called bool) {
+	r.Unended = max(0, r.N-t.ended)
+	r.DuplicateOutcomes = t.twice
+	if t.first != "" {
+		r.Notes = append(r.Notes, "ended twice: "+t.first)
+	}
+	if more := len(t.runs) - r.N; more > 0 {
+		r.Unexpected += more
+		r.Notes = append(r.Notes, fmt.Sprintf("the API lists %d runs more than were asked for", more))
+	}
+	if !called {
+		r.Missed = max(0, r.N-t.started)
+	}
+}
+
+// ask reads all runs of a tenant that were due from from on, for span; "" = the default one.
+func (b *bench) ask(ctx context.Context, sys system, tenant string, from time.Time, span time.Duration) (*told, error) {
+	t := &told{runs: make(map[string]bool)}
+	c := &api.Client{URLs: sys.intake(), Tenant: tenant, HTTP: b.client, Log: b.cfg.Log}
+	began := time.Now()
+	if err := c.List(ctx, api.Window{From: from, To: from.Add(span + time.Millisecond)}, func(r *api.Run) { t.visit(&r.Run) }); err != nil {
+		return nil, fmt.Errorf("ask what became of the runs: %w", err)
+	}
+	b.cfg.Log.Info("asked what became of the runs", "runs", len(t.runs), "took", time.Since(began).Round(time.Millisecond))
+	return t, nil
+}
