@@ -241,6 +241,7 @@ func (k *blocks) wake(l *load, b *block, now time.Time) (look, done bool) {
 	if b.held == 0 && l.busy == 0 && l.parked == 0 && b.sure {
 		l.block = nil
 		delete(k.g.limited, l)
+		k.g.rest(l)
 		return false, true
 	}
 	if now.Sub(b.tick) >= b.every || now.Before(b.tick) {

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +23,9 @@ const (
 	parkedPart, parkedLeast = 4, 8
 	// gateEvery is how often who waits looks again, should nobody tell.
 	gateEvery = 250 * time.Millisecond
-	// maxTargets bounds the targets and tenants that are remembered, besides those to which something is under way; evictTries how many are looked at
-	// to forget one.
+	// maxTargets bounds the targets and tenants that are remembered, besides those to which something is under way: of these there are no more than
+	// attempts in hand, and blocks.
 	maxTargets = 10_000
-	evictTries = 16
 
 	// The delay of a run that is put off begins with putOffFirst and doubles up to putOffMost, with up to half of it at random on top.
 	putOffFirst = breakerDelay
@@ -54,7 +54,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	loads   map[targetKey]*load
-	order   list.List // of *load, the one used last in front
+	order   list.List // of *load, the one used last in front: all that are idle, and some others
 	targets asked
 	tenants asked
 	limited map[*load]struct{} // those that have a block
@@ -91,7 +91,7 @@ type load struct {
 	turn    time.Time     // when the next of those put off will find room
 	breaker *breaker      // nil until an attempt fails
 	block   *block        // of a task: what we have of its limit; nil while there is nothing to do
-	place   *list.Element // in order
+	place   *list.Element // in order; nil: it has something under way, and came to the end of it
 
 	second        int64 // the one in which attempts were last begun …
 	begun, before int   // … how many in it, and in the one before
@@ -168,9 +168,11 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.trim()
 	rivals := [...]bool{ofHost: g.targets.note(w.target, now), ofTenant: g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
 	if parked != nil {
 		parked.leave(w.class)
+		g.rest(parked)
 	}
 	p := pass{g: g, at: now, breaks: w.breaks}
 	if w.target.name != "" {
@@ -254,32 +256,45 @@ func (l *load) inTurn(now time.Time, step time.Duration) time.Duration {
 	return l.turn.Sub(now)
 }
 
-// load returns what is under way to a target. A new one takes the place of the one that was used longest ago and has nothing under way. The caller holds mu.
+// load returns what is under way to a target. The caller holds mu.
 func (g *gate) load(k targetKey) *load {
-	if l := g.loads[k]; l != nil {
+	l := g.loads[k]
+	switch {
+	case l == nil:
+		k.name = strings.Clone(k.name) // it may be a part of a long URL
+		l = &load{key: k}
+		l.place = g.order.PushFront(l)
+		g.loads[k] = l
+	case l.place != nil:
 		g.order.MoveToFront(l.place)
-		return l
-	}
-	l := &load{key: k}
-	l.place = g.order.PushFront(l)
-	g.loads[k] = l
-	old := g.order.Back()
-	for range evictTries {
-		if g.order.Len() <= maxTargets || old == l.place {
-			break
-		}
-		o, next := old.Value.(*load), old.Prev()
-		if o.busy == 0 && o.parked == 0 && o.block == nil {
-			g.order.Remove(old)
-			delete(g.loads, o.key)
-			if o.breaker != nil && !o.breaker.closed() {
-				g.metrics.broken.Dec()
-			}
-		}
-		old = next
 	}
 	return l
 }
+
+// trim forgets the loads that were used longest ago, until maxTargets are left in the order. It comes before an ask takes loads, so that it forgets none of
+// them. Those that are not idle only leave the order: if they kept their places, long calls would in time be all that is at its end. The caller holds mu.
+func (g *gate) trim() {
+	for g.order.Len() > maxTargets {
+		l := g.order.Remove(g.order.Back()).(*load)
+		if l.place = nil; !l.idle() {
+			continue
+		}
+		delete(g.loads, l.key)
+		if l.breaker != nil && !l.breaker.closed() {
+			g.metrics.broken.Dec()
+		}
+	}
+}
+
+// rest follows wherever less is under way at a load: one that is idle comes back into the order. The caller holds mu.
+func (g *gate) rest(l *load) {
+	if l.place == nil && l.idle() {
+		l.place = g.order.PushFront(l)
+	}
+}
+
+// idle reports whether nobody needs the load but for what it remembers.
+func (l *load) idle() bool { return l.busy == 0 && l.parked == 0 && l.block == nil }
 
 // unpark gives up waiting at a load.
 func (g *gate) unpark(at *load, class int) {
@@ -287,6 +302,7 @@ func (g *gate) unpark(at *load, class int) {
 	defer g.mu.Unlock()
 	at.leave(class)
 	at.tell() // it may have been told just now
+	g.rest(at)
 }
 
 // wait has one more of a priority wait, and returns what tells that it is its turn. The caller holds mu.
@@ -384,6 +400,7 @@ func (p pass) end(found *health) {
 			l.took += (took - l.took) / 8
 		}
 		l.tell()
+		g.rest(l)
 	}
 	if t := p.loads[ofTask]; t != nil {
 		t.freed()

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -271,13 +273,97 @@ func TestGateRemembersABoundedNumberOfTargets(t *testing.T) {
 				endAll(passes, sick)
 			}
 		}
-		if len(g.loads) > maxTargets || g.order.Len() != len(g.loads) {
+		if len(g.loads) > maxTargets+len(pass{}.loads) || g.order.Len() != len(g.loads) {
 			t.Errorf("%d targets are remembered, %d in order; want at most %d", len(g.loads), g.order.Len(), maxTargets)
 		}
 		if got := counted(t, g.metrics.broken); got != 0 {
 			t.Errorf("%v targets count as broken that are forgotten, want 0", got)
 		}
 	})
+}
+
+// TestLongCallsKeepNothingElseRemembered: once a few targets with long calls were those used longest ago, no target was forgotten any more.
+func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		const long = 20 // of each kind
+		var passes []pass
+		var waits []*load
+		for i := range long {
+			began, _, _ := beginAll(g, hostWish("a", fmt.Sprint("http://long", i)), 1)
+			passes = append(passes, began...)
+			w := wish{target: targetKey{"b", fmt.Sprint("script ", i)}, limit: 1}
+			began, _, _ = beginAll(g, w, 1)
+			passes = append(passes, began...)
+			for _, w := range []wish{w, {target: targetKey{tenant: "l"}, task: fmt.Sprint("k", i), most: 1}} {
+				if v, at := g.ask(w, nil); at == nil {
+					t.Fatalf("one more than its limit: %+v, want that it waits", v)
+				} else {
+					waits = append(waits, at)
+				}
+			}
+		}
+		others := func() {
+			for i := range 3 * maxTargets {
+				began, _, _ := beginAll(g, hostWish("c", fmt.Sprint("http://h", i)), 1)
+				endAll(began, well)
+			}
+		}
+		others()
+		if got, most := len(g.loads), maxTargets+len(pass{}.loads)+len(passes)+len(waits)+2; len(passes) != 2*long || got > most {
+			t.Errorf("%d targets are remembered beside %d attempts under way, want at most %d", got, len(passes), most)
+		}
+		for _, p := range passes {
+			if l := p.loads[ofHost]; g.loads[l.key] != l {
+				t.Fatalf("%v is forgotten though an attempt is under way", l.key)
+			}
+		}
+		for _, l := range waits {
+			if g.loads[l.key] != l {
+				t.Fatalf("%v is forgotten though an attempt waits", l.key)
+			}
+		}
+		endAll(passes, well)
+		for i, l := range waits {
+			if i%4 < 2 {
+				g.unpark(l, 0)
+			} else if v, at := g.ask(hostWish("a", "http://now"), l); at != nil {
+				t.Fatalf("who waited asks for another target: %+v, want that it begins", v)
+			} else {
+				v.pass.end(new(health))
+			}
+		}
+		others()
+		k := &blocks{g: g, session: func(time.Time) (string, bool) { return "", false }}
+		for l := range g.limited {
+			if g.loads[l.key] != l {
+				t.Fatalf("%v is forgotten though its block is looked after", l.key)
+			}
+			l.block.sure = true
+			if _, done := k.wake(l, l.block, time.Now()); !done {
+				t.Fatalf("the block of %v is needed, want it let go", l.key)
+			}
+		}
+		others()
+		if got := len(g.loads); got > maxTargets+len(pass{}.loads) {
+			t.Errorf("%d targets are remembered once nothing is under way, want at most %d", got, maxTargets)
+		}
+	})
+}
+
+// TestGateKeepsNoURLs: a name that was cut from a URL of 2 KiB kept all of it in memory.
+func TestGateKeepsNoURLs(t *testing.T) {
+	g := gateOf(64)
+	url := "http://a.test/" + strings.Repeat("x", 2000)
+	work := schema.Work{HTTP: &schema.HTTPTarget{URL: url}}
+	beginAll(g, (&Executor{gate: g}).wishOf("t", &work), 1)
+	for k, l := range g.loads {
+		for _, name := range []string{k.name, l.key.name} {
+			if name != "" && unsafe.StringData(name) == unsafe.StringData(url) { // #nosec G103 -- compared alone
+				t.Errorf("%q is remembered as a part of its URL, want a copy", name)
+			}
+		}
+	}
 }
 
 func TestGateDoesNotAllocate(t *testing.T) {
