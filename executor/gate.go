@@ -54,7 +54,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	loads   map[targetKey]*load
-	order   list.List // of *load, the one used last in front: all that are idle, and some others
+	shares  shares // all loads that are idle, and some others
 	targets asked
 	tenants asked
 	limited map[*load]struct{} // those that have a block
@@ -91,7 +91,8 @@ type load struct {
 	turn    time.Time     // when the next of those put off will find room
 	breaker *breaker      // nil until an attempt fails
 	block   *block        // of a task: what we have of its limit; nil while there is nothing to do
-	place   *list.Element // in order; nil: it has something under way, and came to the end of it
+	share   *share        // of its tenant …
+	place   *list.Element // … and where in its order; both nil: it has something under way, and came to the end of it
 
 	second        int64 // the one in which attempts were last begun …
 	begun, before int   // … how many in it, and in the one before
@@ -121,7 +122,7 @@ func (l *load) roll(now time.Time) {
 }
 
 func newGate(slots int, log *slog.Logger, m *gateMetrics) *gate {
-	return &gate{slots: slots, log: log, metrics: m, loads: make(map[targetKey]*load), limited: make(map[*load]struct{})}
+	return &gate{slots: slots, log: log, metrics: m, loads: make(map[targetKey]*load), shares: shares{of: make(map[string]*share)}, limited: make(map[*load]struct{})}
 }
 
 // pass is the right to begin an attempt. The zero pass is of work whose target cannot be told and whose task has no limit.
@@ -263,20 +264,20 @@ func (g *gate) load(k targetKey) *load {
 	case l == nil:
 		k.name = strings.Clone(k.name) // it may be a part of a long URL
 		l = &load{key: k}
-		l.place = g.order.PushFront(l)
 		g.loads[k] = l
+		g.shares.put(l)
 	case l.place != nil:
-		g.order.MoveToFront(l.place)
+		l.share.order.MoveToFront(l.place)
 	}
 	return l
 }
 
-// trim forgets the loads that were used longest ago, until maxTargets are left in the order. It comes before an ask takes loads, so that it forgets none of
-// them. Those that are not idle only leave the order: if they kept their places, long calls would in time be all that is at its end. The caller holds mu.
+// trim forgets loads, until maxTargets are left in the shares. It comes before an ask takes loads, so that it forgets none of them. Those that are
+// not idle only leave their share: if they kept their places, long calls would in time be all that is at its end. The caller holds mu.
 func (g *gate) trim() {
-	for g.order.Len() > maxTargets {
-		l := g.order.Remove(g.order.Back()).(*load)
-		if l.place = nil; !l.idle() {
+	for g.shares.n > maxTargets {
+		l := g.shares.take()
+		if !l.idle() {
 			continue
 		}
 		delete(g.loads, l.key)
@@ -286,10 +287,10 @@ func (g *gate) trim() {
 	}
 }
 
-// rest follows wherever less is under way at a load: one that is idle comes back into the order. The caller holds mu.
+// rest follows wherever less is under way at a load: one that is idle comes back into its share. The caller holds mu.
 func (g *gate) rest(l *load) {
 	if l.place == nil && l.idle() {
-		l.place = g.order.PushFront(l)
+		g.shares.put(l)
 	}
 }
 

@@ -1,0 +1,73 @@
+package executor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+)
+
+// TestManyTargetsOfOneTenantMakeNoOtherForget: a tenant that called new hosts all the time had the open breakers of all others forgotten.
+func TestManyTargetsOfOneTenantMakeNoOtherForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		var failing []wish
+		for i := range 100 {
+			failing = append(failing, hostWish("a", fmt.Sprint("http://h", i)), hostWish(fmt.Sprint("b", i), "http://h"))
+		}
+		for _, w := range failing {
+			for range breakerAttempts {
+				passes, _, _ := beginAll(g, w, 1)
+				endAll(passes, sick)
+			}
+		}
+		for i := range 3 * maxTargets {
+			passes, _, _ := beginAll(g, hostWish("c", fmt.Sprint("http://h", i)), 1)
+			endAll(passes, well)
+		}
+		for _, w := range failing {
+			if v, _ := g.ask(w, nil); v.why != "breaker" {
+				t.Fatalf("asked for %v, whose breaker is open: %+v, want it put off", w.target, v)
+			}
+		}
+		if got := len(g.loads); got < maxTargets || counted(t, g.metrics.broken) != float64(len(failing)) {
+			t.Errorf("%d targets are remembered, %v of them broken; want %d and %d", got, counted(t, g.metrics.broken), maxTargets, len(failing))
+		}
+		if first, last := (targetKey{"c", "http://h0"}), (targetKey{"c", fmt.Sprint("http://h", 3*maxTargets-1)}); g.loads[first] != nil || g.loads[last] == nil {
+			t.Errorf("of who called most the first is remembered: %t, the last: %t; want the last alone", g.loads[first] != nil, g.loads[last] != nil)
+		}
+	})
+}
+
+// TestWhoHasMostForgetsFirst puts loads in and takes them out at random: each that is taken is the oldest of a tenant that has most.
+func TestWhoHasMostForgetsFirst(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	s := shares{of: make(map[string]*share)}
+	held := make(map[string][]*load) // oldest first
+	n := 0
+	for i := range 20_000 {
+		if n == 0 || r.IntN(10) < 6-i/10_000*2 { // it grows at first, and shrinks then
+			l := &load{key: targetKey{tenant: fmt.Sprint("t", r.IntN(1+r.IntN(30)))}}
+			held[l.key.tenant] = append(held[l.key.tenant], l)
+			s.put(l)
+			n++
+			continue
+		}
+		most := 0
+		for _, loads := range held {
+			most = max(most, len(loads))
+		}
+		l := s.take()
+		if mine := held[l.key.tenant]; len(mine) != most || mine[0] != l {
+			t.Fatalf("step %d: one of %d of tenant %s was taken, want the oldest of one who has most, %d", i, len(mine), l.key.tenant, most)
+		}
+		if held[l.key.tenant] = held[l.key.tenant][1:]; len(held[l.key.tenant]) == 0 {
+			delete(held, l.key.tenant)
+		}
+		if n--; s.n != n || len(s.of) != len(held) || len(s.most) != len(held) {
+			t.Fatalf("step %d: %d loads of %d tenants, want %d of %d", i, s.n, len(s.of), n, len(held))
+		}
+	}
+}
