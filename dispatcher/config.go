@@ -40,8 +40,8 @@ const (
 	appetiteSpan = 500 * time.Millisecond
 	// A slice of sliceSpan of due time is swept bucketer.Grace after its end.
 	sliceSpan = 10 * time.Second
-	// recent is how far back a shard that was taken over is looked through before anything older, recentSlice how much of that at a time.
-	recent      = 10 * time.Second
+	// recent is how far back a shard that was taken over is looked through at once, recentSlice how much of that at a time. All that is older may be swept.
+	recent      = sliceSpan + bucketer.Grace
 	recentSlice = 2 * time.Second
 	// settleEvery is how often published entries are compared with what their stream still holds.
 	settleEvery = 5 * time.Second
