@@ -20,12 +20,13 @@ var errDenied = errors.New("address is not allowed")
 // errUnreached: of several addresses some are denied and the others do not answer.
 var errUnreached = errors.New("no allowed address answers")
 
-// guard decides which addresses may be dialled: those of the public internet, and what the operator allows.
+// guard decides which addresses may be dialled: those of the public internet, and what the operator allows; never what the operator denies.
 //
 // It sits in the dialer, behind name resolution: a name that resolves to a harmless address when it is looked at and to another
 // when it is dialled gains nothing.
 type guard struct {
 	allow  []netip.Prefix
+	never  []netip.Prefix // comes before allow
 	deny   []netip.AddrPort
 	public *ssrf.Guardian // knows the special-purpose registries of IANA
 	denied func()         // counts
@@ -36,11 +37,16 @@ var alsoDenied = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure's platform address, the same in every region
 }
 
-func newGuard(allow []netip.Prefix, deny []netip.AddrPort, denied func()) (*guard, error) {
+func newGuard(allow, never []netip.Prefix, deny []netip.AddrPort, denied func()) (*guard, error) {
 	var faults []error
-	for _, p := range allow {
-		if !p.IsValid() || p.Addr().Is4In6() {
-			faults = append(faults, fmt.Errorf("executor: allowed prefix %q is not valid", p))
+	for _, of := range []struct {
+		what string
+		list []netip.Prefix
+	}{{"allowed", allow}, {"denied", never}} {
+		for _, p := range of.list {
+			if !p.IsValid() || p.Addr().Is4In6() {
+				faults = append(faults, fmt.Errorf("executor: %s prefix %q is not valid", of.what, p))
+			}
 		}
 	}
 	for _, d := range deny {
@@ -53,6 +59,7 @@ func newGuard(allow []netip.Prefix, deny []netip.AddrPort, denied func()) (*guar
 	}
 	return &guard{
 		allow:  slices.Clone(allow),
+		never:  slices.Clone(never),
 		deny:   slices.Clone(deny),
 		public: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork(), ssrf.WithDeniedV4Prefixes(slices.Clone(alsoDenied)...)),
 		denied: denied,
@@ -97,6 +104,9 @@ func (g *guard) allows(a netip.Addr) bool {
 		return false
 	}
 	plain := a.WithZone("")
+	if slices.ContainsFunc(g.never, func(p netip.Prefix) bool { return covers(p, plain) }) {
+		return false
+	}
 	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(plain) }) {
 		return true
 	}
@@ -104,6 +114,11 @@ func (g *guard) allows(a netip.Addr) bool {
 		return false
 	}
 	return g.public.SafeAddr(a) == nil
+}
+
+// covers reports whether a call to a goes to an address of p. The kernel takes one to an unspecified address to the loopback interface.
+func covers(p netip.Prefix, a netip.Addr) bool {
+	return p.Contains(a) || a.IsUnspecified() && (p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || p.Contains(netip.IPv6Loopback()))
 }
 
 // denies reports whether to may not be called even where its address is allowed. The kernel takes a call to an unspecified

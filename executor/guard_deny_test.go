@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestGuardDeniesAnAddressOfAnAllowedRange(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, err := newGuard(everything, []netip.AddrPort{netip.MustParseAddrPort(c.deny)}, func() {})
+			g, err := newGuard(everything, nil, []netip.AddrPort{netip.MustParseAddrPort(c.deny)}, func() {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,5 +79,33 @@ func TestDeniedAddressIsNotCalled(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("the server was called %d times, want once, by who may", n)
+	}
+}
+
+// TestDeniedRangeIsNotCalled: there was no list of addresses that may not be called, so those of public or allowed ranges could not be denied.
+func TestDeniedRangeIsNotCalled(t *testing.T) {
+	port, open, closed := pair(t)
+	n := &names{answers: map[string][][]string{"rebound.test": {{"127.0.0.1"}, {"127.0.0.2"}}, "both.test": {{"127.0.0.2", "127.0.0.1"}}}}
+	h := newHTTP(t, HTTPConfig{Allow: loopback, Never: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: n.resolver()})
+	away := httptest.NewServer(http.RedirectHandler("http://127.0.0.2:"+port+"/", http.StatusTemporaryRedirect))
+	t.Cleanup(away.Close)
+	for _, c := range []struct {
+		name, url string
+		want      bool
+	}{
+		{"another of the allowed range", "http://127.0.0.1:" + port + "/", true},
+		{"the address itself", "http://127.0.0.2:" + port + "/", false},
+		{"a redirect to it", away.URL, false},
+		{"a name with another address", "http://rebound.test:" + port + "/", true},
+		{"the name when it has that address", "http://rebound.test:" + port + "/", false},
+		{"a name with both", "http://both.test:" + port + "/", true},
+	} {
+		res := h.Run(t.Context(), callTo(c.url))
+		if (res.Outcome == schema.Succeeded) != c.want || !c.want && (!res.Final || !strings.Contains(res.Error, errDenied.Error())) {
+			t.Errorf("Run of a call to %s: %+v; want success %t, or else a final failure", c.name, res, c.want)
+		}
+	}
+	if n, m := open.Load(), closed.Load(); n != 3 || m != 0 {
+		t.Errorf("the allowed address was called %d times and the denied one %d, want 3 and 0", n, m)
 	}
 }

@@ -24,6 +24,7 @@ func TestGuardAllows(t *testing.T) {
 	for name, c := range map[string]struct {
 		allow []string
 		table []address
+		never []string
 	}{
 		"nothing allowed": {table: []address{
 			{"8.8.8.8", true},
@@ -96,7 +97,7 @@ func TestGuardAllows(t *testing.T) {
 			{"4000::1", false},
 			{"2606:4700::1111%eth0", false},
 		}},
-		"some allowed": {[]string{"10.1.0.0/16", "fd12::/16", "169.254.169.254/32"}, []address{
+		"some allowed": {allow: []string{"10.1.0.0/16", "fd12::/16", "169.254.169.254/32"}, table: []address{
 			{"10.1.2.3", true},
 			{"10.2.0.1", false},
 			{"fd12::1", true},
@@ -106,14 +107,42 @@ func TestGuardAllows(t *testing.T) {
 			{"::ffff:10.1.2.3", false},
 			{"8.8.8.8", true},
 		}},
-		"link-local allowed": {[]string{"fe80::/10"}, []address{{"fe80::1%eth0", true}}},
+		"link-local allowed": {allow: []string{"fe80::/10"}, table: []address{{"fe80::1%eth0", true}}},
+		"public ones denied": {never: []string{"8.8.8.0/24", "2606:4700::/32"}, table: []address{
+			{"8.8.8.8", false},
+			{"8.8.9.8", true},
+			{"2606:4700::1111", false},
+			{"2a00:1450:4001::1", true},
+		}},
+		"allowed ones denied": {allow: []string{"0.0.0.0/0", "::/0"}, never: []string{"10.1.0.0/16", "fe80::/10", "169.254.169.254/32"}, table: []address{
+			{"10.1.2.3", false},
+			{"10.2.0.1", true},
+			{"fe80::1%eth0", false},
+			{"169.254.169.254", false},
+			{"169.254.169.253", true},
+			{"0.0.0.0", true},
+		}},
+		"loopback denied": {allow: []string{"0.0.0.0/0", "::/0"}, never: []string{"127.0.0.0/8"}, table: []address{
+			{"127.0.0.1", false},
+			{"0.0.0.0", false}, // reaches the loopback interface
+			{"::", false},
+			{"::1", true},
+		}},
+		"everything denied": {allow: []string{"10.0.0.0/8"}, never: []string{"0.0.0.0/0", "::/0"}, table: []address{
+			{"10.0.0.1", false},
+			{"8.8.8.8", false},
+			{"2606:4700::1111", false},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var allow []netip.Prefix
+			var allow, never []netip.Prefix
 			for _, p := range c.allow {
 				allow = append(allow, netip.MustParsePrefix(p))
 			}
-			g, err := newGuard(allow, nil, func() {})
+			for _, p := range c.never {
+				never = append(never, netip.MustParsePrefix(p))
+			}
+			g, err := newGuard(allow, never, nil, func() {})
 			if err != nil {
 				t.Fatalf("newGuard(%v): %v", allow, err)
 			}
@@ -128,7 +157,7 @@ func TestGuardAllows(t *testing.T) {
 
 func TestGuardControl(t *testing.T) {
 	denied := 0
-	g, err := newGuard(loopback, nil, func() { denied++ })
+	g, err := newGuard(loopback, nil, nil, func() { denied++ })
 	if err != nil {
 		t.Fatalf("newGuard: %v", err)
 	}
@@ -156,9 +185,10 @@ func TestGuardControl(t *testing.T) {
 
 func TestNewHTTPNamesEveryFault(t *testing.T) {
 	_, err := NewHTTP(HTTPConfig{
-		Allow: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")}, Deny: []netip.AddrPort{{}}, MaxBody: -1, MaxConnsPerHost: -1,
+		Allow: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")}, Never: []netip.Prefix{netip.MustParsePrefix("::ffff:10.1.0.0/112")},
+		Deny: []netip.AddrPort{{}}, MaxBody: -1, MaxConnsPerHost: -1,
 	})
-	for _, want := range []string{"invalid Prefix", "denied address", "::ffff:10.0.0.0/104", "largest body", "connections per host"} {
+	for _, want := range []string{"invalid Prefix", "denied address", "::ffff:10.0.0.0/104", "denied prefix \"::ffff:10.1.0.0/112", "largest body", "connections per host"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewHTTP of a wrong configuration: got %v, want it to name %q", err, want)
 		}

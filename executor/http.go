@@ -39,7 +39,8 @@ const (
 // HTTPConfig says how HTTP tasks are called. The zero value calls public addresses only.
 type HTTPConfig struct {
 	Allow           []netip.Prefix   // non-public addresses that may be called
-	Deny            []netip.AddrPort // not these, though allowed; an unspecified address stands for every one of this machine
+	Never           []netip.Prefix   // addresses that may not be called, though public or allowed
+	Deny            []netip.AddrPort // nor these; an unspecified address stands for every one of this machine
 	MaxBody         int              // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
 	MaxOutput       int              // bytes of it that are kept; default DefaultMaxOutput
 	Room            *Room            // for what is kept beyond 64 KiB of each
@@ -84,7 +85,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		Namespace: "carillon", Subsystem: "executor",
 		Name: "http_denied_total", Help: "Connections refused because tasks may not call the address.",
 	})
-	g, err := newGuard(c.Allow, c.Deny, denied.Inc)
+	g, err := newGuard(c.Allow, c.Never, c.Deny, denied.Inc)
 	if c.MaxBody < 0 {
 		err = errors.Join(err, errors.New("executor: the largest body must not be negative"))
 	}

@@ -150,6 +150,7 @@ type NATS struct {
 type Executor struct {
 	Slots        int           `koanf:"slots"`       // attempts under way at once
 	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
+	DenyCIDRs    []string      `koanf:"deny_cidrs"`  // targets that may not be called, though public or allowed
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
 	// MaxOutput is how much of an attempt's output is kept, bytes.
 	MaxOutput int `koanf:"max_output"`
@@ -269,9 +270,14 @@ func (c Config) Validate() error {
 	if c.Executor.MaxOutput < 1 || c.Executor.MaxOutput > executor.MaxMaxOutput {
 		fault("executor.max_output", "%d is not between 1 and %d bytes", c.Executor.MaxOutput, executor.MaxMaxOutput)
 	}
-	for _, cidr := range c.Executor.AllowCIDRs {
-		if _, err := netip.ParsePrefix(cidr); err != nil {
-			fault("executor.allow_cidrs", "%q is not a range of addresses such as 10.0.0.0/8", cidr)
+	for _, list := range []struct {
+		key   string
+		cidrs []string
+	}{{"executor.allow_cidrs", c.Executor.AllowCIDRs}, {"executor.deny_cidrs", c.Executor.DenyCIDRs}} {
+		for _, cidr := range list.cidrs {
+			if p, err := netip.ParsePrefix(cidr); err != nil || p.Addr().Is4In6() { // the guard sees no such address
+				fault(list.key, "%q is not a range of addresses such as 10.0.0.0/8", cidr)
+			}
 		}
 	}
 	if _, err := bucketer.ParseKeyring(c.Secrets.Keys); err != nil {
@@ -297,10 +303,13 @@ func (c Config) Validate() error {
 // Has reports whether the node has a role.
 func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
 
-// Prefixes returns the executor's allowed ranges. Validate has parsed them before.
-func (c Config) Prefixes() []netip.Prefix {
-	var ps []netip.Prefix
-	for _, cidr := range c.Executor.AllowCIDRs {
+// Prefixes returns the ranges that the executor may call though they are not public, and those that it may not. Validate has parsed them before.
+func (e Executor) Prefixes() (allow, deny []netip.Prefix) {
+	return prefixes(e.AllowCIDRs), prefixes(e.DenyCIDRs)
+}
+
+func prefixes(cidrs []string) (ps []netip.Prefix) {
+	for _, cidr := range cidrs {
 		if p, err := netip.ParsePrefix(strings.TrimSpace(cidr)); err == nil {
 			ps = append(ps, p.Masked())
 		}

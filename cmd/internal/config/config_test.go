@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/base64"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ const good = "cassandra: {hosts: [127.0.0.1]}\nnats: {urls: ['nats://127.0.0.1:4
 
 func TestFileThenEnvironmentThenFlags(t *testing.T) {
 	path := write(t, good+"node: {name: file}\nroles: [bucketer]\nexecutor: {slots: 5, drain_timeout: 5s}\nlog: {level: warn}\n")
-	c, err := Load(path, []string{"CARILLON_NODE_NAME=env", "CARILLON_EXECUTOR_ALLOW_CIDRS=10.0.0.0/8,127.0.0.0/8", "CARILLON_LOG_LEVEL=error", "CARILLON_TEST_NATS=x"},
+	c, err := Load(path, []string{"CARILLON_NODE_NAME=env", "CARILLON_EXECUTOR_ALLOW_CIDRS=10.0.0.0/8,127.0.0.0/8", "CARILLON_EXECUTOR_DENY_CIDRS=10.1.0.1/16", "CARILLON_LOG_LEVEL=error", "CARILLON_TEST_NATS=x"},
 		map[string]any{"log.level": "debug"})
 	if err != nil {
 		t.Fatalf("Load: %v", err)
@@ -31,8 +32,9 @@ func TestFileThenEnvironmentThenFlags(t *testing.T) {
 	if c.Node.Name != "env" || c.Log.Level != "debug" || !slices.Equal(c.Roles, []string{Bucketer}) {
 		t.Errorf("Load: name %q, level %q, roles %q; want env, debug, [bucketer]", c.Node.Name, c.Log.Level, c.Roles)
 	}
-	if c.Executor.Slots != 5 || c.Executor.DrainTimeout != 5*time.Second || len(c.Prefixes()) != 2 {
-		t.Errorf("Load: executor %+v; want 5 slots, 5s, two ranges", c.Executor)
+	allow, deny := c.Executor.Prefixes()
+	if c.Executor.Slots != 5 || c.Executor.DrainTimeout != 5*time.Second || len(allow) != 2 || !slices.Equal(deny, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}) {
+		t.Errorf("Load: executor %+v; want 5 slots, 5s, two ranges allowed and one denied", c.Executor)
 	}
 	if c.API.Listen != Default().API.Listen {
 		t.Errorf("Load: api.listen %q, want the default %q", c.API.Listen, Default().API.Listen)
@@ -65,6 +67,20 @@ func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), key+":") {
 			t.Errorf("Load: the error does not name %s:\n%v", key, err)
 		}
+	}
+}
+
+func TestEveryRangeThatIsNoneIsNamed(t *testing.T) {
+	_, err := Load(write(t, good+"executor: {allow_cidrs: [all, 10.0.0.0/8], deny_cidrs: [203.0.113.7, 10.0.0.0/8, '::ffff:10.0.0.0/104', none]}\n"), nil, nil)
+	for _, want := range []string{
+		`executor.allow_cidrs: "all"`, `executor.deny_cidrs: "203.0.113.7"`, `executor.deny_cidrs: "::ffff:10.0.0.0/104"`, `executor.deny_cidrs: "none"`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load: %v; want it to name %s", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), `"10.0.0.0/8"`) {
+		t.Errorf("Load: %v; want it to name none that is a range", err)
 	}
 }
 

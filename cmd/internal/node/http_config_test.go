@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 
@@ -15,5 +16,12 @@ func TestAHostMayHaveAsManyConnectionsAsThereAreSlots(t *testing.T) {
 		if got := n.httpConfig(nil).MaxConnsPerHost; got < slots+executor.MaxLeftDials {
 			t.Errorf("with %d slots: %d connections to one host, want one for each, and %d for dials that are left", slots, got, executor.MaxLeftDials)
 		}
+	}
+}
+
+func TestTheRangesOfTheConfigurationAreTheGuards(t *testing.T) {
+	n := &Node{cfg: config.Config{Executor: config.Executor{AllowCIDRs: []string{"10.0.0.0/8"}, DenyCIDRs: []string{"10.1.0.0/16", "203.0.113.0/24"}}}, log: slog.New(slog.DiscardHandler)}
+	if c := n.httpConfig(nil); fmt.Sprint(c.Allow, c.Never) != "[10.0.0.0/8] [10.1.0.0/16 203.0.113.0/24]" {
+		t.Errorf("httpConfig: allowed %v, never called %v; want what the configuration says", c.Allow, c.Never)
 	}
 }

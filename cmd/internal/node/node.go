@@ -243,8 +243,9 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 
 // httpConfig says how HTTP tasks are called.
 func (n *Node) httpConfig(room *executor.Room) executor.HTTPConfig {
+	allow, never := n.cfg.Executor.Prefixes()
 	c := executor.HTTPConfig{
-		Allow: n.cfg.Prefixes(), MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
+		Allow: allow, Never: never, MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
 		// What is under way at once is bounded by the slots. Were there fewer connections to a host than may be wanted, attempts would wait for one
 		// until their time is up, and be held against the host.
 		MaxConnsPerHost: n.cfg.Executor.Slots + executor.MaxLeftDials,
