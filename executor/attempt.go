@@ -217,6 +217,10 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		if a.signing.fault == "" {
 			a.health = healthOf(&res)
 		}
+		if res.gone != nil {
+			x.metrics.scriptsLeft.Inc()
+			x.gate.linger(x.wishOf(spec.Tenant, &work).target, res.gone)
+		}
 	}
 	a.exclusive.Store(false)
 	switch {
@@ -230,7 +234,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		x.metrics.running.Dec()
 		x.room.give(res.taken)
 		a.keepReport(&schema.Attempt{Record: new(schema.Record)}) // for whoever reads the log: the row says nothing of it
-		a.release(attempts, ErrStopped, a.afterStop(attempts, work))
+		a.release(attempts, ErrStopped, a.afterStop(attempts, work, res.gone == nil))
 		return
 	}
 	a.conclude(attempts, res, work)

@@ -428,3 +428,18 @@ func (p pass) end(found *health) {
 		g.log.Warn("a target fails again and again: its runs are put off", "tenant", key.tenant, "target", key.name)
 	}
 }
+
+// linger keeps one place of a target, not of its tenant, for what goes on though its attempt has ended, until it is gone. Nobody waits for it: it may never be.
+func (g *gate) linger(k targetKey, gone <-chan struct{}) {
+	g.mu.Lock()
+	l := g.load(k)
+	l.busy++
+	g.mu.Unlock()
+	go func() {
+		<-gone
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		l.busy--
+		l.tell()
+	}()
+}

@@ -20,6 +20,7 @@ type metrics struct {
 	waiting        *prometheus.GaugeVec
 	outputsCut     prometheus.Counter
 	logLines       *prometheus.CounterVec
+	scriptsLeft    prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -46,6 +47,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		early:          prometheus.NewCounter(prometheus.CounterOpts(opts("early_total", "Attempts started before their due time: always 0."))),
 		outputsCut:     prometheus.NewCounter(prometheus.CounterOpts(opts("outputs_cut_total", "Outputs of which not everything could be kept."))),
 		logLines:       prometheus.NewCounterVec(prometheus.CounterOpts(opts("log_lines_total", "Lines that workers logged, by what became of them.")), []string{"fate"}),
+		scriptsLeft:    prometheus.NewCounter(prometheus.CounterOpts(opts("scripts_left_total", "Attempts that ended while their script could not be ended: it may still run."))),
 	}
 	for _, fate := range []string{"kept", "dropped"} {
 		m.logLines.WithLabelValues(fate)
@@ -56,7 +58,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit"} {
 		m.passed.WithLabelValues(reason)
 	}
-	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines)
+	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
 	return m
 }
 

@@ -103,24 +103,34 @@ func (w *world) die(n *node) {
 }
 
 // TestWhatAStopCutsShortIsNotOverlapped: an effectively_once call that the stop of its executor cut off may go on at its callee. The run was free at once, and started
-// elsewhere beside it; it waits as long as after a crash. A script is gone with its executor, and waits for nothing.
+// elsewhere beside it; it waits as long as after a crash. A script is gone with its executor, and waits for nothing, unless it could not be ended.
 func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script bool
+		left   bool          // the script could not be ended
 		after  time.Duration // its start the executor is told to stop
 		wait   time.Duration // from the first start to the next
 	}{
-		{"at once", false, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
-		{"when it is long known", false, 4 * time.Second, sessionAmple + schema.SessionGrace},
-		{"when its callee must have ended", false, 9 * time.Second, 0},
-		{"of a script", true, 500 * time.Millisecond, 0},
+		{"at once", false, false, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
+		{"when it is long known", false, false, 4 * time.Second, sessionAmple + schema.SessionGrace},
+		{"when its callee must have ended", false, false, 9 * time.Second, 0},
+		{"of a script", true, false, 500 * time.Millisecond, 0},
+		{"of a script that could not be ended", true, true, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				scripts := func(cfg *Config) { cfg.Targets.Script = cfg.Targets.HTTP }
 				x := w.begin("x1", scripts, func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
-				w.answer(onStop)
+				gone := make(chan struct{})
+				w.stops = append(w.stops, func() { close(gone) })
+				w.answer(func(ctx context.Context, call Call) Result {
+					res := onStop(ctx, call)
+					if c.left {
+						res.gone = gone
+					}
+					return res
+				})
 				run := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce), func(s *schema.Spec) {
 					if c.script {
 						s.Work.HTTP, s.Work.Script = nil, &schema.ScriptTarget{Command: "s"}

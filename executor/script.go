@@ -11,7 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/schema"
 )
@@ -24,6 +27,8 @@ const (
 	DefaultScriptGrace = 5 * time.Second
 	// maxScriptGrace bounds what an operator may set: a stop of the node waits as long.
 	maxScriptGrace = time.Minute
+	// scriptDeaf is for how long after SIGKILL the end of a command is waited for: one that waits for a file system that is away, or is another's, may never end.
+	scriptDeaf = 5 * time.Second
 	// scriptPath is the PATH of a command whose environment names none.
 	scriptPath = "/usr/local/bin:/usr/bin:/bin"
 	// scriptDrain bounds how long output is waited for after the last process that we know of was killed.
@@ -52,7 +57,7 @@ type ScriptCommand struct {
 	Tenants []string          `yaml:"tenants"` // who may run it; empty: everybody
 	// FinalCodes are exit codes after which no attempt follows.
 	FinalCodes []int `yaml:"final_codes"`
-	// MaxRunning bounds how many run at once on this node, 0: the slots do. Who comes later is put off.
+	// MaxRunning bounds how many run at once on this node, with those that could not be ended, 0: the slots do. Who comes later is put off.
 	MaxRunning int `yaml:"max_running"`
 	// Grace is the time between SIGTERM and SIGKILL; 0: DefaultScriptGrace.
 	Grace time.Duration `yaml:"grace"`
@@ -94,19 +99,32 @@ type owner struct{ uid, gid uint32 }
 // A command is the first of a session and a process group of its own, and is killed if we die. On a time-out or a cancel the group gets SIGTERM,
 // and after Grace SIGKILL. Whatever way the command ends, all that it left behind is killed then: its group, its session, and what carries its
 // environment (run and fence). Not covered: a process that has left the session and changed its environment or that we may not
-// look at; and, if we ourselves are killed, everything but the command. Neither memory nor processor time are bounded: give the
-// node's service such limits, they are inherited.
+// look at; and, if we ourselves are killed, everything but the command.
+//
+// A command that goes on scriptDeaf after SIGKILL is left alone: it hangs in the kernel (a dead NFS mount), or we may not signal it (it has become
+// another user's). The attempt ends as it would have, without what is written from then on, and says that the command may still run; until it has ended it
+// keeps its place of MaxRunning. A time-out of effectively_once work is final then, since the next attempt could overlap with it; what a stop cut short of it
+// begins again as late as after an HTTP call.
+//
+// Neither memory nor processor time are bounded: give the node's service such limits, they are inherited.
 type Script struct {
 	commands  map[string]*command
 	maxOutput int
 	room      *Room
 	log       *slog.Logger
-	sweeping  chan struct{} // cap scriptSweepers: held by who looks for what a command has left behind
+	sweeping  chan struct{}  // cap scriptSweepers: held by who looks for what a command has left behind
+	unheard   rate.Sometimes // signals that fail are told of now and then
+
+	deaf time.Duration                         // scriptDeaf, but in tests
+	kill func(pid int, s syscall.Signal) error // of tests; nil: the kernel's
 }
 
 // NewScript returns a Script of those commands. It looks users up, and reads nothing else. The error names every fault of c.
 func NewScript(c ScriptConfig) (*Script, error) {
-	s := &Script{commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, room: c.Room, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers)}
+	s := &Script{
+		commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, room: c.Room, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers),
+		unheard: rate.Sometimes{Interval: 10 * time.Second}, deaf: scriptDeaf,
+	}
 	if s.maxOutput == 0 {
 		s.maxOutput = DefaultMaxOutput
 	}

@@ -35,7 +35,10 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 		s.log.Warn("script could not be started", "script", t.Command, "run", call.Run, "err", err)
 		return Result{Outcome: schema.Failed, Error: notLaunched(err)}
 	}
-	stopped := p.await(ctx)
+	stopped, exited := p.await(ctx)
+	if !exited {
+		return s.leave(ctx, p, &call)
+	}
 	state, left := p.bury()
 	if left > 0 {
 		s.log.Warn("a script left processes behind that could not be ended", "script", t.Command, "run", call.Run, "processes", left)
@@ -47,6 +50,28 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 		res = p.verdict(state)
 	}
 	res.Output, res.OutputCut, res.taken = p.head.kept, p.head.cut, p.head.taken
+	return res
+}
+
+// leave ends the attempt of a command that cannot be ended. The command is buried once it has ended by itself: nobody waits for that, since it may never be.
+func (s *Script) leave(ctx context.Context, p *process, call *Call) Result {
+	s.log.Error("a script could not be ended: its attempt is over, and it may still run", "script", p.command.name, "run", call.Run, "pid", p.cmd.Process.Pid)
+	p.sweep() // what else there is
+	p.hangUp()
+	res, gone := scriptEnded(ctx), make(chan struct{})
+	if res.Outcome == schema.TimedOut {
+		res.Error = "it had not ended at the time-out, and could not be killed: it may still run"
+		res.Final = call.Work.Guarantee == schema.EffectivelyOnce // the next could overlap with it
+	} else {
+		res.Error += ": the script could not be killed, and may still run"
+	}
+	res.Output, res.OutputCut, res.taken, res.gone = p.head.kept, p.head.cut, p.head.taken, gone
+	go func() {
+		defer close(gone)
+		<-p.exited
+		_, left := p.bury()
+		s.log.Info("a script that could not be ended has ended", "script", p.command.name, "run", call.Run, "processes", left)
+	}()
 	return res
 }
 
@@ -94,7 +119,8 @@ type process struct {
 	room    *Room
 	head    body // of the output
 
-	sweeping chan struct{} // the Script's
+	script *Script
+	run    schema.RunID
 }
 
 // ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
@@ -107,7 +133,7 @@ var ownDescriptors = sync.OnceFunc(func() {
 func (s *Script) launch(c *command, call *Call) (*process, error) {
 	ownDescriptors()
 	env, marks := c.environment(call)
-	p := &process{command: c, most: s.maxOutput, room: s.room, sweeping: s.sweeping, exited: make(chan struct{})}
+	p := &process{command: c, most: s.maxOutput, room: s.room, script: s, run: call.Run, exited: make(chan struct{})}
 	for _, m := range marks {
 		p.marks = append(p.marks, append([]byte(m), 0))
 	}
@@ -205,47 +231,76 @@ func (p *process) drain() {
 	}
 }
 
-// await waits until the command has ended, and ends it if ctx ends first: true means that it was told to.
-func (p *process) await(ctx context.Context) bool {
+// await waits until the command has ended, and ends it if ctx ends first: stopped means that it was told to. Without exited it goes on all the same.
+func (p *process) await(ctx context.Context) (stopped, exited bool) {
 	select {
 	case <-p.exited:
-		return false
+		return false, true
 	case <-ctx.Done():
 	}
 	p.signal(syscall.SIGTERM)
-	grace := time.NewTimer(p.command.Grace)
-	defer grace.Stop()
+	if p.exitsWithin(p.command.Grace) {
+		return true, true
+	}
+	p.signal(syscall.SIGKILL)
+	return true, p.exitsWithin(p.script.deaf)
+}
+
+// exitsWithin waits until the command has ended, for at most d.
+func (p *process) exitsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-p.exited:
-	case <-grace.C:
-		p.signal(syscall.SIGKILL)
-		<-p.exited
+		return true
+	case <-timer.C:
+		return false
 	}
-	return true
 }
 
 // signal tells the group. The command was not waited for yet, so its number is no other's.
-func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) } // nobody left is as good
+func (p *process) signal(s syscall.Signal) {
+	kill := syscall.Kill
+	if p.script.kill != nil {
+		kill = p.script.kill
+	}
+	if err := kill(-p.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) { // nobody left is as good
+		p.script.unheard.Do(func() {
+			p.script.log.Warn("a script could not be signalled", "script", p.command.name, "run", p.run, "signal", s.String(), "err", err)
+		})
+	}
+}
 
 // bury kills what the command has left behind, waits for the command itself and for the end of its output, and returns how it ended and
 // how many processes are still there.
 func (p *process) bury() (state *os.ProcessState, left int) {
+	left = p.sweep()
+	_ = p.cmd.Wait() // the state says it
+	p.hangUp()
+	return p.cmd.ProcessState, left
+}
+
+// sweep kills what a command has started, and returns how many processes are still there.
+func (p *process) sweep() (left int) {
 	for sweep := range scriptSweeps {
 		p.signal(syscall.SIGKILL)
-		p.sweeping <- struct{}{}
+		p.script.sweeping <- struct{}{}
 		left = p.killStrays()
-		<-p.sweeping
+		<-p.script.sweeping
 		if left == 0 {
 			break
 		}
 		time.Sleep(time.Millisecond << sweep) // until the kernel has ended them
 	}
-	_ = p.cmd.Wait() // the state says it
+	return left
+}
+
+// hangUp waits for the end of the output, not for long, and closes both ends of ours. Then head is whole.
+func (p *process) hangUp() {
 	late := time.Now().Add(scriptDrain)
 	_, _ = p.output.SetReadDeadline(late), p.input.SetWriteDeadline(late)
 	p.io.Wait()
-	_ = p.output.Close()
-	return p.cmd.ProcessState, left
+	_ = p.output.Close() // again, it does nothing
 }
 
 // killStrays kills the living processes of the session, and those that carry the attempt's environment, and returns how many it found.

@@ -1,0 +1,65 @@
+package executor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// oneScript is a target whose commands run once at a time each.
+type oneScript struct{ *world }
+
+func (oneScript) Limit(*schema.ScriptTarget) int { return 1 }
+
+// ofScript makes the work of an entry a command that has a second.
+func ofScript(command string) func(*schema.Spec) {
+	return func(s *schema.Spec) {
+		s.Work.HTTP, s.Work.Script, s.Work.Timeout = nil, &schema.ScriptTarget{Command: command}, schema.Duration(time.Second)
+		s.Work.Retry = &schema.Retry{MaxAttempts: 1}
+	}
+}
+
+// TestAScriptThatIsLeftKeepsItsPlaceAlone: a script that could not be ended kept its slot, and its run was running, for as long as it went on. It keeps its place
+// of those that may run of its command, and nothing else.
+func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x", func(c *Config) { c.Slots, c.Targets.Script = 1, oneScript{w} })
+		gone := make(chan struct{})
+		w.answer(func(ctx context.Context, c Call) Result {
+			if c.Work.Script == nil || c.Work.Script.Command == "quick" || len(w.started()) > 1 {
+				return Result{Outcome: schema.Succeeded}
+			}
+			<-ctx.Done()
+			return Result{Outcome: schema.TimedOut, Error: "it may still run", gone: gone}
+		})
+		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
+		w.publish(stuck, time.Now())
+		time.Sleep(5 * time.Second)
+		if got := w.story(stuck.ID); got != "1 timed_out" || w.state(stuck.ID) != schema.StateFailed {
+			t.Errorf("the run is %s after %q, want failed after its time-out", w.state(stuck.ID), got)
+		}
+		if got := counted(t, x.metrics.scriptsLeft); got != 1 {
+			t.Errorf("%v scripts are said to be left, want 1", got)
+		}
+		next, other, call := w.entry(inAWhile(0), ofScript("stuck")), w.entry(inAWhile(0), ofScript("quick")), w.entry(inAWhile(0))
+		for _, e := range []schema.Entry{next, other, call} {
+			w.publish(e, time.Now())
+		}
+		time.Sleep(5 * time.Second)
+		for _, e := range []schema.Entry{other, call} {
+			if got := w.state(e.ID); got != schema.StateSucceeded {
+				t.Errorf("a run of something else is %s while the script goes on, want that it had its slot", got)
+			}
+		}
+		if got := w.story(next.ID); got != "" {
+			t.Errorf("another run of the command: %q while the script goes on, want that none starts", got)
+		}
+		close(gone)
+		time.Sleep(5 * time.Second)
+		if got := w.state(next.ID); got != schema.StateSucceeded {
+			t.Errorf("another run of the command is %s when the script has ended, want succeeded", got)
+		}
+	})
+}
