@@ -17,8 +17,8 @@ import (
 // maxScripts bounds the file of scripts, bytes.
 const maxScripts = 1 << 20
 
-// LoadScripts reads the operator's allow list of commands and checks it, and that neither the list nor a command can be written by others than
-// its owner. deploy/scripts.yaml is an example that explains every key. The error names every fault.
+// LoadScripts reads the operator's allow list of commands and checks it, that neither the list nor a command can be written by others than
+// its owner, and that no command is set-uid or set-gid. deploy/scripts.yaml is an example that explains every key. The error names every fault.
 func LoadScripts(path string) (map[string]executor.ScriptCommand, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,8 +45,10 @@ func LoadScripts(path string) (map[string]executor.ScriptCommand, error) {
 		faults = append(faults, fmt.Errorf("%s: names no command", path))
 	}
 	for _, name := range slices.Sorted(maps.Keys(list.Commands)) {
-		if err := foreign(list.Commands[name].Path); err != nil {
-			faults = append(faults, fmt.Errorf("script %s: %w", name, err))
+		for _, check := range []func(string) error{foreign, changing} {
+			if err := check(list.Commands[name].Path); err != nil {
+				faults = append(faults, fmt.Errorf("script %s: %w", name, err))
+			}
 		}
 	}
 	_, err = executor.NewScript(executor.ScriptConfig{Commands: list.Commands, Root: os.Geteuid() == 0})
@@ -68,4 +70,14 @@ func foreign(path string) error {
 		return fmt.Errorf("%s can be written by others than its owner", path)
 	}
 	return nil
+}
+
+// changing reports that a command is set-uid or set-gid. The node might not be allowed to end what has become another user's, the kernel would not end it with the
+// node, and the list says whose a command is. What cannot be looked at is foreign's matter.
+func changing(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
+		return nil //nolint:nilerr // see above
+	}
+	return fmt.Errorf("%s is set-uid or set-gid: it could not be ended reliably, and who runs a command is for user and group to say", path)
 }

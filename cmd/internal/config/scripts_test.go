@@ -37,6 +37,7 @@ func TestLoadScriptsTakesTheExample(t *testing.T) {
 
 func TestLoadScriptsNamesEveryFault(t *testing.T) {
 	loose := list(t, "#!/bin/sh\n", 0o777)
+	sudo, group := list(t, "", 0o755|os.ModeSetuid), list(t, "", 0o775|os.ModeSetgid)
 	for name, c := range map[string]struct {
 		text string
 		mode os.FileMode
@@ -49,7 +50,10 @@ func TestLoadScriptsNamesEveryFault(t *testing.T) {
 		"writable by others":    {"commands: {a: {path: /no/such}}", 0o622, []string{"scripts.yaml can be written by others"}},
 		"a command that is":     {"commands: {a: {path: " + loose + "}, b: {path: bin}}", 0o600, []string{"script a: " + loose + " can be written by others", `script b: path "bin"`}},
 		"a command is no file":  {"commands: {a: {path: /tmp}}", 0o600, []string{"script a: /tmp is not a file"}},
-		"a number for a text":   {"commands: {a: {path: [1]}}", 0o600, []string{"line 1"}},
+		"commands that become others'": {"commands: {a: {path: " + sudo + "}, b: {path: " + group + "}}", 0o600, []string{
+			"script a: " + sudo + " is set-uid or set-gid", "script b: " + group + " is set-uid or set-gid", "script b: " + group + " can be written by others",
+		}},
+		"a number for a text": {"commands: {a: {path: [1]}}", 0o600, []string{"line 1"}},
 	} {
 		_, err := LoadScripts(list(t, c.text, c.mode))
 		for _, want := range c.want {
