@@ -241,28 +241,40 @@ func TestHTTPKeepsConnections(t *testing.T) {
 	}
 }
 
-// A connection that dies under a request is a failed attempt: the client must not execute the run a second time on its own.
+// A connection that dies under a request is a failed attempt: the client must not execute the run a second time on its own, whatever headers the task states.
 func TestHTTPNeverRepeatsARequest(t *testing.T) {
-	var calls atomic.Int64
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if calls.Add(1) == 1 {
-			return // and the connection is kept
-		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Errorf("hijack: %v", err)
-			return
-		}
-		_ = conn.Close()
-	})
-	h := newHTTP(t, HTTPConfig{})
-	if res := h.Run(t.Context(), callTo(s.URL)); res.Outcome != schema.Succeeded {
-		t.Fatalf("first Run: got %+v, want a success", res)
-	}
-	res := h.Run(t.Context(), callTo(s.URL))
-	if n := calls.Load(); res.Outcome != schema.Failed || res.Final || n != 2 {
-		t.Errorf("Run over a kept connection that is closed: got %+v and %d requests, want a failure that is retried, and 2", res, n)
+	for name, headers := range map[string]map[string]string{
+		"no headers":                nil,
+		"idempotency-key":           {"Idempotency-Key": "x"},
+		"x-idempotency-key":         {"X-Idempotency-Key": "x"},
+		"x-idempotency-key, as is":  {"x-idempotency-key": "x"},
+		"x-idempotency-key, louder": {"X-IDEMPOTENCY-KEY": "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if calls.Add(1) == 1 {
+					return // and the connection is kept
+				}
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Errorf("hijack: %v", err)
+					return
+				}
+				_ = conn.Close()
+			})
+			h := newHTTP(t, HTTPConfig{})
+			call := callTo(s.URL)
+			call.Work.HTTP.Headers = headers
+			if res := h.Run(t.Context(), call); res.Outcome != schema.Succeeded {
+				t.Fatalf("first Run: got %+v, want a success", res)
+			}
+			res := h.Run(t.Context(), call)
+			if n := calls.Load(); res.Outcome != schema.Failed || res.Final || n != 2 {
+				t.Errorf("Run over a kept connection that is closed: got %+v and %d requests, want a failure that is retried, and 2", res, n)
+			}
+		})
 	}
 }
 

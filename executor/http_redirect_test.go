@@ -20,6 +20,9 @@ func TestHTTPFollowsRedirects(t *testing.T) {
 			r.Method, string(body), r.Header.Get("Content-Type"), r.Header.Get("Authorization"), r.Header.Get("Carillon-Run-Id"),
 			r.Header.Get("Idempotency-Key"), r.Header.Get("User-Agent"),
 		}
+		if also := r.Header.Get("X-Idempotency-Key"); also != last.auth {
+			t.Errorf("X-Idempotency-Key of the task: got %q, want what became of its other secret, %q", also, last.auth)
+		}
 		_, _ = io.WriteString(w, "landed")
 	}
 	other := serve(t, nil)
@@ -66,7 +69,7 @@ func TestHTTPFollowsRedirects(t *testing.T) {
 			h := newHTTP(t, HTTPConfig{})
 			call := callTo(home.URL + c.path)
 			call.Work.HTTP.Method = c.method
-			call.Work.HTTP.Headers = map[string]string{"Authorization": secret, "Content-Type": kind, "User-Agent": "me"}
+			call.Work.HTTP.Headers = map[string]string{"Authorization": secret, "X-Idempotency-Key": secret, "Content-Type": kind, "User-Agent": "me"}
 			last = seen{}
 			res := h.Run(t.Context(), call)
 			if res.Outcome != schema.Succeeded || last != c.want {

@@ -23,9 +23,12 @@ import (
 // dueForm is how times are written: RFC 3339 in UTC with milliseconds.
 const dueForm = "2006-01-02T15:04:05.000Z"
 
-// idempotencyKey is the name of the header in lower case, on purpose: net/http takes a POST with the name in its canonical
-// form for one that it may repeat by itself, and such an execution would not be counted. To a callee case makes no difference.
-const idempotencyKey = "idempotency-key"
+// These names of headers are in lower case, on purpose: net/http takes a POST with one of them in its canonical form for one that it
+// may repeat by itself, and such an execution would not be counted. To a callee case makes no difference.
+const (
+	idempotencyKey  = "idempotency-key"
+	xIdempotencyKey = "x-idempotency-key" // a task may state it
+)
 
 // ignored are headers of a task that are not sent: they belong to a connection, or to what HTTP frames itself.
 var ignored = []string{
@@ -73,7 +76,7 @@ type hop struct {
 	url    *url.URL
 	body   []byte
 	header http.Header // as sent
-	task   []string    // the canonical names that the task gave
+	task   []string    // the names that the task gave, as they are in header
 
 	run     string
 	at      time.Time
@@ -99,6 +102,9 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 		name = textproto.CanonicalMIMEHeaderKey(name)
 		if slices.Contains(ignored, name) || strings.HasPrefix(name, "Carillon-") || strings.HasPrefix(name, "Webhook-") {
 			continue
+		}
+		if name == "X-Idempotency-Key" {
+			name = xIdempotencyKey
 		}
 		h.header[name] = []string{value}
 		h.task = append(h.task, name)
