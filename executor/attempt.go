@@ -186,7 +186,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	case x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()): // before: the clock was set back under us
 		a.giveBack()
 		return
-	case !alive: // a renewal is late: it is not pulled again and again until then
+	case !alive, !x.targets.reach(work): // a renewal is late, or the connection to workers lost: it is not pulled again and again until then
 		a.giveBackLater(ctx)
 		return
 	}

@@ -59,6 +59,9 @@ func NewNATS(c NATSConfig) *NATS {
 // errUnheard is the cause for which a talk ends whose worker is not heard of any more.
 var errUnheard = errors.New("the worker fell silent")
 
+// Reachable implements reacher.
+func (n *NATS) Reachable() bool { return n.requester.Reachable() }
+
 // Run implements Target.
 func (n *NATS) Run(ctx context.Context, c Call) Result {
 	if c.Work.NATS == nil {
@@ -100,7 +103,7 @@ func (n *NATS) headers(c *Call) map[string]string {
 	return headers
 }
 
-// ask offers the run once and hears what comes back. declined: whoever took it gave it back unbegun.
+// ask offers the run once and hears what comes back. declined: whoever took it gave it back unbegun, or nobody could be asked.
 func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -126,6 +129,8 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 		res = ended(ctx)
 		t.cancel(map[schema.Outcome]string{schema.Cancelled: "cancelled", schema.TimedOut: "timeout", schema.Failed: "stopped"}[res.Outcome])
 		return res, false
+	case errors.Is(err, queue.ErrOffline): // it was not sent, and the connection may be there again in a moment
+		return res, true
 	case errors.Is(err, queue.ErrNoWorker):
 		return Result{Outcome: schema.Failed, Error: queue.ErrNoWorker.Error()}, false
 	}

@@ -22,6 +22,8 @@ func (f asker) Request(ctx context.Context, subject string, headers map[string]s
 	return f(ctx, subject, headers, body, hear)
 }
 
+func (f asker) Reachable() bool { return true }
+
 func newNATS(f asker) *NATS { return NewNATS(NATSConfig{Requester: f}) }
 
 func natsCall() Call {
@@ -239,6 +241,31 @@ func TestNATSOffersAgainWhatWasDeclined(t *testing.T) {
 		})
 		if res := n.Run(ctx, natsCall()); res.Outcome != schema.TimedOut {
 			t.Errorf("Run that is declined for ever: got %+v, want a time-out", res)
+		}
+	})
+}
+
+// TestNATSAsksAgainWhenItIsConnected: what could not be sent was not begun by anybody.
+func TestNATSAsksAgainWhenItIsConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Now().Add(5 * time.Second)
+		n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			if time.Now().Before(back) {
+				return fmt.Errorf("request: %w", queue.ErrOffline)
+			}
+			hear(say("result", "x"))
+			return nil
+		})
+		began := time.Now()
+		res := n.Run(t.Context(), natsCall())
+		if took := time.Since(began); res.Outcome != schema.Succeeded || took < 5*time.Second || took > 5*time.Second+declinedMost {
+			t.Errorf("Run: got %+v after %v, want a success soon after the connection is back", res, took)
+		}
+		back = time.Now().Add(time.Hour)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, ErrTimeout)
+		defer cancel()
+		if res := n.Run(ctx, natsCall()); res.Outcome != schema.TimedOut {
+			t.Errorf("Run without a connection: got %+v, want a time-out", res)
 		}
 	})
 }

@@ -43,6 +43,11 @@ type Target interface {
 	Run(ctx context.Context, c Call) Result
 }
 
+// reacher is a target that knows when it can reach nobody at all. Nothing starts then: the message goes back, to an executor that can.
+type reacher interface {
+	Reachable() bool
+}
+
 // Targets holds the target of each kind; nil = not enabled here.
 type Targets struct {
 	HTTP, NATS, Script Target
@@ -58,4 +63,10 @@ func (t Targets) of(w schema.Work) Target {
 		return t.Script
 	}
 	return nil
+}
+
+// reach reports whether the target of w can be reached, as far as is known.
+func (t Targets) reach(w schema.Work) bool {
+	r, ok := t.of(w).(reacher)
+	return !ok || r.Reachable()
 }

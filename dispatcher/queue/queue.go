@@ -129,12 +129,18 @@ const HeaderGone = "Carillon-Gone"
 type Requester interface {
 	// Request sends body with headers to subject and calls hear with every reply, in the order in which they come and one at a time,
 	// until hear returns false: then it returns nil. hear must not block: others wait behind it. Names of headers are case-sensitive;
-	// CheckHeaders says which are refused. ErrNoWorker means that nobody listens on subject. When ctx ends it returns ctx's error.
+	// CheckHeaders says which are refused. ErrNoWorker means that nobody listens on subject, ErrOffline that it was not sent. When ctx ends it
+	// returns ctx's error.
 	Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(Reply) (more bool)) error
+	// Reachable reports whether a request would be sent, not refused with ErrOffline. It does not wait.
+	Reachable() bool
 }
 
 // ErrNoWorker: nobody listens on the subject of a request.
 var ErrNoWorker = errors.New("no worker listens on the subject")
+
+// ErrOffline: there is no connection to the servers at present. The request was not sent, nor will it be.
+var ErrOffline = errors.New("not connected to the queue")
 
 // Prober tells how the queue is.
 type Prober interface {

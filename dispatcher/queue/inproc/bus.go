@@ -2,6 +2,7 @@ package inproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,12 +53,21 @@ func (c *Conn) SubscribeSignal(topic string, f func([]byte)) (cancel func(), err
 	return c.broker.listen(c, channel{point: Signal, topic: topic}, f)
 }
 
+// Reachable implements queue.Requester.
+func (c *Conn) Reachable() bool { return c.down() == nil }
+
 // Request implements queue.Requester. The worker runs on the caller's goroutine, and replies once.
 func (c *Conn) Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
 	if err := queue.CheckHeaders(headers); err != nil {
 		return fmt.Errorf("request %s: %w", subject, err)
 	}
-	if err := c.reach(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("request %s: %w", subject, err)
+	}
+	if err := c.down(); err != nil {
+		if errors.Is(err, ErrNoAnswer) {
+			err = queue.ErrOffline
+		}
 		return fmt.Errorf("request %s: %w", subject, err)
 	}
 	c.broker.mu.Lock()

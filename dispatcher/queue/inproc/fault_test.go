@@ -232,6 +232,10 @@ func TestCut(t *testing.T) {
 		if cut.Ready() == nil {
 			t.Error("Ready of a cut node = nil, want an error")
 		}
+		err := cut.Request(t.Context(), "work", nil, nil, func(queue.Reply) bool { return false })
+		if cut.Reachable() || !errors.Is(err, queue.ErrOffline) {
+			t.Errorf("of a cut node: Reachable %v, Request = %v; want false, ErrOffline", cut.Reachable(), err)
+		}
 		if _, took, err := publish(t, cut, envelope(t, 2)); !errors.Is(err, inproc.ErrNoAnswer) || took != inproc.PublishTimeout {
 			t.Errorf("a publication of a cut node ended with %v after %v", err, took)
 		}

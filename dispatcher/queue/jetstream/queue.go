@@ -137,7 +137,7 @@ func (q *Queue) dial(context.Context) error {
 		ReconnectWait:        reconnectWait,
 		ReconnectJitter:      reconnectWait,
 		ReconnectJitterTLS:   reconnectWait,
-		ReconnectBufSize:     nats.DefaultReconnectBufSize,
+		ReconnectBufSize:     nats.DefaultReconnectBufSize, // for acknowledgements, signals and words to workers; requests are not to wait in it
 		Timeout:              dialTimeout,
 		DrainTimeout:         nats.DefaultDrainTimeout,
 		PingInterval:         pingInterval,

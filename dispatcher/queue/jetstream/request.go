@@ -154,6 +154,9 @@ func (q *Queue) Request(ctx context.Context, subject string, headers map[string]
 	return nil
 }
 
+// Reachable implements queue.Requester.
+func (q *Queue) Reachable() bool { return q.nc.IsConnected() }
+
 func (q *Queue) request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(queue.Reply) bool) error {
 	if err := queue.CheckHeaders(headers); err != nil {
 		return err
@@ -163,6 +166,10 @@ func (q *Queue) request(ctx context.Context, subject string, headers map[string]
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	// The client would keep it and send it once it is connected again: to a worker, long after its asker has given up.
+	if !q.Reachable() {
+		return queue.ErrOffline
 	}
 	if err := q.inbox.open(); err != nil {
 		return err
@@ -180,8 +187,11 @@ func (q *Queue) request(ctx context.Context, subject string, headers map[string]
 	m := message(subject, headers, body)
 	m.Reply = q.inbox.prefix + token
 	if err := q.nc.PublishMsg(m); err != nil {
-		if errors.Is(err, nats.ErrConnectionClosed) {
+		switch {
+		case errors.Is(err, nats.ErrConnectionClosed):
 			err = queue.ErrClosed
+		case errors.Is(err, nats.ErrReconnectBufExceeded): // lost just now
+			err = queue.ErrOffline
 		}
 		return err
 	}

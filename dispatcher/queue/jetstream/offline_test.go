@@ -1,0 +1,147 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
+)
+
+// line leads to a server, and can be cut.
+type line struct {
+	to string
+
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+// lead makes a line to the server at url, and returns the URL of its other end.
+func lead(t *testing.T, url string) (*line, string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	l := &line{to: strings.TrimPrefix(url, "nats://")}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { l.carry(near) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.set(true)
+		all.Wait()
+	})
+	return l, "nats://" + listener.Addr().String()
+}
+
+// set cuts the line, or mends it.
+func (l *line) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	if cut {
+		for _, c := range l.conns {
+			_ = c.Close()
+		}
+		l.conns = nil
+	}
+}
+
+func (l *line) carry(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	l.mu.Lock()
+	cut := l.cut
+	l.conns = append(l.conns, near, far)
+	l.mu.Unlock()
+	if cut {
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(near, far)
+		_ = near.Close()
+	})
+	_, _ = io.Copy(far, near)
+	_ = far.Close()
+	back.Wait()
+}
+
+// TestARequestWithoutAConnectionIsNotKept: the client kept requests that were made while it was not connected, and sent them to workers when it was again: long after
+// their askers had given up, and beside what had been asked since.
+func TestARequestWithoutAConnectionIsNotKept(t *testing.T) {
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatalf("embedded.Start: %v", err)
+	}
+	t.Cleanup(server.Close)
+	l, url := lead(t, server.URL())
+	q := connect(t, jetstream.Config{URLs: []string{url}})
+	nc, _ := dial(t, jetstream.Config{Server: server})
+	heard := make(chan string, 10)
+	if _, err := nc.Subscribe("work.late", func(m *nats.Msg) {
+		heard <- string(m.Data)
+		if err := m.Respond(nil); err != nil {
+			t.Errorf("respond: %v", err)
+		}
+	}); err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	ask := func(text string, patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return q.Request(ctx, "work.late", nil, []byte(text), func(queue.Reply) bool { return false })
+	}
+	until := func(what string, reached func() bool) {
+		t.Helper()
+		for begun := time.Now(); !reached(); time.Sleep(10 * time.Millisecond) {
+			if time.Since(begun) > patience {
+				t.Fatalf("after %v the queue is not %s", patience, what)
+			}
+		}
+	}
+	if err := ask("before", patience); err != nil || !q.Reachable() {
+		t.Fatalf("Request: %v, Reachable: %v; want an answer and true", err, q.Reachable())
+	}
+	l.set(true)
+	until("cut off", func() bool { return q.Ready() != nil })
+	if q.Reachable() {
+		t.Error("Reachable without a connection: true")
+	}
+	if err := ask("meanwhile", time.Second); !errors.Is(err, queue.ErrOffline) {
+		t.Errorf("Request without a connection: %v, want ErrOffline", err)
+	}
+	l.set(false)
+	until("connected again", func() bool { return q.Ready() == nil })
+	if err := ask("after", patience); err != nil || !q.Reachable() {
+		t.Errorf("Request when connected again: %v, Reachable: %v; want an answer and true", err, q.Reachable())
+	}
+	if got := []string{<-heard, <-heard}; got[0] != "before" || got[1] != "after" {
+		t.Errorf("the worker heard %q first, want what was asked before and after", got)
+	}
+}
