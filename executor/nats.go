@@ -71,7 +71,9 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	for pause := declinedFirst; ; pause = min(2*pause, declinedMost) {
 		if deadline, ok := ctx.Deadline(); ok {
 			// Rounded up: a worker that gives up by its own clock does so no earlier than the executor.
-			headers["Carillon-Timeout-Ms"] = strconv.FormatInt(max(int64((time.Until(deadline)+time.Millisecond-1)/time.Millisecond), 1), 10)
+			left := max((time.Until(deadline) + time.Millisecond - 1).Truncate(time.Millisecond), time.Millisecond)
+			headers["Carillon-Timeout-Ms"] = strconv.FormatInt(left.Milliseconds(), 10)
+			headers["Carillon-Deadline"] = time.Now().Add(left).UTC().Format(dueForm) // the time-out begins whenever the request comes
 		}
 		res, declined := n.ask(ctx, &c, headers)
 		if !declined {

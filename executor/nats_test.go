@@ -50,6 +50,7 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 				"Carillon-Run-Id": c.Run.String(), "Carillon-Tenant": "t", "Carillon-Job-Id": c.Run.String(), "Carillon-Attempt": "3", "Carillon-Fence": "1790000000000042",
 				"Carillon-Due-At": "2026-11-21T09:00:00.250Z", "Idempotency-Key": c.Run.String(), "traceparent": headers["traceparent"],
 				"Carillon-Max-Output": "1048576", "Carillon-Worker-Protocol": "1", "Carillon-Timeout-Ms": headers["Carillon-Timeout-Ms"],
+				"Carillon-Deadline": headers["Carillon-Deadline"],
 			}
 			if payload != nil {
 				want["content-type"], want["Carillon-Nominal-At"] = "application/json", "2026-11-21T08:00:00.250Z"
@@ -220,7 +221,11 @@ func TestNATSHearsAWorkerThatTalks(t *testing.T) {
 func TestNATSOffersAgainWhatWasDeclined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+		until := time.Now().Add(time.Minute)
+		n := newNATS(func(_ context.Context, _ string, headers map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			if got, err := time.Parse(time.RFC3339Nano, headers["Carillon-Deadline"]); err != nil || got.Sub(until).Abs() > time.Millisecond {
+				t.Errorf("request %d has the deadline %v, %v; want %v", asked, got, err, until)
+			}
 			if asked++; asked < 8 {
 				hear(say("declined", ""))
 			} else {
@@ -229,7 +234,9 @@ func TestNATSOffersAgainWhatWasDeclined(t *testing.T) {
 			return nil
 		})
 		began := time.Now()
-		res := n.Run(t.Context(), natsCall())
+		bounded, done := context.WithDeadline(t.Context(), until)
+		defer done()
+		res := n.Run(bounded, natsCall())
 		if took := time.Since(began); res.Outcome != schema.Succeeded || asked != 8 || took < 2*time.Second || took > 6*time.Second {
 			t.Errorf("Run: got %+v after %d requests and %v, want a success after 8 and some seconds", res, asked, took)
 		}
@@ -372,6 +379,9 @@ func TestNATSTimeOutHasOneName(t *testing.T) {
 				n := newNATS(func(_ context.Context, _ string, headers map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 					if got := headers["Carillon-Timeout-Ms"]; got != "301" {
 						t.Errorf("the worker is given %s ms of %v, want them rounded up", got, timeout)
+					}
+					if got, want := headers["Carillon-Deadline"], time.Now().Add(301*time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"); got != want {
+						t.Errorf("the worker is given the deadline %s, want %s", got, want)
 					}
 					time.Sleep(c.after)
 					hear(queue.Reply{Headers: c.headers})

@@ -8,7 +8,7 @@
 //
 // A worker has the guarantees of its task, not more: its executor stands for it. A run of an at_least_once task may come twice, also to two
 // workers at once, when an executor dies; Run.ID is the key with which to recognise it, and of two executions the one with the higher
-// Run.Fence is the later. A result is sent until the executor says that it was heard, which is not yet that it is recorded.
+// Run.Fence is the later. What comes when its executor has given it up already is declined: the clock of a worker must be right to some seconds. A result is sent until the executor says that it was heard, which is not yet that it is recorded.
 //
 // # If it crashes
 //

@@ -139,6 +139,13 @@ func TestPythonWorker(t *testing.T) {
 		t.Errorf("Run that takes too long: got %+v, want a time-out", res)
 	}
 
+	if got := offered(t, server, "work.demo", -time.Hour); got != "declined" {
+		t.Errorf("a run whose deadline has passed is answered %q, want that it is declined", got)
+	}
+	if got := offered(t, server, "work.demo", time.Hour); got != "result" {
+		t.Errorf("a run whose deadline has not passed is answered %q, want its result", got)
+	}
+
 	// A cancel reaches the handler: the worker stops at once, and not after its 60 s.
 	tell = newTeller()
 	cancelled, stop := context.WithCancelCause(ctx)

@@ -25,6 +25,7 @@ type Run struct {
 	Trace   string    // W3C traceparent
 
 	timeout   time.Duration // 0: not said
+	deadline  time.Time     // when the executor gives up; zero: not said
 	maxOutput int           // 0: not said
 	talk      *talk
 }
@@ -62,6 +63,9 @@ func newRun(m *nats.Msg) (Run, error) {
 	if ms, err := strconv.ParseInt(h.Get("Carillon-Timeout-Ms"), 10, 64); err == nil && ms > 0 && ms < int64(maxTimeout/time.Millisecond) {
 		r.timeout = time.Duration(ms) * time.Millisecond
 	}
+	if at, err := time.Parse(time.RFC3339Nano, h.Get("Carillon-Deadline")); err == nil {
+		r.deadline = at
+	}
 	if at, err := time.Parse(time.RFC3339Nano, h.Get("Carillon-Nominal-At")); err == nil {
 		r.Nominal = at
 	}
@@ -70,6 +74,9 @@ func newRun(m *nats.Msg) (Run, error) {
 	}
 	return r, nil
 }
+
+// late reports whether the executor has given the attempt up by now, whatever the clocks say: NATS held the request up meanwhile.
+func (r Run) late(now time.Time) bool { return !r.deadline.IsZero() && now.Sub(r.deadline) > maxSkew }
 
 // verdict is an error that says what is to follow.
 type verdict struct {

@@ -32,6 +32,8 @@ const (
 	resultLast  = 30 * time.Second
 	// maxTimeout bounds the time-out of a run that is believed.
 	maxTimeout = 365 * 24 * time.Hour
+	// maxSkew is by how much the clocks of a worker and an executor may differ.
+	maxSkew = 5 * time.Second
 	// maxLog bounds one text of a log, bytes, maxError the text of an error.
 	maxLog   = 64 << 10
 	maxError = 1 << 10
@@ -176,7 +178,11 @@ func (w *Worker) take(ctx context.Context, h Handler, m *nats.Msg) {
 		w.log.Warn("a message is passed over", "subject", m.Subject, "err", err)
 		return
 	}
-	if w.begin(ctx, h, m.Reply, run) {
+	late := run.late(time.Now())
+	if late { // also by a clock that is wrong, and then each
+		w.log.Warn("a run came after its deadline: it is declined", "run", run.ID, "attempt", run.Attempt, "deadline", run.deadline)
+	}
+	if !late && w.begin(ctx, h, m.Reply, run) {
 		return
 	}
 	if err := m.RespondMsg(&nats.Msg{Header: nats.Header{wordHeader: {wordDeclined}}}); err != nil {

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import signal
+from datetime import datetime, timedelta, timezone
 
 import nats
 from nats.aio.msg import Msg
@@ -19,6 +20,7 @@ QUEUE = "carillon-workers"  # workers of one name share the runs of a subject
 SLOTS = 16  # handlers at work at once; the rest is declined, for others to take
 ALIVE_FIRST, ALIVE_EVERY = 1.0, 10.0  # the executor gives a worker up that is silent for 35 s
 DRAIN = 20.0  # how long a stop waits for handlers at work
+SKEW = timedelta(seconds=5)  # by which the clocks of executor and worker may differ
 RESULT_TRIES = 10  # how often a result is sent until somebody hears it
 
 
@@ -34,9 +36,14 @@ class Run:
         self.id, self.attempt, self.fence = h["Carillon-Run-Id"], int(h["Carillon-Attempt"]), int(h["Carillon-Fence"])
         self.tenant = h.get("Carillon-Tenant", "")
         self.due, self.timeout = h["Carillon-Due-At"], int(h.get("Carillon-Timeout-Ms", 0)) / 1000 or None
+        self.deadline = datetime.fromisoformat(h["Carillon-Deadline"].replace("Z", "+00:00")) if "Carillon-Deadline" in h else None
         self.max_output = min(int(h.get("Carillon-Max-Output", 1 << 20)), nc.max_payload - 4096)
         self.payload = json.loads(request.data) if request.data else None
         self._nc, self._inbox, self._control = nc, request.reply, nc.new_inbox()
+
+    def late(self) -> bool:
+        """Whether the executor has given the attempt up: the request was held up on its way."""
+        return self.deadline is not None and datetime.now(timezone.utc) - self.deadline > SKEW
 
     async def say(self, word: str, body: bytes = b"") -> None:
         await self._nc.publish(self._inbox, body, reply=self._control, headers={"Carillon-Word": word})
@@ -96,13 +103,15 @@ async def serve(nc, handlers: dict, stop: asyncio.Event) -> None:
     at_work: set = set()
 
     async def take(request: Msg) -> None:
-        if stop.is_set() or len(at_work) >= SLOTS:
-            await nc.publish(request.reply, b"", headers={"Carillon-Word": "declined"})
-            return
         try:
             run = Run(nc, request)
         except (KeyError, ValueError) as e:
             logging.warning("a message that is no run is passed over: %r", e)
+            return
+        if late := run.late():  # also by a clock that is wrong, and then each
+            logging.warning("run %s came after its deadline, %s: it is declined", run.id, run.deadline)
+        if late or stop.is_set() or len(at_work) >= SLOTS:
+            await nc.publish(request.reply, b"", headers={"Carillon-Word": "declined"})
             return
         task = asyncio.ensure_future(run.handle(handlers[request.subject]))
         at_work.add(task)
