@@ -219,7 +219,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		}
 		if res.gone != nil {
 			x.metrics.scriptsLeft.Inc()
-			x.gate.linger(x.wishOf(spec.Tenant, &work).target, res.gone)
+			x.gate.linger(x.wishOf(spec.Tenant, &work).place(), res.gone)
 		}
 	}
 	a.exclusive.Store(false)

@@ -198,7 +198,7 @@ func TestGateLimitsScripts(t *testing.T) {
 		if more, _, _ := beginAll(g, w, 5); len(more) != 1 {
 			t.Errorf("after one ended %d began, want 1", len(more))
 		}
-		if g.loads[w.target].breaker != nil {
+		if g.loads[w.place()].breaker != nil {
 			t.Error("a script that fails has a breaker, want none")
 		}
 	})
@@ -389,6 +389,28 @@ func BenchmarkGate(b *testing.B) {
 		for pb.Next() {
 			v, _ := g.ask(w, nil)
 			v.pass.end(&ok)
+		}
+	})
+}
+
+// TestWhatLingeredMayBeForgotten: so is the place that a script kept which could not be ended, once it has ended.
+func TestWhatLingeredMayBeForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		k, gone := targetKey{name: "script stuck"}, make(chan struct{})
+		g.linger(k, gone)
+		for i := range maxTargets + 10 { // of the same share
+			began, _, _ := beginAll(g, hostWish("", fmt.Sprint("http://h", i)), 1)
+			endAll(began, well)
+		}
+		l := g.loads[k]
+		if l == nil || l.place != nil {
+			t.Fatalf("a script that goes on: %+v, want that it is remembered, and out of turn", l)
+		}
+		close(gone)
+		synctest.Wait()
+		if l.busy != 0 || l.place == nil {
+			t.Errorf("a script that has ended keeps %d places, and may be forgotten: %t; want none, and that it may", l.busy, l.place != nil)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,39 @@ func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if got := w.state(next.ID); got != schema.StateSucceeded {
 			t.Errorf("another run of the command is %s when the script has ended, want succeeded", got)
+		}
+	})
+}
+
+// TestACommandsLimitIsTheNodes: each tenant could run as many of a command at once as the operator allows a node.
+func TestACommandsLimitIsTheNodes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x", func(c *Config) { c.Targets.Script = oneScript{w} })
+		var most, now atomic.Int32
+		w.answer(func(context.Context, Call) Result {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(500 * time.Millisecond)
+			now.Add(-1)
+			return Result{Outcome: schema.Succeeded}
+		})
+		at := inAWhile(time.Second)
+		var entries []schema.Entry
+		for _, tenant := range []string{"a", "b", "c"} {
+			for range 2 {
+				entries = append(entries, w.entry(at, ofScript("report"), func(s *schema.Spec) { s.Tenant = tenant }))
+			}
+		}
+		for _, e := range entries {
+			w.publish(e, time.Now())
+		}
+		time.Sleep(time.Minute)
+		for _, e := range entries {
+			if got := w.state(e.ID); got != schema.StateSucceeded && len(w.deferrals(e)) == 0 {
+				t.Errorf("a run of %s is %s, want that it had its turn", e.Spec.Tenant, got)
+			}
+		}
+		if got := most.Load(); got != 1 {
+			t.Errorf("%d ran at once, want 1", got)
 		}
 	})
 }
