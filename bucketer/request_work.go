@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ const (
 	maxSubject     = 255              // bytes of a NATS subject
 	maxArgs        = 64               // arguments of a script
 	maxArg         = 4 << 10          // bytes of one of them
+	maxArgsText    = 128 << 10        // bytes of all of them as JSON, which is how rows hold them: see schema.MaxRow
 	minTimeout     = time.Millisecond // of one attempt
 	maxTimeout     = 24 * time.Hour
 	maxAttempts    = 100
@@ -310,6 +312,9 @@ func (w *workReader) args(i int32) []string {
 			}
 		}
 		args = append(args, arg)
+	}
+	if text, err := json.Marshal(args); err != nil || len(text) > maxArgsText {
+		d.faultQuietly(i, "must be at most %d bytes together, as JSON in which '<', '>' and '&' take 6 bytes each", maxArgsText)
 	}
 	return args
 }

@@ -10,6 +10,10 @@ import (
 const (
 	InlinePayload = 4 << 10  // payloads up to this many bytes lie in the entry's own row
 	MaxPayload    = 64 << 10 // the largest payload, bytes
+
+	// MaxRow is how large a row every store takes, bytes. What intake accepts is less than half of it: a later start of a run says more than
+	// the run, its dead letter has payload and record besides, and the row of a job holds what it said before its last change as well.
+	MaxRow = 512 << 10
 )
 
 // Kind says why an entry exists. The zero value is KindRun.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"time"
 
+	"carillon.dev/carillon/schema"
 	"github.com/gocql/gocql"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -27,9 +28,9 @@ const (
 
 	maxBatchRows  = 100       // rows of one batch
 	maxBatchBytes = 128 << 10 // bytes of one batch, by our own count; the server's may be lower, see Check
-	maxRowBytes   = 512 << 10 // bytes of one row
-	maxPageRows   = 5000      // rows of one page, however small they are
-	maxIDsPerRead = 100       // ids named by one read
+	maxRowBytes   = schema.MaxRow
+	maxPageRows   = 5000 // rows of one page, however small they are
+	maxIDsPerRead = 100  // ids named by one read
 )
 
 // Config says how to reach a Cassandra cluster. Zero fields have the defaults above.
