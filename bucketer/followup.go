@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +19,8 @@ type Finished struct {
 }
 
 // FollowUp writes what follows from the records: the retry entries that they name, a dead letter for each run that has failed for good, and a line
-// of history for each run of a job that can have many. done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and record, so anybody who
+// of history for each run of a job that can have many. A run whose retry is too large for the store has failed for good: to try again would be for ever.
+// done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and record, so anybody who
 // meets a record may call it again: what stands already is written again as it is.
 func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(i int, err error)) {
 	var entries []schema.Entry
@@ -68,8 +70,50 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 		}
 		lines, ended = lines[n:], ended[n:]
 	}
-	b.write(ctx, entries, func(k int, err error) { done(index[k], err) })
+	var mu sync.Mutex
+	var large []int
+	b.write(ctx, entries, func(k int, err error) {
+		if !errors.Is(err, schema.ErrTooLarge) {
+			done(index[k], err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		large = append(large, k)
+	})
+	for _, k := range large {
+		err := b.writeOne(ctx, entries[k]) // it may have been its batch that was too large
+		if errors.Is(err, schema.ErrTooLarge) {
+			err = b.renounce(ctx, finished[index[k]], &entries[k], err)
+		}
+		done(index[k], err)
+	}
 }
+
+// renounce ends the run of f as failed for good: nobody can ever write next, the retry that its record names. An attempt 0 about the retry says so, and the
+// letter and the line of history say of the attempt that it was the last.
+//
+// All of that is a function of entry and record. Crash at any step: the record still names the retry, so whoever meets it renounces it again, to the same rows.
+func (b *Bucketer) renounce(ctx context.Context, f Finished, next *schema.Entry, cause error) error {
+	last := *f.Attempt.Record
+	said := b.NotStarted(*next, schema.Record{Outcome: schema.Failed, Final: true, Error: noRetry}, last.Finished)
+	if err := b.Record(ctx, []schema.Attempt{said}); err != nil {
+		return err
+	}
+	last.Next, last.Final, last.Error = schema.EntryID{}, true, strings.TrimPrefix(last.Error+"; "+noRetry, "; ")
+	f.Attempt.Record = &last
+	err := schema.ErrUnavailable
+	b.FollowUp(ctx, []Finished{f}, func(_ int, e error) { err = e })
+	if err != nil {
+		return err
+	}
+	b.metrics.renounced.Inc()
+	b.log.Error("a retry is too large to be written: its run has failed", "tenant", f.Entry.Spec.Tenant, "run", f.Entry.Run(), "err", cause)
+	return nil
+}
+
+// noRetry is why a run fails whose retry cannot be written.
+const noRetry = "not attempted again: the entry of its retry is too large to be written"
 
 // retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
 func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error) {

@@ -18,6 +18,7 @@ type metrics struct {
 	mended      prometheus.Counter
 	faulty      prometheus.Counter
 	letters     *prometheus.CounterVec
+	renounced   prometheus.Counter
 
 	operationsOpen *prometheus.GaugeVec   // by action
 	operationSteps *prometheus.CounterVec // by action and result
@@ -56,6 +57,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
 			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
 	}, []string{"event"})
+	m.renounced = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_retries_renounced_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
+	})
 	m.operationsOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "carillon_operations_open", Help: "Operations of all tenants that have not ended, by action, as this node has seen them last: nodes see the same ones.",
 	}, []string{"action"})
@@ -90,7 +94,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.operationsOpen, m.operationSteps, m.operationActs, m.turns)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.renounced, m.operationsOpen, m.operationSteps, m.operationActs, m.turns)
 	return m
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -405,5 +406,48 @@ func TestStopOfWhatWasFoundLost(t *testing.T) {
 		if got := w.state(e.ID); got != schema.StateFailed {
 			t.Errorf("state: got %s, want failed, as nobody would start it again", got)
 		}
+	})
+}
+
+// noRetries is a store to which every retry is too large.
+type noRetries struct{ bucketer.Store }
+
+func (s noRetries) PutEntries(ctx context.Context, rows []schema.Entry) error {
+	for i := range rows {
+		if rows[i].Spec.Kind == schema.KindRetry {
+			return schema.ErrTooLarge
+		}
+	}
+	return s.Store.PutEntries(ctx, rows)
+}
+
+// TestRetryThatIsTooLargeStallsNobody: its executor tried to write it for ever, and took nothing else on.
+func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		x := w.begin("x1", func(c *Config) {
+			b, err := bucketer.New(bucketer.Config{Store: noRetries{w.store}, Hints: w.conn, Signals: w.conn})
+			if err == nil {
+				err = b.Refresh(context.Background())
+			}
+			if err != nil {
+				t.Fatalf("bucketer: %v", err)
+			}
+			c.Writer = b
+		})
+		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed, Status: 500} })
+		run := w.entry(inAWhile(time.Second))
+		w.publish(run, time.Now())
+		time.Sleep(2 * time.Second)
+		w.want("a failure whose retry is too large", "start 1, record 1 failed, record 0 failed, letter, notice, ack")
+		if got := w.state(run.ID); got != schema.StateFailed {
+			t.Errorf("state: got %s, want failed", got)
+		}
+		if x.recorder.overfull() {
+			t.Error("the executor takes nothing on, want that it does")
+		}
+		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.publish(w.entry(inAWhile(time.Second)), time.Now())
+		time.Sleep(2 * time.Second)
+		w.want("another run", "start 1, record 1 succeeded, notice, ack")
 	})
 }

@@ -12,7 +12,7 @@ import (
 type Outcome string
 
 // The outcomes. The last three belong to attempt 0 alone, which says why nothing started here;
-// cancelled may be either.
+// cancelled may be either, and so may failed: of a retry that nobody could write.
 const (
 	Succeeded  Outcome = "succeeded"
 	Failed     Outcome = "failed"

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -149,6 +150,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	}
 	var next schema.EntryID
 	var deferred Time
+	var givenUp string
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		if a.Unstarted() {
@@ -157,6 +159,9 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		if a.Number == 0 {
 			if rec := a.Record; rec != nil && rec.Outcome == schema.HandedOn && rec.Reason == schema.Deferred && rec.To.Time().After(deferred.Time) {
 				deferred = Time{rec.To.Time()}
+			}
+			if rec := a.Record; rec != nil && rec.Ruined() {
+				givenUp = rec.Error
 			}
 			if rec := a.Record; rec != nil && rec.Outcome == schema.Missed && r.State == schema.StateMissed {
 				missed := Missed{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
@@ -181,6 +186,10 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 			next = a.Record.Next
 		}
 		out.Attempts = append(out.Attempts, shown)
+	}
+	if n := len(out.Attempts); n > 0 && givenUp != "" {
+		shown := &out.Attempts[n-1]
+		shown.Error = strings.TrimPrefix(shown.Error+"; "+givenUp, "; ")
 	}
 	if !out.StartedAt.IsZero() {
 		late := out.StartedAt.Sub(e.Spec.Start(e.ID)).Milliseconds()

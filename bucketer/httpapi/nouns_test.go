@@ -121,6 +121,15 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				shown(1, 0, time.Second, "failed"), shown(2, 10*time.Second, 11*time.Second, "timed_out"),
 			}},
 		},
+		"failed, as its retry could not be written": {
+			bucketer.Run{State: schema.StateFailed, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Final, r.Error = true, "too large" }),
+				record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error = retry, "boom" }),
+			}},
+			map[string]any{"dead_letter": true, "started_at": clock(0), "finished_at": clock(time.Second), "lateness_ms": 0.0, "attempts": []any{
+				map[string]any{"number": 1.0, "executor": "e1", "started_at": clock(0), "finished_at": clock(time.Second), "outcome": "failed", "error": "boom; too large"},
+			}},
+		},
 		"cancelled by its mark": {
 			bucketer.Run{State: schema.StateCancelled, Entry: cancelled}, map[string]any{"finished_at": clock(-time.Second)},
 		},
