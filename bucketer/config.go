@@ -37,6 +37,8 @@ const (
 	mixedRows    = 50
 	// batchesInFlight bounds the batches that a node writes at once.
 	batchesInFlight = 64
+	// lengthenAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
+	lengthenAtOnce = 16
 	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
 	// slice read answers for many lines.
 	keyedWays = 8

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 	var entries []schema.Entry
 	var index []int
 	var lines []schema.JobRun
-	var ended, dead []int
+	var ended, dead, slow []int
 	end := func(i int) {
 		line, ok := lineOf(&finished[i].Entry, &finished[i].Attempt)
 		if !ok {
@@ -43,6 +44,10 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 			} else {
 				end(i)
 			}
+			continue
+		}
+		if b.asks(&finished[i]) {
+			slow = append(slow, i)
 			continue
 		}
 		next, err := b.retry(ctx, &finished[i])
@@ -70,6 +75,28 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 		}
 		lines, ended = lines[n:], ended[n:]
 	}
+	b.putRetries(ctx, finished, entries, index, done)
+	for part := range slices.Chunk(slow, lengthenAtOnce) {
+		made, errs := make([]schema.Entry, len(part)), make([]error, len(part))
+		var wg sync.WaitGroup
+		for k, i := range part {
+			wg.Go(func() { made[k], errs[k] = b.retry(ctx, &finished[i]) })
+		}
+		wg.Wait()
+		entries, index = entries[:0], index[:0]
+		for k, i := range part {
+			if errs[k] != nil {
+				done(i, errs[k])
+				continue
+			}
+			entries, index = append(entries, made[k]), append(index, i)
+		}
+		b.putRetries(ctx, finished, entries, index, done)
+	}
+}
+
+// putRetries writes the retries of those of finished that index names.
+func (b *Bucketer) putRetries(ctx context.Context, finished []Finished, entries []schema.Entry, index []int, done func(i int, err error)) {
 	var mu sync.Mutex
 	var large []int
 	b.write(ctx, entries, func(k int, err error) {
@@ -115,6 +142,14 @@ func (b *Bucketer) renounce(ctx context.Context, f Finished, next *schema.Entry,
 // noRetry is why a run fails whose retry cannot be written.
 const noRetry = "not attempted again: the entry of its retry is too large to be written"
 
+// asks reports whether retry asks the store for f: what does is made in parts, each of which is written before the next one is begun. However slow the store is,
+// who has little time gets on then, and what is left is less the next time.
+func (b *Bucketer) asks(f *Finished) bool {
+	rec := f.Attempt.Record
+	elsewhere := !rec.Entry.IsZero() && rec.Entry != f.Entry.ID
+	return elsewhere || len(b.leaving(&f.Entry, rec.Next)) > 0
+}
+
 // retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
 func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error) {
 	rec := f.Attempt.Record
@@ -151,14 +186,45 @@ func (b *Bucketer) starter(ctx context.Context, f *Finished) (schema.Entry, erro
 }
 
 // HandOn writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of
-// each run; both in batches by partition. It returns the ids of those of `from` that were handed on, and what went wrong with the
-// others. Crash in between: such an entry is still open, and whoever meets it next hands it on to the same id.
+// each run; both in batches by partition. What a later start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of those of
+// `from` that were handed on, and what went wrong with the others. Crash in between: such an entry is still open, and whoever meets it next hands it on to the same id.
 func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
+	var ready, slow []int
 	for i := range to {
-		if err := b.outlive(ctx, &to[i]); err != nil {
-			return nil, err
+		if len(b.leaving(&to[i], to[i].ID)) > 0 {
+			slow = append(slow, i)
+		} else {
+			ready = append(ready, i)
 		}
 	}
+	if len(slow) == 0 {
+		return b.handOn(ctx, from, to)
+	}
+	handed, err := b.handOn(ctx, pick(from, ready), pick(to, ready))
+	errs := []error{err}
+	for part := range slices.Chunk(slow, lengthenAtOnce) {
+		faults := make([]error, len(part))
+		var wg sync.WaitGroup
+		for k, i := range part {
+			wg.Go(func() { faults[k] = b.outlive(ctx, &to[i]) })
+		}
+		wg.Wait()
+		var kept []int
+		for k, i := range part {
+			if faults[k] != nil {
+				errs = append(errs, fmt.Errorf("hand %s on to %s: %w", from[i].ID, to[i].ID, faults[k]))
+				continue
+			}
+			kept = append(kept, i)
+		}
+		ids, err := b.handOn(ctx, pick(from, kept), pick(to, kept))
+		handed, errs = append(handed, ids...), append(errs, err)
+	}
+	return handed, errors.Join(errs...)
+}
+
+// handOn is HandOn where all is kept that the later starts need.
+func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
 	var mu sync.Mutex
 	var errs []error
 	var handed []schema.EntryID
@@ -222,27 +288,35 @@ func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error 
 	return nil
 }
 
-// outlive keeps what a later start of a run needs in the store for as long as it may need it: the row that the run was
-// born with, and the large payload, which may lie under another entry.
+// outlive keeps what a later start of a run needs in the store for as long as it may need it.
 func (b *Bucketer) outlive(ctx context.Context, next *schema.Entry) error {
-	run := next.Run()
-	if err := b.lengthen(ctx, run, next.Due()); err != nil {
-		return err
-	}
-	if at, large := next.LargePayload(); large && at != run && at != next.ID {
-		return b.lengthen(ctx, at, next.Due())
+	for _, id := range b.leaving(next, next.ID) {
+		if err := b.lengthen(ctx, id, next.Due()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// lengthen keeps an entry, and a payload that lies under it, until a start due at due is past: if less than half of the
-// retention would be left by then, row and payload are written again, byte for byte and with their own timestamps, with
-// a longer life. Of equal cells the longer-lived one wins.
-func (b *Bucketer) lengthen(ctx context.Context, id schema.EntryID, due time.Time) error {
+// leaving returns what a start of e's run by the entry next needs and does not live long enough, as less than half of the retention would be left by then: the row that
+// the run was born with, and the large payload, which may lie under another entry.
+func (b *Bucketer) leaving(e *schema.Entry, next schema.EntryID) []schema.EntryID {
+	due := next.Time()
 	half := b.expiry(due, due).Sub(due) / 2
-	if due.Before(id.Time().Add(half)) {
-		return nil
+	var ids []schema.EntryID
+	run := e.Run()
+	if !due.Before(run.Time().Add(half)) {
+		ids = append(ids, run)
 	}
+	if at, large := e.LargePayload(); large && at != run && at != next && !due.Before(at.Time().Add(half)) {
+		ids = append(ids, at)
+	}
+	return ids
+}
+
+// lengthen keeps an entry, and a payload that lies under it, until a start due at due is past: row and payload are written again, byte for byte and with
+// their own timestamps, with a longer life. Of equal cells the longer-lived one wins.
+func (b *Bucketer) lengthen(ctx context.Context, id schema.EntryID, due time.Time) error {
 	rows, err := b.store.EntriesByID(ctx, id.Partition(), []schema.EntryID{id})
 	if err != nil {
 		return fmt.Errorf("row of %s: %w", id, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,22 +299,100 @@ func TestHandOnWhoseAttemptsFail(t *testing.T) {
 	}
 }
 
-// What the later starts need is kept before any of them is written: without it none is handed on.
+// What a later start needs is kept before it is written: without that its run, and no other, is not handed on.
 func TestHandOnThatCannotLengthen(t *testing.T) {
-	inParts(t, schema.Settings{Retention: 3 * time.Minute}, func(t *testing.T, w *world, _ *parted, runs []schema.Entry) {
+	inParts(t, schema.Settings{Retention: 3 * time.Minute}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
-		reads := 0
+		var reads atomic.Int64
 		w.befall(func(_ context.Context, op string) schematest.Fault {
-			if op == "EntriesByID" {
-				reads++
-			}
-			return schematest.Fault{Fail: reads == 7}
+			return schematest.Fault{Fail: op == "EntriesByID" && reads.Add(1) == 7}
 		})
-		if handed, err := w.HandOn(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, schema.ErrUnavailable) {
-			t.Errorf("HandOn = %v, %v; want none and ErrUnavailable", handed, err)
+		w.store = s.Store // it reads, too
+		handed, err := w.HandOn(t.Context(), runs, to)
+		if len(handed) != len(runs)-1 || !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("HandOn = %d of %d runs, %v; want all but one, and ErrUnavailable", len(handed), len(runs), err)
 		}
-		if k, n := kinds(w.entries(time.Hour)), w.counts.Tally("PutAttempts").Rows; k[schema.KindWatch] != 0 || n != 0 {
-			t.Errorf("kinds = %v and %d attempts, want neither an entry nor an attempt 0", k, n)
+		for i := range runs {
+			ok := slices.Contains(handed, runs[i].ID)
+			if _, written := w.row(to[i].ID); written != ok {
+				t.Errorf("watch entry %d is there: %v, want %v", i, written, ok)
+			}
+			if rows := w.handedOn(runs[i], to[i]); rows > 0 != ok {
+				t.Errorf("pair %d: handed %v, with %d attempts 0", i, ok, rows)
+			}
 		}
 	})
+}
+
+// TestSlowStoreGetsOnWithWhatOutlivesItsRun: the rows of a hundred runs were read and written again one after the other. The time was up
+// before anything else was written, and all began anew.
+func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
+	const runs = 100
+	for _, c := range []struct {
+		delay time.Duration // of each statement
+		calls int           // after so many calls of 5 s all is done
+	}{{25 * time.Millisecond, 1}, {500 * time.Millisecond, 4}} {
+		within := func(f func(ctx context.Context)) {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			f(ctx)
+		}
+		// inSlow runs f in a bubble on runs whose later starts, two minutes from now, outlive them.
+		inSlow := func(t *testing.T, f func(t *testing.T, w *world, from []schema.Entry)) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, schema.Settings{Retention: 3 * time.Minute, Shards: 1}) // who asks has runs of one shard
+				var from []schema.Entry
+				for range runs {
+					e, ok := w.row(w.submit(callTo(time.Time{})))
+					if !ok {
+						t.Fatal("a run is not there")
+					}
+					from = append(from, e)
+				}
+				w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{Delay: c.delay} })
+				f(t, w, from)
+			})
+		}
+		t.Run(fmt.Sprint("FollowUp ", c.delay), func(t *testing.T) {
+			inSlow(t, func(t *testing.T, w *world, from []schema.Entry) {
+				var open []Finished
+				for i, e := range from {
+					next := schema.MakeEntryID(time.Now().Add(2*time.Minute), e.ID.Shard(), uint64(i)) // #nosec G115 -- small
+					open = append(open, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+				}
+				for range c.calls {
+					within(func(ctx context.Context) {
+						var mu sync.Mutex
+						var left []Finished
+						w.FollowUp(ctx, open, func(i int, err error) {
+							mu.Lock()
+							defer mu.Unlock()
+							if err != nil {
+								left = append(left, open[i])
+							}
+						})
+						open = left
+					})
+				}
+				if k := kinds(w.entries(time.Hour)); len(open) > 0 || k[schema.KindRetry] != runs {
+					t.Errorf("after %d calls: %d records are left, and there are %v; want none, and a retry of each run", c.calls, len(open), k)
+				}
+			})
+		})
+		t.Run(fmt.Sprint("HandOn ", c.delay), func(t *testing.T) {
+			inSlow(t, func(t *testing.T, w *world, from []schema.Entry) {
+				to := w.watches(from)
+				for range c.calls {
+					within(func(ctx context.Context) {
+						handed, _ := w.HandOn(ctx, from, to) // what fails is left
+						was := func(e schema.Entry) bool { return slices.Contains(handed, e.Run()) }
+						from, to = slices.DeleteFunc(from, was), slices.DeleteFunc(to, was)
+					})
+				}
+				if len(from) > 0 {
+					t.Errorf("after %d calls: %d runs are left, want none", c.calls, len(from))
+				}
+			})
+		})
+	}
 }
