@@ -163,6 +163,7 @@ func TestHTTPHeadersOfATaskCannotSmuggle(t *testing.T) {
 	for name, change := range map[string]func(*schema.HTTPTarget){
 		"method": func(h *schema.HTTPTarget) { h.Method = "GET / HTTP/1.1\r\nX: y\r\n\r\nGET" }, "CONNECT": func(h *schema.HTTPTarget) { h.Method = "CONNECT" },
 		"URL": func(h *schema.HTTPTarget) { h.URL = "http://a\r\nb/" }, "scheme": func(h *schema.HTTPTarget) { h.URL = "file:///etc/passwd" },
+		"gopher": func(h *schema.HTTPTarget) { h.URL = "gopher://127.0.0.1/_x" }, "ftp": func(h *schema.HTTPTarget) { h.URL = "ftp://127.0.0.1/" }, "data": func(h *schema.HTTPTarget) { h.URL = "data:text/plain,x" },
 		"no host": func(h *schema.HTTPTarget) { h.URL = "http:///x" }, "opaque": func(h *schema.HTTPTarget) { h.URL = "http:x" }, "no URL": func(h *schema.HTTPTarget) { h.URL = "" },
 	} {
 		call := callTo(url)
