@@ -185,8 +185,10 @@ func explain(err error, host string) (text string, final bool) {
 		{"net/http: invalid header field", "a header of the task cannot be sent", true},
 		{"response headers exceeded", "the headers of the answer are too large", false},
 		{"response header list larger", "the headers of the answer are too large", false},
+		{"header list too large", "the headers of the answer are too large", false},
 		{"too many 1xx", "the headers of the answer are too large", false},
 		{"closed idle connection", "the connection was closed", false},
+		{"connection error: ", "the answer is not valid HTTP", false}, // of HTTP/2, as are headers far too large
 		{"malformed", "the answer is not valid HTTP", false},
 		{"chunk", "the answer is not valid HTTP", false},
 		{"bad Content-Length", "the answer is not valid HTTP", false},
