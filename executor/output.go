@@ -106,7 +106,7 @@ func wholeRunes(b []byte) []byte {
 // head returns the first n bytes of s, cut at a character's border, as valid UTF-8.
 func head(s string, n int) string {
 	if len(s) > n {
-		s = s[:n]
+		s = strings.Clone(s[:n]) // a slice would hold all of it
 	}
 	return strings.ToValidUTF8(s, "")
 }

@@ -146,3 +146,15 @@ func TestRoomIsGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// TestAHeadHoldsNoMore: the header of a worker's error may be as long as a message, and its head stays in memory until the record is written.
+func TestAHeadHoldsNoMore(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	var got string
+	if allocs := testing.AllocsPerRun(10, func() { got = head(long, errorHead) }); allocs != 1 || got != long[:errorHead] {
+		t.Errorf("head: %d bytes with %v allocations, want %d that are a copy", len(got), allocs, errorHead)
+	}
+	if allocs := testing.AllocsPerRun(10, func() { got = head(long, len(long)) }); allocs != 0 || got != long {
+		t.Errorf("head of what is short enough: %d bytes with %v allocations, want the text itself", len(got), allocs)
+	}
+}

@@ -20,6 +20,8 @@ type Config struct {
 	Dir      string // where streams are kept; made if need be
 	MaxBytes int64  // bound of all streams together; 0 = what the disk allows
 
+	MaxPayload int32 // bound of a message, bytes; 0 = that of NATS, 1 MiB
+
 	// Listen makes the server take TCP connections on the loopback interface, too: at Port, or at
 	// any free one if that is 0.
 	Listen bool
@@ -44,6 +46,7 @@ func Start(cfg Config) (*Server, error) {
 		JetStream:         true,
 		StoreDir:          cfg.Dir,
 		JetStreamMaxStore: cfg.MaxBytes,
+		MaxPayload:        cfg.MaxPayload,
 		NoSigs:            true,
 		NoLog:             cfg.Logger == nil,
 	}
