@@ -139,16 +139,40 @@ func (a *attempt) handOn(ctx context.Context, later func(now time.Time) (schema.
 		a.giveBack()
 		return
 	}
-	to, err := later(x.now())
-	if err == nil {
-		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
-		cancel()
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	yielded, err := a.yield(bounded)
+	if err == nil && !yielded {
+		var to schema.Entry
+		if to, err = later(x.now()); err == nil {
+			_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		}
 	}
+	cancel()
 	x.putOffs.release()
 	if err != nil {
 		a.postpone(ctx, "put off", err)
 		return
 	}
 	a.over(e.Spec.AttemptNumber())
+}
+
+// yield has an entry that waits already stand in for the one at hand, if there is one: it reports whether it does. Whoever puts an entry off and cannot say so
+// leaves two that stand in for it, and so on with each of them: in a long backlog runs would come to consist of nothing but copies, which hold each other up. Of two the
+// one that is due first yields, and only to one that a record names, which therefore is held: never each to the other.
+func (a *attempt) yield(ctx context.Context) (bool, error) {
+	x, e := a.x, a.entry
+	if a.awaited.IsZero() {
+		return false, nil
+	}
+	rows, err := x.store.EntriesByID(ctx, a.awaited.Partition(), []schema.EntryID{a.awaited})
+	if err != nil || len(rows) == 0 || rows[0].Fault != nil {
+		return false, err
+	}
+	to := &rows[0]
+	mine, _ := e.First()
+	if its, _ := to.First(); its != mine || to.Run() != e.Run() || to.Spec.AttemptNumber() != e.Spec.AttemptNumber() {
+		return false, nil // it starts something else: what the run said before it was moved, or another attempt
+	}
+	rec := schema.Record{Outcome: schema.HandedOn, To: to.ID, Reason: schema.Deferred}
+	return true, x.writer.Record(ctx, []schema.Attempt{x.writer.NotStarted(*e, rec, x.now())})
 }

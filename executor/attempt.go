@@ -36,6 +36,9 @@ type attempt struct {
 	pending   bool        // it has no slot yet; the executor's mutex guards it …
 	twin      *attempt    // … and this: another message of its run in hand
 
+	// awaited is an entry to which a start of the run was put off, by its last look (schema.Standing); its own goroutine's.
+	awaited schema.EntryID
+
 	mu      sync.Mutex
 	running bool
 	began   time.Time // by the monotonic clock

@@ -63,6 +63,7 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 		return known{}, false
 	}
 	x.troubled.Store(false)
+	a.awaited = st.Awaited
 	switch {
 	case st.Repeat != nil:
 		// Its follow-ups may be missing: they are repeated before the message goes. The record stands.

@@ -17,6 +17,9 @@ type Standing struct {
 	Dead []Attempt
 	// Next is the number that a start would take.
 	Next int
+	// Awaited is the last entry to which a start of the run was put off, if it comes after this one and nobody is known to have put it off in turn;
+	// zero: there is none. Whose right it has to start is for its row to say.
+	Awaited EntryID
 }
 
 // Judge derives where the entry e stands from the marks and the attempts of its run (any order); live is
@@ -31,7 +34,13 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 		a := &attempts[i]
 		switch {
 		case a.Number == 0:
-			if a.Record == nil || a.Record.Entry != e.ID {
+			if a.Record == nil {
+				break
+			}
+			if a.Record.Reason == Deferred && a.Record.To.Compare(e.ID) > 0 && a.Record.To.Compare(st.Awaited) > 0 {
+				st.Awaited = a.Record.To
+			}
+			if a.Record.Entry != e.ID {
 				break
 			}
 			st.Over = true
@@ -57,6 +66,9 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 	}
 	if st.Repeat != nil && (!st.Repeat.leaves(e) || st.Repeat.followed(attempts)) {
 		st.Repeat = nil
+	}
+	if slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Number == 0 && a.Record != nil && a.Record.Entry == st.Awaited }) {
+		st.Awaited = EntryID{}
 	}
 	switch {
 	case e.Spec.Kind == KindCatchUp:

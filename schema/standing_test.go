@@ -16,6 +16,10 @@ func TestJudge(t *testing.T) {
 	}
 	byRetry := func(r *schema.Record) { r.Entry = retry }
 	byRun := func(r *schema.Record) { r.Entry = theRun }
+	byWatch := func(r *schema.Record) { r.Entry = schema.MakeEntryID(begin, 1, 4) }
+	putOff := func(to schema.EntryID) func(*schema.Record) {
+		return func(r *schema.Record) { r.To, r.Reason = to, schema.Deferred }
+	}
 	ofJob := schema.Spec{Job: schema.MakeJobID(begin, 1, 1)}
 	catchUp := schema.Spec{Kind: schema.KindCatchUp, Of: theRun, Job: ofJob.Job}
 	for _, c := range []struct {
@@ -31,6 +35,7 @@ func TestJudge(t *testing.T) {
 		dead     int
 		next     int
 		told     bool // attempt 0 is to be repeated
+		awaited  schema.EntryID
 	}{
 		{name: "nothing happened", id: theRun, spec: run, next: 1},
 		{name: "running", id: theRun, spec: run, attempts: rows{}.under(1, "live"), live: true, next: 1},
@@ -93,6 +98,19 @@ func TestJudge(t *testing.T) {
 		{name: "a catch-up while its first run is under way", id: retry, spec: catchUp, attempts: rows{}.under(1, "live"), next: 1},
 		{name: "a catch-up whose first run is missed", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.Missed, byRun), next: 1},
 		{name: "a catch-up, done", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.HandedOn, byRetry), over: true, next: 1},
+		{name: "put off", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRun, putOff(retry)), over: true, next: 1, awaited: retry},
+		{name: "another entry put off", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRetry, putOff(moved)), next: 1, awaited: moved},
+		{name: "put off to an earlier one", id: moved, spec: watch(theRun), attempts: rows{}.ended(0, schema.HandedOn, byRun, putOff(retry)), next: 1},
+		{name: "put off to this one", id: retry, spec: watch(theRun), attempts: rows{}.ended(0, schema.HandedOn, byRun, putOff(retry)), next: 1},
+		{
+			name: "put off twice", id: theRun, spec: run, next: 1, awaited: moved,
+			attempts: rows{}.ended(0, schema.HandedOn, byWatch, putOff(retry)).ended(0, schema.HandedOn, byRetry, putOff(moved)),
+		},
+		{
+			name: "put off, and that handed on", id: theRun, spec: run, next: 1,
+			attempts: rows{}.ended(0, schema.HandedOn, byWatch, putOff(retry)).ended(0, schema.HandedOn, byRetry),
+		},
+		{name: "handed on to a watch", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRetry, func(r *schema.Record) { r.To = moved }), next: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := schema.Entry{ID: c.id, Spec: c.spec}
@@ -103,9 +121,9 @@ func TestJudge(t *testing.T) {
 					repeat = got.Repeat.Number
 				}
 				if got.Over != c.over || (got.Repeat != nil && repeat == 0) != c.told || repeat != c.repeat || got.Unnamed != c.unnamed || got.Live != c.live ||
-					len(got.Dead) != c.dead || !got.Over && got.Next != c.next {
-					t.Errorf("Judge = %+v (repeat %d), want over %v, repeat %d, unnamed %v, live %v, %d dead, next %d",
-						got, repeat, c.over, c.repeat, c.unnamed, c.live, c.dead, c.next)
+					len(got.Dead) != c.dead || !got.Over && got.Next != c.next || got.Awaited != c.awaited {
+					t.Errorf("Judge = %+v (repeat %d), want over %v, repeat %d, unnamed %v, live %v, %d dead, next %d, awaited %s",
+						got, repeat, c.over, c.repeat, c.unnamed, c.live, c.dead, c.next, c.awaited)
 				}
 			}
 		})
