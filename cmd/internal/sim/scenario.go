@@ -301,7 +301,9 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	w.mu.Lock()
 	w.asked = append(w.asked, ask)
 	w.mu.Unlock()
-	if w.s.Lasting > 0 && line%20 == 0 {
+	// Who is frozen cannot stop what it called: of effectively_once only work within withinSession is sure not to be overtaken then.
+	deaf := job.Work.Guarantee == schema.EffectivelyOnce && w.s.Freezes+w.s.Steps > 0
+	if w.s.Lasting > 0 && line%20 == 0 && !deaf {
 		job.Work.Timeout = schema.Duration(w.s.Lasting + time.Minute)
 	}
 	for try := 0; try < 8; try++ {

@@ -168,9 +168,17 @@ var scenarios = []struct {
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
+	{"callees fail and nodes crash between steps for long, under all guarantees", 4, Scenario{
+		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute, Guarantees: true, Changes: true,
+		Kills: 4, StreamLosses: 2, Away: 10 * time.Second, Faults: Faults{Crash: 0.01, Target: 0.15},
+	}, []string{handedOn, "lost", crashCounter(stepClaim, true), crashCounter(stepCall, true)}},
+	{"jobs recur, and jobs and tasks have limits, while nodes crash for long", 2, Scenario{
+		Span: 12 * time.Minute, Jobs: 60, Lasting: 9 * time.Minute, Recurring: 6, Limited: 9, Paced: 400, Crowded: 120, Guarantees: true, Changes: true,
+		Kills: 4, StreamLosses: 1, Away: 10 * time.Second, Faults: Faults{Store: 0.002, Message: 0.005, Target: 0.05, Crash: 0.0002},
+	}, []string{turns, deferred, full, "lost"}},
 	{"everything at once for long", 4, Scenario{
-		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute,
-		Kills: 8, Freezes: 6, StreamLosses: 2, Steps: 8, Changes: true, Faults: Faults{Store: 0.005, Message: 0.01},
+		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute, Guarantees: true,
+		Kills: 8, Freezes: 6, StreamLosses: 2, Steps: 8, Changes: true, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, []string{handedOn, halts}},
 }
 

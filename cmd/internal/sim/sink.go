@@ -49,8 +49,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	if ref.Source == limitedSource || ref.Source == crowdedSource {
 		took = time.Duration(c.rng.Float64() * float64(limitedTook))
 	}
-	if long := call.Work.Timeout.Std() - time.Minute; long > 0 {
-		took = time.Duration(c.rng.Float64() * float64(long)) // it was asked for as one that lasts
+	lasts := call.Work.Timeout.Std() - time.Minute
+	if lasts > 0 { // it was asked for as one that lasts
+		took = time.Duration(c.rng.Float64() * float64(lasts))
 	}
 	c.mu.Unlock()
 	saw := check.Sighting{
@@ -78,6 +79,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	c.mu.Lock()
 	if ref.Source == limitedSource && res.Outcome == schema.Cancelled {
 		saw.End = saw.Gone // a limit counts who calls, and who died goes on to
+	}
+	if lasts > 0 && call.Work.Guarantee == schema.EffectivelyOnce && !saw.Gone.IsZero() {
+		saw.End = saw.Gone // who works for longer than withinSession stops when its caller is gone
 	}
 	c.seen = append(c.seen, saw)
 	c.mu.Unlock()
