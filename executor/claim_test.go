@@ -92,35 +92,75 @@ func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 	})
 }
 
-// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt.
+// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt, and whoever does the work; also when its executor dies meanwhile.
 func TestGuardedRunStartsOnce(t *testing.T) {
-	for _, g := range guarantees {
-		t.Run(string(g), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				for i := range 4 {
-					w.begin(fmt.Sprint("x", i))
-				}
-				var o overlap
-				w.answer(func(context.Context, Call) Result {
-					defer o.enter()()
-					time.Sleep(8 * time.Second)
-					return Result{Outcome: schema.Succeeded}
-				})
-				e := w.entry(inAWhile(time.Second), guarded(g))
-				for i := range 12 {
-					w.publish(e, time.Now(), again(i))
-				}
-				time.Sleep(30 * time.Second)
-				if _, most := o.counts(); len(w.started()) != 1 || most != 1 {
-					t.Errorf("%d starts, %d at once; want 1, 1", len(w.started()), most)
-				}
-				w.ends(e.ID, schema.StateSucceeded, "1 succeeded")
-				if n := w.open(); n != 0 {
-					t.Errorf("%d messages are left, want none", n)
-				}
-			})
-		})
+	for name, work := range map[string]schema.Work{
+		"http": {HTTP: &schema.HTTPTarget{URL: "http://sink"}}, "nats": {NATS: &schema.NATSTarget{Subject: "work.a"}}, "script": {Script: &schema.ScriptTarget{Command: "report"}},
+	} {
+		for _, g := range guarantees {
+			t.Run(name+", "+string(g), func(t *testing.T) { startsOnce(t, g, &work) })
+		}
 	}
+}
+
+func startsOnce(t *testing.T, g schema.Guarantee, work *schema.Work) {
+	inWorld(t, func(t *testing.T, w *world) {
+		scripts := func(cfg *Config) { cfg.Targets.Script = cfg.Targets.HTTP }
+		var xs []*node
+		for i := range 4 {
+			xs = append(xs, w.begin(fmt.Sprint("x", i), scripts, cutOff(new(alone))))
+		}
+		var o overlap
+		w.answer(func(context.Context, Call) Result {
+			defer o.enter()()
+			time.Sleep(8 * time.Second)
+			return Result{Outcome: schema.Succeeded}
+		})
+		of := func(s *schema.Spec) {
+			kind := *work
+			kind.Retry, kind.Guarantee = s.Work.Retry, s.Work.Guarantee
+			s.Work = &kind
+		}
+		e := w.entry(inAWhile(time.Second), guarded(g), of)
+		for i := range 12 {
+			w.publish(e, time.Now(), again(i))
+		}
+		time.Sleep(30 * time.Second)
+		if _, most := o.counts(); len(w.started()) != 1 || most != 1 {
+			t.Errorf("%d starts, %d at once; want 1, 1", len(w.started()), most)
+		}
+		w.ends(e.ID, schema.StateSucceeded, "1 succeeded")
+		if n := w.open(); n != 0 {
+			t.Errorf("%d messages are left, want none", n)
+		}
+
+		var once sync.Once
+		w.answer(func(ctx context.Context, _ Call) Result {
+			defer o.enter()()
+			res := Result{Outcome: schema.Succeeded}
+			once.Do(func() { // its executor hears of no session any more, and goes silent
+				<-ctx.Done()
+				res.Outcome = schema.Cancelled
+			})
+			return res
+		})
+		e = w.entry(inAWhile(time.Second), guarded(g), of)
+		w.publish(e, time.Now(), again(0))
+		time.Sleep(2 * time.Second)
+		for _, x := range xs {
+			if x.Running() > 0 {
+				w.die(x)
+			}
+		}
+		for i := range 60 {
+			w.publish(e, time.Now(), again(i+1))
+			time.Sleep(time.Second)
+		}
+		_, most := o.counts()
+		if starts := len(w.started()) - 1; most != 1 || g == schema.AtMostOnce && starts != 1 || g == schema.EffectivelyOnce && starts != 2 {
+			t.Errorf("after its executor died: %d starts, %d at once, %q; want 2 with effectively_once, 1 with at_most_once, and never two at once", starts, most, w.story(e.ID))
+		}
+	})
 }
 
 // TestFrozenHolderChangesNothing: an executor is cut off past its session while its callee goes on, deaf or not; another ends the run; then
