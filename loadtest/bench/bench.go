@@ -135,16 +135,24 @@ func (b *bench) processes(sys system) map[string]int {
 	return pids
 }
 
-// cpu reads the CPU times of all processes and returns the sums by kind.
-func (b *bench) cpu(sys system) map[string]time.Duration {
+// cpu reads the CPU times of all processes, by member.
+func (b *bench) cpu(sys system) map[string]time.Duration { return b.meter.Sample(b.processes(sys)) }
+
+// byKind sums what members used.
+func byKind(members map[string]time.Duration) map[string]time.Duration {
 	sums := map[string]time.Duration{}
-	for member, t := range b.meter.Sample(b.processes(sys)) {
+	for member, t := range members {
 		sums[kindOf(member)] += t
 	}
 	return sums
 }
 
-// perRun returns what was used between two readings, in µs for each of n; kinds that used nothing are left out.
+// used notes what was used between two readings, for each of n.
+func (r *Result) used(from, to map[string]time.Duration, n int) {
+	r.CPU, r.CPUOf = perRun(byKind(from), byKind(to), n), perRun(from, to, n)
+}
+
+// perRun returns what was used between two readings, in µs for each of n; who used nothing is left out.
 func perRun(from, to map[string]time.Duration, n int) map[string]float64 {
 	each := map[string]float64{}
 	for kind, t := range to {
@@ -226,11 +234,11 @@ func (b *bench) quiet(ctx context.Context, sys system) error {
 		kind = nodeKind
 	}
 	for limit := time.Now().Add(quietLimit); time.Now().Before(limit); {
-		before, at := b.cpu(sys)[kind], time.Now()
+		before, at := byKind(b.cpu(sys))[kind], time.Now()
 		if err := sleepUntil(ctx, at.Add(b.cfg.Quiet)); err != nil {
 			return err
 		}
-		if used := b.cpu(sys)[kind] - before; used.Seconds() < quietCPU*time.Since(at).Seconds() {
+		if used := byKind(b.cpu(sys))[kind] - before; used.Seconds() < quietCPU*time.Since(at).Seconds() {
 			return nil
 		}
 	}

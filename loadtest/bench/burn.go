@@ -91,7 +91,7 @@ func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, ro
 		return err
 	}
 	b.fromCounters(r, s.mark(ctx).less(before))
-	r.CPU = perRun(cpu, b.cpu(sys), r.N)
+	r.used(cpu, b.cpu(sys), r.N)
 	r.Series = seriesOf(s.all(), from)
 	r.LastStart = 0
 	r.RunsPerS = float64(r.N) / to.Sub(from).Seconds()

@@ -297,7 +297,7 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) 
 	}
 	after := s.mark(ctx).less(base)
 	b.allocations(r, after)
-	r.CPU = perRun(cpu, b.cpu(f.sys), f.n+w.n)
+	r.used(cpu, b.cpu(f.sys), f.n+w.n)
 	x.Succeeded = max(0, int(after[metricAttempts+`{outcome="succeeded"}`])-w.n)
 	r.Early = int(after[metricEarly])
 	return f.judge(r, beside, own, others, t0, t1)

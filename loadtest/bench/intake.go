@@ -73,7 +73,7 @@ func (b *bench) imports(ctx context.Context, sys system, variant, round int) err
 	if r.Load, err = b.load(ctx, sys, j); err != nil {
 		return err
 	}
-	r.CPU = perRun(cpu, b.cpu(sys), r.N)
+	r.used(cpu, b.cpu(sys), r.N)
 	b.allocations(r, s.mark(ctx).less(before))
 	r.RunsPerS = 0 // nothing runs
 	flames(r)
@@ -101,7 +101,7 @@ func (b *bench) creations(ctx context.Context, sys system, round int) error {
 	if err != nil {
 		return err
 	}
-	r.CPU = perRun(cpu, b.cpu(sys), n)
+	r.used(cpu, b.cpu(sys), n)
 	b.allocations(r, s.mark(ctx).less(before))
 	r.Lateness = exact(late, "client")
 	return b.keep(r)

@@ -59,6 +59,15 @@ func (r *Result) String() string {
 	b.WriteString("\n    cpu µs each:")
 	for _, kind := range slices.Sorted(maps.Keys(r.CPU)) {
 		fmt.Fprintf(&b, " %s %.0f", kind, r.CPU[kind])
+		var each []string
+		for _, member := range slices.Sorted(maps.Keys(r.CPUOf)) {
+			if kindOf(member) == kind {
+				each = append(each, fmt.Sprintf("%s %.0f", member, r.CPUOf[member]))
+			}
+		}
+		if len(each) > 1 {
+			b.WriteString(" (" + strings.Join(each, ", ") + ")")
+		}
 	}
 	if r.AgainstOneOff > 0 {
 		fmt.Fprintf(&b, " (without sink and load %.2f × a one-off run's, whose import is not in it)", r.AgainstOneOff)

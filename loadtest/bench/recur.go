@@ -143,7 +143,7 @@ func (b *bench) overSpan(ctx context.Context, sys system, r *Result, s *scraper,
 		return err
 	}
 	n := max(int(began), 1)
-	r.CPU = perRun(cpu, b.cpu(sys), n)
+	r.used(cpu, b.cpu(sys), n)
 	after := s.mark(ctx).less(before)
 	r.Scans = scansOf(after)
 	r.Allocs, r.Bytes = after[metricMallocs]/float64(n), after[metricBytes]/float64(n)

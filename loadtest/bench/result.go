@@ -49,7 +49,8 @@ type Result struct {
 	// LastStart is when the last run began, in seconds after the first due instant.
 	LastStart float64 `json:"last_start_s,omitempty"`
 
-	CPU map[string]float64 `json:"cpu_us_per_run"` // by kind of process; import: a line; api: a request
+	CPU   map[string]float64 `json:"cpu_us_per_run"`                      // by kind of process; import: a line; api: a request
+	CPUOf map[string]float64 `json:"cpu_us_per_run_of_process,omitempty"` // the same of each process; Settings.Nodes has their roles
 	// AgainstOneOff is the CPU of a run, of all that is not sink or generator, as a multiple of that of a one-off run measured just before.
 	AgainstOneOff float64 `json:"cpu_against_one_off,omitempty"`
 

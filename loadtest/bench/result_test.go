@@ -206,3 +206,16 @@ func readPlot(t *testing.T, path string) []byte {
 		}
 	}
 }
+
+// TestCPUIsToldByKindAndByProcess: of a kind with several processes each is told beside the sum.
+func TestCPUIsToldByKindAndByProcess(t *testing.T) {
+	r := &Result{Protocol: "A", System: "carillon", Variant: "noop"}
+	r.used(map[string]time.Duration{"carillon-1": time.Second},
+		map[string]time.Duration{"carillon-1": 2 * time.Second, "carillon-2": 3 * time.Second, "cassandra-1": time.Second, "nats-1": 0}, 100_000)
+	if r.CPU["carillon"] != 40 || r.CPU["cassandra"] != 10 || len(r.CPU) != 2 || r.CPUOf["carillon-1"] != 10 || r.CPUOf["carillon-2"] != 30 {
+		t.Errorf("by kind %v, by process %v; want carillon 40 = 10 + 30, cassandra 10", r.CPU, r.CPUOf)
+	}
+	if want := "cpu µs each: carillon 40 (carillon-1 10, carillon-2 30) cassandra 10;"; !strings.Contains(r.String(), want) {
+		t.Errorf("told as\n%s\nwant %q in it", r, want)
+	}
+}

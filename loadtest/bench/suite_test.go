@@ -73,19 +73,3 @@ func TestRunSuiteRefusesBadPartsBeforeAnyStarts(t *testing.T) {
 		t.Errorf("RunSuite of nothing = %v, printed %q, want the goals", err, out.String())
 	}
 }
-
-func TestTheSameRunStandsForTheFirstOfD(t *testing.T) {
-	b := &bench{cfg: Config{N: 100, Span: 1e9}}
-	c := &Result{Protocol: "C", Variant: "http", N: 2000, Rate: 2000, Round: 1, Settings: Settings{Target: "http"}}
-	before := []*Result{c}
-	if got := sameAs(before, b.stream("D", 2000, 0, 1)); got == nil || got.Protocol != "D" || got.Variant != "C" || got == c || c.Protocol != "C" {
-		t.Errorf("sameAs = %+v, want a copy of C's as D's", got)
-	}
-	for name, w := range map[string]wave{
-		"rows resident": b.stream("D", 2000, 5, 1), "another rate": b.stream("D", 1000, 0, 1), "another round": b.stream("D", 2000, 0, 2), "the herd": b.herd("D", httpTarget, 0, 1),
-	} {
-		if got := sameAs(before, w); got != nil {
-			t.Errorf("sameAs with %s = %+v, want none", name, got)
-		}
-	}
-}

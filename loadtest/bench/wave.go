@@ -100,9 +100,9 @@ func (b *bench) callingWaves(ctx context.Context, sys system) error {
 	return nil
 }
 
-// residents is protocol D.
+// residents is protocol D. What it holds against is measured anew: the first waves of B and C meet caches that are colder.
 func (b *bench) residents(ctx context.Context, sys system) error {
-	have, before := 0, b.results
+	have := 0
 	for _, want := range b.cfg.Resident {
 		var how *Load
 		if more := want - have; more > 0 {
@@ -116,12 +116,9 @@ func (b *bench) residents(ctx context.Context, sys system) error {
 		}
 		for round := range b.cfg.Rounds {
 			for _, w := range []wave{b.stream("D", b.cfg.Rates[0], have, round+1), b.herd("D", httpTarget, have, round+1)} {
-				r := sameAs(before, w)
-				if r == nil {
-					var err error
-					if r, err = b.ride(ctx, sys, w); err != nil {
-						return err
-					}
+				r, err := b.ride(ctx, sys, w)
+				if err != nil {
+					return err
 				}
 				r.Settled = how
 				if err := b.keep(r); err != nil {
@@ -135,20 +132,6 @@ func (b *bench) residents(ctx context.Context, sys system) error {
 		return nil
 	}
 	return PlotGrowth(filepath.Join(b.cfg.Out, "D-"+sys.name()+"-growth.svg"), grew)
-}
-
-// sameAs returns, as a result of w, what B or C measured just before on the same system without resident rows; nil if
-// they did not.
-func sameAs(before []*Result, w wave) *Result {
-	for _, r := range before {
-		if w.resident == 0 && r.Protocol == w.variant && r.Settings.Target == string(w.target) && r.N == w.n && r.Rate == float64(w.rate) && r.Round == w.round {
-			same := *r
-			same.Protocol, same.Variant = w.protocol, w.variant
-			same.Notes = append(slices.Clone(r.Notes), "the same run as that of protocol "+r.Protocol)
-			return &same
-		}
-	}
-	return nil
 }
 
 // kills is protocol E: a dispatcher that is a process of its own, and a node of every role.
@@ -259,7 +242,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 		return nil, err
 	}
 	after := s.mark(ctx).less(before)
-	r.CPU = perRun(cpu, b.cpu(sys), r.N)
+	r.used(cpu, b.cpu(sys), r.N)
 	flames(r)
 	r.Scans, r.Memory = scansOf(after), grown(held, b.memory(ctx, sys))
 	ended = true
