@@ -29,6 +29,9 @@ const (
 
 	// MaxChunk bounds the jobs of one SubmitBatch.
 	MaxChunk = 4096
+	// letterAttempts bounds the earlier attempts that a dead letter tells, the last of them; letterError the text of each one's error, in bytes.
+	letterAttempts = 100
+	letterError    = 512
 	// batchRows and batchBytes bound one batch of rows.
 	batchRows  = 100
 	batchBytes = 96 << 10

@@ -1,10 +1,12 @@
 package bucketer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -36,7 +38,7 @@ func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int)
 		run := f.Entry.Run()
 		switch st := states[run]; {
 		case f.Attempt.Record.Ruined() && st.state == schema.StateFailed:
-			l, err := b.letter(ctx, f)
+			l, err := b.letter(ctx, f, st.attempts)
 			if err != nil {
 				failed[i] = err
 				continue
@@ -84,8 +86,9 @@ func (b *Bucketer) putLetters(ctx context.Context, letters []schema.DeadLetter) 
 
 // endOf is what the rows of a run say of its end.
 type endOf struct {
-	state  schema.State
-	ruined bool // a record says that it has failed for good, whatever others say
+	state    schema.State
+	attempts []schema.Attempt
+	ruined   bool // a record says that it has failed for good, whatever others say
 }
 
 // statesOf reads what became of the runs of those of finished that the indices name: of one that succeeded the attempts alone.
@@ -113,7 +116,7 @@ func (b *Bucketer) statesOf(ctx context.Context, finished []Finished, indices []
 		return nil, err
 	}
 	for run, end := range ends {
-		end.ruined = ruined(attempts[run])
+		end.ruined, end.attempts = ruined(attempts[run]), attempts[run]
 		if end.state != schema.StateSucceeded {
 			live, err := b.live.Of(ctx, attempts[run])
 			if err != nil {
@@ -131,8 +134,8 @@ func ruined(attempts []schema.Attempt) bool {
 	return slices.ContainsFunc(attempts, func(a schema.Attempt) bool { return a.Record != nil && a.Record.Ruined() })
 }
 
-// letter makes the dead letter that follows from f: a function of its record and of the entry that was started.
-func (b *Bucketer) letter(ctx context.Context, f *Finished) (schema.DeadLetter, error) {
+// letter makes the dead letter that follows from f: a function of its record and of the entry that was started, but for what it tells of the attempts before.
+func (b *Bucketer) letter(ctx context.Context, f *Finished, attempts []schema.Attempt) (schema.DeadLetter, error) {
 	rec := f.Attempt.Record
 	starter, err := b.starter(ctx, f)
 	if err != nil {
@@ -145,8 +148,32 @@ func (b *Bucketer) letter(ctx context.Context, f *Finished) (schema.DeadLetter, 
 	}
 	return schema.DeadLetter{
 		Tenant: starter.Spec.Tenant, Run: f.Entry.Run(), Entry: starter, Attempts: f.Attempt.Number, Began: began(&starter, rec), Last: *rec,
+		Earlier: earlier(attempts, &f.Attempt),
 		Written: rec.Finished.UnixMicro(), Expires: rec.Finished.Add(b.letterRetention).UTC().Truncate(time.Millisecond),
 	}, nil
+}
+
+// earlier returns, of the attempts of a run, those that a letter tells besides the last one, in short.
+func earlier(attempts []schema.Attempt, last *schema.Attempt) []schema.Attempt {
+	var told []schema.Attempt
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Record == nil || a.Number == 0 || a.Unstarted() || a.Number == last.Number && a.Fence == last.Fence {
+			continue
+		}
+		rec := schema.Record{
+			Entry: a.Record.Entry, Executor: a.Record.Executor, Region: a.Record.Region, Started: a.Record.Started, Finished: a.Record.Finished,
+			Outcome: a.Record.Outcome, Status: a.Record.Status, Error: a.Record.Error, Redispatched: a.Record.Redispatched,
+		}
+		if len(rec.Error) > letterError {
+			rec.Error = strings.ToValidUTF8(rec.Error[:letterError], "")
+		}
+		told = append(told, schema.Attempt{Run: a.Run, Number: a.Number, Fence: a.Fence, Record: &rec})
+	}
+	slices.SortFunc(told, func(a, b schema.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
+	})
+	return told[max(0, len(told)-letterAttempts):]
 }
 
 // began returns when the first attempt of a run started, of which the entry e started the one with that record.

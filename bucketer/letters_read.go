@@ -33,7 +33,7 @@ type LetterPosition struct {
 	Before schema.RunID `json:"before,omitzero"`
 }
 
-// Letter is a dead letter with all attempts of its run, for as long as they live: the letter lives longer.
+// Letter is a dead letter with all attempts of its run: as their rows say, and when those have left as the letter does, which lives longer.
 type Letter struct {
 	schema.DeadLetter
 	Attempted []schema.Attempt // ordered by number and fence
@@ -91,6 +91,7 @@ func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunI
 	out := Letter{DeadLetter: l}
 	switch run, err := b.Run(ctx, tenant, id); {
 	case errors.Is(err, schema.ErrNotFound): // it has left, as it does before its letter
+		out.Attempted = l.Told()
 	case err != nil:
 		return Letter{}, err
 	case l.Fate == nil && run.State != schema.StateFailed && ruined(run.Attempts):
@@ -101,6 +102,9 @@ func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunI
 		return Letter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	default:
 		out.Attempted = run.Attempts
+		if told := l.Told(); len(told) > len(run.Attempts) { // those of the first attempts have left
+			out.Attempted = told
+		}
 	}
 	return out, nil
 }

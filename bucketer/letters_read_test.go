@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,7 +104,9 @@ func TestDeadLettersAreListed(t *testing.T) {
 func TestDeadLetterTellsAllAttempts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		e, _ := w.row(w.submit(callTo(time.Time{})))
-		first := w.record(e, 1, schema.Record{Outcome: schema.TimedOut, Next: schema.MakeEntryID(time.Now().Add(time.Second), e.ID.Shard(), 7)})
+		first := w.record(e, 1, schema.Record{
+			Outcome: schema.TimedOut, Next: schema.MakeEntryID(time.Now().Add(time.Second), e.ID.Shard(), 7), Error: strings.Repeat("ä", 1000), Output: "long",
+		})
 		w.followUp(Finished{e, first})
 		retry, _ := w.row(first.Record.Next)
 		w.followUp(Finished{retry, w.record(retry, 2, ruin)})
@@ -118,6 +121,13 @@ func TestDeadLetterTellsAllAttempts(t *testing.T) {
 		l, err = w.DeadLetter(t.Context(), "t", e.ID)
 		if err != nil || l.Attempts != 2 || l.Last.Error != ruin.Error || string(l.Entry.Payload) != `{"n":1}` {
 			t.Errorf("DeadLetter after 20 days = %+v, %v; want what the last attempt said, and the payload", l, err)
+		}
+		if n := len(l.Attempted); n != 2 {
+			t.Fatalf("it tells of %d attempts after 20 days, want both", n)
+		}
+		if a, z := l.Attempted[0], l.Attempted[1]; a.Number != 1 || a.Record.Outcome != schema.TimedOut || a.Record.Error != strings.Repeat("ä", 256) || a.Record.Output != "" ||
+			!a.Record.Finished.Equal(first.Record.Finished) || z.Number != 2 || z.Record.Error != ruin.Error {
+			t.Errorf("after 20 days its attempts are %+v and %+v, want the first in short, and the last", a.Record, z.Record)
 		}
 		r, err := w.Replay(t.Context(), "t", e.ID, "me")
 		if err != nil {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -9,7 +10,7 @@ import (
 const DeadLetterRetention = 30 * 24 * time.Hour
 
 // DeadLetter is a run that has failed for good: what it takes to look at it and to run it again, also once its own rows have
-// left. All of it but Fate follows from the record that ended the run and from the entry which that attempt was started from.
+// left. All of it but Earlier and Fate follows from the record that ended the run and from the entry which that attempt was started from.
 type DeadLetter struct {
 	Tenant string
 	Run    RunID
@@ -22,11 +23,19 @@ type DeadLetter struct {
 	Began time.Time
 	// Last is the record of the last attempt.
 	Last Record
+	// Earlier are the attempts before it, as they stood when the letter was written: ordered by number and fence, what they came to and when, errors in short, without
+	// outputs. It need not be the same if the letter is written again.
+	Earlier []Attempt
 	// Fate is what became of the letter; nil = it waits to be replayed or discarded.
 	Fate *Fate
 
 	Written int64     // write timestamp, µs: of two final records of one run the later one stands
 	Expires time.Time // when it leaves
+}
+
+// Told returns what the letter tells of all attempts, the last one at the end.
+func (l *DeadLetter) Told() []Attempt {
+	return append(slices.Clone(l.Earlier), Attempt{Run: l.Run, Number: l.Attempts, Record: &l.Last})
 }
 
 // Day returns the day in which the letter lies.
@@ -57,15 +66,28 @@ type Fate struct {
 
 // lastWords is the cell of a dead letter that says how it ended.
 type lastWords struct {
-	Attempts int       `json:"attempts"`
-	Began    time.Time `json:"began,omitzero"`
-	Expires  time.Time `json:"expires"`
-	Record   *Record   `json:"record"`
+	Attempts int            `json:"attempts"`
+	Began    time.Time      `json:"began,omitzero"`
+	Expires  time.Time      `json:"expires"`
+	Record   *Record        `json:"record"`
+	Earlier  []earlierWords `json:"earlier,omitempty"`
+}
+
+// earlierWords is an attempt among them.
+type earlierWords struct {
+	Number int     `json:"n"`
+	Fence  Fence   `json:"f"`
+	Record *Record `json:"r"`
 }
 
 // EncodeLast returns the stored form of what l says besides its address, its entry and its fate.
 func (l *DeadLetter) EncodeLast() ([]byte, error) {
-	return encodeCell(lastWords{l.Attempts, l.Began, l.Expires, &l.Last}, "dead letter")
+	words := lastWords{l.Attempts, l.Began, l.Expires, &l.Last, nil}
+	for i := range l.Earlier {
+		a := &l.Earlier[i]
+		words.Earlier = append(words.Earlier, earlierWords{a.Number, a.Fence, a.Record})
+	}
+	return encodeCell(words, "dead letter")
 }
 
 // LoadDeadLetter makes a dead letter of what a store holds of it. fate may be empty; payload is what was read of it. It keeps text and payload.
@@ -77,6 +99,9 @@ func LoadDeadLetter(tenant string, run RunID, text, payload, last, fate []byte, 
 	l := DeadLetter{Tenant: tenant, Run: run, Attempts: words.Attempts, Began: words.Began, Expires: words.Expires, Written: written}
 	if words.Record != nil {
 		l.Last = *words.Record
+	}
+	for _, w := range words.Earlier {
+		l.Earlier = append(l.Earlier, Attempt{Run: run, Number: w.Number, Fence: w.Fence, Record: w.Record})
 	}
 	if l.Fate, err = DecodeFate(fate); err != nil {
 		return DeadLetter{}, err

@@ -48,6 +48,10 @@ func (b *bench) letter(due time.Time, age int64) schema.DeadLetter {
 			Entry: retry, Executor: "x", Started: b.now.Add(-time.Second), Finished: b.now, Outcome: schema.Failed, Error: "answered 500", Status: 500,
 			Output: "oh", Final: true,
 		},
+		Earlier: []schema.Attempt{
+			{Run: run, Number: 1, Fence: 7, Record: &schema.Record{Entry: run, Started: b.now.Add(-time.Minute), Finished: b.now.Add(-50 * time.Second), Outcome: schema.TimedOut}},
+			{Run: run, Number: 2, Fence: 9, Record: &schema.Record{Entry: run, Finished: b.now.Add(-40 * time.Second), Outcome: schema.Lost, Error: "ü"}},
+		},
 		Written: b.now.UnixMicro() + age, Expires: b.later(),
 	}
 }
