@@ -18,7 +18,7 @@ func TestALargeBacklogIsLeftOut(t *testing.T) {
 	}{{"at one instant", 0}, {"over some seconds", 4 * time.Second}} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, r *rig) {
-				const n = 5 * passRows
+				const n = 3 * passRows
 				h := r.slowHand(nil, 1000, 50*time.Millisecond) // 20,000 a second
 				r.start("d1")
 				time.Sleep(5 * time.Second)
@@ -81,7 +81,7 @@ func TestAGapOutlivesFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
-				const n = 3 * passRows
+				const n = 3 * passRows / 2
 				h := r.slowHand(nil, 1000, 50*time.Millisecond) // 20,000 a second
 				d := r.start("d1")
 				time.Sleep(5 * time.Second)
