@@ -151,7 +151,7 @@ k6: $(BIN)/k6 ## k6 scripts on a cluster of their own (PROFILE=smoke|average|str
 .PHONY: k6-check
 k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile, and see each threshold fail against a stub
 	@INSPECT=1 bash .ci/k6/run
-	CARILLON_K6='$(CURDIR)/$(BIN)/k6' go test -count=1 -parallel 8 ./loadtest/k6
+	CARILLON_K6='$(CURDIR)/$(BIN)/k6' go test -count=1 -parallel 20 ./loadtest/k6
 
 # What measures Carillon in its turn: for the shell, which knows the variables. Make takes it as it is (value).
 CARILLON_BENCH ?= .local/bin/carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --out $RESULTS

@@ -88,7 +88,7 @@ export function scenario(rate, maxVUs) {
 // average load. Refused calls are quick, and left out of the latency.
 export function thresholds(rate, ops) {
   const shape = pick(shapes);
-  const dropped = Math.ceil(planned(number('RATE', rate)) * shape.dropped);
+  const dropped = Math.floor(planned(number('RATE', rate)) * shape.dropped);
   return {
     ...common(ops, shape),
     dropped_iterations: [`count<=${dropped}`],
