@@ -1,9 +1,11 @@
 package bucketer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,12 +103,24 @@ func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunI
 		}
 		return Letter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	default:
-		out.Attempted = run.Attempts
-		if told := l.Told(); len(told) > len(run.Attempts) { // those of the first attempts have left
-			out.Attempted = told
-		}
+		out.Attempted = withThose(run.Attempts, l.Told())
 	}
 	return out, nil
+}
+
+// withThose returns the attempts, and of those that a letter tells the ones whose rows have left, ordered by number and fence.
+func withThose(attempts, told []schema.Attempt) []schema.Attempt {
+	all := slices.Clone(attempts)
+	for i := range told {
+		t := &told[i]
+		if !slices.ContainsFunc(attempts, func(a schema.Attempt) bool { return a.Number == t.Number }) {
+			all = append(all, *t)
+		}
+	}
+	slices.SortFunc(all, func(a, b schema.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
+	})
+	return all
 }
 
 // Waiting reports which of the runs have a dead letter that waits.

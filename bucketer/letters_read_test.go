@@ -3,6 +3,7 @@ package bucketer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -330,5 +331,21 @@ func TestOperationsOnDeadLettersOfOneTask(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestEarlierAttemptsAreTold: of those whose rows have left the letter tells, whatever other rows of the run there are.
+func TestEarlierAttemptsAreTold(t *testing.T) {
+	row := func(number int, fence schema.Fence) schema.Attempt {
+		return schema.Attempt{Number: number, Fence: fence, Record: &schema.Record{Status: number}}
+	}
+	stored := []schema.Attempt{row(0, 1), row(0, 2), row(2, 5), row(2, 6), row(3, 7)}
+	told := []schema.Attempt{row(1, 4), row(2, 5), row(3, 0)}
+	var got []string
+	for _, a := range withThose(stored, told) {
+		got = append(got, fmt.Sprintf("%d/%d", a.Number, a.Fence))
+	}
+	if want := "0/1 0/2 1/4 2/5 2/6 3/7"; strings.Join(got, " ") != want {
+		t.Errorf("attempts by number and fence: %q, want %q", got, want)
 	}
 }

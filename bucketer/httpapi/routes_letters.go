@@ -69,7 +69,7 @@ type DeadLetter struct {
 	Replay     schema.RunID    `json:"replay,omitzero" doc:"The run that repeats it"`
 	Payload    json.RawMessage `json:"payload,omitempty" doc:"Not in a list"`
 	// History is all attempts.
-	History []Attempt `json:"attempts,omitempty" doc:"All attempts; once the run itself has left, as its dead letter tells them: errors in short, outputs of the last one only; not in a list"`
+	History []Attempt `json:"attempts,omitempty" doc:"All attempts that were known when the run failed; those that have left with the run as its dead letter tells them: errors in short, outputs of the last one only; not in a list"`
 }
 
 func letterOf(l *schema.DeadLetter) DeadLetter {

@@ -96,7 +96,7 @@ func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, ro
 	r.LastStart = 0
 	r.RunsPerS = float64(r.N) / to.Sub(from).Seconds()
 	(<-flames)(r)
-	became, err := b.ask(ctx, sys, "", due, 0)
+	became, err := b.ask(ctx, sys, "", due, 0, r.Load)
 	if err != nil {
 		return err
 	}

@@ -189,12 +189,13 @@ func isPeer(system string) bool { return !strings.HasPrefix(system, "carillon") 
 
 func isRiver(system string) bool { return system == "river" }
 
-// besidePeers returns the median of Carillon as a multiple of that of the best of the peers, if both were measured.
+// besidePeers returns the median of Carillon as a multiple of that of the best of the peers, if both were measured. A measurement that failed is none; one in which a peer
+// missed runs, or began them early, counts: what it could not do is not held in favour of Carillon.
 func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value func(*Result) float64, highest bool) func([]*Result) []float64 {
 	return func(all []*Result) []float64 {
 		bySystem := map[string][]float64{}
 		for _, r := range all {
-			if wanted(r) && (r.System == "carillon" || peer(r.System)) {
+			if wanted(r) && (r.System == "carillon" || peer(r.System) && r.Error == "") {
 				bySystem[r.System] = append(bySystem[r.System], value(r))
 			}
 		}
@@ -205,6 +206,7 @@ func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value
 			f, _ := figureOf(values, highest)
 			theirs = append(theirs, f.value)
 		}
+		theirs = slices.DeleteFunc(theirs, func(x float64) bool { return x == 0 || math.IsInf(x, 0) }) // nothing to be held against
 		if !ok || len(theirs) == 0 {
 			return nil
 		}

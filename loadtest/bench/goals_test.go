@@ -105,6 +105,10 @@ func TestGoalsTable(t *testing.T) {
 			wave1("C", "http", 2000, 0, 1, 20), of("river", wave1("C", "http", 2000, 0, 1, 100)), of("asynq", wave1("C", "http", 2000, 0, 1, 10)),
 			of("carillon-dev", wave1("C", "http", 2000, 0, 1, 1)),
 		}, "C at 2,000/s: lateness p99 against", "| 2 × | falls short |"},
+		{"a peer that failed is none", []*Result{burn(15_000), {Protocol: "A", System: "river", Variant: "noop", Error: "no database"}}, "A: burn-down against", "not measured"},
+		{"nor is one that was measured once and failed twice", []*Result{
+			burn(15_000), of("river", burn(30_000)), {Protocol: "A", System: "river", Variant: "noop", Error: "x"}, {Protocol: "A", System: "river", Variant: "noop", Error: "x"},
+		}, "A: burn-down against", "| 0.5 × | aim not reached |"},
 		{"without peers there is no comparison", []*Result{wave1("C", "http", 2000, 0, 1, 20)}, "C at 2,000/s: lateness p99 against", "not measured"},
 		{"an aim without a bar", []*Result{burn(15_000), of("river", burn(30_000)), of("asynq", burn(90_000))}, "A: burn-down against", "| ≥ – | 1 × | 0.5 × | aim not reached |"},
 		{"what peers do is no promise of ours", []*Result{of("asynq", missed)}, "early starts", "not measured"},

@@ -67,6 +67,7 @@ type Result struct {
 	Flight *InFlight `json:"in_flight,omitempty"` // of F
 	Harm   *Harm     `json:"harm,omitempty"`      // of H
 	Notes  []string  `json:"notes,omitempty"`
+	Error  string    `json:"error,omitempty"` // of a peer: why there are no figures
 
 	Began   time.Time `json:"began"`
 	Commit  string    `json:"commit"`

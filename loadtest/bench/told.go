@@ -17,6 +17,7 @@ type told struct {
 	runs    map[string]bool
 	started int
 	ended   int
+	failed  int // ended otherwise than well
 	twice   int // ended twice, differently
 	first   string
 }
@@ -31,6 +32,9 @@ func (t *told) visit(r *check.Run) {
 	}
 	if r.State.Terminal() {
 		t.ended++
+		if r.State != check.Succeeded {
+			t.failed++
+		}
 	}
 	if why := check.Contradiction(r, nil); why != "" {
 		if t.twice++; t.first == "" {
@@ -39,7 +43,7 @@ func (t *told) visit(r *check.Run) {
 	}
 }
 
-// fill notes in r, of as many runs as it has, how many the API does not say ended, and how many ended twice; where nobody was called also how many never began.
+// fill notes in r, of as many runs as it has, how many the API does not say ended, and how many ended twice; where nobody was called also how many never began, or failed.
 func (t *told) fill(r *Result, called bool) {
 	r.Unended = max(0, r.N-t.ended)
 	r.DuplicateOutcomes = t.twice
@@ -51,16 +55,20 @@ func (t *told) fill(r *Result, called bool) {
 		r.Notes = append(r.Notes, fmt.Sprintf("the API lists %d runs more than were asked for", more))
 	}
 	if !called {
-		r.Missed = max(0, r.N-t.started)
+		r.Missed = max(0, r.N-t.started) + t.failed // what failed did nothing, however fast
 	}
 }
 
-// ask reads all runs of a tenant that were due from from on, for span; "" = the default one.
-func (b *bench) ask(ctx context.Context, sys system, tenant string, from time.Time, span time.Duration) (*told, error) {
+// ask reads all runs of a tenant that were due from from on, for span; "" = the default one. What an import took in after that is due when it did.
+func (b *bench) ask(ctx context.Context, sys system, tenant string, from time.Time, span time.Duration, load *Load) (*told, error) {
+	to := from.Add(span)
+	if load.Ended.After(to) {
+		to = load.Ended
+	}
 	t := &told{runs: make(map[string]bool)}
 	c := &api.Client{URLs: sys.intake(), Tenant: tenant, HTTP: b.client, Log: b.cfg.Log}
 	began := time.Now()
-	if err := c.List(ctx, api.Window{From: from, To: from.Add(span + time.Millisecond)}, func(r *api.Run) { t.visit(&r.Run) }); err != nil {
+	if err := c.List(ctx, api.Window{From: from, To: to.Add(time.Millisecond)}, func(r *api.Run) { t.visit(&r.Run) }); err != nil {
 		return nil, fmt.Errorf("ask what became of the runs: %w", err)
 	}
 	b.cfg.Log.Info("asked what became of the runs", "runs", len(t.runs), "took", time.Since(began).Round(time.Millisecond))

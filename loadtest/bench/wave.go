@@ -265,7 +265,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	if w.protocol == "warm" {
 		return r, nil
 	}
-	t, err := b.ask(ctx, sys, w.tenant, t0, w.span)
+	t, err := b.ask(ctx, sys, w.tenant, t0, w.span, r.Load)
 	if err != nil {
 		return nil, err
 	}
