@@ -222,7 +222,9 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		}
 		if res.gone != nil {
 			x.metrics.scriptsLeft.Inc()
-			x.gate.linger(x.wishOf(spec.Tenant, &work).place(), res.gone)
+			if w := x.wishOf(spec.Tenant, &work); w.limit > 0 {
+				x.gate.linger(w.target, res.gone)
+			}
 		}
 	}
 	a.exclusive.Store(false)

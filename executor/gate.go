@@ -146,22 +146,13 @@ const (
 type wish struct {
 	target  targetKey
 	class   int  // the rank of its priority
-	limit   int  // attempts at once, of all tenants; 0 = what the slots give
+	limit   int  // attempts of its tenant at once; 0 = what the slots give
 	breaks  bool // it has a breaker
 	putOffs int  // how often it was put off
 
 	task  string // of its tenant …
 	most  int    // … whose runs may be under way at once, so many in the whole cluster; 0 = any number
 	again bool   // it was put off before
-}
-
-// place returns the target whose attempts are counted: where there is a limit, it is the node's, of all tenants.
-func (w wish) place() targetKey {
-	k := w.target
-	if w.limit > 0 {
-		k.tenant = ""
-	}
-	return k
 }
 
 // ruling is what the gate says.
@@ -179,15 +170,14 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trim()
-	target := w.place()
-	rivals := [...]bool{ofHost: g.targets.note(target, now), ofTenant: g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
+	rivals := [...]bool{ofHost: g.targets.note(w.target, now), ofTenant: g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
 	if parked != nil {
 		parked.leave(w.class)
 		g.rest(parked)
 	}
 	p := pass{g: g, at: now, breaks: w.breaks}
 	if w.target.name != "" {
-		p.loads[ofHost], p.loads[ofTenant] = g.load(target), g.load(targetKey{tenant: w.target.tenant})
+		p.loads[ofHost], p.loads[ofTenant] = g.load(w.target), g.load(targetKey{tenant: w.target.tenant})
 	} else if w.most == 0 {
 		return ruling{ok: true}, nil
 	}

@@ -198,7 +198,7 @@ func TestGateLimitsScripts(t *testing.T) {
 		if more, _, _ := beginAll(g, w, 5); len(more) != 1 {
 			t.Errorf("after one ended %d began, want 1", len(more))
 		}
-		if g.loads[w.place()].breaker != nil {
+		if g.loads[w.target].breaker != nil {
 			t.Error("a script that fails has a breaker, want none")
 		}
 	})

@@ -57,7 +57,7 @@ type ScriptCommand struct {
 	Tenants []string          `yaml:"tenants"` // who may run it; empty: everybody
 	// FinalCodes are exit codes after which no attempt follows.
 	FinalCodes []int `yaml:"final_codes"`
-	// MaxRunning bounds how many run at once on this node, with those that could not be ended, 0: the slots do. Who comes later is put off.
+	// MaxRunning bounds how many of each tenant run at once on this node, with those that could not be ended, 0: the slots do. Who comes later is put off.
 	MaxRunning int `yaml:"max_running"`
 	// Grace is the time between SIGTERM and SIGKILL; 0: DefaultScriptGrace.
 	Grace time.Duration `yaml:"grace"`

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,35 +64,24 @@ func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 	})
 }
 
-// TestACommandsLimitIsTheNodes: each tenant could run as many of a command at once as the operator allows a node.
-func TestACommandsLimitIsTheNodes(t *testing.T) {
+// TestAScriptThatIsLeftKeepsNothingWithoutALimit: it counted among what its tenant has under way, as one that takes long.
+func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.begin("x", func(c *Config) { c.Targets.Script = oneScript{w} })
-		var most, now atomic.Int32
-		w.answer(func(context.Context, Call) Result {
-			most.Store(max(most.Load(), now.Add(1)))
-			time.Sleep(500 * time.Millisecond)
-			now.Add(-1)
-			return Result{Outcome: schema.Succeeded}
+		x := w.begin("x", func(c *Config) { c.Targets.Script = c.Targets.HTTP })
+		gone := make(chan struct{})
+		defer close(gone)
+		w.answer(func(ctx context.Context, _ Call) Result {
+			<-ctx.Done()
+			return Result{Outcome: schema.TimedOut, Error: "it may still run", gone: gone}
 		})
-		at := inAWhile(time.Second)
-		var entries []schema.Entry
-		for _, tenant := range []string{"a", "b", "c"} {
-			for range 2 {
-				entries = append(entries, w.entry(at, ofScript("report"), func(s *schema.Spec) { s.Tenant = tenant }))
-			}
-		}
-		for _, e := range entries {
-			w.publish(e, time.Now())
-		}
-		time.Sleep(time.Minute)
-		for _, e := range entries {
-			if got := w.state(e.ID); got != schema.StateSucceeded && len(w.deferrals(e)) == 0 {
-				t.Errorf("a run of %s is %s, want that it had its turn", e.Spec.Tenant, got)
-			}
-		}
-		if got := most.Load(); got != 1 {
-			t.Errorf("%d ran at once, want 1", got)
+		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
+		w.publish(stuck, time.Now())
+		time.Sleep(5 * time.Second)
+		x.gate.mu.Lock()
+		defer x.gate.mu.Unlock()
+		l := x.gate.loads[targetKey{"t", "script stuck"}]
+		if l == nil || l.busy != 0 || w.state(stuck.ID) != schema.StateFailed {
+			t.Errorf("the run is %s, and its command has %+v under way; want failed, and nothing", w.state(stuck.ID), l)
 		}
 	})
 }
