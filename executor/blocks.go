@@ -93,7 +93,7 @@ func taskKey(tenant, name string) targetKey { return targetKey{tenant, "task " +
 
 // task returns the load of the task of a wish, with a block that somebody looks after. The caller holds mu.
 func (g *gate) task(w wish) *load {
-	l := g.load(taskKey(w.target.tenant, w.task))
+	l := g.load(taskKey(w.target.tenant, w.task), time.Now())
 	b := l.block
 	if b == nil {
 		b = &block{key: schema.TaskLimit(schema.TaskName{Tenant: w.target.tenant, Name: w.task}), limit: w.most, all: &g.waiting, every: blockTick, poke: make(chan struct{}, 1)}

@@ -92,7 +92,9 @@ type load struct {
 	breaker *breaker      // nil until an attempt fails
 	block   *block        // of a task: what we have of its limit; nil while there is nothing to do
 	share   *share        // of its tenant …
-	place   *list.Element // … and where in its order; both nil: it has something under way, and came to the end of it
+	place   *list.Element // … and where in its order …
+	age     *list.Element // … and in that of all; nil, all three: it has something under way, and came to the end of an order
+	used    time.Time
 
 	second        int64 // the one in which attempts were last begun …
 	begun, before int   // … how many in it, and in the one before
@@ -169,7 +171,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.trim()
+	g.trim(now)
 	rivals := [...]bool{ofHost: g.targets.note(w.target, now), ofTenant: g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
 	if parked != nil {
 		parked.leave(w.class)
@@ -177,7 +179,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	}
 	p := pass{g: g, at: now, breaks: w.breaks}
 	if w.target.name != "" {
-		p.loads[ofHost], p.loads[ofTenant] = g.load(w.target), g.load(targetKey{tenant: w.target.tenant})
+		p.loads[ofHost], p.loads[ofTenant] = g.load(w.target, now), g.load(targetKey{tenant: w.target.tenant}, now)
 	} else if w.most == 0 {
 		return ruling{ok: true}, nil
 	}
@@ -258,25 +260,25 @@ func (l *load) inTurn(now time.Time, step time.Duration) time.Duration {
 }
 
 // load returns what is under way to a target. The caller holds mu.
-func (g *gate) load(k targetKey) *load {
+func (g *gate) load(k targetKey, now time.Time) *load {
 	l := g.loads[k]
 	switch {
 	case l == nil:
 		k.name = strings.Clone(k.name) // it may be a part of a long URL
 		l = &load{key: k}
 		g.loads[k] = l
-		g.shares.put(l)
+		g.shares.put(l, now)
 	case l.place != nil:
-		l.share.order.MoveToFront(l.place)
+		g.shares.touch(l, now)
 	}
 	return l
 }
 
 // trim forgets loads, until maxTargets are left in the shares. It comes before an ask takes loads, so that it forgets none of them. Those that are
 // not idle only leave their share: if they kept their places, long calls would in time be all that is at its end. The caller holds mu.
-func (g *gate) trim() {
-	for g.shares.n > maxTargets {
-		l := g.shares.take()
+func (g *gate) trim(now time.Time) {
+	for g.shares.used.Len() > maxTargets {
+		l := g.shares.take(now)
 		if !l.idle() {
 			continue
 		}
@@ -290,7 +292,7 @@ func (g *gate) trim() {
 // rest follows wherever less is under way at a load: one that is idle comes back into its share. The caller holds mu.
 func (g *gate) rest(l *load) {
 	if l.place == nil && l.idle() {
-		g.shares.put(l)
+		g.shares.put(l, time.Now())
 	}
 }
 
@@ -432,7 +434,7 @@ func (p pass) end(found *health) {
 // linger keeps one place of a target, not of its tenant, for what goes on though its attempt has ended, until it is gone. Nobody waits for it: it may never be.
 func (g *gate) linger(k targetKey, gone <-chan struct{}) {
 	g.mu.Lock()
-	l := g.load(k)
+	l := g.load(k, time.Now())
 	l.busy++
 	g.mu.Unlock()
 	go func() {

@@ -273,8 +273,8 @@ func TestGateRemembersABoundedNumberOfTargets(t *testing.T) {
 				endAll(passes, sick)
 			}
 		}
-		if len(g.loads) > maxTargets+len(pass{}.loads) || g.shares.n != len(g.loads) {
-			t.Errorf("%d targets are remembered, %d in shares; want at most %d", len(g.loads), g.shares.n, maxTargets)
+		if len(g.loads) > maxTargets+len(pass{}.loads) || g.shares.used.Len() != len(g.loads) {
+			t.Errorf("%d targets are remembered, %d in shares; want at most %d", len(g.loads), g.shares.used.Len(), maxTargets)
 		}
 		if got := counted(t, g.metrics.broken); got != 0 {
 			t.Errorf("%v targets count as broken that are forgotten, want 0", got)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestManyTargetsOfOneTenantMakeNoOtherForget: a tenant that called new hosts all the time had the open breakers of all others forgotten.
@@ -46,12 +47,13 @@ func TestWhoHasMostForgetsFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := shares{of: make(map[string]*share)}
 	held := make(map[string][]*load) // oldest first
+	now := time.Now()
 	n := 0
 	for i := range 20_000 {
 		if n == 0 || r.IntN(10) < 6-i/10_000*2 { // it grows at first, and shrinks then
 			l := &load{key: targetKey{tenant: fmt.Sprint("t", r.IntN(1+r.IntN(30)))}}
 			held[l.key.tenant] = append(held[l.key.tenant], l)
-			s.put(l)
+			s.put(l, now)
 			n++
 			continue
 		}
@@ -59,15 +61,42 @@ func TestWhoHasMostForgetsFirst(t *testing.T) {
 		for _, loads := range held {
 			most = max(most, len(loads))
 		}
-		l := s.take()
+		l := s.take(now)
 		if mine := held[l.key.tenant]; len(mine) != most || mine[0] != l {
 			t.Fatalf("step %d: one of %d of tenant %s was taken, want the oldest of one who has most, %d", i, len(mine), l.key.tenant, most)
 		}
 		if held[l.key.tenant] = held[l.key.tenant][1:]; len(held[l.key.tenant]) == 0 {
 			delete(held, l.key.tenant)
 		}
-		if n--; s.n != n || len(s.of) != len(held) || len(s.most) != len(held) {
-			t.Fatalf("step %d: %d loads of %d tenants, want %d of %d", i, s.n, len(s.of), n, len(held))
+		if n--; s.used.Len() != n || len(s.of) != len(held) || len(s.most) != len(held) {
+			t.Fatalf("step %d: %d loads of %d tenants, want %d of %d", i, s.used.Len(), len(s.of), n, len(held))
 		}
 	}
+}
+
+// TestWhatIsStaleIsForgottenFirst: tenants of which each had made one call, long ago, left no room to one that has two targets.
+func TestWhatIsStaleIsForgottenFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		for i := range maxTargets {
+			passes, _, _ := beginAll(g, hostWish(fmt.Sprint("t", i), "http://h"), 1)
+			endAll(passes, well)
+		}
+		time.Sleep(staleAfter)
+		w := hostWish("a", "http://h")
+		for range breakerAttempts {
+			passes, _, _ := beginAll(g, w, 1)
+			endAll(passes, sick)
+		}
+		for i := range 1000 { // others come and go
+			passes, _, _ := beginAll(g, hostWish(fmt.Sprint("u", i), "http://h"), 1)
+			endAll(passes, well)
+		}
+		if v, _ := g.ask(w, nil); v.why != "breaker" {
+			t.Errorf("a run whose target's breaker is open: %+v, want it put off", v)
+		}
+		if got := g.shares.used.Len(); got > maxTargets+len(pass{}.loads) {
+			t.Errorf("%d targets are remembered, want at most %d", got, maxTargets)
+		}
+	})
 }
