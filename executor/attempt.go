@@ -234,7 +234,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.interrupted()
 		return
 	case errors.Is(context.Cause(run), errSilent) && res.Outcome != schema.Succeeded: // it counts: the callee may have done it
-		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), taken: res.taken}
+		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), Final: res.gone != nil, taken: res.taken} // what surely goes on would be overlapped
 	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // it does not count, and the run is free again
 		x.metrics.running.Dec()
 		x.room.give(res.taken)
@@ -332,7 +332,7 @@ func (a *attempt) conclude(attempts context.Context, res Result, work schema.Wor
 	} else if res.Outcome == schema.Failed || res.Outcome == schema.TimedOut {
 		rec.Final = true
 	} else if res.Outcome == schema.Lost {
-		rec.Final = a.number >= work.Retry.MaxAttempts
+		rec.Final = res.Final || a.number >= work.Retry.MaxAttempts
 	}
 	rec.Doubt = res.Outcome == schema.Succeeded && a.hold == nil && a.rivalled(now) // a claim has no rival
 	a.mu.Lock()

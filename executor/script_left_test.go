@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -84,4 +85,42 @@ func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 			t.Errorf("the run is %s, and its command has %+v under way; want failed, and nothing", w.state(stuck.ID), l)
 		}
 	})
+}
+
+// TestAScriptThatIsLeftInSilenceIsTheLast: an executor that misses its session for a while tells its effectively_once scripts to end. The run of one that could not be ended
+// started again at once when the session was renewed after all, beside the script.
+func TestAScriptThatIsLeftInSilenceIsTheLast(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		t.Run(fmt.Sprintf("left: %t", left), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				alone := new(alone)
+				w.begin("x", cutOff(alone), func(c *Config) { c.Targets.Script = c.Targets.HTTP })
+				gone := make(chan struct{})
+				defer close(gone)
+				w.answer(func(ctx context.Context, _ Call) Result {
+					<-ctx.Done()
+					if !left {
+						return Result{Outcome: schema.Cancelled}
+					}
+					return Result{Outcome: schema.Cancelled, gone: gone}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce), ofScript("stuck"), func(s *schema.Spec) {
+					s.Work.Guarantee, s.Work.Timeout, s.Work.Retry = schema.EffectivelyOnce, schema.Duration(time.Minute), &schema.Retry{MaxAttempts: 3, Jitter: "none"}
+				})
+				w.publish(e, time.Now())
+				time.Sleep(2 * time.Second)
+				alone.cut.Store(true)
+				time.Sleep(sessionLife + time.Second) // its session is not to be trusted any more, and nobody has declared it dead
+				alone.cut.Store(false)
+				time.Sleep(time.Minute)
+				want := schema.StatePending // a dispatcher would find it open
+				if left {
+					want = schema.StateFailed
+				}
+				if got := w.story(e.ID); got != "1 lost" || w.state(e.ID) != want {
+					t.Errorf("the run is %s after %q, want %s after an attempt that was lost", w.state(e.ID), got, want)
+				}
+			})
+		})
+	}
 }
