@@ -170,10 +170,13 @@ func earlier(attempts []schema.Attempt, last *schema.Attempt) []schema.Attempt {
 		}
 		told = append(told, schema.Attempt{Run: a.Run, Number: a.Number, Fence: a.Fence, Record: &rec})
 	}
-	slices.SortFunc(told, func(a, b schema.Attempt) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
-	})
+	slices.SortFunc(told, byNumber)
 	return told[max(0, len(told)-letterAttempts):]
+}
+
+// byNumber orders attempts by number and fence.
+func byNumber(a, b schema.Attempt) int {
+	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
 }
 
 // began returns when the first attempt of a run started, of which the entry e started the one with that record.

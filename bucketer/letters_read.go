@@ -1,7 +1,6 @@
 package bucketer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,9 +116,7 @@ func withThose(attempts, told []schema.Attempt) []schema.Attempt {
 			all = append(all, *t)
 		}
 	}
-	slices.SortFunc(all, func(a, b schema.Attempt) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
-	})
+	slices.SortFunc(all, byNumber)
 	return all
 }
 
