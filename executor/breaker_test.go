@@ -83,6 +83,48 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// Of a target that hangs what was begun before the breaker opened ends while it is probed: it is no probe.
+func TestBreakerHearsOnlyWhatBeganSinceItOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		w := hostWish("a", "http://h")
+		forced := w
+		forced.putOffs = maxPutOffs
+		broken := func(when string, want float64) {
+			t.Helper()
+			if got := counted(t, g.metrics.broken); got != want {
+				t.Errorf("%s %v targets are broken, want %v", when, got, want)
+			}
+		}
+		slow, _, _ := beginAll(g, w, breakerAttempts+20)
+		endAll(slow[:breakerAttempts], sick)
+		slow = slow[breakerAttempts:]
+		broken("after failures enough", 1)
+
+		time.Sleep(breakerDelay)
+		probes, _, _ := beginAll(g, w, breakerProbes)
+		others, _, _ := beginAll(g, forced, 2)
+		endAll(slow[:10], well)
+		endAll(others[:1], well)
+		broken("while it is probed, and others ended well,", 1)
+		endAll(slow[10:], sick)
+		endAll(others[1:], sick)
+		if more, _, _ := beginAll(g, w, 1); len(more) != 0 {
+			t.Error("one more than the probes begins since others ended")
+		}
+		endAll(probes, unknownHealth)
+		if probes, _, _ = beginAll(g, w, 2*breakerProbes); len(probes) != breakerProbes {
+			t.Errorf("after probes that tell nothing %d begin, want %d", len(probes), breakerProbes)
+		}
+		endAll(probes, well)
+		broken("after the probes succeeded", 0)
+
+		passes, _, _ := beginAll(g, forced, breakerAttempts)
+		endAll(passes, sick)
+		broken("after failures of what has been put off often", 1)
+	})
+}
+
 func TestHealthOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		res  Result

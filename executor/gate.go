@@ -133,7 +133,7 @@ type pass struct {
 	loads   [3]*load // those that there are of host, tenant and task
 	at      time.Time
 	breaks  bool
-	probe   bool
+	opened  int    // what the target's breaker wants to know at the end
 	session string // under which the slot of the task's limit is held; "": it has none
 }
 
@@ -184,10 +184,9 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 		return ruling{ok: true}, nil
 	}
 	host := p.loads[ofHost]
-	if host != nil && host.breaker != nil && w.putOffs < maxPutOffs {
-		var ok bool
-		var wait time.Duration
-		if p.probe, ok, wait = host.breaker.admits(now); !ok {
+	admitted := w.putOffs < maxPutOffs
+	if host != nil && host.breaker != nil && admitted {
+		if ok, wait := host.breaker.admits(); !ok {
 			return g.later("breaker", max(wait, backedOff(w.putOffs), host.inTurn(now, time.Second/putOffPace))), nil
 		}
 	}
@@ -219,7 +218,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 		return ruling{wait: l.wait(w.class)}, l
 	}
 	if host != nil && host.breaker != nil {
-		host.breaker.begin(p.probe)
+		p.opened = host.breaker.begin(admitted)
 	}
 	for i, l := range p.loads {
 		if l == nil {
@@ -413,11 +412,11 @@ func (p pass) end(found *health) {
 		return
 	}
 	if p.breaks && h == sick && host.breaker == nil {
-		host.breaker = &breaker{} // a target that never fails needs none
+		host.breaker = newBreaker() // a target that never fails needs none
 	}
 	changed, closed := false, false
 	if b := host.breaker; b != nil {
-		changed = b.end(h, p.probe, now)
+		changed = b.end(h, p.opened)
 		closed = b.closed()
 	}
 	g.mu.Unlock()
