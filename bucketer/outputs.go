@@ -70,8 +70,8 @@ type Output struct {
 	Chunks iter.Seq2[[]byte, error]
 }
 
-// Output returns the output of an attempt of a run; 0 stands for the last one that has ended. ErrNotFound: there is no such run of the
-// tenant, or no such attempt of it. Of an attempt that was executed twice it is that of the execution that counts.
+// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the last that has ended. ErrNotFound: there is no such run
+// of the tenant, or no such attempt of it. Of an attempt that was executed twice it is that of the execution that counts.
 func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (Output, error) {
 	run, err := b.Run(ctx, tenant, id)
 	if err != nil {
@@ -99,8 +99,8 @@ func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID, a
 	return out, nil
 }
 
-// executionOf returns the execution that counts of attempt number (0: of the last) among those that have ended. known says that the attempt
-// has begun.
+// executionOf returns the execution that counts of attempt number (0: of the last that succeeded, or else of the last) among those that have ended. known
+// says that the attempt has begun.
 func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt, known bool) {
 	for i := range attempts {
 		a := &attempts[i]
@@ -110,6 +110,9 @@ func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt,
 		known = true
 		if a.Record == nil || counts != nil && counts.Number == a.Number && schema.Overruled(attempts, i) {
 			continue
+		}
+		if number == 0 && counts != nil && counts.Record.Outcome == schema.Succeeded && a.Record.Outcome != schema.Succeeded {
+			continue // it was begun since the one that succeeded was thought lost
 		}
 		counts = a
 	}

@@ -57,12 +57,14 @@ func TestOutputOfARun(t *testing.T) {
 	put(2, 12, schema.Record{Outcome: schema.Lost, Unstarted: true})
 	put(3, 20, schema.Record{Outcome: schema.Succeeded, Output: "two"})
 	put(3, 25, schema.Record{Outcome: schema.Failed, Output: "too late"})
+	put(4, 30, schema.Record{Outcome: schema.Lost, Output: "thought"})
 	for name, c := range map[string]struct {
 		attempt int
 		want    Output
 		text    string
 	}{
-		"the last one":                {0, Output{Attempt: 3, Size: 3}, "two"},
+		"the one that succeeded":      {0, Output{Attempt: 3, Size: 3}, "two"},
+		"one begun since then":        {4, Output{Attempt: 4, Size: 7}, "thought"},
 		"one that was executed twice": {1, Output{Attempt: 1, Size: int64(len(long)), Cut: true}, long},
 		"one with two ends":           {3, Output{Attempt: 3, Size: 3}, "two"},
 	} {
@@ -80,7 +82,7 @@ func TestOutputOfARun(t *testing.T) {
 	}
 	for name, call := range map[string]func() (Output, error){
 		"another tenant":           func() (Output, error) { return w.Output(t.Context(), "u", id, 0) },
-		"no such attempt":          func() (Output, error) { return w.Output(t.Context(), "t", id, 4) },
+		"no such attempt":          func() (Output, error) { return w.Output(t.Context(), "t", id, 5) },
 		"a number that never went": func() (Output, error) { return w.Output(t.Context(), "t", id, 2) },
 	} {
 		if o, err := call(); !errors.Is(err, schema.ErrNotFound) {

@@ -87,7 +87,7 @@ type RunOutput struct {
 	Binary  bool // it is not UTF-8
 }
 
-// Output returns the output of an attempt of a run; 0 stands for the last one that has ended.
+// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the last that has ended.
 func (c *Client) Output(ctx context.Context, id schema.RunID, attempt int) (RunOutput, error) {
 	path := "/v1/runs/" + id.String() + "/output"
 	if attempt != 0 {

@@ -21,7 +21,7 @@ const (
 type (
 	runOutput struct {
 		ID      string `path:"id" doc:"The run's id"`
-		Attempt int    `query:"attempt" minimum:"1" maximum:"1000000" doc:"Of this attempt; default: of the last one that has ended"`
+		Attempt int    `query:"attempt" minimum:"1" maximum:"1000000" doc:"Of this attempt; default: of the one that succeeded, or the last that has ended"`
 	}
 	runLogs struct {
 		ID      string `path:"id" doc:"The run's id"`

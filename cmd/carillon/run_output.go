@@ -17,10 +17,10 @@ func runOutputCommand(r *remote) *cobra.Command {
 	var attempt int
 	cmd := &cobra.Command{
 		Use:   "output ID",
-		Short: "Write the output of a run's last attempt, as it is",
+		Short: "Write the output of a run's attempt that succeeded, or of its last one, as it is",
 		Args:  cobra.ExactArgs(1),
 	}
-	cmd.Flags().IntVar(&attempt, "attempt", 0, "of the attempt of this `number` (default: the last that has ended)")
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "of the attempt of this `number` (default: the one that succeeded, or the last that has ended)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if attempt < 0 {
 			return usagef("--attempt: %d is negative", attempt)
