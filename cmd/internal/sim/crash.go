@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue/inproc"
@@ -19,19 +20,47 @@ const (
 	stepCall     step = "call"      // of the callee
 	stepEnd      step = "end"       // of a claim, with the outcome
 	stepCell     step = "cell"      // the session under which the attempt goes on
+	stepOutput   step = "output"    // a part of what does not fit the record
 	stepRecord   step = "record"    // of the outcome
 	stepFollowUp step = "follow-up" // the retry or the dead letter
 	stepNotice   step = "notice"    // to the dispatcher
 	stepAck      step = "ack"       // of the message
+
+	stepSession step = "session" // that of the executor is begun, kept or left
+
+	stepSeat    step = "seat"     // a slot of a job's limit is taken or left
+	stepWait    step = "wait"     // for one is noted
+	stepEndWait step = "end-wait" // the note is taken out
+	stepTurn    step = "turn"     // the entry of a run whose turn has come
+	stepLine    step = "line"     // of the job's history
+
+	stepBlock    step = "block"    // slots of a task's limit are taken, kept or left
+	stepDeferral step = "deferral" // the entry of a start that is put off
+	stepWatch    step = "watch"    // the entry that looks after a run for the next minutes
+	stepStarts   step = "starts"   // of a task's rate are taken by a dispatcher
 )
 
-// crashPoints are the counters of crashes before and after each step.
-var crashPoints = func() (all []string) {
-	for _, s := range []step{stepClaim, stepCall, stepEnd, stepCell, stepRecord, stepFollowUp, stepNotice, stepAck} {
+// The steps that are taken wherever runs are executed; for runs of jobs and of tasks with a limit; and where runs last for minutes.
+var (
+	attemptSteps = []step{stepClaim, stepCall, stepEnd, stepCell, stepOutput, stepRecord, stepFollowUp, stepNotice, stepAck, stepSession}
+	limitSteps   = []step{stepSeat, stepWait, stepEndWait, stepTurn, stepLine}
+	crowdSteps   = []step{stepBlock, stepDeferral}
+	paceSteps    = []step{stepStarts, stepDeferral}
+	longSteps    = []step{stepWatch, stepClaim, stepCall}
+)
+
+// likelier says by how much crashes around steps are likelier that are taken rarely.
+var likelier = map[step]float64{
+	stepOutput: 4, stepWait: 2, stepEndWait: 4, stepSeat: 2, stepTurn: 32, stepBlock: 8, stepDeferral: 8, stepWatch: 24, stepStarts: 8,
+}
+
+// crashPoints are the counters of crashes before and after each of the steps.
+func crashPoints(steps []step) (all []string) {
+	for _, s := range steps {
 		all = append(all, crashCounter(s, false), crashCounter(s, true))
 	}
 	return all
-}()
+}
 
 func crashCounter(s step, after bool) string {
 	if after {
@@ -42,7 +71,9 @@ func crashCounter(s step, after bool) string {
 
 // crashes does a step, and draws whether the process of l crashes before or after it. It reports whether it is gone before: then the step is not done.
 func (n *Node) crashes(l *life, s step, do func()) (before bool) {
-	kind, draw := n.c.chance(func(f Faults) float64 { return f.Crash }, 2)
+	kind, draw := n.c.chance(func(f Faults) float64 {
+		return f.Crash * max(likelier[s], 1)
+	}, 2)
 	before = kind == 0
 	if !before {
 		do()
@@ -72,17 +103,54 @@ func (s crashing) around(step step, do func() error) error {
 	return err
 }
 
-// SwapLease is a claim, or its end.
+// SwapLease is a claim, or its end; or it changes who has the slots of a limit, or the starts of a rate.
 func (s crashing) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (stands schema.Lease, err error) {
-	step := stepEnd
-	if is.Holder != nil {
-		step = stepClaim
-	}
-	err = s.around(step, func() (err error) {
+	err = s.around(leaseStep(is), func() (err error) {
 		stands, err = s.FaultyStore.SwapLease(ctx, was, is, expires)
 		return err
 	})
 	return stands, err
+}
+
+func leaseStep(is schema.Lease) step {
+	limit, ofLimit := strings.CutPrefix(is.Key, schema.LimitKey("").Lease())
+	_, ofTask := schema.LimitKey(limit).Task()
+	switch {
+	case ofLimit && ofTask:
+		return stepBlock
+	case ofLimit:
+		return stepSeat
+	case !strings.HasPrefix(is.Key, "run/"):
+		return stepStarts
+	case is.Holder != nil:
+		return stepClaim
+	}
+	return stepEnd
+}
+
+// SwapSession begins, keeps or leaves the session of an executor.
+func (s crashing) SwapSession(ctx context.Context, was, is schema.Session) error {
+	return s.around(stepSession, func() error { return s.FaultyStore.SwapSession(ctx, was, is) })
+}
+
+// PutWaiting notes who waits for a slot.
+func (s crashing) PutWaiting(ctx context.Context, w schema.Waiting) error {
+	return s.around(stepWait, func() error { return s.FaultyStore.PutWaiting(ctx, w) })
+}
+
+// EndWaiting takes out the note.
+func (s crashing) EndWaiting(ctx context.Context, w schema.Waiting) error {
+	return s.around(stepEndWait, func() error { return s.FaultyStore.EndWaiting(ctx, w) })
+}
+
+// PutJobRuns writes lines of history.
+func (s crashing) PutJobRuns(ctx context.Context, lines []schema.JobRun) error {
+	return s.around(stepLine, func() error { return s.FaultyStore.PutJobRuns(ctx, lines) })
+}
+
+// PutPart writes a part of an output.
+func (s crashing) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
+	return s.around(stepOutput, func() error { return s.FaultyStore.PutPart(ctx, run, kind, p, written, expires) })
 }
 
 // PutAttempts writes records, or session cells.
@@ -94,13 +162,20 @@ func (s crashing) PutAttempts(ctx context.Context, rows []schema.Attempt) error 
 	return s.around(step, func() error { return s.FaultyStore.PutAttempts(ctx, rows) })
 }
 
-// PutEntries may write the retries that records name.
+// entrySteps are the steps that write entries of these kinds: retries that records name, and what stands in for a start.
+var entrySteps = map[schema.Kind]step{
+	schema.KindRetry: stepFollowUp, schema.KindTurn: stepTurn, schema.KindDeferral: stepDeferral, schema.KindWatch: stepWatch,
+}
+
+// PutEntries may be a step.
 func (s crashing) PutEntries(ctx context.Context, rows []schema.Entry) error {
 	do := func() error { return s.FaultyStore.PutEntries(ctx, rows) }
-	if !slices.ContainsFunc(rows, func(e schema.Entry) bool { return e.Spec.Kind == schema.KindRetry }) {
-		return do()
+	for i := range rows {
+		if step, ok := entrySteps[rows[i].Spec.Kind]; ok {
+			return s.around(step, do)
+		}
 	}
-	return s.around(stepFollowUp, do)
+	return do()
 }
 
 // PutDeadLetters writes what follows from the last failure.

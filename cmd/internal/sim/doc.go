@@ -3,7 +3,7 @@
 // clocks that are off, set and slewed, lost and doubled messages, writes that fail or time out although applied, streams deleted by hand. The
 // promises of DESIGN 12 are then judged by the same checker that judges load tests; it computes the times of recurring jobs by itself.
 //
-// In scenarios with crashes a node dies before or right after any step of an attempt (crash.go), and each of these is seen to happen. Bugs that are put in on
+// In scenarios with crashes a node dies before or right after any step of an attempt, of a limit, a rate or a session (crash.go), and each of these is seen to happen. Bugs that are put in on
 // purpose are kept in testdata/injected, and must be caught (make injected; some by each make test).
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant run in an

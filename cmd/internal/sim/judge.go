@@ -62,6 +62,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgeLimited(ctx, reader, ofLimits); err != nil {
 		return w.out, err
 	}
+	if err := w.judgeOutputs(ctx, reader); err != nil {
+		return w.out, err
+	}
 	for id, r := range second {
 		h.Runs = append(h.Runs, check.Observation{ID: id, First: first[id], Second: r})
 	}

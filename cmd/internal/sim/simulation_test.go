@@ -124,7 +124,7 @@ var scenarios = []struct {
 	}, nil},
 	{"all guarantees, and nodes crash between the steps of attempts", 30, Scenario{
 		Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.01, Target: 0.25},
-	}, crashPoints},
+	}, crashPoints(attemptSteps)},
 	{"all guarantees, and nodes are killed and freeze", 20, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
 	{"all guarantees, and nodes are back at once", 20, Scenario{
 		Guarantees: true, Kills: 12, Away: 500 * time.Millisecond, Faults: Faults{Target: 0.15, Crash: 0.002},
@@ -138,7 +138,7 @@ var scenarios = []struct {
 	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{turns}},
 	{"jobs have limits, and nodes crash between the steps of attempts", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Faults: Faults{Crash: 0.003},
-	}, []string{turns}},
+	}, append(crashPoints(limitSteps), turns)},
 	{"jobs have limits, and the store, messages and callees fail", 10, Scenario{
 		Jobs: 20, Limited: 9, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.1},
 	}, []string{turns}},
@@ -149,6 +149,9 @@ var scenarios = []struct {
 		Jobs: 20, Paced: 240, Promise: Promise{Paced: true, NoneLost: true, Lag: 4},
 	}, []string{deferred}},
 	{"a task has a rate, and nodes are killed and freeze", 8, Scenario{Jobs: 20, Paced: 240, Kills: 4, Freezes: 4}, []string{deferred, halts}},
+	{"a task has a rate, and nodes crash between the steps of attempts", 5, Scenario{
+		Jobs: 20, Paced: 80, Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.002},
+	}, append(crashPoints(paceSteps), deferred)},
 	{"a task has a rate, and the store, messages and callees fail", 8, Scenario{
 		Jobs: 20, Paced: 160, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{deferred}},
@@ -158,7 +161,7 @@ var scenarios = []struct {
 	{"a task has a limit, and nodes are killed", 10, Scenario{Jobs: 20, Crowded: 90, Guarantees: true, Kills: 6}, []string{full}},
 	{"a task has a limit, and nodes crash between the steps of attempts", 5, Scenario{
 		Jobs: 20, Crowded: 45, Guarantees: true, Faults: Faults{Crash: 0.003},
-	}, []string{full}},
+	}, append(crashPoints(crowdSteps), full)},
 	{"a task has a limit, and the store, messages and callees fail", 10, Scenario{
 		Jobs: 20, Crowded: 90, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{full}},
@@ -171,7 +174,7 @@ var scenarios = []struct {
 	{"callees fail and nodes crash between steps for long, under all guarantees", 4, Scenario{
 		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute, Guarantees: true, Changes: true,
 		Kills: 4, StreamLosses: 2, Away: 10 * time.Second, Faults: Faults{Crash: 0.01, Target: 0.15},
-	}, []string{handedOn, "lost", crashCounter(stepClaim, true), crashCounter(stepCall, true)}},
+	}, append(crashPoints(longSteps), handedOn, "lost")},
 	{"jobs recur, and jobs and tasks have limits, while nodes crash for long", 2, Scenario{
 		Span: 12 * time.Minute, Jobs: 60, Lasting: 9 * time.Minute, Recurring: 6, Limited: 9, Paced: 400, Crowded: 120, Guarantees: true, Changes: true,
 		Kills: 4, StreamLosses: 1, Away: 10 * time.Second, Faults: Faults{Store: 0.002, Message: 0.005, Target: 0.05, Crash: 0.0002},
