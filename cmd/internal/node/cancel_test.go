@@ -3,8 +3,8 @@ package node
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -59,22 +59,31 @@ func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := begin(t)
-			job := api.ask(bucketer.JobRequest{Work: e.work})
-			e.begun(schema.RunID(job.ID))
-			if run, err := api.client().CancelRun(t.Context(), schema.RunID(job.ID)); err != nil {
-				t.Fatalf("CancelRun = %s, %v", run.State, err)
-			}
-			e.ended(schema.RunID(job.ID))
-			var run httpapi.Run
-			await(t, "the attempt is recorded", func() bool {
-				run = api.awaitState(job.ID, schema.StateCancelled)
-				return len(run.Attempts) == 1 && run.Attempts[0].Outcome != ""
-			})
-			if a := run.Attempts[0]; a.Outcome != schema.Cancelled || a.Executor != "x" {
-				t.Errorf("attempt = %s by %q, want cancelled by the other node", a.Outcome, a.Executor)
+			run := api.cancelled(e)
+			if a := run.Attempts[0]; a.Executor != "x" {
+				t.Errorf("attempt by %q, want it by the other node", a.Executor)
 			}
 		})
 	}
+}
+
+// cancelled returns the run of endless work that was cancelled while it was under way, once its one attempt is recorded as that.
+func (r *running) cancelled(e endless) (run httpapi.Run) {
+	r.t.Helper()
+	job := r.ask(bucketer.JobRequest{Work: e.work})
+	e.begun(schema.RunID(job.ID))
+	if run, err := r.client().CancelRun(r.t.Context(), schema.RunID(job.ID)); err != nil {
+		r.t.Fatalf("CancelRun = %s, %v", run.State, err)
+	}
+	e.ended(schema.RunID(job.ID))
+	await(r.t, "the attempt is recorded", func() bool {
+		run = r.awaitState(job.ID, schema.StateCancelled)
+		return len(run.Attempts) == 1 && run.Attempts[0].Outcome != ""
+	})
+	if a := run.Attempts[0]; a.Outcome != schema.Cancelled {
+		r.t.Errorf("attempt = %s, want cancelled", a.Outcome)
+	}
+	return run
 }
 
 // ask makes a job. What it says of its attempts' time is longer than any test waits, so that nothing but a cancel ends one.
@@ -137,28 +146,11 @@ func endlessHandler(t *testing.T, server *embedded.Server, api *running) endless
 	t.Helper()
 	const subject = "work.endless"
 	causes := make(chan error, 8)
-	nc, err := nats.Connect("", nats.InProcessServer(server))
-	if err != nil {
-		t.Fatalf("connect: %v", err)
-	}
-	w := worker.New(nc, worker.Config{DrainTimeout: time.Second})
-	w.Handle(subject, func(ctx context.Context, run worker.Run) (any, error) {
+	serve(t, server, subject, func(ctx context.Context, run worker.Run) (any, error) {
 		run.Log("begun")
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	var works sync.WaitGroup
-	works.Go(func() {
-		if err := w.Run(ctx); err != nil {
-			t.Errorf("Run of the worker = %v, want nil", err)
-		}
-	})
-	t.Cleanup(func() { cancel(); works.Wait(); nc.Close() })
-	await(t, "the worker listens", func() bool {
-		_, err := nc.Request(subject, nil, 20*time.Millisecond) // no run: it is passed over
-		return !errors.Is(err, nats.ErrNoResponders)
 	})
 	return endless{
 		work: schema.Work{NATS: &schema.NATSTarget{Subject: subject}},
@@ -177,6 +169,29 @@ func endlessHandler(t *testing.T, server *embedded.Server, api *running) endless
 	}
 }
 
+// serve has a worker run h for what comes on a subject, until the test ends.
+func serve(t *testing.T, server *embedded.Server, subject string, h worker.Handler) {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(server))
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	w := worker.New(nc, worker.Config{DrainTimeout: time.Second})
+	w.Handle(subject, h)
+	ctx, cancel := context.WithCancel(context.Background())
+	var works sync.WaitGroup
+	works.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("Run of the worker = %v, want nil", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); works.Wait(); nc.Close() })
+	await(t, "the worker listens", func() bool {
+		_, err := nc.Request(subject, nil, 20*time.Millisecond) // no run: it is passed over
+		return !errors.Is(err, nats.ErrNoResponders)
+	})
+}
+
 // firstLine waits for what a worker logs first.
 func (r *running) firstLine(run schema.RunID) httpapi.LogLine {
 	r.t.Helper()
@@ -192,29 +207,45 @@ func (r *running) firstLine(run schema.RunID) httpapi.LogLine {
 	return httpapi.LogLine{}
 }
 
-const sleep = "/bin/sleep"
+const sleep, shell = "/bin/sleep", "/bin/sh"
 
-// commands writes the list of scripts of a node: one, which sleeps for longer than any test.
+// commands writes the list of scripts of a node: endless sleeps for longer than any test, deaf does that in two processes that do not hear
+// SIGTERM, and speak says what it was given, on both of its outputs, and ends with the code that is its argument.
 func commands(t *testing.T) (file string) {
 	t.Helper()
 	user := ""
 	if os.Geteuid() == 0 {
 		user = "root"
 	}
-	file = filepath.Join(t.TempDir(), "scripts.yaml")
-	text := fmt.Sprintf("commands: {endless: {path: %s, args: [\"1000\"], user: %q}}\n", sleep, user)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	list, err := json.Marshal(map[string]any{"commands": map[string]any{
+		"endless": map[string]any{"path": sleep, "args": []string{"1000"}, "user": user},
+		"deaf":    map[string]any{"path": shell, "args": []string{"-c", `trap "" TERM; echo begun; ` + sleep + " 1000 & " + sleep + " 1000"}, "user": user, "grace": "50ms"},
+		"speak":   map[string]any{"path": shell, "args": []string{"-c", `cat; echo " as attempt $CARILLON_ATTEMPT" >&2; exit $0`}, "allow_args": []string{"[0-9]"}, "user": user},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "scripts.yaml") // JSON is YAML
+	if err := os.WriteFile(file, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
+// needsScripts skips a test where what it runs is not there.
+func needsScripts(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{sleep, shell} {
+		if _, err := os.Stat(path); err != nil || runtime.GOOS != "linux" {
+			t.Skipf("scripts are run on Linux only, and this one needs %s: %v", path, err)
+		}
+	}
+}
+
 // endlessScript is a process.
 func endlessScript(t *testing.T) endless {
 	t.Helper()
-	if _, err := os.Stat(sleep); err != nil || runtime.GOOS != "linux" {
-		t.Skipf("scripts are run on Linux only, and this one needs %s: %v", sleep, err)
-	}
+	needsScripts(t)
 	return endless{
 		work: schema.Work{Script: &schema.ScriptTarget{Command: "endless"}},
 		begun: func(run schema.RunID) {

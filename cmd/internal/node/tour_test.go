@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
@@ -33,9 +32,9 @@ import (
 type ground struct {
 	name   string // "embedded" or "cassandra"
 	server *embedded.Server
-	// open opens a node on the store of that name, which is made when it is first asked for and is shared by all nodes on it. The ring has
-	// members, or if there are none the node alone, with all roles. A dispatcher takes up all that is due in its keyspace and an executor
-	// all that is on the server: no keyspace is shared with another test, and the nodes of one end before those of another start.
+	// open opens a node on the store of that name, which is made when it is first asked for (on Cassandra that takes ten seconds) and is shared
+	// by all nodes on it. The ring has members, or if there are none the node alone, with all roles. A dispatcher takes up all that is due in
+	// its keyspace and an executor all that is on the server, so the nodes of one keyspace end before those of another start.
 	open func(t *testing.T, keyspace, node string, log *slog.Logger, members ...ring.Member) Opener
 }
 
@@ -152,20 +151,49 @@ func (r *running) in(t *testing.T) *running {
 	return &running{t: t, node: r.node, url: r.url, tenant: r.tenant}
 }
 
+// tourKeyspace is shared by tests that leave nothing behind that is due.
+const tourKeyspace = "carillon_test_node"
+
+// maxKept is what the node of the tour keeps of an output, bytes.
+const maxKept = 160 << 10
+
+// The stops are for one node. They are independent of each other, and most of each is waiting.
 func TestTour(t *testing.T) {
 	onBothGrounds(t, func(t *testing.T, g ground) {
-		log := logOfTour(t)
-		r := startWith(t, "a", g.open(t, "carillon_test_node", "a", log), log, func(c *config.Config) {
+		log, scripts := logOfTour(t), commands(t)
+		r := startWith(t, "a", g.open(t, tourKeyspace, "a", log), log, func(c *config.Config) {
 			c.Secrets.Keys = []string{"k1:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("seal"), 8))}
-			c.Executor.DrainTimeout = time.Second
-		}).up().tourist()
-		t.Run("what fails for good is replayed", func(t *testing.T) { r.in(t).showReplay() })
-		t.Run("a signed call is verified", func(t *testing.T) { r.in(t).showSignature() })
-		t.Run("a run that logs is cancelled", func(t *testing.T) { r.in(t).showCancel(g.server) })
+			c.Executor.DrainTimeout, c.Executor.Scripts, c.Executor.MaxOutput = time.Second, scripts, maxKept
+		}).up()
+		for name, stop := range map[string]func(r *running, g ground){
+			"what fails for good is replayed":             (*running).showReplay,
+			"a signed call is verified":                   (*running).showSignature,
+			"a run that logs is cancelled":                (*running).showCancelOfAHandler,
+			"a call under way is cancelled":               (*running).showCancelOfACall,
+			"a script under way is cancelled":             (*running).showCancelOfAScript,
+			"a pending run is cancelled":                  (*running).showCancelOfAPendingRun,
+			"effectively_once ends under its claim":       (*running).showEffectivelyOnce,
+			"at_most_once is not tried again":             (*running).showAtMostOnce,
+			"Retry-After is followed":                     (*running).showRetryAfter,
+			"a final answer is final":                     (*running).showFinalAnswer,
+			"attempts end, and a retry runs it again":     (*running).showRetry,
+			"dead letters of a task are replayed at once": (*running).showReplayOfATask,
+			"a dead letter is discarded":                  (*running).showDiscard,
+			"a worker tells how far it is":                (*running).showWorker,
+			"a script of the list is run":                 (*running).showScript,
+			"a script ends with all that it began":        (*running).showScriptOverTime,
+			"long outputs are kept and cut":               (*running).showOutputs,
+			"an output is read while the run goes on":     (*running).showOutputOfAnEarlierAttempt,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				stop(r.in(t).tourist(), g)
+			})
+		}
 	})
 }
 
-func (r *running) showReplay() {
+func (r *running) showReplay(ground) {
 	t, c := r.t, r.client()
 	var well atomic.Bool
 	answer := strings.Repeat("all is well\n", 10_000) // an output of several parts
@@ -192,18 +220,8 @@ func (r *running) showReplay() {
 	if failed := r.awaitState(job.ID, schema.StateFailed); len(failed.Attempts) != 2 {
 		t.Errorf("run = %+v, want two attempts", failed)
 	}
-	listed := func() (ids []schema.RunID) {
-		t.Helper()
-		for l, err := range c.DeadLetters(t.Context(), httpapi.LetterQuery{Task: "mail"}) {
-			if err != nil {
-				t.Fatalf("DeadLetters = %v", err)
-			}
-			ids = append(ids, l.ID)
-		}
-		return ids
-	}
-	if ids := listed(); len(ids) != 1 || ids[0] != run {
-		t.Errorf("DeadLetters = %v, want %s", ids, run)
+	if ids := r.listed("mail"); len(ids) != 1 || ids[0] != run {
+		t.Errorf("dead letters = %v, want %s", ids, run)
 	}
 	well.Store(true)
 	replay, err := c.ReplayDeadLetter(t.Context(), run)
@@ -214,12 +232,12 @@ func (r *running) showReplay() {
 	if out, err := c.Output(t.Context(), replay.ID, 0); err != nil || string(out.Text) != answer || out.Attempt != 1 || out.Cut {
 		t.Errorf("Output of the replay = %d bytes of attempt %d, cut: %t, %v; want all %d of the first", len(out.Text), out.Attempt, out.Cut, err, len(answer))
 	}
-	if l, err := c.DeadLetter(t.Context(), run); err != nil || l.State != "replayed" || l.Replay != replay.ID || len(listed()) != 0 {
+	if l, err := c.DeadLetter(t.Context(), run); err != nil || l.State != "replayed" || l.Replay != replay.ID || len(r.listed("mail")) != 0 {
 		t.Errorf("dead letter after its replay is %s as %s, %v; want replayed as %s, and none listed", l.State, l.Replay, err, replay.ID)
 	}
 }
 
-func (r *running) showSignature() {
+func (r *running) showSignature(ground) {
 	t, c := r.t, r.client()
 	key, err := c.CreateSigningKey(t.Context(), bucketer.SigningRequest{Name: "orders"})
 	if err != nil {
@@ -246,24 +264,4 @@ func (r *running) showSignature() {
 		t.Errorf("Verify of the call = %v", err)
 	}
 	r.awaitState(job.ID, schema.StateSucceeded)
-}
-
-func (r *running) showCancel(server *embedded.Server) {
-	t, c := r.t, r.client()
-	e := endlessHandler(t, server, r)
-	job := r.ask(bucketer.JobRequest{Work: e.work})
-	run := schema.RunID(job.ID)
-	e.begun(run) // its first line was read back
-	r.awaitState(job.ID, schema.StateRunning)
-	if _, err := c.CancelRun(t.Context(), run); err != nil {
-		t.Fatalf("CancelRun = %v", err)
-	}
-	e.ended(run)
-	await(t, "the attempt is recorded as cancelled", func() bool {
-		got := r.awaitState(job.ID, schema.StateCancelled)
-		return len(got.Attempts) == 1 && got.Attempts[0].Outcome == schema.Cancelled
-	})
-	if line := r.firstLine(run); line.Attempt != 1 {
-		t.Errorf("the first line, once the run has ended, is of attempt %d, want 1", line.Attempt)
-	}
 }
