@@ -97,7 +97,7 @@ type owner struct{ uid, gid uint32 }
 // # How it ends
 //
 // A command is the first of a session and a process group of its own, and is killed if we die. On a time-out or a cancel the group gets SIGTERM,
-// and after Grace SIGKILL. Whatever way the command ends, all that it left behind is killed then: its group, its session, and what carries its
+// and after Grace SIGKILL; of effectively_once work whose executor must be silent SIGKILL at once. Whatever way the command ends, all that it left behind is killed then: its group, its session, and what carries its
 // environment (run and fence). Not covered: a process that has left the session and changed its environment or that we may not
 // look at; and, if we ourselves are killed, everything but the command.
 //

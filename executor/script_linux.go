@@ -238,9 +238,11 @@ func (p *process) await(ctx context.Context) (stopped, exited bool) {
 		return false, true
 	case <-ctx.Done():
 	}
-	p.signal(syscall.SIGTERM)
-	if p.exitsWithin(p.command.Grace) {
-		return true, true
+	if !errors.Is(context.Cause(ctx), errSilent) { // then another may begin any moment
+		p.signal(syscall.SIGTERM)
+		if p.exitsWithin(p.command.Grace) {
+			return true, true
+		}
 	}
 	p.signal(syscall.SIGKILL)
 	return true, p.exitsWithin(p.script.deaf)

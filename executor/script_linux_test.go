@@ -223,6 +223,7 @@ func TestScriptEndsWithItsContext(t *testing.T) {
 		"children make groups":        {`timeout 1000 sh -c 'trap "" TERM; touch "$0"; sleep 1000 & sleep 1000' "$0"`, ErrCancelled, schema.Cancelled, ""},
 		"children leave the session":  {`setsid sleep 1000 & touch "$0"; wait`, ErrCancelled, schema.Cancelled, ""},
 		"grandchildren leave it":      {`setsid sh -c 'trap "" TERM; sleep 1000 & sleep 1000' & touch "$0"; wait`, ErrStopped, schema.Failed, ""},
+		"the session is lost":         {`trap 'echo bye; exit 0' TERM; touch "$0"; while :; do sleep 0.01; done`, errSilent, schema.Failed, ""},
 		"it was stopped (by SIGSTOP)": {`touch "$0"; kill -STOP $$`, ErrTimeout, schema.TimedOut, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
