@@ -87,6 +87,7 @@ func (n cassandraNode) config() ([]byte, error) {
 		"Data":        filepath.Join(n.dir, "data"),
 		"CommitLog":   string(n.spec.CommitLog),
 		"Secure":      n.spec.Secure,
+		"Views":       n.spec.Views,
 		"Certificate": n.conf(certificateName),
 		"Sizes":       profileSizes[n.spec.Profile],
 	})

@@ -56,6 +56,23 @@ func TestCassandraConfig(t *testing.T) {
 	}
 }
 
+func TestCassandraTakesViewsOnlyIfTold(t *testing.T) {
+	for _, views := range []bool{false, true} {
+		node := cassandraNode{1, 1, "/d/cassandra-1", 0, Spec{Cassandra: 1, Views: views}.withDefaults()}
+		text, err := node.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := map[string]any{}
+		if err := yaml.Unmarshal(text, &settings); err != nil {
+			t.Fatalf("not YAML: %v", err)
+		}
+		if got := settings["materialized_views_enabled"] == true; got != views {
+			t.Errorf("with views %t materialized_views_enabled = %v", views, settings["materialized_views_enabled"])
+		}
+	}
+}
+
 func TestCassandraCommand(t *testing.T) {
 	node := cassandraNode{2, 3, "/d/cassandra-2", 1, Spec{Cassandra: 3, Profile: ProfileLoad}.withDefaults()}
 	argv := node.command(javaTools{java: java{path: "/j/java"}, classPath: "a.jar:b.jar"}, "-XX:SharedArchiveFile=x.jsa")

@@ -52,6 +52,8 @@ type Spec struct {
 	// Secure makes Cassandra take only encrypted connections of clients that name a user: see Cluster.Security. For
 	// tests of that, on one node and without Carillon nodes, whose configuration here knows nothing of it.
 	Secure bool `json:"secure,omitempty"`
+	// Views has Cassandra take materialized views, which it refuses unless told: for measurements of others' schemas.
+	Views bool `json:"views,omitempty"`
 	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 = the server's
 	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`
