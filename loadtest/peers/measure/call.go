@@ -29,15 +29,20 @@ const (
 // source names a wave in the paths that the sink is called by.
 func source(wave int) string { return "w" + strconv.Itoa(wave) }
 
+// address is where the call of a job goes.
+func (s *Sink) address(job Job) string {
+	return s.URL + "/" + source(job.Wave) + "/" + strconv.Itoa(job.I+1) // the sink counts from 1
+}
+
 // A caller calls a sink.
 type caller struct {
-	url    string
+	sink   *Sink
 	client *http.Client
 	body   string
 }
 
-func newCaller(url string, payload int) *caller {
-	return &caller{url, &http.Client{
+func newCaller(sink *Sink, payload int) *caller {
+	return &caller{sink, &http.Client{
 		Timeout:   callTimeout,
 		Transport: &http.Transport{MaxIdleConnsPerHost: idleCalls, MaxIdleConns: 0, IdleConnTimeout: time.Minute, DisableCompression: true},
 	}, Pad(payload)}
@@ -45,8 +50,7 @@ func newCaller(url string, payload int) *caller {
 
 // call makes the call of a run. Anything but 2xx is an error.
 func (c *caller) call(ctx context.Context, job Job) (err error) {
-	url := c.url + "/" + source(job.Wave) + "/" + strconv.Itoa(job.I+1) // the sink counts from 1
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(c.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.sink.address(job), strings.NewReader(c.body))
 	if err != nil {
 		return fmt.Errorf("call the sink: %w", err)
 	}

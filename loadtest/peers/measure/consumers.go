@@ -27,7 +27,7 @@ func (m *measurement) consumers(ctx context.Context) *consumers {
 	c := &consumers{cancel: cancel, done: make(chan struct{})}
 	var callee *caller
 	if m.sink != nil {
-		callee = newCaller(m.sink.URL, m.cfg.Payload)
+		callee = newCaller(m.sink, m.cfg.Payload)
 	}
 	handle := func(ctx context.Context, job Job) error {
 		log := c.log.Load()

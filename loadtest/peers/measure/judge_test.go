@@ -100,7 +100,7 @@ func TestCallsOfRunsAreFoundInTheSinksRecord(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()
 	server := httptest.NewServer(s)
-	c := newCaller(server.URL, 16)
+	c := newCaller(&Sink{URL: server.URL}, 16)
 	for _, job := range []Job{{warmWave, 0}, {realWave, 0}, {realWave, 2}, {realWave, 2}, {realWave, 9}, {5, 1}} {
 		if err := c.call(t.Context(), job); err != nil {
 			t.Fatalf("call(%v): %v", job, err)

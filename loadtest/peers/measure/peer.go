@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -35,6 +36,29 @@ type Peer interface {
 	Servers() map[string]int
 	// Stop stops the servers and waits for them.
 	Stop(ctx context.Context) error
+}
+
+// A Caller is a Peer whose runs are calls that it makes by itself: no handler of ours hears of them, and the sink alone tells when they
+// began. So it is measured only where runs call the sink.
+type Caller interface {
+	Peer
+	// CallAt says at which address the call of a job reaches the sink. It comes before the first Enqueue.
+	CallAt(address func(Job) string)
+}
+
+// A Coarse is a Peer that keeps instants in whole granules. The first instant of a wave is the start of one, so what is inserted ahead of
+// the instants is ahead of the granule as well.
+type Coarse interface {
+	Peer
+	Granule() time.Duration
+}
+
+// Fits says why a protocol with a target cannot be measured on p; nil if it can.
+func Fits(p Peer, protocol, target string) error {
+	if _, ok := p.(Caller); ok && (protocol == BurnDown || target != HTTP) {
+		return fmt.Errorf("%s calls addresses by itself, at an instant: it does B and C, with target http", p.Name())
+	}
+	return nil
 }
 
 // Settings are those that bear on figures.

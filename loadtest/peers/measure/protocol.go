@@ -32,7 +32,7 @@ const (
 	// overFor is for how long it must have been: what comes a second time comes soon.
 	overFor = time.Second
 
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute // one builds its program first, and waits for the start of a minute
 	stopTimeout  = time.Minute
 )
 
@@ -102,6 +102,9 @@ func Run(ctx context.Context, p Peer, cfg Config) (r *Result, err error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if err := Fits(p, cfg.Protocol, cfg.Target); err != nil {
+		return nil, err
+	}
 	m := &measurement{peer: p, cfg: cfg}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -197,16 +200,23 @@ func (m *measurement) wave(ctx context.Context) (err error) {
 			}
 		}()
 	}
+	if c, ok := m.peer.(Caller); ok {
+		c.CallAt(m.sink.address)
+	}
 	work := m.consumers(ctx)
 	defer func() { err = errors.Join(err, work.stop()) }()
 	rate, err := m.warm(ctx, work)
 	if err != nil {
 		return err
 	}
-	log := NewLog(realWave, m.cfg.N)
+	log := m.log(realWave, m.cfg.N)
 	work.into(log)
+	granule := time.Second
+	if c, ok := m.peer.(Coarse); ok {
+		granule = c.Granule()
+	}
 	lead := leadLeast + time.Duration(leadFactor*float64(m.cfg.N)/rate*float64(time.Second))
-	spread := Spread{From: time.Now().Add(lead + time.Second).Truncate(time.Second), Span: m.cfg.Span, Seed: uint64(max(m.cfg.Round, 0))} // #nosec G115 -- not negative
+	spread := Spread{From: time.Now().Add(lead + granule).Truncate(granule), Span: m.cfg.Span, Seed: uint64(max(m.cfg.Round, 0))} // #nosec G115 -- not negative
 	if err := m.enqueue(ctx, spread.Due); err != nil {
 		return err
 	}
@@ -257,6 +267,14 @@ func (m *measurement) wave(ctx context.Context) (err error) {
 	return nil
 }
 
+// log returns one for the starts of a wave that handlers hear of.
+func (m *measurement) log(wave, n int) *Log {
+	if _, ok := m.peer.(Caller); ok {
+		n = 0
+	}
+	return NewLog(wave, n)
+}
+
 func (m *measurement) strange(o observations) {
 	if o.strange > 0 {
 		m.result.note("%d starts of runs that nobody asked for", o.strange)
@@ -265,7 +283,7 @@ func (m *measurement) strange(o observations) {
 
 // warm lets the peer do some runs that are not measured, and returns how many it inserted a second.
 func (m *measurement) warm(ctx context.Context, work *consumers) (perS float64, err error) {
-	log := NewLog(warmWave, m.cfg.Warm)
+	log := m.log(warmWave, m.cfg.Warm)
 	work.into(log)
 	began := time.Now()
 	if err := m.peer.Enqueue(ctx, warmWave, m.cfg.Warm, m.cfg.Payload, func(int) time.Time { return time.Time{} }); err != nil {
@@ -273,10 +291,11 @@ func (m *measurement) warm(ctx context.Context, work *consumers) (perS float64, 
 	}
 	perS = perSecond(m.cfg.Warm, time.Since(began))
 	limit := time.Now().Add(m.cfg.Wait)
-	if _, err := m.settle(ctx, work, log, limit); err != nil {
+	over, err := m.settle(ctx, work, log, limit)
+	if err != nil {
 		return 0, err
 	}
-	if !log.All() {
+	if _, ok := m.peer.(Caller); !log.All() || ok && !over.Before(limit) {
 		return 0, fmt.Errorf("warm up: not all of %d runs began within %s", m.cfg.Warm, m.cfg.Wait)
 	}
 	return perS, nil
