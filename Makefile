@@ -158,7 +158,7 @@ CARILLON_BENCH ?= .local/bin/carillon-load bench $PROTOCOL --n $N --rates $RATE 
 
 .PHONY: peers
 peers: export CARILLON_BENCH := $(value CARILLON_BENCH)
-peers: build carillon-load ## River and asynq by protocols A to C, interleaved (ROUNDS=5 N=100000 RATES=1000,… SPAN=60s PEERS=river,… ARGS=…)
+peers: build carillon-load ## River, asynq and (GOSCHEDULER=checkout) goscheduler by protocols A to C, interleaved (ROUNDS=5 N=100000 RATES=1000,… SPAN=60s PEERS=river,… ARGS=…)
 	@bash loadtest/peers/install
 	cd loadtest/peers && GOWORK=off go build -trimpath -o ../../$(BIN)/peers .
 	$(BIN)/peers compare $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(N),--n $(N)) $(if $(RATES),--rates '$(RATES)') \

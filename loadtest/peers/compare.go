@@ -42,6 +42,7 @@ type comparison struct {
 	payload            int
 	rounds, first      int // how many, and the number of the first one
 	dir, out, sink     string
+	checkout           string // of goscheduler; "" = it is left out
 	carillon           string // command that measures Carillon; "" = it is not
 
 	log *slog.Logger
@@ -85,6 +86,7 @@ carillon-load bench does:
 	f.StringVar(&c.dir, "dir", "/var/tmp", "for the data of servers; on a disk")
 	f.StringVar(&c.out, "out", filepath.Join(".local", "bench"), "for results")
 	f.StringVar(&c.sink, "sink", filepath.Join(".local", "bin", "carillon-load"), "carillon-load, which is the sink")
+	checkoutFlag(cmd, &c.checkout)
 	f.StringVar(&c.carillon, "carillon", os.Getenv("CARILLON_BENCH"), "command that measures Carillon; default: $CARILLON_BENCH")
 	return cmd
 }
@@ -153,11 +155,39 @@ func (c *comparison) turns() []turn {
 	for round := c.first - 1; round < c.first-1+c.rounds; round++ {
 		for i, s := range c.steps() {
 			for k := range systems {
-				all = append(all, turn{s, round + 1, systems[(k+i+round)%len(systems)]})
+				system := systems[(k+i+round)%len(systems)]
+				if c.leftOut(system, s) == nil {
+					all = append(all, turn{s, round + 1, system})
+				}
 			}
 		}
 	}
 	return all
+}
+
+// leftOut says why a step is not made with a system; nil if it is.
+func (c *comparison) leftOut(system string, s step) error {
+	if system == carillonName {
+		return nil
+	}
+	p, err := peer.New(system, peer.Means{Log: c.log, Goscheduler: c.checkout})
+	if err != nil {
+		return err
+	}
+	return measure.Fits(p, s.protocol, s.target)
+}
+
+// tellLeftOut tells what is not measured, and why: each reason once.
+func (c *comparison) tellLeftOut() {
+	told := map[string]bool{}
+	for _, system := range c.systems {
+		for _, s := range c.steps() {
+			if err := c.leftOut(system, s); err != nil && !told[err.Error()] {
+				told[err.Error()] = true
+				c.log.Warn("LEFT OUT", "system", system, "why", err)
+			}
+		}
+	}
 }
 
 // run measures everything. A measurement that fails is told of and left out; what was measured is in the file at once.
@@ -173,6 +203,7 @@ func (c *comparison) run(ctx context.Context, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	var results []*measure.Result
 	var failed error
+	c.tellLeftOut()
 	turns := c.turns()
 	for i, t := range turns {
 		c.log.Info("measuring", "turn", fmt.Sprintf("%d of %d", i+1, len(turns)), "round", t.round, "protocol", t.protocol, "rate", t.rate, "system", t.system)
@@ -236,7 +267,7 @@ func (c *comparison) measure(ctx context.Context, t turn) ([][]byte, error) {
 	// A process of its own: what one peer leaves in memory is not another's burden.
 	cmd := exec.CommandContext(ctx, program, "measure", "--system", t.system, "--protocol", t.protocol, "--target", t.target,
 		"--n", strconv.Itoa(t.n), "--rate", strconv.Itoa(t.rate), "--span", c.span.String(), "--wait", c.wait.String(),
-		"--payload", strconv.Itoa(c.payload), "--round", strconv.Itoa(t.round), "--dir", c.dir, "--sink", c.sink)
+		"--payload", strconv.Itoa(c.payload), "--round", strconv.Itoa(t.round), "--dir", c.dir, "--sink", c.sink, "--goscheduler", c.checkout)
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err

@@ -115,3 +115,31 @@ func TestAComparisonThatIsToldToStopStops(t *testing.T) {
 		t.Error("run = nil, want the context's error")
 	}
 }
+
+func TestWhatCannotBeMeasuredIsLeftOutInWords(t *testing.T) {
+	for _, row := range []struct {
+		checkout string
+		turns    string
+		told     string
+	}{
+		{"", "A river, B river, C river, ", "no checkout is named"},
+		{"x", "A river, B goscheduler, B river, C river, C goscheduler, ", "it does B and C"},
+	} {
+		var said strings.Builder
+		c := comparison{
+			systems: []string{"river", "goscheduler"}, protocols: []string{"A", "B", "C"}, n: 10, rates: []int{1}, target: measure.HTTP,
+			span: time.Minute, rounds: 1, first: 1, checkout: row.checkout, log: slog.New(slog.NewTextHandler(&said, nil)),
+		}
+		got := ""
+		for _, u := range c.turns() {
+			got += u.protocol + " " + u.system + ", "
+		}
+		if got != row.turns {
+			t.Errorf("with checkout %q turns are %q, want %q", row.checkout, got, row.turns)
+		}
+		c.tellLeftOut()
+		if strings.Count(said.String(), "LEFT OUT") != 1 || !strings.Contains(said.String(), row.told) {
+			t.Errorf("with checkout %q it says\n%s\nwant one line with %q", row.checkout, said.String(), row.told)
+		}
+	}
+}

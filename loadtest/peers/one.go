@@ -19,12 +19,12 @@ import (
 )
 
 // measureTimeout bounds a measurement, besides its span and its wait.
-const measureTimeout = 10 * time.Minute
+const measureTimeout = 20 * time.Minute
 
 // measureCommand is one measurement of one peer.
 func measureCommand() *cobra.Command {
 	var cfg measure.Config
-	var system, sink string
+	var system, sink, checkout string
 	var rate float64
 	cmd := &cobra.Command{
 		Use:   "measure",
@@ -37,7 +37,7 @@ func measureCommand() *cobra.Command {
 			}
 			// Of what a peer's client says only what is wrong is of interest.
 			said := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-			p, err := peer.New(system, said)
+			p, err := peer.New(system, peer.Means{Log: said, Goscheduler: checkout})
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,13 @@ func measureCommand() *cobra.Command {
 	f.IntVar(&cfg.Round, "round", 1, "number of the round, and seed of the instants")
 	f.StringVar(&cfg.Dir, "dir", "/var/tmp", "for the data of servers; on a disk")
 	f.StringVar(&sink, "sink", "", "carillon-load, which is the sink; needed by --target http")
+	checkoutFlag(cmd, &checkout)
 	return cmd
+}
+
+// checkoutFlag adds the flag that names a checkout of goscheduler.
+func checkoutFlag(cmd *cobra.Command, checkout *string) {
+	cmd.Flags().StringVar(checkout, "goscheduler", os.Getenv("GOSCHEDULER"), "checkout of github.com/myntra/goscheduler, which is built; default: $GOSCHEDULER")
 }
 
 // startSink starts carillon-load as a sink.

@@ -1,5 +1,6 @@
 // Package peer makes the systems that Carillon is measured beside, each in a file of its own: River on PostgreSQL, asynq on
-// Redis, Faktory. Their code is fetched as modules; what stands here only uses their public interfaces.
+// Redis, goscheduler on Cassandra. Their code is fetched, as modules or (goscheduler) by the caller; what stands here only uses their public
+// interfaces.
 //
 // Every system comes with the best settings that its documentation, its public interface and trials on two cores gave,
 // and once with its defaults, under a name of its own. What cannot be set is said in the README.

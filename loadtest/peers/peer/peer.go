@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,31 +16,47 @@ import (
 	"carillon.dev/carillon/loadtest/peers/server"
 )
 
-// systems are all there are, by name.
-var systems = map[string]func(log *slog.Logger) measure.Peer{
-	"river":         func(log *slog.Logger) measure.Peer { return &river{tuned: true, log: log} },
-	"river-relaxed": func(log *slog.Logger) measure.Peer { return &river{tuned: true, relaxed: true, log: log} },
-	"river-default": func(log *slog.Logger) measure.Peer { return &river{log: log} },
-
-	"asynq-always":   func(log *slog.Logger) measure.Peer { return &asynqPeer{tuned: true, aof: server.AOFAlways, log: log} },
-	"asynq-everysec": func(log *slog.Logger) measure.Peer { return &asynqPeer{tuned: true, aof: server.AOFEverySec, log: log} },
-	"asynq-off":      func(log *slog.Logger) measure.Peer { return &asynqPeer{tuned: true, aof: server.AOFOff, log: log} },
-	"asynq-punctual": func(log *slog.Logger) measure.Peer {
-		return &asynqPeer{tuned: true, roundUp: true, aof: server.AOFEverySec, log: log}
-	},
-	"asynq-default": func(log *slog.Logger) measure.Peer { return &asynqPeer{aof: server.AOFEverySec, log: log} },
+// Means are what systems need of the caller.
+type Means struct {
+	Log         *slog.Logger // of what their clients say
+	Goscheduler string       // folder of a checkout of goscheduler; "" = there is none
 }
+
+// systems are all there are, by name.
+var systems = map[string]func(m Means) measure.Peer{
+	"river":         func(m Means) measure.Peer { return &river{tuned: true, log: m.Log} },
+	"river-relaxed": func(m Means) measure.Peer { return &river{tuned: true, relaxed: true, log: m.Log} },
+	"river-default": func(m Means) measure.Peer { return &river{log: m.Log} },
+
+	"asynq-always":   func(m Means) measure.Peer { return &asynqPeer{tuned: true, aof: server.AOFAlways, log: m.Log} },
+	"asynq-everysec": func(m Means) measure.Peer { return &asynqPeer{tuned: true, aof: server.AOFEverySec, log: m.Log} },
+	"asynq-off":      func(m Means) measure.Peer { return &asynqPeer{tuned: true, aof: server.AOFOff, log: m.Log} },
+	"asynq-punctual": func(m Means) measure.Peer {
+		return &asynqPeer{tuned: true, roundUp: true, aof: server.AOFEverySec, log: m.Log}
+	},
+	"asynq-default": func(m Means) measure.Peer { return &asynqPeer{aof: server.AOFEverySec, log: m.Log} },
+
+	"goscheduler":          func(m Means) measure.Peer { return &goscheduler{checkout: m.Goscheduler, log: m.Log} },
+	"goscheduler-punctual": func(m Means) measure.Peer { return &goscheduler{checkout: m.Goscheduler, roundUp: true, log: m.Log} },
+}
+
+// ErrNoCheckout says that a system is built from a checkout, and none is named.
+var ErrNoCheckout = errors.New("no checkout is named: --goscheduler DIR, of `git clone https://github.com/myntra/goscheduler`")
 
 // Names returns the names of all systems, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(systems)) }
 
-// New returns a system by its name. It starts nothing.
-func New(name string, log *slog.Logger) (measure.Peer, error) {
+// New returns a system by its name; ErrNoCheckout if m lacks what it is built from. It starts nothing.
+func New(name string, m Means) (measure.Peer, error) {
 	newPeer, ok := systems[name]
 	if !ok {
 		return nil, fmt.Errorf("no system %q, want one of %s", name, strings.Join(Names(), ", "))
 	}
-	return newPeer(log), nil
+	p := newPeer(m)
+	if _, ok := p.(*goscheduler); ok && m.Goscheduler == "" {
+		return nil, fmt.Errorf("%s: %w", name, ErrNoCheckout)
+	}
+	return p, nil
 }
 
 // inParts calls do for parts of the numbers below n, each of at most size, from workers goroutines, in about their order.
