@@ -52,7 +52,9 @@ type attempt struct {
 	// … since so long after the start; 0 = not yet.
 	knownAfter time.Duration
 	stop       context.CancelCauseFunc
-	report     *report // what its worker tells; nil: nothing yet
+	report     *report       // what its worker tells; nil: nothing yet
+	silent     chan struct{} // closed once it must be silent; nil: never. Set before it is exclusive
+	hush       sync.Once
 
 	signing signing // set before the start
 	health  health  // of the target, as the attempt found it
@@ -205,7 +207,10 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	a.begin(began, now, k.number, session, cancel)
 	switch {
 	case a.hold != nil: // the claim says all that a session cell would
-		a.exclusive.Store(work.Guarantee == schema.EffectivelyOnce)
+		if work.Guarantee == schema.EffectivelyOnce {
+			a.silent = make(chan struct{})
+			a.exclusive.Store(true)
+		}
 	case (k.doubt || a.listed) && !a.mark(ctx, now, k):
 		return
 	}
@@ -292,7 +297,7 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	}()
 	call := Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.Asked(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a,
+		Due: a.entry.Asked(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a, silent: a.silent,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

@@ -379,5 +379,6 @@ func (a *attempt) silence(now time.Time) {
 	a.mu.Unlock()
 	if current, alive := a.x.keeper.current(now); !alive || current != session {
 		a.cancel(errSilent)
+		a.hush.Do(func() { close(a.silent) })
 	}
 }

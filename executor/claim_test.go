@@ -170,16 +170,18 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 		name    string
 		g       schema.Guarantee
 		deaf    bool
-		stopped bool // the target says that it was stopped, as HTTP does
+		stopped bool          // the target says that it was stopped, as HTTP does
+		timeout time.Duration // after which the target takes its time to end, as a script may; 0: long
 		state   schema.State
 		story   string
 		calls   int
 	}{
-		{"effectively_once", schema.EffectivelyOnce, false, false, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
-		{"effectively_once, stopped by its target", schema.EffectivelyOnce, false, true, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
-		{"effectively_once, and the callee is deaf", schema.EffectivelyOnce, true, false, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
-		{"at_most_once", schema.AtMostOnce, false, false, schema.StateFailed, "1 lost", 1},
-		{"at_most_once, and the callee is deaf", schema.AtMostOnce, true, false, schema.StateFailed, "1 lost", 1},
+		{"effectively_once", schema.EffectivelyOnce, false, false, 0, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"effectively_once, stopped by its target", schema.EffectivelyOnce, false, true, 0, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"effectively_once, ending after its time-out", schema.EffectivelyOnce, false, false, 6 * time.Second, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"effectively_once, and the callee is deaf", schema.EffectivelyOnce, true, false, 0, schema.StateSucceeded, "1 lost, 2 succeeded", 2},
+		{"at_most_once", schema.AtMostOnce, false, false, 0, schema.StateFailed, "1 lost", 1},
+		{"at_most_once, and the callee is deaf", schema.AtMostOnce, true, false, 0, schema.StateFailed, "1 lost", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -198,10 +200,16 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 					case <-time.After(time.Minute):
 						return Result{Outcome: schema.Succeeded, Output: []byte("late")}
 					case <-ctx.Done():
-						return Result{Outcome: schema.Failed, Error: "stopped", Stopped: c.stopped}
 					}
+					if c.timeout > 0 {
+						select {
+						case <-time.After(time.Minute):
+						case <-call.silent:
+						}
+					}
+					return Result{Outcome: schema.Failed, Error: "stopped", Stopped: c.stopped}
 				})
-				e := w.entry(inAWhile(time.Second), guarded(c.g))
+				e := w.entry(inAWhile(time.Second), guarded(c.g), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(c.timeout) })
 				w.publish(e, time.Now())
 				time.Sleep(4 * time.Second) // under way, and out of the stream
 				w.begin("x2")

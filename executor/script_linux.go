@@ -121,6 +121,7 @@ type process struct {
 
 	script *Script
 	run    schema.RunID
+	silent <-chan struct{} // see Call
 }
 
 // ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
@@ -133,7 +134,7 @@ var ownDescriptors = sync.OnceFunc(func() {
 func (s *Script) launch(c *command, call *Call) (*process, error) {
 	ownDescriptors()
 	env, marks := c.environment(call)
-	p := &process{command: c, most: s.maxOutput, room: s.room, script: s, run: call.Run, exited: make(chan struct{})}
+	p := &process{command: c, most: s.maxOutput, room: s.room, script: s, run: call.Run, silent: call.silent, exited: make(chan struct{})}
 	for _, m := range marks {
 		p.marks = append(p.marks, append([]byte(m), 0))
 	}
@@ -238,26 +239,27 @@ func (p *process) await(ctx context.Context) (stopped, exited bool) {
 		return false, true
 	case <-ctx.Done():
 	}
-	if !errors.Is(context.Cause(ctx), errSilent) { // then another may begin any moment
+	if !errors.Is(context.Cause(ctx), errSilent) {
 		p.signal(syscall.SIGTERM)
-		if p.exitsWithin(p.command.Grace) {
+		if p.exitsWithin(p.command.Grace, p.silent) {
 			return true, true
 		}
 	}
 	p.signal(syscall.SIGKILL)
-	return true, p.exitsWithin(p.script.deaf)
+	return true, p.exitsWithin(p.script.deaf, nil)
 }
 
-// exitsWithin waits until the command has ended, for at most d.
-func (p *process) exitsWithin(d time.Duration) bool {
+// exitsWithin waits until the command has ended, for at most d and not once it must be silent.
+func (p *process) exitsWithin(d time.Duration, silent <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.exited:
 		return true
+	case <-silent:
 	case <-timer.C:
-		return false
 	}
+	return false
 }
 
 // signal tells the group. The command was not waited for yet, so its number is no other's.

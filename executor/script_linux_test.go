@@ -253,6 +253,30 @@ func TestScriptEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A script that has a minute to end after its time-out is killed once another attempt may begin.
+func TestScriptInItsGraceEndsWhenItMustBeSilent(t *testing.T) {
+	dir := t.TempDir()
+	begun, termed, silent := filepath.Join(dir, "begun"), filepath.Join(dir, "termed"), make(chan struct{})
+	s, call := shell(t, `trap 'touch "$1"' TERM; touch "$0"; while :; do sleep 0.01; done`, func(sc *ScriptCommand) {
+		sc.Args, sc.Grace = append(sc.Args, begun, termed), time.Minute
+	})
+	call.silent = silent
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		started(t, begun)
+		cancel(ErrTimeout)
+		started(t, termed)
+		close(silent)
+	}()
+	from := time.Now()
+	if res := s.Run(ctx, call); res.Outcome != schema.TimedOut || time.Since(from) > time.Minute/2 {
+		t.Errorf("Run ended after %v: %+v, want it timed out, and killed as soon as it must be silent", time.Since(from), res)
+	}
+	if pids := living(t, call); len(pids) > 0 {
+		t.Errorf("processes %v of the run live on", pids)
+	}
+}
+
 func TestScriptLeavesNothingBehind(t *testing.T) {
 	for name, text := range map[string]string{
 		"a child in the background": `sleep 1000 & exit 0`,

@@ -20,6 +20,8 @@ type Call struct {
 	Payload []byte      // JSON, or nil
 	Secrets [][]byte    // by which an HTTP call is signed; none: it is not
 	Tell    Teller      // takes what the callee tells while it runs; nil: nobody listens
+
+	silent <-chan struct{} // closed when another attempt may begin any moment, though this one should be ending already; nil: that never happens
 }
 
 // Result is how an attempt ended.
