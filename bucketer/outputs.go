@@ -111,8 +111,8 @@ func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt,
 		if a.Record == nil || counts != nil && counts.Number == a.Number && schema.Overruled(attempts, i) {
 			continue
 		}
-		if number == 0 && counts != nil && counts.Record.Outcome == schema.Succeeded && a.Record.Outcome != schema.Succeeded {
-			continue // it was begun since the one that succeeded was thought lost
+		if counts != nil && counts.Record.Outcome == schema.Succeeded && a.Record.Outcome != schema.Succeeded {
+			continue // that one was thought lost
 		}
 		counts = a
 	}

@@ -36,7 +36,10 @@ func TestOutputOfARun(t *testing.T) {
 	id := w.submit(callTo(time.Time{}))
 	put := func(number int, fence schema.Fence, rec schema.Record) {
 		a := execution(id, number, fence)
-		rec.Entry, rec.Finished = id, time.Now().UTC()
+		rec.Entry = id
+		if rec.Finished.IsZero() {
+			rec.Finished = time.Now().UTC()
+		}
 		a.Record = &rec
 		if err := w.counts.PutAttempts(t.Context(), []schema.Attempt{*a}); err != nil {
 			t.Fatal(err)
@@ -57,6 +60,7 @@ func TestOutputOfARun(t *testing.T) {
 	put(2, 12, schema.Record{Outcome: schema.Lost, Unstarted: true})
 	put(3, 20, schema.Record{Outcome: schema.Succeeded, Output: "two"})
 	put(3, 25, schema.Record{Outcome: schema.Failed, Output: "too late"})
+	put(3, 28, schema.Record{Outcome: schema.Lost, Output: "before", Finished: time.Now().UTC().Add(-time.Hour)})
 	put(4, 30, schema.Record{Outcome: schema.Lost, Output: "thought"})
 	for name, c := range map[string]struct {
 		attempt int
@@ -66,7 +70,7 @@ func TestOutputOfARun(t *testing.T) {
 		"the one that succeeded":      {0, Output{Attempt: 3, Size: 3}, "two"},
 		"one begun since then":        {4, Output{Attempt: 4, Size: 7}, "thought"},
 		"one that was executed twice": {1, Output{Attempt: 1, Size: int64(len(long)), Cut: true}, long},
-		"one with two ends":           {3, Output{Attempt: 3, Size: 3}, "two"},
+		"one with three ends":         {3, Output{Attempt: 3, Size: 3}, "two"},
 	} {
 		got, err := w.Output(t.Context(), "t", id, c.attempt)
 		if err != nil {
