@@ -322,19 +322,23 @@ func (p *repeated) begins(run schema.RunID) {
 // end answers the call that is under way, and waits until its run has ended.
 func (p *repeated) end(run schema.RunID) {
 	p.t.Helper()
-	p.answer <- struct{}{}
+	select {
+	case p.answer <- struct{}{}:
+	case <-time.After(patience):
+		p.t.Fatalf("no call waits for its answer, want that of run %s", run)
+	}
 	p.awaitState(schema.JobID(run), schema.StateSucceeded)
 }
 
-// saw fails the test unless the receiver saw these runs, once each, in this order and one at a time.
+// saw fails the test unless the receiver saw these runs, once each and in this order.
 func (p *repeated) saw(runs ...schema.RunID) {
 	p.t.Helper()
 	want := make([]string, len(runs))
 	for i, run := range runs {
 		want[i] = run.String()
 	}
-	if got := p.calls.runs(); !slices.Equal(got, want) || p.calls.most != 1 {
-		p.t.Errorf("the receiver saw %v, %d at once at most; want %v, one at a time", got, p.calls.most, want)
+	if got := p.calls.runs(); !slices.Equal(got, want) {
+		p.t.Errorf("the receiver saw %v, want %v", got, want)
 	}
 }
 
@@ -437,7 +441,7 @@ func (r *running) showBreaker(executor *running) {
 			ofLate++
 		}
 	}
-	if failed > most || ofLate > 3 || executor.metric("carillon_executor_targets_broken") != 0 {
+	if failed > most || ofLate > most-2*n || executor.metric("carillon_executor_targets_broken") != 0 {
 		t.Errorf("%d attempts failed, %d of runs that came when the breaker was open, and the breaker is open: %v; want about 20, none but probes, and closed",
 			failed, ofLate, executor.metric("carillon_executor_targets_broken"))
 	}

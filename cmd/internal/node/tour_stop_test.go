@@ -34,14 +34,16 @@ func TestTourOfStops(t *testing.T) {
 		t.Run("what ends within the drain time-out is brought to its end", func(t *testing.T) {
 			log, stopping := listenFor("node is stopping")
 			x, api := begin(t, members[1], log, patience), api.in(t)
-			called, release := make(chan struct{}, 8), make(chan struct{}, 8)
-			job := api.create(sink(t, func(_ http.ResponseWriter, r *http.Request) {
+			called, release, over := make(chan struct{}, 8), make(chan struct{}, 8), make(chan struct{})
+			url := sink(t, func(http.ResponseWriter, *http.Request) {
 				called <- struct{}{}
 				select {
 				case <-release:
-				case <-r.Context().Done():
+				case <-over:
 				}
-			}), time.Time{})
+			})
+			t.Cleanup(func() { close(over) }) // before the sink is closed, whatever fails
+			job := api.create(url, time.Time{})
 			pass(t, "the call comes", called)
 			x.end()
 			pass(t, "the node is told to stop", stopping)
@@ -56,15 +58,20 @@ func TestTourOfStops(t *testing.T) {
 		t.Run("what goes on is cut short and left to another", func(t *testing.T) {
 			x, api := begin(t, members[1], log, 200*time.Millisecond), api.in(t)
 			var well atomic.Bool
-			called, gone := make(chan string, 8), make(chan struct{}, 8)
+			called, gone, over := make(chan string, 8), make(chan struct{}, 8), make(chan struct{})
 			url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
 				called <- r.Header.Get("Idempotency-Key")
-				if !well.Load() {
-					<-r.Context().Done()
+				if well.Load() {
+					return
+				}
+				select {
+				case <-r.Context().Done():
 					gone <- struct{}{}
+				case <-over:
 				}
 			})
+			t.Cleanup(func() { close(over) }) // before the sink is closed, whatever fails
 			ask := func(g schema.Guarantee) schema.JobID {
 				return api.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Guarantee: g}}).ID
 			}

@@ -93,16 +93,17 @@ func onPebble(t *testing.T) storeOf {
 	}
 }
 
-// onCassandra has a keyspace of the tests' Cassandra, migrated, and a session for each node.
+// onCassandra has for each keyspace one of the tests' Cassandra that nobody else has, migrated, and a session for each node. A
+// test that runs once more finds nothing that is due. It is left there, as the tests' Cassandra is thrown away.
 func onCassandra(t *testing.T) storeOf {
 	t.Helper()
-	host, migrated := cluster.Cassandra(t), map[string]bool{}
-	return func(t *testing.T, keyspace, node string, log *slog.Logger) func(context.Context) (schema.Store, error) {
-		t.Helper()
+	host, migrated, mine := cluster.Cassandra(t), map[string]bool{}, strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
+	return func(now *testing.T, keyspace, node string, log *slog.Logger) func(context.Context) (schema.Store, error) {
+		now.Helper()
 		cfg := config.Default()
-		cfg.Node.Name, cfg.Cassandra.Keyspace, cfg.Cassandra.Hosts = node, keyspace, []string{host}
+		cfg.Node.Name, cfg.Cassandra.Keyspace, cfg.Cassandra.Hosts = node, keyspace+"_"+mine, []string{host}
 		if !migrated[keyspace] {
-			migrate(t, cfg, log)
+			migrate(now, cfg, log)
 			migrated[keyspace] = true
 		}
 		return Cluster(cfg, "test", log, prometheus.NewRegistry()).Store
@@ -151,7 +152,6 @@ func (r *running) in(t *testing.T) *running {
 	return &running{t: t, node: r.node, url: r.url, tenant: r.tenant}
 }
 
-// tourKeyspace is shared by tests that leave nothing behind that is due.
 const tourKeyspace = "carillon_test_node"
 
 // maxKept is what the node of the tour keeps of an output, bytes.
