@@ -26,7 +26,7 @@ const (
 	stepNotice   step = "notice"    // to the dispatcher
 	stepAck      step = "ack"       // of the message
 
-	stepSession step = "session" // that of the executor is begun, kept or left
+	stepSession step = "session" // one is begun, kept, left or declared dead
 
 	stepSeat    step = "seat"     // a slot of a job's limit is taken or left
 	stepWait    step = "wait"     // for one is noted
@@ -37,21 +37,26 @@ const (
 	stepBlock    step = "block"    // slots of a task's limit are taken, kept or left
 	stepDeferral step = "deferral" // the entry of a start that is put off
 	stepWatch    step = "watch"    // the entry that looks after a run for the next minutes
-	stepStarts   step = "starts"   // of a task's rate are taken by a dispatcher
+	stepStarts   step = "starts"   // of a task's rate are taken
+
+	// The last three are not many, and two of them are not seen in every scenario.
+	stepCancel step = "cancel" // of a run: the mark of one that is the oldest, or that was asked for
+	stepFate   step = "fate"   // of a dead letter that a late success has overtaken
+	stepUnmark step = "unmark" // of a limit for which nobody waits any more
 )
 
 // The steps that are taken wherever runs are executed; for runs of jobs and of tasks with a limit; and where runs last for minutes.
 var (
 	attemptSteps = []step{stepClaim, stepCall, stepEnd, stepCell, stepOutput, stepRecord, stepFollowUp, stepNotice, stepAck, stepSession}
-	limitSteps   = []step{stepSeat, stepWait, stepEndWait, stepTurn, stepLine}
+	limitSteps   = []step{stepSeat, stepWait, stepEndWait, stepTurn, stepLine, stepCancel}
 	crowdSteps   = []step{stepBlock, stepDeferral}
-	paceSteps    = []step{stepStarts, stepDeferral}
-	longSteps    = []step{stepWatch, stepClaim, stepCall}
+	paceSteps    = []step{stepStarts}
+	longSteps    = []step{stepWatch}
 )
 
 // likelier says by how much crashes around steps are likelier that are taken rarely.
 var likelier = map[step]float64{
-	stepOutput: 4, stepWait: 2, stepEndWait: 4, stepSeat: 2, stepTurn: 32, stepBlock: 8, stepDeferral: 8, stepWatch: 24, stepStarts: 8,
+	stepOutput: 4, stepWait: 2, stepEndWait: 6, stepSeat: 4, stepTurn: 40, stepBlock: 20, stepDeferral: 8, stepWatch: 40, stepStarts: 40, stepFate: 40, stepUnmark: 20, stepCancel: 10,
 }
 
 // crashPoints are the counters of crashes before and after each of the steps.
@@ -141,6 +146,25 @@ func (s crashing) PutWaiting(ctx context.Context, w schema.Waiting) error {
 // EndWaiting takes out the note.
 func (s crashing) EndWaiting(ctx context.Context, w schema.Waiting) error {
 	return s.around(stepEndWait, func() error { return s.FaultyStore.EndWaiting(ctx, w) })
+}
+
+// Unmark says that nobody waits for a limit.
+func (s crashing) Unmark(ctx context.Context, m schema.LimitMark) error {
+	return s.around(stepUnmark, func() error { return s.FaultyStore.Unmark(ctx, m) })
+}
+
+// CancelRun marks a run as cancelled.
+func (s crashing) CancelRun(ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time) (marks schema.Marks, err error) {
+	err = s.around(stepCancel, func() (err error) {
+		marks, err = s.FaultyStore.CancelRun(ctx, id, asRead, mark, expires)
+		return err
+	})
+	return marks, err
+}
+
+// PutFate says what became of a dead letter.
+func (s crashing) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
+	return s.around(stepFate, func() error { return s.FaultyStore.PutFate(ctx, tenant, run, f, expires) })
 }
 
 // PutJobRuns writes lines of history.

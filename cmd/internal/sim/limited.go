@@ -125,6 +125,9 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 	w.out.Ends = make(map[string]int)
 	deadly := w.s.Kills+w.s.Freezes+w.s.Steps > 0 || w.s.Faults.Crash > 0
 	for _, l := range w.limited {
+		if l.id.IsZero() {
+			continue // it was never made, and the runs of no job are those of all others
+		}
 		var calls []check.Sighting
 		called := make(map[string]bool)
 		for _, s := range seen {

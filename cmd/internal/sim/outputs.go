@@ -3,24 +3,33 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
 
-// One job in outputEvery puts something out that does not fit its record, every fourth of these in two parts.
+// One job of a scenario in outputEvery puts something out that does not fit its record, every fourth of these in two parts.
 const outputEvery = 8
 
-// outputOf returns what an attempt puts out. It tells from whom it is, all along.
-func outputOf(ref check.Ref, number int, fence schema.Fence) []byte {
-	if ref.Source != "sim" || ref.Line%outputEvery != 0 {
+// urlOf returns what job number line of a scenario calls.
+func urlOf(line int) string {
+	if line%outputEvery == 0 {
+		return fmt.Sprintf("http://sink/output/sim/%d", line)
+	}
+	return fmt.Sprintf("http://sink/sim/%d", line)
+}
+
+// outputOf returns what an attempt puts out that calls url. It tells from whom it is, all along.
+func outputOf(url string, line, number int, fence schema.Fence) []byte {
+	if !strings.HasPrefix(url, "http://sink/output/") {
 		return nil
 	}
-	text := fmt.Appendf(nil, "job %d, attempt %d under fence %d\n", ref.Line, number, fence)
+	text := fmt.Appendf(nil, "job %d, attempt %d under fence %d\n", line, number, fence)
 	size := 4 << 10
-	if ref.Line%(4*outputEvery) == 0 {
+	if line%(4*outputEvery) == 0 {
 		size += schema.PartSize
 	}
 	return bytes.Repeat(text, size/len(text)+1)
@@ -30,6 +39,9 @@ func outputOf(ref check.Ref, number int, fence schema.Fence) []byte {
 func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
 	for line, id := range w.ids {
 		run, err := b.Run(ctx, "default", id)
+		if errors.Is(err, schema.ErrNotFound) {
+			continue // others say that it was lost
+		}
 		if err != nil {
 			return fmt.Errorf("the run of job %d: %w", line, err)
 		}
@@ -57,7 +69,7 @@ func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
 func (w *world) wrongOutput(line int, run *bucketer.Run, out *bucketer.Output, got []byte) string {
 	for i := range run.Attempts {
 		a := &run.Attempts[i]
-		want := outputOf(check.Ref{Source: "sim", Line: line}, a.Number, a.Fence)
+		want := outputOf(urlOf(line), line, a.Number, a.Fence)
 		switch {
 		case a.Number != out.Attempt || a.Record == nil || !bytes.HasPrefix(want, got):
 		case len(got) == len(want) && !out.Cut:

@@ -283,7 +283,7 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	ref := check.Ref{Source: "sim", Line: line}
 	job := bucketer.Job{
 		Tenant: "default", At: at, BodyHash: fmt.Sprint(line),
-		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: fmt.Sprintf("http://sink/sim/%d", line)}, Timeout: schema.Duration(15 * time.Second)},
+		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: urlOf(line)}, Timeout: schema.Duration(15 * time.Second)},
 	}
 	ask := check.Ask{Ref: ref, At: at}
 	if w.s.Guarantees {

@@ -58,7 +58,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200,
 		Arrived: time.Now(), End: time.Now().Add(took), // whether its caller is there or not
 	}
-	res := executor.Result{Outcome: schema.Succeeded, Output: outputOf(ref, call.Number, call.Fence)}
+	res := executor.Result{Outcome: schema.Succeeded, Output: outputOf(call.Work.HTTP.URL, ref.Line, call.Number, call.Fence)}
 	timer := time.NewTimer(took)
 	defer timer.Stop()
 	select {
