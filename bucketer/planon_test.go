@@ -127,6 +127,51 @@ func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
 	})
 }
 
+// TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged: the one before it is dropped because of the change, and stands for itself alone, since it is there.
+// What was due from it on until the change would be neither started nor recorded if nobody met it.
+func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(10 * time.Second))
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(time.Until(first.Due()) + 30*time.Second)
+		calls := 0
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op == "PutEntries" {
+				calls++
+			}
+			return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
+		})
+		if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+			t.Fatal("PlanOn = nil, want an error")
+		}
+		changed, err := w.PauseJob(t.Context(), "t", job.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(changed.Cut) + time.Second)
+		if v := w.planOn(first); v[0] != Dropped {
+			t.Fatalf("PlanOn = %v, want Dropped", v[0])
+		}
+		var late []schema.Entry
+		for _, e := range w.entries(2 * time.Minute) {
+			if e.Spec.Kind == schema.KindLate {
+				late = append(late, e)
+			}
+		}
+		if len(late) != 1 {
+			t.Fatalf("%d late entries, want one of the second occurrence", len(late))
+		}
+		if v := w.planOn(late[0]); v[0] != Dropped {
+			t.Fatalf("PlanOn of the late entry = %v, want Dropped", v[0])
+		}
+		run := w.mustRun(late[0].Run())
+		m := run.Attempts[0].Record.Missed
+		if m == nil || m.Count < 3 || !m.To.Before(changed.Cut) || changed.Cut.Sub(m.To) > 10*time.Second {
+			t.Errorf("the second run is %s for %+v, want missed for all until %v", run.State, m, changed.Cut)
+		}
+	})
+}
+
 // TestACancelledOccurrenceIsPlannedOn: cancelling one run of a job does not end the job, and history tells of it.
 func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

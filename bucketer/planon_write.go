@@ -65,6 +65,11 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 	}
 	p.widen(found)
 	var met []schema.Entry
+	for _, st := range p.changed {
+		if row, there := found[st.s.id(st.nominal)]; there && p.b.owed.has(row.ID) {
+			met = append(met, row) // it says what becomes of those after it
+		}
+	}
 	for _, st := range past {
 		row, there := found[st.s.id(st.nominal)]
 		overdue := st.i >= 0 && p.now.Sub(p.entries[st.i].DueSince()) > schema.Overdue
