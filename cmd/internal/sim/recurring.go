@@ -247,7 +247,7 @@ func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen [
 	w.out.Recurring, err = check.JudgeRecurring(h)
 	for _, r := range w.recurring {
 		if slices.ContainsFunc(w.out.Recurring.Faults, func(f check.Fault) bool { return f.Job == r.ref.String() && f.Kind != check.FaultDuplicateExecution }) {
-			w.c.broken("%v", r)
+			w.c.broken("%v%s", r, w.planStory(ctx, r.id))
 		}
 	}
 	return err
@@ -280,9 +280,12 @@ func jobRun(r *bucketer.Run) check.JobRun {
 			continue
 		}
 		out.FinishedAt = rec.Finished
-		out.Missed = &check.Stretch{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
+		missed := check.Stretch{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
 		if m := rec.Missed; m != nil {
-			out.Missed = &check.Stretch{From: m.From, To: m.To, Count: int(m.Count), Reason: m.Reason}
+			missed = check.Stretch{From: m.From, To: m.To, Count: int(m.Count), Reason: m.Reason}
+		}
+		if out.Missed == nil || missed.To.After(out.Missed.To) { // the one that stands for more, if two owners said what became of it
+			out.Missed = &missed
 		}
 	}
 	if c := r.Entry.Marks.Cancelled; c != nil && r.State == schema.StateCancelled && out.FinishedAt.IsZero() {

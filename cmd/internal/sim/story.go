@@ -89,6 +89,37 @@ func (w *world) jobStory(ctx context.Context, id schema.JobID) string {
 	return b.String()
 }
 
+// planStory tells of the rows of a job, in order, and what is said of them without a start.
+func (w *world) planStory(ctx context.Context, id schema.JobID) string {
+	var b strings.Builder
+	at := func(t time.Time) string { return t.UTC().Format(clockTime) }
+	now := time.Now()
+	for bucket := schema.BucketOf(now.Add(-w.s.Span - settle - w.s.Lasting - w.s.Outage - time.Hour)); bucket <= schema.BucketOf(now); bucket++ {
+		p := schema.Partition{Bucket: bucket, Shard: id.Shard()}
+		rows, err := w.c.store.Entries(ctx, p, schema.IDRange{}, 100_000)
+		if err != nil {
+			return err.Error()
+		}
+		for i := range rows {
+			e := &rows[i]
+			if e.Spec.Job != id {
+				continue
+			}
+			fmt.Fprintf(&b, "\n  %s %q of %s, due %s, planned by %d for %s", e.ID, e.Spec.Kind, e.Run(), at(e.Due()), e.Spec.Generation, at(e.Spec.Nominal))
+			attempts, err := w.c.store.Attempts(ctx, e.Run().Partition(), []schema.RunID{e.Run()})
+			if err != nil {
+				return err.Error()
+			}
+			for k := range attempts {
+				if r := attempts[k].Record; r != nil {
+					fmt.Fprintf(&b, "\n    %d %s at %s of %s to %s: %s %+v", attempts[k].Number, r.Outcome, at(r.Finished), r.Entry, r.To, r.Reason, r.Missed)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
 // story tells of a run: its rows, its lease, and who was seen calling.
 func (w *world) story(ctx context.Context, run schema.RunID) string {
 	var b strings.Builder
