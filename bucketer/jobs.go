@@ -94,7 +94,12 @@ func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyClaim, bod
 	}
 	id := claimed(held.Entry)
 	job, err := b.store.Job(ctx, id)
-	if !errors.Is(err, schema.ErrNotFound) {
+	switch {
+	case err == nil && job.Current.Number == firstGeneration(id) && job.Current.State == schema.JobActive:
+		// Whoever made it may have held its first run too late, and not have come to see to that.
+		err = b.planFrom(ctx, &job, now)
+		return job, true, err
+	case !errors.Is(err, schema.ErrNotFound):
 		return job, true, err
 	}
 	spec, err := schema.DecodeJobSpec(held.Text)

@@ -215,6 +215,35 @@ func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
 	})
 }
 
+// TestAJobWhoseMakerWasLateAndDiedGoesOn: who asks again is answered that it is there, so its next run is.
+func TestAJobWhoseMakerWasLateAndDiedGoesOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		puts := 0
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op != "PutEntries" {
+				return schematest.Fault{}
+			}
+			if puts++; puts == 1 {
+				return schematest.Fault{Delay: 9 * time.Second}
+			}
+			return schematest.Fault{Fail: puts == 2} // what sees to the runs to come
+		})
+		spec := every(2 * time.Second)
+		spec.Schedule.Jitter, spec.JitterStated = 0, true
+		if _, _, err := w.CreateJob(t.Context(), spec, "key", "hash"); err == nil {
+			t.Fatal("CreateJob = nil, want an error")
+		}
+		job, existing, err := w.CreateJob(t.Context(), spec, "key", "hash")
+		if err != nil || !existing {
+			t.Fatalf("CreateJob again = %t, %v; want the same job", existing, err)
+		}
+		next, ok := w.NextRun(job, time.Now())
+		if !ok || !slices.ContainsFunc(w.occurrences(job.ID, time.Minute), func(e schema.Entry) bool { return e.ID == next.ID }) {
+			t.Errorf("the first run to come, %s due %v, has no row", next.ID, next.Due)
+		}
+	})
+}
+
 func TestCreateJobOfUnknownOutcome(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.first(1, "CreateJob", schematest.Fault{Lose: true})
