@@ -194,6 +194,9 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 			continue
 		case errors.Is(err, errAsItIs):
 			// Said again, maybe since an answer was lost: it is answered no earlier than the first time. (A finished job's cut never comes.)
+			if err := b.goesOn(ctx, &job); err != nil {
+				return schema.Job{}, failed(err)
+			}
 			if wait := job.Cut.Add(-knownBefore).Sub(b.now()); wait > 0 && wait < cutAhead {
 				return job, pause(ctx, wait)
 			}

@@ -95,9 +95,8 @@ func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyClaim, bod
 	id := claimed(held.Entry)
 	job, err := b.store.Job(ctx, id)
 	switch {
-	case err == nil && job.Current.Number == firstGeneration(id) && job.Current.State == schema.JobActive:
-		// Whoever made it may have held its first run too late, and not have come to see to that.
-		err = b.planFrom(ctx, &job, now)
+	case err == nil:
+		err = b.goesOn(ctx, &job)
 		return job, true, err
 	case !errors.Is(err, schema.ErrNotFound):
 		return job, true, err
@@ -221,6 +220,15 @@ func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Tim
 	}
 	err := b.planFrom(ctx, &job, now)
 	return job, err
+}
+
+// goesOn sees to the next run of a job of which is answered that it is as it was asked for: whoever made or changed it may have held its first run too
+// late, or committed so late that this was dropped, and not have come to see to that.
+func (b *Bucketer) goesOn(ctx context.Context, job *schema.Job) error {
+	if job.Current.State != schema.JobActive {
+		return nil
+	}
+	return b.planFrom(ctx, job, b.now())
 }
 
 // planFrom holds the first occurrence of the generation in force that is due after now.

@@ -215,8 +215,23 @@ func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
 	})
 }
 
-// TestAJobWhoseMakerWasLateAndDiedGoesOn: who asks again is answered that it is there, so its next run is.
+// TestAJobWhoseMakerWasLateAndDiedGoesOn: who asks again, under the key or by name, is answered that it is there, so its next run is.
 func TestAJobWhoseMakerWasLateAndDiedGoesOn(t *testing.T) {
+	for how, ask := range map[string]func(w *world, spec schema.JobSpec) (schema.Job, bool, error){
+		"under its key": func(w *world, spec schema.JobSpec) (schema.Job, bool, error) {
+			return w.CreateJob(w.t.Context(), spec, "key", "hash")
+		},
+		"by its name": func(w *world, spec schema.JobSpec) (schema.Job, bool, error) {
+			job, made, err := w.PutJob(w.t.Context(), "t", "n", 0, spec)
+			return job, !made, err
+		},
+	} {
+		t.Run(how, func(t *testing.T) { testMakerWasLateAndDied(t, ask) })
+	}
+}
+
+func testMakerWasLateAndDied(t *testing.T, ask func(w *world, spec schema.JobSpec) (schema.Job, bool, error)) {
+	t.Helper()
 	inWorld(t, func(t *testing.T, w *world) {
 		puts := 0
 		w.befall(func(_ context.Context, op string) schematest.Fault {
@@ -230,12 +245,12 @@ func TestAJobWhoseMakerWasLateAndDiedGoesOn(t *testing.T) {
 		})
 		spec := every(2 * time.Second)
 		spec.Schedule.Jitter, spec.JitterStated = 0, true
-		if _, _, err := w.CreateJob(t.Context(), spec, "key", "hash"); err == nil {
-			t.Fatal("CreateJob = nil, want an error")
+		if _, _, err := ask(w, spec); err == nil {
+			t.Fatal("asked for the job: nil, want an error")
 		}
-		job, existing, err := w.CreateJob(t.Context(), spec, "key", "hash")
+		job, existing, err := ask(w, spec)
 		if err != nil || !existing {
-			t.Fatalf("CreateJob again = %t, %v; want the same job", existing, err)
+			t.Fatalf("asked again = %t, %v; want the same job", existing, err)
 		}
 		next, ok := w.NextRun(job, time.Now())
 		if !ok || !slices.ContainsFunc(w.occurrences(job.ID, time.Minute), func(e schema.Entry) bool { return e.ID == next.ID }) {
