@@ -100,22 +100,29 @@ func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 	})
 }
 
+// heldTooLate returns a job that recurs every 10 s, and its first occurrence, after which the second was held 20 s late, and what stands in for that was not.
+func (w *world) heldTooLate() (schema.Job, schema.Entry) {
+	w.t.Helper()
+	job := w.job(every(10 * time.Second))
+	first := w.occurrences(job.ID, time.Minute)[0]
+	time.Sleep(time.Until(first.Due()) + 30*time.Second)
+	calls := 0
+	w.befall(func(_ context.Context, op string) schematest.Fault {
+		if op == "PutEntries" {
+			calls++
+		}
+		return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
+	})
+	if _, err := w.PlanOn(w.t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+		w.t.Fatal("PlanOn = nil, want an error")
+	}
+	return job, first
+}
+
 // TestAnOccurrenceHeldTooLateIsStoodInFor: even if that only works at the second try.
 func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		job := w.job(every(10 * time.Second))
-		first := w.occurrences(job.ID, time.Minute)[0]
-		time.Sleep(time.Until(first.Due()) + 30*time.Second) // the next one is 20 s late
-		calls := 0
-		w.befall(func(_ context.Context, op string) schematest.Fault {
-			if op == "PutEntries" {
-				calls++
-			}
-			return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
-		})
-		if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
-			t.Fatal("PlanOn = nil, want an error")
-		}
+		_, first := w.heldTooLate()
 		w.planOn(first)
 		if got := kinds(w.entries(time.Minute)); got[schema.KindLate] != 1 {
 			t.Errorf("kinds = %v, want a late entry of the second occurrence", got)
@@ -131,19 +138,7 @@ func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
 // What was due from it on until the change would be neither started nor recorded if nobody met it.
 func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		job := w.job(every(10 * time.Second))
-		first := w.occurrences(job.ID, time.Minute)[0]
-		time.Sleep(time.Until(first.Due()) + 30*time.Second)
-		calls := 0
-		w.befall(func(_ context.Context, op string) schematest.Fault {
-			if op == "PutEntries" {
-				calls++
-			}
-			return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
-		})
-		if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
-			t.Fatal("PlanOn = nil, want an error")
-		}
+		job, first := w.heldTooLate()
 		changed, err := w.PauseJob(t.Context(), "t", job.ID, 0)
 		if err != nil {
 			t.Fatal(err)
