@@ -39,7 +39,7 @@ const (
 	stepWatch    step = "watch"    // the entry that looks after a run for the next minutes
 	stepStarts   step = "starts"   // of a task's rate are taken
 
-	// The last three are not many, and two of them are not seen in every scenario.
+	// Rare ones: a scenario need not have seen the last two.
 	stepCancel step = "cancel" // of a run: the mark of one that is the oldest, or that was asked for
 	stepFate   step = "fate"   // of a dead letter that a late success has overtaken
 	stepUnmark step = "unmark" // of a limit for which nobody waits any more
