@@ -72,6 +72,8 @@ type Config struct {
 	Create time.Duration
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
+	// Mix is how many of the jobs of Guarantees are under which guarantee; default 10, 6 and 4 of 20.
+	Mix Mix
 	// Away is for how long a killed executor of Guarantees is not started again; default at random from 0.5 to 4 s.
 	Away time.Duration
 	// Stop is for how long no node runs in Stopped; default 3 min.
@@ -111,6 +113,7 @@ const (
 
 	defaultKillEvery = 10 * time.Second
 	leastKillEvery   = 4 * time.Second
+	maxParts         = 100
 
 	defaultStop        = 3 * time.Minute
 	defaultConcurrency = 128
@@ -146,6 +149,7 @@ func (c Config) withDefaults() Config {
 		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
 		c.Warm = max(cmp.Or(c.Warm, d.warm), 0)
 		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
+		c.Mix = cmp.Or(c.Mix, defaultMix)
 		c.Changes = -1
 	}
 	if c.Scenario == Limits {
@@ -198,6 +202,12 @@ func (c Config) Validate() error {
 		}
 		if c.Away < 0 || c.Away > c.KillEvery/2 {
 			fault("away is %s, want at most half of %s, the time between two kills", c.Away, c.KillEvery)
+		}
+		if m := c.Mix; min(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) < 1 || max(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) > maxParts {
+			fault("mix is %d, %d, %d, want each from 1 to %d", m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce, maxParts)
+		}
+		if c.Scenario != Guarantees && c.Mix != defaultMix {
+			fault("a mix is of %q, not of %q", Guarantees, c.Scenario)
 		}
 		if c.Cluster.Nodes < 3 {
 			fault("cluster: %d Carillon nodes; %q needs at least 3, one that dispatches and two that execute", c.Cluster.Nodes, c.Scenario)

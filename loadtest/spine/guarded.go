@@ -73,9 +73,15 @@ func intakeURLs(c *cluster.Cluster) []string {
 	return urls
 }
 
-// guardedKinds are the jobs of Guarantees: half at_least_once, three tenths effectively_once, a fifth at_most_once. The receiver works up to 2 s on most
-// of them, some fail and are retried, some of these no sooner than their receiver asks for, and three of twenty fail for good.
-func guardedKinds() []workload.Kind {
+// Mix is how many parts of the jobs of Guarantees are under which guarantee.
+type Mix struct{ AtLeastOnce, EffectivelyOnce, AtMostOnce int }
+
+// defaultMix has half of the runs claimed.
+var defaultMix = Mix{10, 6, 4}
+
+// guardedKinds are the jobs of Guarantees. The receiver works up to 2 s on most of them, three in ten fail and are retried, some of these no sooner than
+// their receiver asks for, and three of twenty fail for good.
+func guardedKinds(mix Mix) []workload.Kind {
 	kind := func(g check.Guarantee, manner string, attempts int) workload.Kind {
 		return workload.Kind{
 			Manner: manner, Guarantee: string(g), Timeout: "10s",
@@ -83,17 +89,35 @@ func guardedKinds() []workload.Kind {
 		}
 	}
 	const tries = check.DefaultMaxAttempts
+	groups := []struct {
+		guarantee check.Guarantee
+		parts     int
+		tries     int
+		manners   []string
+		failing   string // twice, and then for good
+	}{
+		{
+			check.AtLeastOnce, mix.AtLeastOnce, tries,
+			[]string{"", "", "", "work-50ms", "work-200ms", "work-500ms", "work-2s", "fail-1/status-429/after-3s", "work-200ms/fail-2"},
+			"work-50ms/fail",
+		},
+		{check.EffectivelyOnce, mix.EffectivelyOnce, tries, []string{"", "work-50ms", "work-500ms", "work-2s", "work-200ms/fail-1"}, "work-50ms/fail"},
+		{check.AtMostOnce, mix.AtMostOnce, 1, []string{"", "work-200ms", "work-2s", "status-404"}, ""},
+	}
 	var kinds []workload.Kind
-	for _, manner := range []string{"", "", "", "work-50ms", "work-200ms", "work-500ms", "work-2s", "fail-1/status-429/after-3s", "work-200ms/fail-2"} {
-		kinds = append(kinds, kind(check.AtLeastOnce, manner, tries))
+	for _, g := range groups {
+		var of []workload.Kind
+		for _, manner := range g.manners {
+			of = append(of, kind(g.guarantee, manner, g.tries))
+		}
+		if g.failing != "" {
+			of = append(of, kind(g.guarantee, g.failing, 2))
+		}
+		const each = 60 // a multiple of the kinds of every guarantee, so that there are equally many of each
+		for i := range each * g.parts {
+			kinds = append(kinds, of[i%len(of)])
+		}
 	}
-	for _, manner := range []string{"", "work-50ms", "work-500ms", "work-2s", "work-200ms/fail-1"} {
-		kinds = append(kinds, kind(check.EffectivelyOnce, manner, tries))
-	}
-	for _, manner := range []string{"", "work-200ms", "work-2s", "status-404"} {
-		kinds = append(kinds, kind(check.AtMostOnce, manner, 1))
-	}
-	kinds = append(kinds, kind(check.AtLeastOnce, "work-50ms/fail", 2), kind(check.EffectivelyOnce, "work-50ms/fail", 2))
 	return mixed(kinds)
 }
 
@@ -131,7 +155,7 @@ func mixed(kinds []workload.Kind) []workload.Kind {
 
 // guardedPart describes the jobs.
 func (r *run) guardedPart(t0 time.Time) workload.Spec {
-	kinds := guardedKinds()
+	kinds := guardedKinds(r.cfg.Mix)
 	if r.cfg.Scenario == Frozen {
 		kinds = frozenKinds()
 	}

@@ -47,7 +47,7 @@ func TestExecutorsAreAwayAsLongAsStated(t *testing.T) {
 }
 
 func TestGuardedKindsAreOfAllGuarantees(t *testing.T) {
-	for name, kinds := range map[string][]workload.Kind{"guarantees": guardedKinds(), "frozen": frozenKinds()} {
+	for name, kinds := range map[string][]workload.Kind{"guarantees": guardedKinds(defaultMix), "seldom claimed": guardedKinds(Mix{8, 1, 1}), "frozen": frozenKinds()} {
 		of := map[string]int{}
 		for _, k := range kinds {
 			of[k.Guarantee]++
@@ -59,8 +59,11 @@ func TestGuardedKindsAreOfAllGuarantees(t *testing.T) {
 				t.Errorf("%s: %+v: %v", name, k, err)
 			}
 		}
-		if len(of) != 3 || name == "guarantees" && !reflect.DeepEqual(of, map[string]int{"at_least_once": 10, "effectively_once": 6, "at_most_once": 4}) {
-			t.Errorf("%s: kinds by guarantee are %v, want all three, and 10, 6 and 4 of them in guarantees", name, of)
+		parts, stated := map[string]Mix{"guarantees": {10, 6, 4}, "seldom claimed": {8, 1, 1}}[name]
+		each := len(kinds) / max(parts.AtLeastOnce+parts.EffectivelyOnce+parts.AtMostOnce, 1)
+		want := map[string]int{"at_least_once": each * parts.AtLeastOnce, "effectively_once": each * parts.EffectivelyOnce, "at_most_once": each * parts.AtMostOnce}
+		if len(of) != 3 || stated && !reflect.DeepEqual(of, want) {
+			t.Errorf("%s: kinds by guarantee are %v, want all three in the parts %+v", name, of, parts)
 		}
 	}
 	// The judge's rule about overlaps holds for work shorter than what is left of a session at a crash, see check.

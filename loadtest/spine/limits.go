@@ -158,7 +158,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	if known.After(t0.Add(-tasksLead)) {
 		return fmt.Errorf("tasks were made %s before the first due instant, want at least %s: a longer lead is needed", t0.Sub(known), tasksLead)
 	}
-	if err := r.warm(ctx, t0, guardedKinds(), warmRate); err != nil {
+	if err := r.warm(ctx, t0, guardedKinds(defaultMix), warmRate); err != nil {
 		return err
 	}
 	res := &RecurringResult{Start: t0, End: end}

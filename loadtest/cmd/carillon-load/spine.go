@@ -19,6 +19,7 @@ func newSpine() *cobra.Command {
 	var cfg spine.Config
 	var scenario, commitLog, profile, out string
 	var beside []string
+	var mix []int
 	var keep bool
 	var timeout, span time.Duration
 	cmd := &cobra.Command{
@@ -78,6 +79,9 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		} else if span != 0 {
 			return errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
 		}
+		if cfg.Mix, err = mixOf(mix); err != nil {
+			return err
+		}
 		if cfg.Changes == 0 && cmd.Flags().Changed("changes") {
 			cfg.Changes = -1 // none
 		}
@@ -125,6 +129,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
+	f.IntSliceVar(&mix, "mix", nil, "guarantees: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4)")
 	f.DurationVar(&cfg.Away, "away", 0, "guarantees: how long a killed executor is away (default at random 0.5s to 4s)")
 	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees and limits: for how long runs go without a fault before the first due instant (default 90s and 60s); negative = not at all")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
@@ -178,6 +183,18 @@ func guardedFlags(cfg *spine.Config, stated func(name string) bool) {
 	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
 	unless(stated, "nats", &cfg.Cluster.NATS, 1)
 	unless(stated, "nodes", &cfg.Cluster.Nodes, 3)
+}
+
+// mixOf makes the stated parts a mix; none = the default.
+func mixOf(parts []int) (spine.Mix, error) {
+	switch len(parts) {
+	case 0:
+		return spine.Mix{}, nil
+	case 3:
+		return spine.Mix{AtLeastOnce: parts[0], EffectivelyOnce: parts[1], AtMostOnce: parts[2]}, nil
+	default:
+		return spine.Mix{}, fmt.Errorf("--mix has %d parts, want 3: at_least_once, effectively_once, at_most_once", len(parts))
+	}
 }
 
 // unless sets a field to value, unless its flag was stated.

@@ -82,9 +82,17 @@ func TestGuardedScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 	if c := cfg.Cluster; cfg.Jobs != 0 || cfg.Lead != 0 || cfg.Span != time.Minute || c.Cassandra != 1 || c.NATS != 1 || c.Nodes != 4 {
 		t.Errorf("guardedFlags = %+v, want what was stated (4 nodes, a minute), and the scenario's defaults else", cfg)
 	}
-	_, err := load(t, "spine", "--scenario", "guarantees", "--nodes", "2", "--kill-every", "1s", "--dir", t.TempDir(), "--out", t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "needs at least 3") || !strings.Contains(err.Error(), "kill every is 1s") {
-		t.Errorf("spine --scenario guarantees --nodes 2 --kill-every 1s = %v, want both faults", err)
+	_, err := load(t, "spine", "--scenario", "guarantees", "--nodes", "2", "--kill-every", "1s", "--mix", "8,0,1", "--dir", t.TempDir(), "--out", t.TempDir())
+	for _, fault := range []string{"needs at least 3", "kill every is 1s", "mix is 8, 0, 1"} {
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("spine --scenario guarantees --nodes 2 --kill-every 1s --mix 8,0,1 = %v, want %q in it", err, fault)
+		}
+	}
+	if _, err := load(t, "spine", "--scenario", "guarantees", "--mix", "8,1", "--dir", t.TempDir(), "--out", t.TempDir()); err == nil || !strings.Contains(err.Error(), "2 parts, want 3") {
+		t.Errorf("spine --mix 8,1 = %v, want that it lacks one", err)
+	}
+	if _, err := load(t, "spine", "--scenario", "frozen", "--mix", "8,1,1", "--dir", t.TempDir(), "--out", t.TempDir()); err == nil || !strings.Contains(err.Error(), `a mix is of "guarantees"`) {
+		t.Errorf("spine --scenario frozen --mix = %v, want an error", err)
 	}
 }
 
