@@ -32,7 +32,8 @@ const (
 	connectTimeout = 10 * time.Second
 	// idleTimeout is how long an idle connection is kept.
 	idleTimeout = 30 * time.Second
-	// pingAfter is how long an HTTP/2 connection may be silent before it is asked whether it lives.
+	// pingAfter is how long an HTTP/2 connection may be silent before it is asked whether it lives, and how long it may take nothing of what is written: who reads
+	// nothing, but speaks, would keep it for good.
 	pingAfter = 15 * time.Second
 )
 
@@ -52,6 +53,7 @@ type HTTPConfig struct {
 	resolver *net.Resolver // of tests
 	tls      *tls.Config   // of tests
 	maxLeft  int           // of tests; default MaxLeftDials
+	patience time.Duration // of tests; default pingAfter
 }
 
 // HTTP is the Target of tasks of the kind http. It keeps connections between calls.
@@ -118,6 +120,9 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.maxLeft == 0 {
 		c.maxLeft = MaxLeftDials
 	}
+	if c.patience == 0 {
+		c.patience = pingAfter
+	}
 	d := newDialer(g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}), c.tls, c.maxLeft)
 	return &HTTP{
 		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), room: c.Room, now: c.Now, log: c.Logger,
@@ -126,7 +131,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 			DialContext:            d.dial,
 			DialTLSContext:         d.dialTLS,
 			ForceAttemptHTTP2:      true,
-			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: c.patience, PingTimeout: c.patience, WriteByteTimeout: c.patience},
 			DisableCompression:     true, // a bomb stays as small as it was sent
 			MaxResponseHeaderBytes: maxAnswerHeaders,
 			MaxConnsPerHost:        c.MaxConnsPerHost,

@@ -21,8 +21,8 @@ import (
 
 // Types and flags of frames (RFC 9113, section 6).
 const (
-	frameHeaders, frameSettings, frameContinuation = 1, 4, 9
-	endStream, endHeaders                          = 1, 4
+	frameHeaders, frameSettings, frameWindowUpdate, frameContinuation = 1, 4, 8, 9
+	endStream, endHeaders                                             = 1, 4
 
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
