@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // MaxLeftDials bounds the dials that go on though their attempts have ended, of all hosts together.
@@ -27,6 +28,11 @@ type dialer struct {
 	connect func(ctx context.Context, network, address string) (net.Conn, error) // asks the guard
 	tls     *tls.Config
 	most    int // left
+
+	// endIdle ends the idle connections; it is called for each maxIdle of HTTP/2 that were made. net/http itself bounds the number of those of HTTP/1.1 alone.
+	endIdle func()
+	maxIdle int64
+	made    atomic.Int64
 
 	mu   sync.Mutex
 	left list.List // of *dial, in the order in which their attempts ended
@@ -55,7 +61,7 @@ func newDialer(connect func(ctx context.Context, network, address string) (net.C
 	if base.NextProtos == nil {
 		base.NextProtos = []string{"h2", "http/1.1"}
 	}
-	return &dialer{connect: connect, tls: base, most: most}
+	return &dialer{connect: connect, tls: base, most: most, maxIdle: maxIdle}
 }
 
 // dial makes a connection without TLS.
@@ -87,6 +93,9 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // it was never used
 		return nil, err  //nolint:wrapcheck // explain reads it
+	}
+	if secure.ConnectionState().NegotiatedProtocol == "h2" && d.made.Add(1)%d.maxIdle == 0 {
+		d.endIdle()
 	}
 	return secure, nil
 }

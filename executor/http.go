@@ -26,7 +26,7 @@ const (
 	maxDiscard = 4 << 10
 	// maxAnswerHeaders bounds the headers of an answer, bytes.
 	maxAnswerHeaders = 64 << 10
-	// maxIdle bounds the idle connections of all hosts together.
+	// maxIdle bounds the idle connections of all hosts together, of HTTP/1.1 and of HTTP/2.
 	maxIdle = 2 * DefaultMaxConnsPerHost
 	// connectTimeout bounds look-up and connecting, and once more the TLS handshake, where the attempt leaves that long.
 	connectTimeout = 10 * time.Second
@@ -54,6 +54,7 @@ type HTTPConfig struct {
 	tls      *tls.Config   // of tests
 	maxLeft  int           // of tests; default MaxLeftDials
 	patience time.Duration // of tests; default pingAfter
+	maxIdle  int           // of tests; default maxIdle, or MaxConnsPerHost if that is more
 }
 
 // HTTP is the Target of tasks of the kind http. It keeps connections between calls.
@@ -123,8 +124,11 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.patience == 0 {
 		c.patience = pingAfter
 	}
+	if c.maxIdle == 0 {
+		c.maxIdle = max(maxIdle, c.MaxConnsPerHost)
+	}
 	d := newDialer(g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}), c.tls, c.maxLeft)
-	return &HTTP{
+	h := &HTTP{
 		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), room: c.Room, now: c.Now, log: c.Logger,
 		transport: &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our stead, past the guard
@@ -136,10 +140,12 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 			MaxResponseHeaderBytes: maxAnswerHeaders,
 			MaxConnsPerHost:        c.MaxConnsPerHost,
 			MaxIdleConnsPerHost:    c.MaxConnsPerHost,
-			MaxIdleConns:           max(maxIdle, c.MaxConnsPerHost),
+			MaxIdleConns:           c.maxIdle,
 			IdleConnTimeout:        idleTimeout,
 		},
-	}, nil
+	}
+	d.endIdle, d.maxIdle = h.Close, int64(c.maxIdle)
+	return h, nil
 }
 
 // Close closes the idle connections. Calls may still be made.
