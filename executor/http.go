@@ -189,7 +189,7 @@ func (h *HTTP) unanswered(ctx context.Context, c *Call, host string, err error) 
 	}
 	denied := errors.Is(err, errDenied)
 	if denied {
-		h.log.Info("call to a denied address", "tenant", c.Tenant, "run", c.Run, "host", host)
+		h.log.Info("call to a denied address", "tenant", c.Tenant, "run", c.Run, "host", named(host))
 	}
 	text, final := explain(err, host)
 	return Result{Outcome: schema.Failed, Error: text, Final: denied || final}

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,6 +76,22 @@ func TestHTTPFollowsNoRedirectToADeniedAddress(t *testing.T) {
 				t.Errorf("another server was called %d times", n)
 			}
 		})
+	}
+}
+
+// What a redirect names may be as long as the headers of an answer; the log has one line for each such call.
+func TestHTTPLogsHostsInShort(t *testing.T) {
+	first := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://[fe80::1%25"+strings.Repeat("x", 32<<10)+"]/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	var log bytes.Buffer
+	h := newHTTP(t, HTTPConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if res := h.Run(t.Context(), callTo(first.URL)); !res.Final || !strings.HasSuffix(res.Error, errDenied.Error()) {
+		t.Errorf("Run: got %+v, want a final failure: %v", res, errDenied)
+	}
+	if n := log.Len(); n == 0 || n > 1<<10 {
+		t.Errorf("the log has %d bytes, want a line of at most 1 KiB", n)
 	}
 }
 
