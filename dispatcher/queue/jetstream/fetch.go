@@ -200,7 +200,7 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 		l.pullers[p.Or()] = idle[:n-1]
 		return idle[n-1], nil
 	}
-	in := &puller{inbox: nats.NewInbox() + "."}
+	in := &puller{inbox: drawInbox() + "."}
 	var err error
 	if in.sub, err = q.nc.SubscribeSync(in.inbox + "*"); err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)

@@ -52,7 +52,7 @@ type publication struct {
 }
 
 func newPublisher(q *Queue) *publisher {
-	p := &publisher{q: q, inbox: nats.NewInbox(), free: make(chan int, queue.MaxPublishing)}
+	p := &publisher{q: q, inbox: drawInbox(), free: make(chan int, queue.MaxPublishing)}
 	for n := range queue.MaxPublishing {
 		p.free <- n
 	}

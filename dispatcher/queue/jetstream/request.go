@@ -52,7 +52,7 @@ func (b *inbox) open() error {
 	if b.opened {
 		return nil
 	}
-	b.prefix = b.q.nc.NewInbox() + "."
+	b.prefix = drawInbox() + "."
 	sub, err := b.q.subscribe(b.prefix+"*", b.receive)
 	if err != nil {
 		return err
@@ -78,6 +78,10 @@ func (b *inbox) receive(m *nats.Msg) {
 
 // inboxPrefix begins the subjects on which clients hear answers, also where they have a prefix of their own for each user (_INBOX_name).
 const inboxPrefix = "_INBOX"
+
+// drawInbox names an inbox. Who has seen one cannot guess another, as he could nats.NewInbox's, which count: a worker is told where its result goes, may publish to all
+// inboxes, and must not speak for JetStream in those of pulls and receipts.
+func drawInbox() string { return inboxPrefix + "." + rand.Text() }
 
 // mayAnswer reports whether a worker is answered on the subject that it names. It is where it hears, and nothing else: what we publish goes out under our permissions, and
 // an empty message on a subject of the JetStream API deletes a stream.

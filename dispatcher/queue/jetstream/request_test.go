@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/schema"
 )
 
 // talk connects, and has a worker on another connection serve subject.
@@ -58,6 +59,40 @@ func TestRequestHearsEveryReplyInOrder(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestAWorkerCannotGuessOtherInboxes: where a result goes tells a worker nothing of where receipts and pulls are answered, though it may publish there too.
+func TestAWorkerCannotGuessOtherInboxes(t *testing.T) {
+	const alike = len("_INBOX.") + 4 // that many letters are not the same by chance
+	where := make(chan string, 10)
+	q, nc := talk(t, "work.where", func(_ *nats.Conn, m *nats.Msg) {
+		where <- m.Reply
+		_ = m.Respond(nil)
+	})
+	others := make(chan string, 10)
+	for _, subject := range []string{"*.run.>", "$JS.API.CONSUMER.MSG.NEXT.>"} {
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) { others <- m.Reply }); err != nil {
+			t.Fatalf("subscribe: %v", err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := q.Request(ctx, "work.where", nil, nil, func(queue.Reply) bool { return false }); err != nil {
+		t.Fatalf("Request: %v", err)
+	}
+	publish(t, q, envelope(t, 1))
+	if _, err := q.Fetch(ctx, 0, schema.Normal, 1, time.Second); err != nil {
+		t.Fatalf("Fetch: %v", err)
+	}
+	seen := <-where
+	for range 2 {
+		if other := <-others; other[:alike] == seen[:alike] {
+			t.Errorf("a worker that is to answer in %s may guess %s", seen, other)
+		}
+	}
 }
 
 // TestAWorkerIsAnsweredInItsInboxAlone: what is published goes out under our permissions, so a worker does not say where to. It said so, and had the stream deleted.
