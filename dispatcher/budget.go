@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	// leadMost bounds by how much earlier than Lead entries are published because of what waits before them in the stream. What is due is
 	// read scanSlack + Lead before its time at least.
 	leadMost = 450 * time.Millisecond
+	// mostYield bounds what part of what it published a dispatcher yields at a reading. With ten, which read once a second, it is a tenth.
+	mostYield = 0.2
 	// frontAge is how old a front may be for an entry to be judged by it.
 	frontAge = 5 * time.Second
 )
@@ -169,15 +172,16 @@ func (b *budget) leads(lane queue.Lane) (leads [4]time.Duration) {
 	return leads
 }
 
-// refill sets the allowance of a subject from a reading of its load, and shares it out among those that wait.
-func (b *budget) refill(s subject, load queue.Load, at time.Time, dispatchers int) {
+// refill sets the allowance of a subject from a reading of its load, and shares it out among those that wait. portion is what part of all shards is
+// dispatched here.
+func (b *budget) refill(s subject, load queue.Load, at time.Time, portion float64) {
 	b.mu.Lock()
 	a, ok := b.subjects[s]
 	if !ok {
 		b.mu.Unlock()
 		return
 	}
-	a.refill(load, at, dispatchers)
+	a.refill(load, at, portion)
 	a.lines.turn()
 	granted := a.grant()
 	waits := a.lines.round.Len() > 0
@@ -203,27 +207,41 @@ func (a *allowance) grant() (granted []*claim) {
 }
 
 // refill steers what waits to the aim. A dispatcher publishes as much again as it did since the last reading, corrected by
-// its share of what is missing below the aim and of the growth since: the growth of which it does not know who caused it. While
+// its part of what is missing below the aim and of the growth since: the growth of which it does not know who caused it. While
 // executors take all there is, it publishes half as much again; when there is twice as much as there should be and it
-// grows, half as much. The least that is left up to there is for one that comes late to a subject which others keep at its aim.
-func (a *allowance) refill(load queue.Load, at time.Time, dispatchers int) {
-	if since := at.Sub(a.at); !a.at.IsZero() && since >= 0 && since < gaugeApart {
+// grows, half as much.
+//
+// This alone is content with any division: who began with more, or happens to read when little waits, would publish nearly everything until its backlog is
+// through, and what is due in the shards of the others at the same instants waited for that. So up to twice the aim there is left at least its
+// portion of the shards of what executors drained, less that of what waits beyond the aim; who has more than that feels what is too much
+// then. And among those that have more because others have nothing to publish, each yields some, and parts go half by portions and half by what was
+// published: increase that is alike for all and decrease in proportion tend to what is fair (Chiu and Jain, "Analysis of the Increase and Decrease
+// Algorithms", 1989), while one that has all the work is given back most of what it yields.
+func (a *allowance) refill(load queue.Load, at time.Time, portion float64) {
+	first, span := a.at.IsZero(), at.Sub(a.at)
+	if !first && span >= 0 && span < gaugeApart {
 		return
 	}
-	a.measure(load, at)
-	n := max(dispatchers, 1)
-	aim := a.aim()
-	growth := load.Waiting - a.waiting
-	left := a.published + (aim-load.Waiting-growth)/n
-	switch {
-	case max(load.Waiting, a.waiting) < aim/4:
-		left = a.published + max(a.published/2, aim/n)
-	case load.Waiting < 2*aim:
-		left = max(left, aim/10/n)
-	case growth > 0:
-		left = min(left, a.published/2)
+	growth, part := load.Waiting-a.waiting, portion
+	if all := growth + int(load.Delivered-a.delivered); !first && load.Delivered >= a.delivered && all > 0 {
+		part = (portion + min(float64(a.published)/float64(all), 1)) / 2
 	}
-	a.left = max(left, 0)
+	a.measure(load, at)
+	published, aim := float64(a.published), float64(a.aim())
+	missing := aim - float64(load.Waiting)
+	left := published*(1-min(mostYield, portion, 1-portion)) + (missing-float64(growth))*part
+	switch {
+	case max(load.Waiting, a.waiting) < int(aim)/4:
+		left = published + max(published/2, aim*portion)
+	case float64(load.Waiting) < 2*aim:
+		left = max(left, portion*aim/10)
+		if !first {
+			left = max(left, portion*(a.drain*min(span, gaugeEvery).Seconds()+min(missing, 0)))
+		}
+	case growth > 0:
+		left = min(left, published/2)
+	}
+	a.left = max(int(math.Round(left)), 0)
 	a.given, a.published = a.left, 0
 	a.waiting, a.delivered, a.at = load.Waiting, load.Delivered, at
 }

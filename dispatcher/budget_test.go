@@ -1,6 +1,9 @@
 package dispatcher
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,22 +24,24 @@ func TestAllowanceIsRefilled(t *testing.T) {
 	}{
 		{"at rest it is the aim", allowance{}, 0, 1, minAim},
 		{"at rest it is shared", allowance{}, 0, 4, minAim / 4},
-		{"no dispatcher is known", allowance{}, 0, 0, minAim},
 		{"the aim follows the drain", allowance{drain: 10_000}, 0, 1, 4000},
 		{"and has a bound", allowance{drain: fast}, 0, 1, maxAim},
 		{"executors take all there is: half as much again", allowance{published: 30_000}, 0, 1, 45_000},
-		{"there is what there should be: as much again", allowance{published: 20_000, waiting: maxAim, drain: fast}, maxAim, 4, 20_000},
-		{"it grew: our share less", allowance{published: 20_000, waiting: maxAim, drain: fast}, 14_000, 4, 20_000 - 1000 - 1000},
-		{"it fell below: our share more", allowance{published: 20_000, waiting: maxAim, drain: fast}, 6000, 4, 20_000 + 1000 + 1000},
+		{"there is what there should be: as much again", allowance{published: 20_000, waiting: maxAim, drain: fast}, maxAim, 1, 20_000},
+		{"and a fifth less with others", allowance{published: 20_000, waiting: maxAim, drain: fast}, maxAim, 4, 16_000},
+		{"and a tenth less with nine others", allowance{published: 20_000, waiting: maxAim, drain: fast}, maxAim, 10, 18_000},
+		{"it grew: our part less", allowance{published: 20_000, waiting: maxAim, drain: fast}, 14_000, 4, 16_000 - 1000 - 1000},
+		{"it fell below: our part more", allowance{published: 20_000, waiting: maxAim, drain: fast}, 6000, 4, 16_000 + 1000 + 1000},
 		{"nothing is drained: little more", allowance{published: minAim}, minAim, 1, minAim / 10},
 		{"nothing is drained, and there is much", allowance{waiting: 2 * minAim}, 2 * minAim, 1, 0},
 		{"others keep it full: never nothing", allowance{waiting: 15_000, drain: fast}, 15_000, 4, maxAim / 10 / 4},
+		{"a reading after a long rest", allowance{drain: 10_000, at: time.Unix(1, 0).Add(-time.Hour)}, 4000, 4, 2500},
 		{"executors come back", allowance{waiting: maxAim, drain: fast}, 5000, 1, 10_000},
 		{"the stream was deleted", allowance{waiting: 20_000, drain: fast, delivered: 1 << 40}, 0, 2, 15_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := c.before
-			a.refill(queue.Load{Waiting: c.waiting}, time.Unix(1, 0), c.dispatchers)
+			a.refill(queue.Load{Waiting: c.waiting}, time.Unix(1, 0), 1/float64(c.dispatchers))
 			if a.left != c.want || a.waiting != c.waiting || a.published != 0 {
 				t.Errorf("refill(%d, %d) of %+v = %+v, want %d left", c.waiting, c.dispatchers, c.before, a, c.want)
 			}
@@ -83,11 +88,16 @@ func (s *stream) step(as []allowance, want []int, drain int) {
 	load := queue.Load{Waiting: s.waiting, Delivered: s.delivered}
 	s.at = s.at.Add(gaugePressed)
 	for i := range as {
-		as[i].refill(load, s.at, len(as))
+		as[i].refill(load, s.at, 1/float64(len(as)))
 		as[i].published = min(as[i].left, want[i]/readings)
 		s.waiting += as[i].published
 	}
-	s.drained = min(s.waiting, drain/readings)
+	s.drain(drain / readings)
+}
+
+// drain lets executors take up to n.
+func (s *stream) drain(n int) {
+	s.drained = min(s.waiting, n)
 	s.waiting -= s.drained
 	s.delivered += uint64(s.drained)
 }
@@ -131,6 +141,47 @@ func TestStreamsStayShallow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDispatchersWithABacklogPublishByTheirShards: whoever had begun with more published more until its backlog was through, nearly all of it with eight, and
+// what was due in the shards of the others at the same instants waited for that. Each reads the load at times of its own, as they do.
+func TestDispatchersWithABacklogPublishByTheirShards(t *testing.T) {
+	const (
+		drain  = 20_000 // a second
+		step   = 5 * time.Millisecond
+		before = 40 * time.Second
+		span   = 20 * time.Second // in which it is counted
+	)
+	for _, portions := range [][]float64{{0.5, 0.5}, {9. / 16, 7. / 16}, slices.Repeat([]float64{1. / 4}, 4), slices.Repeat([]float64{1. / 8}, 8), slices.Repeat([]float64{1. / 16}, 16)} {
+		rng := rand.New(rand.NewPCG(1, uint64(len(portions))))
+		n := len(portions)
+		every := min(time.Duration(n)*gaugePressed, gaugeEvery)
+		as, next, sums := make([]allowance, n), make([]time.Duration, n), make([]int, n)
+		var s stream
+		for now := time.Duration(0); now < before+span; now += step {
+			for i := range as {
+				if now < next[i] {
+					continue
+				}
+				next[i] = now + every*9/10 + time.Duration(rng.Int64N(int64(every/5)))
+				as[i].refill(queue.Load{Waiting: s.waiting, Delivered: s.delivered}, origin.Add(now), portions[i])
+				if now < 2*time.Second { // the first one has it all
+					as[i].left = max(drain*int(every/time.Millisecond)/1000*(1-min(i, 1)), 0)
+				}
+				as[i].published = as[i].left
+				s.waiting += as[i].left
+				if now >= before {
+					sums[i] += as[i].left
+				}
+			}
+			s.drain(drain * int(step/time.Millisecond) / 1000)
+		}
+		for i, portion := range portions {
+			if got := float64(sums[i]) / (drain * span.Seconds()); math.Abs(got-portion) > portion/3 {
+				t.Errorf("of %d dispatchers, number %d publishes %.3f of all, want %.3f", n, i, got, portion)
+			}
+		}
+	}
 }
 
 // TestTheWorkOfOneDispatcherAmongMany: the others' publications cannot be seen, and were guessed to be as many as our own: with eight

@@ -414,10 +414,10 @@ func TestLinesAreFair(t *testing.T) {
 		t.Fatalf("granted %v of nothing", got)
 	}
 	b.mu.Lock()
-	b.subjects[at].published = 380
+	b.subjects[at].published = 417
 	b.subjects[at].waiting = minAim / 4
 	b.mu.Unlock()
-	b.refill(at, queue.Load{Waiting: minAim}, origin, 10) // as much again, less a tenth of the growth
+	b.refill(at, queue.Load{Waiting: minAim}, origin, 0.1) // as much again, less a tenth of it and of the growth
 	got := granted()
 	if sum := got["heavy"] + got["light"]; got["heavy"] != 3*got["light"] && got["heavy"] != 3*got["light"]+1 || sum < 300 {
 		t.Errorf("granted %v, want 3 to 1", got)

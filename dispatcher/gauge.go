@@ -58,7 +58,7 @@ func (g *gauge) set(s subject, f queue.Front, at time.Time) {
 // readStreams reads loads, and fronts if they are asked for too.
 func (d *Dispatcher) readStreams(ctx context.Context, fronts bool) {
 	d.weighTenants(ctx)
-	dispatchers := d.dispatchers()
+	portion := d.portion()
 	for _, s := range d.budget.busy(d.now()) {
 		load, err := d.queue.Load(ctx, s.lane, s.priority)
 		if err != nil {
@@ -68,7 +68,7 @@ func (d *Dispatcher) readStreams(ctx context.Context, fronts bool) {
 			continue
 		}
 		d.metrics.depth.WithLabelValues(strconv.Itoa(int(s.lane)), string(s.priority)).Set(float64(load.Depth()))
-		d.budget.refill(s, load, d.now(), dispatchers)
+		d.budget.refill(s, load, d.now(), portion)
 	}
 	if !fronts {
 		return
@@ -89,6 +89,15 @@ func (d *Dispatcher) readStreams(ctx context.Context, fronts bool) {
 
 // dispatchers returns how many there are.
 func (d *Dispatcher) dispatchers() int { return max(len(d.ring.Snapshot().Dispatchers()), 1) }
+
+// portion returns what part of all shards is dispatched here, an equal part if none is.
+func (d *Dispatcher) portion() float64 {
+	owned, shards := d.Owned(), d.ring.Snapshot().Shards()
+	if owned == 0 || owned > shards {
+		return 1 / float64(d.dispatchers())
+	}
+	return float64(owned) / float64(shards)
+}
 
 // watchStreams reads the streams' loads and fronts once a second, and the loads sooner while somebody waits for them.
 func (d *Dispatcher) watchStreams(ctx context.Context) {
