@@ -235,14 +235,14 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	a.exclusive.Store(false)
 	switch {
 	case res.Stopped && work.Guarantee == schema.AtLeastOnce:
-		x.room.give(res.taken)
+		res.room.give()
 		a.interrupted()
 		return
 	case errors.Is(context.Cause(run), errSilent) && res.Outcome != schema.Succeeded: // it counts: the callee may have done it
-		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), Final: res.gone != nil, taken: res.taken} // what surely goes on would be overlapped
+		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), Final: res.gone != nil, room: res.room} // what surely goes on would be overlapped
 	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // it does not count, and the run is free again
 		x.metrics.running.Dec()
-		x.room.give(res.taken)
+		res.room.give()
 		a.keepReport(&schema.Attempt{Record: new(schema.Record)}) // for whoever reads the log: the row says nothing of it
 		a.release(attempts, ErrStopped, a.afterStop(attempts, work, res.gone == nil))
 		return

@@ -160,9 +160,8 @@ type Config struct {
 	// Signals tells other executors that somebody waits for slots of a task's limit, or has given some up; nil: they find out by themselves, within seconds.
 	Signals bucketer.Signaller
 	Halt    *bucketer.Halt
-	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput. Room is what the targets take of it.
+	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.
 	MaxOutput int
-	Room      *Room
 	// DrainTimeout bounds how long a stop waits for attempts under way; default 30 s.
 	DrainTimeout time.Duration
 	Now          func() time.Time // default time.Now

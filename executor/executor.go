@@ -29,7 +29,6 @@ type Executor struct {
 	halt         *bucketer.Halt
 	drain        time.Duration
 	maxOutput    int
-	room         *Room
 	now          func() time.Time
 	log          *slog.Logger
 	metrics      *metrics
@@ -102,8 +101,7 @@ func New(c Config) (*Executor, error) {
 		allowed: allowed, askLimit: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
-		maxOutput: c.MaxOutput, room: c.Room,
-		now: c.Now, log: c.Logger, metrics: m,
+		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		keeper:   keeper,
 		looker:   looker,
 		limits:   newSeats(c.Store, looker.live, c.Name, c.Now, c.Logger),

@@ -170,7 +170,7 @@ func (h *HTTP) Run(ctx context.Context, c Call) Result {
 		}
 		location := answer.Header.Get("Location")
 		if !redirecting(answer.StatusCode) || location == "" {
-			return h.read(ctx, answer)
+			return h.read(ctx, c.Tenant, answer)
 		}
 		discard(answer)
 		if redirects == maxRedirects {

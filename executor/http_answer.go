@@ -17,8 +17,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// read takes in the answer and says how the attempt ended.
-func (h *HTTP) read(ctx context.Context, answer *http.Response) Result {
+// read takes in the answer to a call of a tenant and says how the attempt ended.
+func (h *HTTP) read(ctx context.Context, tenant string, answer *http.Response) Result {
 	defer answer.Body.Close()
 	res := verdict(answer.StatusCode, answer.Header.Get("Retry-After"), h.now())
 	if answer.StatusCode < http.StatusOK {
@@ -26,13 +26,13 @@ func (h *HTTP) read(ctx context.Context, answer *http.Response) Result {
 	}
 	var err error
 	var body body
-	body, err = h.readBody(answer.Body, answer.ContentLength)
-	res.Output, res.OutputCut, res.taken = body.kept, body.cut, body.taken
+	body, err = h.readBody(answer.Body, answer.ContentLength, h.room.of(tenant))
+	res.Output, res.OutputCut, res.room = body.kept, body.cut, body.room
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		res = ended(ctx)
-		res.Status, res.Output, res.OutputCut, res.taken = answer.StatusCode, body.kept, body.cut, body.taken
+		res.Status, res.Output, res.OutputCut, res.room = answer.StatusCode, body.kept, body.cut, body.room
 	case res.Outcome == schema.Succeeded:
 		text, _ := explain(err, "")
 		res.Outcome, res.Error = schema.Failed, "the answer broke off: "+text
@@ -82,13 +82,13 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 
 // body is what was kept of what a callee said: its head.
 type body struct {
-	kept  []byte
-	cut   bool // there was more
-	taken int  // bytes of room
+	kept []byte
+	cut  bool // there was more
+	room holding
 }
 
-// readBody reads a body of length bytes (-1: not known) to its end, or to the bound of a body, and keeps its beginning.
-func (h *HTTP) readBody(from io.Reader, length int64) (b body, err error) {
+// readBody reads a body of length bytes (-1: not known) to its end, or to the bound of a body, and keeps its beginning, for which it takes room.
+func (h *HTTP) readBody(from io.Reader, length int64, room holding) (b body, err error) {
 	if length == 0 {
 		return body{}, nil
 	}
@@ -96,14 +96,13 @@ func (h *HTTP) readBody(from io.Reader, length int64) (b body, err error) {
 	if length > 0 {
 		size = int(min(length, int64(min(h.maxOutput, freeOutput))))
 	}
-	b.kept = make([]byte, 0, size+1)
+	b.kept, b.room = make([]byte, 0, size+1), room
 	keep := min(h.maxOutput, freeOutput) // as yet
 	for {
 		if len(b.kept) == keep {
-			if keep == h.maxOutput || !h.room.take(roomStep) {
+			if keep == h.maxOutput || !b.room.more() {
 				break
 			}
-			b.taken += roomStep
 			keep = min(keep+roomStep, h.maxOutput)
 		}
 		if len(b.kept) == cap(b.kept) {

@@ -159,7 +159,7 @@ func TestReadBodyEndsAtTheLimit(t *testing.T) {
 		for _, limit := range []int{1, 511, freeOutput, freeOutput + 1, 1 << 20} {
 			r := new(reader)
 			keep := min(limit, 200_000)
-			b, err := (&HTTP{maxBody: limit, maxOutput: keep}).readBody(r, length)
+			b, err := (&HTTP{maxBody: limit, maxOutput: keep}).readBody(r, length, holding{})
 			if err != nil || len(b.kept) != keep || !b.cut || r.read > int64(limit)+1 {
 				t.Errorf("readBody of an endless body, limit %d: got %d bytes of %d read, cut %t, %v; want %d of at most %d", limit, len(b.kept), r.read, b.cut, err, keep, limit+1)
 			}
@@ -168,19 +168,19 @@ func TestReadBodyEndsAtTheLimit(t *testing.T) {
 }
 
 func TestReadBodyTakesRoom(t *testing.T) {
-	room := NewRoom(3 * roomStep)
-	h := &HTTP{maxBody: 1 << 20, maxOutput: 1 << 20, room: room}
-	first, err := h.readBody(new(reader), -1)
-	if err != nil || len(first.kept) != freeOutput+3*roomStep || first.taken != 3*roomStep || !first.cut {
-		t.Errorf("readBody with room for %d: got %d bytes, %d of room, cut %t, %v", 3*roomStep, len(first.kept), first.taken, first.cut, err)
+	room := NewRoom(6 * roomStep) // half of it for one tenant
+	h := &HTTP{maxBody: 1 << 20, maxOutput: 1 << 20}
+	first, err := h.readBody(new(reader), -1, room.of("t"))
+	if err != nil || len(first.kept) != freeOutput+3*roomStep || first.room.bytes != 3*roomStep || !first.cut {
+		t.Errorf("readBody with room for %d: got %d bytes, %d of room, cut %t, %v", 3*roomStep, len(first.kept), first.room.bytes, first.cut, err)
 	}
-	second, err := h.readBody(new(reader), -1)
-	if err != nil || len(second.kept) != freeOutput || second.taken != 0 || !second.cut {
-		t.Errorf("readBody without room: got %d bytes, %d of room, cut %t, %v; want the first %d", len(second.kept), second.taken, second.cut, err, freeOutput)
+	second, err := h.readBody(new(reader), -1, room.of("t"))
+	if err != nil || len(second.kept) != freeOutput || second.room.bytes != 0 || !second.cut {
+		t.Errorf("readBody without room: got %d bytes, %d of room, cut %t, %v; want the first %d", len(second.kept), second.room.bytes, second.cut, err, freeOutput)
 	}
-	room.give(first.taken)
-	if third, err := h.readBody(new(reader), -1); err != nil || third.taken != 3*roomStep {
-		t.Errorf("readBody with room again: got %d bytes of it, %v", third.taken, err)
+	first.room.give()
+	if third, err := h.readBody(new(reader), -1, room.of("t")); err != nil || third.room.bytes != 3*roomStep {
+		t.Errorf("readBody with room again: got %d bytes of it, %v", third.room.bytes, err)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestHTTPDripFeedEndsWithTheTimeout(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour+time.Second, ErrTimeout)
 		defer cancel()
-		res := h.read(ctx, &http.Response{StatusCode: 200, ContentLength: -1, Body: drip{ctx}})
+		res := h.read(ctx, "default", &http.Response{StatusCode: 200, ContentLength: -1, Body: drip{ctx}})
 		if took := time.Since(begin); res.Outcome != schema.TimedOut || took != time.Hour+time.Second || len(res.Output) != 60 || res.Status != 200 {
 			t.Errorf("read of a byte a minute: got %+v after %s, want timed_out after 1h0m1s with 60 bytes and the status", res, took)
 		}

@@ -109,13 +109,13 @@ func (n *NATS) headers(c *Call) map[string]string {
 func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	t := &talk{tell: c.Tell, maxOutput: n.maxOutput, room: n.room, silent: func() { stop(errUnheard) }}
+	t := &talk{tell: c.Tell, maxOutput: n.maxOutput, res: Result{room: n.room.of(c.Tenant)}, silent: func() { stop(errUnheard) }}
 	err := n.requester.Request(ctx, c.Work.NATS.Subject, headers, c.Payload, t.hear)
 	if t.silence != nil {
 		t.silence.Stop()
 	}
 	if err != nil {
-		n.room.give(t.res.taken) // a result that came with the end of ctx
+		t.res.room.give() // a result that came with the end of ctx
 	}
 	switch {
 	case err == nil:
@@ -149,11 +149,10 @@ func timeIsUp(ctx context.Context) bool {
 type talk struct {
 	tell      Teller // nil: nobody listens
 	maxOutput int
-	room      *Room
 	silent    func()
 	silence   *time.Timer                                  // ends the talk; nil until the worker has said a word
 	answer    func(headers map[string]string, body []byte) // where the worker wants to be told
-	res       Result
+	res       Result                                       // holds room from the beginning
 	declined  bool
 }
 
@@ -211,9 +210,8 @@ func (t *talk) cancel(why string) {
 
 // end says what the last reply means.
 func (t *talk) end(r queue.Reply) Result {
-	res := Result{Outcome: schema.Succeeded, Output: r.Body}
-	var keep int
-	if keep, res.taken = t.room.hold(min(len(r.Body), t.maxOutput)); keep < len(r.Body) {
+	res := Result{Outcome: schema.Succeeded, Output: r.Body, room: t.res.room}
+	if keep := res.room.fit(min(len(r.Body), t.maxOutput)); keep < len(r.Body) {
 		res.Output, res.OutputCut = bytes.Clone(r.Body[:keep]), true // a slice would hold the whole message
 	}
 	if cut, _ := header(r.Headers, "Carillon-Output-Cut"); strings.EqualFold(cut, "true") {

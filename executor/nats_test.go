@@ -107,16 +107,16 @@ func TestNATSVerdicts(t *testing.T) {
 			return c.err
 		})
 		got := n.Run(t.Context(), natsCall())
-		got.Status, got.Output, got.taken = len(got.Output), nil, 0
-		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{})); diff != "" {
+		got.Status, got.Output, got.room = len(got.Output), nil, holding{}
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{}, holding{})); diff != "" {
 			t.Errorf("%s: Run (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// Results of workers share the room of all outputs; what finds none is cut, and what is left of it holds no message.
+// Results of workers share the room of all outputs, of which one tenant has half; what finds none is cut, and what is left of it holds no message.
 func TestNATSResultsTakeRoom(t *testing.T) {
-	const room = 3 * roomStep
+	const half = 3 * roomStep
 	for name, c := range map[string]struct {
 		reply, max, left int
 		kept             int
@@ -125,15 +125,15 @@ func TestNATSResultsTakeRoom(t *testing.T) {
 		"short":                      {freeOutput, 1 << 20, 0, freeOutput, false},
 		"a byte more":                {freeOutput + 1, 1 << 20, roomStep, freeOutput + 1, false},
 		"a byte more, without room":  {freeOutput + 1, 1 << 20, 0, freeOutput, true},
-		"as much as there is":        {freeOutput + room, 1 << 20, room, freeOutput + room, false},
-		"more than there is":         {1 << 20, 1 << 20, room, freeOutput + room, true},
-		"more than is kept":          {1 << 20, 100, room, 100, true},
-		"more than is kept, a step":  {1 << 20, freeOutput + 1, room, freeOutput + 1, true},
+		"as much as there is":        {freeOutput + half, 1 << 20, 2 * half, freeOutput + half, false},
+		"more than there is":         {1 << 20, 1 << 20, 2 * half, freeOutput + half, true},
+		"more than is kept":          {1 << 20, 100, half, 100, true},
+		"more than is kept, a step":  {1 << 20, freeOutput + 1, half, freeOutput + 1, true},
 		"long, and nobody counts it": {1 << 20, 1 << 20, -1, 1 << 20, false},
 	} {
 		var r *Room
 		if c.left >= 0 {
-			r = NewRoom(int64(c.left))
+			r = NewRoom(c.left)
 		}
 		n := NewNATS(NATSConfig{MaxOutput: c.max, Room: r, Requester: asker(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 			hear(queue.Reply{Body: make([]byte, c.reply)})
@@ -150,8 +150,8 @@ func TestNATSResultsTakeRoom(t *testing.T) {
 			continue
 		}
 		want := max(0, (c.kept-freeOutput+roomStep-1)/roomStep) * roomStep
-		if got := c.left - int(r.left.Load()); got != want || res.taken != want {
-			t.Errorf("%s: Run: %d bytes of room are gone and %d said to be, want %d", name, got, res.taken, want)
+		if got := c.left - r.left; got != want || res.room.bytes != want {
+			t.Errorf("%s: Run: %d bytes of room are gone and %d said to be, want %d", name, got, res.room.bytes, want)
 		}
 	}
 }
@@ -165,8 +165,8 @@ func TestNATSResultThatIsTooLateKeepsNoRoom(t *testing.T) {
 		cancel(ErrCancelled)
 		return ctx.Err()
 	})})
-	if res := n.Run(ctx, natsCall()); res.Outcome != schema.Cancelled || res.taken != 0 || r.left.Load() != roomStep {
-		t.Errorf("Run: got %+v with %d of room left, want a cancelled attempt and all of it", res, r.left.Load())
+	if res := n.Run(ctx, natsCall()); res.Outcome != schema.Cancelled || res.room.bytes != 0 || r.left != roomStep {
+		t.Errorf("Run: got %+v with %d of room left, want a cancelled attempt and all of it", res, r.left)
 	}
 }
 

@@ -3,7 +3,7 @@ package executor
 import (
 	"context"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"unicode/utf8"
 
 	"carillon.dev/carillon/schema"
@@ -22,49 +22,74 @@ const (
 	roomStep = 64 << 10
 )
 
-// Room is memory that the outputs of attempts under way share, beyond the first 64 KiB of each. Where there is none left an output is cut:
-// nobody waits for room, since who has it may be slow to give it back. A nil Room has no bound.
-type Room struct{ left atomic.Int64 }
-
-// NewRoom returns a Room of so many bytes.
-func NewRoom(bytes int64) *Room {
-	r := new(Room)
-	r.left.Store(bytes)
-	return r
+// Room is memory that the outputs of attempts under way share, beyond the first 64 KiB of each. A tenant gets more while it holds less than is
+// left, as flows of the dispatcher do (flowShare): one alone has half, and a newcomer finds some beside others that take all they can. Who finds none has
+// its output cut: nobody waits for room, since who has it may be slow to give it back. A nil Room has no bound.
+type Room struct {
+	mu   sync.Mutex
+	left int
+	held map[string]int // by tenant; none is 0
 }
 
-// take reserves n bytes, or none.
-func (r *Room) take(n int) bool {
+// NewRoom returns a Room of so many bytes.
+func NewRoom(bytes int) *Room { return &Room{left: bytes, held: make(map[string]int)} }
+
+// of returns what an output of a tenant holds: nothing yet.
+func (r *Room) of(tenant string) holding { return holding{room: r, tenant: tenant} }
+
+// holding is what an output holds of a Room. The zero value has no bound.
+type holding struct {
+	room   *Room
+	tenant string
+	bytes  int
+}
+
+// more takes a roomStep, or nothing.
+func (h *holding) more() bool {
+	r := h.room
 	if r == nil {
 		return true
 	}
-	if r.left.Add(-int64(n)) < 0 {
-		r.left.Add(int64(n))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left < roomStep || r.held[h.tenant] >= r.left {
 		return false
 	}
+	r.left -= roomStep
+	r.held[h.tenant] += roomStep
+	h.bytes += roomStep
 	return true
 }
 
-// hold reserves room for n bytes that are there already, and returns how many of them may be kept and what was taken for that.
-func (r *Room) hold(n int) (keep, taken int) {
-	for keep = min(n, freeOutput); keep < n && r.take(roomStep); keep = min(keep+roomStep, n) {
-		taken += roomStep
+// fit takes room for n bytes that are there already, and returns how many of them may be kept.
+func (h *holding) fit(n int) (keep int) {
+	keep = min(n, freeOutput)
+	for keep < n && h.more() {
+		keep = min(keep+roomStep, n)
 	}
-	return keep, taken
+	return keep
 }
 
-// give returns what was taken.
-func (r *Room) give(n int) {
-	if r != nil && n > 0 {
-		r.left.Add(int64(n))
+// give returns all that was taken.
+func (h *holding) give() {
+	if h.bytes == 0 {
+		return
 	}
+	r := h.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left += h.bytes
+	if r.held[h.tenant] -= h.bytes; r.held[h.tenant] == 0 {
+		delete(r.held, h.tenant)
+	}
+	h.bytes = 0
 }
 
 // keepOutput writes the output where it does not fit the record of row, and says in the record how much there is. It comes before the
 // record, so that what a record tells of can be read. It never loses the outcome: an output that cannot be written is cut.
 func (a *attempt) keepOutput(row *schema.Attempt, res *Result) {
 	x, rec, output := a.x, row.Record, res.Output
-	defer x.room.give(res.taken)
+	defer res.room.give()
 	rec.Output = head(string(output[:min(len(output), outputHead)]), outputHead)
 	rec.OutputCut = res.OutputCut
 	if len(rec.Output) == len(output) {

@@ -3,11 +3,13 @@ package executor
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -102,8 +104,7 @@ func TestOutputThatCannotBeWrittenLosesNoOutcome(t *testing.T) {
 				w.answer(func(context.Context, Call) Result {
 					return Result{Outcome: schema.Succeeded, Output: bytes.Repeat([]byte("a"), 100_000)}
 				})
-				room := NewRoom(0)
-				w.begin("x", func(c *Config) { c.Room = room })
+				w.begin("x")
 				w.befall(func(_ context.Context, op string) schematest.Fault {
 					if op == "PutPart" {
 						return fault
@@ -128,23 +129,77 @@ func TestOutputThatCannotBeWrittenLosesNoOutcome(t *testing.T) {
 
 func TestRoomIsGivenBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		room := NewRoom(3 * roomStep)
-		w.answer(func(context.Context, Call) Result {
-			if !room.take(2 * roomStep) {
-				t.Error("no room for one output at a time")
+		room := NewRoom(4 * roomStep)
+		w.answer(func(_ context.Context, c Call) Result {
+			res := Result{Outcome: schema.Succeeded, Output: make([]byte, freeOutput+2*roomStep), room: room.of(c.Tenant)}
+			if keep := res.room.fit(len(res.Output)); keep < len(res.Output) {
+				t.Errorf("room for %d bytes of one output at a time, want all %d", keep, len(res.Output))
 			}
-			return Result{Outcome: schema.Succeeded, Output: make([]byte, freeOutput+2*roomStep), taken: 2 * roomStep}
+			return res
 		})
-		w.begin("x", func(c *Config) { c.Room = room })
+		w.begin("x")
 		for i := range 3 {
 			e := w.entry(inAWhile(time.Second))
 			w.publish(e, time.Now())
 			time.Sleep(3 * time.Second)
-			if left := room.left.Load(); left != 3*roomStep {
-				t.Errorf("room after output %d: %d left, want %d", i+1, left, 3*roomStep)
+			if room.left != 4*roomStep || len(room.held) != 0 {
+				t.Errorf("room after output %d: %d left, and held %v; want %d, and nothing", i+1, room.left, room.held, 4*roomStep)
 			}
 		}
 	})
+}
+
+func TestATenantLeavesRoomForOthers(t *testing.T) {
+	output := make([]byte, freeOutput+2*roomStep-1)
+	t.Run("http", func(t *testing.T) {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(output) })
+		h, call := newHTTP(t, HTTPConfig{}), callTo(s.URL)
+		leavesRoom(t, func(room *Room, tenant string) Result {
+			h.room, call.Tenant = room, tenant
+			return h.Run(t.Context(), call)
+		})
+	})
+	t.Run("nats", func(t *testing.T) {
+		n, call := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+			hear(queue.Reply{Body: output})
+			return nil
+		}), natsCall()
+		leavesRoom(t, func(room *Room, tenant string) Result {
+			n.room, call.Tenant = room, tenant
+			return n.Run(t.Context(), call)
+		})
+	})
+}
+
+// leavesRoom checks that beside a tenant that keeps all it can get another finds room. run has a target take in an output of 64 KiB and two steps, less a byte.
+func leavesRoom(t *testing.T, run func(room *Room, tenant string) Result) {
+	t.Helper()
+	const steps = 8
+	room := NewRoom(steps * roomStep)
+	for range 2 { // the second time with all that was given back
+		var all []Result
+		for _, c := range []struct {
+			tenant      string
+			whole, left int // outputs of four, and steps after them
+		}{{"greedy", 2, 4}, {"newcomer", 1, 2}} {
+			whole := 0
+			for range 4 {
+				res := run(room, c.tenant)
+				if all = append(all, res); res.Outcome == schema.Succeeded && !res.OutputCut && len(res.Output) == freeOutput+2*roomStep-1 {
+					whole++
+				}
+			}
+			if whole != c.whole || room.left != c.left*roomStep {
+				t.Errorf("four outputs of %s: %d are whole, and %d bytes of room left; want %d, %d", c.tenant, whole, room.left, c.whole, c.left*roomStep)
+			}
+		}
+		for _, res := range all {
+			res.room.give()
+		}
+		if room.left != steps*roomStep || len(room.held) != 0 {
+			t.Errorf("all given back: %d left, and held %v; want %d, and nothing", room.left, room.held, steps*roomStep)
+		}
+	}
 }
 
 // TestAHeadHoldsNoMore: the header of a worker's error may be as long as a message, and its head stays in memory until the record is written.

@@ -49,7 +49,7 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 	} else {
 		res = p.verdict(state)
 	}
-	res.Output, res.OutputCut, res.taken = p.head.kept, p.head.cut, p.head.taken
+	res.Output, res.OutputCut, res.room = p.head.kept, p.head.cut, p.head.room
 	return res
 }
 
@@ -65,7 +65,7 @@ func (s *Script) leave(ctx context.Context, p *process, call *Call) Result {
 	} else {
 		res.Error += ": the script could not be killed, and may still run"
 	}
-	res.Output, res.OutputCut, res.taken, res.gone = p.head.kept, p.head.cut, p.head.taken, gone
+	res.Output, res.OutputCut, res.room, res.gone = p.head.kept, p.head.cut, p.head.room, gone
 	go func() {
 		defer close(gone)
 		<-p.exited
@@ -115,8 +115,7 @@ type process struct {
 	output  *os.File
 	input   *os.File
 	io      sync.WaitGroup
-	most    int // bytes of the output that are kept
-	room    *Room
+	most    int  // bytes of the output that are kept
 	head    body // of the output
 
 	script *Script
@@ -134,7 +133,7 @@ var ownDescriptors = sync.OnceFunc(func() {
 func (s *Script) launch(c *command, call *Call) (*process, error) {
 	ownDescriptors()
 	env, marks := c.environment(call)
-	p := &process{command: c, most: s.maxOutput, room: s.room, script: s, run: call.Run, silent: call.silent, exited: make(chan struct{})}
+	p := &process{command: c, most: s.maxOutput, head: body{room: s.room.of(call.Tenant)}, script: s, run: call.Run, silent: call.silent, exited: make(chan struct{})}
 	for _, m := range marks {
 		p.marks = append(p.marks, append([]byte(m), 0))
 	}
@@ -217,8 +216,7 @@ func (p *process) drain() {
 	keep := min(most, freeOutput) // as yet
 	for {
 		n, err := p.output.Read(buf)
-		for len(h.kept)+n > keep && keep < most && p.room.take(roomStep) {
-			h.taken += roomStep
+		for len(h.kept)+n > keep && keep < most && h.room.more() {
 			keep = min(keep+roomStep, most)
 		}
 		fits := min(n, keep-len(h.kept))

@@ -158,7 +158,7 @@ func TestScriptFloodIsBounded(t *testing.T) {
 }
 
 func TestScriptOutputTakesRoom(t *testing.T) {
-	const room = 2 * roomStep
+	const half = 2 * roomStep // what one tenant has
 	for name, c := range map[string]struct {
 		text      string
 		max, left int
@@ -169,15 +169,15 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 		"short":                    {`head -c 65536 /dev/zero`, 1 << 20, 0, nil, freeOutput, false},
 		"a byte more":              {`head -c 65537 /dev/zero`, 1 << 20, roomStep, nil, freeOutput + 1, false},
 		"a byte more without room": {`head -c 65537 /dev/zero`, 1 << 20, 0, nil, freeOutput, true},
-		"as much as there is":      {`head -c 196608 /dev/zero`, 1 << 20, room, nil, freeOutput + room, false},
-		"more than there is":       {`head -c 1000000 /dev/zero`, 1 << 20, room, nil, freeOutput + room, true},
-		"more than is kept":        {`head -c 1000000 /dev/zero`, 100, room, nil, 100, true},
-		"more, at its end":         {`head -c 1000000 /dev/zero; touch "$0"; exec sleep 1000`, 1 << 20, room, ErrCancelled, freeOutput + room, true},
+		"as much as there is":      {`head -c 196608 /dev/zero`, 1 << 20, 2 * half, nil, freeOutput + half, false},
+		"more than there is":       {`head -c 1000000 /dev/zero`, 1 << 20, 2 * half, nil, freeOutput + half, true},
+		"more than is kept":        {`head -c 1000000 /dev/zero`, 100, 2 * half, nil, 100, true},
+		"more, at its end":         {`head -c 1000000 /dev/zero; touch "$0"; exec sleep 1000`, 1 << 20, 2 * half, ErrCancelled, freeOutput + half, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "written")
 			s, call := shell(t, c.text, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
-			s.maxOutput, s.room = c.max, NewRoom(int64(c.left))
+			s.maxOutput, s.room = c.max, NewRoom(c.left)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			if c.cause != nil {
@@ -191,11 +191,19 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 				t.Errorf("Run: %s with %d bytes, cut %t; want %d, %t", res.Outcome, len(res.Output), res.OutputCut, c.kept, c.cut)
 			}
 			want := max(0, (c.kept-freeOutput+roomStep-1)/roomStep) * roomStep
-			if got := c.left - int(s.room.left.Load()); got != want || res.taken != want {
-				t.Errorf("Run: %d bytes of room are gone and %d said to be, want %d", got, res.taken, want)
+			if got := c.left - s.room.left; got != want || res.room.bytes != want {
+				t.Errorf("Run: %d bytes of room are gone and %d said to be, want %d", got, res.room.bytes, want)
 			}
 		})
 	}
+}
+
+func TestScriptOutputsOfATenantLeaveRoom(t *testing.T) {
+	s, call := shell(t, `head -c 196607 /dev/zero`)
+	leavesRoom(t, func(room *Room, tenant string) Result {
+		s.room, call.Tenant = room, tenant
+		return s.Run(t.Context(), call)
+	})
 }
 
 // started waits until a command has made a file.

@@ -35,8 +35,8 @@ type Result struct {
 	Final      bool           // no attempt may follow
 	Stopped    bool           // ended by ErrStopped, without an outcome of its own: where the guarantee lets it, the attempt does not count
 
-	taken int             // bytes of Room that the output holds
-	gone  <-chan struct{} // nil, or what was started could not be ended with the attempt: closed when it has ended
+	room holding         // what the output takes of memory that all share
+	gone <-chan struct{} // nil, or what was started could not be ended with the attempt: closed when it has ended
 }
 
 // Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has: then with TimedOut,

@@ -280,7 +280,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *executor.Room) error {
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
-		Targets: targets, Signer: n.office.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput, Room: room,
+		Targets: targets, Signer: n.office.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})
