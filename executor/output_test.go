@@ -142,6 +142,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 			e := w.entry(inAWhile(time.Second))
 			w.publish(e, time.Now())
 			time.Sleep(3 * time.Second)
+			synctest.Wait()
 			if room.left != 4*roomStep || len(room.held) != 0 {
 				t.Errorf("room after output %d: %d left, and held %v; want %d, and nothing", i+1, room.left, room.held, 4*roomStep)
 			}
