@@ -26,6 +26,10 @@ const (
 // fairTimes is how many times the load the one tenant has.
 const fairTimes = 100
 
+// weightsPart is how many lines of a tenant are imported at once in PartWeights. Lines of one import that are due in the same minute lie in one partition, 4,096 of them; so a
+// tenant's would lie in a few shards, and the dispatcher of these alone could give it its share.
+const weightsPart = 50
+
 // The goals.
 const (
 	movedPart     = 0.2 // of the p99 alone …
@@ -200,7 +204,7 @@ func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all [
 	latest := time.Duration(0)
 	for i, j := range all {
 		made := b.jobs(j.n, c.t0.Add(after[i]), j.span, httpTarget, url)
-		made.tenant, made.more, made.keyed = j.tenant, j.more, false
+		made.tenant, made.more, made.keyed, made.part = j.tenant, j.more, false, j.part
 		c.jobs = append(c.jobs, made)
 		latest = max(latest, after[i]+j.span)
 		loaded, err := b.load(ctx, sys, made)
@@ -304,7 +308,7 @@ func (b *bench) weights(ctx context.Context, sys system, f FairConfig, r *FairRe
 		if err := b.putWeight(ctx, sys, name, w.Weights[name]); err != nil {
 			return err
 		}
-		all = append(all, jobs{n: max(f.Backlog*w.Weights[name]/7, 1), tenant: name})
+		all = append(all, jobs{n: max(f.Backlog*w.Weights[name]/7, 1), tenant: name, part: weightsPart})
 	}
 	c, err := b.crowd(ctx, sys, f.Work, all, make([]time.Duration, len(all)))
 	if err != nil {

@@ -37,6 +37,7 @@ type jobs struct {
 	tenant  string // whose they are; "" = the default one
 	keyed   bool
 	bytes   int // of each payload; 0 = none
+	part    int // lines of one import at most; 0 = each connection sends its lines in one
 }
 
 // due returns the instant of a line.

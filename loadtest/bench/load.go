@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ type Load struct {
 	Ended   time.Time `json:"ended"`
 }
 
-// send imports all of j over streams connections, in turn to the nodes of apis. Every line was accepted if it returns nil; answered
+// send imports all of j over streams connections, each to one of the nodes of apis, in parts if j says so. Every line was accepted if it returns nil; answered
 // counts the answers meanwhile.
 func (j jobs) send(ctx context.Context, client *http.Client, apis []string, streams int, answered *atomic.Int64) (Load, error) {
 	if err := j.validate(); err != nil {
@@ -49,21 +50,17 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 		first, last := s*j.n/streams+1, (s+1)*j.n/streams
 		api := apis[s%len(apis)]
 		g.Go(func() error {
-			of := selection{first: first, last: last}
-			for range refusedTries {
-				again, err := j.post(ctx, client, api, of, answered)
-				if err != nil || len(again) == 0 {
-					return err
-				}
+			part := cmp.Or(j.part, max(last-first+1, 1))
+			for ; first <= last; first += part {
+				resent, err := j.sendPart(ctx, client, api, selection{first: first, last: min(first+part-1, last)}, answered)
 				mu.Lock()
-				load.Resent += len(again)
+				load.Resent += resent
 				mu.Unlock()
-				of = selection{list: again}
-				if err := sleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+				if err != nil {
 					return err
 				}
 			}
-			return errors.New("lines are refused again and again")
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -73,6 +70,22 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 	load.Seconds = load.Ended.Sub(began).Seconds()
 	load.PerS = float64(j.n) / load.Seconds
 	return load, nil
+}
+
+// sendPart sends lines in one import, and those that are refused for now again. It returns how many those were.
+func (j jobs) sendPart(ctx context.Context, client *http.Client, api string, of selection, answered *atomic.Int64) (resent int, err error) {
+	for range refusedTries {
+		again, err := j.post(ctx, client, api, of, answered)
+		if err != nil || len(again) == 0 {
+			return resent, err
+		}
+		resent += len(again)
+		of = selection{list: again}
+		if err := sleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+			return resent, err
+		}
+	}
+	return resent, errors.New("lines are refused again and again")
 }
 
 // post sends lines in one import and returns those that were refused for now.
