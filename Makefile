@@ -154,7 +154,7 @@ k6-check: $(BIN)/k6 ## parse the k6 scripts with every profile, and see each thr
 	CARILLON_K6='$(CURDIR)/$(BIN)/k6' go test -count=1 -parallel 20 ./loadtest/k6
 
 # What measures Carillon in its turn: for the shell, which knows the variables. Make takes it as it is (value).
-CARILLON_BENCH ?= .local/bin/carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --out $RESULTS
+CARILLON_BENCH ?= .local/bin/carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --warm $WARM --out $RESULTS
 
 .PHONY: peers
 peers: export CARILLON_BENCH := $(value CARILLON_BENCH)

@@ -67,6 +67,7 @@ func command() *cobra.Command {
 	root.AddCommand(
 		upCommand(&dir), downCommand(&dir), statusCommand(&dir),
 		memberCommand(&dir, "kill", "End a member with SIGKILL, as a crash would", (*cluster.Cluster).Kill),
+		memberCommand(&dir, "stop", "Ask a member to stop, and wait until it has", (*cluster.Cluster).Stop),
 		memberCommand(&dir, "freeze", "Stop a member in mid-step (SIGSTOP)", (*cluster.Cluster).Freeze),
 		memberCommand(&dir, "thaw", "Let a frozen member go on (SIGCONT)", (*cluster.Cluster).Thaw),
 		memberCommand(&dir, "start", "Start a stopped member with its data", (*cluster.Cluster).StartMember),

@@ -54,8 +54,9 @@ type Config struct {
 	Wait time.Duration
 	// Lead is from the start of an import to the first due instant at least; default 12 s, and 30 s where all are due at once.
 	Lead time.Duration
-	// Warm is how long the system runs before the first wave, 2,000 runs a second; default 8 s, negative = not at all.
-	Warm time.Duration
+	// Warm is how many runs at one instant the system does before anything is measured; default 100,000, and 20,000 in carillon dev; negative = none.
+	// A JVM that has just started spends a sixth of two cores on compiling during the first 100,000 runs, and next to nothing after some more.
+	Warm int
 	// Quiet is for how long the store must have had next to nothing to do before a measurement; default 3 s.
 	Quiet time.Duration
 
@@ -98,6 +99,12 @@ func (c Config) withDefaults() Config {
 			*n.field = n.value
 		}
 	}
+	if c.Warm == 0 {
+		c.Warm = 100_000
+		if c.System == OnDev { // nothing compiles there
+			c.Warm = 20_000
+		}
+	}
 	if len(c.Harm) == 0 {
 		c.Harm = harmKinds
 	}
@@ -113,7 +120,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Warm, 8 * time.Second}, {&c.Quiet, 3 * time.Second}, {&c.Hold, time.Minute}, {&c.Ramp, 30 * time.Second}, {&c.HarmTimeout, 5 * time.Second}} {
+	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Quiet, 3 * time.Second}, {&c.Hold, time.Minute}, {&c.Ramp, 30 * time.Second}, {&c.HarmTimeout, 5 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

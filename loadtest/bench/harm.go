@@ -24,8 +24,9 @@ const (
 
 	harmedTenant, harmingTenant = "watched", "harming"
 
-	// harmWarmRate is how many runs a second fail while the system warms up: in the first second in which a fresh Cassandra reads rows by their ids all else waits.
+	// harmWarmRate is how many runs a second fail for harmWarmSpan before: in the first second in which a fresh Cassandra reads rows by their ids all else waits.
 	harmWarmRate = 50
+	harmWarmSpan = 8 * time.Second
 )
 
 // A Harm is what protocol H did beside what it watched. Kind is the same, and Rate 0, in the half of a pair without it.
@@ -68,7 +69,7 @@ func (b *bench) warmHarm(ctx context.Context, sys system) error {
 	if err != nil {
 		return err
 	}
-	c := &company{kind: harmKinds[0], url: called.url, rate: harmWarmRate, span: b.cfg.Warm, timeout: b.cfg.HarmTimeout}
+	c := &company{kind: harmKinds[0], url: called.url, rate: harmWarmRate, span: harmWarmSpan, timeout: b.cfg.HarmTimeout}
 	t0 := time.Now().Add(b.lead(c.count(), leadLeast)).Truncate(time.Second).UTC()
 	if err = c.load(ctx, b, sys, t0); err == nil {
 		err = sleepUntil(ctx, t0.Add(c.span))

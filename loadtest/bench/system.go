@@ -93,7 +93,8 @@ type clusterSystem struct {
 	spec     cluster.Spec
 	log      *slog.Logger
 	clusters []*cluster.Cluster // one for each time that members were added; the last one knows all
-	idle     int                // nodes that are not started before work
+	late     int                // nodes, the last ones, that are not started before work
+	idle     int                // of these, that do not run
 }
 
 // startCluster starts Cassandra, NATS and the nodes of a layout.
@@ -106,7 +107,8 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	spec.Profiles = true
 	s := &clusterSystem{dir: dir, spec: spec, log: log}
 	if l == workers || l == outage {
-		s.idle = spec.Nodes - 1
+		s.late = spec.Nodes - 1
+		s.idle = s.late
 	}
 	if err := s.up(ctx); err != nil {
 		return nil, err
@@ -181,8 +183,22 @@ func (s *clusterSystem) natsURL() string { return s.status().NATS[0].URL }
 
 func (s *clusterSystem) pids() map[string]int { return s.status().PIDs() }
 
-// rest: the nodes that are to work have not been started yet.
-func (s *clusterSystem) rest(context.Context) error { return nil }
+// rest stops the nodes that start only when they are to work, if they have been started.
+func (s *clusterSystem) rest(ctx context.Context) error {
+	if s.idle > 0 || s.late == 0 {
+		return nil
+	}
+	c, err := s.now()
+	if err != nil {
+		return err
+	}
+	nodes := s.status().Carillon
+	for _, n := range nodes[len(nodes)-s.late:] {
+		err = errors.Join(err, c.Stop(ctx, n.Name))
+	}
+	s.idle = s.late
+	return err
+}
 
 func (s *clusterSystem) work(ctx context.Context) error {
 	if s.idle == 0 {

@@ -161,17 +161,13 @@ func (b *bench) kills(ctx context.Context) error {
 	return nil
 }
 
-// warmRate is how many runs a second it begins with.
-const warmRate = 2000
-
-// warm lets the system run for a while, so that compilers and caches have seen what comes.
+// warm lets the system do some runs, so that compilers and caches have seen what comes.
 func (b *bench) warm(ctx context.Context, sys system, t target) error {
 	if b.cfg.Warm < 0 {
 		return nil
 	}
-	b.cfg.Log.Info("warming up")
-	n := max(1, int(warmRate*b.cfg.Warm.Seconds()))
-	_, err := b.ride(ctx, sys, wave{protocol: "warm", n: n, rate: warmRate, span: b.cfg.Warm, target: t})
+	b.cfg.Log.Info("warming up", "runs", b.cfg.Warm)
+	_, err := b.ride(ctx, sys, wave{protocol: "warm", n: b.cfg.Warm, target: t})
 	return err
 }
 
@@ -205,7 +201,11 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	if w.span == 0 {
 		least = leadHerd
 	}
-	t0 := time.Now().Add(b.lead(w.n+w.company.count(), least)).Truncate(time.Second).UTC()
+	lead := b.lead(w.n+w.company.count(), least)
+	if w.protocol == "warm" { // whether the import is over by then does not matter
+		lead = min(lead, leadLeast)
+	}
+	t0 := time.Now().Add(lead).Truncate(time.Second).UTC()
 	if err := w.company.load(ctx, b, sys, t0); err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type comparison struct {
 	n                  int
 	rates              []int
 	span, wait         time.Duration
-	payload            int
+	payload, warm      int
 	rounds, first      int // how many, and the number of the first one
 	dir, out, sink     string
 	checkout           string // of goscheduler; "" = it is left out
@@ -59,10 +59,10 @@ times over. The order of the systems moves on by one with each step, so that non
 Results are lines of JSON in OUT/peers-TIME.json, with a table in OUT/peers-TIME.md.
 
 --carillon is a command for the shell that measures Carillon in its turn. It finds what to do in the environment:
-PROTOCOL (A, B or C), N, RATE, SPAN, TARGET, PAYLOAD, ROUND, and RESULTS, a folder into which it writes results, as
+PROTOCOL (A, B or C), N, RATE, SPAN, TARGET, PAYLOAD, WARM, ROUND, and RESULTS, a folder into which it writes results, as
 carillon-load bench does:
 
-  --carillon 'carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --out $RESULTS'`,
+  --carillon 'carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --warm $WARM --out $RESULTS'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.log = newLog()
@@ -81,6 +81,7 @@ carillon-load bench does:
 	f.DurationVar(&c.span, "span", time.Minute, "over which they fall due")
 	f.DurationVar(&c.wait, "wait", 2*time.Minute, "for runs after the last due instant")
 	f.IntVar(&c.payload, "payload", 0, "bytes of padding of each job and call")
+	f.IntVar(&c.warm, "warm", measure.DefaultWarm, "runs before each measurement")
 	f.IntVar(&c.rounds, "rounds", 5, "how often everything is measured")
 	f.IntVar(&c.first, "first-round", 1, "number of the first round, where rounds are measured apart: the order of the systems goes by it")
 	f.StringVar(&c.dir, "dir", "/var/tmp", "for the data of servers; on a disk")
@@ -103,7 +104,7 @@ func (c *comparison) validate() error {
 	}
 	for _, s := range c.steps() {
 		cfg := measure.Config{
-			Protocol: s.protocol, Target: s.target, N: s.n, Span: c.span, Payload: c.payload, Wait: c.wait,
+			Protocol: s.protocol, Target: s.target, N: s.n, Span: c.span, Payload: c.payload, Warm: c.warm, Wait: c.wait,
 			StartSink: func(context.Context, string) (*measure.Sink, error) { return nil, nil },
 		}
 		if err := cfg.Validate(); err != nil {
@@ -267,7 +268,7 @@ func (c *comparison) measure(ctx context.Context, t turn) ([][]byte, error) {
 	// A process of its own: what one peer leaves in memory is not another's burden.
 	cmd := exec.CommandContext(ctx, program, "measure", "--system", t.system, "--protocol", t.protocol, "--target", t.target,
 		"--n", strconv.Itoa(t.n), "--rate", strconv.Itoa(t.rate), "--span", c.span.String(), "--wait", c.wait.String(),
-		"--payload", strconv.Itoa(c.payload), "--round", strconv.Itoa(t.round), "--dir", c.dir, "--sink", c.sink, "--goscheduler", c.checkout)
+		"--payload", strconv.Itoa(c.payload), "--warm", strconv.Itoa(c.warm), "--round", strconv.Itoa(t.round), "--dir", c.dir, "--sink", c.sink, "--goscheduler", c.checkout)
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err
@@ -284,7 +285,7 @@ func (c *comparison) measureCarillon(ctx context.Context, t turn) (lines [][]byt
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cmd := exec.CommandContext(ctx, "bash", "-c", c.carillon)
 	cmd.Env = append(os.Environ(), "PROTOCOL="+t.protocol, "N="+strconv.Itoa(t.n), "RATE="+strconv.Itoa(max(t.rate, 1)),
-		"SPAN="+c.span.String(), "TARGET="+t.target, "PAYLOAD="+strconv.Itoa(c.payload), "ROUND="+strconv.Itoa(t.round), "RESULTS="+dir)
+		"SPAN="+c.span.String(), "TARGET="+t.target, "PAYLOAD="+strconv.Itoa(c.payload), "WARM="+strconv.Itoa(c.warm), "ROUND="+strconv.Itoa(t.round), "RESULTS="+dir)
 	text, err := output(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("measure carillon: %w", err)

@@ -72,7 +72,7 @@ func measureCommand() *cobra.Command {
 	f.Float64Var(&rate, "rate", 0, "runs due a second in C")
 	f.DurationVar(&cfg.Span, "span", time.Minute, "over which runs of C fall due")
 	f.IntVar(&cfg.Payload, "payload", 0, "bytes of padding of each job and call")
-	f.IntVar(&cfg.Warm, "warm", 0, "runs before the measurement (default 5000)")
+	f.IntVar(&cfg.Warm, "warm", 0, "runs before the measurement (default 100000)")
 	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "for runs after the last due instant")
 	f.IntVar(&cfg.Round, "round", 1, "number of the round, and seed of the instants")
 	f.StringVar(&cfg.Dir, "dir", "/var/tmp", "for the data of servers; on a disk")

@@ -78,6 +78,19 @@ func TestLifeOfMembers(t *testing.T) {
 	if n := stored(t, c.NATSURLs()[0]); n != 100 {
 		t.Errorf("after a kill: %d messages, want the 100 acknowledged ones", n)
 	}
+
+	if err := c.Stop(ctx, "nats-1"); err != nil {
+		t.Fatalf("Stop(nats-1): %v", err)
+	}
+	if s := c.Status(); s.NATS[0].State != Stopped || s.Cassandra[0].State != Running {
+		t.Fatalf("after Stop(nats-1): Status() = %+v, want that stopped and Cassandra running", s)
+	}
+	if err := c.Stop(ctx, "nats-1"); err == nil {
+		t.Error("Stop of a stopped member: no error")
+	}
+	if err := c.StartMember(ctx, "nats-1"); err != nil {
+		t.Fatalf("StartMember(nats-1): %v", err)
+	}
 	if err := c.StartMember(ctx, "cassandra-1"); err == nil {
 		t.Error("StartMember of a running member: no error")
 	}

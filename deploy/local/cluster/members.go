@@ -62,6 +62,18 @@ func (c *Cluster) Kill(ctx context.Context, name string) error {
 	return nil
 }
 
+// Stop asks the member name to stop, and kills it if it has not within 45 s; if it is frozen, it is thawed. Its data stays.
+func (c *Cluster) Stop(ctx context.Context, name string) error {
+	m, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	if _, err := c.live(name, "stop"); err != nil {
+		return err
+	}
+	return c.stopMembers(ctx, []member{m})
+}
+
 // Freeze stops the member name in mid-step (SIGSTOP), as a long pause would. It keeps its memory and connections.
 // When Freeze returns, the member runs no more.
 func (c *Cluster) Freeze(ctx context.Context, name string) error {

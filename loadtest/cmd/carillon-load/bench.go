@@ -32,7 +32,7 @@ func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.StringVar(&b.profile, "profile", string(cluster.ProfileLoad), "Cassandra: load (2 GiB of heap a node) or test (256 MiB)")
 	f.DurationVar(&c.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
 	f.DurationVar(&b.cfg.Lead, "lead", 0, "from the start of an import to the first due instant at least (default 12s, 30s where all are due at once)")
-	f.DurationVar(&b.cfg.Warm, "warm", 0, "how long the system runs before the first wave; negative = not at all (default 8s)")
+	f.IntVar(&b.cfg.Warm, "warm", 0, "runs at one instant that the system does before anything is measured; negative = none (default 100000, and 20000 in carillon dev)")
 	f.DurationVar(&b.cfg.Quiet, "quiet", 0, "how long the store must have been idle before a measurement (default 3s)")
 	f.StringVar(&b.cfg.Carillon, "carillon", "", "the program that is measured (default: beside this one)")
 	f.StringVar(&b.cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")

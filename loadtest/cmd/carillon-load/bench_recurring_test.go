@@ -15,7 +15,7 @@ func TestBenchRecurringOnDev(t *testing.T) {
 	t.Setenv(asProgram, "1") // the sink is this very program
 	const rate, span = 50, 2
 	out, err := load(t, "bench", "R", "--system", "dev", "--carillon", program, "--rates", "50", "--span", "2s", "--every", "1s",
-		"--lead", "2s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
+		"--lead", "2s", "--warm", "-1", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
 	if err != nil {
 		t.Fatalf("bench R: %v\n%s", err, out)
 	}

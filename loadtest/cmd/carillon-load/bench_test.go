@@ -30,7 +30,7 @@ func TestBenchOnDev(t *testing.T) {
 	t.Setenv(asProgram, "1") // the sink is this very program
 	results := filepath.Join(dir, "results")
 	out, err := load(t, "bench", "A", "C", "--system", "dev", "--carillon", program, "--n", "300", "--rates", "200", "--span", "1s",
-		"--lead", "2s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
+		"--lead", "2s", "--warm", "-1", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
 	if err != nil {
 		t.Fatalf("bench: %v\n%s", err, out)
 	}
@@ -64,7 +64,7 @@ func TestBenchOnDev(t *testing.T) {
 func growsOnDev(t *testing.T, program, results string) {
 	t.Helper()
 	out, err := load(t, "bench", "D", "--system", "dev", "--carillon", program, "--n", "200", "--rates", "100", "--span", "1s", "--resident", "0,3000",
-		"--lead", "2s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(t.TempDir(), "run"), "--out", results)
+		"--lead", "2s", "--warm", "-1", "--quiet", "200ms", "--dir", filepath.Join(t.TempDir(), "run"), "--out", results)
 	if err != nil {
 		t.Fatalf("bench D: %v\n%s", err, out)
 	}
@@ -142,13 +142,13 @@ func TestBenchFlightAndHarmOnDev(t *testing.T) {
 	t.Setenv(asProgram, "1") // the sink is this very program
 	results := filepath.Join(dir, "results")
 	out, err := load(t, "bench", "F", "--system", "dev", "--carillon", program, "--targets", "h2", "--n", "600", "--hold", "8s", "--ramp", "1s",
-		"--beside", "50", "--beside-rate", "50", "--lead", "2s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "f"), "--out", results)
+		"--beside", "50", "--beside-rate", "50", "--lead", "2s", "--warm", "-1", "--quiet", "200ms", "--dir", filepath.Join(dir, "f"), "--out", results)
 	if err != nil {
 		t.Fatalf("bench F: %v\n%s", err, out)
 	}
 	files := []string{"F-carillon-dev-h2-600-round-1.json"}
 	out2, err := load(t, "bench", "H", "--system", "dev", "--carillon", program, "--rates", "50", "--span", "1s", "--harm-rate", "20", "--harm-timeout", "1s",
-		"--harm", "drip", "--lead", "3s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "h"), "--out", results)
+		"--harm", "drip", "--lead", "3s", "--warm", "-1", "--quiet", "200ms", "--dir", filepath.Join(dir, "h"), "--out", results)
 	if err != nil {
 		t.Fatalf("bench H: %v\n%s", err, out2)
 	}
@@ -193,7 +193,7 @@ func TestFairOnDev(t *testing.T) {
 	t.Setenv(asProgram, "1")                 // the sink is this very program
 	t.Setenv("CARILLON_EXECUTOR_SLOTS", "8") // put back after the test
 	out, err := load(t, "fair", "--system", "dev", "--carillon", program, "--rate", "3", "--span", "1s", "--pairs", "2", "--backlog", "2400", "--work", "10ms", "--slots", "8",
-		"--lead", "3s", "--warm", "-1s", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
+		"--lead", "3s", "--warm", "-1", "--quiet", "200ms", "--dir", filepath.Join(dir, "run"), "--out", results)
 	if err != nil && !errors.Is(err, errVerdict) {
 		t.Fatalf("fair: %v\n%s", err, out)
 	}

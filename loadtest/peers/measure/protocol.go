@@ -20,6 +20,9 @@ const (
 	HTTP = "http"
 )
 
+// DefaultWarm is how many runs warm a peer up, as many as carillon-load bench has Carillon do.
+const DefaultWarm = 100_000
+
 const (
 	// leadLeast is how long before their instant jobs are inserted at least.
 	leadLeast = 20 * time.Second
@@ -43,7 +46,7 @@ type Config struct {
 	N        int           // runs
 	Span     time.Duration // of a stream
 	Payload  int           // bytes of padding of each job and call
-	Warm     int           // runs before, so that connections, plans and caches are there; 0 = 5,000
+	Warm     int           // runs before, so that connections, plans and caches are there; 0 = DefaultWarm
 	Wait     time.Duration // for runs after the last due instant; 0 = 2 min
 	Round    int
 	Dir      string // for the data of servers; on a disk, since durability is part of what is compared
@@ -54,7 +57,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Warm == 0 {
-		c.Warm = 5000
+		c.Warm = DefaultWarm
 	}
 	if c.Wait == 0 {
 		c.Wait = 2 * time.Minute
