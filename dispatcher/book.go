@@ -219,23 +219,25 @@ func (b *book) unqueue(o *opened) {
 	}
 }
 
-// forget gives up every entry of a flow that waits, as if it had not been met, and has its rows read again. It returns the claims of those that
-// were lined.
-func (b *book) forget(f *flow) (claims []*claim) {
-	var all []*opened
+// forget gives up first, which has been taken, and every entry of its flow that waits and may be, as if it had not been met, and has their rows read again. It
+// returns the claims of those that were lined.
+func (b *book) forget(first *opened, may func(*opened) bool) (claims []*claim) {
+	f, all := first.flow, []*opened{first}
 	for _, o := range b.held[rank(f.priority)] {
-		if o.flow == f && o.phase == waiting && o.env != nil {
+		if o.flow == f && o.phase == waiting && o.env != nil && may(o) {
 			all = append(all, o)
 		}
 	}
 	for o := range b.lined {
-		if o.flow == f {
+		if o.flow == f && may(o) {
 			all = append(all, o)
 			claims = append(claims, o.claim)
 		}
 	}
 	for _, o := range all {
-		b.pass(f, o.id)
+		if b.pass(f, o.id); o.id.Compare(f.reread) > 0 {
+			f.reread = o.id
+		}
 		delete(b.known, o.id)
 		b.done(o.id)
 	}

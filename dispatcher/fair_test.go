@@ -289,6 +289,27 @@ func TestCriticalOvertakesAHundredThousandLow(t *testing.T) {
 	})
 }
 
+// TestATurnComesToSomething: beside a tenant of great weight with an overdue backlog, and executors so slow that turns come more rarely than what was read becomes
+// too old, one who is on time is published when it is his turn.
+func TestATurnComesToSomething(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		r.shares = map[string]int{"much": 100}
+		h := r.slowHand(nil, 6, 100*time.Millisecond) // 60 a second: a round takes 1.7 s
+		much := r.of("much", schema.Normal, 9000, time.Now(), 0)
+		time.Sleep(3 * time.Minute)
+		r.start("d1")
+		time.Sleep(30 * time.Second)
+		little := r.of("little", schema.Normal, 5, time.Now().Add(10*time.Second).Truncate(time.Second), time.Second)
+		time.Sleep(40 * time.Second)
+		if n := len(h.all()); n > len(much)-100 {
+			t.Fatalf("%d of %d were published: the backlog is about to be over", n, len(much))
+		}
+		if late := slices.Max(h.once(t, "little", little)); late > 20*time.Second {
+			t.Errorf("one who was on time was in an executor's hand %v late, want at most 20s", late)
+		}
+	})
+}
+
 // TestMemoryOfABacklog: however much is due of a tenant, a shard holds maxHeld of it and remembers no more ids.
 func TestMemoryOfABacklog(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {

@@ -26,6 +26,7 @@ type flow struct {
 	after   schema.EntryID // … all those after this one that do not wait
 	last    time.Time      // the latest due time that was met on time
 	lined   int            // of those that wait, the ones in their tenant's line
+	reread  schema.EntryID // up to here what was too old when its turn came has been read again
 
 	refused time.Time // when the budget last refused one
 	sent    tally

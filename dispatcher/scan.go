@@ -83,9 +83,17 @@ func (c *scanner) front(shard schema.Shard) schema.EntryID {
 // limit is how many entries the shard may hold for their time: its share of what the dispatcher may.
 func (s *shard) limit() int { return min(max(maxHeldAll/max(s.d.Owned(), 1), minHeld), maxHeld) }
 
-// reread has what waits of a flow read again: it waited for so long that executors would have to look at each.
-func (s *shard) reread(f *flow) {
-	for _, c := range s.book.forget(f) {
+// rereadable reports whether o may be read again with what waits of its flow. Each row is once: where turns come more rarely than rows become too old, it would
+// never be published else. And not where the sweep has been, unless the row was passed over when it came by: others that were published and are done may be forgotten
+// there, and would be taken for new.
+func (s *shard) rereadable(o *opened) bool {
+	return o.id.Compare(o.flow.reread) > 0 && (!o.id.Time().Before(s.sweptTo) || o.flow.passes(o.id))
+}
+
+// reread has o, whose turn it is, and what waits of its flow read again: it waited for so long that executors would have to look at each.
+func (s *shard) reread(o *opened) {
+	f := o.flow
+	for _, c := range s.book.forget(o, s.rereadable) {
 		s.d.budget.withdraw(s.subject(f.priority), f.tenant, c)
 	}
 	s.nextResume = time.Time{}
@@ -95,7 +103,7 @@ func (s *shard) reread(f *flow) {
 // stale reports that o is late, and was read so long ago that an executor would have to look at it. One that an executor looks at in any case
 // gains nothing by being read again.
 func (o *opened) stale(now time.Time) bool {
-	return !o.env.Redispatch && !o.env.CheckedAt.IsZero() &&
+	return !o.env.Redispatch && !o.env.CheckedAt.IsZero() && o.run == o.id &&
 		now.Sub(o.publishAt(Lead)) > rereadLate && now.Sub(o.env.CheckedAt) > rereadAfter
 }
 

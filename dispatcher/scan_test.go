@@ -196,6 +196,67 @@ func TestACancelWhileItWaitsIsSeen(t *testing.T) {
 	})
 }
 
+// TestWhatIsDoneIsNotNewAgain: a run that waited until the sweep had been where it is due is published as it was read. Were it read again, one that is due after it
+// and done would be, too, and nobody knows of that any more.
+func TestWhatIsDoneIsNotNewAgain(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now()
+		s.scan.from(now, 0)
+		late, over := r.run(now.Add(-25*time.Second), 0), r.run(now.Add(-24*time.Second), 0)
+		s.found(t.Context(), []schema.Entry{over}, nil, now, now)
+		s.flush(t.Context(), now)
+		r.ended(&over, 1, schema.Record{Outcome: schema.Succeeded})
+		s.done(over.ID)
+		s.found(t.Context(), []schema.Entry{late}, nil, now.Add(-20*time.Second), now)
+		s.sweptTo = now.Add(-20 * time.Second)
+		s.book.swept(s.sweptTo)
+		s.flush(t.Context(), now)
+		s.readOn(t.Context(), now)
+		for s.resuming {
+			(<-s.events)(now)
+		}
+		if o := s.book.open[late.ID]; o == nil || o.phase != publishing {
+			t.Errorf("what was late is open as %+v, want it published", o)
+		}
+		if o := s.book.open[over.ID]; o != nil {
+			t.Errorf("what was done is to be published again, as %+v", *o.env)
+		}
+		s.workers.Wait()
+	})
+}
+
+// TestARowIsReadAgainOnce: what has become too old a second time is published, and so is what an executor looks at in any case.
+func TestARowIsReadAgainOnce(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		d := r.idle()
+		s := r.shardOf(d, 0)
+		now := time.Now()
+		s.scan.from(now, 0)
+		e := r.run(now.Add(-time.Second), 0)
+		again := r.entry(now.Add(-2*time.Second), 0, schema.Spec{Kind: schema.KindRetry, Of: e.ID, Attempt: 2})
+		s.found(t.Context(), []schema.Entry{e, again}, nil, now.Add(-1500*time.Millisecond), now)
+		s.flush(t.Context(), now)
+		if o := s.book.open[again.ID]; o == nil || o.phase != publishing {
+			t.Errorf("a retry is open as %+v, want it published", o)
+		}
+		if s.book.open[e.ID] != nil {
+			t.Fatal("a stale row is open after a flush, want it read again")
+		}
+		s.readOn(t.Context(), now)
+		for s.resuming {
+			(<-s.events)(now)
+		}
+		later := now.Add(1500 * time.Millisecond)
+		s.flush(t.Context(), later)
+		if o := s.book.open[e.ID]; o == nil || o.phase != publishing {
+			t.Errorf("after it was read again and became too old again it is open as %+v, want it published", o)
+		}
+		s.workers.Wait()
+	})
+}
+
 func TestPaceOfScans(t *testing.T) {
 	for _, c := range []struct {
 		name  string

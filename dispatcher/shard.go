@@ -441,15 +441,12 @@ func (s *shard) line(o *opened, now time.Time) {
 	s.d.budget.wait(s.subject(o.priority), f.tenant, c)
 }
 
-// publish hands an entry to the queue that was taken from the budget, or has it read again if it has become too old. It reports whether
-// to go on.
+// publish hands an entry to the queue that was taken from the budget, or has it read again, once, if it has become too old: after that an executor looks at it. It
+// reports whether to go on.
 func (s *shard) publish(ctx context.Context, o *opened, now time.Time) bool {
-	if o.stale(now) {
+	if o.stale(now) && s.rereadable(o) {
 		s.d.budget.give(s.subject(o.priority), o.flow.tenant)
-		s.book.pass(o.flow, o.id)
-		delete(s.book.known, o.id)
-		s.book.done(o.id)
-		s.reread(o.flow)
+		s.reread(o)
 		return true
 	}
 	o.flow.sent.add(now)
