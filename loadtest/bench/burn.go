@@ -113,7 +113,7 @@ func (b *bench) burnDown(ctx context.Context, sys system, t target, l layout, ro
 	if err != nil {
 		return err
 	}
-	became.fill(r, false)
+	became.fill(r, r.N, false)
 	return b.keep(r)
 }
 

@@ -19,8 +19,8 @@
 // without arrival, doubled = arrivals beyond the first, early = arrivals before the instant. Nothing that the system says
 // of itself is used.
 //
-// After A to E and H the API is asked what became of each run: one without an end, and one that ended twice, differently (the rule of package check), break a
-// promise as a missed run does.
+// Then the API is asked what became of each run: one without an end, and one that ended twice, differently (the rule of package check), break a
+// promise as a missed run does. Of the runs that warm up the sink alone is asked; if one was missed or early nothing is measured.
 //
 // Where runs call nobody (target noop, an executor setting for measurements) or a NATS worker, starts and ends are the
 // executors' own counters, read from /metrics ten times a second. Lateness is then that of the executors' histogram, given as the

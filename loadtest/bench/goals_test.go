@@ -92,6 +92,15 @@ func TestGoalsTable(t *testing.T) {
 		other.System = system
 		return &other
 	}
+	missedOf := func(r *Result) *Result {
+		r.Missed = 1
+		return r
+	}
+	grown := []*Result{
+		wave1("D", "C", 2000, 0, 1, 20), wave1("D", "C", 2000, 10, 1, 25), wave1("D", "B", 0, 0, 1, 100), wave1("D", "B", 0, 10, 1, 110),
+	}
+	long := wave1("C", "http", 2000, 0, 1, 20)
+	long.Span = 60
 	ended := func(unended, twice int) *Result {
 		return &Result{Protocol: "B", System: "carillon", Unended: unended, DuplicateOutcomes: twice}
 	}
@@ -117,15 +126,23 @@ func TestGoalsTable(t *testing.T) {
 		{"nothing measured", nil, "A:", "| – | not measured |"},
 		{"burn-down, the median of three", []*Result{burn(14_000), burn(26_000), burn(16_000)}, "A:", "| 16,000 runs/s; 14,000 runs/s of 3 | pass |"},
 		{"of carillon dev is another row", []*Result{burn(14_000)}, "carillon dev", "not measured"},
-		{"the highest rate on time", []*Result{wave1("C", "http", 6000, 0, 1, 900), missed, wave1("C", "http", 10_000, 0, 1, 1200)}, "C: highest", "| 6,000 runs/s | pass |"},
-		{"no rate on time", []*Result{wave1("C", "http", 2000, 0, 1, 1500)}, "C: highest", "| 0 runs/s | falls short |"},
+		{"the highest rate on time", []*Result{wave1("C", "http", 6000, 0, 1, 900), missed, wave1("C", "http", 10_000, 0, 1, 1200)}, "C: highest", "| 6,000 runs/s (over 0 s) | pass |"},
+		{"no rate on time", []*Result{wave1("C", "http", 2000, 0, 1, 1500)}, "C: highest", "| 0 runs/s (over 0 s) | falls short |"},
 		{"2,000 a second only", []*Result{wave1("C", "http", 6000, 0, 1, 900), wave1("C", "http", 2000, 0, 1, 19)}, "C at 2,000", "| 19 ms | pass, aim reached |"},
 		{"a missed run is never on time", []*Result{missed}, "early starts", "| 1 | falls short |"},
 		{"every round must hold", []*Result{missed, burn(1), burn(1)}, "early starts", "falls short |"},
-		{"growth of both parts", []*Result{
-			wave1("D", "C", 2000, 0, 1, 20), wave1("D", "C", 2000, 10, 1, 25), wave1("D", "B", 0, 0, 1, 100), wave1("D", "B", 0, 10, 1, 110),
-		}, "D:", "| 1.25 ×; 1.25 × of 2 | falls short |"},
-		{"growth without anything resident is none", []*Result{wave1("D", "C", 2000, 0, 1, 20)}, "D:", "not measured"},
+		{"growth of C", grown, "D: lateness p99 of C", "| 1.25 × (10 rows) | falls short |"},
+		{"growth of B", grown, "D: lateness p99 of B", "| 1.1 × (10 rows) | pass |"},
+		{"growth without anything resident is none", []*Result{wave1("D", "C", 2000, 0, 1, 20)}, "D: lateness p99 of C", "not measured"},
+		{"growth against some is none", []*Result{wave1("D", "C", 2000, 5, 1, 20), wave1("D", "C", 2000, 10, 1, 20)}, "D: lateness p99 of C", "not measured"},
+		{"growth with the most rows", append(grown, wave1("D", "C", 2000, 5, 1, 99)), "D: lateness p99 of C", "| 1.25 × (10 rows) | falls short |"},
+		{"growth below a millisecond is none", []*Result{wave1("D", "C", 2000, 0, 1, 0), wave1("D", "C", 2000, 10, 1, 0.9)}, "D: lateness p99 of C", "| 1 × (10 rows) | pass, aim reached |"},
+		{"who missed runs without anything resident has not grown less", []*Result{
+			missedOf(wave1("D", "C", 2000, 0, 1, 20)), wave1("D", "C", 2000, 10, 1, 20), wave1("D", "C", 2000, 0, 2, 20), wave1("D", "C", 2000, 10, 2, 20),
+		}, "D: lateness p99 of C", "| never; never of 2 (10 rows) | falls short |"},
+		{"a burn-down that left something out is none", []*Result{missedOf(burn(30_000))}, "A: burn-down, in", "| 0 runs/s | falls short |"},
+		{"a comparison is of the same", []*Result{wave1("C", "http", 2000, 0, 1, 20), of("river", long)}, "C at 2,000/s: lateness p99 against", "not measured: `make peers` does"},
+		{"how long a rate was kept up is told", []*Result{long}, "C: highest", "| 2,000 runs/s (over 60 s) | falls short |"},
 		{"killed", []*Result{wave1("E", "dispatcher", 2000, 0, 1, 450)}, "E: worst lateness, dispatcher", "| 4.5 s | pass |"},
 		{"a small herd is no figure", []*Result{{Protocol: "B", System: "carillon", Variant: "http", N: 99_999}}, "B: 100,000", "not measured"},
 		{"import", []*Result{{Protocol: "import", System: "carillon", Variant: "keyed 10m", Load: &Load{PerS: 24_999}}}, "import, keyed", "| 24,999 jobs/s | falls short |"},
@@ -136,6 +153,22 @@ func TestGoalsTable(t *testing.T) {
 				t.Errorf("row is %s\nwant it to end %s", got, row.want)
 			}
 		})
+	}
+}
+
+// TestCommitsStandUnderTheTable: results of one commit need no word.
+func TestCommitsStandUnderTheTable(t *testing.T) {
+	for _, c := range []struct {
+		all  []*Result
+		want string // "": nothing
+	}{
+		{[]*Result{{System: "carillon", Commit: "b"}, {System: "carillon", Commit: "b"}, {System: "river", Commit: "a"}}, ""},
+		{[]*Result{{System: "carillon", Commit: "b"}, {System: "carillon-dev", Commit: "a"}}, "Measured at several commits: a, b."},
+	} {
+		var b bytes.Buffer
+		if err := WriteGoals(&b, c.all); err != nil || strings.Contains(b.String(), "several commits") != (c.want != "") || !strings.Contains(b.String(), c.want) {
+			t.Errorf("WriteGoals (%v) =\n%s\nwant %q", err, b.String(), c.want)
+		}
 	}
 }
 

@@ -68,10 +68,10 @@ func TestGrowthOfEachSystemIsAGoal(t *testing.T) {
 		grow("carillon", "C", 0, 1, 1, 1, 10), grow("carillon", "C", 1000, 1, 1, 1, 11),
 		grow("carillon-dev", "C", 0, 1, 1, 1, 10), grow("carillon-dev", "C", 1000, 1, 1, 1, 13),
 	}
-	if got := table(t, all, "D:"); !strings.HasSuffix(got, "| 1.1 × | pass |") {
+	if got := table(t, all, "D:"); !strings.HasSuffix(got, "| 1.1 × (1,000 rows) | pass |") {
 		t.Errorf("row of the cluster is %s, want 1.1 ×", got)
 	}
-	if got := table(t, all, "carillon dev: D"); !strings.HasSuffix(got, "| 1.3 × | falls short |") {
+	if got := table(t, all, "carillon dev: D"); !strings.HasSuffix(got, "| 1.3 × (1,000 rows) | falls short |") {
 		t.Errorf("row of carillon dev is %s, want 1.3 ×", got)
 	}
 }

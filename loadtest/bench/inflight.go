@@ -300,7 +300,15 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) 
 	r.used(cpu, b.cpu(f.sys), f.n+w.n)
 	x.Succeeded = max(0, int(after[metricAttempts+`{outcome="succeeded"}`])-w.n)
 	r.Early = int(after[metricEarly])
-	return f.judge(r, beside, own, others, t0, t1)
+	if err := f.judge(r, beside, own, others, t0, t1); err != nil {
+		return err
+	}
+	t, err := b.ask(ctx, f.sys, "", t0, t1.Add(w.span).Sub(t0), r.Load)
+	if err != nil {
+		return err
+	}
+	t.fill(r, f.n+w.n, true)
+	return nil
 }
 
 // judge fills in what the sinks saw.

@@ -130,7 +130,15 @@ func (b *bench) recur(ctx context.Context, sys system, rate, round int) (r *Resu
 	if err := called.end(); err != nil {
 		return nil, err
 	}
-	return r, b.fromRecord(r, called, j, t0, t0.Add(b.cfg.Span))
+	if err := b.fromRecord(r, called, j, t0, t0.Add(b.cfg.Span)); err != nil {
+		return nil, err
+	}
+	t, err := b.ask(ctx, sys, "", t0, j.end().Sub(t0), r.Load)
+	if err != nil {
+		return nil, err
+	}
+	t.fill(r, j.count(), true)
+	return r, nil
 }
 
 // overSpan notes at the end of the span that is measured what it has cost, of each run that began by then.

@@ -12,7 +12,7 @@ import (
 
 // The suites.
 const (
-	// Small takes at most 20 minutes on two cores, or should: every goal once, in small. What has no goal is left out of it, and of what takes long
+	// Small takes half an hour on two cores, ten minutes of it to warm up: every goal once, in small. What has no goal is left out of it, and of what takes long
 	// the one case that says most is measured: A without NATS workers and outages, F over HTTP/1.1, H beside a target that hangs, carillon dev at one rate.
 	Small = "small"
 	// Full takes hours: everything, at its size.

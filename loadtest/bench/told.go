@@ -10,7 +10,7 @@ import (
 )
 
 // asked are the protocols after which the API is asked what became of the runs.
-var asked = []string{"A", "B", "C", "D", "E", "H"}
+var asked = []string{"A", "B", "C", "D", "E", "F", "H", "R"}
 
 // told is what the API says of the runs of a wave when all is over. Of a run that is listed twice the first reading counts.
 type told struct {
@@ -43,19 +43,19 @@ func (t *told) visit(r *check.Run) {
 	}
 }
 
-// fill notes in r, of as many runs as it has, how many the API does not say ended, and how many ended twice; where nobody was called also how many never began, or failed.
-func (t *told) fill(r *Result, called bool) {
-	r.Unended = max(0, r.N-t.ended)
+// fill notes in r, of n runs that were asked for, how many the API does not say ended, and how many ended twice; where nobody was called also how many never began, or failed.
+func (t *told) fill(r *Result, n int, called bool) {
+	r.Unended = max(0, n-t.ended)
 	r.DuplicateOutcomes = t.twice
 	if t.first != "" {
 		r.Notes = append(r.Notes, "ended twice: "+t.first)
 	}
-	if more := len(t.runs) - r.N; more > 0 {
+	if more := len(t.runs) - n; more > 0 {
 		r.Unexpected += more
 		r.Notes = append(r.Notes, fmt.Sprintf("the API lists %d runs more than were asked for", more))
 	}
 	if !called {
-		r.Missed = max(0, r.N-t.started) + t.failed // what failed did nothing, however fast
+		r.Missed = max(0, n-t.started) + t.failed // what failed did nothing, however fast
 	}
 }
 

@@ -31,14 +31,14 @@ func TestWhatTheAPITells(t *testing.T) {
 		missed int // as before, where somebody was called
 	}{{true, 7}, {false, 3}} {
 		r := &Result{N: 6, Missed: 7}
-		became.fill(r, c.called)
+		became.fill(r, r.N, c.called)
 		if r.Missed != c.missed || r.Unended != 3 || r.DuplicateOutcomes != 1 || r.Unexpected != 0 || len(r.Notes) != 1 {
 			t.Errorf("called %t: missed %d, without an end %d, ended twice %d, unexpected %d, %q; want %d, 3, 1, 0 and a note on the run that ended twice",
 				c.called, r.Missed, r.Unended, r.DuplicateOutcomes, r.Unexpected, r.Notes, c.missed)
 		}
 	}
 	r := &Result{N: 4}
-	if became.fill(r, true); r.Unexpected != 1 || r.Unended != 1 {
+	if became.fill(r, 4, true); r.Unexpected != 1 || r.Unended != 1 {
 		t.Errorf("of 4 runs, 5 of them listed and 3 ended: unexpected %d, without an end %d; want 1 and 1", r.Unexpected, r.Unended)
 	}
 }

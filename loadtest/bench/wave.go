@@ -161,14 +161,20 @@ func (b *bench) kills(ctx context.Context) error {
 	return nil
 }
 
-// warm lets the system do some runs, so that compilers and caches have seen what comes.
+// warm lets the system do some runs, so that compilers and caches have seen what comes. It fails if a promise was broken.
 func (b *bench) warm(ctx context.Context, sys system, t target) error {
 	if b.cfg.Warm < 0 {
 		return nil
 	}
 	b.cfg.Log.Info("warming up", "runs", b.cfg.Warm)
-	_, err := b.ride(ctx, sys, wave{protocol: "warm", n: b.cfg.Warm, target: t})
-	return err
+	r, err := b.ride(ctx, sys, wave{protocol: "warm", n: b.cfg.Warm, target: t})
+	if err != nil {
+		return err
+	}
+	if broke := r.Missed + r.Early + r.Unexpected; broke > 0 {
+		return fmt.Errorf("of the runs that warm up %d were missed, %d began early, and %d were not asked for", r.Missed, r.Early, r.Unexpected)
+	}
+	return nil
 }
 
 func (b *bench) measure(ctx context.Context, sys system, w wave) error {
@@ -269,7 +275,7 @@ func (b *bench) ride(ctx context.Context, sys system, w wave) (r *Result, err er
 	if err != nil {
 		return nil, err
 	}
-	t.fill(r, called.sink != nil)
+	t.fill(r, r.N, called.sink != nil)
 	return r, nil
 }
 

@@ -169,7 +169,7 @@ func newSuite() *cobra.Command {
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
 		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a verdict for each: small takes
-about 20 minutes, full takes hours. Small leaves out what has no goal: A with NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or
+half an hour, full takes hours. Small leaves out what has no goal: A with NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or
 drip, the higher rates of C on carillon dev. Exit status 1 if something could not be measured; a goal that is not met is no failure.
 
 The parts, which --parts measures one by one (goals prints the table of them all from what they left in --out): 1 A · 2 B, C and D · 3 E · 4 R · 5 F · 6 H ·
