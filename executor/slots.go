@@ -20,8 +20,6 @@ const (
 	rateSpan = time.Second
 	// leastPart is the part of the slots for which a priority may wait that has started nothing lately: a sixty-fourth.
 	leastPart = 64
-	// tenantsKept bounds the tenants that are remembered although nothing of theirs waits.
-	tenantsKept = 256
 )
 
 // slots are the attempts that may be under way at once, and who waits for one: by weight of the priority, within it in
@@ -42,7 +40,7 @@ type slots struct {
 type class struct {
 	flow     fair.Flow[*class]
 	tenants  fair.Round[*client]
-	byTenant map[string]*client
+	byTenant map[string]*client // those of whom something waits
 	waiting  int
 
 	since       time.Time
@@ -51,8 +49,9 @@ type class struct {
 
 // client is a tenant whose runs wait for slots.
 type client struct {
-	flow  fair.Flow[*client]
-	queue []*seeker
+	tenant string
+	flow   fair.Flow[*client]
+	queue  []*seeker
 }
 
 // seeker is one that waits for a slot.
@@ -209,10 +208,7 @@ func (c *class) start(now time.Time) {
 func (c *class) add(w *seeker, tenant string) {
 	t, ok := c.byTenant[tenant]
 	if !ok {
-		if len(c.byTenant) >= tenantsKept {
-			c.forget()
-		}
-		t = new(client)
+		t = &client{tenant: tenant}
 		t.flow.Of = t
 		c.byTenant[tenant] = t
 	}
@@ -239,20 +235,11 @@ func (c *class) remove(w *seeker) {
 	c.left(t)
 }
 
-// left notes that one of t waits no more.
+// left notes that one of t waits no more. A tenant of whom nothing waits is forgotten: its flow has no credit left, and here no debt.
 func (c *class) left(t *client) {
 	c.waiting--
 	if len(t.queue) == 0 {
-		t.queue = t.queue[:0:cap(t.queue)]
 		c.tenants.Leave(&t.flow)
-	}
-}
-
-// forget forgets the tenants of whom nothing waits.
-func (c *class) forget() {
-	for name, t := range c.byTenant {
-		if len(t.queue) == 0 {
-			delete(c.byTenant, name)
-		}
+		delete(c.byTenant, t.tenant)
 	}
 }

@@ -91,6 +91,43 @@ func TestTenantsTakeTurnsForSlots(t *testing.T) {
 	})
 }
 
+// TestOnlyTenantsThatWaitAreRemembered: as many tenants as ever wait or have waited, those of whom nothing waits are gone with their last one, so that
+// nobody who comes has to look for them.
+func TestOnlyTenantsThatWaitAreRemembered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &newSlots(1, time.Now).classes[2]
+		waits := make(map[string]int)
+		var seekers []*seeker
+		gone := func(w *seeker) {
+			tenant := w.client.tenant
+			if waits[tenant]--; waits[tenant] == 0 {
+				delete(waits, tenant)
+			}
+			seekers = slices.DeleteFunc(seekers, func(v *seeker) bool { return v == w })
+		}
+		tenants := rapid.IntRange(1, 600).Draw(t, "tenants")
+		for range rapid.IntRange(1, 1000).Draw(t, "steps") {
+			switch act := rapid.IntRange(0, 3).Draw(t, "act"); {
+			case act >= 2 || len(seekers) == 0:
+				tenant := fmt.Sprint("t-", rapid.IntRange(1, tenants).Draw(t, "tenant"))
+				w := new(seeker)
+				c.add(w, tenant)
+				seekers = append(seekers, w)
+				waits[tenant]++
+			case act == 1:
+				w := rapid.SampledFrom(seekers).Draw(t, "who gives up")
+				c.remove(w)
+				gone(w)
+			default:
+				gone(c.next())
+			}
+			if len(c.byTenant) != len(waits) || c.tenants.Len() != len(waits) || c.waiting != len(seekers) {
+				t.Fatalf("%d tenants are remembered, %d take turns, %d runs wait; want %d, %d, %d", len(c.byTenant), c.tenants.Len(), c.waiting, len(waits), len(waits), len(seekers))
+			}
+		}
+	})
+}
+
 // TestNoSlotIsLost: whoever comes and gives up, as many are in use as there are, and none is idle while somebody waits.
 func TestNoSlotIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
