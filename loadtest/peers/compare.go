@@ -294,10 +294,18 @@ func (c *comparison) measureCarillon(ctx context.Context, t turn) (lines [][]byt
 	return readResults(dir, t.round)
 }
 
-// output runs cmd, which is told to stop in order when its context ends, and returns what it printed.
+// output runs cmd, which is told to stop in order when its context ends, and returns what it printed. It is told with all that it has started
+// in its group: a shell does not pass on what it is told.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	cmd.Stderr = os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone
+		}
+		return err
+	}
 	cmd.WaitDelay = childEnd
 	out, err := cmd.Output()
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,6 +115,44 @@ func TestAComparisonThatIsToldToStopStops(t *testing.T) {
 	c := comparison{protocols: []string{"B"}, n: 5, target: measure.HTTP, rounds: 2, first: 1, out: t.TempDir(), log: slog.New(slog.DiscardHandler), carillon: "true"}
 	if err := c.run(ctx, &strings.Builder{}); err == nil {
 		t.Error("run = nil, want the context's error")
+	}
+}
+
+// TestWhatACommandStartedStopsWithIt: the shell is not all there is to stop, if the command is more than one program.
+func TestWhatACommandStartedStopsWithIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "alive") // a pipe that the program has open for as long as it lives
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := comparison{log: slog.New(slog.DiscardHandler), carillon: fmt.Sprintf(`sh -c 'echo $$; exec sleep 1000' >'%s'; true`, path)}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.measureCarillon(ctx, turn{system: carillonName})
+		ended <- err
+	}()
+	alive, err := os.Open(path) // waits until the program opens it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	pid := 0
+	if _, err := fmt.Fscanln(alive, &pid); err != nil || pid < 2 {
+		t.Fatalf("the program says that it is %d, %v", pid, err)
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("measureCarillon = nil, want an error: it was told to stop")
+	}
+	if err := alive.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := alive.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the program that the command had started still runs 30 s after the end (read %d, %v)", n, err)
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("kill it: %v", err)
+		}
 	}
 }
 
