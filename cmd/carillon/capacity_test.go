@@ -51,6 +51,7 @@ func TestCapacityTellsEveryFaultAtOnce(t *testing.T) {
 		},
 		{"no rate", []string{"--kind", "ftp"}, []string{"--rate: is needed", "--kind"}, 2},
 		{"negative", []string{"--rate", "-5"}, []string{"--rate: -5"}, 1},
+		{"next to none", []string{"--rate", "1e-305", "-o", "json"}, []string{"--rate: 1e-305"}, 1},
 		{"not a number at all", []string{"--rate", "NaN"}, []string{"--rate"}, 1},
 		{"residents and rates", []string{"--rate", "1k,2k", "--resident", "1,2,3"}, []string{"3 numbers for 2 rates"}, 1},
 		{"too many rates", []string{"--rate", strings.Repeat("1,", 16) + "1"}, []string{"17 rates"}, 1},

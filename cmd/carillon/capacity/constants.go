@@ -85,6 +85,7 @@ const (
 	chunkRows
 	recordSpan
 	recordRows
+	cellAfter
 	heldRows
 	heldSpan
 	leadSpan
@@ -152,6 +153,7 @@ var table = [keys]Constant{
 	chunkRows:  {"unkeyed lines of a minute that share a shard", bucketer.MaxChunk, "rows", Design, "bucketer.MaxChunk"},
 	recordSpan: {"time for which an outcome waits for others", 0.1, "s", Design, "executor, recordWithin"},
 	recordRows: {"rows in a batch of outcomes, at most", 100, "rows", Design, "executor, recordRows"},
+	cellAfter:  {"time after which a run's session is written too", 1, "s", Design, "executor, ackAfter: the row is counted as an outcome in CPU and on the wire, and not on disk"},
 	heldRows:   {"runs that a dispatcher holds", 25_000, "runs", Design, "dispatcher, maxHeldAll"},
 	heldSpan:   {"time for which it holds one", 1.5, "s", Design, "dispatcher: scanned 1.75 s ahead, published 0.25 s ahead"},
 	leadSpan:   {"time in a stream beside the run's", 0.65, "s", Design, "dispatcher: Lead, and aimSpan"},

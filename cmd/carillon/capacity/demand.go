@@ -39,6 +39,7 @@ type Demand struct {
 
 // Bounds of a demand. They keep the arithmetic meaningful, no more.
 const (
+	minRate      = 1e-3
 	maxRate      = 1e9
 	maxResident  = 1e15
 	maxDuration  = 24 * time.Hour
@@ -56,7 +57,7 @@ func (d Demand) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(d.Rate > 0 && d.Rate <= maxRate, "rate: %g is not above 0 and at most %g runs a second", d.Rate, float64(maxRate))
+	check(d.Rate >= minRate && d.Rate <= maxRate, "rate: %g is not between %g and %g runs a second", d.Rate, minRate, float64(maxRate))
 	check(d.Duration > 0 && d.Duration <= maxDuration, "duration: %v is not above 0 and at most %v", d.Duration, maxDuration)
 	check(slices.Contains([]Kind{HTTP, NATS, Noop}, d.Kind), "kind: %q is neither http, nats nor noop", d.Kind)
 	check(d.Payload >= 0 && d.Payload <= schema.MaxPayload, "payload: %d is not between 0 and %d bytes", d.Payload, schema.MaxPayload)

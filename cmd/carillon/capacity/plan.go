@@ -209,12 +209,23 @@ func batchCost(rows float64) float64 {
 	}
 }
 
+// attemptRows is how many rows a run writes in batches: its outcome, and its session if it takes longer than cellAfter. All runs are
+// taken to be as long as the mean.
+func (d Demand) attemptRows() float64 {
+	if d.Duration.Seconds() > cellAfter.v() {
+		return 2
+	}
+	return 1
+}
+
 // cassandraCores is what a region's nodes are busy with at a rate of all regions. What emptier batches cost more
 // is counted to Cassandra alone, and every replica is counted as if it had been sent everything: both are on the safe side.
 func (p *Plan) cassandraCores(rate float64) float64 {
-	micros := runCassandra.v() + batchCost(p.batchRows(rate)) - batchCost(runFill.v()) + importCassandra.v()
-	quorum := float64(p.Demand.Replication/2 + 1)
-	return float64(p.Demand.Replication)*cores(rate, micros) + quorum*cores(p.Idle, idleCassandra.v())
+	d := p.Demand
+	// Sessions go into partitions and instants of their own, so they fill batches as outcomes do, and not each other's.
+	micros := runCassandra.v() + d.attemptRows()*batchCost(p.batchRows(rate)) - batchCost(runFill.v()) + importCassandra.v()
+	quorum := float64(d.Replication/2 + 1)
+	return float64(d.Replication)*cores(rate, micros) + quorum*cores(p.Idle, idleCassandra.v())
 }
 
 // nats: one more server than needed, and no fewer than replicas.
@@ -228,7 +239,7 @@ func (p *Plan) nats() {
 	}
 	p.Lanes = min(ceilDiv(p.Carried, laneAdvised.v()), int(maxLanes.v()))
 	p.MessageBytes = messageBytes.v() + d.inline()
-	p.StreamBytes = p.Carried * (leadSpan.v() + min(d.Duration.Seconds(), 1)) * p.MessageBytes * replicas
+	p.StreamBytes = p.Carried * (leadSpan.v() + min(d.Duration.Seconds(), cellAfter.v())) * p.MessageBytes * replicas
 	p.StreamMost = float64(p.Lanes) * laneBytes.v() * replicas
 	p.StreamWrite = p.Carried * p.MessageBytes * replicas
 	p.Readings = float64(p.Lanes*len(schema.Priorities)) * max(float64(p.Dispatchers.Count)/readingSpan.v(), 1/pressedSpan.v())
@@ -237,12 +248,13 @@ func (p *Plan) nats() {
 // streamReplicas: the program asks for three at most.
 func (p *Plan) streamReplicas() float64 { return float64(min(p.Demand.Replication, 3)) }
 
+// network: a region reads and writes for what it carries, and its nodes copy the rows of all regions to each other.
 func (p *Plan) network() {
 	d := p.Demand
-	written := importWire.v() + float64(d.Payload) + recordWire.v()
+	written := importWire.v() + float64(d.Payload) + d.attemptRows()*recordWire.v()
 	copies := float64(d.Replication - 1)
 	p.Network = Network{
-		Cassandra: p.Carried * (written + readWire.v() + 2*d.inline() + copies*written),
+		Cassandra: p.Carried*(written+readWire.v()+2*d.inline()) + d.Rate*copies*written,
 		NATS:      p.Carried * (natsWire.v() + 2*d.inline() + (p.streamReplicas()-1)*p.MessageBytes),
 		Regions:   d.Rate / float64(d.Regions) * float64(d.Regions-1) * written,
 	}

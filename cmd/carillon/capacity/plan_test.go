@@ -1,13 +1,17 @@
 package capacity
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"carillon.dev/carillon/schema"
 )
 
 // usual is the demand of the README.
@@ -89,6 +93,60 @@ func TestARegionCarriesWhatALostOneLeaves(t *testing.T) {
 			t.Errorf("Make(12,000 runs/s, %d regions): a region carries %g, want %g", regions, p.Carried, want)
 		}
 	}
+}
+
+// Cassandra's nodes copy the rows of all regions to each other, whatever part of the runs theirs carries.
+func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
+	const written, read = 257 + 200 + 361, 679 + 2*200 // bytes a run
+	for regions, want := range map[int]float64{
+		1: 12_000 * (written + read + 2*written),
+		2: 12_000 * (written + read + 2*written),
+		3: 6000*(written+read) + 12_000*2*written,
+		5: 3000*(written+read) + 12_000*2*written,
+	} {
+		d := usual()
+		d.Rate, d.Regions = 12_000, regions
+		near(t, fmt.Sprintf("Network.Cassandra of %d regions", regions), mustMake(t, d).Network.Cassandra, want)
+	}
+}
+
+// A run that goes for more than a second has its session written as well: one more row of a batch.
+func TestLongRunsWriteOneMoreRow(t *testing.T) {
+	plan := func(duration time.Duration) Plan {
+		d := usual()
+		d.Rate, d.Regions, d.Duration = 100, 1, duration // so few that the machines are the same
+		return mustMake(t, d)
+	}
+	short, second, long := plan(200*time.Millisecond), plan(time.Second), plan(time.Minute)
+	if short.Executors.Count != long.Executors.Count || short.Shards != long.Shards {
+		t.Fatalf("runs of 200 ms and of a minute: %d and %d executors, want as many", short.Executors.Count, long.Executors.Count)
+	}
+	near(t, "Cassandra.Busy, runs of a second", second.Cassandra.Busy, short.Cassandra.Busy)
+	near(t, "Cassandra.Busy, more for runs of a minute", long.Cassandra.Busy-short.Cassandra.Busy, 3*100*batchCost(long.BatchRows)/1e6)
+	near(t, "Network.Cassandra, more for runs of a minute", long.Network.Cassandra-short.Network.Cassandra, 3*100*361)
+}
+
+// Whatever is valid has a plan in finite numbers, which JSON can say.
+func TestPlansAtTheBoundsAreFinite(t *testing.T) {
+	bound := func(t *rapid.T, name string, of ...float64) float64 { return rapid.SampledFrom(of).Draw(t, name) }
+	rapid.Check(t, func(t *rapid.T) {
+		d := Demand{
+			Rate:        bound(t, "rate", minRate, 1, maxRate),
+			Duration:    time.Duration(bound(t, "duration", 1, float64(maxDuration))),
+			Kind:        rapid.SampledFrom([]Kind{HTTP, NATS, Noop}).Draw(t, "kind"),
+			Payload:     int(bound(t, "payload", 0, schema.MaxPayload)),
+			Resident:    bound(t, "resident", 0, math.SmallestNonzeroFloat64, maxResident),
+			Ahead:       time.Duration(bound(t, "ahead", float64(schema.BucketSpan), float64(maxRetention))),
+			Retention:   time.Duration(bound(t, "retention", 1, float64(maxRetention))),
+			Regions:     int(bound(t, "regions", 1, maxRegions)),
+			Replication: int(bound(t, "replication", 1, 5)),
+			Cores:       int(bound(t, "cores", 1, maxCores)),
+			Disk:        bound(t, "disk", 1e9, maxDisk),
+		}
+		if _, err := json.Marshal(mustMake(t, d)); err != nil {
+			t.Fatalf("plan of %+v: %v", d, err)
+		}
+	})
 }
 
 // More load never needs less of anything, and what is planned for holds, with room.
@@ -198,6 +256,13 @@ func TestValidateTellsEveryFault(t *testing.T) {
 	}
 	if got := len(joined.Unwrap()); got != 11 {
 		t.Errorf("Validate tells %d faults, want 11, one for each field:\n%v", got, err)
+	}
+	for _, rate := range []float64{0, math.SmallestNonzeroFloat64, 1e-305, 0.0009, 1.1e9, math.Inf(1)} {
+		d := usual()
+		d.Rate = rate
+		if err := d.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rate: ") {
+			t.Errorf("Validate with %g runs a second = %v, want a fault of the rate", rate, err)
+		}
 	}
 }
 
