@@ -13,7 +13,7 @@ const (
 	Measured Grade = "measured" // as it came out of a command
 	Derived  Grade = "derived"  // computed from measured figures alone
 	Design   Grade = "design"   // set by the code or its configuration
-	Estimate Grade = "estimate" // judgement: measure it before much depends on it
+	Estimate Grade = "estimate" // judgement, or nothing that anyone can repeat: measure it before much depends on it
 )
 
 // A Constant is one figure that plans rest on.
@@ -25,22 +25,23 @@ type Constant struct {
 	Source string  `json:"source"` // which command, page or file says so
 }
 
-// Machine is where, and Day when, everything that is measured was measured.
+// Machine is where, and Day when, everything was measured whose source does not say otherwise.
 const (
 	Machine = "2 cores Intel Xeon, 23.5 GiB, everything on it; Cassandra 5.0.6 at replication 1, NATS 2.15.2 at one replica"
 	Day     = "2026-11-21"
 )
 
-// The commands that the sources below mean. Those of carillon-load bench are in loadtest/RESULTS.md, under Speed; a test compares what
-// constants take from there.
+// The commands that the sources below mean. Those of carillon-load bench are in loadtest/RESULTS.md, under the heading that is named; a test
+// compares what constants take from there.
 const (
-	benchHTTP = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed: CPU a run at 7,000/s)"
-	benchNoop = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed: CPU a run of the burn-down, 19,076 runs/s)"
-	benchHerd = "carillon-load bench B --targets noop --n 200000 (loadtest/RESULTS.md, Speed: 20,719 runs/s)"
+	benchHTTP = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed, earlier figures: CPU a run at 7,000/s)"
+	benchNoop = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: CPU a run of the burn-down, 19,076 runs/s)"
+	benchHerd = "carillon-load bench B --targets noop --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: 20,719 runs/s)"
+	benchHeld = "carillon-load bench F --targets http --n 10000 --ramp 7s --hold 30s (loadtest/RESULTS.md, Speed, F; 2 cores AMD EPYC, 2026-11-22)"
 	byRole    = "deploy/local up --roles 1=bucketer --roles 2=dispatcher --roles 3=executor, 60,000 HTTP runs over 20 s on a machine busy with other things, so that only shares and bytes are used"
 	onDisk    = "1 M lines by carillon-load gen --payload 200 --spread 10m and import, nodetool flush: size of the table's files; compacted within 2 %"
 	slope     = "the same with payloads of 25, 200 and 1,000 random characters: within 1 % at all three"
-	findings  = "what a row costs: one node, warm, client and Cassandra together"
+	findings  = "measured once, and the command was not kept: one node, warm, client and Cassandra together"
 	wire      = "the same 60,000 runs: bytes of each process's sockets (ss -ti)"
 	idle      = "deploy/local up --shards 1024 and no jobs: CPU over about 20 s, divided by 1,198 statements a second"
 )
@@ -120,10 +121,10 @@ var table = [keys]Constant{
 
 	runCassandra: {"Cassandra, a run without its import", 65, "µs CPU a replica", Measured, benchHTTP + ": 60 and 69 µs (185 and 205 µs at 2,000/s, 52 µs for no-op runs at saturation)"},
 	runFill:      {"rows in a batch of outcomes there", 43.75, "rows", Derived, "7,000/s × 100 ms over 16 shards and one executor"},
-	batchOf1:     {"a row in a batch of 1", 270, "µs CPU", Measured, findings},
-	batchOf10:    {"a row in a batch of 10", 80, "µs CPU", Measured, findings},
-	batchOf20:    {"a row in a batch of 20", 45, "µs CPU", Measured, findings},
-	batchOf100:   {"a row in a batch of 100", 26, "µs CPU", Measured, findings},
+	batchOf1:     {"a row in a batch of 1", 270, "µs CPU", Estimate, findings},
+	batchOf10:    {"a row in a batch of 10", 80, "µs CPU", Estimate, findings},
+	batchOf20:    {"a row in a batch of 20", 45, "µs CPU", Estimate, findings},
+	batchOf100:   {"a row in a batch of 100", 26, "µs CPU", Estimate, findings},
 
 	importCassandra: {"Cassandra, an imported line", 29, "µs CPU a replica", Measured, "carillon-load import of 1 M unkeyed lines, 200-byte payload: 28.6 s of CPU (at best 33 µs with carillon, bench import)"},
 	importCarillon:  {"bucketer, an imported line", 12, "µs CPU", Measured, "the same: 11.5 s of CPU"},
@@ -163,8 +164,8 @@ var table = [keys]Constant{
 	maxLanes:      {"lanes, at most", 64, "lanes", Design, "cmd/internal/config, nats.lanes"},
 	laneBytes:     {"stream, at most", 512 << 20, "bytes a replica", Design, "jetstream.DefaultMaxBytes"},
 	laneAim:       {"messages that wait in a subject, at most", 10_000, "messages", Design, "dispatcher, maxAim"},
-	slotsAProcess: {"slots of one executor, at most", 20_000, "slots", Estimate, "outgoing ports to one address, and as many outcomes as an executor keeps"},
-	slotBytes:     {"memory of a busy slot", 64 << 10, "bytes", Estimate, "stacks and buffers of a connection"},
+	slotsAProcess: {"slots of one executor, at most", 20_000, "slots", Estimate, "over HTTP/1.1 each is an open file, of which a process may have 20,000 where it was tried; over HTTP/2 100,000 calls were in flight (loadtest/RESULTS.md)"},
+	slotBytes:     {"memory of a busy slot", 42 << 10, "bytes", Measured, benchHeld + ": 42 KiB over HTTP/1.1, resident; 36 KiB over HTTP/2, of 100,000"},
 
 	busy:          {"part of the cores that may be busy", 0.5, "", Estimate, "room for herds, compaction, repair, and one member less"},
 	diskFull:      {"part of a disk that may be full", 0.5, "", Estimate, "tiered compaction may need as much again for a while"},

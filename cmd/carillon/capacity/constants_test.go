@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,27 +17,42 @@ func TestConstantsAgreeWithTheResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const c7000 = "C at 7,000/s carillon 98 and 100, Cassandra 60 and 69, NATS 32"
+	// says fails unless the page says so under a heading, from which what has it.
+	says := func(heading, want, what string) {
+		t.Helper()
+		_, part, _ := strings.Cut(string(text), "\n## "+heading+"\n")
+		part, _, _ = strings.Cut(part, "\n## ")
+		if !strings.Contains(part, want) {
+			t.Errorf("%s says no more %q under %q, from which %s is: take it from what it says now", page, want, heading, what)
+		}
+	}
+	const (
+		speed, earlier = "Speed", "Speed, earlier figures"
+		c7000          = "C at 7,000/s carillon 98 and 100, Cassandra 60 and 69, NATS 32"
+	)
+	says(speed, "C at 2,000/s carillon 182, Cassandra 172, NATS 72", "lowRates")
+	says(earlier, "C at 2,000/s carillon 173 and 176, Cassandra 185 and 205, NATS 67", "lowRates")
 	rows := []struct {
-		key  key
-		says string // the page
-		want float64
+		key   key
+		under string // a heading of the page …
+		says  string // … and what it says there
+		want  float64
 	}{
-		{dispatchCPU, c7000, 0.25 * (98 + 100) / 2},
-		{executeHTTP, c7000, 0.75 * (98 + 100) / 2},
-		{executeNoop, "A carillon 34, Cassandra 52, NATS 18", 0.75 * 34},
-		{natsHTTP, c7000, 32},
-		{natsNoop, "A carillon 34, Cassandra 52, NATS 18", 18},
-		{runCassandra, c7000, (60.0 + 69) / 2},
-		{runFill, "C at 7,000/s", 7000 * 0.1 / 16},
-		{shardMeasured, "so 20,719/s", 20_719.0 / 16},
-		{laneMeasured, "so 20,719/s", 20_719},
+		{dispatchCPU, earlier, c7000, 0.25 * (98 + 100) / 2},
+		{executeHTTP, earlier, c7000, 0.75 * (98 + 100) / 2},
+		{executeNoop, earlier, "A carillon 34, Cassandra 52, NATS 18", 0.75 * 34},
+		{natsHTTP, earlier, c7000, 32},
+		{natsNoop, earlier, "A carillon 34, Cassandra 52, NATS 18", 18},
+		{runCassandra, earlier, c7000, (60.0 + 69) / 2},
+		{runFill, earlier, "C at 7,000/s", 7000 * 0.1 / 16},
+		{shardMeasured, earlier, "so 20,719/s", 20_719.0 / 16},
+		{laneMeasured, earlier, "so 20,719/s", 20_719},
+		{slotBytes, speed, "2.3 ms; 42 KiB each", 42 * 1024},
+		{slotBytes, "100,000 runs in flight on one executor", "36 KiB, 11.8 KiB", 42 * 1024},
 	}
 	for _, row := range rows {
 		name := table[row.key].Name
-		if !strings.Contains(string(text), row.says) {
-			t.Errorf("%s says no more %q, from which %q is: take it from what it says now", page, row.says, name)
-		}
+		says(row.under, row.says, strconv.Quote(name))
 		if got := row.key.v(); math.Abs(got-row.want) > 0.02*row.want {
 			t.Errorf("%q is %g, want %g to within 2 %%: %s says %q", name, got, row.want, page, row.says)
 		}

@@ -10,6 +10,6 @@
 //  3. Cassandra's cost depends on how full batches of outcomes are, and that falls with executors × shards.
 //  4. A region must carry what the others leave when one of them is lost.
 //
-// What it does not know: the network between machines, disks slower than those measured, tenants that compete, and anything that
-// happens only on more machines than were ever measured, which is one. A plan is where to begin measuring.
+// What it does not know: what recurring, keyed, guarded and limited runs cost more, retries, the network between machines, disks slower
+// than those measured, tenants that compete, and anything that happens only on more machines than were ever measured, which is one. A plan is where to begin measuring.
 package capacity

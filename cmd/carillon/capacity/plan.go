@@ -218,8 +218,9 @@ func (d Demand) attemptRows() float64 {
 	return 1
 }
 
-// cassandraCores is what a region's nodes are busy with at a rate of all regions. What emptier batches cost more
-// is counted to Cassandra alone, and every replica is counted as if it had been sent everything: both are on the safe side.
+// cassandraCores is what a region's nodes are busy with at a rate of all regions. What a row in a batch costs was measured with
+// its client and is counted to Cassandra alone, so executors are planned with none of what emptier batches cost them. Every replica is
+// counted as if it had been sent everything. What a run costs besides was measured at one rate, and is more at lower ones (lowRates).
 func (p *Plan) cassandraCores(rate float64) float64 {
 	d := p.Demand
 	// Sessions go into partitions and instants of their own, so they fill batches as outcomes do, and not each other's.
