@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"carillon.dev/carillon/schema"
@@ -71,7 +72,8 @@ type Output struct {
 }
 
 // Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the last that has ended. ErrNotFound: there is no such run
-// of the tenant, or no such attempt of it. Of an attempt that was executed twice it is that of the execution that counts.
+// of the tenant, or no such attempt of it (then it
+// is a NoAttemptError). Of an attempt that was executed twice it is that of the execution that counts.
 func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (Output, error) {
 	run, err := b.Run(ctx, tenant, id)
 	if err != nil {
@@ -80,7 +82,7 @@ func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID, a
 	a, known := executionOf(run.Attempts, attempt)
 	switch {
 	case a == nil && attempt != 0 && !known:
-		return Output{}, fmt.Errorf("attempt %d of run %s: %w", attempt, id, schema.ErrNotFound)
+		return Output{}, noAttempt(&run, attempt)
 	case a == nil:
 		return Output{Attempt: attempt, Chunks: func(func([]byte, error) bool) {}}, nil
 	}
@@ -97,6 +99,31 @@ func (b *Bucketer) Output(ctx context.Context, tenant string, id schema.RunID, a
 		}
 	}
 	return out, nil
+}
+
+// NoAttemptError says that a run has no attempt of a number. It is a schema.ErrNotFound.
+type NoAttemptError struct {
+	Run    schema.RunID
+	Number int
+	Begun  []int // the numbers of those that have begun, in order
+}
+
+func (e *NoAttemptError) Error() string {
+	return fmt.Sprintf("run %s has no attempt %d, only %d", e.Run, e.Number, e.Begun)
+}
+
+func (e *NoAttemptError) Unwrap() error { return schema.ErrNotFound }
+
+func noAttempt(run *Run, number int) error {
+	e := &NoAttemptError{Run: run.ID, Number: number}
+	for i := range run.Attempts {
+		if a := &run.Attempts[i]; a.Number != 0 && !a.Unstarted() {
+			e.Begun = append(e.Begun, a.Number)
+		}
+	}
+	slices.Sort(e.Begun)
+	e.Begun = slices.Compact(e.Begun)
+	return e
 }
 
 // executionOf returns the execution that counts of attempt number (0: of the last that succeeded, or else of the last) among those that have ended. known
@@ -201,7 +228,7 @@ func (b *Bucketer) Logs(ctx context.Context, tenant string, id schema.RunID, att
 	}
 	if attempt != 0 {
 		if _, known := executionOf(run.Attempts, attempt); !known {
-			return nil, nil, fmt.Errorf("attempt %d of run %s: %w", attempt, id, schema.ErrNotFound)
+			return nil, nil, noAttempt(&run, attempt)
 		}
 		if pos == (LogPosition{}) {
 			pos.Report.Attempt = attempt

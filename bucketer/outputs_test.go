@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,30 @@ func TestOutputOfARun(t *testing.T) {
 			t.Errorf("%s: Output = %+v, %v; want ErrNotFound", name, o, err)
 		}
 	}
+}
+
+func TestAnAttemptThatNeverBeganIsNamed(t *testing.T) {
+	w := newWorld(t, schema.Settings{})
+	id := w.submit(callTo(time.Time{}))
+	e, _ := w.row(id)
+	ask := func(attempt int) map[string]error {
+		_, output := w.Output(t.Context(), "t", id, attempt)
+		_, _, logs := w.Logs(t.Context(), "t", id, attempt, LogPosition{}, 10)
+		return map[string]error{"Output": output, "Logs": logs}
+	}
+	want := func(attempt int, begun ...int) {
+		t.Helper()
+		for name, err := range ask(attempt) {
+			var none *NoAttemptError
+			if !errors.As(err, &none) || none.Number != attempt || none.Run != id || !slices.Equal(none.Begun, begun) || !errors.Is(err, schema.ErrNotFound) {
+				t.Errorf("%s of attempt %d = %v; want a NoAttemptError, with %d begun", name, attempt, err, begun)
+			}
+		}
+	}
+	want(1)
+	w.record(e, 1, schema.Record{Outcome: schema.Failed})
+	w.record(e, 2, schema.Record{Outcome: schema.Succeeded})
+	want(7, 1, 2)
 }
 
 func TestOutputOfWhichAPartIsMissing(t *testing.T) {

@@ -288,6 +288,15 @@ type Cluster struct {
 	Regions []Region `json:"regions"`
 }
 
+// lists returns c with a list, if an empty one, where c has none: an answer never says null for a list.
+func (c Cluster) lists() Cluster {
+	c.Members, c.Shards, c.Regions = append([]Member{}, c.Members...), append([]Shard{}, c.Shards...), append([]Region{}, c.Regions...)
+	for i := range c.Members {
+		c.Members[i].Roles = append([]string{}, c.Members[i].Roles...)
+	}
+	return c
+}
+
 // Member is a node of the cluster.
 type Member struct {
 	Name    string   `json:"name"`

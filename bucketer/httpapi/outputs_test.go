@@ -164,3 +164,27 @@ func TestClientFollowsALog(t *testing.T) {
 		t.Errorf("Logs followed = %q, want a b", got)
 	}
 }
+
+func TestAnAttemptThatNeverBeganIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		begun  []int
+		detail string
+	}{
+		{nil, "The run has no attempt 7. No attempt of it has begun."},
+		{[]int{1}, "The run has no attempt 7. It has attempt 1."},
+		{[]int{1, 2}, "The run has no attempt 7. It has attempt 1 and 2."},
+		{[]int{1, 2, 4}, "The run has no attempt 7. It has attempt 1, 2 and 4."},
+	} {
+		p := problemOf(fmt.Errorf("read output: %w", &bucketer.NoAttemptError{Number: 7, Begun: test.begun}))
+		if p.Status != 404 || p.Kind() != "not-found" || p.Detail != test.detail {
+			t.Errorf("attempt 7 beside %d = %d %s %q, want 404 not-found %q", test.begun, p.Status, p.Kind(), p.Detail, test.detail)
+		}
+	}
+	hs := serve(t, newStub())
+	var j Job
+	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &j)
+	p := doProblem(t, hs, call{method: "GET", path: "/v1/runs/" + j.ID.String() + "/output?attempt=7"}, 404)
+	if len(p.Errors) != 1 || p.Errors[0].Location != "query.attempt" || fmt.Sprint(p.Errors[0].Value) != "7" {
+		t.Errorf("output of attempt 7 = %+v, want the fault of query.attempt, with its value", p)
+	}
+}

@@ -133,10 +133,13 @@ func problemOf(err error) *Problem {
 		faults  bucketer.Faults
 		syntax  *bucketer.NotJSONError
 		quota   *bucketer.QuotaError
+		attempt *bucketer.NoAttemptError
 	)
 	switch {
 	case errors.As(err, &quota):
 		return quotaProblem(quota)
+	case errors.As(err, &attempt):
+		return noAttempt(attempt)
 	case errors.As(err, &problem):
 		return problem
 	case errors.As(err, &faults):
@@ -184,6 +187,21 @@ func plain(status int, detail string) *Problem {
 func notFound(detail string) *Problem {
 	p := problemOf(schema.ErrNotFound)
 	p.Detail = detail
+	return p
+}
+
+// noAttempt is the problem of a request for an attempt that never began. It says which did.
+func noAttempt(e *bucketer.NoAttemptError) *Problem {
+	has := "No attempt of it has begun."
+	if n := len(e.Begun); n > 0 {
+		has = "It has attempt " + strconv.Itoa(e.Begun[0])
+		for i, number := range e.Begun[1:] {
+			has += map[bool]string{true: " and ", false: ", "}[i == n-2] + strconv.Itoa(number)
+		}
+		has += "."
+	}
+	p := notFound(fmt.Sprintf("The run has no attempt %d. %s", e.Number, has))
+	p.Errors = []bucketer.Fault{{Location: "query.attempt", Message: "is no attempt of the run", Value: e.Number}}
 	return p
 }
 

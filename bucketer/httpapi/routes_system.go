@@ -53,6 +53,9 @@ func (s *Server) routeSystem() error {
 	}
 	s.describeSystem()
 	s.describeAccess()
+	if err := s.describePaths(); err != nil {
+		return err
+	}
 	if err := s.describeOffice(); err != nil {
 		return err
 	}
@@ -61,13 +64,13 @@ func (s *Server) routeSystem() error {
 
 func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterAnswer, error) {
 	if s.deps.Cluster == nil {
-		return &clusterAnswer{Cluster{Members: []Member{}, Shards: []Shard{}, Regions: []Region{}}}, nil
+		return &clusterAnswer{Cluster{}.lists()}, nil
 	}
 	seen, err := s.deps.Cluster(ctx)
 	if err != nil {
 		return nil, s.fail(ctx, "look at the cluster", err)
 	}
-	return &clusterAnswer{seen}, nil
+	return &clusterAnswer{seen.lists()}, nil
 }
 
 // readyz answers a line for each dependency, and 503 if one of them is not well.

@@ -272,7 +272,10 @@ type Server struct {
 	stop     sync.Once
 }
 
-func init() { gin.SetMode(gin.ReleaseMode) } // gin has no other way to keep it from writing to standard output
+func init() {
+	gin.SetMode(gin.ReleaseMode)      // gin has no other way to keep it from writing to standard output
+	huma.DefaultArrayNullable = false // nor huma to say of all lists that they are never null
+}
 
 // New makes the API. It starts nothing.
 func New(config Config, deps Deps) (*Server, error) {

@@ -257,7 +257,7 @@ func (s *stub) Output(ctx context.Context, tenant string, id schema.RunID, attem
 		return bucketer.Output{}, err
 	}
 	if attempt > 1 {
-		return bucketer.Output{}, schema.ErrNotFound
+		return bucketer.Output{}, &bucketer.NoAttemptError{Run: id, Number: attempt, Begun: []int{1}}
 	}
 	out := s.output
 	if out.Chunks == nil {
