@@ -136,14 +136,16 @@ func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, boo
 	if _, err := b.ready(); err != nil {
 		return schema.Task{}, false, err
 	}
-	now := b.now().UTC().Truncate(time.Millisecond)
-	t.CreatedAt, t.UpdatedAt = now, now
 	old, err := b.store.Task(ctx, t.Tenant, t.Name)
-	switch {
-	case err == nil:
-		t.CreatedAt = old.CreatedAt
-	case !errors.Is(err, schema.ErrNotFound):
+	isNew := errors.Is(err, schema.ErrNotFound)
+	if err != nil && !isNew {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
+	}
+	if t.UpdatedAt, err = b.stampTask(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, old.UpdatedAt); err != nil {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
+	}
+	if t.CreatedAt = old.CreatedAt; isNew {
+		t.CreatedAt = t.UpdatedAt
 	}
 	if err := b.rate(ctx, &t, old.Rate); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
@@ -153,7 +155,7 @@ func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, boo
 	}
 	b.unrate(ctx, &t, old.Rate)
 	b.taskChanged(t.Tenant, t.Name)
-	return t, err != nil, nil
+	return t, isNew, nil
 }
 
 // Task returns a task as the store has it, or schema.ErrNotFound.
@@ -175,11 +177,14 @@ func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
 	if err != nil {
 		return err
 	}
-	now := b.now()
-	if err := b.store.DeleteTask(ctx, tenant, name, now); err != nil {
+	at, err := b.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt)
+	if err == nil {
+		err = b.store.DeleteTask(ctx, tenant, name, at)
+	}
+	if err != nil {
 		return fmt.Errorf("delete task %s: %w", name, err)
 	}
-	b.unrate(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: now}, old.Rate)
+	b.unrate(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
 	b.taskChanged(tenant, name)
 	return nil
 }

@@ -112,10 +112,9 @@ func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, 
 	if was, err = t.read(ctx, tenant.Name); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
 	}
-	now := t.now().UTC().Truncate(time.Millisecond)
-	tenant.CreatedAt, tenant.UpdatedAt = now, now
-	if !was.CreatedAt.IsZero() {
-		tenant.CreatedAt = was.CreatedAt
+	tenant.UpdatedAt = after(t.now(), was.UpdatedAt)
+	if tenant.CreatedAt = was.CreatedAt; tenant.CreatedAt.IsZero() {
+		tenant.CreatedAt = tenant.UpdatedAt
 	}
 	if err := t.store.PutTenant(ctx, tenant); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
