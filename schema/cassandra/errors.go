@@ -42,10 +42,15 @@ func classify(err error, m mode) error {
 	var request gocql.RequestError
 	if errors.As(err, &request) {
 		switch request.Code() {
-		case gocql.ErrCodeUnavailable, gocql.ErrCodeBootstrapping:
+		case gocql.ErrCodeBootstrapping:
 			return schema.ErrUnavailable // told before anything was sent to a replica
+		case gocql.ErrCodeUnavailable:
+			if m == conditional && !unproposed(err) {
+				return schema.ErrUnknown
+			}
+			return schema.ErrUnavailable // as above
 		case gocql.ErrCodeOverloaded, gocql.ErrCodeServer, gocql.ErrCodeReadTimeout, gocql.ErrCodeReadFailure,
-			gocql.ErrCodeWriteTimeout, gocql.ErrCodeWriteFailure, gocql.ErrCodeCASWriteUnknown:
+			gocql.ErrCodeWriteTimeout, gocql.ErrCodeWriteFailure, gocql.ErrCodeCASWriteUnknown, gocql.ErrCodeCDCWriteFailure:
 			return silent
 		case gocql.ErrCodeInvalid:
 			if strings.Contains(strings.ToLower(request.Message()), "too large") {
@@ -66,6 +71,16 @@ func classify(err error, m mode) error {
 		return nil
 	}
 	return silent // time-outs, broken connections, contexts that ended
+}
+
+// unproposed reports whether err, an "unavailable" of a conditional write, was told before a replica could accept the write.
+// A conditional write needs replicas twice: for its consensus, at LOCAL_SERIAL, and for its commit, at LOCAL_QUORUM. Where those
+// for the commit are missing, the write has been accepted, and whoever works on the row next completes it. The answer says
+// for which of the two it is.
+func unproposed(err error) bool {
+	var unavailable *gocql.RequestErrUnavailable
+	return errors.As(err, &unavailable) &&
+		(unavailable.Consistency == gocql.Consistency(gocql.LocalSerial) || unavailable.Consistency == gocql.Consistency(gocql.Serial))
 }
 
 // unsent reports whether err says that the driver sent nothing.

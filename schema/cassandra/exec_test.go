@@ -23,6 +23,19 @@ func (a answer) Code() int       { return a.code }
 func (a answer) Message() string { return a.message }
 func (a answer) Error() string   { return a.message }
 
+// lacking is Cassandra's answer that too few replicas are up for the consistency.
+type lacking struct {
+	answer
+	consistency gocql.Consistency
+}
+
+// Unwrap returns what the driver makes of it, whose code only the driver can set.
+func (l lacking) Unwrap() error { return &gocql.RequestErrUnavailable{Consistency: l.consistency} }
+
+func lack(c gocql.Consistency) error {
+	return lacking{answer{gocql.ErrCodeUnavailable, "unavailable"}, c}
+}
+
 func TestClassify(t *testing.T) {
 	other := errors.New("none of schema's")
 	for _, test := range []struct {
@@ -30,18 +43,28 @@ func TestClassify(t *testing.T) {
 		err                           error
 		reading, writing, conditional error
 	}{
-		{"not enough replicas", answer{gocql.ErrCodeUnavailable, ""}, schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnavailable},
+		{"too few replicas", lack(gocql.LocalQuorum), schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnknown},
+		{"too few replicas to agree on the write", lack(gocql.Consistency(gocql.LocalSerial)), schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnavailable},
+		{"too few replicas, it is not said for what", answer{gocql.ErrCodeUnavailable, ""}, schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnknown},
 		{"starting", answer{gocql.ErrCodeBootstrapping, ""}, schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnavailable},
 		{"overloaded", answer{gocql.ErrCodeOverloaded, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"server's fault", answer{gocql.ErrCodeServer, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"read time-out", answer{gocql.ErrCodeReadTimeout, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"write time-out", answer{gocql.ErrCodeWriteTimeout, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"write failure", answer{gocql.ErrCodeWriteFailure, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
+		{"read failure", answer{gocql.ErrCodeReadFailure, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
+		{"no room for change data", answer{gocql.ErrCodeCDCWriteFailure, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"conditional write unknown", answer{gocql.ErrCodeCASWriteUnknown, ""}, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"batch too large", answer{gocql.ErrCodeInvalid, "Batch too large"}, schema.ErrTooLarge, schema.ErrTooLarge, schema.ErrTooLarge},
 		{"invalid", answer{gocql.ErrCodeInvalid, "unknown column"}, other, other, other},
+		{"not permitted", answer{gocql.ErrCodeUnauthorized, ""}, other, other, other},
+		{"a code of a later version", gocql.NewErrProtocol("unknown error code: 0x1900"), schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"syntax", answer{gocql.ErrCodeSyntax, ""}, other, other, other},
 		{"no answer", gocql.ErrTimeoutNoResponse, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
+		{"connection closed with the request under way", gocql.ErrConnectionClosed, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
+		{"connection closed for its time-outs", gocql.ErrTooManyTimeouts, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
+		{"answer that cannot be read", gocql.UnmarshalError("x"), schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
+		{"no room on the connection", gocql.ErrNoStreams, schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnavailable},
 		{"broken connection", fmt.Errorf("x: %w", io.EOF), schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"context ended", context.DeadlineExceeded, schema.ErrUnavailable, schema.ErrUnknown, schema.ErrUnknown},
 		{"no connection", gocql.ErrNoConnections, schema.ErrUnavailable, schema.ErrUnavailable, schema.ErrUnavailable},
@@ -85,7 +108,8 @@ func TestRepeat(t *testing.T) {
 		{"a copy may have gone elsewhere", writing, []try{{speculativeDelay, unavailable}}, 1 + maxRetries, schema.ErrUnknown},
 		{"a fault of ours is not repeated", writing, []try{{0, invalid}}, 1, invalid},
 		{"a conditional write is not repeated", conditional, []try{{0, timeout}, {0, nil}}, 1, schema.ErrUnknown},
-		{"unless nothing was sent", conditional, []try{{0, unavailable}, {0, nil}}, 2, nil},
+		{"unless nothing was proposed", conditional, []try{{0, lack(gocql.Consistency(gocql.LocalSerial))}, {0, nil}}, 2, nil},
+		{"a conditional write without replicas for its commit is not repeated", conditional, []try{{0, lack(gocql.LocalQuorum)}, {0, nil}}, 1, schema.ErrUnknown},
 		{"no row is an answer", reading, []try{{0, gocql.ErrNotFound}}, 1, schema.ErrNotFound},
 	} {
 		t.Run(test.name, func(t *testing.T) {

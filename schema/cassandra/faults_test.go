@@ -103,6 +103,7 @@ func TestUnansweredMarkIsDecidedByReading(t *testing.T) {
 		asCalls int
 	}{
 		{"answer lost: it stands", func(w *wire) { w.dropAnswers.Store(1) }, nil, true, 1},
+		{"too few replicas for its commit: it stands", func(w *wire) { w.deny.Store(1) }, nil, true, 1},
 		{"request lost: it may yet be done", func(w *wire) { w.dropRequests.Store(1) }, schema.ErrUnknown, false, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

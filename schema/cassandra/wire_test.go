@@ -9,12 +9,15 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gocql/gocql"
 )
 
 // wire stands between a store and its server, and loses what a test tells it to.
 type wire struct {
 	dropAnswers  atomic.Int64 // answers with a result still to be lost
 	dropRequests atomic.Int64 // requests to execute something still to be lost
+	deny         atomic.Int64 // answers with a result still to be replaced: too few replicas were up for the commit
 	lost         atomic.Int64 // what was lost so far
 
 	mu    sync.Mutex
@@ -32,8 +35,23 @@ type heldRequest struct {
 	frame []byte
 }
 
+// deniedFrame returns the answer "unavailable" at LOCAL_QUORUM in place of another.
+func deniedFrame(frame []byte) []byte {
+	body := binary.BigEndian.AppendUint32(nil, uint32(gocql.ErrCodeUnavailable))
+	const text = "injected"
+	body = append(binary.BigEndian.AppendUint16(body, uint16(len(text))), text...)
+	body = binary.BigEndian.AppendUint16(body, uint16(gocql.LocalQuorum))
+	body = binary.BigEndian.AppendUint32(body, 2)
+	body = binary.BigEndian.AppendUint32(body, 1)
+	denied := bytes.Clone(frame[:frameHeader])
+	denied[1], denied[4] = 0, opError                         // no flags: it was not compressed, and carries no warnings
+	binary.BigEndian.PutUint32(denied[5:], uint32(len(body))) // #nosec G115 -- small
+	return append(denied, body...)
+}
+
 const (
 	frameHeader = 9
+	opError     = 0x00
 	opResult    = 0x08
 	opExecute   = 0x0a
 	opBatch     = 0x0d
@@ -109,6 +127,9 @@ func (c *wireConn) Read(b []byte) (int, error) {
 		}
 		if frame[4] == opResult && c.wire.take(&c.wire.dropAnswers) {
 			continue
+		}
+		if frame[4] == opResult && c.wire.take(&c.wire.deny) {
+			frame = deniedFrame(frame)
 		}
 		c.rest = frame
 	}
