@@ -134,6 +134,21 @@ type Prober interface {
 	Time(ctx context.Context) (time.Time, error)
 }
 
+// HostClock is the clock of one host that serves the store or the queue.
+type HostClock struct {
+	// Host is the address of the host, without a port. It is empty for this process.
+	Host string
+	// Time asks that host, and no other, what time it is there.
+	Time func(ctx context.Context) (time.Time, error)
+}
+
+// ClockStore knows the clocks of the hosts that serve the store.
+type ClockStore interface {
+	// Clocks returns the clock of every host that serves the store, in no order. Those that do not
+	// answer at present are among them. It does no I/O; the caller owns the slice.
+	Clocks() []HostClock
+}
+
 // Store is everything that an adapter implements. Users take the roles they need.
 type Store interface {
 	EntryWriter
@@ -161,6 +176,7 @@ type Store interface {
 	OperationStore
 	DeadLetterStore
 	Prober
+	ClockStore
 	// Close releases what the store holds. Calls under way may fail.
 	Close() error
 }

@@ -148,6 +148,9 @@ type Prober interface {
 	Ready() error
 	// Time returns the servers' own clock; an error means that they cannot be reached.
 	Time(ctx context.Context) (time.Time, error)
+	// Clocks returns the clock of every server that is known, in no order. Those that do not answer at
+	// present are among them. It does no I/O; the caller owns the slice.
+	Clocks() []schema.HostClock
 }
 
 // Queue is everything that an adapter implements. Users take the roles they need.

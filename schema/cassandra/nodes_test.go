@@ -51,6 +51,7 @@ func TestOneOfThreeNodes(t *testing.T) {
 		if err := fault.do(t.Context(), "cassandra-2"); err != nil {
 			t.Fatalf("%s: %v", fault.name, err)
 		}
+		exerciseClocks(t, s, fault.name != "whole")
 		worst := exerciseNodes(t, s, fault.name, start.Add(time.Duration(i)*time.Hour))
 		t.Logf("%s: worst call took %s", fault.name, worst)
 		if err := fault.mend(t.Context(), "cassandra-2"); err != nil {
@@ -105,4 +106,32 @@ func exerciseNodes(t *testing.T, s *Store, fault string, start time.Time) time.D
 		worst = max(worst, d)
 	}
 	return worst
+}
+
+// exerciseClocks asks each of the three hosts for its time. With oneDown that is one that does not answer.
+func exerciseClocks(t *testing.T, s *Store, oneDown bool) {
+	t.Helper()
+	hosts, silent := map[string]bool{}, 0
+	for _, c := range s.Clocks() {
+		hosts[c.Host] = true
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		sent := time.Now()
+		at, err := c.Time(ctx)
+		cancel()
+		if err != nil {
+			silent++
+			t.Logf("clock of %s: %v", c.Host, err)
+			continue
+		}
+		if at.Before(sent.Add(-time.Millisecond)) || at.After(time.Now()) {
+			t.Errorf("clock of %s: got %v, want it between %v and now: it is this machine's", c.Host, at, sent)
+		}
+	}
+	want := 0
+	if oneDown {
+		want = 1
+	}
+	if len(hosts) != 3 || silent != want {
+		t.Errorf("Clocks: %d hosts of which %d are silent, want 3 of which %d are", len(hosts), silent, want)
+	}
 }

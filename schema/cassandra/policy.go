@@ -1,7 +1,9 @@
 package cassandra
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,12 +71,15 @@ type speculation struct {
 	gocql.HostSelectionPolicy
 	crowd crowd
 
-	mu sync.Mutex
-	up map[string]struct{} // ids of hosts
+	mu    sync.Mutex
+	up    map[string]struct{}        // ids of hosts
+	known map[string]*gocql.HostInfo // by id, also those that are down
 }
 
 func newSpeculation(policy gocql.HostSelectionPolicy) *speculation {
-	return &speculation{HostSelectionPolicy: policy, up: make(map[string]struct{})}
+	return &speculation{
+		HostSelectionPolicy: policy, up: make(map[string]struct{}), known: make(map[string]*gocql.HostInfo),
+	}
 }
 
 // Attempts returns how many further nodes may be asked.
@@ -99,6 +104,7 @@ func (s *speculation) HostUp(h *gocql.HostInfo) { s.set(h, true); s.HostSelectio
 // RemoveHost is described at AddHost.
 func (s *speculation) RemoveHost(h *gocql.HostInfo) {
 	s.set(h, false)
+	s.forget(h)
 	s.HostSelectionPolicy.RemoveHost(h)
 }
 
@@ -111,9 +117,58 @@ func (s *speculation) HostDown(h *gocql.HostInfo) {
 func (s *speculation) set(h *gocql.HostInfo, up bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.known[h.HostID()] = h
 	if up {
 		s.up[h.HostID()] = struct{}{}
 		return
 	}
 	delete(s.up, h.HostID())
+}
+
+// forget drops a host that left the cluster.
+func (s *speculation) forget(h *gocql.HostInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, h.HostID())
+}
+
+// hosts returns every host of the local datacenter, up or down, in no order.
+func (s *speculation) hosts() []*gocql.HostInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.known))
+}
+
+// Pick asks the host that the context of the query names, and no other. Without one it is the policy that chooses.
+func (s *speculation) Pick(q gocql.ExecutableQuery) gocql.NextHost {
+	if q != nil { // the driver itself asks without a query
+		if host, ok := q.Context().Value(onlyKey{}).(onlyHost); ok {
+			return host.next()
+		}
+	}
+	return s.HostSelectionPolicy.Pick(q)
+}
+
+// onlyKey is the key of a context that names the one host to ask.
+type onlyKey struct{}
+
+// onlyHost is that host.
+type onlyHost struct{ info *gocql.HostInfo }
+
+// Info implements gocql.SelectedHost.
+func (h onlyHost) Info() *gocql.HostInfo { return h.info }
+
+// Mark implements gocql.SelectedHost: one answer says nothing for the others.
+func (h onlyHost) Mark(error) {}
+
+// next offers the host once.
+func (h onlyHost) next() gocql.NextHost {
+	offered := false
+	return func() gocql.SelectedHost {
+		if offered {
+			return nil
+		}
+		offered = true
+		return h
+	}
 }

@@ -119,8 +119,9 @@ const (
 	// One row of leases, at LOCAL_SERIAL. Idempotent.
 	selectLease statement = `SELECT fence, session, record FROM leases WHERE lease = ?`
 
-	// The coordinator's clock, at ONE: it touches no data. Idempotent.
-	selectTime statement = `SELECT toTimestamp(now()) FROM system.local WHERE key = 'local'`
+	// The coordinator's clock, at ONE: it touches no data. Idempotent. Not now(), which never goes back: on a host
+	// whose clock was set back it stands still.
+	selectTime statement = `SELECT currentTimestamp() FROM system.local WHERE key = 'local'`
 	// What the coordinator is, at ONE. Idempotent.
 	selectLocal statement = `SELECT release_version, data_center, toTimestamp(now()) FROM system.local WHERE key = 'local'`
 	// The coordinator's settings: a virtual table, local whatever the consistency, so a whole read is cheap. Idempotent.

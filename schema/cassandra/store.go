@@ -154,6 +154,32 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	return t.UTC(), nil
 }
 
+// Clocks returns the clock of every host of the local datacenter, to the ms.
+func (s *Store) Clocks() []schema.HostClock {
+	hosts := s.speculation.hosts()
+	clocks := make([]schema.HostClock, len(hosts))
+	for i, h := range hosts {
+		clocks[i] = schema.HostClock{
+			Host: h.ConnectAddress().String(), Time: func(ctx context.Context) (time.Time, error) { return s.timeAt(ctx, h) },
+		}
+	}
+	return clocks
+}
+
+// timeAt asks one host for its time, once.
+func (s *Store) timeAt(ctx context.Context, h *gocql.HostInfo) (time.Time, error) {
+	var t time.Time
+	start := time.Now()
+	err := s.query(context.WithValue(ctx, onlyKey{}, onlyHost{h}), selectTime).Consistency(gocql.One).
+		SetSpeculativeExecutionPolicy(gocql.NonSpeculativeExecution{}).Scan(&t)
+	err = translate(err, reading)
+	s.metrics.observe(selectTime, time.Since(start), err)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the clock of cassandra at %s: %w", h.ConnectAddress(), err)
+	}
+	return t.UTC(), nil
+}
+
 // ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes. The zero time
 // is never, which Cassandra writes as 0.
 func (s *Store) ttl(expires time.Time) int { return ttlAt(s.cfg.Now(), expires) }

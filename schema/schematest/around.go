@@ -308,4 +308,12 @@ func (a *around) Time(ctx context.Context) (time.Time, error) {
 	return read(ctx, a, "Time", 1, a.inner.Time)
 }
 
+func (a *around) Clocks() []schema.HostClock {
+	clocks := a.inner.Clocks()
+	for i, c := range clocks {
+		clocks[i].Time = func(ctx context.Context) (time.Time, error) { return read(ctx, a, "Clocks", 1, c.Time) }
+	}
+	return clocks
+}
+
 func (a *around) Close() error { return a.inner.Close() }

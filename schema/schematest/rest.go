@@ -372,6 +372,26 @@ var callRules = []rule{
 			b.Errorf("Time = %v, after %v", second, first)
 		}
 	}},
+	{"the clock of each host that serves the store can be asked", func(b *bench) {
+		clocks := b.store.Clocks()
+		if len(clocks) == 0 {
+			b.Error("Clocks = none, want one for each host")
+		}
+		for _, c := range clocks {
+			first, err := c.Time(b.ctx)
+			b.must(err, "Time of one host")
+			second, err := c.Time(b.ctx)
+			b.must(err, "Time of one host")
+			if second.Before(first) {
+				b.Errorf("Time of %q = %v, after %v", c.Host, second, first)
+			}
+			ctx, cancel := context.WithCancel(b.ctx)
+			cancel()
+			if at, err := c.Time(ctx); err == nil {
+				b.Errorf("Time of %q with a context that has ended = %v, want an error", c.Host, at)
+			}
+		}
+	}},
 	{"writing nothing does nothing", func(b *bench) {
 		b.must(b.store.PutEntries(b.ctx, nil), "PutEntries of none")
 		b.must(b.store.PutAttempts(b.ctx, nil), "PutAttempts of none")

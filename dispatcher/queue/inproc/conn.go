@@ -265,3 +265,6 @@ func (c *Conn) Time(ctx context.Context) (time.Time, error) {
 	}
 	return time.Now().UTC(), nil
 }
+
+// Clocks implements queue.Prober: the one clock that there is, which is this process's.
+func (c *Conn) Clocks() []schema.HostClock { return []schema.HostClock{{Time: c.Time}} }

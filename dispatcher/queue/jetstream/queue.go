@@ -37,6 +37,7 @@ type Queue struct {
 	lanes   []*lane
 	pub     *publisher
 	inbox   *inbox
+	clocks  []*serverClock // one for each URL
 
 	health atomic.Pointer[error] // of the last look at the streams; nil pointer = well
 	kick   chan struct{}         // asks the watch for a look at once
@@ -66,6 +67,9 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	q.session, q.end = context.WithCancel(q.stopping)
 	q.pub = newPublisher(q)
 	q.inbox = newInbox(q)
+	for _, u := range cfg.URLs {
+		q.clocks = append(q.clocks, newServerClock(q, u))
+	}
 	for n := range cfg.Lanes {
 		q.lanes = append(q.lanes, newLane(queue.Lane(n), cfg.Names))
 	}
@@ -122,8 +126,8 @@ func (q *Queue) retry(ctx context.Context, what string, act func(context.Context
 	}
 }
 
-// dial makes the connection.
-func (q *Queue) dial(context.Context) error {
+// options returns what all connections have in common.
+func (q *Queue) options() (nats.Options, error) {
 	opts := nats.Options{
 		Servers:              q.cfg.URLs,
 		Name:                 q.cfg.Name,
@@ -145,19 +149,25 @@ func (q *Queue) dial(context.Context) error {
 		FlusherTimeout:       flusherTimeout,
 		SubChanLen:           nats.DefaultMaxChanLen,
 		IgnoreAuthErrorAbort: true,
-
-		DisconnectedErrCB: q.disconnected,
-		ReconnectedCB:     q.reconnected,
-		AsyncErrorCB:      q.asyncError,
 	}
 	if q.cfg.Server != nil {
 		opts.InProcessServer = q.cfg.Server
 	}
 	if q.cfg.Credentials != "" {
 		if err := nats.UserCredentials(q.cfg.Credentials)(&opts); err != nil {
-			return fmt.Errorf("credentials: %w", err)
+			return nats.Options{}, fmt.Errorf("credentials: %w", err)
 		}
 	}
+	return opts, nil
+}
+
+// dial makes the connection.
+func (q *Queue) dial(context.Context) error {
+	opts, err := q.options()
+	if err != nil {
+		return err
+	}
+	opts.DisconnectedErrCB, opts.ReconnectedCB, opts.AsyncErrorCB = q.disconnected, q.reconnected, q.asyncError
 	nc, err := opts.Connect()
 	if err != nil {
 		return err
@@ -237,6 +247,9 @@ func (q *Queue) Close() error {
 	q.nc.Close()
 	q.pub.close()
 	q.running.Wait()
+	for _, c := range q.clocks {
+		c.close()
+	}
 	if q.cfg.Registerer != nil {
 		for _, c := range q.metrics.collectors() {
 			q.cfg.Registerer.Unregister(c)
@@ -256,6 +269,16 @@ func (q *Queue) current() (context.Context, error) {
 		return nil, queue.ErrClosed
 	}
 	return q.session, nil
+}
+
+// goes runs f in a goroutine that Close waits for, and reports whether the queue was still open.
+func (q *Queue) goes(f func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.running.Go(f)
+	}
+	return !q.closed
 }
 
 // subscribe makes an asynchronous subscription whose goroutine Close waits for.
