@@ -88,6 +88,16 @@ type tenure struct {
 	leaving time.Time
 }
 
+// ended reports that the tenure has ended by itself.
+func (t *tenure) ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Run dispatches until ctx ends: it follows the ring, and starts everything anew when the process was stopped. It returns nil.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	halts := d.halt.Subscribe()
@@ -133,6 +143,10 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 	for _, id := range d.ring.Snapshot().Owned(d.name) {
 		ours[id] = true
 		t, ok := tenures[id]
+		if ok && t.ended() {
+			t.stop()
+			ok = false
+		}
 		if ok {
 			t.leaving = time.Time{}
 			continue

@@ -28,6 +28,7 @@ type metrics struct {
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
 	owned           prometheus.Gauge
+	ahead           prometheus.Counter
 	depth           *prometheus.GaugeVec
 	settledLag      *prometheus.GaugeVec
 	scanTime        prometheus.Histogram
@@ -59,6 +60,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		starts:          counter("rate_starts_total", "Starts taken from the rates of tasks, used or not."),
 		startLeases:     counter("rate_leases_total", "Conditional writes by which starts were taken from the rates of tasks."),
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
+		ahead:           counter("cursors_ahead_total", "Cursors that lay in the future, and were replaced by one an hour ago."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),
 		halts:           counter("halts_total", "Times the process was found to have been stopped."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{

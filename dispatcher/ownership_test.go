@@ -87,8 +87,8 @@ func TestAHaltStartsEverythingAnew(t *testing.T) {
 		if seen := h.sights(held.ID); len(seen) != 1 {
 			t.Errorf("published %s, want once", describe(seen))
 		}
-		if got := r.counts.Tally("Cursor").Calls; got != 2 {
-			t.Errorf("the cursor was read %d times, want once at the start and once after the halt", got)
+		if got := counted(t, n.metrics.takeovers); got != 2 {
+			t.Errorf("the shard was taken over %v times, want once at the start and once after the halt", got)
 		}
 	})
 }

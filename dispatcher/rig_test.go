@@ -43,7 +43,6 @@ type tapped struct {
 	schema.Store
 	mu      sync.Mutex
 	scanned map[schema.EntryID]int // how often a row was read by Entries
-	clock   time.Duration          // offset of the store's clock
 }
 
 func (s *tapped) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
@@ -61,13 +60,6 @@ func (s *tapped) reads() map[schema.EntryID]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.scanned)
-}
-
-func (s *tapped) Time(ctx context.Context) (time.Time, error) {
-	t, err := s.Store.Time(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return t.Add(s.clock), err
 }
 
 func newRig(t testing.TB, shards int) *rig {

@@ -23,6 +23,7 @@ type shard struct {
 
 	cursor     schema.Cursor // as stored
 	haveCursor bool
+	anew       bool           // another one took its place: this tenure is to end, and another one to begin
 	sweptTo    time.Time      // everything due before it has been met, and may be forgotten …
 	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
 	recentDone bool           // the slice before the take-over has been met
@@ -157,7 +158,7 @@ func newShard(d *Dispatcher, id schema.Shard) *shard {
 // laneOf returns the lane of a shard.
 func laneOf(id schema.Shard, lanes int) queue.Lane { return queue.Lane(int(id) % lanes) }
 
-// run owns the shard until ctx ends. Taking over: scan ahead from now; then the slice before now; then everything from the
+// run owns the shard until ctx ends, or until its cursor turns out to be another one. Taking over: scan ahead from now; then the slice before now; then everything from the
 // settled cursor on, which is the same sweep that follows the scan later on, running behind.
 func (s *shard) run(ctx context.Context) {
 	near, err := s.d.queue.SubscribeNear(s.id, s.mail.addNear)
@@ -175,6 +176,8 @@ func (s *shard) run(ctx context.Context) {
 	defer s.workers.Wait()
 	defer s.relinquish()
 	defer s.d.metrics.settledLag.DeleteLabelValues(s.label())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 
 	start := s.d.now()
 	s.took = start
@@ -232,6 +235,9 @@ func (s *shard) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Stop()
+		if s.anew {
+			return
+		}
 	}
 }
 

@@ -16,9 +16,19 @@ const sweepPage = 1000
 // readCursor finds out how far the shard had come: from there the sweep starts.
 func (s *shard) readCursor(ctx context.Context) {
 	var c schema.Cursor
-	s.work(ctx, func(ctx context.Context) (err error) {
-		c, err = s.d.store.Cursor(ctx, s.id)
-		return err
+	s.work(ctx, func(ctx context.Context) error {
+		stored, err := s.d.store.Cursor(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		if c = stored; isAhead(stored, s.d.now()) {
+			c = restored(stored, s.d.now())
+			s.d.metrics.ahead.Inc()
+			s.log.Error("the cursor lay in the future: it is replaced, and what was due before it is swept again",
+				"dispatched", stored.Dispatched.End(), "settled", stored.Settled.End(), "swept_from", c.Settled.End())
+			return s.d.store.AdvanceCursor(ctx, c)
+		}
+		return nil
 	}, func(now time.Time, err error) {
 		if err != nil {
 			s.failed(ctx, "read cursor", err)
@@ -26,8 +36,32 @@ func (s *shard) readCursor(ctx context.Context) {
 			return
 		}
 		s.cursor, s.haveCursor = c, true
-		s.sweptTo = (c.Settled + 1).Start()
+		// Whatever the cursor says, nothing is taken for swept that is due after now - Grace.
+		s.sweptTo = (min(c.Settled, sweepable(now)) + 1).Start()
 	})
+}
+
+// doubtSpan is how far back an owner sweeps whose cursor lay in the future, and so said nothing. A cluster that
+// runs leaves nothing open for longer than some minutes, so this covers an outage of an hour as well. For what
+// is older there is "carillon cursor rewind".
+const doubtSpan = schema.Bucket(time.Hour / time.Minute)
+
+// sweepable is the last bucket that can have been swept by a clock that says now: everything due in it has been
+// due for longer than Grace.
+func sweepable(now time.Time) schema.Bucket { return schema.BucketOf(now.Add(-bucketer.Grace)) - 1 }
+
+// isAhead reports that a cursor lies in the future: no clock that is off by no more than it may be can have moved
+// it there. An owner whose clock is ahead of ours, both within what is allowed, may be one bucket further.
+func isAhead(c schema.Cursor, now time.Time) bool {
+	return max(c.Dispatched, c.Settled) > sweepable(now)+1
+}
+
+// restored returns what takes the place of a cursor that lies in the future. Its registers only grow, so this is
+// the first of another epoch. That is harmless even if it is our clock that is wrong: a cursor that stands
+// too low has its owner look at more than it must.
+func restored(c schema.Cursor, now time.Time) schema.Cursor {
+	from := sweepable(now) - doubtSpan
+	return schema.Cursor{Shard: c.Shard, Epoch: c.Epoch + 1, Dispatched: from, Settled: from}
 }
 
 // retry runs f on the shard's goroutine after a pause.
@@ -223,8 +257,9 @@ func (s *shard) sweepFailed(ctx context.Context, err error, now time.Time) {
 	s.nextSweep = now.Add(scanEvery)
 }
 
-// startAdvance moves the cursors: dispatched to the last bucket that is swept whole, of which nothing waits for publication, and whose
-// end is past by the store's clock too, settled to the last one up to which nothing is open.
+// startAdvance moves the cursors: dispatched to the last bucket that is swept whole and of which nothing waits
+// for publication, settled to the last one up to which nothing is open. Where somebody has put another cursor in
+// its place (a new epoch), or moved it into the future, the shard starts anew.
 func (s *shard) startAdvance(ctx context.Context, now time.Time) {
 	s.nextAdvance = now.Add(sliceSpan)
 	to := s.cursor
@@ -237,16 +272,21 @@ func (s *shard) startAdvance(ctx context.Context, now time.Time) {
 	}
 	s.advancing = true
 	s.work(ctx, func(ctx context.Context) error {
-		clock, err := s.d.store.Time(ctx)
-		if err != nil {
+		stored, err := s.d.store.Cursor(ctx, s.id)
+		switch {
+		case err != nil:
 			return err
-		}
-		if clock.Before(to.Dispatched.End().Add(bucketer.Grace)) {
-			return errClock
+		case stored.Epoch != to.Epoch, isAhead(stored, s.d.now()):
+			return errReplaced
 		}
 		return s.d.store.AdvanceCursor(ctx, to)
 	}, func(now time.Time, err error) {
 		s.advancing = false
+		if errors.Is(err, errReplaced) {
+			s.log.Info("the cursor is another one than ours: everything is read again")
+			s.anew = true
+			return
+		}
 		if err != nil {
 			s.failed(ctx, "advance cursor", err)
 			return
@@ -255,5 +295,5 @@ func (s *shard) startAdvance(ctx context.Context, now time.Time) {
 	})
 }
 
-// errClock: the store's clock says that a bucket which we have swept is not over.
-var errClock = errors.New("the store's clock is behind ours: the bucket stays open")
+// errReplaced: the shard has a cursor of another epoch than ours, or one that lies in the future.
+var errReplaced = errors.New("the cursor is another one than ours")

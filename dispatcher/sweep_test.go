@@ -219,26 +219,6 @@ func TestDispatchedWaitsForWhatIsNotPublished(t *testing.T) {
 	})
 }
 
-// TestCursorsWaitForTheStoresClock: a bucket that is over by our clock only stays open.
-func TestCursorsWaitForTheStoresClock(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, r *rig) {
-		r.store.clock = -10 * time.Minute
-		r.start("d1")
-		was := r.cursor(0)
-		time.Sleep(5 * time.Minute)
-		if c := r.cursor(0); c != was {
-			t.Errorf("cursor = %+v while the store's clock is behind, want %+v", c, was)
-		}
-		r.store.mu.Lock()
-		r.store.clock = 0
-		r.store.mu.Unlock()
-		time.Sleep(time.Minute)
-		if lag := r.lag(0); lag > 2 {
-			t.Errorf("settled lags by %d buckets, want 2", lag)
-		}
-	})
-}
-
 // TestSettledNeverPassesWhatIsOpen: whatever fails, on its way to settled the cursor passes no bucket with a run that has not ended.
 func TestSettledNeverPassesWhatIsOpen(t *testing.T) {
 	for seed := range uint64(12) {

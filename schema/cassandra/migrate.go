@@ -253,7 +253,13 @@ func (m *migrator) first(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	before := schema.BucketOf(m.cfg.Now()) - 1
+	// By the clock of the store, not by that of whoever migrates: a first cursor in the future would have runs
+	// passed over. One that lies too early costs a read of an empty bucket.
+	now, err := s.Time(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the time: %w", err)
+	}
+	before := schema.BucketOf(now) - 2
 	for shard := range m.did.InForce.Shards {
 		c := schema.Cursor{Shard: schema.Shard(shard), Epoch: firstEpoch, Dispatched: before, Settled: before} // #nosec G115 -- at most MaxShards
 		if slices.ContainsFunc(have, func(h schema.Cursor) bool { return h.Shard == c.Shard }) {

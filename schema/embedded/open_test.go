@@ -32,7 +32,7 @@ func TestNewStoreHasSettingsAndCursors(t *testing.T) {
 	if err != nil || settings.Shards != 3 || settings.Retention != time.Hour {
 		t.Errorf("Settings = %+v, %v; want 3 shards and 1 h", settings, err)
 	}
-	before := schema.BucketOf(now) - 1
+	before := schema.BucketOf(now) - 2
 	var want []schema.Cursor
 	for shard := range schema.Shard(3) {
 		want = append(want, schema.Cursor{Shard: shard, Epoch: 1, Dispatched: before, Settled: before})

@@ -96,7 +96,7 @@ var _ schema.Store = (*Store)(nil)
 var ErrInUse = errors.New("in use by another carillon")
 
 // Open opens the store, and makes it if it is not there: then it writes the settings, and for every shard the
-// first cursor (epoch 1, both numbers at the bucket before now). A directory can be open once at a time:
+// first cursor (epoch 1, both numbers two buckets before now). A directory can be open once at a time:
 // the error is ErrInUse if another process has it.
 func Open(cfg Config) (_ *Store, err error) {
 	if err := cfg.Validate(); err != nil {
@@ -152,7 +152,7 @@ func (s *Store) found(cfg Config) error {
 	if err := setSettings(b, settings, cfg.Now()); err != nil {
 		return err
 	}
-	before := schema.BucketOf(cfg.Now()) - 1
+	before := schema.BucketOf(cfg.Now()) - 2
 	for shard := range cfg.Shards {
 		c := schema.Cursor{Shard: schema.Shard(shard), Epoch: 1, Dispatched: before, Settled: before} // #nosec G115 -- validated
 		if err := mergeCursor(b, c); err != nil {

@@ -43,6 +43,7 @@ func (w *world) harm(wg *sync.WaitGroup) {
 		})
 	}
 	w.steps(wg, at)
+	w.aheads(wg)
 }
 
 // steps plans clocks that are set wrong and right again.

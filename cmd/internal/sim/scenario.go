@@ -33,6 +33,8 @@ type Scenario struct {
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
+	// Aheads is how often the cursor of a shard is moved into the future, by one minute to ten.
+	Aheads int
 	// Changes: some jobs are cancelled or rescheduled; or, if there are recurring ones, those are changed, paused, resumed and cancelled.
 	Changes bool
 	// Recurring is how many recurring jobs there are. They are due every 1 s to 60 s until all is well again, and misfire policies take turns.
@@ -111,10 +113,11 @@ const (
 	lateEntries  = "carillon_entries_late_total"
 	turns        = "carillon_limit_turns_total"
 	deferred     = "carillon_dispatcher_deferred_total"
+	aheads       = "carillon_dispatcher_cursors_ahead_total"
 	full         = "full" // starts that were put off since as many runs of the task were under way as may
 )
 
-var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred}
+var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred, aheads}
 
 // settle is how long after the last harm everything may take to come to its end: sessions die after 12 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.

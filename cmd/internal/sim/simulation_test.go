@@ -86,6 +86,8 @@ var scenarios = []struct {
 	{"the stream is deleted", 20, Scenario{StreamLosses: 4, Promise: Promise{NoneLost: true}}, nil},
 	{"callees fail and are slow", 20, Scenario{Faults: Faults{Target: 0.1}, Promise: Promise{NoneLost: true}}, nil},
 	{"clocks are off", 20, Scenario{Skew: time.Second, Kills: 2}, nil},
+	{"cursors lie in the future", 10, Scenario{Aheads: 4, Promise: Promise{Lateness: time.Second, NoneLost: true, Lag: 70}}, []string{aheads}},
+	{"cursors lie in the future, and nodes are killed", 20, Scenario{Aheads: 4, Kills: 4, Promise: Promise{Lag: 70}}, []string{aheads}},
 	{"clocks are set, one at a time", 30, Scenario{Steps: 5, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true}}, []string{halts}},
 	{"clocks are set while runs last", 6, Scenario{
 		Span: 12 * time.Minute, Jobs: 200, Lasting: 9 * time.Minute, Steps: 8, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true, Lag: 6},

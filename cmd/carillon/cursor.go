@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/cmd/internal/node"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/cassandra"
+)
+
+func cursorCommand() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "cursor",
+		Short: "Move the cursors of shards back",
+		Long:  "Move the cursors of shards back. A cursor says up to when everything due in a shard is dispatched, and finished.",
+	})
+	cmd.AddCommand(cursorRewindCommand())
+	return cmd
+}
+
+// rewinding says which cursors are to be moved back, and how far.
+type rewinding struct {
+	shard  int           // -1: all
+	since  time.Duration // everything due since so long ago is looked at again
+	dryRun bool
+	out    io.Writer
+}
+
+func cursorRewindCommand() *cobra.Command {
+	var file string
+	opts := rewinding{}
+	cmd := &cobra.Command{
+		Use:   "rewind --since SPAN [--shard N] [--dry-run]",
+		Short: "Have everything looked at again that has been due since some time ago",
+		Long: "Have everything looked at again that has been due since some time ago: runs that were never started are started,\n" +
+			"late, and what is done is left alone. The owners of the shards take the new cursor within a minute or two.\n\n" +
+			"It is for cursors that lay in the future (carillon_dispatcher_cursors_ahead_total). The owner of such a shard goes\n" +
+			"back an hour by itself; this goes back further. Rows leave with the retention, so more than that finds nothing more.\n" +
+			"The configuration is that of a node: the command speaks to Cassandra.",
+		Example: "  carillon cursor rewind --config carillon.yaml --since 24h --dry-run",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
+	cmd.Flags().IntVar(&opts.shard, "shard", -1, "this shard alone; -1 is all")
+	cmd.Flags().DurationVar(&opts.since, "since", 0, "how far back, such as 24h")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only say what would be done")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if opts.since < time.Minute {
+			return usagef("--since: say how far back, a minute or more, such as 24h")
+		}
+		cfg, err := config.Load(file, os.Environ(), nil)
+		if err != nil {
+			return err
+		}
+		cc, err := node.CassandraConfig(cfg, newLogger(cmd.ErrOrStderr(), cfg.Log), nil)
+		if err != nil {
+			return err
+		}
+		store, err := cassandra.Open(cmd.Context(), cc)
+		if err != nil {
+			return fmt.Errorf("open the store: %w", err)
+		}
+		defer func() { _ = store.Close() }() // never fails
+		opts.out = cmd.OutOrStdout()
+		return opts.rewind(cmd.Context(), store)
+	}
+	return cmd
+}
+
+// rewind gives the shards another cursor. Its registers only grow, so the new one is the first of another epoch. It
+// is read again afterwards: an owner that puts one in place at the same time may win.
+func (o rewinding) rewind(ctx context.Context, store interface {
+	schema.CursorStore
+	schema.Prober
+},
+) error {
+	now, err := store.Time(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the time: %w", err)
+	}
+	to := schema.BucketOf(now.Add(-o.since)) - 1
+	cursors, err := store.Cursors(ctx)
+	if err != nil {
+		return fmt.Errorf("read the cursors: %w", err)
+	}
+	found := 0
+	for _, was := range cursors {
+		if o.shard >= 0 && int(was.Shard) != o.shard {
+			continue
+		}
+		found++
+		left := "finished up to " + was.Settled.End().Format(time.RFC3339)
+		switch {
+		case max(was.Settled, was.Dispatched) <= to:
+			o.say("shard %d: %s: left alone", was.Shard, left)
+			continue
+		case o.dryRun:
+			o.say("shard %d: %s: would go back to %s", was.Shard, left, to.End().Format(time.RFC3339))
+			continue
+		}
+		is := schema.Cursor{Shard: was.Shard, Epoch: was.Epoch + 1, Dispatched: to, Settled: to}
+		if err := store.AdvanceCursor(ctx, is); err != nil {
+			return fmt.Errorf("rewind shard %d: %w", was.Shard, err)
+		}
+		stands, err := store.Cursor(ctx, was.Shard)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read the cursor of shard %d again: %w", was.Shard, err)
+		case stands != is:
+			return fmt.Errorf("the cursor of shard %d was moved at the same time: run the command again", was.Shard)
+		}
+		o.say("shard %d: %s: goes back to %s", was.Shard, left, to.End().Format(time.RFC3339))
+	}
+	if found == 0 {
+		return usagef("--shard: there is no shard %d", o.shard)
+	}
+	return nil
+}
+
+func (o rewinding) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.out, format+"\n", args...) // a reader that left does not stop it
+}
