@@ -10,7 +10,9 @@
 //  3. A conditional write is sent once. When its answer does not come, the row is read at LOCAL_SERIAL;
 //     if that does not tell what happened, the answer is schema.ErrUnknown.
 //  4. Cells written by conditional writes are written by nothing else, except at the creation of their row.
-//  5. A page that did not end cleanly has not been read: it is read again, or the call fails.
+//  5. A build runs on the layout it knows, and on the next one if that only adds (additiveSuffix). An upgrade migrates first, then
+//     replaces the nodes one after the other; the way back is the build before on the newer layout.
+//  6. A page that did not end cleanly has not been read: it is read again, or the call fails.
 //
 // # If we crash
 //

@@ -179,9 +179,12 @@ func (m *migrator) migrate(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	open, err := missing(m.known, done)
+	open, ahead, err := missing(m.known, done)
 	if err != nil {
 		return err
+	}
+	if ahead != "" {
+		m.say("note: the next version has applied %s; this one runs beside it", ahead)
 	}
 	if m.opts.DryRun {
 		m.plan(open)
@@ -204,7 +207,7 @@ func (m *migrator) locked(ctx context.Context, s *Store, l *lock) error {
 	if err != nil {
 		return err
 	}
-	open, err := missing(m.known, done)
+	open, _, err := missing(m.known, done)
 	if err != nil {
 		return err
 	}

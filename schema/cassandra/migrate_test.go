@@ -122,6 +122,12 @@ func TestMigrateTwiceAtOnce(t *testing.T) {
 		}
 	}
 	tamper(`UPDATE migrations SET checksum = ? WHERE scope = 'schema' AND version = 1 IF EXISTS`, known(t)[0].checksum)
+	tamper(`INSERT INTO migrations (scope, version, name, checksum) VALUES ('schema', ?, 'next.additive.cql', 'x') IF NOT EXISTS`, len(all)+1)
+	for what, f := range attempts(cfg, opts) {
+		if err := f(t.Context()); err != nil {
+			t.Errorf("%s with the next version's migration, which only adds: got %v, want nil", what, err)
+		}
+	}
 	tamper(`INSERT INTO migrations (scope, version, name, checksum) VALUES ('schema', 99, '0099_future.cql', 'x') IF NOT EXISTS`)
 	for what, f := range attempts(cfg, opts) {
 		if err := f(t.Context()); !errors.Is(err, ErrNewer) || !strings.Contains(fmt.Sprint(err), "0099_future.cql") {
@@ -259,6 +265,13 @@ func TestLoadMigrations(t *testing.T) {
 		},
 		{"a gap", fstest.MapFS{"migrations/0001_a.cql": file("x;"), "migrations/0003_b.cql": file("y;")}, nil, "number 2 was expected"},
 		{"a number twice", fstest.MapFS{"migrations/0001_a.cql": file("x;"), "migrations/0001_b.cql": file("y;")}, nil, "number 2 was expected"},
+		{
+			"one that only adds",
+			fstest.MapFS{"migrations/0001_a.additive.cql": file("CREATE TABLE IF NOT EXISTS a (\n b int PRIMARY KEY);\nALTER TABLE a ADD IF NOT EXISTS c text;")},
+			[]string{"CREATE TABLE IF NOT EXISTS a (\n b int PRIMARY KEY)", "ALTER TABLE a ADD IF NOT EXISTS c text"},
+			"",
+		},
+		{"one that drops, and says it only adds", fstest.MapFS{"migrations/0001_a.additive.cql": file("ALTER TABLE a DROP c;")}, nil, "only adds"},
 		{"no number", fstest.MapFS{"migrations/a.cql": file("x;")}, nil, "number 1 was expected"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -315,6 +328,9 @@ func TestSessionErrors(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	two := []migration{{version: 1, name: "one", checksum: "a"}, {version: 2, name: "two", checksum: "b"}}
+	both := func(more ...applied) []applied {
+		return append([]applied{{version: 1, checksum: "a"}, {version: 2, checksum: "b"}}, more...)
+	}
 	for _, test := range []struct {
 		name string
 		done []applied
@@ -325,10 +341,17 @@ func TestMissing(t *testing.T) {
 		{"one applied", []applied{{version: 1, checksum: "a"}}, []string{"two"}, nil},
 		{"all applied", []applied{{version: 1, checksum: "a"}, {version: 2, checksum: "b"}}, nil, nil},
 		{"changed", []applied{{version: 1, checksum: "c"}}, []string{"two"}, ErrChanged},
-		{"newer", []applied{{version: 1, checksum: "a"}, {version: 2, checksum: "b"}, {version: 3, checksum: "d"}}, nil, ErrNewer},
+		{"newer", both(applied{version: 3, name: "0003_x.cql"}), nil, ErrNewer},
+		{"the next one, which only adds", both(applied{version: 3, name: "0003_x.additive.cql"}), nil, nil},
+		{"two that only add", both(applied{version: 3, name: "0003_x.additive.cql"}, applied{version: 4, name: "0004_y.additive.cql"}), nil, ErrNewer},
+		{"the one after the next, which only adds", both(applied{version: 4, name: "0004_y.additive.cql"}), nil, ErrNewer},
+		{"changed, and the next one", []applied{{version: 1, checksum: "c"}, {version: 3, name: "0003_x.additive.cql"}}, []string{"two"}, ErrChanged},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			open, err := missing(two, test.done)
+			open, ahead, err := missing(two, test.done)
+			if want := len(test.done) > 2; err == nil && (ahead != "") != want {
+				t.Errorf("missing: runs beside %q, want it named: %v", ahead, want)
+			}
 			var got []string
 			for _, m := range open {
 				got = append(got, m.name)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ var migrationFiles embed.FS
 var (
 	// ErrNotMigrated: the keyspace, or a migration of this version, is missing: run carillon migrate.
 	ErrNotMigrated = errors.New("keyspace is not migrated: run carillon migrate")
-	// ErrNewer: the keyspace has a migration that this version does not know.
+	// ErrNewer: the keyspace has a migration that this version does not know, and that it cannot run beside.
 	ErrNewer = errors.New("keyspace was migrated by a newer version")
 	// ErrChanged: a migration was applied with another text than this version has.
 	ErrChanged = errors.New("applied migration differs from this version's")
@@ -33,7 +34,15 @@ var (
 	ErrRefused = errors.New("the log-in or a certificate was refused")
 )
 
-// migration is one file of migrations: NNNN_name.cql.
+// additiveSuffix ends the name of a migration that only adds tables and columns. Builds that know all migrations but this one
+// run on the keyspace as well: so nodes can be upgraded one after the other, and taken back to the build before. The name is
+// stored with the migration, for it is the older build that has to know.
+//
+// An older build neither reads nor writes what is added. So a newer one must take what is missing there for "not written",
+// and must not write anything into older tables that the older build misunderstands.
+const additiveSuffix = ".additive.cql"
+
+// migration is one file of migrations: NNNN_name.cql, or NNNN_name.additive.cql.
 type migration struct {
 	version    int
 	name       string // of the file
@@ -61,10 +70,19 @@ func loadMigrations(files fs.FS) ([]migration, error) {
 			return nil, fmt.Errorf("migration %s: number %d was expected", name, i+1)
 		}
 		sum := sha256.Sum256(text)
-		out = append(out, migration{version, name, hex.EncodeToString(sum[:]), splitCQL(string(text))})
+		m := migration{version, name, hex.EncodeToString(sum[:]), splitCQL(string(text))}
+		for _, statement := range m.statements {
+			if strings.HasSuffix(name, additiveSuffix) && !adds.MatchString(statement) {
+				return nil, fmt.Errorf("migration %s: its name says that it only adds, but this does not: %s", name, statement)
+			}
+		}
+		out = append(out, m)
 	}
 	return out, nil
 }
+
+// adds matches the statements that an additive migration may have.
+var adds = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|ALTER TABLE [a-z_]+ ADD IF NOT EXISTS)\s`)
 
 // splitCQL returns the statements of a file. Comments begin with -- and end with the line; a statement ends with
 // a semicolon at the end of a line; texts that hold either are not understood.
@@ -101,13 +119,16 @@ type applied struct {
 	appliedAt time.Time
 }
 
-// missing returns the known migrations that are not applied, or what is wrong with those that are.
-func missing(known []migration, done []applied) ([]migration, error) {
+// missing returns the known migrations that are not applied, or what is wrong with those that are. ahead is the name of one that
+// is not known here and that this version runs beside: the next one, if it is additive; "" if there is none.
+func missing(known []migration, done []applied) (open []migration, ahead string, err error) {
 	have := make(map[int]bool, len(done))
 	var faults []error
 	for _, a := range done {
 		have[a.version] = true
 		switch {
+		case a.version == len(known)+1 && strings.HasSuffix(a.name, additiveSuffix):
+			ahead = a.name
 		case a.version > len(known):
 			faults = append(faults, fmt.Errorf("%w: %s of %s; the newest one known here is %d",
 				ErrNewer, a.name, a.appliedAt.Format(time.RFC3339), len(known)))
@@ -116,13 +137,12 @@ func missing(known []migration, done []applied) ([]migration, error) {
 				ErrChanged, a.name, a.appliedAt.Format(time.RFC3339), a.checksum))
 		}
 	}
-	var out []migration
 	for _, m := range known {
 		if !have[m.version] {
-			out = append(out, m)
+			open = append(open, m)
 		}
 	}
-	return out, errors.Join(faults...)
+	return open, ahead, errors.Join(faults...)
 }
 
 // appliedMigrations reads the table migrations. ErrNotMigrated means that there is no such table.
@@ -141,7 +161,7 @@ func (s *Store) appliedMigrations(ctx context.Context) ([]applied, error) {
 	return rows, nil
 }
 
-// checkMigrated tells whether the keyspace has exactly the migrations known here.
+// checkMigrated tells whether the keyspace has the migrations known here, and no other that this version cannot run beside.
 func (s *Store) checkMigrated(ctx context.Context) error {
 	known, err := loadMigrations(migrationFiles)
 	if err != nil {
@@ -150,9 +170,13 @@ func (s *Store) checkMigrated(ctx context.Context) error {
 	done, err := s.appliedMigrations(ctx)
 	if err == nil {
 		var open []migration
-		open, err = missing(known, done)
-		if err == nil && len(open) > 0 {
+		var ahead string
+		open, ahead, err = missing(known, done)
+		switch {
+		case err == nil && len(open) > 0:
 			err = fmt.Errorf("%w: %s is missing", ErrNotMigrated, open[0].name)
+		case err == nil && ahead != "":
+			s.cfg.Logger.Info("the keyspace was migrated by the next version, which this one runs beside", "migration", ahead)
 		}
 	}
 	if err != nil {

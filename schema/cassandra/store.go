@@ -29,8 +29,8 @@ type Store struct {
 
 var _ schema.Store = (*Store)(nil)
 
-// Open connects, checks the server (Check) and that the keyspace has exactly the migrations that
-// this version knows. Warnings go to the logger. ErrUnavailable means that nobody answered: it is worth trying again;
+// Open connects, checks the server (Check) and that the keyspace has the migrations that this version knows: it may have the
+// next one as well, if that only adds. Warnings go to the logger. ErrUnavailable means that nobody answered: it is worth trying again;
 // ErrNotMigrated, ErrNewer, ErrChanged and ErrRefused that it is not.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
