@@ -29,6 +29,13 @@
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
 //
+// # Lateness
+//
+//   - No run starts later than [LatenessBound] allows after its due time or its acceptance, whichever is later.
+//     What is judged is the larger of what the sink saw and what the API reports.
+//   - The bound belongs to the history: each scenario states what its faults may cost.
+//   - A lost at_most_once claim is left out, since nobody knows whether a start followed it.
+//
 // # Retries and dead letters
 //
 //   - No attempt has a number above the bound that was asked for, at the sink or in the API. Executions under one number are duplicates: rule 7.

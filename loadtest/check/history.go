@@ -31,6 +31,8 @@ type History struct {
 	Settled []string
 	// Unlisted counts the windows of time whose list of runs could not be read to its end.
 	Unlisted int
+	// Late is how late runs may start. Its zero value bounds nothing.
+	Late LatenessBound
 }
 
 // Ref names a job by where it was asked for: a source (one file of jobs) and a line of it, from 1.

@@ -15,7 +15,7 @@ var ErrHistory = errors.New("history contradicts itself")
 // The error is ErrHistory: two jobs or tasks under one name, an answer to a job that was not asked for, or one run observed twice.
 func Judge(h History) (Report, error) {
 	j := judge{
-		h: h, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
+		h: h, bound: h.Late, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
 		reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}, settled: make(map[string]struct{}, len(h.Settled)),
 	}
 	for _, id := range h.Settled {
@@ -116,6 +116,7 @@ type judge struct {
 	ids            []string // of runs, sorted
 	settled        map[string]struct{}
 	rep            Report
+	bound          LatenessBound
 	reported, seen lateness
 	faults         map[Kind][]Fault
 }
@@ -293,8 +294,9 @@ func (j *judge) crossed(r *run) {
 }
 
 func (j *judge) sum() Report {
+	j.quantiles()
 	rep := j.rep
-	rep.Asked = len(j.h.Asked)
+	rep.Asked, rep.Bound = len(j.h.Asked), j.h.Late
 	rep.Unlisted = j.h.Unlisted
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
 	rep.Reported, rep.Seen = j.reported.sum(), j.seen.sum()
@@ -302,7 +304,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -18,6 +19,51 @@ type Lateness struct {
 	P99   float64 `json:"p99_ms"`
 	P999  float64 `json:"p99_9_ms"`
 	Max   float64 `json:"max_ms"`
+}
+
+// LatenessBound says how late runs may start, as the sink sees it and as the system reports it. A zero field bounds nothing.
+type LatenessBound struct {
+	Max time.Duration `json:"max_ns,omitempty"` // no run starts later
+	P99 time.Duration `json:"p99_ns,omitempty"` // 99 of 100 runs start no later
+}
+
+// tooLate judges the lateness of one run: the larger of what was seen and what was reported.
+func (j *judge) tooLate(r *run, late time.Duration) {
+	if j.bound.Max <= 0 || late <= j.bound.Max {
+		return
+	}
+	j.rep.TooLate++
+	j.fault(FaultTooLate, r, "it started %s late, of %s that it may be", late, j.bound.Max)
+}
+
+// quantiles judges the lateness of all runs together.
+func (j *judge) quantiles() {
+	for _, of := range []struct {
+		name string
+		lateness
+	}{{"as seen by the sink", j.seen}, {"as reported", j.reported}} {
+		p99 := time.Duration(of.sum().P99 * float64(time.Millisecond))
+		if j.bound.P99 <= 0 || p99 <= j.bound.P99 {
+			continue
+		}
+		j.rep.TooLate++
+		j.fault(FaultTooLate, &run{}, "one run in a hundred started %s late or later, %s, of %s that it may be", p99, of.name, j.bound.P99)
+	}
+}
+
+// String tells the bound: "30s at most, p99 2s"; "none" for one that bounds nothing.
+func (b LatenessBound) String() string {
+	var parts []string
+	if b.Max > 0 {
+		parts = append(parts, b.Max.String()+" at most")
+	}
+	if b.P99 > 0 {
+		parts = append(parts, "p99 "+b.P99.String())
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // lateness collects in µs, from 1 µs to maxLateness, to three digits.

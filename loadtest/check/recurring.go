@@ -20,6 +20,8 @@ type RecurringHistory struct {
 	// End is the end of the observation: no target is asked for that is due at it or later. It must lie before the first reading by as
 	// long as runs may take to end.
 	End time.Time
+	// Late is how late runs may start. Its zero value bounds nothing.
+	Late LatenessBound
 	// Stops are the spans in which no node ran, Kills the instants at which one was killed and others went on.
 	Stops []Stop
 	Kills []time.Time

@@ -59,7 +59,7 @@ type recurringJudge struct {
 func newRecurringJudge(h RecurringHistory) *recurringJudge {
 	return &recurringJudge{
 		h: h, stops: newStopJudge(h.Stops),
-		base: judge{reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
+		base: judge{bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
 	}
 }
 
@@ -343,11 +343,17 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 		return
 	}
 	j.ghost(job, r, first)
+	var seen, reported time.Duration
 	if len(r.seen) > 0 {
-		j.base.seen.record(r.seen[0].At.Sub(due))
+		seen = r.seen[0].At.Sub(due)
+		j.base.seen.record(seen)
 	}
 	if at, ok := r.reportedStart(); ok {
-		j.base.reported.record(at.Sub(due))
+		reported = at.Sub(due)
+		j.base.reported.record(reported)
+	}
+	if !r.claimLost() { // nobody knows whether it started, or when
+		j.base.tooLate(&r.run, max(seen, reported))
 	}
 }
 
@@ -410,8 +416,9 @@ func (j *recurringJudge) ghost(job *recurringJob, r *recurringRun, first time.Ti
 }
 
 func (j *recurringJudge) sum() RecurringReport {
+	j.base.quantiles()
 	rep := j.rep
-	rep.End = j.h.End
+	rep.End, rep.Bound, rep.TooLate = j.h.End, j.h.Late, j.base.rep.TooLate
 	rep.DuplicateExecutions, rep.DuplicateOutcomes = j.base.rep.DuplicateExecutions, j.base.rep.DuplicateOutcomes
 	rep.LateSuccesses = j.base.rep.LateSuccesses
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
@@ -423,7 +430,7 @@ func (j *recurringJudge) sum() RecurringReport {
 	}
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultUnreadable, FaultUnfinished,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultTooLate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.base.faults[k]...)

@@ -69,6 +69,9 @@ type RecurringReport struct {
 	// Lateness is first start − due time of the target.
 	Reported Lateness `json:"lateness_reported"`
 	Seen     Lateness `json:"lateness_seen"`
+	// Bound is [RecurringHistory.Late], and TooLate as in [Report].
+	Bound   LatenessBound `json:"lateness_bound,omitzero"`
+	TooLate int           `json:"too_late"`
 
 	Faults []Fault `json:"faults"`
 }
@@ -110,7 +113,7 @@ func (r *RecurringReport) addReason(reason string) {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *RecurringReport) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + brokenLimits(r.Limits, nil)
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + r.TooLate + brokenLimits(r.Limits, nil)
 	return broken+r.Unreadable+r.Unfinished > 0 || r.Backfills != nil && r.Backfills.failed()
 }
 
@@ -152,6 +155,7 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t", r.Unreadable)
+	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)
 	p("sink saw\t%d\t(record complete: %t; ended but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
 	if b := r.Backfills; b != nil {
 		p("backfills\t%d\t(acknowledged %d, refused %d, cancelled %d)", b.Asked, b.Acknowledged, b.Refused, b.Cancelled)

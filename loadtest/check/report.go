@@ -32,6 +32,7 @@ const (
 	FaultRewritten          Kind = "rewritten record"
 	FaultExcessAttempt      Kind = "attempt beyond the bound"
 	FaultEarlyRetry         Kind = "retry too soon"
+	FaultTooLate            Kind = "too late"
 	FaultUnburied           Kind = "failed without a dead letter"
 	FaultRisen              Kind = "dead letter of a run that should have none"
 )
@@ -114,13 +115,16 @@ type Report struct {
 	// Reported is lateness as the system tells it, Seen as the sink saw it, both of acknowledged runs.
 	Reported Lateness `json:"lateness_reported"`
 	Seen     Lateness `json:"lateness_seen"`
+	// Bound is [History.Late]. TooLate counts the runs beyond its maximum, and one for each quantile beyond its own.
+	Bound   LatenessBound `json:"lateness_bound,omitzero"`
+	TooLate int           `json:"too_late"`
 
 	Faults []Fault `json:"faults"`
 }
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *Report) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate
 	for i := range r.Guarantees {
 		broken += r.Guarantees[i].Broken()
 	}
@@ -165,6 +169,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
+	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)

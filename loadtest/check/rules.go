@@ -10,25 +10,28 @@ func (j *judge) times(r *run) {
 	if early || !r.acked() {
 		return
 	}
+	var seen, reported time.Duration
 	if len(r.seen) > 0 {
 		at := r.seen[0].At
 		if from, ok := base(ts, at); ok {
-			j.seen.record(at.Sub(from))
+			seen = at.Sub(from)
+			j.seen.record(seen)
 		}
 	}
-	found := r.found()
-	if len(found) == 0 {
-		return
+	if found := r.found(); len(found) > 0 {
+		last := &found[len(found)-1].Run
+		if at, ok := last.started(); ok {
+			if from, ok := base(ts, at); last.LatenessMS != nil || ok {
+				reported = at.Sub(from)
+				if last.LatenessMS != nil {
+					reported = time.Duration(*last.LatenessMS * float64(time.Millisecond))
+				}
+				j.reported.record(reported)
+			}
+		}
 	}
-	last := &found[len(found)-1].Run
-	at, ok := last.started()
-	if !ok {
-		return
-	}
-	if last.LatenessMS != nil {
-		j.reported.record(time.Duration(*last.LatenessMS * float64(time.Millisecond)))
-	} else if from, ok := base(ts, at); ok {
-		j.reported.record(at.Sub(from))
+	if !r.claimLost() { // nobody knows whether it started, or when
+		j.tooLate(r, max(seen, reported))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
 )
 
 // A Scenario says what happens to the cluster while jobs run.
@@ -90,6 +91,8 @@ type Config struct {
 	// Command is how the run was started, for the report.
 	Command string
 
+	// Late is how late runs may start; default what the scenario may cost, see latenessBound.
+	Late check.LatenessBound
 	// Wait is how long after the last due instant runs may take to end; default 2 min.
 	Wait time.Duration
 	// Apart is how long the judge's second read comes after the first; default 30 s.
@@ -173,6 +176,9 @@ func (c Config) withDefaults() Config {
 		c.Changes = min(defaultChanges, c.Jobs/10)
 	}
 	c.Changes = max(c.Changes, 0)
+	if c.Late == (check.LatenessBound{}) {
+		c.Late = latenessBound(c)
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

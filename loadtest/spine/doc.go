@@ -22,6 +22,11 @@
 // In Limits recurring jobs with limits on their runs at once and one-off jobs of tasks with limits (a rate, or max_concurrent) run side by side, most of them due more often than
 // they may run. The two are of two tenants with a sink and a judge each, since calls of a task name no job. Tasks are made first, then the jobs; all are due from T0 on.
 //
+// # Lateness
+//
+// Each scenario bounds how late runs may start (lateness.go): by what its faults cost, from detection to
+// take-over, and by its backlog where more falls due than a small machine starts. The judge fails the run beyond it.
+//
 // # Invariants
 //
 //  1. What was started is stopped, whatever happens: members of the cluster and the sink die with this program.

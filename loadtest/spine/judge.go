@@ -52,7 +52,10 @@ func (r *run) recurringArgs() []string {
 // the log are files of that name.
 func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
 	file := filepath.Join(r.cfg.Dir, name+".json")
-	args := append([]string{"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String()}, what...)
+	args := append([]string{
+		"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String(),
+		"--max-lateness", r.cfg.Late.Max.String(), "--max-lateness-p99", r.cfg.Late.P99.String(),
+	}, what...)
 	for _, url := range r.client.URLs {
 		args = append(args, "--api", url)
 	}

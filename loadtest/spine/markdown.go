@@ -163,6 +163,7 @@ var oneOffRows = []row{
 	}},
 	{"lateness as reported, ms: p50 / p90 / p99 / p99.9 / max", func(r *Report) string { return latenessText(r.Check.Reported) }},
 	{"lateness as seen by the sink, ms", func(r *Report) string { return latenessText(r.Check.Seen) }},
+	{"too late (bound)", func(r *Report) string { return fmt.Sprintf("%d (%s)", r.Check.TooLate, r.Check.Bound) }},
 	{"main import", func(r *Report) string {
 		for _, i := range r.Imports {
 			if i.Source == "main" || i.Source == guardedSource {

@@ -58,6 +58,9 @@ var recurringRows = []row{
 	})},
 	{"lateness as reported, ms: p50 / p90 / p99 / p99.9 / max", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Reported) })},
 	{"lateness as seen by the sink, ms", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Seen) })},
+	{"too late (bound)", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d (%s)", res.Check.TooLate, res.Check.Bound)
+	})},
 	{"created, cancelled", of(func(_ *Report, res *RecurringResult) string {
 		if res.Ending.Requests == 0 {
 			return fmt.Sprintf("%.0f/s, none", res.Creating.PerSecond())

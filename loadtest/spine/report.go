@@ -108,13 +108,13 @@ func (r *Report) verdicts() []string {
 	var faults []string
 	if r.Recurring != nil && r.Recurring.Check.Failed() {
 		c := &r.Recurring.Check
-		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after change %d, duplicate outcomes %d, policy broken %d, unfinished %d, unreadable %d",
-			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.PolicyBroken, c.Unfinished, c.Unreadable))
+		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after change %d, duplicate outcomes %d, policy broken %d, too late %d, unfinished %d, unreadable %d",
+			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.PolicyBroken, c.TooLate, c.Unfinished, c.Unreadable))
 		faults = append(faults, brokenLimits(c.Limits, nil)...)
 	}
 	if c := &r.Check; c.Failed() {
-		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, unfinished %d, unreadable %d",
-			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))
+		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, too late %d, unfinished %d, unreadable %d",
+			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.TooLate, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))
 		if c.Unburied+c.Risen+c.ExcessAttempts+c.EarlyRetries > 0 {
 			faults = append(faults, fmt.Sprintf("failed without a dead letter %d, dead letters too many %d, attempts beyond the bound %d, retries too soon %d",
 				c.Unburied, c.Risen, c.ExcessAttempts, c.EarlyRetries))

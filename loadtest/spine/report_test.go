@@ -81,6 +81,7 @@ func TestReportFails(t *testing.T) {
 		{"a good one", func(*Report) {}, ""},
 		{"not judged", func(r *Report) { r.Judged = false }, "did not come to its end"},
 		{"missed", func(r *Report) { r.Check.Missed = 1 }, "missed 1"},
+		{"too late", func(r *Report) { r.Check.TooLate = 1 }, "too late 1"},
 		{"unreadable", func(r *Report) { r.Check.Unlisted = 1 }, "unreadable 1"},
 		{"not due", func(r *Report) { r.Check.NotDue = 2 }, "2 runs were not due"},
 		{"an import that refused lines", func(r *Report) { r.Imports[0].Refused = 3 }, "3 refused"},

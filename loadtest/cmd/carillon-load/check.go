@@ -24,6 +24,7 @@ const farAhead = time.Hour
 type evidence struct {
 	asked, acks, seen, changes, tasks []string
 	recurringEvidence
+	late check.LatenessBound
 }
 
 // bounds say how long a check waits, and how hard it reads.
@@ -95,6 +96,8 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.StringArrayVar(&ev.stops, "stop", nil, "with --events: a span in which no node ran, as FROM,TO in RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
+	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
+	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
 	f.DurationVar(&b.wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
 	f.DurationVar(&b.apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&b.timeout, "timeout", 0, "bound of the whole; 0 = none")
@@ -152,7 +155,7 @@ func (ev *evidence) complete() error {
 
 // read reads all files.
 func (ev *evidence) read() (check.History, error) {
-	var h check.History
+	h := check.History{Late: ev.late}
 	for _, path := range ev.asked {
 		source, err := journal.SourceOf(path)
 		if err != nil {

@@ -1,0 +1,57 @@
+package spine
+
+import (
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+func TestEveryScenarioStatesHowLateRunsMayStart(t *testing.T) {
+	for _, s := range Scenarios {
+		if latenessBounds[s].Max <= 0 {
+			t.Errorf("latenessBounds[%s] = %v, want a maximum", s, latenessBounds[s])
+		}
+	}
+}
+
+func TestLatenessBound(t *testing.T) {
+	of := func(s Scenario, change func(*Config)) Config {
+		c := Config{Scenario: s}
+		c.Cluster.Cassandra, c.Cluster.NATS = 3, 3
+		if change != nil {
+			change(&c)
+		}
+		return c.withDefaults()
+	}
+	for _, row := range []struct {
+		name string
+		of   Config
+		want check.LatenessBound
+	}{
+		{
+			"few jobs leave no backlog", of(Kill, func(c *Config) { c.Jobs = 2000; c.Span = 20 * time.Second }),
+			check.LatenessBound{Max: 30 * time.Second, P99: 15 * time.Second},
+		},
+		{
+			"many jobs leave one", of(Calm, func(c *Config) { c.Jobs = 100_000 }),
+			check.LatenessBound{Max: 150 * time.Second, P99: 142 * time.Second},
+		},
+		{
+			"the only Cassandra and the only NATS server are away",
+			of(Faults, func(c *Config) { c.Jobs = 2000; c.Cluster.Cassandra, c.Cluster.NATS = 1, 1 }),
+			check.LatenessBound{Max: 3 * time.Minute},
+		},
+		{"no node runs", of(Stopped, nil), check.LatenessBound{Max: 3*time.Minute + 90*time.Second}},
+		{
+			"what was stated", of(Stopped, func(c *Config) { c.Late.Max = time.Second }),
+			check.LatenessBound{Max: time.Second},
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if row.of.Late != row.want {
+				t.Errorf("Late = %v, want %v", row.of.Late, row.want)
+			}
+		})
+	}
+}
