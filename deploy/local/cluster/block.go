@@ -49,6 +49,9 @@ func (b block) claim(ctx context.Context, spec Spec) (release func(), err error)
 		return nil, err
 	}
 	release = func() { _ = guard.Close() }
+	if spec.Namespaces { // its members listen elsewhere
+		return release, nil
+	}
 	var ports []string
 	for i := 1; i <= 3; i++ {
 		if spec.Cassandra > 0 {

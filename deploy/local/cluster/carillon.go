@@ -21,6 +21,7 @@ type carillonConfig struct {
 	API   struct {
 		Listen    string `yaml:"listen"`
 		CursorKey string `yaml:"cursor_key"` // signs the cursors of lists
+		Auth      string `yaml:"auth,omitempty"`
 	} `yaml:"api"`
 	Admin struct {
 		Listen string `yaml:"listen"` // profiles
@@ -51,14 +52,14 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 	var c carillonConfig
 	c.Node.Name = memberName(kindCarillon, index)
 	c.Roles = p.Spec.rolesOf(index)
-	c.API.Listen = p.Block.addr(1, apiBasePort+index)
+	c.API.Listen = p.addr(kindCarillon, index, apiBasePort+index)
 	c.API.CursorKey = p.CursorKey
 	if p.Spec.Profiles {
-		c.Admin.Listen = p.Block.addr(1, adminBasePort+index)
+		c.Admin.Listen = p.addr(kindCarillon, index, adminBasePort+index)
 	}
-	c.Ring.Listen = p.Block.addr(1, ringBasePort+index)
+	c.Ring.Listen = p.addr(kindCarillon, index, ringBasePort+index)
 	for i := 1; i <= p.Spec.Nodes; i++ {
-		c.Ring.Seeds = append(c.Ring.Seeds, p.Block.addr(1, ringBasePort+i))
+		c.Ring.Seeds = append(c.Ring.Seeds, p.addr(kindCarillon, i, ringBasePort+i))
 	}
 	c.Ring.Key = p.RingKey
 	c.Cassandra.Hosts = p.cqlAddrs()
@@ -66,6 +67,10 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 	c.Cassandra.DataCenter = p.Spec.DataCenter
 	c.NATS.URLs = p.natsURLs()
 	c.Executor.AllowCIDRs = []string{"127.0.0.0/8"} // local receivers live on the loopback
+	if p.Spec.Namespaces {
+		c.API.Auth = "none"                                          // the bridge leads nowhere else
+		c.Executor.AllowCIDRs = []string{p.network().Host() + "/32"} // or on the bridge
+	}
 	text, err := yaml.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("render carillon.yaml: %w", err)
@@ -86,11 +91,13 @@ func migrate(ctx context.Context, program, dir, config string, p plan) error {
 }
 
 // carillonReady says whether node index is ready for work.
-func carillonReady(ctx context.Context, b block, index int) error {
-	return httpReady(ctx, apiURL(b, index)+"/readyz")
+func carillonReady(ctx context.Context, p plan, index int) error {
+	return httpReady(ctx, apiURL(p, index)+"/readyz")
 }
 
-func apiURL(b block, index int) string { return "http://" + b.addr(1, apiBasePort+index) }
+func apiURL(p plan, index int) string {
+	return "http://" + p.addr(kindCarillon, index, apiBasePort+index)
+}
 
 // buildCarillon builds the program into dir and returns its path. Not into the cache: two clusters may run two
 // versions.

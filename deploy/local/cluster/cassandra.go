@@ -60,10 +60,9 @@ var cassandraTokens = map[int][]int64{
 
 // A cassandraNode is one node: where it lives and how it is set up.
 type cassandraNode struct {
-	index, of int // counted from 1
-	dir       string
-	block     block
-	spec      Spec
+	index int // counted from 1
+	dir   string
+	plan  plan
 }
 
 var cassandraTemplate = template.Must(template.New("cassandra.yaml").
@@ -71,25 +70,25 @@ var cassandraTemplate = template.Must(template.New("cassandra.yaml").
 
 // config renders the node's cassandra.yaml.
 func (n cassandraNode) config() ([]byte, error) {
-	seeds := make([]string, n.of)
+	seeds := make([]string, n.plan.Spec.Cassandra)
 	for i := range seeds {
-		seeds[i] = n.block.ip(i + 1)
+		seeds[i] = n.plan.ip(kindCassandra, i+1)
 	}
 	var out bytes.Buffer
 	err := cassandraTemplate.Execute(&out, map[string]any{
 		"Name":        memberName(kindCassandra, n.index),
-		"Cluster":     fmt.Sprintf("carillon-local-%d", n.block),
-		"Token":       cassandraTokens[n.of][n.index-1],
+		"Cluster":     fmt.Sprintf("carillon-local-%d", n.plan.Block),
+		"Token":       cassandraTokens[n.plan.Spec.Cassandra][n.index-1],
 		"Seeds":       strings.Join(seeds, ","),
-		"IP":          n.block.ip(n.index),
+		"IP":          n.ip(),
 		"StoragePort": storagePort,
 		"CQLPort":     cqlPort,
 		"Data":        filepath.Join(n.dir, "data"),
-		"CommitLog":   string(n.spec.CommitLog),
-		"Secure":      n.spec.Secure,
-		"Views":       n.spec.Views,
+		"CommitLog":   string(n.plan.Spec.CommitLog),
+		"Secure":      n.plan.Spec.Secure,
+		"Views":       n.plan.Spec.Views,
 		"Certificate": n.conf(certificateName),
-		"Sizes":       profileSizes[n.spec.Profile],
+		"Sizes":       profileSizes[n.plan.Spec.Profile],
 	})
 	if err != nil {
 		return nil, fmt.Errorf("render cassandra.yaml: %w", err)
@@ -111,17 +110,19 @@ func (n cassandraNode) writeConfig() error {
 	return errors.Join(
 		writeFile(n.conf("cassandra.yaml"), yaml, 0o600),
 		writeFile(n.conf("logback.xml"), logbackXML, 0o600),
-		writeFile(n.conf("cassandra-rackdc.properties"), fmt.Appendf(nil, "dc=%s\nrack=rack1\n", n.spec.DataCenter), 0o600),
+		writeFile(n.conf("cassandra-rackdc.properties"), fmt.Appendf(nil, "dc=%s\nrack=rack1\n", n.plan.Spec.DataCenter), 0o600),
 	)
 }
+
+func (n cassandraNode) ip() string { return n.plan.ip(kindCassandra, n.index) }
 
 func (n cassandraNode) conf(name string) string { return filepath.Join(n.dir, "conf", name) }
 
 // command returns the command line of the node; of two equal flags the JVM takes the last.
 func (n cassandraNode) command(tools javaTools, archive string) []string {
 	argv := append([]string{tools.java.path}, jvmFlags()...)
-	argv = append(argv, profileFlags[n.spec.Profile]...)
-	if n.spec.Secure {
+	argv = append(argv, profileFlags[n.plan.Spec.Profile]...)
+	if n.plan.Spec.Secure {
 		// The first user is there at once, not after 10 s, and a password is checked in a millisecond, not in a tenth of a second.
 		argv = append(argv, "-Dcassandra.superuser_setup_delay_ms=0", "-Dcassandra.auth_bcrypt_gensalt_log2_rounds=4")
 	}
@@ -140,7 +141,7 @@ func (n cassandraNode) command(tools javaTools, archive string) []string {
 		// then still says of it is lost, and the nodes do not agree on a schema ever after.
 		"-Dcassandra.gossip_quarantine_delay_ms=60000",
 		"-Dcassandra.shutdown_announce_in_ms=0",
-		"-Dcassandra.jmx.local.port="+strconv.Itoa(n.block.jmxPort(n.index)),
+		"-Dcassandra.jmx.local.port="+strconv.Itoa(n.plan.Block.jmxPort(n.index)),
 	)
 	return append(argv, "-cp", tools.classPath, cassandraMain)
 }
@@ -175,7 +176,7 @@ func (c *Cluster) Nodetool(ctx context.Context, name string, args ...string) ([]
 	}
 	argv := append([]string{tools.java.path}, jvmFlags()...)
 	argv = append(argv, "-cp", tools.classPath, nodetoolMain, "-h", "127.0.0.1", "-p", strconv.Itoa(c.plan.Block.jmxPort(m.index)))
-	return append(argv, args...), nil
+	return c.within(m, append(argv, args...)), nil
 }
 
 // A nodeRow is what one node says of another, or of itself, in its gossip table.
@@ -268,7 +269,8 @@ func trainArchive(ctx context.Context, tools javaTools, path string) (err error)
 		return fmt.Errorf("make folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	node := cassandraNode{index: 1, of: 1, dir: dir, block: b, spec: spec}
+	p := plan{Spec: spec, Block: b}
+	node := cassandraNode{index: 1, dir: dir, plan: p}
 	if err := node.writeConfig(); err != nil {
 		return err
 	}
@@ -281,7 +283,7 @@ func trainArchive(ctx context.Context, tools javaTools, path string) (err error)
 	}
 	defer func() { err = errors.Join(err, id.stop(context.WithoutCancel(ctx), startLimit)) }() // writing the archive takes seconds
 	return awaitReady(ctx, id, logFile, func(ctx context.Context) error {
-		return cassandraReady(ctx, b.addr(1, cqlPort), nil, []string{b.ip(1)})
+		return cassandraReady(ctx, p.addr(kindCassandra, 1, cqlPort), nil, []string{node.ip()})
 	})
 }
 

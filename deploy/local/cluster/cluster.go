@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/deploy/local/netns"
 )
 
 const (
@@ -39,6 +42,9 @@ type Cluster struct {
 	say      func(string)
 	launcher *launcher
 	release  func() // of the block of addresses
+
+	// network is what was made for it; nil = none, or another Cluster of the same folder made it.
+	network *netns.Network
 }
 
 // Up brings up the cluster that spec describes in o.Dir and returns when every member is ready. Members that run
@@ -64,6 +70,9 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	}
 	defer unlock()
 
+	if spec.Namespaces && !o.Attached {
+		return nil, errors.New("network namespaces are for attached clusters: they end with the program that made them")
+	}
 	c := &Cluster{dir: dir, say: o.Say, release: func() {}}
 	first := block(0)
 	if o.Attached {
@@ -115,6 +124,10 @@ func (c *Cluster) settle(ctx context.Context, first block, spec Spec) error {
 		c.plan = plan{Spec: spec, Block: b, RingKey: newKey(), CursorKey: newKey()}
 		if b != first {
 			c.say(fmt.Sprintf("addresses on %s are in use, taking %s", first.ip(1), b.ip(1)))
+		}
+		if err := c.makeNetwork(ctx); err != nil {
+			release()
+			return err
 		}
 		return c.plan.write(c.dir)
 	}
@@ -234,7 +247,7 @@ func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expect
 	var ready func(context.Context) error
 	switch m.kind {
 	case kindCassandra:
-		node := cassandraNode{index: m.index, of: c.plan.Spec.Cassandra, dir: dir, block: c.plan.Block, spec: c.plan.Spec}
+		node := cassandraNode{index: m.index, dir: dir, plan: c.plan}
 		if err := node.writeConfig(); err != nil {
 			return err
 		}
@@ -245,29 +258,29 @@ func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expect
 		var want []string
 		for _, e := range expected {
 			if e.kind == kindCassandra {
-				want = append(want, c.plan.Block.ip(e.index))
+				want = append(want, c.plan.ip(kindCassandra, e.index))
 			}
 		}
 		ready = func(ctx context.Context) error {
-			return cassandraReady(ctx, c.plan.Block.addr(m.index, cqlPort), c.Security(), want)
+			return cassandraReady(ctx, c.plan.addr(kindCassandra, m.index, cqlPort), c.Security(), want)
 		}
 	case kindNATS:
 		config := filepath.Join(dir, "nats.conf")
-		if err := writeFile(config, []byte(natsConfig(c.plan.Spec, c.plan.Block, m.index, dir)), 0o600); err != nil {
+		if err := writeFile(config, []byte(natsConfig(c.plan, m.index, dir)), 0o600); err != nil {
 			return err
 		}
 		argv = []string{parts.nats, "--config", config}
-		ready = func(ctx context.Context) error { return natsReady(ctx, c.plan.Block, m.index) }
+		ready = func(ctx context.Context) error { return natsReady(ctx, c.plan, m.index) }
 	case kindCarillon:
 		config, err := c.writeCarillonConfig(m.index)
 		if err != nil {
 			return err
 		}
 		argv = carillonServe(parts.carillon, config)
-		ready = func(ctx context.Context) error { return carillonReady(ctx, c.plan.Block, m.index) }
+		ready = func(ctx context.Context) error { return carillonReady(ctx, c.plan, m.index) }
 	}
 	logFile := c.logFile(m)
-	id, err := c.launcher.start(dir, logFile, argv)
+	id, err := c.launcher.start(dir, logFile, c.within(m, argv))
 	if err != nil {
 		return err
 	}
@@ -297,9 +310,19 @@ func (c *Cluster) migrate(ctx context.Context, parts parts) error {
 	return migrate(ctx, parts.carillon, c.dir, config, c.plan)
 }
 
+// Migrate brings the schema up to date as a program knows it, while members run.
+func (c *Cluster) Migrate(ctx context.Context, program string) error {
+	return c.migrate(ctx, parts{carillon: program})
+}
+
 // StartMember starts the stopped member name with its data and address, and waits until it is ready. Starting one
 // that runs is an error.
 func (c *Cluster) StartMember(ctx context.Context, name string) error {
+	return c.StartProgram(ctx, name, "")
+}
+
+// StartProgram is StartMember of a Carillon node with another program; "" = the cluster's.
+func (c *Cluster) StartProgram(ctx context.Context, name, program string) error {
 	m, err := c.find(name)
 	if err != nil {
 		return err
@@ -321,7 +344,7 @@ func (c *Cluster) StartMember(ctx context.Context, name string) error {
 	}
 	var parts parts
 	if m.kind == kindCarillon {
-		parts.carillon = filepath.Join(c.dir, "carillon") // the program it ran before
+		parts.carillon = cmp.Or(program, c.plan.Spec.Program, filepath.Join(c.dir, "carillon"))
 	} else if parts, err = c.parts(ctx, map[kind][]member{m.kind: {m}}); err != nil {
 		return err
 	}

@@ -38,12 +38,12 @@ func TestCassandraConfig(t *testing.T) {
 		file string
 		node cassandraNode
 	}{
-		{"cassandra-one-test-periodic.yaml", cassandraNode{1, 1, "/d/cassandra-1", 0, Spec{Cassandra: 1}}},
-		{"cassandra-one-secure.yaml", cassandraNode{1, 1, "/d/cassandra-1", 3, Spec{Cassandra: 1, Secure: true}}},
-		{"cassandra-three-load-group.yaml", cassandraNode{2, 3, "/d/with blank/cassandra-2", 7, Spec{Cassandra: 3, Profile: ProfileLoad, CommitLog: CommitLogGroup}}},
+		{"cassandra-one-test-periodic.yaml", cassandraNode{1, "/d/cassandra-1", plan{Spec: Spec{Cassandra: 1}}}},
+		{"cassandra-one-secure.yaml", cassandraNode{1, "/d/cassandra-1", plan{Block: 3, Spec: Spec{Cassandra: 1, Secure: true}}}},
+		{"cassandra-three-load-group.yaml", cassandraNode{2, "/d/with blank/cassandra-2", plan{Block: 7, Spec: Spec{Cassandra: 3, Profile: ProfileLoad, CommitLog: CommitLogGroup}}}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			c.node.spec = c.node.spec.withDefaults()
+			c.node.plan.Spec = c.node.plan.Spec.withDefaults()
 			got, err := c.node.config()
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestCassandraConfig(t *testing.T) {
 
 func TestCassandraTakesViewsOnlyIfTold(t *testing.T) {
 	for _, views := range []bool{false, true} {
-		node := cassandraNode{1, 1, "/d/cassandra-1", 0, Spec{Cassandra: 1, Views: views}.withDefaults()}
+		node := cassandraNode{1, "/d/cassandra-1", plan{Spec: Spec{Cassandra: 1, Views: views}.withDefaults()}}
 		text, err := node.config()
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestCassandraTakesViewsOnlyIfTold(t *testing.T) {
 }
 
 func TestCassandraCommand(t *testing.T) {
-	node := cassandraNode{2, 3, "/d/cassandra-2", 1, Spec{Cassandra: 3, Profile: ProfileLoad}.withDefaults()}
+	node := cassandraNode{2, "/d/cassandra-2", plan{Block: 1, Spec: Spec{Cassandra: 3, Profile: ProfileLoad}.withDefaults()}}
 	argv := node.command(javaTools{java: java{path: "/j/java"}, classPath: "a.jar:b.jar"}, "-XX:SharedArchiveFile=x.jsa")
 	if argv[0] != "/j/java" || argv[len(argv)-1] != cassandraMain {
 		t.Errorf("command is %q … %q, want java … the daemon", argv[0], argv[len(argv)-1])
@@ -92,9 +92,9 @@ func TestCassandraCommand(t *testing.T) {
 }
 
 func TestNATSConfig(t *testing.T) {
-	golden(t, "nats-one.conf", []byte(natsConfig(Spec{NATS: 1}, 0, 1, "/d/nats-1")))
-	golden(t, "nats-three-sync.conf", []byte(natsConfig(Spec{NATS: 3, NATSSync: 100 * time.Millisecond}, 7, 2, "/d/nats-2")))
-	if text := natsConfig(Spec{NATS: 1, NATSSync: -1}, 0, 1, "/d"); !strings.Contains(text, "sync_interval: always\n") {
+	golden(t, "nats-one.conf", []byte(natsConfig(plan{Spec: Spec{NATS: 1}}, 1, "/d/nats-1")))
+	golden(t, "nats-three-sync.conf", []byte(natsConfig(plan{Block: 7, Spec: Spec{NATS: 3, NATSSync: 100 * time.Millisecond}}, 2, "/d/nats-2")))
+	if text := natsConfig(plan{Spec: Spec{NATS: 1, NATSSync: -1}}, 1, "/d"); !strings.Contains(text, "sync_interval: always\n") {
 		t.Errorf("natsConfig with a negative interval:\n%s\nwant sync_interval: always", text)
 	}
 }
@@ -109,6 +109,13 @@ func TestCarillonConfig(t *testing.T) {
 	p.Spec.Profiles = true
 	if got, err = renderCarillon(p, 2); err != nil || !strings.Contains(string(got), "admin:\n    listen: 127.0.0.1:19082\n") {
 		t.Errorf("renderCarillon with profiles: %v\n%s\nwant a listener for them", err, got)
+	}
+	p.Spec.Namespaces = true
+	got, err = renderCarillon(p, 2)
+	for _, want := range []string{"listen: 10.77.0.102:18082\n", "auth: none\n", "- 10.77.0.1/32\n", "- nats://10.77.0.23:4222\n", "- 10.77.0.11:9042\n"} {
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("renderCarillon with namespaces: %v\n%s\nwant %q", err, got, want)
+		}
 	}
 }
 

@@ -42,11 +42,11 @@ func (c *Cluster) process(m member) (identity, State) {
 func (c *Cluster) address(m member) string {
 	switch m.kind {
 	case kindCassandra:
-		return c.plan.Block.addr(m.index, cqlPort)
+		return c.plan.addr(kindCassandra, m.index, cqlPort)
 	case kindNATS:
 		return c.plan.natsURL(m.index)
 	default:
-		return apiURL(c.plan.Block, m.index)
+		return apiURL(c.plan, m.index)
 	}
 }
 
@@ -198,6 +198,9 @@ func (c *Cluster) Close(ctx context.Context) error {
 	err := g.Wait()
 	if err == nil {
 		c.launcher.close()
+	}
+	if c.network != nil {
+		err = errors.Join(err, c.network.Remove(ctx))
 	}
 	c.release()
 	return err

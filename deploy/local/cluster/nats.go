@@ -13,30 +13,30 @@ import (
 )
 
 // natsConfig renders the configuration of server index of the cluster's servers; dir is its folder.
-func natsConfig(spec Spec, b block, index int, dir string) string {
+func natsConfig(p plan, index int, dir string) string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	line("# Made by deploy/local. Changes are lost when the server is started again.")
 	line("server_name: %s", memberName(kindNATS, index))
-	line("listen: %q", b.addr(index, natsPort))
-	line("http: %q", b.addr(index, natsMonitorPort))
+	line("listen: %q", p.addr(kindNATS, index, natsPort))
+	line("http: %q", p.addr(kindNATS, index, natsMonitorPort))
 	line("jetstream {")
 	line("  store_dir: %s", strconv.Quote(filepath.Join(dir, "data")))
 	switch {
-	case spec.NATSSync > 0:
-		line("  sync_interval: %q", spec.NATSSync)
-	case spec.NATSSync < 0:
+	case p.Spec.NATSSync > 0:
+		line("  sync_interval: %q", p.Spec.NATSSync)
+	case p.Spec.NATSSync < 0:
 		line("  sync_interval: always")
 	}
 	line("}")
-	if spec.NATS > 1 {
+	if p.Spec.NATS > 1 {
 		line("cluster {")
-		line("  name: %q", fmt.Sprintf("carillon-local-%d", b))
-		line("  listen: %q", b.addr(index, natsRoutePort))
+		line("  name: %q", fmt.Sprintf("carillon-local-%d", p.Block))
+		line("  listen: %q", p.addr(kindNATS, index, natsRoutePort))
 		line("  routes: [")
-		for i := 1; i <= spec.NATS; i++ {
+		for i := 1; i <= p.Spec.NATS; i++ {
 			if i != index {
-				line("    %q", "nats://"+b.addr(i, natsRoutePort))
+				line("    %q", "nats://"+p.addr(kindNATS, i, natsRoutePort))
 			}
 		}
 		line("  ]")
@@ -47,8 +47,8 @@ func natsConfig(spec Spec, b block, index int, dir string) string {
 
 // natsReady says whether the server answers that it and its JetStream are healthy. A clustered one is once it
 // follows an elected leader.
-func natsReady(ctx context.Context, b block, index int) error {
-	return httpReady(ctx, "http://"+b.addr(index, natsMonitorPort)+"/healthz")
+func natsReady(ctx context.Context, p plan, index int) error {
+	return httpReady(ctx, "http://"+p.addr(kindNATS, index, natsMonitorPort)+"/healthz")
 }
 
 // httpReady is nil if a GET of url answers 200.

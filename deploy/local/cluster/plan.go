@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+
+	"carillon.dev/carillon/deploy/local/netns"
 )
 
 // planName is the file that says what a cluster's folder holds.
@@ -47,11 +51,40 @@ func (p plan) members() []member {
 	return all
 }
 
+// firstByte is the last byte of the address of the first member of each sort, where every member
+// has a network namespace of its own.
+var firstByte = map[kind]int{kindCassandra: 11, kindNATS: 21, kindCarillon: 101}
+
+// network is the network of the cluster's namespaces.
+func (p plan) network() netns.Network { return netns.New(int(p.Block)) }
+
+// networkMember is how a member appears on that network.
+func networkMember(m member) netns.Member {
+	return netns.Member{Name: m.name(), Byte: firstByte[m.kind] + m.index - 1}
+}
+
+// ip is the address of a member.
+func (p plan) ip(k kind, i int) string {
+	switch {
+	case p.Spec.Namespaces:
+		return p.network().IP(networkMember(member{k, i}).Byte)
+	case k == kindCarillon: // their ports differ
+		return p.Block.ip(1)
+	default:
+		return p.Block.ip(i)
+	}
+}
+
+// addr is "ip:port" of a member.
+func (p plan) addr(k kind, i, port int) string {
+	return net.JoinHostPort(p.ip(k, i), strconv.Itoa(port))
+}
+
 // cqlAddrs returns "ip:port" of every Cassandra node.
 func (p plan) cqlAddrs() []string {
 	addrs := make([]string, p.Spec.Cassandra)
 	for i := range addrs {
-		addrs[i] = p.Block.addr(i+1, cqlPort)
+		addrs[i] = p.addr(kindCassandra, i+1, cqlPort)
 	}
 	return addrs
 }
@@ -65,7 +98,7 @@ func (p plan) natsURLs() []string {
 	return urls
 }
 
-func (p plan) natsURL(i int) string { return "nats://" + p.Block.addr(i, natsPort) }
+func (p plan) natsURL(i int) string { return "nats://" + p.addr(kindNATS, i, natsPort) }
 
 // ErrNoCluster says that a folder holds no cluster, not even a stopped one, and what to do about it.
 var ErrNoCluster = errors.New("no cluster: make up starts one")

@@ -49,7 +49,7 @@ func (c *Cluster) secure(n cassandraNode) error {
 	if s == nil || exists(n.conf(certificateName)) {
 		return nil
 	}
-	authority, server, err := newCertificate(net.ParseIP(n.block.ip(n.index)), securityName, time.Now())
+	authority, server, err := newCertificate(net.ParseIP(n.ip()), securityName, time.Now())
 	if err != nil {
 		return fmt.Errorf("make certificate: %w", err)
 	}

@@ -61,6 +61,10 @@ type Spec struct {
 	// Program is the carillon that the nodes run; "" = one that is built from the work tree when the cluster starts.
 	Program string `json:"program,omitempty"`
 
+	// Namespaces gives each member a network namespace with an address of its own, so that links between members can be
+	// cut (Cluster.Cut). It needs root and the programs ip and nft, and an attached cluster.
+	Namespaces bool `json:"namespaces,omitempty"`
+
 	// Profiles has the Carillon nodes serve profiles on listeners of their own. Jobs may call the loopback interface here, so those of a
 	// node can reach the listeners of the others: for measurements.
 	Profiles bool `json:"profiles,omitempty"`

@@ -137,7 +137,7 @@ func (c *Cluster) NATSURLs() []string { return c.plan.natsURLs() }
 func (c *Cluster) APIs() []string {
 	urls := make([]string, c.plan.Spec.Nodes)
 	for i := range urls {
-		urls[i] = apiURL(c.plan.Block, i+1)
+		urls[i] = apiURL(c.plan, i+1)
 	}
 	return urls
 }
