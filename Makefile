@@ -138,11 +138,12 @@ carillon-load:
 	@mkdir -p $(BIN)
 	go build -trimpath -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 
-.PHONY: spine
-spine: ## 100,000 jobs on a real cluster that is broken meanwhile (SCENARIO=faults|calm|stream|blackout|recurring|pause|stopped|guarantees|frozen|limits ARGS=…)
+.PHONY: chaos spine
+spine: chaos
+chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it lists the scenarios (SCENARIO=faults|cut-store|… ARGS=…)
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
-	$(BIN)/carillon-load spine --scenario $(or $(SCENARIO),faults) $(ARGS)
+	$(BIN)/carillon-load chaos $(if $(SCENARIO),--scenario $(SCENARIO),--list) $(ARGS)
 
 .PHONY: k6
 k6: $(BIN)/k6 ## k6 scripts on a cluster of their own (PROFILE=smoke|average|stress|spike|soak SCRIPT=jobs.js; API=URL for one that is up)

@@ -15,7 +15,7 @@ import (
 // A Scenario says what happens to the cluster while jobs run.
 type Scenario string
 
-// The scenarios.
+// The scenarios with a course of their own. Those with a steady load are named beside their plans.
 const (
 	// Faults kills a Carillon node, a Cassandra node and a NATS server, and freezes another Carillon node.
 	Faults Scenario = "faults"
@@ -44,9 +44,6 @@ const (
 	Limits Scenario = "limits"
 )
 
-// Scenarios lists them all.
-var Scenarios = []Scenario{Faults, Calm, Stream, Blackout, Kill, Recurring, Pause, Stopped, Guarantees, Frozen, Limits}
-
 // Config describes one run. The zero value of a field is its default, where one is named.
 type Config struct {
 	Scenario Scenario // default Faults
@@ -71,6 +68,8 @@ type Config struct {
 	// Create is how long the creation of all jobs of Recurring may take: their start is so much later than that of the creation. Default as long as
 	// it takes at 125 a second, at least 5 s.
 	Create time.Duration
+	// Rate is how many runs of a steady load fall due a second; default as its plan says.
+	Rate int
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
 	// Mix is how many of the jobs of Guarantees are under which guarantee; default 10, 6 and 4 of 20.
@@ -113,6 +112,7 @@ const (
 	defaultIdle    = 5 * time.Second
 
 	minJobs = 200
+	maxRate = 10_000
 
 	defaultKillEvery = 10 * time.Second
 	leastKillEvery   = 4 * time.Second
@@ -154,6 +154,11 @@ func (c Config) withDefaults() Config {
 		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
 		c.Mix = cmp.Or(c.Mix, defaultMix)
 		c.Changes = -1
+	}
+	if l := c.Scenario.plan().Load; l != nil {
+		c.Rate, c.Span, c.Mix = cmp.Or(c.Rate, l.Rate), l.Span, l.Mix
+		c.Jobs, c.Changes = int(float64(c.Rate)*c.Span.Seconds()), -1
+		c.Cluster.Namespaces = c.Scenario.plan().Members.Namespaces
 	}
 	if c.Scenario == Limits {
 		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)
@@ -254,6 +259,16 @@ func (c Config) Validate() error {
 	}
 	if len(c.Cluster.Roles) > 0 {
 		fault("cluster: roles are not stated here: they follow from the scenario")
+	}
+	if c.Rate != 0 && !c.Scenario.Steady() {
+		fault("a rate is of scenarios with a steady load, not of %q", c.Scenario)
+	}
+	if c.Rate < 0 || c.Rate > maxRate {
+		fault("the rate is %d, want 1 to %d runs a second", c.Rate, maxRate)
+	}
+	if want := c.Scenario.plan().Members; c.Scenario.Steady() &&
+		(c.Cluster.Cassandra != want.Cassandra || c.Cluster.NATS != want.NATS || c.Cluster.Nodes != want.Nodes) {
+		fault("the faults of %q are made for %d Cassandra, %d NATS and %d Carillon nodes", c.Scenario, want.Cassandra, want.NATS, want.Nodes)
 	}
 	if c.Scenario == Blackout && c.Cluster.CommitLog != cluster.CommitLogGroup {
 		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")

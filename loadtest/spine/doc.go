@@ -27,11 +27,19 @@
 // Each scenario bounds how late runs may start (lateness.go): by what its faults cost, from detection to
 // take-over, and by its backlog where more falls due than a small machine starts. The judge fails the run beyond it.
 //
+// # Declared scenarios
+//
+// The other scenarios have a steady load of all guarantees and declare everything else in a Plan: the
+// members wanted, the faults with their offsets from T0, and how late a run may start. To add one,
+// write its Plan into the file of its family (plans_network.go, plans_process.go, …) and, for a new
+// act, a function into moreActs. What the program itself sees broken it notes with run.broken.
+//
 // # Invariants
 //
 //  1. What was started is stopped, whatever happens: members of the cluster and the sink die with this program.
 //  2. What is asked, answered and changed is written down as it happens, in the files that `carillon-load check` reads;
 //     the judge is a process of its own that reads those files and the API, and nothing else.
-//  3. Faults are real: signals to processes, and requests to NATS as an operator's tool would send them. Nothing of the
+//  3. Faults are real: signals to processes, packets that are dropped between namespaces of this run,
+//     and requests to NATS as an operator's tool would send them. Nothing of the
 //     product is linked in.
 package spine

@@ -77,6 +77,9 @@ func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportRes
 	r.keepDue(spec.From.Add(spec.Spread))
 	began := time.Now()
 	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
+	if r.cfg.Scenario.Steady() {
+		im.MaxSends = steadySends
+	}
 	s, err := im.Run(ctx)
 	res = ImportResult{
 		Source: spec.Source, Began: began.UTC(), Lines: s.Lines, Created: s.Created, Existing: s.Existing, Refused: s.Refused,

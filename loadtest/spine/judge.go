@@ -25,7 +25,7 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 		return r.judgeLimits(ctx, out)
 	case r.cfg.Scenario.Recurs():
 		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
-	case !r.cfg.Scenario.Guards():
+	case !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
 		args = append(args, "--changes", r.changesFile())
 	}
 	for _, source := range r.sources() {

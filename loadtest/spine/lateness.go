@@ -21,7 +21,8 @@ const (
 	onlyNATS      = 30 * time.Second
 )
 
-// latenessBounds has how late runs may start in each scenario, without a backlog.
+// latenessBounds has how late runs may start in each scenario with a course of its own, without a
+// backlog. Plans state the bound of the others.
 var latenessBounds = map[Scenario]check.LatenessBound{
 	Calm: {Max: 10 * time.Second, P99: 2 * time.Second},
 	Kill: {Max: deathCosts, P99: 15 * time.Second},
@@ -42,6 +43,9 @@ var latenessBounds = map[Scenario]check.LatenessBound{
 // latenessBound returns how late runs of c may start, defaults filled in: what the scenario costs,
 // what the absence of the only Cassandra or NATS costs, and what its backlog costs.
 func latenessBound(c Config) check.LatenessBound {
+	if l := c.Scenario.plan().Load; l != nil {
+		return check.LatenessBound{Max: l.MaxLateness}
+	}
 	bound := latenessBounds[c.Scenario]
 	switch c.Scenario {
 	case Faults, Stream:

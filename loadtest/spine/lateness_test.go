@@ -9,8 +9,8 @@ import (
 
 func TestEveryScenarioStatesHowLateRunsMayStart(t *testing.T) {
 	for _, s := range Scenarios {
-		if latenessBounds[s].Max <= 0 {
-			t.Errorf("latenessBounds[%s] = %v, want a maximum", s, latenessBounds[s])
+		if bound := latenessBound(Config{Scenario: s}.withDefaults()); bound.Max <= 0 {
+			t.Errorf("latenessBound of %s = %v, want a maximum", s, bound)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func rowsOf(reports []*Report) []row {
 		rows []row
 		is   func(*Report) bool
 	}{
-		{guardedRows, func(r *Report) bool { return r.Scenario.Guards() }},
+		{guardedRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
 		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) }},
 		{recurringRows, recurs},
 		{limitsRows, limits},
@@ -133,6 +133,10 @@ var oneOffRows = []row{
 		if r.Scenario.Guards() {
 			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees", s.Jobs, s.SpanSeconds, s.LeadSeconds)
 		}
+		if r.Scenario.Steady() {
+			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees; a fifth imported meanwhile",
+				s.Jobs, s.SpanSeconds, s.LeadSeconds)
+		}
 		main, near, immediate := counts(s.Jobs)
 		keys := "without keys"
 		if s.Keyed {
@@ -166,7 +170,7 @@ var oneOffRows = []row{
 	{"too late (bound)", func(r *Report) string { return fmt.Sprintf("%d (%s)", r.Check.TooLate, r.Check.Bound) }},
 	{"main import", func(r *Report) string {
 		for _, i := range r.Imports {
-			if i.Source == "main" || i.Source == guardedSource {
+			if i.Source == "main" || i.Source == guardedSource || i.Source == steadySource {
 				return fmt.Sprintf("%d lines in %.1f s: %.0f lines/s (%d sends)", i.Lines, i.Seconds, i.Rate(), i.Sends)
 			}
 		}

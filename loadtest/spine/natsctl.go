@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,6 +155,7 @@ type StreamInfo struct {
 	Name     string `json:"name"`
 	Messages int    `json:"messages"`
 	Replicas int    `json:"replicas"`
+	Leader   string `json:"leader,omitempty"` // the server that leads it; "" = none, or there is but one server
 }
 
 // streams returns Carillon's streams.
@@ -167,6 +169,9 @@ func (n *natsConn) streams() ([]StreamInfo, error) {
 			State struct {
 				Messages int `json:"messages"`
 			} `json:"state"`
+			Cluster struct {
+				Leader string `json:"leader"`
+			} `json:"cluster"`
 		} `json:"streams"`
 	}
 	if err := n.request("$JS.API.STREAM.LIST", "", &list); err != nil {
@@ -175,7 +180,7 @@ func (n *natsConn) streams() ([]StreamInfo, error) {
 	var all []StreamInfo
 	for _, s := range list.Streams {
 		if strings.HasPrefix(s.Config.Name, streamPrefix) {
-			all = append(all, StreamInfo{s.Config.Name, s.State.Messages, s.Config.Replicas})
+			all = append(all, StreamInfo{s.Config.Name, s.State.Messages, s.Config.Replicas, s.Cluster.Leader})
 		}
 	}
 	return all, nil
@@ -202,4 +207,34 @@ func deleteStreams(ctx context.Context, url string) (gone []StreamInfo, err erro
 		gone = append(gone, s)
 	}
 	return gone, nil
+}
+
+// streamLeader is, as a member of a step, the NATS server that leads a stream of Carillon's. What is
+// mended is the server that was broken.
+const streamLeader = "nats leader"
+
+// leader returns the server that streamLeader means in a step.
+func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
+	if act == ActThaw || act == ActStart {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.led, nil
+	}
+	n, err := dialNATS(ctx, r.cluster().NATSURLs()[0])
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	all, err := n.streams()
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(all, func(s StreamInfo) bool { return s.Leader != "" })
+	if i < 0 {
+		return "", fmt.Errorf("%w: no server leads a stream %s…", errNATS, streamPrefix)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.led = all[i].Leader
+	return r.led, nil
 }

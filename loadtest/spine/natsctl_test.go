@@ -36,7 +36,7 @@ func TestDeleteStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone, err := deleteStreams(t.Context(), url)
-	if want := (StreamInfo{"carillon_runs_0", 1, 1}); err != nil || len(gone) != 1 || gone[0] != want {
+	if want := (StreamInfo{"carillon_runs_0", 1, 1, ""}); err != nil || len(gone) != 1 || gone[0] != want {
 		t.Errorf("deleteStreams = %v, %v, want %v", gone, err, want)
 	}
 	var info struct {

@@ -77,6 +77,11 @@ type Report struct {
 	// Recurring is what came of recurring jobs; nil in scenarios without them.
 	Recurring *RecurringResult `json:"recurring,omitempty"`
 
+	// DroppedPackets is how many packets cuts of links have dropped.
+	DroppedPackets int `json:"dropped_packets,omitempty"`
+	// Broken are promises that this program itself saw broken, in words.
+	Broken []string `json:"broken,omitempty"`
+
 	// Judged: Check (or Recurring.Check) holds the judge's report. A run without is a failed one.
 	Judged bool         `json:"judged"`
 	Check  check.Report `json:"check"`
@@ -92,6 +97,7 @@ func (r *Report) Faults() []string {
 	}
 	faults = append(faults, r.limitsFaults()...)
 	faults = append(faults, r.guardedFaults()...)
+	faults = append(faults, r.steadyFaults()...)
 	for _, i := range r.Imports {
 		if f := i.fault(); f != "" {
 			faults = append(faults, f)

@@ -1,6 +1,7 @@
 package spine
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -18,6 +19,9 @@ const (
 	ActKillAll  Act = "kill -9 all"
 	ActStartAll Act = "start all"
 )
+
+// moreActs are the acts that families of plans bring with them. The note says what there is to say.
+var moreActs = map[Act]func(ctx context.Context, r *run, member string) (note string, err error){}
 
 // A step is one act at an instant counted from T0.
 type step struct {

@@ -52,6 +52,7 @@ type run struct {
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
 	report   *Report
+	led      string    // the NATS server that led when a step asked last
 	asked    []string  // sources, in the order of their imports
 	lastDue  time.Time // of everything asked for so far
 }
@@ -66,7 +67,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	if cfg.Dir, err = emptyDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if cfg.Scenario.Guards() {
+	if cfg.Scenario.Guards() || len(cfg.Scenario.plan().Members.Roles) > 0 {
 		cfg.Cluster.Roles = executorRoles(cfg.Cluster.Nodes)
 	}
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 64}
@@ -77,26 +78,10 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	}
 	r.report.describe(ctx, cfg)
 
-	if r.sink, err = process.StartSink(ctx, cfg.Program, cfg.Dir); err != nil {
+	defer func() { err = errors.Join(err, r.stop(ctx)) }()
+	if err := r.start(ctx); err != nil {
 		return r.report, err
 	}
-	defer func() { err = errors.Join(err, r.sink.End()) }()
-	if cfg.Scenario == Limits {
-		if err := r.startLimitedSink(ctx); err != nil {
-			return r.report, err
-		}
-		defer func() { err = errors.Join(err, r.limited.End()) }()
-	}
-	if err := r.up(ctx); err != nil {
-		return r.report, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		for _, c := range slices.Backward(r.clusters) {
-			err = errors.Join(err, c.Close(ctx))
-		}
-	}()
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
 
@@ -108,6 +93,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = r.playGuarded
 	case cfg.Scenario == Limits:
 		play = r.playLimits
+	case cfg.Scenario.Steady():
+		play = r.playSteady
 	}
 	if err := play(ctx); err != nil {
 		return r.report, err
@@ -119,6 +106,45 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	r.report.Judged = true
 	r.report.Rates, err = r.rates()
 	return r.report, err
+}
+
+// start starts the cluster and the receivers, the cluster first where it makes the address that they
+// listen on.
+func (r *run) start(ctx context.Context) (err error) {
+	var listen []string
+	if r.cfg.Cluster.Namespaces {
+		if err := r.up(ctx); err != nil {
+			return err
+		}
+		listen = []string{"--listen", net.JoinHostPort(r.cluster().Host(), "0")}
+	}
+	if r.sink, err = process.StartSink(ctx, r.cfg.Program, r.cfg.Dir, listen...); err != nil {
+		return err
+	}
+	if r.cfg.Scenario == Limits {
+		if err := r.startLimitedSink(ctx); err != nil {
+			return err
+		}
+	}
+	if r.cfg.Cluster.Namespaces {
+		return nil
+	}
+	return r.up(ctx)
+}
+
+// stop stops what was started, the receivers last.
+func (r *run) stop(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	for _, c := range slices.Backward(r.clusters) {
+		err = errors.Join(err, c.Close(ctx))
+	}
+	for _, sink := range []*process.Sink{r.sink, r.limited} {
+		if sink != nil {
+			err = errors.Join(err, sink.End())
+		}
+	}
+	return err
 }
 
 // emptyDir makes dir and returns its absolute path; it must not hold anything.
@@ -325,16 +351,29 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 // act does one step. The note says what there is to say about it.
 func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	c := r.cluster()
+	if s.member == streamLeader {
+		if s.member, err = r.leader(ctx, s.act); err != nil {
+			return "", err
+		}
+		note = s.member
+	}
 	switch s.act {
+	case ActCut, ActHeal:
+		return r.actOnLinks(ctx, s)
+	case ActAgree:
+		return r.awaitAgreement(ctx)
+	case ActStop:
+		r.sample()
+		return note, c.Stop(ctx, s.member)
 	case ActKill:
 		r.sample()
-		return "", c.Kill(ctx, s.member)
+		return note, c.Kill(ctx, s.member)
 	case ActStart:
-		return "", c.StartMember(ctx, s.member)
+		return note, c.StartMember(ctx, s.member)
 	case ActFreeze:
-		return "", c.Freeze(ctx, s.member)
+		return note, c.Freeze(ctx, s.member)
 	case ActThaw:
-		return "", c.Thaw(ctx, s.member)
+		return note, c.Thaw(ctx, s.member)
 	case ActStream:
 		gone, err := deleteStreams(ctx, c.NATSURLs()[0])
 		var notes []string
@@ -353,7 +392,11 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 		// The cluster before keeps its hold on the addresses until the end.
 		return r.upAgain(ctx)
 	default:
-		return "", fmt.Errorf("unknown act %q", s.act)
+		do, ok := moreActs[s.act]
+		if !ok {
+			return "", fmt.Errorf("unknown act %q", s.act)
+		}
+		return do(ctx, r, s.member)
 	}
 }
 

@@ -15,50 +15,33 @@ import (
 	"carillon.dev/carillon/loadtest/spine"
 )
 
-func newSpine() *cobra.Command {
+func newChaos() *cobra.Command {
 	var cfg spine.Config
 	var scenario, commitLog, profile, out string
 	var beside []string
 	var mix []int
 	var keep bool
 	var timeout, span time.Duration
+	var list bool
 	cmd := &cobra.Command{
-		Use:   "spine",
-		Short: "Run jobs on a real cluster of its own, break it meanwhile, and judge",
-		Long: `Start Cassandra, NATS and Carillon on loopback addresses of their own, import jobs due over a minute, break the cluster as the
-scenario says while they run, and judge everything with check. Works beside other clusters; stops all that it started.
+		Use:     "chaos",
+		Aliases: []string{"spine"},
+		Short:   "Run jobs on a real cluster of its own, break it meanwhile, and judge",
+		Long: `Start Cassandra, NATS and Carillon on addresses of their own, import jobs, break the cluster as the scenario says
+while they run, and judge everything with check. Works beside other clusters; stops all that it started. --list shows the scenarios.
 
-  faults    kill -9 one Carillon node and start it again, freeze the other, kill -9 a Cassandra node and a NATS server
-            and bring them back; a few hundred cancels and reschedules meanwhile
-  calm      the same without faults
-  stream    faults, and in the middle the JetStream streams are deleted
-  blackout  every process is killed at once, a second after the summary of an import, and all is started again
-  kill      one Carillon node is killed and started again, for small clusters
+Scenarios that cut links between members (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need root and the
+programs ip and nft. The namespaces are removed at the end, and at the next start if this program was killed.
 
-Three more are of recurring jobs, created over HTTP one by one; by default they have one Cassandra, one NATS and two nodes:
-
-  recurring 50,000 jobs every 30 s, intervals and cron expressions, with a start when all are to be there (--create) and an end 5 minutes later; a node
-            is killed after a third of it and started again after half
-  pause     1,000 jobs every 2 s; each is paused (and perhaps resumed), updated or cancelled at a random instant
-  stopped   600 jobs every 10 s with every misfire policy; all nodes are killed and started again 3 minutes later
-
-Two are of guarantees: jobs under all three, on one Cassandra, one NATS and three nodes, of which one takes jobs in and dispatches and two execute:
-
-  guarantees 180,000 jobs over 3 minutes, 1,000 a second, after 500 a second for 90 s; the receiver works up to 2 s on them, some fail; every 10 s one of the executors is
-             killed -9 and started again a few seconds later
-  frozen     900 jobs; an executor is frozen with runs of each guarantee in its hands, the other finishes them, it thaws, and states are compared
-
-One is of limits, on one Cassandra, one NATS and two nodes:
-
-  limits    6,000 one-off jobs of four tasks with rates and two with max_concurrent, and 150 recurring jobs with limits (queue, skip, cancel_oldest), most of them due
-            more often than they may run, for 90 s; a node is killed after a third of it and started again after half
-
-Writes its report as JSON and as a block of RESULTS.md into --out. Exit status 1 if a promise was broken; the folder with
+Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
-		Example: "  spine --jobs 2000 --rate-span 20s --cassandra 1 --nats 1 --scenario kill\n  spine --scenario faults --beside .local/spine/calm.json",
+		Example: "  chaos --scenario kill --jobs 2000 --rate-span 20s --cassandra 1 --nats 1\n  chaos --scenario cut-store --rate 50",
 		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if list {
+			return spine.WritePlans(cmd.OutOrStdout())
+		}
 		cfg.Scenario = spine.Scenario(scenario)
 		cfg.Cluster.CommitLog, cfg.Cluster.Profile = cluster.CommitLog(commitLog), cluster.Profile(profile)
 		if cfg.Span == 0 {
@@ -73,6 +56,13 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 			limitsFlags(&cfg, cmd.Flags().Changed)
 		} else if cfg.Scenario.Guards() {
 			guardedFlags(&cfg, cmd.Flags().Changed)
+			if !cmd.Flags().Changed("timeout") {
+				timeout = recurringTimeout
+			}
+		} else if plan, ok := cfg.Scenario.Plan(); ok && cfg.Scenario.Steady() {
+			if err := steadyFlags(&cfg, plan, cmd.Flags().Changed); err != nil {
+				return err
+			}
 			if !cmd.Flags().Changed("timeout") {
 				timeout = recurringTimeout
 			}
@@ -98,7 +88,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		cfg.Command = commandLine(os.Args)
 		temporary := cfg.Dir == ""
 		if temporary {
-			if cfg.Dir, err = os.MkdirTemp("", "carillon-spine-"); err != nil {
+			if cfg.Dir, err = os.MkdirTemp("", "carillon-chaos-"); err != nil {
 				return fmt.Errorf("make folder: %w", err)
 			}
 		}
@@ -117,12 +107,14 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 			err = errors.Join(err, fmt.Errorf("clean up: %w", rerr))
 		}
 		if err == nil && failed {
-			err = fmt.Errorf("spine: %w: %s", errVerdict, strings.Join(rep.Faults(), "; "))
+			err = fmt.Errorf("chaos: %w: %s", errVerdict, strings.Join(rep.Faults(), "; "))
 		}
 		return err
 	}
 	f := cmd.Flags()
-	f.StringVar(&scenario, "scenario", string(spine.Faults), "faults, calm, stream, blackout or kill; recurring, pause or stopped; guarantees or frozen; limits")
+	f.StringVar(&scenario, "scenario", string(spine.Faults), "what is done to the cluster (--list shows all)")
+	f.BoolVar(&list, "list", false, "list the scenarios: what is done, what is promised, about how long it takes")
+	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load: runs due a second (default as the scenario says)")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m)")
 	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
@@ -151,7 +143,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs and guarantees: default 1h); 0 = none")
 	f.StringVar(&cfg.Dir, "dir", "", "folder for everything, empty or missing, which is kept (default: a temporary one, kept on failure)")
 	f.BoolVar(&keep, "keep", false, "keep the temporary folder in any case")
-	f.StringVar(&out, "out", filepath.Join(".local", "spine"), "folder for the report: <scenario>.json and <scenario>.md")
+	f.StringVar(&out, "out", filepath.Join(".local", "chaos"), "folder for the report: <scenario>.json and <scenario>.md")
 	f.StringSliceVar(&beside, "beside", nil, "reports (JSON) to show beside this one")
 	return cmd
 }
@@ -165,6 +157,27 @@ func recurringFlags(cfg *spine.Config, span time.Duration, stated func(name stri
 	unless(stated, "jobs", &cfg.Jobs, 0)
 	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
 	unless(stated, "nats", &cfg.Cluster.NATS, 1)
+}
+
+// steadyFlags takes from the plan what the flags did not state, and refuses what the plan decides. It
+// says what this machine lacks for the scenario.
+func steadyFlags(cfg *spine.Config, plan spine.Plan, stated func(name string) bool) error {
+	for _, name := range []string{"jobs", "span", "rate-span", "changes", "mix"} {
+		if stated(name) {
+			return fmt.Errorf("--%s is not of %q: its plan decides that", name, plan.Name)
+		}
+	}
+	cfg.Jobs, cfg.Span = 0, 0
+	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
+	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
+	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
+	if !plan.Members.Namespaces {
+		return nil
+	}
+	if err := cluster.NamespacesAvailable(); err != nil {
+		return fmt.Errorf("%s cannot run here: %w", plan.Name, err)
+	}
+	return nil
 }
 
 // limitsFlags leaves to the scenario what the flags did not state.

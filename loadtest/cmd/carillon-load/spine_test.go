@@ -156,3 +156,26 @@ func TestCheckAsksForOneKindOfEvidence(t *testing.T) {
 		})
 	}
 }
+
+func TestChaosListsItsScenarios(t *testing.T) {
+	out, err := load(t, "chaos", "--list")
+	if err != nil || !strings.Contains(out, "cut-store ") || !strings.Contains(out, "WHAT IS PROMISED") {
+		t.Errorf("chaos --list = %v:\n%s\nwant a table of scenarios", err, out)
+	}
+}
+
+func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
+	for _, flag := range []string{"--jobs=500", "--rate-span=5s", "--changes=1", "--mix=1,1,1"} {
+		_, err := load(t, "chaos", "--scenario", "freeze", flag, "--dir", t.TempDir(), "--out", t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), "its plan decides that") {
+			t.Errorf("chaos --scenario freeze %s = %v, want it refused", flag, err)
+		}
+	}
+	cfg := spine.Config{Jobs: 100_000, Span: time.Minute}
+	cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes = 1, 3, 2
+	plan, _ := spine.Freeze.Plan()
+	err := steadyFlags(&cfg, plan, func(name string) bool { return name == "cassandra" })
+	if c := cfg.Cluster; err != nil || cfg.Jobs != 0 || cfg.Span != 0 || c.Cassandra != 1 || c.NATS != 3 || c.Nodes != 3 {
+		t.Errorf("steadyFlags = %+v, %v, want what was stated (1 Cassandra), and what the plan says else", cfg, err)
+	}
+}
