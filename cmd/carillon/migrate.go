@@ -24,7 +24,7 @@ func migrateCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().StringVar(&opts.Replication, "replication", "", "copies of each row: 3, or dc1:3,dc2:3 (needed for a new keyspace)")
+	cmd.Flags().StringVar(&opts.Replication, "replication", "", "copies of each row: 3, or dc1:3 (needed for a new keyspace); one data centre")
 	cmd.Flags().IntVar(&opts.Shards, "shards", cassandra.DefaultShards, "shards of a new keyspace: about one for every 200 runs a second")
 	cmd.Flags().DurationVar(&opts.Retention, "retention", cassandra.DefaultRetention, "how long rows of a new keyspace stay after their due time")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -34,19 +34,41 @@ type server struct {
 	settings   map[string]string
 }
 
-// Check compares the node that answers with what Carillon wants. The error joins what breaks a
-// promise; warnings are what costs speed or needs an eye. Batches are made to fit what the server takes.
+// Check compares the node that answers, and where the copies of the keyspace lie, with what Carillon wants. The error joins
+// what breaks a promise (ErrReplication: the keyspace does); warnings are what costs speed, may lose writes, or needs an eye.
+// Batches are made to fit what the server takes.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
+	warnings, _, err = s.check(ctx)
+	return warnings, err
+}
+
+// check is Check, with what whoever runs the cluster must do regularly.
+func (s *Store) check(ctx context.Context) (warnings, upkeep []string, err error) {
 	srv, err := s.server(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("check the server: %w", err)
+	var p placement
+	if err == nil {
+		p, err = s.placement(ctx, s.cfg.Keyspace)
 	}
-	batch, warnings, err := srv.judge(s.cfg.Now())
 	if err != nil {
-		return warnings, fmt.Errorf("check the server: %w", err)
+		return nil, nil, fmt.Errorf("check the server: %w", err)
+	}
+	batch, warnings, fault := srv.judge(s.cfg.Now())
+	copies, misplaced := p.judge(s.cfg.Datacenter)
+	warnings = append(warnings, p.warn(s.cfg.Datacenter, copies, srv.settings["commitlog_sync"])...)
+	if err := errors.Join(fault, misplaced); err != nil {
+		return warnings, nil, fmt.Errorf("check the server: %w", err)
 	}
 	s.batchBytes.Store(int64(batch))
-	return warnings, nil
+	return warnings, srv.upkeep(), nil
+}
+
+// upkeep says what must be done regularly with such settings. The server cannot tell whether it is done, so only migrating says it.
+func (v server) upkeep() []string {
+	if !strings.EqualFold(v.settings["paxos_state_purging"], "repaired") {
+		return nil
+	}
+	return []string{"paxos_state_purging is repaired: each conditional write leaves a row in system.paxos, which grows until the keyspace " +
+		"is repaired (nodetool repair, or repair --paxos-only, on each node every few days); without repairs set it to gc_grace"}
 }
 
 func (s *Store) server(ctx context.Context) (server, error) {

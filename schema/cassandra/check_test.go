@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -76,12 +77,85 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestCheckOfTheTestServer: the profile that tests run on is what is wanted.
+// TestCheckOfTheTestServer: the profile that tests run on is what is wanted, but for its one copy and a commit log that is not
+// synced at once, where it is not.
 func TestCheckOfTheTestServer(t *testing.T) {
 	s := openTest(t)
-	warnings, err := s.Check(t.Context())
-	if err != nil || len(warnings) != 0 {
-		t.Errorf("Check: got %q, %v, want nothing", warnings, err)
+	srv, err := s.server(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	if srv.settings["commitlog_sync"] == "periodic" {
+		want = 1
+	}
+	warnings, upkeep, err := s.check(t.Context())
+	if err != nil || len(warnings) != want || want > 0 && !strings.Contains(warnings[0], "one copy") {
+		t.Errorf("Check: got %q, %v, want %d", warnings, err, want)
+	}
+	if len(upkeep) != 1 || !strings.Contains(upkeep[0], "system.paxos") {
+		t.Errorf("upkeep: got %q, want repairs of paxos", upkeep)
+	}
+	p, err := s.placement(t.Context(), testKeyspace)
+	if copies, fault := p.judge(DefaultDatacenter); err != nil || fault != nil || copies != 1 || len(p.nodes) == 0 {
+		t.Errorf("placement: got %+v, %v: %d copies, %v, want one", p, err, copies, fault)
+	}
+	if _, fault := p.judge("elsewhere"); !errors.Is(fault, ErrReplication) {
+		t.Errorf("placement, were ours another data centre: got %v, want ErrReplication", fault)
+	}
+	if p, err := s.placement(t.Context(), "no_such_keyspace"); err != nil || p.replication != nil {
+		t.Errorf("placement of no keyspace: got %+v, %v, want nothing", p, err)
+	}
+}
+
+func TestPlacement(t *testing.T) {
+	const simple, network = "org.apache.cassandra.locator.SimpleStrategy", "org.apache.cassandra.locator.NetworkTopologyStrategy"
+	racks := func(of ...string) (nodes []placed) {
+		for _, r := range of {
+			dc, rack, _ := strings.Cut(r, "/")
+			nodes = append(nodes, placed{dc, rack})
+		}
+		return nodes
+	}
+	for _, test := range []struct {
+		name        string
+		replication map[string]string
+		nodes       []placed
+		copies      int
+		fault       string // part of it; "" = none
+		periodic    string // part of the warning with a commit log that is synced periodically; "" = none
+	}{
+		{"no keyspace", nil, racks("dc1/a"), 0, "", ""},
+		{"three racks", map[string]string{"class": network, "dc1": "3"}, racks("dc1/a", "dc1/b", "dc1/c"), 3, "", ""},
+		{"one rack", map[string]string{"class": network, "dc1": "3"}, racks("dc1/a", "dc1/a", "dc1/a", "dc2/b"), 3, "", "one rack (a)"},
+		{"one copy", map[string]string{"class": network, "dc1": "1"}, racks("dc1/a", "dc1/b"), 1, "", "one copy"},
+		{"racks that nobody tells", map[string]string{"class": network, "dc1": "3"}, nil, 3, "", ""},
+		{"two data centres", map[string]string{"class": network, "dc1": "3", "dc2": "3"}, nil, 0, "dc1 and dc2", ""},
+		{"another that has no copies", map[string]string{"class": network, "dc1": "3", "dc2": "0"}, racks("dc1/a", "dc1/b"), 3, "", ""},
+		{"another alone", map[string]string{"class": network, "dc2": "3"}, nil, 0, "ours is dc1", ""},
+		{"transient copies", map[string]string{"class": network, "dc1": "3/1"}, racks("dc1/a", "dc1/b"), 3, "", ""},
+		{"simple, in one data centre", map[string]string{"class": simple, "replication_factor": "2"}, racks("dc1/a", "dc1/b"), 2, "", ""},
+		{"simple, in two", map[string]string{"class": simple, "replication_factor": "2"}, racks("dc1/a", "dc2/b"), 0, "dc1 and dc2", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := placement{test.replication, test.nodes}
+			copies, err := p.judge("dc1")
+			if copies != test.copies || errors.Is(err, ErrReplication) != (test.fault != "") || err != nil && !strings.Contains(err.Error(), test.fault) {
+				t.Errorf("judge: got %d, %v, want %d, fault %q", copies, err, test.copies, test.fault)
+			}
+			if err != nil {
+				return
+			}
+			warnings := p.warn("dc1", copies, "periodic")
+			if got := strings.Join(warnings, "\n"); (got == "") != (test.periodic == "") || !strings.Contains(got, test.periodic) {
+				t.Errorf("warn: got %q, want %q", got, test.periodic)
+			}
+			for _, synced := range []string{"group", "batch"} {
+				if got := p.warn("dc1", copies, synced); len(got) != 0 {
+					t.Errorf("warn, commit log %s: got %q, want nothing", synced, got)
+				}
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 // MigrateOptions says what Migrate makes where nothing is yet. What exists keeps what it has.
 type MigrateOptions struct {
 	DryRun      bool
-	Replication string        // "3": copies in Config.Datacenter; "dc1:3,dc2:3": in each. Needed for a new keyspace
+	Replication string        // "3": copies in Config.Datacenter, or "dc1:3", which must be that one. Needed for a new keyspace
 	Shards      int           // S; 64 by default
 	Retention   time.Duration // how long rows stay after their due time; 7 days by default
 	Out         io.Writer     // told each step as it is taken; discards by default
@@ -70,7 +70,7 @@ func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, er
 		m.opts.Out = io.Discard
 	}
 	known, err := loadMigrations(migrationFiles)
-	if faults := errors.Join(err, cfg.Validate(), m.opts.validate()); faults != nil {
+	if faults := errors.Join(err, cfg.Validate(), m.opts.validate(m.cfg.Datacenter)); faults != nil {
 		return Migrated{}, faults
 	}
 	m.known = known
@@ -82,7 +82,8 @@ func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, er
 	return m.did, nil
 }
 
-func (o MigrateOptions) validate() error {
+// validate reports every fault of o where the data centre is ours.
+func (o MigrateOptions) validate(datacenter string) error {
 	var faults []error
 	if o.Shards < 1 || o.Shards > schema.MaxShards {
 		faults = append(faults, fmt.Errorf("shards: %d is not between 1 and %d", o.Shards, schema.MaxShards))
@@ -91,7 +92,7 @@ func (o MigrateOptions) validate() error {
 		faults = append(faults, fmt.Errorf("retention: %s is less than 1h", o.Retention))
 	}
 	if o.Replication != "" {
-		_, err := replication(o.Replication, DefaultDatacenter)
+		_, err := replication(o.Replication, datacenter)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
@@ -122,10 +123,12 @@ func (m *migrator) createKeyspace(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = s.Close() }() // never fails
-	if warnings, err := s.Check(ctx); err != nil {
+	warnings, upkeep, err := s.check(ctx)
+	if err != nil {
 		return err
-	} else if len(warnings) > 0 {
-		m.say("note: %s", strings.Join(warnings, "\nnote: "))
+	}
+	for _, note := range append(warnings, upkeep...) {
+		m.say("note: %s", note)
 	}
 	exists, err := s.keyspaceExists(ctx, m.cfg.Keyspace)
 	if err != nil {
@@ -318,23 +321,23 @@ func agree(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// replication returns the CQL map for "3" (in datacenter dc) or "dc1:3,dc2:3".
+// replication returns the CQL map for "3" or "dc1:3", copies in the data centre dc.
 func replication(text, dc string) (string, error) {
-	if n, err := strconv.Atoi(text); err == nil {
-		text = fmt.Sprintf("%s:%d", dc, n)
+	name, number, named := strings.Cut(strings.TrimSpace(text), ":")
+	if !named {
+		name, number = dc, name
 	}
-	out := "{'class': 'NetworkTopologyStrategy'"
-	var seen []string
-	for part := range strings.SplitSeq(text, ",") {
-		name, number, _ := strings.Cut(strings.TrimSpace(part), ":")
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 || n > 9 || !datacenter.MatchString(name) || slices.Contains(seen, name) {
-			return "", fmt.Errorf("replication: %q is neither a number of copies (1 to 9) nor a list such as dc1:3,dc2:3", text)
-		}
-		seen = append(seen, name)
-		out += fmt.Sprintf(", '%s': %d", name, n)
+	if strings.Contains(text, ",") {
+		return "", fmt.Errorf("replication: %q names several data centres; %s", text, twoCentres)
 	}
-	return out + "}", nil
+	n, err := strconv.Atoi(number)
+	switch {
+	case err != nil, n < 1, n > 9, !datacenter.MatchString(name):
+		return "", fmt.Errorf("replication: %q is neither a number of copies (1 to 9) nor one with its data centre, such as dc1:3", text)
+	case name != dc:
+		return "", fmt.Errorf("replication: %q: the data centre of the nodes is %s (cassandra.datacenter)", text, dc)
+	}
+	return fmt.Sprintf("{'class': 'NetworkTopologyStrategy', '%s': %d}", name, n), nil
 }
 
 // owner returns a name for this call: where it runs, for people to read, and random text.

@@ -36,6 +36,11 @@ func TestMigrateTwiceAtOnce(t *testing.T) {
 	if _, err := Migrate(t.Context(), cfg, MigrateOptions{}); err == nil || !strings.Contains(err.Error(), "replication") {
 		t.Errorf("Migrate of a new keyspace without replication: got %v, want an error that says so", err)
 	}
+	for _, two := range []string{"dc1:1,dc2:1", "dc2:1"} {
+		if _, err := Migrate(t.Context(), cfg, MigrateOptions{Replication: two}); err == nil || !strings.Contains(err.Error(), "data centre") {
+			t.Errorf("Migrate to %s: got %v, want it refused for its data centres", two, err)
+		}
+	}
 	opts := MigrateOptions{Replication: "1", Shards: 3, Retention: 48 * time.Hour}
 	all, err := loadMigrations(migrationFiles)
 	if err != nil {
@@ -366,13 +371,15 @@ func TestMissing(t *testing.T) {
 func TestReplication(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"1", "{'class': 'NetworkTopologyStrategy', 'here': 1}"},
-		{"dc1:3, dc2:2", "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}"},
+		{"here:3", "{'class': 'NetworkTopologyStrategy', 'here': 3}"},
+		{"here:3, there:2", ""},
+		{"there:3", ""},
 		{"0", ""},
 		{"", ""},
 		{"dc1", ""},
-		{"dc1:3,dc1:3", ""},
+		{"here:3,here:3", ""},
 		{"d'c:3", ""},
-		{"dc1:3,", ""},
+		{"here:3,", ""},
 	} {
 		got, err := replication(test.text, "here")
 		if got != test.want || (err == nil) != (test.want != "") {

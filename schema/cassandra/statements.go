@@ -127,8 +127,10 @@ const (
 	// The coordinator's settings: a virtual table, local whatever the consistency, so a whole read is cheap. Idempotent.
 	selectServerSettings statement = `SELECT name, value FROM system_views.settings`
 
-	// Whether there is a keyspace, of the node's own table of them: it is local, whatever the consistency. Idempotent.
-	selectKeyspace statement = `SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?`
+	// Where the copies of a keyspace lie, of the node's own table of them: it is local, whatever the consistency. Idempotent.
+	selectReplication statement = `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`
+	// All nodes of the cluster as the coordinator knows them: a virtual table, as selectServerSettings. Idempotent.
+	selectNodes statement = `SELECT dc, rack, status FROM system_views.gossip_info`
 	// All applied migrations: one partition. Idempotent.
 	selectMigrations statement = `SELECT version, name, checksum, applied_at FROM migrations WHERE scope = 'schema'`
 	// One row of migrations, conditional (LOCAL_SERIAL). Not idempotent.
@@ -168,6 +170,6 @@ var names = map[statement]string{
 	selectSigningKeys: "select_signing_keys", selectSigningRevision: "select_signing_revision", swapSigningKeys: "swap_signing_keys",
 	insertMark: "insert_mark", deleteMark: "delete_mark", selectMarksOf: "select_marks_of",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
-	selectKeyspace:   "select_keyspace",
+	selectReplication: "select_replication", selectNodes: "select_nodes",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",
 }

@@ -31,7 +31,7 @@ var _ schema.Store = (*Store)(nil)
 
 // Open connects, checks the server (Check) and that the keyspace has the migrations that this version knows: it may have the
 // next one as well, if that only adds. Warnings go to the logger. ErrUnavailable means that nobody answered: it is worth trying again;
-// ErrNotMigrated, ErrNewer, ErrChanged and ErrRefused that it is not.
+// ErrNotMigrated, ErrNewer, ErrChanged, ErrReplication and ErrRefused that it is not.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func missingKeyspace(ctx context.Context, cfg Config, keyspace string) error {
 
 // keyspaceExists tells whether the cluster has the keyspace.
 func (s *Store) keyspaceExists(ctx context.Context, keyspace string) (bool, error) {
-	var name string
-	err := s.one(ctx, selectKeyspace, []any{keyspace}, &name)
+	var replication map[string]string
+	err := s.one(ctx, selectReplication, []any{keyspace}, &replication)
 	if errors.Is(err, schema.ErrNotFound) {
 		return false, nil
 	}

@@ -65,7 +65,8 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 					return s, nil
 				case ctx.Err() != nil:
 					return nil, ctx.Err()
-				case errors.Is(err, cassandra.ErrNewer), errors.Is(err, cassandra.ErrChanged), errors.Is(err, cassandra.ErrRefused):
+				case errors.Is(err, cassandra.ErrNewer), errors.Is(err, cassandra.ErrChanged), errors.Is(err, cassandra.ErrRefused),
+					errors.Is(err, cassandra.ErrReplication):
 					return nil, err // not so ErrNotMigrated: migrating may just be under way
 				}
 				log.Warn("cassandra is not there yet: trying again", "hosts", c.Cassandra.Hosts, "err", err)
