@@ -70,6 +70,8 @@ type Config struct {
 	Create time.Duration
 	// Rate is how many runs of a steady load fall due a second; default as its plan says.
 	Rate int
+	// Older is the commit of the older build in TwoBuilds; default as olderCommit says.
+	Older string
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
 	// Mix is how many of the jobs of Guarantees are under which guarantee; default 10, 6 and 4 of 20.

@@ -31,8 +31,8 @@
 //
 // The other scenarios have a steady load of all guarantees and declare everything else in a Plan: the
 // members wanted, the faults with their offsets from T0, and how late a run may start. To add one,
-// write its Plan into the file of its family (plans_network.go, plans_process.go, …) and, for a new
-// act, a function into moreActs. What the program itself sees broken it notes with run.broken.
+// write its Plan into the file of its family (plans_network.go, plans_process.go, …) and, for new
+// acts, functions into the acts of the family. What the program itself sees broken it notes with run.broken.
 //
 // # Invariants
 //

@@ -186,6 +186,16 @@ func (n *natsConn) streams() ([]StreamInfo, error) {
 	return all, nil
 }
 
+// streamsOf asks one server for Carillon's streams.
+func streamsOf(ctx context.Context, url string) (all []StreamInfo, err error) {
+	n, err := dialNATS(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	return n.streams()
+}
+
 // deleteStreams deletes Carillon's streams with all that is in them, and returns what they were.
 func deleteStreams(ctx context.Context, url string) (gone []StreamInfo, err error) {
 	n, err := dialNATS(ctx, url)
@@ -220,12 +230,12 @@ func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
 		defer r.mu.Unlock()
 		return r.led, nil
 	}
-	n, err := dialNATS(ctx, r.cluster().NATSURLs()[0])
-	if err != nil {
-		return "", err
+	var all []StreamInfo
+	for _, url := range r.cluster().NATSURLs() { // some may be away
+		if all, err = streamsOf(ctx, url); err == nil {
+			break
+		}
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
-	all, err := n.streams()
 	if err != nil {
 		return "", err
 	}

@@ -41,7 +41,10 @@ type Load struct {
 }
 
 // Plans lists all scenarios in the order in which they are shown.
-var Plans = slices.Concat(classicPlans, networkPlans, processPlans)
+var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans)
+
+// families are the acts that families of plans bring with them.
+var families = []acts{buildActs}
 
 // Scenarios lists the names of all scenarios.
 var Scenarios = names(Plans)

@@ -13,6 +13,7 @@ const (
 	QuorumNATS      Scenario = "quorum-nats"
 	PauseNATS       Scenario = "pause-nats"
 	RollingNATS     Scenario = "rolling-nats"
+	KillNATS        Scenario = "kill-nats"
 	Freeze          Scenario = "freeze"
 	Rolling         Scenario = "rolling"
 )
@@ -74,6 +75,21 @@ var processPlans = []Plan{
 		Load: &Load{
 			Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
 			Faults: func(m cluster.Spec) []chain { return []chain{rolling("nats", 2*m.NATS, m.NATS, 20, 20)} },
+		},
+	},
+	{
+		Name: KillNATS, Takes: 5 * time.Minute, Members: three,
+		Does:     "the NATS that leads the stream is killed -9 every 10 s, back 4 s later (F11)",
+		Promises: "nothing missed; runs that are published twice start once",
+		Load: &Load{
+			Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 2 * deathCosts,
+			Faults: func(cluster.Spec) []chain {
+				var c chain
+				for at := seconds(20); at < 140; at += 10 {
+					c = append(c, away(ActKill, streamLeader, at, at+4)...)
+				}
+				return []chain{append(c, agree(150))}
+			},
 		},
 	},
 	{

@@ -79,6 +79,8 @@ type Report struct {
 
 	// DroppedPackets is how many packets cuts of links have dropped.
 	DroppedPackets int `json:"dropped_packets,omitempty"`
+	// Older is the commit of the older build; only in TwoBuilds.
+	Older string `json:"older,omitempty"`
 	// Broken are promises that this program itself saw broken, in words.
 	Broken []string `json:"broken,omitempty"`
 

@@ -20,8 +20,9 @@ const (
 	ActStartAll Act = "start all"
 )
 
-// moreActs are the acts that families of plans bring with them. The note says what there is to say.
-var moreActs = map[Act]func(ctx context.Context, r *run, member string) (note string, err error){}
+// acts are what a family of plans can do beside the acts above, to the member that a step names. The
+// note says what there is to say.
+type acts map[Act]func(ctx context.Context, r *run, member string) (note string, err error)
 
 // A step is one act at an instant counted from T0.
 type step struct {

@@ -46,6 +46,8 @@ type run struct {
 	client *api.Client
 	http   *http.Client
 	meter  *process.Meter
+	// older and newer are the programs of TwoBuilds.
+	older, newer string
 	// limited receives the calls of jobs with limits; only in Limits.
 	limited *process.Sink
 
@@ -111,6 +113,11 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 // start starts the cluster and the receivers, the cluster first where it makes the address that they
 // listen on.
 func (r *run) start(ctx context.Context) (err error) {
+	if r.cfg.Scenario == TwoBuilds {
+		if err := r.buildTwo(ctx); err != nil {
+			return err
+		}
+	}
 	var listen []string
 	if r.cfg.Cluster.Namespaces {
 		if err := r.up(ctx); err != nil {
@@ -392,11 +399,12 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 		// The cluster before keeps its hold on the addresses until the end.
 		return r.upAgain(ctx)
 	default:
-		do, ok := moreActs[s.act]
-		if !ok {
-			return "", fmt.Errorf("unknown act %q", s.act)
+		for _, acts := range families {
+			if do, ok := acts[s.act]; ok {
+				return do(ctx, r, s.member)
+			}
 		}
-		return do(ctx, r, s.member)
+		return "", fmt.Errorf("unknown act %q", s.act)
 	}
 }
 

@@ -125,6 +125,7 @@ func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 
 // A view is what a node tells of the cluster.
 type view struct {
+	Version string `json:"version"`
 	Members []struct {
 		Name string `json:"name"`
 	} `json:"members"`

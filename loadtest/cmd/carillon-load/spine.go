@@ -114,6 +114,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f := cmd.Flags()
 	f.StringVar(&scenario, "scenario", string(spine.Faults), "what is done to the cluster (--list shows all)")
 	f.BoolVar(&list, "list", false, "list the scenarios: what is done, what is promised, about how long it takes")
+	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
 	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load: runs due a second (default as the scenario says)")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m)")
