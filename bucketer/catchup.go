@@ -292,7 +292,7 @@ func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st cat
 		return schema.EntryID{}, err
 	}
 	for _, batch := range plan(births) {
-		if err := b.store.PutEntries(ctx, pick(births, batch)); err != nil {
+		if err := b.putRows(ctx, pick(births, batch)); err != nil {
 			return schema.EntryID{}, fmt.Errorf("runs that are caught up with: %w", err)
 		}
 		b.count(pick(births, batch))

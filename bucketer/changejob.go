@@ -328,7 +328,7 @@ func (b *Bucketer) prepare(ctx context.Context, next *schema.Job, now time.Time)
 				return nil, err
 			}
 			first = []schema.Entry{row}
-			if err := b.store.PutEntries(ctx, first); err != nil {
+			if err := b.putRows(ctx, first); err != nil {
 				return nil, fmt.Errorf("first run: %w", err)
 			}
 			b.count(first)

@@ -332,7 +332,7 @@ func (b *Bucketer) lengthen(ctx context.Context, id schema.EntryID, due time.Tim
 		}
 	}
 	row.Expires = b.expiry(due, due)
-	if err := b.store.PutEntries(ctx, []schema.Entry{row}); err != nil {
+	if err := b.putRows(ctx, []schema.Entry{row}); err != nil {
 		return fmt.Errorf("lengthen the life of %s: %w", id, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -64,73 +65,176 @@ func (b *Bucketer) putLines(ctx context.Context, lines []schema.JobRun) error {
 	return nil
 }
 
-// JobRuns returns the finished runs of a job in its history, the latest due first, at most limit of them, before pos (zero: from the latest).
-// A page reads a bounded part of the history, so it may hold fewer than limit, even none, and still name the next position.
+// openLine returns the line that lists a run of a job that can have many from its planning to its end, or false
+// if e is no such run. Whatever line tells of its end has a higher rank. It says no nominal time: so it tells
+// nobody, least of all mend, that the job has come as far as this run.
+func openLine(e *schema.Entry) (schema.JobRun, bool) {
+	if e.Spec.Job.IsZero() || e.Spec.Kind != schema.KindRun {
+		return schema.JobRun{}, false
+	}
+	return schema.JobRun{
+		Job: e.Spec.Job, Run: e.ID, State: schema.StatePending, Written: e.ID.Time().UnixMicro(), Expires: e.Expires,
+	}, true
+}
+
+// list writes the lines of those rows that are runs of jobs which can have many, while the rows themselves are
+// written. It returns what waits for that. A line that could not be written holds up no run and fails no
+// request: its run is listed once it has ended.
+func (b *Bucketer) list(ctx context.Context, rows []schema.Entry) (wait func()) {
+	var lines []schema.JobRun
+	for i := range rows {
+		if line, ok := openLine(&rows[i]); ok {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return func() {}
+	}
+	var listing sync.WaitGroup
+	listing.Go(func() {
+		if err := b.putLines(ctx, lines); err != nil {
+			b.metrics.unlisted.Add(float64(len(lines)))
+			b.log.Debug("runs that are not listed until they have ended", "runs", len(lines), "err", err)
+		}
+	})
+	return listing.Wait
+}
+
+// putRows writes rows in one batch, and lists them.
+func (b *Bucketer) putRows(ctx context.Context, rows []schema.Entry) error {
+	defer b.list(ctx, rows)()
+	return b.store.PutEntries(ctx, rows)
+}
+
+// JobRuns returns the runs of a job, the latest due first, at most limit of them, before pos (zero: from the
+// latest): those that have ended, those under way, those that wait, and the next one.
+//
+// Where a run stands in the list never changes, so pages neither skip nor repeat a run that ends meanwhile. A page
+// reads a bounded part of the history: it may hold fewer than limit, even none, and still name the next position.
+// A run that will never start, since its job was changed, is left out until that is recorded.
 func (b *Bucketer) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos Position, limit int) ([]Run, *Position, error) {
 	job, err := b.JobByID(ctx, tenant, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	now := b.now()
-	// A line lives as long as its run's row, so nothing older is left.
-	oldest := latest(job.Current.Spec.Created, f.From, now.Add(now.Sub(b.expiry(now, now))))
-	before := pos.After
+	w := jobWalk{b: b, job: &job, filter: f, now: now, before: pos.After, limit: limit}
 	if !f.To.IsZero() {
-		if end := schema.FirstID(ceilMilli(f.To), id.Shard()); before.IsZero() || end.Compare(before) < 0 {
-			before = end
+		if end := schema.FirstID(ceilMilli(f.To), id.Shard()); w.before.IsZero() || end.Compare(w.before) < 0 {
+			w.before = end
 		}
 	}
-	period := schema.PeriodOf(now.Add(schema.HistoryPeriod)) // clocks differ
-	if !before.IsZero() {
-		period = min(period, schema.PeriodOf(before.Time()))
+	if next, ok := b.NextRun(job, now); ok && (w.before.IsZero() || next.ID.Compare(w.before) < 0) {
+		w.next = next.ID
 	}
-	var lines []schema.JobRun
+	ended, err := w.walk(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	runs, err := w.runs(ctx)
+	if err != nil || ended {
+		return runs, nil, err
+	}
+	return runs, &Position{After: w.before}, nil
+}
+
+// jobWalk collects a page of the lines of a job's history.
+type jobWalk struct {
+	b      *Bucketer
+	job    *schema.Job
+	filter JobRunFilter
+	now    time.Time
+	before schema.RunID // all runs from this one on were passed; zero: none
+	next   schema.RunID // the next run of the job, whose line may not be there; zero: it was passed
+	limit  int
+	lines  []schema.JobRun
+}
+
+// pass takes in the next line of the walk, if it matches.
+func (w *jobWalk) pass(line schema.JobRun) {
+	w.before = line.Run
+	if line.Run == w.next {
+		w.next = schema.RunID{}
+	}
+	if w.filter.mayMatch(&line) {
+		w.lines = append(w.lines, line)
+	}
+}
+
+// full reports whether the page has as many lines as it may. Before a line below floor comes the next run.
+func (w *jobWalk) full(floor schema.RunID) bool {
+	if len(w.lines) < w.limit && !w.next.IsZero() && w.next.Compare(floor) > 0 {
+		w.pass(schema.JobRun{Run: w.next, State: schema.StatePending})
+	}
+	return len(w.lines) >= w.limit
+}
+
+// walk goes from the newest line to the oldest until the page is full or has read enough. It reports whether it
+// came to the end.
+func (w *jobWalk) walk(ctx context.Context) (ended bool, err error) {
+	shard := w.job.ID.Shard()
+	// A line lives as long as its run's row, so nothing older is left.
+	oldest := schema.PeriodOf(latest(w.job.Current.Spec.Created, w.filter.From, w.now.Add(w.now.Sub(w.b.expiry(w.now, w.now)))))
+	period := schema.PeriodOf(w.now.Add(schema.HistoryPeriod)) // clocks differ
+	if w.full(schema.FirstID(periodStart(period+1), shard)) {  // the next run may be due years later
+		return false, nil
+	}
+	if !w.before.IsZero() {
+		period = min(period, schema.PeriodOf(w.before.Time()))
+	}
 	reads := 0
-	for ; period >= schema.PeriodOf(oldest); period-- {
+	for ; period >= oldest; period-- {
 		for last := historyPage; last == historyPage; reads++ {
 			if reads == historyReads {
-				return b.runsOf(ctx, lines, &Position{After: before})
+				return false, nil
 			}
-			page, err := b.store.JobRuns(ctx, id, period, before, historyPage)
+			page, err := w.b.store.JobRuns(ctx, w.job.ID, period, w.before, historyPage)
 			if err != nil {
-				return nil, nil, fmt.Errorf("history of job %s: %w", id, err)
+				return false, fmt.Errorf("history of job %s: %w", w.job.ID, err)
 			}
 			last = len(page)
 			for i := range page {
-				before = page[i].Run
-				if f.Matches(&page[i]) {
-					lines = append(lines, page[i])
+				if w.full(page[i].Run) {
+					return false, nil
 				}
-				if len(lines) == limit {
-					return b.runsOf(ctx, lines, &Position{After: before})
+				if w.pass(page[i]); w.full(page[i].Run) {
+					return false, nil
 				}
 			}
 		}
-		if floor := schema.FirstID(periodStart(period), id.Shard()); before.IsZero() || floor.Compare(before) < 0 {
-			before = floor
+		floor := schema.FirstID(periodStart(period), shard)
+		if w.full(floor) {
+			return false, nil
+		}
+		if w.before.IsZero() || floor.Compare(w.before) < 0 {
+			w.before = floor
 		}
 	}
-	return b.runsOf(ctx, lines, nil)
+	return true, nil
+}
+
+// runs reads the runs of the lines, in their order. One whose row has left is left out, and one that will never start.
+func (w *jobWalk) runs(ctx context.Context) ([]Run, error) {
+	ids := make([]schema.RunID, len(w.lines))
+	for i := range w.lines {
+		ids[i] = w.lines[i].Run
+	}
+	rows, err := w.b.stored(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	births := slices.Collect(maps.Values(rows))
+	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })
+	runs, err := w.b.fold(ctx, births)
+	return slices.DeleteFunc(runs, func(r Run) bool {
+		if w.filter.State != "" && r.State != w.filter.State {
+			return true
+		}
+		return r.State == schema.StatePending && len(r.Attempts) == 0 && w.job.Right(&r.Entry, w.now).Outcome != ""
+	}), err
 }
 
 // periodStart returns the first instant of a period of history.
 func periodStart(period int) time.Time {
 	return time.UnixMilli(int64(period) * schema.HistoryPeriod.Milliseconds()).UTC()
-}
-
-// runsOf reads the runs of lines of history, in their order. One whose row has left is left out, and one that was cancelled and is still under way.
-func (b *Bucketer) runsOf(ctx context.Context, lines []schema.JobRun, pos *Position) ([]Run, *Position, error) {
-	ids := make([]schema.RunID, len(lines))
-	for i := range lines {
-		ids[i] = lines[i].Run
-	}
-	rows, err := b.stored(ctx, ids)
-	if err != nil {
-		return nil, nil, err
-	}
-	births := slices.Collect(maps.Values(rows))
-	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })
-	runs, err := b.fold(ctx, births)
-	runs = slices.DeleteFunc(runs, func(r Run) bool { return !r.State.Terminal() })
-	return runs, pos, err
 }

@@ -175,7 +175,7 @@ func (b *Bucketer) createRow(
 	var unlisted error
 	listing.Go(func() { unlisted = b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}) })
 	if len(first) > 0 {
-		err = b.store.PutEntries(ctx, first)
+		err = b.putRows(ctx, first)
 	}
 	listing.Wait()
 	switch {

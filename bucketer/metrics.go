@@ -17,6 +17,7 @@ type metrics struct {
 	missed      *prometheus.CounterVec
 	mended      prometheus.Counter
 	faulty      prometheus.Counter
+	unlisted    prometheus.Counter
 	letters     *prometheus.CounterVec
 	renounced   prometheus.Counter
 
@@ -57,6 +58,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
 			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
 	}, []string{"event"})
+	m.unlisted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_job_runs_unlisted_total", Help: "Runs of jobs that are not listed until they have ended, since their line of history could not be written.",
+	})
 	m.renounced = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_retries_renounced_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
 	})
@@ -94,7 +98,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.letters, m.renounced, m.operationsOpen, m.operationSteps, m.operationActs, m.turns)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.unlisted, m.letters, m.renounced, m.operationsOpen, m.operationSteps, m.operationActs, m.turns)
 	return m
 }
 

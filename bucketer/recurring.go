@@ -43,7 +43,7 @@ func (f JobFilter) Matches(j *schema.Job) bool {
 	return ok && value == f.Value
 }
 
-// JobRunFilter selects runs in the history of a job. Its zero fields select all.
+// JobRunFilter selects runs of a job. Its zero fields select all.
 type JobRunFilter struct {
 	State    schema.State
 	From, To time.Time // due time: From ≤ due < To
@@ -53,4 +53,17 @@ type JobRunFilter struct {
 func (f JobRunFilter) Matches(r *schema.JobRun) bool {
 	due := r.Run.Time()
 	return (f.State == "" || r.State == f.State) && !due.Before(f.From) && (f.To.IsZero() || due.Before(f.To))
+}
+
+// mayMatch reports whether the run of a line may be one of those that f selects. A line tells only of what was
+// recorded: a pending one may have started or ended since, and a cancelled or missed one may still be under way.
+func (f JobRunFilter) mayMatch(r *schema.JobRun) bool {
+	open := r.State == schema.StatePending
+	if !f.State.Terminal() {
+		open = open || r.State == schema.StateCancelled || r.State == schema.StateMissed
+	}
+	if open {
+		f.State = ""
+	}
+	return f.Matches(r)
 }

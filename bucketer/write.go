@@ -48,7 +48,9 @@ var errNoClock = errors.New("what time it is has not been compared yet")
 func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
 	rows := pick(entries, batch)
 	sent := b.now()
+	listed := b.list(ctx, rows)
 	if err := b.store.PutEntries(ctx, rows); err != nil {
+		listed()
 		for _, i := range batch {
 			done(i, err)
 		}
@@ -57,6 +59,7 @@ func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch
 	held := laterOf(sent, b.now())
 	b.count(rows)
 	errs := b.heldAt(ctx, held, rows)
+	listed()
 	for k, i := range batch {
 		done(i, errs[k])
 	}

@@ -147,7 +147,7 @@ type RunQuery struct {
 	From, To time.Time // however far apart: the client asks for an hour at a time
 	State    schema.State
 	Task     string
-	Job      string // id of a job; the runs of one that can have many are those that have ended, newest first in each hour
+	Job      string // id or name of a job; the runs of one that can have many come newest first in each hour
 	Limit    int    // of one page; 0 means 500
 }
 

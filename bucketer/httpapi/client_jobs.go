@@ -67,7 +67,7 @@ type JobRunQuery struct {
 	Limit    int // of one page; 0 means 500
 }
 
-// JobRuns returns those runs of a job that have ended, newest first. It ends with the first error.
+// JobRuns returns the runs of a job, the latest due first: also those under way, those that wait, and the next one. It ends with the first error.
 func (c *Client) JobRuns(ctx context.Context, id string, q JobRunQuery) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		params := stated(map[string]string{"state": string(q.State), "from": timeParameter(q.From), "to": timeParameter(q.To)})

@@ -242,12 +242,12 @@ func TestOneOffJobsHaveNoControl(t *testing.T) {
 		doJSON(t, hs, call{method: "GET", path: "/v1/jobs/" + job.ID.String() + "/runs"}, 200, &list)
 		return list
 	}
-	if got := runs(); len(got.Items) != 0 {
-		t.Errorf("ended runs of a pending one-off job: %+v, want none", got.Items)
+	if got := runs(); len(got.Items) != 1 || got.Items[0].State != schema.StatePending {
+		t.Errorf("runs of a pending one-off job: %+v, want it", got.Items)
 	}
 	doJSON(t, hs, call{method: "DELETE", path: "/v1/jobs/" + job.ID.String()}, 200, nil)
-	if got := runs(); len(got.Items) != 1 {
-		t.Errorf("ended runs of a cancelled one-off job: %+v, want it", got.Items)
+	if got := runs(); len(got.Items) != 1 || got.Items[0].State != schema.StateCancelled {
+		t.Errorf("runs of a cancelled one-off job: %+v, want it", got.Items)
 	}
 }
 
@@ -369,21 +369,29 @@ func TestRunsOfAJobAreListed(t *testing.T) {
 	}
 	for query, want := range map[string][]string{
 		"": ids, "state=failed&": {ids[1], ids[3]}, "from=2026-11-21T09:00:00Z&": ids[:2], "to=2026-11-21T09:00:00Z&": ids[2:],
-		"from=2026-11-21T08:30:00Z&to=2026-11-21T09:00:00Z&": ids[2:4], "state=missed&": nil,
+		"from=2026-11-21T08:30:00Z&to=2026-11-21T09:00:00Z&": ids[2:4], "state=missed&": nil, "state=running&": nil,
 	} {
 		if got := list("/v1/jobs/n/runs?" + query); !slices.Equal(got, want) {
 			t.Errorf("GET /v1/jobs/n/runs?%s = %q, want %q", query, got, want)
 		}
 	}
 	for query, want := range map[string][]string{
-		"": ids[1:4], "&state=failed": {ids[1], ids[3]}, "&task=other": nil,
+		"": ids[1:4], "&state=failed": {ids[1], ids[3]}, "&task=other": nil, "&state=running": nil,
 	} {
-		if got := list("/v1/runs?from=2026-11-21T08:30:00Z&to=2026-11-21T09:15:00Z&job=" + job.ID.String() + query + "&"); !slices.Equal(got, want) {
-			t.Errorf("GET /v1/runs of the job with %q = %q, want %q", query, got, want)
+		for _, named := range []string{job.ID.String(), "n"} {
+			if got := list("/v1/runs?from=2026-11-21T08:30:00Z&to=2026-11-21T09:15:00Z&job=" + named + query + "&"); !slices.Equal(got, want) {
+				t.Errorf("GET /v1/runs of the job %s with %q = %q, want %q", named, query, got, want)
+			}
+		}
+	}
+	for _, named := range []string{"none", "A%20b", "n%20"} {
+		p := doProblem(t, hs, call{method: "GET", path: "/v1/runs?from=2026-11-21T09:00:00Z&to=2026-11-21T08:15:00Z&job=" + named}, 422)
+		if len(p.Errors) != 2 || p.Errors[1].Location != "query.job" {
+			t.Errorf("GET /v1/runs of the job %s with a wrong window = %+v, want both faults", named, p)
 		}
 	}
 	for _, query := range []string{
-		"from=2026-11-21T09:00:00Z&to=2026-11-21T09:00:00Z", "from=2026-11-21T09:00:00Z&to=2026-11-21T08:00:00Z", "state=pending", "limit=501",
+		"from=2026-11-21T09:00:00Z&to=2026-11-21T09:00:00Z", "from=2026-11-21T09:00:00Z&to=2026-11-21T08:00:00Z", "state=asleep", "limit=501",
 		"from=soon", "cursor=x", "from=9999-12-31T23:59:59-01:00",
 	} {
 		if p := doProblem(t, hs, call{method: "GET", path: "/v1/jobs/n/runs?" + query}, 422); len(p.Errors) == 0 {

@@ -41,7 +41,7 @@ type (
 		ID     string    `path:"id" doc:"The job's id, or its name"`
 		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		State  string    `query:"state" enum:"succeeded,failed,cancelled,missed"`
+		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
 		From   time.Time `query:"from" doc:"First due time"`
 		To     time.Time `query:"to" doc:"Due times before this one"`
 	}
@@ -73,9 +73,15 @@ func (s *Server) routeRecurring() {
 	huma.Register(s.api, s.operation("pause-job", http.MethodPost, "/v1/jobs/{id}/pause", "Pause a job: none of its runs starts until it is resumed; twice is the same as once", 200, control...), s.pauseJob)
 	huma.Register(s.api, s.operation("resume-job", http.MethodPost, "/v1/jobs/{id}/resume", "Resume a job that was paused, from now on; twice is the same as once", 200, control...), s.resumeJob)
 	huma.Register(s.api, s.operation("trigger-job", http.MethodPost, "/v1/jobs/{id}/trigger", "Run a job now, besides its schedule", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.triggerJob)
-	huma.Register(s.api, s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job that have ended, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 404, 422, 503), s.listJobRuns)
+	runs := s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended", 200, 404, 422, 503)
+	runs.Description = jobRunsOrder
+	huma.Register(s.api, runs, s.listJobRuns)
 	huma.Register(s.api, s.operation("list-upcoming", http.MethodGet, "/v1/jobs/{id}/upcoming", "The next runs of a job, if it stays as it is", 200, 404, 422, 503), s.listUpcoming)
 }
+
+// jobRunsOrder says how runs of one job are listed.
+const jobRunsOrder = "In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. " +
+	"Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor."
 
 func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
@@ -297,8 +303,11 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 	out := new(runList)
 	out.Body.Items = []Run{}
 	if f.job == nil {
-		if ended := (schema.JobRun{Run: f.run.ID, State: f.run.State}); f.run.State.Terminal() && filter.Matches(&ended) {
+		if line := (schema.JobRun{Run: standing(f.run).ID, State: f.run.State}); filter.Matches(&line) {
 			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
+		}
+		if err := s.buried(ctx, out.Body.Items); err != nil {
+			return nil, s.fail(ctx, "list runs of job", err)
 		}
 		return out, nil
 	}

@@ -35,7 +35,7 @@ type (
 		From   time.Time `query:"from" required:"true" doc:"First due time"`
 		To     time.Time `query:"to" required:"true" doc:"Due times before this one; at most an hour after from"`
 		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
-		Job    string    `query:"job" doc:"Only runs of the job of this id; of one that can have many, those that have ended, newest first"`
+		Job    string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
 	}
 )
@@ -108,15 +108,18 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
 		}
 	}
-	var job schema.JobID
-	if in.Job != "" {
-		var err error
-		if job, err = schema.ParseJobID(in.Job); err != nil {
-			faults = append(faults, bucketer.Fault{Location: "query.job", Message: "is not the id of a job"})
-		}
+	job, what, err := s.jobOfQuery(ctx, in.Job)
+	switch {
+	case err != nil:
+		return nil, s.fail(ctx, "list runs", err)
+	case what != "":
+		faults = append(faults, bucketer.Fault{Location: "query.job", Message: what, Value: in.Job})
 	}
 	var pos bucketer.Position
 	question := []any{"runs", w, in.Job}
+	if bucketer.NameFault(in.Job) == "" { // a name may be given to another job between two pages
+		question[2] = job.String()
+	}
 	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
@@ -152,6 +155,24 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	return out, nil
 }
 
+// jobOfQuery returns the job of an id or a name, or what is wrong with that.
+func (s *Server) jobOfQuery(ctx context.Context, text string) (id schema.JobID, what string, err error) {
+	if text == "" {
+		return id, "", nil
+	}
+	if id, err = schema.ParseJobID(text); err == nil {
+		return id, "", nil
+	}
+	if bucketer.NameFault(text) != "" {
+		return id, "is neither an id nor a name of a job", nil
+	}
+	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), text)
+	if errors.Is(err, schema.ErrNotFound) {
+		return id, "there is no job of this name", nil
+	}
+	return job.ID, "", err
+}
+
 // listOne lists the run id if it lies in the window.
 func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID, out *runList) error {
 	run, err := s.deps.Runs.Run(ctx, w.Tenant, id)
@@ -173,7 +194,7 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 	return nil
 }
 
-// listHistory lists those runs of a job that can have many which have ended, newest first: a window of due times may lie in many
+// listHistory lists the runs of a job that can have many, the latest due first: a window of due times may lie in many
 // partitions, and the history knows the job's.
 func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.JobID, pos bucketer.Position, limit int, question any, out *runList) error {
 	err := s.historyOf(ctx, job, bucketer.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)

@@ -84,7 +84,7 @@ type JobReader interface {
 	Misunderstood(job *schema.Job) error
 	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the end.
 	ListJobs(ctx context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
-	// JobRuns returns at most limit runs of the job's history, newest first, and where to go on.
+	// JobRuns returns at most limit runs of the job, the latest due first, and where to go on.
 	JobRuns(ctx context.Context, tenant string, id schema.JobID, f bucketer.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
 	// Upcoming returns the next count runs of the job after now; fewer, if there are no more.
 	Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occurrence

@@ -104,8 +104,9 @@ func jobRunsCommand(r *remote) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "runs ID|NAME",
-		Short: "List those runs of a job that have ended, newest first",
-		Long: "List those runs of a job that have ended, newest first, due from --from up to --to. Each is a time (RFC 3339) or a span from now.\n\n" +
+		Short: "List the runs of a job, newest first",
+		Long: "List the runs of a job, newest first, due from --from up to --to. Each is a time (RFC 3339) or a span from now.\n" +
+			"The first is the next one. Those under way and those that wait stand at their due times, among those that have ended.\n\n" +
 			"With -o json there is one run a line, attempts and payload included.",
 		Example:           "  carillon job runs nightly-report --state failed --from -168h",
 		Args:              cobra.ExactArgs(1),
@@ -113,9 +114,9 @@ func jobRunsCommand(r *remote) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&from, "from", "", "due at this `time` or later")
 	cmd.Flags().StringVar(&to, "to", "", "due before this `time`")
-	cmd.Flags().StringVar(&state, "state", "", "only runs that are succeeded, failed, cancelled or missed")
+	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled or missed")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
-	completeFlag(cmd, "state", "succeeded", "failed", "cancelled", "missed")
+	completeFlag(cmd, "state", "pending", "running", "retrying", "succeeded", "failed", "cancelled", "missed")
 	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		now := time.Now()
 		for _, end := range []struct {

@@ -59,7 +59,7 @@ func runListCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "50m", "due before this `time`")
 	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled or missed")
 	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
-	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id`; of a recurring one those that have ended, the latest of an hour first")
+	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id` or name; of a recurring one the latest of an hour first")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		client, err := r.client()

@@ -159,7 +159,11 @@ func (o *Histories) job(ctx context.Context, id string, first int) (runs []check
 		if err != nil || !found {
 			return nil, false, err
 		}
-		runs = append(runs, page.Items...)
+		for i := range page.Items {
+			if page.Items[i].State.Terminal() { // the others are listed too, and are judged once they have ended
+				runs = append(runs, page.Items[i])
+			}
+		}
 		if page.NextCursor == "" {
 			return runs, true, nil
 		}

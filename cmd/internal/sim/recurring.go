@@ -253,7 +253,7 @@ func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen [
 	return err
 }
 
-// history reads the history of a job to its end.
+// history reads the runs of a job that have ended.
 func (w *world) history(ctx context.Context, b *bucketer.Bucketer, id schema.JobID) (all []check.JobRun, err error) {
 	for pos := (&bucketer.Position{}); pos != nil; {
 		var runs []bucketer.Run
@@ -261,7 +261,9 @@ func (w *world) history(ctx context.Context, b *bucketer.Bucketer, id schema.Job
 			return nil, err
 		}
 		for i := range runs {
-			all = append(all, jobRun(&runs[i]))
+			if runs[i].State.Terminal() { // the others are judged once they have ended
+				all = append(all, jobRun(&runs[i]))
+			}
 		}
 	}
 	return all, nil
