@@ -74,7 +74,8 @@ type Config struct {
 	Older string
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
-	// Mix is how many of the jobs of Guarantees are under which guarantee; default 10, 6 and 4 of 20.
+	// Mix is how many of the jobs of Guarantees, or of a steady load, are under which guarantee; default 10, 6 and 4 of 20, or as
+	// the plan says.
 	Mix Mix
 	// Away is for how long a killed executor of Guarantees is not started again; default at random from 0.5 to 4 s.
 	Away time.Duration
@@ -158,7 +159,7 @@ func (c Config) withDefaults() Config {
 		c.Changes = -1
 	}
 	if l := c.Scenario.plan().Load; l != nil {
-		c.Rate, c.Span, c.Mix = cmp.Or(c.Rate, l.Rate), l.Span, l.Mix
+		c.Rate, c.Span, c.Mix = cmp.Or(c.Rate, l.Rate), l.Span, cmp.Or(c.Mix, l.Mix)
 		c.Jobs, c.Changes = int(float64(c.Rate)*c.Span.Seconds()), -1
 		c.Cluster.Namespaces = c.Scenario.plan().Members.Namespaces
 	}
@@ -208,6 +209,10 @@ func (c Config) Validate() error {
 	if c.Span == 0 && c.Scenario != Calm {
 		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
 	}
+	if m := c.Mix; (c.Scenario.Guards() || c.Scenario.Steady()) &&
+		(min(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) < 1 || max(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) > maxParts) {
+		fault("mix is %d, %d, %d, want each from 1 to %d", m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce, maxParts)
+	}
 	if c.Scenario.Guards() {
 		least = minGuarded
 		if c.KillEvery < leastKillEvery {
@@ -215,9 +220,6 @@ func (c Config) Validate() error {
 		}
 		if c.Away < 0 || c.Away > c.KillEvery/2 {
 			fault("away is %s, want at most half of %s, the time between two kills", c.Away, c.KillEvery)
-		}
-		if m := c.Mix; min(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) < 1 || max(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) > maxParts {
-			fault("mix is %d, %d, %d, want each from 1 to %d", m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce, maxParts)
 		}
 		if c.Scenario != Guarantees && c.Mix != defaultMix {
 			fault("a mix is of %q, not of %q", Guarantees, c.Scenario)

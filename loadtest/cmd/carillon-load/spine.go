@@ -122,7 +122,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
-	f.IntSliceVar(&mix, "mix", nil, "guarantees: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4)")
+	f.IntSliceVar(&mix, "mix", nil, "guarantees, steady loads: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4, or as the scenario says)")
 	f.DurationVar(&cfg.Away, "away", 0, "guarantees: how long a killed executor is away (default at random 0.5s to 4s)")
 	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees and limits: for how long runs go without a fault before the first due instant (default 90s and 60s); negative = not at all")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
@@ -163,7 +163,7 @@ func recurringFlags(cfg *spine.Config, span time.Duration, stated func(name stri
 // steadyFlags takes from the plan what the flags did not state, and refuses what the plan decides. It
 // says what this machine lacks for the scenario.
 func steadyFlags(cfg *spine.Config, plan spine.Plan, stated func(name string) bool) error {
-	for _, name := range []string{"jobs", "span", "rate-span", "changes", "mix"} {
+	for _, name := range []string{"jobs", "span", "rate-span", "changes"} {
 		if stated(name) {
 			return fmt.Errorf("--%s is not of %q: its plan decides that", name, plan.Name)
 		}

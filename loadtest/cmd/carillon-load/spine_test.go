@@ -165,7 +165,7 @@ func TestChaosListsItsScenarios(t *testing.T) {
 }
 
 func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
-	for _, flag := range []string{"--jobs=500", "--rate-span=5s", "--changes=1", "--mix=1,1,1"} {
+	for _, flag := range []string{"--jobs=500", "--rate-span=5s", "--changes=1"} {
 		_, err := load(t, "chaos", "--scenario", "freeze", flag, "--dir", t.TempDir(), "--out", t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), "its plan decides that") {
 			t.Errorf("chaos --scenario freeze %s = %v, want it refused", flag, err)
