@@ -1,7 +1,6 @@
 package spine
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -284,6 +282,9 @@ func (r *run) putOnce(ctx context.Context, url string, body []byte) (status int,
 	return resp.StatusCode, text, err
 }
 
+// putOffCounter counts the starts that a node has put off because the limit of a task was reached.
+const putOffCounter = `carillon_executor_put_off_total{reason="limit"}`
+
 // keepPutOffs adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
 // answer is left out: the figure is shown, and nothing rests on it.
 func (r *run) keepPutOffs(ctx context.Context, member string) {
@@ -291,7 +292,7 @@ func (r *run) keepPutOffs(ctx context.Context, member string) {
 		if member != "" && n.Name != member {
 			continue
 		}
-		count, err := r.putOffs(ctx, n.API)
+		count, err := r.counter(ctx, n.API, putOffCounter)
 		if err != nil {
 			r.log.Warn("a node did not tell what it has put off", "node", n.Name, "err", err)
 			continue
@@ -300,36 +301,6 @@ func (r *run) keepPutOffs(ctx context.Context, member string) {
 		r.report.PutOffs += count
 		r.mu.Unlock()
 	}
-}
-
-func (r *run) putOffs(ctx context.Context, api string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("its metrics: answered %d", resp.StatusCode)
-	}
-	return readPutOffs(io.LimitReader(resp.Body, mostMetrics))
-}
-
-// readPutOffs finds the counter in the text format of Prometheus.
-func readPutOffs(text io.Reader) (int, error) {
-	const counter = `carillon_executor_put_off_total{reason="limit"} `
-	for lines := bufio.NewScanner(text); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), counter); ok {
-			n, err := strconv.ParseFloat(value, 64)
-			return int(n), err
-		}
-	}
-	return 0, fmt.Errorf("its metrics have no %s", counter)
 }
 
 // judgeLimits has both parts judged, each by a judge that sees its tenant and its sink alone.

@@ -97,12 +97,12 @@ func TestLimitedTasksAreAskedFor(t *testing.T) {
 func TestReadPutOffs(t *testing.T) {
 	const text = "# TYPE carillon_executor_put_off_total counter\ncarillon_executor_put_off_total{reason=\"breaker\"} 7\n" +
 		"carillon_executor_put_off_total{reason=\"limit\"} 1.2e+03\ncarillon_executor_put_off_total{reason=\"rate\"} 8\n"
-	if n, err := readPutOffs(strings.NewReader(text)); n != 1200 || err != nil {
-		t.Errorf("readPutOffs = %d, %v, want 1200", n, err)
+	if n, err := readCounter(strings.NewReader(text), putOffCounter); n != 1200 || err != nil {
+		t.Errorf("readCounter = %d, %v, want 1200", n, err)
 	}
 	for name, text := range map[string]string{"nothing": "", "no number": "carillon_executor_put_off_total{reason=\"limit\"} many\n"} {
-		if n, err := readPutOffs(strings.NewReader(text)); err == nil {
-			t.Errorf("readPutOffs of %s = %d, want an error", name, n)
+		if n, err := readCounter(strings.NewReader(text), putOffCounter); err == nil {
+			t.Errorf("readCounter of %s = %d, want an error", name, n)
 		}
 	}
 }

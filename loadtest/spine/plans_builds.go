@@ -125,7 +125,7 @@ func (r *run) buildTwo(ctx context.Context) error {
 func (r *run) build(ctx context.Context, source, name string) (string, error) {
 	path := filepath.Join(r.cfg.Dir, "carillon-"+name)
 	r.log.Info("building", "program", name)
-	_, err := output(ctx, source, "go", "build", "-buildvcs=false", "-ldflags", "-X main.version="+name, "-o", path, "./cmd/carillon")
+	_, err := output(ctx, source, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.version="+name, "-o", path, "./cmd/carillon")
 	if err != nil {
 		return "", fmt.Errorf("build the %s carillon: %w", name, err)
 	}

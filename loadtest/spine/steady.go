@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -184,7 +185,7 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 		why := agreement(views, running)
 		took := time.Since(began)
 		if why == "" {
-			return fmt.Sprintf("after %.1f s", took.Seconds()), nil
+			return fmt.Sprintf("after %.1f s; %s", took.Seconds(), r.ringChanges(ctx)), nil
 		}
 		if took > agreeWithin {
 			r.broken("views did not agree within %s: %s", agreeWithin, why)
@@ -194,6 +195,19 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			return "", err
 		}
 	}
+}
+
+// ringChanges tells how often each node has changed its ring since it was started.
+func (r *run) ringChanges(ctx context.Context) string {
+	var texts []string
+	for _, n := range r.cluster().Status().Carillon {
+		text := "no answer"
+		if count, err := r.counter(ctx, n.API, "carillon_ring_rebuilds_total"); err == nil {
+			text = fmt.Sprint(count)
+		}
+		texts = append(texts, n.Name+" "+text)
+	}
+	return "rings changed: " + strings.Join(texts, ", ")
 }
 
 func (r *run) askView(ctx context.Context, api string) (v view, err error) {
