@@ -118,6 +118,8 @@ type Ring interface {
 	Snapshot() *ring.Snapshot
 	Changed() <-chan struct{}
 	Refresh(ctx context.Context) error
+	// ReportHealth tells the others whether we can dispatch: if not, they take our shards, unless none of them can.
+	ReportHealth(healthy bool) error
 }
 
 // Planner sees to it that recurring jobs go on (bucketer.Bucketer has it).

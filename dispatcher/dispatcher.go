@@ -38,6 +38,7 @@ type Dispatcher struct {
 	budget  *budget
 	pacer   *pacer
 	gauge   *gauge
+	health  health
 	seldom  map[string]*rate.Sometimes // by step: a failing store is told of now and then, and counted always
 	counter atomic.Uint64
 	owned   atomic.Int64
@@ -106,6 +107,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(func() { d.watchStreams(ctx) })
+	background.Go(func() { d.watchHealth(ctx) })
 	if !d.insistRates(ctx) {
 		return nil
 	}
@@ -126,6 +128,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			// We were stopped: others may own our shards by now, and what we hold may be done.
 			d.log.Warn("the process was stopped: everything is read again")
 			d.metrics.halts.Inc()
+			d.health.forget()
 			d.stopAll(tenures)
 			if err := d.ring.Refresh(ctx); err != nil && ctx.Err() == nil {
 				d.log.Warn("ring could not be read again", "err", err)

@@ -54,6 +54,9 @@
 // takes its steps while few runs wait in the stream, so that it costs work on time little. The jobs of a shard are looked
 // through every few minutes for some without a next run, which is a fault of something, and mended.
 //
+// A dispatcher that fails to scan or to publish for some seconds tells the ring, and goes on with what it has. Whether others
+// take its shards is decided by the ring alone: they do unless none of them is healthy.
+//
 // # If we crash
 //
 // Before a publication: the next owner meets the entry from settled on. After it, before the receipt: the same, as a

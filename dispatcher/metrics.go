@@ -27,7 +27,7 @@ type metrics struct {
 	failures        *prometheus.CounterVec
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
-	owned           prometheus.Gauge
+	owned, healthy  prometheus.Gauge
 	ahead           prometheus.Counter
 	depth           *prometheus.GaugeVec
 	settledLag      *prometheus.GaugeVec
@@ -71,6 +71,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "shards_owned", Help: "Shards dispatched here.",
 		}),
+		healthy: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "dispatcher",
+			Name: "healthy", Help: "1 if scans, publications and probes succeed; 0 if some have failed for 10 s: others take its shards, unless all fail.",
+		}),
 		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "stream_depth", Help: "Messages that wait or are held by executors, by lane and priority; every dispatcher tells the same.",
@@ -91,6 +95,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, step := range steps {
 		m.failures.WithLabelValues(step)
 	}
-	r.MustRegister(m.published, m.failures, m.owned, m.depth, m.settledLag, m.scanTime)
+	r.MustRegister(m.published, m.failures, m.owned, m.healthy, m.depth, m.settledLag, m.scanTime)
 	return m
 }

@@ -35,6 +35,7 @@ type rig struct {
 	shares map[string]int  // weights of tenants; others have 1
 	rates  map[schema.TaskName]schema.Rate
 	fault  inproc.Fault
+	health map[string][]report // what dispatchers said, by name
 	stops  []func()
 }
 
@@ -43,9 +44,11 @@ type tapped struct {
 	schema.Store
 	mu      sync.Mutex
 	scanned map[schema.EntryID]int // how often a row was read by Entries
+	hangs   chan struct{}          // calls that read rows do not return before it is closed; nil: they do
 }
 
 func (s *tapped) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
+	s.wait()
 	entries, err := s.Store.Entries(ctx, p, r, limit)
 	s.mu.Lock()
 	for i := range entries {
@@ -145,6 +148,36 @@ func (r *rig) writer(conn *inproc.Conn) *bucketer.Bucketer {
 	return b
 }
 
+// report is what a dispatcher said of its health, and when.
+type report struct {
+	at      time.Time
+	healthy bool
+}
+
+// reportingRing notes what the dispatcher of that name says of its health.
+type reportingRing struct {
+	*ring.Fixed
+	r    *rig
+	name string
+}
+
+func (n reportingRing) ReportHealth(healthy bool) error {
+	n.r.mu.Lock()
+	defer n.r.mu.Unlock()
+	if n.r.health == nil {
+		n.r.health = make(map[string][]report)
+	}
+	n.r.health[n.name] = append(n.r.health[n.name], report{time.Now(), healthy})
+	return nil
+}
+
+// reports returns what the dispatcher of that name said of its health.
+func (r *rig) reports(name string) []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.health[name])
+}
+
 // node is a dispatcher that runs.
 type node struct {
 	*Dispatcher
@@ -165,7 +198,7 @@ func (r *rig) start(name string) *node {
 	}
 	halt, writer := bucketer.NewHalt(now), r.writer(n.conn)
 	d, err := New(Config{
-		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: r.ring, Writer: writer, Halt: halt, Now: now,
+		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: reportingRing{r.ring, r, name}, Writer: writer, Halt: halt, Now: now,
 		Tenants: r, Rates: r,
 	})
 	if err != nil {

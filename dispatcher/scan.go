@@ -165,6 +165,7 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 		return err
 	}, func(at time.Time, err error) {
 		c.busy = false
+		s.d.noted(ctx, scanning, now, err)
 		if err != nil {
 			s.failed(ctx, "scan", err)
 			return // the next scan reads the same range again: seen did not move

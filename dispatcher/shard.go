@@ -322,6 +322,7 @@ func (s *shard) subject(p schema.Priority) subject { return subject{s.lane, p} }
 // received notes where a publication lies, or queues it again.
 func (s *shard) received(ctx context.Context, r receipt, now time.Time) {
 	o := r.o
+	s.d.noted(ctx, publication, now, unanswered(r.err))
 	if o.env == nil || ctx.Err() != nil {
 		return // done meanwhile
 	}

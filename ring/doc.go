@@ -13,9 +13,10 @@
 //
 // # Invariants
 //
-//  1. A snapshot never changes. Its owners are a function of the names of the members that dispatch and of the number of
-//     shards, and of nothing else: equal views give equal rings, whatever the order of arrival.
-//  2. Where at least one member dispatches, every shard has exactly one owner. Where none does, no shard has one.
+//  1. A snapshot never changes. Its owners are a function of the names of the members that dispatch, of those that
+//     are unhealthy, and of the number of shards, and of nothing else: equal views give equal rings, whatever the order of arrival.
+//  2. Where at least one member dispatches, every shard has exactly one owner. Where none does, the unhealthy ones count
+//     as dispatchers; without those no shard has an owner.
 //  3. No dispatcher owns more than ⌈Load × shards ÷ dispatchers⌉ shards.
 //  4. A new snapshot has a higher version than the one before, and is published only if something in it is different.
 //     The channel of [Ring.Changed] is closed after the new snapshot can be read.

@@ -25,7 +25,9 @@ type gossip struct {
 	name                string
 	meta, metaOnLeaving []byte
 	metaAtRest          []byte // without the role of a dispatcher
-	leaving, resting    atomic.Bool
+	metaUnhealthy       []byte // the same, and unhealthy
+
+	leaving, resting, unhealthy atomic.Bool
 
 	// changed and conflict hold one signal each, so that sending never blocks.
 	changed, conflict chan struct{}
@@ -52,6 +54,12 @@ func newGossip(c Config, m *metrics) (*gossip, error) {
 	atRest := c.member()
 	atRest.Roles = slices.DeleteFunc(slices.Clone(atRest.Roles), func(r string) bool { return r == RoleDispatcher })
 	if g.metaAtRest, err = encodeMetadata(atRest, false); err != nil {
+		return nil, err
+	}
+	if c.member().Has(RoleDispatcher) {
+		atRest.Unhealthy = true
+	}
+	if g.metaUnhealthy, err = encodeMetadata(atRest, false); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -144,6 +152,8 @@ func (g *gossip) NodeMeta(int) []byte {
 		return g.metaOnLeaving
 	case g.resting.Load():
 		return g.metaAtRest
+	case g.unhealthy.Load():
+		return g.metaUnhealthy
 	}
 	return g.meta
 }

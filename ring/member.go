@@ -43,6 +43,8 @@ type Member struct {
 	Zone, Region string
 	// Version is the release it runs.
 	Version string
+	// Unhealthy: it would dispatch, but does not reach what it needs for that. Its roles lack that of a dispatcher.
+	Unhealthy bool
 }
 
 // Has tells whether the member has a role.
@@ -50,7 +52,7 @@ func (m Member) Has(role string) bool { return slices.Contains(m.Roles, role) }
 
 func (m Member) equal(o Member) bool {
 	return m.Name == o.Name && m.Incarnation == o.Incarnation && m.Addr == o.Addr && m.API == o.API &&
-		slices.Equal(m.Roles, o.Roles) && m.Zone == o.Zone && m.Region == o.Region && m.Version == o.Version
+		slices.Equal(m.Roles, o.Roles) && m.Zone == o.Zone && m.Region == o.Region && m.Version == o.Version && m.Unhealthy == o.Unhealthy
 }
 
 // normal returns m with a sorted copy of its roles, each once.
@@ -80,13 +82,15 @@ type metadata struct {
 	// Leaving is set shortly before a member leaves on purpose: the gossip of memberlist v0.7.0 does not tell its
 	// listeners whether a member that went had left or was given up.
 	Leaving bool `json:"l,omitempty"`
+	// Unhealthy is Member.Unhealthy. An older release sees a member without the role of a dispatcher.
+	Unhealthy bool `json:"u,omitempty"`
 }
 
 // encodeMetadata returns what m tells of itself, at most maxMetadata bytes of JSON.
 func encodeMetadata(m Member, leaving bool) ([]byte, error) {
 	text, err := json.Marshal(metadata{
 		Incarnation: m.Incarnation, API: m.API, Roles: m.Roles,
-		Zone: m.Zone, Region: m.Region, Version: m.Version, Leaving: leaving,
+		Zone: m.Zone, Region: m.Region, Version: m.Version, Leaving: leaving, Unhealthy: m.Unhealthy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
@@ -111,7 +115,7 @@ func decodeMetadata(name, addr string, text []byte) (m Member, leaving bool, err
 	}
 	m = Member{
 		Name: name, Incarnation: d.Incarnation, Addr: addr, API: d.API, Roles: d.Roles,
-		Zone: d.Zone, Region: d.Region, Version: d.Version,
+		Zone: d.Zone, Region: d.Region, Version: d.Version, Unhealthy: d.Unhealthy,
 	}
 	return m.normal(), d.Leaving, nil
 }

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 )
@@ -83,5 +84,54 @@ func TestMemberAtRestOwnsNothing(t *testing.T) {
 		}
 		c.await("it owns shards again", 2*time.Second, owns("c"))
 		checkAgree(t, nodes...)
+	})
+}
+
+// An unhealthy member owns nothing while another is healthy, and what it owned before while none is.
+func TestUnhealthyMembersOwnNothingWhileOthersAreHealthy(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		nodes := c.startAll("a", "b", "c")
+		owners := func() string {
+			var all string
+			for _, n := range nodes {
+				for _, of := range []string{"a", "b", "c"} {
+					if len(n.Snapshot().Owned(of)) > 0 {
+						all += of
+					}
+				}
+				all += " "
+			}
+			return all
+		}
+		report := func(i int, healthy bool, want string) {
+			t.Helper()
+			if err := nodes[i].ReportHealth(healthy); err != nil {
+				t.Fatalf("ReportHealth(%v): %v", healthy, err)
+			}
+			c.await("owners "+want, 2*time.Second, func() bool { return owners() == want })
+			checkAgree(t, nodes...)
+		}
+		c.await("every member owns shards", time.Second, func() bool { return owners() == "abc abc abc " })
+		before := nodes[0].Snapshot().Owned("a")
+		report(2, false, "ab ab ab ")
+		if m, ok := nodes[0].Snapshot().Member("c"); !ok || !m.Unhealthy || m.Has(RoleDispatcher) {
+			t.Errorf("c is %+v, %v at a, want a live member that is unhealthy", m, ok)
+		}
+		report(1, false, "a a a ")
+		report(0, false, "abc abc abc ")
+		if got := nodes[1].Snapshot().Owned("a"); !slices.Equal(got, before) {
+			t.Errorf("a owns %v while none is healthy, want %v as before", got, before)
+		}
+		// Who rests, as its clock is off, owns nothing in any case.
+		if err := nodes[2].Rest(true); err != nil {
+			t.Fatal(err)
+		}
+		c.await("who rests owns nothing", 2*time.Second, func() bool { return owners() == "ab ab ab " })
+		if err := nodes[2].Rest(false); err != nil {
+			t.Fatal(err)
+		}
+		report(1, true, "b b b ")
+		report(0, true, "ab ab ab ")
+		report(2, true, "abc abc abc ")
 	})
 }

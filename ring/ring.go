@@ -137,8 +137,16 @@ func (r *Ring) Refresh(ctx context.Context) error {
 // Rest makes this member one that does not dispatch, as far as everybody in the ring is concerned, or (false) makes it what it
 // was. A node whose clock is off rests: others take its shards. It tells the others within a few hundred milliseconds; said before Run,
 // it holds from the start. ErrNotReady means that Run has ended, and any other error that some of the others may hear of it later.
-func (r *Ring) Rest(rest bool) error {
-	changed := r.gossip.resting.Swap(rest) != rest
+func (r *Ring) Rest(rest bool) error { return r.announce(&r.gossip.resting, rest) }
+
+// ReportHealth tells the others whether this member reaches what it needs to dispatch. While it does not, healthy
+// dispatchers take its shards; while none is healthy, all keep theirs. Timing and errors are those of Rest, which
+// goes before: who rests dispatches in no case.
+func (r *Ring) ReportHealth(healthy bool) error { return r.announce(&r.gossip.unhealthy, !healthy) }
+
+// announce sets one of the things that gossip tells of us, and tells it if it is new.
+func (r *Ring) announce(what *atomic.Bool, is bool) error {
+	changed := what.Swap(is) != is
 	s := r.state.Load()
 	switch {
 	case s != nil && closed(s.stopped):
@@ -147,7 +155,7 @@ func (r *Ring) Rest(rest bool) error {
 		return nil
 	}
 	if err := s.list.UpdateNode(announceTimeout); err != nil {
-		return fmt.Errorf("ring: announce the rest: %w", err)
+		return fmt.Errorf("ring: announce what is new of us: %w", err)
 	}
 	return nil
 }
@@ -163,7 +171,8 @@ func (r *Ring) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ring: %w", err)
 	}
-	rested := r.gossip.resting.Load()
+	told := func() bool { return r.gossip.resting.Load() || r.gossip.unhealthy.Load() }
+	before := told()
 	list, err := memberlist.Create(c)
 	if err != nil {
 		return fmt.Errorf("start gossip at %s: %w", r.config.bind(), err)
@@ -173,9 +182,9 @@ func (r *Ring) Run(ctx context.Context) error {
 		joined: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	r.state.Store(s)
-	if rested || r.gossip.resting.Load() { // told before the member had a voice, and maybe after it was introduced
+	if before || told() { // told before the member had a voice, and maybe after it was introduced
 		if err := list.UpdateNode(announceTimeout); err != nil {
-			r.log.Warn("the rest is not announced yet", "err", err)
+			r.log.Warn("the others do not know yet that we own nothing", "err", err)
 		}
 	}
 	r.log.Info("gossip started", "member", r.config.Name, "addr", s.self, "encrypted", r.config.Key != "")

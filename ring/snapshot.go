@@ -60,15 +60,15 @@ type Snapshot struct {
 	madeAt  time.Time
 
 	members     []Member         // by name
-	dispatchers []Member         // by name
+	dispatchers []Member         // by name; the unhealthy ones where there are no others
 	owners      []int            // shard → index in dispatchers; nil without dispatchers
 	owned       [][]schema.Shard // index in dispatchers → its shards, ascending
 	shards      int
 	gone        map[string]Fate // Left or Dead; never a name in members
 }
 
-// Assign shares the shards 0 to shards−1 among those of members that dispatch. The result depends neither on the order of
-// members nor on anything but the dispatchers' names and shards. It refuses bad and repeated names and more than [schema.MaxShards]
+// Assign shares the shards 0 to shards−1 among those of members that dispatch, or, where none does, among
+// the unhealthy ones. The result depends neither on the order of members nor on anything but their names and shards. It refuses bad and repeated names and more than [schema.MaxShards]
 // shards; no dispatcher, no shard, and more dispatchers than shards are all in order.
 func Assign(members []Member, shards int) (*Snapshot, error) {
 	return build(nil, members, nil, shards)
@@ -96,6 +96,14 @@ func build(prev *Snapshot, members []Member, gone map[string]Fate, shards int) (
 			s.dispatchers = append(s.dispatchers, m)
 		}
 		delete(s.gone, m.Name)
+	}
+	if len(s.dispatchers) == 0 {
+		// None is healthy: what they need is away for all, and they do what they can.
+		for _, m := range s.members {
+			if m.Unhealthy {
+				s.dispatchers = append(s.dispatchers, m)
+			}
+		}
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("assign shards: %w", errors.Join(faults...))
@@ -183,7 +191,7 @@ func (s *Snapshot) Owned(name string) []schema.Shard {
 // Members returns the live members, by name.
 func (s *Snapshot) Members() []Member { return slices.Clone(s.members) }
 
-// Dispatchers returns the live members that dispatch, by name.
+// Dispatchers returns the live members that dispatch, by name: the unhealthy ones where there are no others.
 func (s *Snapshot) Dispatchers() []Member { return slices.Clone(s.dispatchers) }
 
 // Member returns the live member called name.

@@ -79,3 +79,6 @@ func (f *Fixed) Refresh(context.Context) error { return nil }
 
 // Rest does nothing: there is nobody to take over.
 func (f *Fixed) Rest(bool) error { return nil }
+
+// ReportHealth does nothing, for the same reason.
+func (f *Fixed) ReportHealth(bool) error { return nil }

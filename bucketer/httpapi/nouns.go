@@ -303,9 +303,11 @@ type Member struct {
 	Address string   `json:"address,omitempty"`
 	API     string   `json:"api,omitempty" doc:"Base URL of its API, if it serves one"`
 	Roles   []string `json:"roles"`
-	Zone    string   `json:"zone,omitempty"`
-	Region  string   `json:"region,omitempty"`
-	Version string   `json:"version,omitempty"`
+	// Unhealthy: its roles lack that of a dispatcher meanwhile.
+	Unhealthy bool   `json:"unhealthy,omitempty" doc:"It would dispatch, but reaches Cassandra or NATS no more: others have its shards"`
+	Zone      string `json:"zone,omitempty"`
+	Region    string `json:"region,omitempty"`
+	Version   string `json:"version,omitempty"`
 }
 
 // Shard is a shard, who owns it, and how far it has come.

@@ -18,7 +18,7 @@ func (n *Node) cluster(ctx context.Context) (httpapi.Cluster, error) {
 	c := httpapi.Cluster{Node: n.cfg.Node.Name, Version: n.opts.Version}
 	for _, m := range view.Members() {
 		c.Members = append(c.Members, httpapi.Member{
-			Name: m.Name, Address: m.Addr, API: m.API, Roles: m.Roles, Zone: m.Zone, Region: m.Region, Version: m.Version,
+			Name: m.Name, Address: m.Addr, API: m.API, Roles: m.Roles, Unhealthy: m.Unhealthy, Zone: m.Zone, Region: m.Region, Version: m.Version,
 		})
 	}
 	now := schema.BucketOf(n.now())

@@ -106,6 +106,13 @@ func (c *Cluster) messageFault(e inproc.Event) inproc.Verdict {
 	if c.crashAround(e) {
 		return inproc.Verdict{Drop: true}
 	}
+	c.mu.Lock()
+	n := c.node(e.Conn)
+	lost := n != nil && n.loses(e.Point)
+	c.mu.Unlock()
+	if lost {
+		return inproc.Verdict{Drop: true}
+	}
 	switch kind, draw := c.chance(func(f Faults) float64 { return f.Message }, 3); kind {
 	case 0:
 		return inproc.Verdict{Drop: true}
@@ -133,18 +140,13 @@ func (c *Cluster) storeFault() schematest.Fault {
 	return schematest.Fault{}
 }
 
-// members returns who runs, frozen or not. Who rests is no dispatcher.
+// members returns who runs, frozen or not.
 func (c *Cluster) members() []ring.Member {
 	var ms []ring.Member
 	for _, n := range c.nodes {
-		if !n.up {
-			continue
+		if n.up {
+			ms = append(ms, n.known())
 		}
-		m := n.member(n.number)
-		if n.resting {
-			m.Roles = nil
-		}
-		ms = append(ms, m)
 	}
 	return ms
 }
@@ -198,7 +200,8 @@ func (c *Cluster) spread(after time.Duration) {
 		}
 		for _, n := range c.nodes {
 			if n.up && n.frozen == nil {
-				_ = n.view.Set(there, nil, c.shards) // same names as before
+				heard := slices.DeleteFunc(slices.Clone(there), func(m ring.Member) bool { return !n.hears(c.node(m.Name)) })
+				_ = n.view.Set(heard, nil, c.shards) // same names as before
 			}
 		}
 	})

@@ -44,6 +44,7 @@ func (w *world) harm(wg *sync.WaitGroup) {
 	}
 	w.steps(wg, at)
 	w.aheads(wg)
+	w.cuts(wg)
 }
 
 // steps plans clocks that are set wrong and right again.

@@ -36,6 +36,10 @@ type Node struct {
 	resting  bool // its clock is off, as it found itself
 	machine  machine
 
+	unhealthy bool          // it cannot dispatch, as it found itself
+	links     [links]cut    // by which it reaches store, queue and ring
+	healed    chan struct{} // closed when its link to the store hangs no more; nil = it does not hang
+
 	*life // the present one, or the last
 }
 
@@ -56,6 +60,7 @@ type life struct {
 type simRing struct {
 	*ring.Fixed
 	n *Node
+	l *life
 }
 
 func (r simRing) Refresh(context.Context) error {
@@ -72,7 +77,7 @@ func (n *Node) Start() error {
 		return nil
 	}
 	c.lives++
-	n.starting, n.resting = true, false
+	n.starting, n.resting, n.unhealthy = true, false, false
 	l := &life{number: c.lives, dead: make(chan struct{})}
 	reg := prometheus.NewRegistry()
 	c.counts = append(c.counts, reg)
@@ -104,15 +109,20 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop = cancel
 	l.conn = c.broker.Connect(n.name)
+	c.mu.Lock()
+	if n.links[toQueue] == silent {
+		l.conn.Cut()
+	}
+	c.mu.Unlock()
 	l.counts = schematest.Counting(c.store)
-	store := crashing{schematest.Faulty(l.counts, func(context.Context, string) schematest.Fault {
+	store := crashing{schematest.Faulty(l.counts, func(ctx context.Context, _ string) schematest.Fault {
 		n.pause(dead)
 		select {
 		case <-dead:
 			return schematest.Fault{Fail: true}
 		default:
 		}
-		return c.storeFault()
+		return n.storeFault(ctx.Done())
 	}), n, l}
 	log := c.log.With("node", n.name, "life", l.number)
 	now := func() time.Time { return n.now(dead) }
@@ -127,7 +137,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	d, err := dispatcher.New(dispatcher.Config{
-		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: l.conn, Ring: simRing{l.view, n},
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: l.conn, Ring: simRing{l.view, n, l},
 		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

@@ -33,6 +33,8 @@ type Scenario struct {
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
+	// Cuts are links of nodes that are cut.
+	Cuts Cuts
 	// Aheads is how often the cursor of a shard is moved into the future, by one minute to ten.
 	Aheads int
 	// Changes: some jobs are cancelled or rescheduled; or, if there are recurring ones, those are changed, paused, resumed and cancelled.

@@ -65,6 +65,9 @@ const (
 	// lateByClock is how late a run may be where clocks are set wrong, one at a time: by what a clock may be off, by what it takes to
 	// notice, and by what it takes others to take over.
 	lateByClock = trusted + 3*time.Second
+	// lateByCut is how late a run may be where a node is cut from store or queue: by what it takes to count as unhealthy, and
+	// others to take over. A run due at once whose hint is lost waits for the sweep, which may take as long.
+	lateByCut = 21 * time.Second
 )
 
 var scenarios = []struct {
@@ -88,6 +91,21 @@ var scenarios = []struct {
 	{"clocks are off", 20, Scenario{Skew: time.Second, Kills: 2}, nil},
 	{"cursors lie in the future", 10, Scenario{Aheads: 4, Promise: Promise{Lateness: time.Second, NoneLost: true, Lag: 70}}, []string{aheads}},
 	{"cursors lie in the future, and nodes are killed", 20, Scenario{Aheads: 4, Kills: 4, Promise: Promise{Lag: 70}}, []string{aheads}},
+	{"a node is cut from the store", 6, Scenario{
+		Span: 7 * time.Minute, Jobs: 250, Shards: 6, Cuts: Cuts{Links: []link{toStore}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
+	}, []string{takeovers}},
+	{"a node is cut from the queue", 6, Scenario{
+		Span: 7 * time.Minute, Jobs: 250, Shards: 6, Cuts: Cuts{Links: []link{toQueue}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
+	}, []string{takeovers}},
+	{"a node is cut from the ring", 6, Scenario{
+		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toRing}, Count: 2, Each: time.Minute}, Promise: Promise{Lateness: 5 * time.Second},
+	}, []string{takeovers}},
+	{"links flap", 6, Scenario{
+		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue, toRing}, Count: 1, Each: 2 * time.Minute, Flap: time.Second}, Promise: Promise{Lateness: lateByCut},
+	}, nil},
+	{"links of all nodes are cut", 6, Scenario{
+		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue}, Count: 1, Each: time.Minute, All: true}, Promise: Promise{Lateness: time.Minute + 10*time.Second},
+	}, nil},
 	{"clocks are set, one at a time", 30, Scenario{Steps: 5, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true}}, []string{halts}},
 	{"clocks are set while runs last", 6, Scenario{
 		Span: 12 * time.Minute, Jobs: 200, Lasting: 9 * time.Minute, Steps: 8, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true, Lag: 6},
