@@ -24,10 +24,25 @@
 //  5. Ghost: a start, or an arrival at the sink, more than [ChangeGrace] after a cancel was acknowledged. An arrival
 //     whose attempt is recorded as started in time and not finished before it arrived is no ghost (it was under way).
 //  6. Unexpected: a run that no acknowledged or unknown job explains.
-//  7. Duplicate execution: an arrival while an earlier one of the same run had not ended in failure. Counted, no failure:
-//     at_least_once allows it.
+//  7. Duplicate execution: an arrival while an earlier one of the same run had not ended in failure. Counted. Under
+//     at_least_once it is a fault only if nothing explains it, see below.
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
+//
+// # Answers
+//
+// What truth.go says of runs under every guarantee. It holds only where the record of the sink is complete.
+//
+//   - Untrue outcome: an attempt that is recorded as succeeded, or as failed with a status code, and no call of its number was
+//     answered so. Each call proves one record. A succeeded run needs a call that was answered with 2xx.
+//   - Lost, timed-out, cancelled and superseded attempts may have been answered unheard, and so may one that failed without a code.
+//   - Failed for good too soon: attempts were left, and no answer was final (4xx other than 408, 425, 429).
+//   - Retry of a final answer: an attempt followed one that is recorded with a final answer.
+//   - Call without a record: the run succeeded or failed, and the API tells of no attempt under the number of a call.
+//   - Unexplained duplicate: a second call under one number, and no execution is recorded as redispatched, lost or superseded; or more
+//     calls than recorded executions plus one, for an executor that died before it recorded anything. A job that was sent more than once,
+//     or accepted 5 s after its instant, may have a second entry (DESIGN section 4), which starts as if it were the first.
+//   - One process never starts one attempt twice. Two starts by executors of one name within [RestartLeast] count as one process.
 //
 // # Lateness
 //
@@ -52,7 +67,6 @@
 //   - Second start: a second call of an at_most_once run, or attempts of it under two numbers.
 //   - Bad fence: a call of an effectively_once run without a fence, or whose fence is not above that of each earlier attempt; two calls under one
 //     claim are such.
-//   - Untrue outcome: an attempt of either that is recorded as succeeded, though the sink answered no call of that number with success.
 //   - Rewritten record: an attempt of either had ended at the first read of a run that had ended, and at the second its record is gone or says something else
 //     (superseded is allowed).
 //   - An at_most_once run that failed without a start is done if its attempt is recorded as lost: its claim was made, and nobody knows more.

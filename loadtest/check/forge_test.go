@@ -161,6 +161,7 @@ func clean() *world {
 	w.both(failedForGood, func(r *check.Run) { r.Attempts[0].StatusCode = 404 })
 
 	w.succeed(lateSuccess, 10_002)
+	w.sighting(lateSuccess).Attempt = 5
 	w.obs(lateSuccess).First.Run.State = check.Failed
 	w.obs(lateSuccess).First.Run.Attempts = []check.Attempt{attempt(5, 10_000, 10_100, "lost")}
 	w.obs(lateSuccess).Second.Run.Attempts = []check.Attempt{
@@ -169,6 +170,7 @@ func clean() *world {
 
 	w.succeed(redelivered, 10_001)
 	w.see(redelivered, 1, 12_000, 200)
+	w.both(redelivered, func(r *check.Run) { r.Attempts[0].Redispatched = true })
 	return w
 }
 

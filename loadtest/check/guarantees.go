@@ -42,7 +42,8 @@ type GuaranteeCount struct {
 	Superseded   int `json:"superseded_attempts"`
 	MostAttempts int `json:"most_attempts"`
 
-	// Overlaps, Stale calls and bad Fences are of effectively_once, SecondStarts of at_most_once, Untrue outcomes and Rewritten records of both.
+	// Overlaps, Stale calls and bad Fences are of effectively_once, SecondStarts of at_most_once, Rewritten records of both, Untrue
+	// outcomes of all.
 	Overlaps     int `json:"overlaps"`
 	SecondStarts int `json:"second_starts"`
 	Fences       int `json:"bad_fences"`
@@ -74,15 +75,14 @@ func (j *judge) guarantee(r *run) {
 	p := policyOf(r.job.Ask)
 	c := j.of(p.guarantee)
 	j.count(c, r)
+	j.answers(c, r)
 	switch p.guarantee {
 	case EffectivelyOnce:
 		j.overlaps(c, r)
 		j.fences(c, r)
-		j.truth(c, r)
 		j.rewritten(c, r)
 	case AtMostOnce:
 		j.secondStart(c, r)
-		j.truth(c, r)
 		j.rewritten(c, r)
 	}
 }
@@ -231,25 +231,6 @@ func (j *judge) secondStart(c *GuaranteeCount, r *run) {
 				j.fault(FaultSecondStart, r, "the API tells of starts of attempt %d and attempt %d", first, a.Number)
 				return
 			}
-		}
-	}
-}
-
-// truth compares recorded successes with what the sink answered, if its record is complete. An outcome that was taken over from another
-// holder's attempt would show here.
-func (j *judge) truth(c *GuaranteeCount, r *run) {
-	found := r.found()
-	if !j.h.SeenAll || len(found) == 0 {
-		return
-	}
-	for i := range found[len(found)-1].Run.Attempts {
-		a := &found[len(found)-1].Run.Attempts[i]
-		if a.Outcome != OutcomeSucceeded {
-			continue
-		}
-		if !slices.ContainsFunc(r.seen, func(s *Sighting) bool { return s.Attempt == a.Number && s.Status/100 == 2 }) {
-			c.Untrue++
-			j.fault(FaultUntrue, r, "attempt %d is recorded as succeeded, and the sink answered no call of it with success", a.Number)
 		}
 	}
 }

@@ -222,7 +222,7 @@ func TestEveryBrokenGuaranteeIsFound(t *testing.T) {
 			name: "at_most_once started twice, says the API", of: ofAtMost, fault: check.FaultSecondStart,
 			forge: func(w *world) {
 				w.both(atMostLost, func(r *check.Run) {
-					r.Attempts = append(slices.Clone(r.Attempts), attempt(2, 22_000, 22_001, "failed"))
+					r.Attempts = append(slices.Clone(r.Attempts), check.Attempt{Number: 2, StartedAt: at(22_000), FinishedAt: at(22_001), Outcome: "failed"})
 				})
 			},
 			want: func(c *check.GuaranteeCount) { c.SecondStarts++; c.MostAttempts = 2 },

@@ -33,6 +33,9 @@ type History struct {
 	Unlisted int
 	// Late is how late runs may start. Its zero value bounds nothing.
 	Late LatenessBound
+	// Doubles: the queue was made to pass messages on twice, as if each were the first. Nothing tells such an execution from the one before
+	// it, so duplicates need no explanation.
+	Doubles bool
 }
 
 // Ref names a job by where it was asked for: a source (one file of jobs) and a line of it, from 1.
@@ -149,6 +152,8 @@ type Sighting struct {
 	Ref     Ref
 	Attempt int
 	Fence   int64
+	// Caller is the process that called, one name for each life of it; "" if the sink does not know.
+	Caller string
 	// Due is what the caller said the due time is. It is recorded and not believed.
 	Due time.Time
 	// At is the arrival. End is when the answer was written, or the work was over if there was nobody left to answer; zero if that is not known.
@@ -254,6 +259,9 @@ type Attempt struct {
 	FinishedAt time.Time `json:"finished_at"`
 	Outcome    Outcome   `json:"outcome"`
 	StatusCode int       `json:"status_code"`
+	Executor   string    `json:"executor"`
+	// Redispatched: its message had been published or delivered before.
+	Redispatched bool `json:"redispatched"`
 }
 
 // started returns the earliest start that the API tells of, and false if there is none.

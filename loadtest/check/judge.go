@@ -48,6 +48,7 @@ type job struct {
 	*Ask
 	acked, maybe, refused bool
 	ran                   bool // unknown only: a run was found
+	answers               int
 }
 
 // run is everything the history tells about one run.
@@ -189,6 +190,7 @@ func (j *judge) gatherAcks() error {
 		if jb == nil {
 			return fmt.Errorf("%w: an answer to job %s, which was not asked for", ErrHistory, a.Ref)
 		}
+		jb.answers++
 		switch {
 		case a.Status == 200 || a.Status == 201:
 			if a.ID == "" || a.At.IsZero() {
@@ -304,7 +306,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

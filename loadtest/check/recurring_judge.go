@@ -59,7 +59,7 @@ type recurringJudge struct {
 func newRecurringJudge(h RecurringHistory) *recurringJudge {
 	return &recurringJudge{
 		h: h, stops: newStopJudge(h.Stops),
-		base: judge{bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
+		base: judge{h: History{SeenAll: h.SeenAll, Doubles: h.Doubles}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
 	}
 }
 
@@ -314,6 +314,7 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	}
 	j.base.executions(&r.run)
 	j.base.outcome(&r.run)
+	j.base.answers(j.base.of(policyOf(&job.ask).guarantee), &r.run)
 	switch {
 	case len(r.phases) == 0 && !began && r.shown != nil && r.shown.State == Cancelled:
 		j.rep.Dropped++ // planned for a schedule that is none any more, or never was: nothing came of it
@@ -419,6 +420,7 @@ func (j *recurringJudge) sum() RecurringReport {
 	j.base.quantiles()
 	rep := j.rep
 	rep.End, rep.Bound, rep.TooLate = j.h.End, j.h.Late, j.base.rep.TooLate
+	rep.Answers = j.base.rep.Answers
 	rep.DuplicateExecutions, rep.DuplicateOutcomes = j.base.rep.DuplicateExecutions, j.base.rep.DuplicateOutcomes
 	rep.LateSuccesses = j.base.rep.LateSuccesses
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
@@ -430,7 +432,8 @@ func (j *recurringJudge) sum() RecurringReport {
 	}
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultTooLate, FaultUnreadable, FaultUnfinished,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultTooLate,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.base.faults[k]...)

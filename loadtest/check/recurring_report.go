@@ -52,6 +52,7 @@ type RecurringReport struct {
 	DuplicateExecutions int `json:"duplicate_executions"`
 	DuplicateOutcomes   int `json:"duplicate_outcomes"`
 	LateSuccesses       int `json:"late_successes"`
+	Answers
 
 	// PolicyBroken counts jobs whose runs after a stop are not those that their policy says; Policies has the counts.
 	PolicyBroken int           `json:"policy_broken"`
@@ -113,7 +114,7 @@ func (r *RecurringReport) addReason(reason string) {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *RecurringReport) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + r.TooLate + brokenLimits(r.Limits, nil)
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + r.TooLate + r.broken() + brokenLimits(r.Limits, nil)
 	return broken+r.Unreadable+r.Unfinished > 0 || r.Backfills != nil && r.Backfills.failed()
 }
 
@@ -151,7 +152,8 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	p("early\t%d\t", r.Early)
 	p("unexpected\t%d\t", r.Unexpected)
 	p("ghost after change\t%d\t(runs that were planned and dropped: %d)", r.Ghosts, r.Dropped)
-	p("duplicate executions\t%d\t(counted, allowed for at_least_once)", r.DuplicateExecutions)
+	p("duplicate executions\t%d\t(counted, allowed for at_least_once as far as they are explained)", r.DuplicateExecutions)
+	p("answers\t\t%s", r.Answers)
 	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t", r.Unreadable)

@@ -267,7 +267,13 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 			w.ran(ending, 70_000, 70_000, 70_004)
 		}, want: counts{Ghosts: 1}},
 		{name: "a retry after the cancel", forge: func(w *recurringWorld) { w.arrive(ending, 60_000, 2, 66_000) }, want: counts{Ghosts: 1}},
-		{name: "a retry of an active job", forge: func(w *recurringWorld) { w.arrive(latest, 60_000, 2, 66_000) }, ok: true},
+		{name: "a retry of an active job", forge: func(w *recurringWorld) {
+			w.arrive(latest, 60_000, 2, 66_000)
+			w.both(latest, 60_000, func(r *check.JobRun) { r.Attempts = append(r.Attempts, attempt(2, 65_999, 66_003, "succeeded")) })
+		}, ok: true},
+		{name: "every call was answered 500, and the run is succeeded", forge: func(w *recurringWorld) {
+			w.Seen[slices.IndexFunc(w.Seen, func(s check.Sighting) bool { return s.Run == rid(latest, 60_000) })].Status = 500
+		}, says: "answered no call of it so"},
 		{name: "a change of unknown outcome: anything may run, and need not", forge: func(w *recurringWorld) {
 			w.Events[pauseOf(w)].Acked = time.Time{}
 			w.Events[pauseOf(w)].Job = check.JobView{}
@@ -373,6 +379,7 @@ func pauseOf(w *recurringWorld) int {
 func TestDuplicateExecutionsOfRecurringJobsAreCounted(t *testing.T) {
 	w := cleanRecurring()
 	w.arrive(steady, 60_500, 1, 61_000)
+	w.both(steady, 60_500, func(r *check.JobRun) { r.Attempts[0].Redispatched = true })
 	rep := judgeRecurring(t, w.RecurringHistory)
 	if rep.DuplicateExecutions != 1 || rep.Failed() {
 		t.Errorf("DuplicateExecutions = %d, Failed %t, want 1, false: %v", rep.DuplicateExecutions, rep.Failed(), rep.Faults)

@@ -30,6 +30,11 @@ const (
 	FaultFence              Kind = "bad fence"
 	FaultUntrue             Kind = "untrue outcome"
 	FaultRewritten          Kind = "rewritten record"
+	FaultEarlyEnd           Kind = "failed for good too soon"
+	FaultFinalRetried       Kind = "retry of a final answer"
+	FaultUnrecorded         Kind = "call without a record"
+	FaultUnexplained        Kind = "duplicate without a redispatch"
+	FaultCalledTwice        Kind = "one attempt started twice by one process"
 	FaultExcessAttempt      Kind = "attempt beyond the bound"
 	FaultEarlyRetry         Kind = "retry too soon"
 	FaultTooLate            Kind = "too late"
@@ -101,6 +106,8 @@ type Report struct {
 	EarlyRetries   int `json:"early_retries"`
 	AskedToWait    int `json:"asked_to_wait"`
 
+	Answers
+
 	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees"`
 
@@ -124,7 +131,8 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *Report) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
+		r.broken()
 	for i := range r.Guarantees {
 		broken += r.Guarantees[i].Broken()
 	}
@@ -163,9 +171,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("early\t%d\t", r.Early)
 	p("unexpected\t%d\t", r.Unexpected)
 	p("ghost after cancel\t%d\t", r.Ghosts)
-	p("duplicate executions\t%d\t(counted, allowed for at_least_once)", r.DuplicateExecutions)
+	p("duplicate executions\t%d\t(counted, allowed for at_least_once as far as they are explained)", r.DuplicateExecutions)
 	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
 	p("retries\t\t(attempts beyond the bound %d, too soon %d; asked by Retry-After to wait %d)", r.ExcessAttempts, r.EarlyRetries, r.AskedToWait)
+	p("answers\t\t%s", r.Answers)
 	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)

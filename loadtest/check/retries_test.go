@@ -18,6 +18,11 @@ func (w *world) twice(line, status int, retryAfter time.Duration, later int) {
 	w.both(line, func(r *check.Run) { r.Attempts[0].StatusCode = status })
 }
 
+// unanswered is an execution that failed before its call was answered, or made.
+func unanswered(number, start, finish int) check.Attempt {
+	return check.Attempt{Number: number, StartedAt: at(start), FinishedAt: at(finish), Outcome: check.OutcomeFailed, Redispatched: true}
+}
+
 // Each fault of retries and dead letters alone, and what is none.
 func TestRetriesAndDeadLetters(t *testing.T) {
 	exact := check.Retry{Initial: 2 * time.Second, Factor: 2, Max: time.Minute, Exact: true}
@@ -139,7 +144,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 				w.ask(retried).Retry = exact
 				w.twice(retried, 500, 0, 3_000)
 				w.both(retried, func(r *check.Run) {
-					r.Attempts = slices.Insert(r.Attempts, 0, attempt(1, 10_002, 20_000, "failed"))
+					r.Attempts = slices.Insert(r.Attempts, 0, unanswered(1, 10_002, 20_000))
 				})
 			},
 		},
@@ -150,7 +155,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 				w.twice(retried, 500, 0, 3_000)
 				w.both(retried, func(r *check.Run) {
 					r.Attempts[0].FinishedAt = at(12_000)
-					r.Attempts = slices.Insert(r.Attempts, 0, attempt(1, 10_002, 20_000, "failed"))
+					r.Attempts = slices.Insert(r.Attempts, 0, unanswered(1, 10_002, 20_000))
 				})
 			},
 			want: func(r *check.Report) { r.EarlyRetries++ },
@@ -160,6 +165,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			forge: func(w *world) {
 				w.twice(retried, 503, 30*time.Second, 31_000)
 				w.see(retried, 1, 20_000, 503).RetryAfter = 30 * time.Second
+				w.both(retried, func(r *check.Run) { r.Attempts[0].Redispatched = true })
 			},
 			want: func(r *check.Report) { r.Sightings++; r.AskedToWait++ },
 		},

@@ -27,7 +27,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return w.out, err
 	}
-	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true}
+	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Doubles: w.s.Faults.Message > 0}
 	var ofJobs, ofLimits, ofRates, ofCrowds []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {
@@ -264,6 +264,7 @@ func view(r bucketer.Run) check.Run {
 		out := check.Attempt{Number: a.Number}
 		if a.Record != nil {
 			out.StartedAt, out.FinishedAt, out.Outcome = a.Record.Started, a.Record.Finished, check.Outcome(a.Record.Outcome)
+			out.StatusCode, out.Redispatched = a.Record.Status, a.Record.Redispatched
 		} else if a.Session != nil {
 			out.StartedAt = a.Session.Started
 		}

@@ -1,0 +1,237 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file compares what the API says of attempts and ends with what the receiver saw and answered. The receiver is believed.
+//
+// Only an attempt that is recorded as lost, timed out, cancelled or superseded, or as failed without a status code, may differ
+// from the answer: its executor did not hear it, or heard it too late.
+
+// RestartLeast is how long it takes at least until a process that was killed starts attempts again.
+const RestartLeast = time.Second
+
+// lateAfter is how long after its instant a row counts as late (DESIGN section 4).
+const lateAfter = 5 * time.Second
+
+// Answers counts contradictions between what the system says and what the sink answered, in runs unless it says otherwise.
+type Answers struct {
+	// Untrue outcomes: attempts, of all guarantees.
+	Untrue int `json:"untrue_outcomes"`
+	// EarlyEnds failed for good though every answer allowed another attempt, and attempts were left.
+	EarlyEnds int `json:"early_ends"`
+	// FinalRetried: a final answer was followed by another attempt.
+	FinalRetried int `json:"final_answers_retried"`
+	// Unrecorded: the run has ended, and the API leaves out an attempt that the sink was called for.
+	Unrecorded int `json:"unrecorded_calls"`
+	// Unexplained counts attempts that were executed more often than redispatches, redeliveries and deaths explain.
+	Unexplained int `json:"unexplained_duplicates"`
+	// CalledTwice: one process started one attempt twice.
+	CalledTwice int `json:"called_twice_by_one_process"`
+}
+
+func (a Answers) broken() int {
+	return a.Untrue + a.EarlyEnds + a.FinalRetried + a.Unrecorded + a.Unexplained + a.CalledTwice
+}
+
+// String tells all counts in a line.
+func (a Answers) String() string {
+	return fmt.Sprintf("untrue outcomes %d, failed for good too soon %d, final answers retried %d, calls without a record %d, "+
+		"unexplained duplicates %d, called twice by one process %d",
+		a.Untrue, a.EarlyEnds, a.FinalRetried, a.Unrecorded, a.Unexplained, a.CalledTwice)
+}
+
+// answers judges a run by the answers that it got.
+func (j *judge) answers(c *GuaranteeCount, r *run) {
+	j.truth(c, r)
+	j.ends(r)
+	j.unrecorded(r)
+	j.surplus(r)
+}
+
+// last returns the run as it was read last; nil if no reading brought it.
+func (r *run) last() *Run {
+	found := r.found()
+	if len(found) == 0 {
+		return nil
+	}
+	return &found[len(found)-1].Run
+}
+
+// truth compares recorded outcomes with answers. Each record needs a call of its own number that was answered so.
+func (j *judge) truth(c *GuaranteeCount, r *run) {
+	last := r.last()
+	if !j.h.SeenAll || last == nil || len(r.seen) == 0 && last.State == Succeeded { // that is missed
+		return
+	}
+	left := slices.Clone(r.seen) // the calls that explain no record yet
+	took := func(a *Attempt, is func(status int) bool) bool {
+		i := slices.IndexFunc(left, func(s *Sighting) bool { return s.Attempt == a.Number && is(s.Status) })
+		if i < 0 {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+		return true
+	}
+	untrue := func(format string, args ...any) {
+		c.Untrue++
+		j.rep.Untrue++
+		j.fault(FaultUntrue, r, format, args...)
+	}
+	recorded := false
+	for i := range last.Attempts {
+		a := &last.Attempts[i]
+		code := func(status int) bool { return status == a.StatusCode }
+		switch {
+		case a.Outcome == OutcomeSucceeded:
+			recorded = true
+			if a.StatusCode == 0 {
+				code = success
+			}
+			if !success(a.StatusCode) && a.StatusCode != 0 || !took(a, code) {
+				untrue("attempt %d is recorded as succeeded (%d), and the sink answered no call of it so", a.Number, a.StatusCode)
+			}
+		case a.Outcome == OutcomeFailed && a.StatusCode != 0:
+			if !took(a, code) {
+				untrue("attempt %d is recorded as failed with %d, and the sink answered no call of it so", a.Number, a.StatusCode)
+			}
+		}
+	}
+	answered := slices.ContainsFunc(r.seen, func(s *Sighting) bool { return success(s.Status) })
+	if last.State == Succeeded && !recorded && len(r.seen) > 0 && !answered {
+		untrue("it is succeeded, and the sink answered none of its %d calls with success", len(r.seen))
+	}
+}
+
+// success reports whether a status says that the receiver has done the work.
+func success(status int) bool { return status >= 200 && status <= 299 }
+
+// ends judges whether the end of a run, and what followed each answer, is what the answers lead to.
+func (j *judge) ends(r *run) {
+	last := r.last()
+	if !j.h.SeenAll || last == nil {
+		return
+	}
+	most := 0
+	for _, s := range r.seen {
+		most = max(most, s.Attempt)
+	}
+	for i := range last.Attempts {
+		if a := &last.Attempts[i]; !a.StartedAt.IsZero() {
+			most = max(most, a.Number)
+		}
+	}
+	bound := policyOf(r.asked()).maxAttempts
+	final := slices.ContainsFunc(r.seen, func(s *Sighting) bool { return finalStatus(s.Status) })
+	if last.State == Failed && r.started() && most < bound && !final && !r.claimLost() {
+		j.rep.EarlyEnds++
+		j.fault(FaultEarlyEnd, r, "it failed for good after attempt %d of %d, and the sink gave no final answer", most, bound)
+	}
+	for _, s := range r.seen {
+		if !finalStatus(s.Status) || s.Attempt >= most || r.lostAt(s.Attempt) || r.callsOf(s.Attempt) > 1 {
+			continue
+		}
+		heard := slices.ContainsFunc(last.Attempts, func(a Attempt) bool {
+			return a.Number == s.Attempt && a.Outcome == OutcomeFailed && a.StatusCode == s.Status
+		})
+		if heard {
+			j.rep.FinalRetried++
+			j.fault(FaultFinalRetried, r, "attempt %d was answered %d, which is final, and attempt %d followed", s.Attempt, s.Status, most)
+			return
+		}
+	}
+}
+
+// callsOf returns how many calls the sink saw of attempt number n.
+func (r *run) callsOf(n int) int {
+	calls := 0
+	for _, s := range r.seen {
+		if s.Attempt == n {
+			calls++
+		}
+	}
+	return calls
+}
+
+// unrecorded finds a call of an attempt that the API does not tell of, though the run has ended by itself.
+func (j *judge) unrecorded(r *run) {
+	last := r.last()
+	if last == nil || last.State != Succeeded && last.State != Failed || len(last.Attempts) == 0 {
+		return
+	}
+	for _, s := range r.seen {
+		if s.Attempt < 1 || slices.ContainsFunc(last.Attempts, func(a Attempt) bool { return a.Number == s.Attempt }) {
+			continue
+		}
+		j.rep.Unrecorded++
+		j.fault(FaultUnrecorded, r, "the sink was called %s as attempt %d, and the API tells of no such attempt", stamp(s.At), s.Attempt)
+		return
+	}
+}
+
+// surplus judges the calls beyond the first under one number (DESIGN section 12, promise 9). Each follows a redispatch or a redelivery, and
+// leaves a record that says so; or it took the place of an executor that died before it could record anything.
+func (j *judge) surplus(r *run) {
+	j.sameProcess(r)
+	last := r.last()
+	if last == nil || j.h.Doubles || r.enteredAgain() || policyOf(r.asked()).guarantee != AtLeastOnce {
+		return // guarded runs are judged by their claims
+	}
+	for i, s := range r.seen {
+		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return before.Attempt == s.Attempt }) {
+			continue // counted with the first
+		}
+		calls, told, explained := r.callsOf(s.Attempt), 0, false
+		for k := range last.Attempts {
+			if a := &last.Attempts[k]; a.Number == s.Attempt {
+				told++
+				explained = explained || a.Redispatched || a.Outcome == OutcomeLost || a.Outcome == OutcomeSuperseded || a.Outcome == ""
+			}
+		}
+		if calls > 1 && (!explained || calls > told+1) {
+			j.rep.Unexplained++
+			j.fault(FaultUnexplained, r, "attempt %d was called %d times, the API tells of %d executions (redispatched or lost: %t)",
+				s.Attempt, calls, told, explained)
+		}
+	}
+}
+
+// enteredAgain reports whether a later entry may stand beside the run's own row: its job was sent more than once, or its acceptance came
+// lateAfter its instant (DESIGN section 4, the late rule). Both may start, each as if it were the first.
+func (r *run) enteredAgain() bool {
+	return r.job != nil && (r.job.answers > 1 || !r.job.At.IsZero() && r.ackedAt.Sub(r.job.At) >= lateAfter)
+}
+
+// sameProcess finds two starts of one attempt by one process: the sink knows the process, or the API tells of two starts by one
+// executor within less time than it takes to start it anew.
+func (j *judge) sameProcess(r *run) {
+	for i, s := range r.seen {
+		for _, before := range r.seen[:i] {
+			if s.Caller != "" && s.Caller == before.Caller && s.Attempt == before.Attempt {
+				j.rep.CalledTwice++
+				j.fault(FaultCalledTwice, r, "%s called attempt %d %s and again %s", s.Caller, s.Attempt, stamp(before.At), stamp(s.At))
+				return
+			}
+		}
+	}
+	last := r.last()
+	if last == nil {
+		return
+	}
+	for i := range last.Attempts {
+		a := &last.Attempts[i]
+		for k := range last.Attempts[:i] {
+			b := &last.Attempts[k]
+			if a.Number != b.Number || a.Executor == "" || a.Executor != b.Executor || a.StartedAt.IsZero() || b.StartedAt.IsZero() ||
+				a.StartedAt.Sub(b.StartedAt).Abs() >= RestartLeast {
+				continue
+			}
+			j.rep.CalledTwice++
+			j.fault(FaultCalledTwice, r, "%s started attempt %d %s and %s", a.Executor, a.Number, stamp(b.StartedAt), stamp(a.StartedAt))
+			return
+		}
+	}
+}
