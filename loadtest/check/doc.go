@@ -18,7 +18,8 @@
 //     not due, unreadable. See [Report].
 //  3. Early: a start, or an arrival at the sink, before every instant in force at that time. The tolerance is
 //     0 ms; instants are cut to whole milliseconds on both sides first, because the API answers in milliseconds.
-//     The sink and the asker must share one clock.
+//     The sink and the asker must share one clock. Where clocks of executors may be off ([History].Off), an arrival may come so much before its
+//     instant by true time, and never before it by the caller's own clock.
 //  4. An asked instant is in force until [ChangeGrace] after a reschedule was acknowledged; the new one from when
 //     the reschedule was requested. A reschedule of unknown outcome leaves both in force.
 //  5. Ghost: a start, or an arrival at the sink, more than [ChangeGrace] after a cancel was acknowledged. An arrival

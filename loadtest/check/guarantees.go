@@ -161,18 +161,17 @@ func (j *judge) count(c *GuaranteeCount, r *run) {
 // overlaps counts calls that arrived while the receiver was at work on another one of the run. Work of which no end is known goes on.
 func (j *judge) overlaps(c *GuaranteeCount, r *run) {
 	highest := int64(0)
-	seen := slices.SortedStableFunc(slices.Values(r.seen), func(a, b *Sighting) int { return a.arrived().Compare(b.arrived()) })
-	for i, s := range seen {
+	for i, s := range r.seen {
 		if s.Fence < highest {
 			c.Stale++
 			continue
 		}
 		highest = s.Fence
-		for _, before := range seen[:i] {
-			if before.End.IsZero() || before.End.After(s.arrived()) {
+		for _, before := range r.seen[:i] {
+			if before.End.IsZero() || before.End.After(s.At) {
 				c.Overlaps++
 				j.fault(FaultOverlap, r, "attempt %d (fence %d) arrived %s, the work on attempt %d (fence %d) of %s was over %s%s",
-					s.Attempt, s.Fence, stamp(s.arrived()), before.Attempt, before.Fence, stamp(before.arrived()), endOf(before), goneAt(before))
+					s.Attempt, s.Fence, stamp(s.At), before.Attempt, before.Fence, stamp(before.At), endOf(before), goneAt(before))
 				break
 			}
 		}

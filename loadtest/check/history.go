@@ -33,6 +33,9 @@ type History struct {
 	Unlisted int
 	// Late is how late runs may start. Its zero value bounds nothing.
 	Late LatenessBound
+	// Off is by how much the clocks of executors may differ from true time. A call may come that much before its instant, if it is not early by
+	// the caller's own clock.
+	Off time.Duration
 	// Doubles: the queue was made to pass messages on twice, as if each were the first. Nothing tells such an execution from the one before
 	// it, so duplicates need no explanation.
 	Doubles bool
@@ -156,24 +159,16 @@ type Sighting struct {
 	Caller string
 	// Due is what the caller said the due time is. It is recorded and not believed.
 	Due time.Time
-	// At is the arrival. End is when the answer was written, or the work was over if there was nobody left to answer; zero if that is not known.
+	// At is the arrival, by true time. End is when the answer was written, or the work was over if there was nobody left to answer; zero if that is not known.
 	At, End time.Time
-	// Arrived is the arrival by the clock that End is of, where At is by another; zero: it is At.
-	Arrived time.Time
+	// Clock is the arrival by the caller's own clock, if the sink knows it; zero: it does not.
+	Clock time.Time
 	// Gone is when the caller went away before it was answered; zero if it did not.
 	Gone time.Time
 	// Status is what was answered; 0 if the caller hung up first.
 	Status int
 	// RetryAfter is for how long the answer asked not to be called again.
 	RetryAfter time.Duration
-}
-
-// arrived returns the arrival by the clock that End is of.
-func (s *Sighting) arrived() time.Time {
-	if s.Arrived.IsZero() {
-		return s.At
-	}
-	return s.Arrived
 }
 
 func (s *Sighting) failedBy(t time.Time) bool {

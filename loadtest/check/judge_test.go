@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -437,6 +438,46 @@ func TestHistoryThatContradictsItselfIsRefused(t *testing.T) {
 			row.forge(w)
 			if _, err := check.Judge(w.History); !errors.Is(err, check.ErrHistory) {
 				t.Errorf("Judge = %v, want ErrHistory", err)
+			}
+		})
+	}
+}
+
+// Executors start by their own clocks, which may be off by so much. Both clocks are judged.
+func TestEarlyStartsWhereClocksAreOff(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		at, clock int // of the call, which is due at 10,000; clock 0 = not known
+		off       time.Duration
+		early     int
+	}{
+		{"clocks are right, and it is early by 1 ms", 9_999, 0, 0, 1},
+		{"within the bound, and not early by its own clock", 9_000, 10_000, time.Second, 0},
+		{"within the bound, and early by its own clock", 9_999, 9_999, time.Second, 1},
+		{"in time, and early by its own clock", 10_500, 9_999, time.Second, 1},
+		{"beyond the bound, and not early by its own clock", 8_999, 10_000, time.Second, 1},
+		{"within the bound, and its clock is not known", 9_000, 0, time.Second, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := clean()
+			w.Off = row.off
+			w.sighting(onTime).At = at(row.at)
+			if row.clock > 0 {
+				w.sighting(onTime).Clock = at(row.clock)
+			}
+			if rep := judge(t, w.History); rep.Early != row.early {
+				t.Errorf("Judge: early %d, want %d; faults: %+v", rep.Early, row.early, rep.Faults)
+			}
+
+			rw := cleanRecurring()
+			rw.Off = row.off
+			i := slices.IndexFunc(rw.Seen, func(s check.Sighting) bool { return s.Run == rid(latest, 60_000) })
+			rw.Seen[i].At, rw.Seen[i].Clock = at(50_000+row.at), time.Time{}
+			if row.clock > 0 {
+				rw.Seen[i].Clock = at(50_000 + row.clock)
+			}
+			if rep := judgeRecurring(t, rw.RecurringHistory); rep.Early != row.early {
+				t.Errorf("JudgeRecurring: early %d, want %d; faults: %+v", rep.Early, row.early, rep.Faults)
 			}
 		})
 	}

@@ -27,7 +27,8 @@ type RecurringHistory struct {
 	// Stops are the spans in which no node ran, Kills the instants at which one was killed and others went on.
 	Stops []Stop
 	Kills []time.Time
-	// Off is by how much the clocks of executors may be off: starts are told by them, and everything else by the right time. Around a
+	// Off is by how much the clocks of executors may be off: starts are told by them, and everything else by the right time. So a call may come
+	// that much before its due time. Around a
 	// change both what was before it and what came after it may then run a nominal time.
 	Off time.Duration
 }

@@ -338,9 +338,9 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	}
 	started[r.nominal] = r
 	due := time.UnixMilli(r.due)
-	if first.Before(due) {
+	if at, early := j.early(r, due); early {
 		j.rep.Early++
-		j.fault(FaultEarly, job, r.id, "started %s, due %s", stamp(first), stamp(due))
+		j.fault(FaultEarly, job, r.id, "started %s, due %s", stamp(at), stamp(due))
 		return
 	}
 	j.ghost(job, r, first)
@@ -356,6 +356,26 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	if !r.claimLost() { // nobody knows whether it started, or when
 		j.base.tooLate(&r.run, max(seen, reported))
 	}
+}
+
+// early returns the first start before due: of a call by more than clocks may be off, or by its caller's own clock; or as the API tells it.
+func (j *recurringJudge) early(r *recurringRun, due time.Time) (time.Time, bool) {
+	for _, s := range r.seen {
+		switch {
+		case s.At.Add(j.h.Off).Before(due):
+			return s.At, true
+		case !s.Clock.IsZero() && s.Clock.Before(due):
+			return s.Clock, true
+		}
+	}
+	for _, reading := range r.found() {
+		for _, at := range starts(&reading.Run) {
+			if at.Before(due) {
+				return at, true
+			}
+		}
+	}
+	return time.Time{}, false
 }
 
 const (

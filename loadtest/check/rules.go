@@ -13,8 +13,8 @@ func (j *judge) times(r *run) {
 	var seen, reported time.Duration
 	if len(r.seen) > 0 {
 		at := r.seen[0].At
-		if from, ok := base(ts, at); ok {
-			seen = at.Sub(from)
+		if from, ok := base(ts, at.Add(j.h.Off)); ok {
+			seen = max(0, at.Sub(from))
 			j.seen.record(seen)
 		}
 	}
@@ -48,7 +48,9 @@ func (j *judge) early(r *run, ts []term) bool {
 		return true
 	}
 	for _, s := range r.seen {
-		if tooSoon("arrived at the sink", s.Attempt, s.At) {
+		if j.tooEarly(ts, s) && (first == 0 || s.Attempt <= first) {
+			j.rep.Early++
+			j.fault(FaultEarly, r, "arrived at the sink %s%s, asked for %s", stamp(s.At), byClock(s), stamp(r.job.At))
 			return true
 		}
 	}
@@ -64,6 +66,23 @@ func (j *judge) early(r *run, ts []term) bool {
 		}
 	}
 	return false
+}
+
+// tooEarly reports whether a call came before every instant in force, by the caller's clock or by more than clocks may be off.
+func (j *judge) tooEarly(ts []term, s *Sighting) bool {
+	if _, ok := base(ts, s.At.Add(j.h.Off)); !ok {
+		return true
+	}
+	_, ok := base(ts, s.Clock)
+	return !s.Clock.IsZero() && !ok
+}
+
+// byClock tells what the caller's own clock showed, if the sink knows.
+func byClock(s *Sighting) string {
+	if s.Clock.IsZero() {
+		return ""
+	}
+	return " (by its caller's clock " + stamp(s.Clock) + ")"
 }
 
 // first returns the lowest number of the attempts that were started, as the sink and the API tell of them; 0: nobody tells of one.

@@ -27,7 +27,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return w.out, err
 	}
-	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Doubles: w.s.Faults.Message > 0}
+	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Doubles: w.s.Faults.Message > 0}
 	var ofJobs, ofLimits, ofRates, ofCrowds []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {

@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// sink is what jobs call: it writes down who came, by the clock of the node that called.
+// sink is what jobs call: it writes down who came and when, by true time and by the clock of the node that called.
 type sink struct {
 	n *Node
 	l *life
@@ -55,8 +55,8 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	}
 	c.mu.Unlock()
 	saw := check.Sighting{
-		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: at, Status: 200,
-		Arrived: time.Now(), End: time.Now().Add(took), // whether its caller is there or not
+		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: time.Now(), Clock: at, Status: 200,
+		End: time.Now().Add(took), // whether its caller is there or not
 	}
 	res := executor.Result{Outcome: schema.Succeeded, Output: outputOf(call.Work.HTTP.URL, ref.Line, call.Number, call.Fence)}
 	timer := time.NewTimer(took)
