@@ -140,10 +140,12 @@ carillon-load:
 
 .PHONY: chaos spine
 spine: chaos
-chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it lists the scenarios (SCENARIO=faults|cut-store|… ARGS=…)
+chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it lists the scenarios (SCENARIO='faults cut-store …' ARGS=…)
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
-	$(BIN)/carillon-load chaos $(if $(SCENARIO),--scenario $(SCENARIO),--list) $(ARGS)
+	@if [[ -z '$(SCENARIO)' ]]; then exec $(BIN)/carillon-load chaos --list; fi; \
+	  failed=; for s in $(SCENARIO); do $(BIN)/carillon-load chaos --scenario "$$s" $(ARGS) || failed+=" $$s"; done; \
+	  [[ -z $$failed ]] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: k6
 k6: $(BIN)/k6 ## k6 scripts on a cluster of their own (PROFILE=smoke|average|stress|spike|soak SCRIPT=jobs.js; API=URL for one that is up)

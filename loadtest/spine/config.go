@@ -270,9 +270,8 @@ func (c Config) Validate() error {
 	if c.Rate < 0 || c.Rate > maxRate {
 		fault("the rate is %d, want 1 to %d runs a second", c.Rate, maxRate)
 	}
-	if want := c.Scenario.plan().Members; c.Scenario.Steady() &&
-		(c.Cluster.Cassandra != want.Cassandra || c.Cluster.NATS != want.NATS || c.Cluster.Nodes != want.Nodes) {
-		fault("the faults of %q are made for %d Cassandra, %d NATS and %d Carillon nodes", c.Scenario, want.Cassandra, want.NATS, want.Nodes)
+	if l := c.Scenario.plan().Load; l != nil {
+		faults = append(faults, l.missing(c.Cluster))
 	}
 	if c.Scenario == Blackout && c.Cluster.CommitLog != cluster.CommitLogGroup {
 		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")

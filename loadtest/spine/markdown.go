@@ -26,7 +26,7 @@ func WriteMarkdown(w io.Writer, reports ...*Report) error {
 	for i, r := range reports {
 		names[i] = string(r.Scenario)
 	}
-	fmt.Fprintf(&b, "### Spine: %s\n\n| |%s\n|---|%s\n", strings.Join(names, ", "), cells(names), strings.Repeat("---|", len(reports)))
+	fmt.Fprintf(&b, "### Chaos: %s\n\n| |%s\n|---|%s\n", strings.Join(names, ", "), cells(names), strings.Repeat("---|", len(reports)))
 	for _, row := range rowsOf(reports) {
 		texts := make([]string, len(reports))
 		for i, r := range reports {

@@ -223,6 +223,9 @@ func deleteStreams(ctx context.Context, url string) (gone []StreamInfo, err erro
 // mended is the server that was broken.
 const streamLeader = "nats leader"
 
+// leaderLimit bounds the wait for a leader: after a kill there is none for some seconds.
+const leaderLimit = 20 * time.Second
+
 // leader returns the server that streamLeader means in a step.
 func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
 	if act == ActThaw || act == ActStart {
@@ -230,21 +233,21 @@ func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
 		defer r.mu.Unlock()
 		return r.led, nil
 	}
-	var all []StreamInfo
-	for _, url := range r.cluster().NATSURLs() { // some may be away
-		if all, err = streamsOf(ctx, url); err == nil {
-			break
+	for limit := time.Now().Add(leaderLimit); ; {
+		for _, url := range r.cluster().NATSURLs() { // some may be away
+			all, err := streamsOf(ctx, url)
+			if i := slices.IndexFunc(all, func(s StreamInfo) bool { return s.Leader != "" }); err == nil && i >= 0 {
+				r.mu.Lock()
+				r.led = all[i].Leader
+				r.mu.Unlock()
+				return all[i].Leader, nil
+			}
+		}
+		if time.Now().After(limit) {
+			return "", fmt.Errorf("%w: no server leads a stream %s…", errNATS, streamPrefix)
+		}
+		if err := sleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+			return "", err
 		}
 	}
-	if err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(all, func(s StreamInfo) bool { return s.Leader != "" })
-	if i < 0 {
-		return "", fmt.Errorf("%w: no server leads a stream %s…", errNATS, streamPrefix)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.led = all[i].Leader
-	return r.led, nil
 }

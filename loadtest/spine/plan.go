@@ -1,6 +1,7 @@
 package spine
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,6 +39,41 @@ type Load struct {
 	Faults func(members cluster.Spec) []chain
 	// MaxLateness is how late a run may start: what the faults cost, derived where they are stated.
 	MaxLateness time.Duration
+}
+
+// missing says which members the faults name that a cluster of these does not have; nil = none.
+func (l *Load) missing(members cluster.Spec) error {
+	all := memberNamesOf(members)
+	var faults []error
+	for _, c := range l.Faults(members) {
+		for _, s := range c {
+			switch s.act {
+			case ActCut, ActHeal:
+				if _, err := linksOf(s.member, all); err != nil {
+					faults = append(faults, err)
+				}
+			default:
+				if s.member != "" && s.member != streamLeader && !slices.Contains(all, s.member) {
+					faults = append(faults, fmt.Errorf("%s %s: the cluster has the members %q", s.act, s.member, all))
+				}
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// memberNamesOf are the names of the members of a cluster.
+func memberNamesOf(members cluster.Spec) []string {
+	var all []string
+	for _, part := range []struct {
+		kind string
+		n    int
+	}{{"cassandra", members.Cassandra}, {"nats", members.NATS}, {"carillon", members.Nodes}} {
+		for i := range part.n {
+			all = append(all, numbered(part.kind, i+1))
+		}
+	}
+	return all
 }
 
 // Plans lists all scenarios in the order in which they are shown.

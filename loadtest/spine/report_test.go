@@ -44,7 +44,7 @@ func TestMarkdown(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"### Spine: faults, calm\n\n| | faults | calm |\n|---|---|---|\n",
+		"### Chaos: faults, calm\n\n| | faults | calm |\n|---|---|---|\n",
 		"| verdict | ok | **FAILED**: missed 3, early 0, unexpected 0,",
 		"| missed, early, unexpected | 0, 0, 0 | 3, 0, 0 |",
 		"94500 due over 60 s from 20 s after the start (with keys), 5000 due within the minute of their import, 500 immediate",

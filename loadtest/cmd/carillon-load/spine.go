@@ -22,7 +22,7 @@ func newChaos() *cobra.Command {
 	var mix []int
 	var keep bool
 	var timeout, span time.Duration
-	var list bool
+	var list, summary bool
 	cmd := &cobra.Command{
 		Use:     "chaos",
 		Aliases: []string{"spine"},
@@ -35,12 +35,24 @@ programs ip and nft. The namespaces are removed at the end, and at the next star
 
 Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
-		Example: "  chaos --scenario kill --jobs 2000 --rate-span 20s --cassandra 1 --nats 1\n  chaos --scenario cut-store --rate 50",
-		Args:    cobra.NoArgs,
+		Example: "  chaos --scenario kill --jobs 2000 --rate-span 20s --cassandra 1 --nats 1\n  chaos --scenario cut-store --rate 50\n  chaos --summary .local/chaos/*.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if summary {
+				return cobra.MinimumNArgs(1)(cmd, args)
+			}
+			return cobra.NoArgs(cmd, args)
+		},
 	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if list {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		switch {
+		case list:
 			return spine.WritePlans(cmd.OutOrStdout())
+		case summary:
+			reports, err := readReports(args)
+			if err != nil {
+				return err
+			}
+			return spine.WriteSummary(cmd.OutOrStdout(), reports...)
 		}
 		cfg.Scenario = spine.Scenario(scenario)
 		cfg.Cluster.CommitLog, cfg.Cluster.Profile = cluster.CommitLog(commitLog), cluster.Profile(profile)
@@ -114,6 +126,7 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f := cmd.Flags()
 	f.StringVar(&scenario, "scenario", string(spine.Faults), "what is done to the cluster (--list shows all)")
 	f.BoolVar(&list, "list", false, "list the scenarios: what is done, what is promised, about how long it takes")
+	f.BoolVar(&summary, "summary", false, "show a row of FAULTS.md for each of the reports (JSON) that are named")
 	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
 	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load: runs due a second (default as the scenario says)")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")

@@ -164,6 +164,20 @@ func TestChaosListsItsScenarios(t *testing.T) {
 	}
 }
 
+func TestChaosSumsUpReports(t *testing.T) {
+	folder := t.TempDir()
+	if err := writeSpine(&spine.Report{Scenario: spine.Calm, Judged: true}, nil, folder, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := load(t, "chaos", "--summary", filepath.Join(folder, "calm.json"))
+	if err != nil || !strings.Contains(out, "| calm | ok |") {
+		t.Errorf("chaos --summary = %v:\n%s\nwant a row of calm", err, out)
+	}
+	if _, err := load(t, "chaos", "--summary"); err == nil {
+		t.Error("chaos --summary without reports = nil, want an error")
+	}
+}
+
 func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
 	for _, flag := range []string{"--jobs=500", "--rate-span=5s", "--changes=1"} {
 		_, err := load(t, "chaos", "--scenario", "freeze", flag, "--dir", t.TempDir(), "--out", t.TempDir())
