@@ -29,6 +29,7 @@ type Config struct {
 	Ring      Ring      `koanf:"ring"`
 	Cassandra Cassandra `koanf:"cassandra"`
 	NATS      NATS      `koanf:"nats"`
+	Clock     Clock     `koanf:"clock"`
 	Executor  Executor  `koanf:"executor"`
 	Letters   Letters   `koanf:"dead_letters"`
 	Secrets   Secrets   `koanf:"secrets"`
@@ -38,6 +39,7 @@ type Config struct {
 // Node says who the process is.
 type Node struct {
 	Name   string `koanf:"name"` // unique in the cluster, the same after a restart; default: the host's name
+	Host   string `koanf:"host"` // the machine, as Clock.Hosts names it; default: the one that has our addresses
 	Zone   string `koanf:"zone"`
 	Region string `koanf:"region"`
 }
@@ -144,6 +146,37 @@ type NATS struct {
 	Password    string   `koanf:"password"`
 	Token       string   `koanf:"token"`
 	Lanes       int      `koanf:"lanes"`
+}
+
+// Clock says which servers share a clock.
+type Clock struct {
+	Hosts []string `koanf:"hosts"` // "address=host": that the server at an address is on a host; default: each address is one
+}
+
+// Names returns the host of each address that Hosts names.
+func (c Clock) Names() map[string]string {
+	names := make(map[string]string)
+	for _, h := range c.Hosts {
+		if address, host, ok := strings.Cut(h, "="); ok {
+			names[strings.TrimSpace(address)] = strings.TrimSpace(host)
+		}
+	}
+	return names
+}
+
+// Validate reports what is wrong with the list.
+func (c Clock) Validate() error {
+	var faults []error
+	for _, h := range c.Hosts {
+		address, host, _ := strings.Cut(h, "=")
+		if _, err := netip.ParseAddr(strings.TrimSpace(address)); err != nil || strings.TrimSpace(host) == "" {
+			faults = append(faults, fmt.Errorf("clock.hosts: %q is not an address and a host such as 10.0.0.1=rack1-a", h))
+		}
+	}
+	if len(c.Names()) < len(c.Hosts) && len(faults) == 0 {
+		faults = append(faults, errors.New("clock.hosts: names an address twice"))
+	}
+	return errors.Join(faults...)
 }
 
 // Executor says what may be run here.
@@ -260,6 +293,9 @@ func (c Config) Validate() error {
 	}
 	if c.NATS.Lanes < 1 || c.NATS.Lanes > 64 {
 		fault("nats.lanes", "%d is not between 1 and 64", c.NATS.Lanes)
+	}
+	if err := c.Clock.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if c.Executor.Slots < 1 || c.Executor.Slots > 1_000_000 {
 		fault("executor.slots", "%d is not between 1 and 1,000,000", c.Executor.Slots)

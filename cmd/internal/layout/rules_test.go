@@ -61,9 +61,10 @@ var layers = []layer{
 	{folder: "executor/worker", tests: []string{"executor", "dispatcher/queue/...", "schema"}},
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
-	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
-	{folder: "cmd/internal/config", imports: parts},                                   // for their Config types
-	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/..."}, parts...)}, // wires the fakes, judged by the checker
+	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
+	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/internal/config", imports: parts},                                                              // for their Config types
+	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/...", "cmd/internal/clockcheck"}, parts...)}, // wires the fakes, judged by the checker
 	{folder: "cmd/internal/layout"},
 
 	{folder: "loadtest", imports: []string{"schema", "bucketer/httpapi", "bucketer/schedule", "deploy/local/cluster"}},

@@ -2,113 +2,96 @@ package node
 
 import (
 	"context"
-	"log/slog"
+	"net"
+	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/schema"
 )
 
-func TestMedian(t *testing.T) {
-	const s = time.Second
+func TestWhichMachineAServerIsOn(t *testing.T) {
+	interfaces := func() ([]net.Addr, error) {
+		return []net.Addr{
+			&net.IPNet{IP: net.IPv4(127, 0, 0, 1), Mask: net.CIDRMask(8, 32)}, &net.IPNet{IP: net.IPv4(10, 0, 0, 1), Mask: net.CIDRMask(24, 32)},
+			&net.IPNet{IP: net.ParseIP("fd00::1"), Mask: net.CIDRMask(64, 128)},
+		}, nil
+	}
 	for name, row := range map[string]struct {
-		offsets []time.Duration
-		want    time.Duration
+		change  func(*config.Config)
+		address string
+		want    string
 	}{
-		"one":                     {[]time.Duration{3 * s}, 3 * s},
-		"two, the nearer to zero": {[]time.Duration{-9 * s, s}, s},
-		"two, both off":           {[]time.Duration{-9 * s, -4 * s}, -4 * s},
-		"two, opposite sides":     {[]time.Duration{5 * s, -3 * s}, -3 * s},
-		"three, out of order":     {[]time.Duration{9 * s, 0, s}, s},
-		"one of three lies":       {[]time.Duration{0, 3600 * s, 0}, 0},
-		"four":                    {[]time.Duration{4 * s, 1 * s, 3 * s, 2 * s}, 2 * s},
-		"four below":              {[]time.Duration{-4 * s, -1 * s, -3 * s, -2 * s}, -2 * s},
+		"in this process":                 {nil, "", ""},
+		"loopback":                        {nil, "127.0.2.3", ""},
+		"loopback by name":                {nil, "localhost", ""},
+		"an address of ours":              {nil, "10.0.0.1", ""},
+		"an address of ours, IPv6":        {nil, "fd00::1", ""},
+		"a neighbour":                     {nil, "10.0.0.2", "10.0.0.2"},
+		"a name that was not reached yet": {nil, "nats.example", "nats.example"},
+		"an address that we tell others":  {func(c *config.Config) { c.Ring.Advertise = "203.0.113.1:7946" }, "203.0.113.1", ""},
+		"a URL that we tell others":       {func(c *config.Config) { c.API.Advertise = "http://203.0.113.2:8080" }, "203.0.113.2", ""},
+		"named":                           {func(c *config.Config) { c.Clock.Hosts = []string{"10.0.0.2=b", "10.0.1.2 = b"} }, "10.0.1.2", "b"},
+		"named as our host": {func(c *config.Config) {
+			c.Node.Host, c.Clock.Hosts = "a", []string{"10.0.0.9=a"}
+		}, "10.0.0.9", ""},
+		"an address of ours, named": {func(c *config.Config) { c.Clock.Hosts = []string{"10.0.0.1=a"} }, "10.0.0.1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := append([]time.Duration(nil), row.offsets...)
-			if got := median(row.offsets); got != row.want {
-				t.Errorf("median(%v) = %v, want %v", in, got, row.want)
+			c := config.Default()
+			if row.change != nil {
+				row.change(&c)
+			}
+			if got := machines(c, interfaces)(row.address); got != row.want {
+				t.Errorf("host of %q = %q, want %q", row.address, got, row.want)
 			}
 		})
 	}
 }
 
-// stub is a clock elsewhere that is ahead of ours, takes its time to answer, or does not answer.
-type stub struct {
-	ahead, takes time.Duration
-	silent       bool
-}
-
-func (s *stub) time(ctx context.Context) (time.Time, error) {
-	if s.silent {
-		<-ctx.Done()
-		return time.Time{}, ctx.Err()
-	}
-	time.Sleep(s.takes / 2) // in a synctest bubble
-	now := time.Now().Add(s.ahead)
-	time.Sleep(s.takes / 2)
-	return now, nil
-}
-
-func TestClockIsComparedWithTheOthers(t *testing.T) {
-	const s = time.Second
-	for name, row := range map[string]struct {
-		others []stub
-		off    bool
-	}{
-		"all right":                    {[]stub{{}, {}}, false},
-		"a little off":                 {[]stub{{ahead: 1900 * time.Millisecond}}, false},
-		"behind the others":            {[]stub{{ahead: 3 * s}, {ahead: 4 * s}}, true},
-		"ahead of the others":          {[]stub{{ahead: -3 * s}, {ahead: -4 * s}}, true},
-		"one of the others is off":     {[]stub{{}, {ahead: 9 * s}}, false},
-		"two of three others agree":    {[]stub{{ahead: 9 * s}, {ahead: 9 * s}, {}}, true},
-		"the way counts half":          {[]stub{{takes: 900 * time.Millisecond, ahead: 1800 * time.Millisecond}}, false},
-		"who is slow has no say":       {[]stub{{takes: 3 * s, ahead: 9 * s}, {}}, false},
-		"who is silent has no say":     {[]stub{{silent: true}, {ahead: 9 * s}}, true},
-		"all are silent: nobody knows": {[]stub{{silent: true}}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := &clock{now: time.Now, log: slog.New(slog.DiscardHandler)}
-				for i := range row.others {
-					c.sources = append(c.sources, timeSource{"other", row.others[i].time})
-				}
-				c.compare(t.Context())
-				if got := c.Off(); got != row.off {
-					t.Errorf("Off = %t, want %t; %v", got, row.off, c.Err())
-				}
-			})
-		})
-	}
-}
-
-func TestClockTellsEachChangeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		other := &stub{}
-		var told []bool
-		c := &clock{
-			now: time.Now, log: slog.New(slog.DiscardHandler), sources: []timeSource{{"other", other.time}},
-			changed: func(off bool) { told = append(told, off) },
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.run(ctx)
-		}()
-		synctest.Wait()
-		other.ahead = 5 * time.Second
-		time.Sleep(3 * clockEvery)
-		other.silent = true // what was known stays
-		time.Sleep(3 * clockEvery)
-		if !c.Off() {
-			t.Error("Off = false since the other is silent, want what was known before")
-		}
-		other.silent, other.ahead = false, 0
-		time.Sleep(3 * clockEvery)
-		cancel()
-		<-done
-		if len(told) != 2 || !told[0] || told[1] {
-			t.Errorf("changed was called with %v, want once true and once false", told)
-		}
+// In one process there is no other clock: the node is ready, and says that nobody checks its clock.
+func TestReadyzSaysThatTheClockIsUnchecked(t *testing.T) {
+	w := newWorld(t, "a")
+	open := w.opener("a")
+	open.Store = func(context.Context) (schema.Store, error) { return aloneStore{worldStore{w.store, w}}, nil }
+	open.Queue = func(context.Context) (Queue, error) { return aloneQueue{worldQueue{w.broker.Connect("a"), w}}, nil }
+	log, heard := listenFor("the clock of this node is unchecked: no other host has a clock to compare with")
+	r := start(t, "a", open, log).up()
+	await(t, "the node is ready", func() bool {
+		status, body := get(t, r.url+"/readyz")
+		return status == 200 && strings.Contains(body, "clock (UNCHECKED: no other host has a clock to compare with): ok\n")
 	})
+	<-heard
+	if _, body := get(t, r.url+"/metrics"); !strings.Contains(body, "\ncarillon_clock_unchecked 1\n") {
+		t.Error("/metrics has no carillon_clock_unchecked 1")
+	}
+}
+
+// aloneStore and aloneQueue are those of one process.
+type aloneStore struct{ worldStore }
+
+func (s aloneStore) Clocks() []schema.HostClock { return s.Store.Clocks() }
+
+type aloneQueue struct{ worldQueue }
+
+func (q aloneQueue) Clocks() []schema.HostClock { return q.Conn.Clocks() }
+
+// A Cassandra and a NATS server that do not say the same: nobody knows who is right, and the node says so.
+func TestReadyzSaysThatThereIsNoMajority(t *testing.T) {
+	w := newWorld(t, "a")
+	open := w.opener("a")
+	open.Queue = func(context.Context) (Queue, error) { return sureQueue{worldQueue{w.broker.Connect("a"), w}}, nil }
+	w.offset.Store(int64(20e9))
+	r := start(t, "a", open, nil).up()
+	await(t, "the node says why it is not ready", func() bool {
+		status, body := get(t, r.url+"/readyz")
+		return status == 503 && strings.Contains(body, "clock: no majority: 1 of 2 hosts agree with the clock of this node within 1s, 1 differ (198.51.100.1)\n")
+	})
+}
+
+// sureQueue is on a host whose clock is right.
+type sureQueue struct{ worldQueue }
+
+func (q sureQueue) Clocks() []schema.HostClock {
+	return []schema.HostClock{{Host: "198.51.100.2", Time: q.Conn.Time}}
 }

@@ -78,6 +78,11 @@ func (s worldStore) Time(ctx context.Context) (time.Time, error) {
 	return t.Add(time.Duration(s.w.offset.Load())), err
 }
 
+// Clocks are those of a host of its own.
+func (s worldStore) Clocks() []schema.HostClock {
+	return []schema.HostClock{{Host: "198.51.100.1", Time: s.Time}}
+}
+
 type worldQueue struct {
 	*inproc.Conn
 	w *world
@@ -86,6 +91,11 @@ type worldQueue struct {
 func (q worldQueue) Time(ctx context.Context) (time.Time, error) {
 	t, err := q.Conn.Time(ctx)
 	return t.Add(time.Duration(q.w.offset.Load())), err
+}
+
+// Clocks are those of a host of its own.
+func (q worldQueue) Clocks() []schema.HostClock {
+	return []schema.HostClock{{Host: "198.51.100.2", Time: q.Time}}
 }
 
 func (w *world) opener(name string) Opener {

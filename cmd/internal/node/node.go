@@ -17,6 +17,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/internal/clockcheck"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher"
 	"carillon.dev/carillon/dispatcher/queue"
@@ -72,7 +73,7 @@ type Node struct {
 	store schema.Store
 	queue Queue
 	ring  Ring
-	clock *clock
+	clock *clockcheck.Clock
 	halt  *bucketer.Halt
 
 	profiles netip.AddrPort // where they are served; not valid: nowhere
@@ -193,10 +194,8 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 func (n *Node) assemble(stops *cleanups) (err error) {
 	now := time.Now
 	n.halt = bucketer.NewHalt(now)
-	began := now()
-	n.clock = &clock{
-		now: now, mono: func() time.Duration { return time.Since(began) }, set: n.halt.Subscribe(), log: n.log, changed: n.rest,
-		sources: []timeSource{{"store", n.store.Time}, {"queue", n.queue.Time}},
+	if n.clock, err = n.newClock(); err != nil {
+		return err
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
@@ -314,14 +313,14 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	var g stages
 	defer g.stop(n.log)
 	defer n.depart()
-	n.clock.compare(ctx)                  // before anybody is told that the node is up
+	n.clock.Compare(ctx)                  // before anybody is told that the node is up
 	g.start(life, "office", n.office.run) // before the API, so that what that did last is still written
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
 	g.start(life, "watch", func(ctx context.Context) error {
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = n.halt.Run(ctx) }) // returns nil
-		wg.Go(func() { n.clock.run(ctx) })
+		wg.Go(func() { _ = n.halt.Run(ctx) })       // returns nil
+		wg.Go(func() { _ = n.clock.Run(ctx) })      // returns nil
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
 		wg.Go(func() { _ = n.operations.Run(ctx) }) // returns nil
 		if e, ok := n.store.(expirer); ok {
@@ -425,11 +424,15 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	case n.halt.Halted() && !n.clock.Off():
 		process = errors.New("the process was stopped and has not caught up")
 	}
+	clock := "clock"
+	if n.clock.Unchecked() {
+		clock = "clock (UNCHECKED: no other host has a clock to compare with)"
+	}
 	lines := []httpapi.Dependency{
 		{Name: "store", Err: storeErr},
 		{Name: "queue", Err: n.queue.Ready()},
 		{Name: "ring", Err: n.ring.Ready()},
-		{Name: "clock", Err: n.clock.Err()},
+		{Name: clock, Err: n.clock.Err()},
 		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
 	}

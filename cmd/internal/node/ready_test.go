@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/cmd/internal/clockcheck"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 )
@@ -26,6 +27,10 @@ func (s silentStore) Time(ctx context.Context) (time.Time, error) {
 		return time.Time{}, ctx.Err()
 	}
 	return s.Store.Time(ctx)
+}
+
+func (s silentStore) Clocks() []schema.HostClock {
+	return []schema.HostClock{{Host: "198.51.100.1", Time: s.Time}}
 }
 
 // silenced returns an opener whose store can be made silent.
@@ -71,15 +76,15 @@ func TestReadyIsBounded(t *testing.T) {
 		compared := make(chan time.Duration, 1)
 		began := time.Now()
 		go func() {
-			n.clock.compare(t.Context())
+			n.clock.Compare(t.Context())
 			compared <- time.Since(began)
 		}()
 		n.ready(t.Context())
 		if took := time.Since(began); took != readyTimeout {
 			t.Errorf("ready while the store hangs took %v, want %v", took, readyTimeout)
 		}
-		if took := <-compared; took != clockTimeout {
-			t.Errorf("a comparison of clocks of which one hangs took %v, want %v", took, clockTimeout)
+		if took := <-compared; took != clockcheck.Timeout {
+			t.Errorf("a comparison of clocks of which one hangs took %v, want %v", took, clockcheck.Timeout)
 		}
 		gone, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()

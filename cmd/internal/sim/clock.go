@@ -2,22 +2,18 @@ package sim
 
 import (
 	"context"
-	"log/slog"
-	"slices"
-	"sync/atomic"
+	"fmt"
 	"time"
 	"unsafe"
+
+	"carillon.dev/carillon/cmd/internal/clockcheck"
+	"carillon.dev/carillon/schema"
 )
 
 const (
-	// compareEvery, offLimit, slipLimit and compareTimeout are those of a real node (cmd/internal/node/clock.go).
-	compareEvery   = 5 * time.Second
-	offLimit       = 2 * time.Second
-	slipLimit      = 500 * time.Millisecond
-	compareTimeout = time.Second
 	// trusted is how far off a clock can be at most before its node knows: what was in order at the last comparison, and
 	// what a step or a slew may add without being noticed.
-	trusted = offLimit + slipLimit
+	trusted = schema.MaxClockError
 	// slewRate is how fast a clock is slewed at most, as chrony does it: 83,333 ppm.
 	slewRate = 1.0 / 12
 )
@@ -78,71 +74,52 @@ func withMonotonic(wall time.Time, mono time.Duration) time.Time {
 	return *(*time.Time)(unsafe.Pointer(&raw))                                                                     //nolint:gosec // see above
 }
 
-// comparer does for a simulated node what the clock of cmd/internal/node does for a real one: it compares with the median of the
-// store's and the queue's clock, and from the moment the clock is set until the next comparison it counts as off.
-type comparer struct {
-	sources []func(context.Context) (time.Time, error)
-	now     func() time.Time
-	set     <-chan struct{}
-	changed func(off bool)
-	log     *slog.Logger
-	last    atomic.Pointer[comparison] // nil: none yet
-}
+// references is how many hosts serve the store and the queue, where that is not the nodes' own machines.
+const references = 3
 
-type comparison struct {
-	at     time.Time // when it began
-	offset time.Duration
-}
-
-func (c *comparison) off() bool { return c.offset.Abs() > offLimit }
-
-// Off reports that the clock is off by more than it may be, or may be.
-func (c *comparer) Off() bool {
-	last := c.last.Load()
-	if last == nil {
-		return true
-	}
-	now := c.now()
-	slip := now.Round(0).Sub(last.at.Round(0)) - now.Sub(last.at)
-	return slip.Abs() > slipLimit || last.off()
-}
-
-// run compares until ctx ends. It returns nil.
-func (c *comparer) run(ctx context.Context) error {
-	tick := time.NewTicker(compareEvery)
-	defer tick.Stop()
-	for {
-		c.compare(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-c.set:
+// clocks returns the clocks of the hosts that serve the store and the queue, of each both, as the node can ask them.
+func (n *Node) clocks(store schema.Store, conn interface {
+	Time(context.Context) (time.Time, error)
+},
+) (clocks []schema.HostClock) {
+	add := func(host string, read func(time.Time) time.Time) {
+		for _, ask := range []func(context.Context) (time.Time, error){store.Time, conn.Time} {
+			clocks = append(clocks, schema.HostClock{Host: host, Time: func(ctx context.Context) (time.Time, error) {
+				if _, err := ask(ctx); err != nil {
+					return time.Time{}, err
+				}
+				n.c.mu.Lock()
+				defer n.c.mu.Unlock()
+				return read(time.Now()).Round(0), nil
+			}})
 		}
 	}
+	if n.c.coLocated {
+		for _, m := range n.c.nodes {
+			add(m.name, m.machine.read)
+		}
+		return clocks
+	}
+	for i := range references {
+		add(fmt.Sprintf("reference-%d", i+1), func(now time.Time) time.Time { return now })
+	}
+	return clocks
 }
 
-func (c *comparer) compare(ctx context.Context) {
-	began := c.now()
-	var offsets []time.Duration
-	for _, source := range c.sources {
-		bounded, cancel := context.WithTimeout(ctx, compareTimeout)
-		sent := c.now()
-		theirs, err := source(bounded)
-		cancel()
-		took := c.now().Sub(sent)
-		if err == nil && took <= compareTimeout {
-			offsets = append(offsets, sent.Add(took/2).Round(0).Sub(theirs))
-		}
-	}
-	if len(offsets) == 0 {
-		return
-	}
-	// Of two, the one nearer to zero.
-	found := &comparison{at: began, offset: slices.MinFunc(offsets, func(a, b time.Duration) int { return int(a.Abs() - b.Abs()) })}
-	was := c.last.Swap(found)
-	if wasOff := was != nil && was.off(); wasOff != found.off() {
-		c.log.Info("clock compared", "off", found.off(), "offset", found.offset)
-		c.changed(found.off())
-	}
+// newClock returns what compares the clock of the node's machine with those of the hosts.
+func (n *Node) newClock(l *life, store schema.Store, set <-chan struct{}) (*clockcheck.Clock, error) {
+	return clockcheck.New(clockcheck.Config{
+		Sources: func() []schema.HostClock { return n.clocks(store, l.conn) },
+		HostOf: func(address string) string {
+			if address == n.name {
+				return ""
+			}
+			return address
+		},
+		Read: func() (time.Time, time.Duration) {
+			now := n.now(l.dead)
+			return now, now.Sub(withMonotonic(n.machine.began, 0))
+		},
+		Set: set, Changed: func(off bool) { n.rest(l, off) }, Logger: n.c.log.With("node", n.name, "life", l.number),
+	})
 }

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,28 +59,4 @@ func TestReadingIsATimeWithAMonotonicReading(t *testing.T) {
 	if got := b.Round(0).Sub(a.Round(0)); got != -time.Hour {
 		t.Errorf("between the readings lie %v by the wall clock, want -1h", got)
 	}
-}
-
-// TestStepWhileComparing: a clock that is set while it is compared counts as off until the next comparison.
-func TestStepWhileComparing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := machine{began: time.Now(), since: time.Now()}
-		var step time.Duration
-		c := &comparer{
-			now: func() time.Time { return m.read(time.Now()) }, changed: func(bool) {}, log: slog.New(slog.DiscardHandler),
-			sources: []func(context.Context) (time.Time, error){func(context.Context) (time.Time, error) {
-				defer m.step(step)
-				return time.Now(), nil
-			}},
-		}
-		c.compare(t.Context())
-		if c.Off() {
-			t.Error("Off() = true of a clock that is right")
-		}
-		step = 4 * time.Second
-		c.compare(t.Context())
-		if !c.Off() {
-			t.Error("Off() = false of a clock that was set by 4 s while it was compared")
-		}
-	})
 }

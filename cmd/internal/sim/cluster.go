@@ -35,11 +35,12 @@ type Faults struct {
 
 // Cluster is a few nodes over one store and one broker.
 type Cluster struct {
-	shards int
-	away   time.Duration // how long a node that was killed or crashed is away at most
-	store  *embedded.Store
-	broker *inproc.Broker
-	log    *slog.Logger
+	shards    int
+	away      time.Duration // how long a node that was killed or crashed is away at most
+	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
+	store     *embedded.Store
+	broker    *inproc.Broker
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	rng    *rand.Rand

@@ -127,9 +127,9 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	log := c.log.With("node", n.name, "life", l.number)
 	now := func() time.Time { return n.now(dead) }
 	halt := bucketer.NewHalt(now)
-	clocks := &comparer{
-		sources: []func(context.Context) (time.Time, error){store.Time, l.conn.Time}, now: now, set: halt.Subscribe(), log: log,
-		changed: func(off bool) { n.rest(l, off) },
+	clocks, err := n.newClock(l, store, halt.Subscribe())
+	if err != nil {
+		return nil, err
 	}
 	halt.Also(clocks.Off)
 	l.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: l.conn, Signals: l.conn, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg})
@@ -164,8 +164,8 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	return func() {
 		l.running.Go(func() {
-			clocks.compare(ctx) // before anything runs
-			for _, run := range []func(context.Context) error{halt.Run, clocks.run, l.bucketer.Watch, d.Run, l.executor.Run} {
+			clocks.Compare(ctx) // before anything runs
+			for _, run := range []func(context.Context) error{halt.Run, clocks.Run, l.bucketer.Watch, d.Run, l.executor.Run} {
 				l.running.Go(func() {
 					if err := run(ctx); err != nil {
 						panic(err) // none of them returns one

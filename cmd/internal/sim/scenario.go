@@ -27,8 +27,11 @@ type Scenario struct {
 	Kills, Freezes, StreamLosses int
 	// Away is how long a node that was killed or crashed is away at most; default 30 s.
 	Away time.Duration
-	// Skew is how far the nodes' clocks may be off, each way.
-	Skew time.Duration
+	// Skew is how far the nodes' clocks may be off, each way. With SkewEnds each is off by just that, in turn ahead and behind.
+	Skew     time.Duration
+	SkewEnds bool
+	// CoLocated: each node's machine also serves the store and the queue, and they have its clock.
+	CoLocated bool
 	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and after a while set right again or slewed.
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
@@ -152,6 +155,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	if s.Away > 0 {
 		c.away = s.Away
 	}
+	c.coLocated = s.CoLocated
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
 	// A panic, for what waits cannot be ended from here, and so neither can the bubble.
 	watch := time.AfterFunc(s.limit(), func() { panic(w.stuck()) })
@@ -188,8 +192,13 @@ type world struct {
 
 func (w *world) run(ctx context.Context) (Outcome, error) {
 	w.ids = make(map[int]schema.RunID)
-	for _, n := range w.c.nodes {
-		if w.s.Skew > 0 {
+	for i, n := range w.c.nodes {
+		switch {
+		case w.s.SkewEnds && (uint64(i)+w.s.Seed)%2 == 0: //nolint:gosec // i is not negative
+			n.Step(w.s.Skew)
+		case w.s.SkewEnds:
+			n.Step(-w.s.Skew)
+		case w.s.Skew > 0:
 			n.Step(time.Duration((w.rng.Float64()*2 - 1) * float64(w.s.Skew)))
 		}
 		if err := n.Start(); err != nil {

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
 )
 
 // seeds returns how many seeds of a scenario to run, and the first: own unless the environment says how many of each scenario
@@ -62,13 +65,16 @@ func (s *Scenario) long() bool { return s.Span > 3*time.Minute }
 const (
 	// onTime is how late a run may be where nothing goes wrong.
 	onTime = 10 * time.Millisecond
-	// lateByClock is how late a run may be where clocks are set wrong, one at a time: by what a clock may be off, by what it takes to
-	// notice, and by what it takes others to take over.
-	lateByClock = trusted + 3*time.Second
+	// lateByClock is how late a run may be where clocks are set wrong, one at a time: by what a clock may be off, and by what it takes until
+	// others have what the node held that was halted.
+	lateByClock = trusted + queue.AckWait
 	// lateByCut is how late a run may be where a node is cut from store or queue: by what it takes to count as unhealthy, and
 	// others to take over. A run due at once whose hint is lost waits for the sweep, which may take as long.
 	lateByCut = 21 * time.Second
 )
+
+// atMostOff is how far off clocks are where they are as far off as they may be.
+const atMostOff = schema.MaxClockOffset - 100*time.Millisecond
 
 var scenarios = []struct {
 	name  string
@@ -107,6 +113,12 @@ var scenarios = []struct {
 		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue}, Count: 1, Each: time.Minute, All: true}, Promise: Promise{Lateness: time.Minute + 10*time.Second},
 	}, nil},
 	{"clocks are set, one at a time", 30, Scenario{Steps: 5, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true}}, []string{halts}},
+	{"clocks are set, one at a time, and each machine has its own Cassandra and NATS", 30, Scenario{
+		Steps: 5, InTurn: true, CoLocated: true, Promise: Promise{Lateness: lateByClock, NoneLost: true},
+	}, []string{halts}},
+	{"clocks are set, one at a time, while nodes of such machines are killed", 20, Scenario{
+		Steps: 5, InTurn: true, CoLocated: true, Kills: 4, Changes: true, Guarantees: true, Faults: Faults{Store: 0.01, Message: 0.01},
+	}, []string{halts}},
 	{"clocks are set while runs last", 6, Scenario{
 		Span: 12 * time.Minute, Jobs: 200, Lasting: 9 * time.Minute, Steps: 8, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true, Lag: 6},
 	}, []string{halts, handedOn}},
@@ -146,6 +158,12 @@ var scenarios = []struct {
 		Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.01, Target: 0.25},
 	}, crashPoints(attemptSteps)},
 	{"all guarantees, and nodes are killed and freeze", 20, Scenario{Guarantees: true, Kills: 6, Freezes: 6}, []string{halts}},
+	{"all guarantees, and clocks are as far off as they may be", 20, Scenario{
+		Guarantees: true, Skew: atMostOff, SkewEnds: true, Kills: 12, Faults: Faults{Target: 0.3},
+	}, nil},
+	{"all guarantees, and machines with their own Cassandra and NATS are as far apart as they may be", 20, Scenario{
+		Guarantees: true, Skew: atMostOff / 2, SkewEnds: true, CoLocated: true, Kills: 12, Changes: true, Faults: Faults{Target: 0.3},
+	}, nil},
 	{"all guarantees, and nodes are back at once", 20, Scenario{
 		Guarantees: true, Kills: 12, Away: 500 * time.Millisecond, Faults: Faults{Target: 0.15, Crash: 0.002},
 	}, nil},

@@ -1,0 +1,217 @@
+package clockcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// Every is how often the clock is compared with the others'.
+	Every = 5 * time.Second
+	// Timeout bounds one reading. All are taken at once.
+	Timeout = time.Second
+	// HoldFor is how long the last verdict stands while too few hosts answer for another. A clock that nobody
+	// sets drifts by less than schema.MaxClockSlip meanwhile.
+	HoldFor = 10 * time.Minute
+)
+
+// Config is what a Clock needs. All but Set, Changed and Registerer must be set.
+type Config struct {
+	// Sources returns the clocks of all servers that are known.
+	Sources func() []schema.HostClock
+	// HostOf returns the host of a server's address: equal for all servers of one host, "" for those of ours.
+	HostOf func(address string) string
+	// Read reads our clock: the wall clock, and at the same instant one that nobody sets.
+	Read func() (wall time.Time, steady time.Duration)
+	// Set asks for a comparison at once, because the clock may have been set.
+	Set <-chan struct{}
+	// Changed is called when the clock is found to be off, and when it is right again.
+	Changed    func(off bool)
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Clock knows whether the node's clock is right. Its methods may be called concurrently.
+type Clock struct {
+	cfg     Config
+	metrics *metrics
+	last    atomic.Pointer[comparison] // the last that was decided; nil: none yet
+	latest  atomic.Pointer[judgement]  // also of one that was not
+
+	mu  sync.Mutex // one comparison at a time
+	was bool       // what Changed was last called with
+}
+
+// comparison is what was found out at one time.
+type comparison struct {
+	wall   time.Time     // when it began, by our clock …
+	steady time.Duration // … and by the one that nobody sets
+	judgement
+}
+
+// New returns a clock that counts as off until its first comparison.
+func New(cfg Config) (*Clock, error) {
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Clock{cfg: cfg, metrics: m}, nil
+}
+
+// Off reports whether the clock is off by more than it may be, or may be.
+func (c *Clock) Off() bool {
+	last := c.last.Load()
+	if last == nil {
+		return true
+	}
+	wall, steady := c.cfg.Read()
+	return last.slip(wall, steady).Abs() > schema.MaxClockSlip || last.stale(steady) || last.verdict == off
+}
+
+// Err says why the clock counts as off, nil if it does not.
+func (c *Clock) Err() error {
+	last, latest := c.last.Load(), c.latest.Load()
+	wall, steady := c.cfg.Read()
+	switch {
+	case latest == nil:
+		return errors.New("the clock has not been compared with others yet")
+	case last == nil:
+		return fmt.Errorf("the clock has not been compared with enough others yet: %s", latest)
+	case last.slip(wall, steady).Abs() > schema.MaxClockSlip:
+		return fmt.Errorf("the clock was set by %v and has not been compared with enough others since",
+			last.slip(wall, steady).Round(time.Millisecond))
+	case last.verdict == off:
+		return errors.New(last.String())
+	case last.stale(steady):
+		return fmt.Errorf("for %v too few hosts have answered to compare the clock with: %s",
+			(steady - last.steady).Round(time.Second), latest)
+	}
+	return nil
+}
+
+// Unchecked reports that the clock is not off, and that no other host could tell.
+func (c *Clock) Unchecked() bool {
+	last := c.last.Load()
+	return last != nil && last.verdict == unchecked
+}
+
+// slip returns by how much the clock was set since the comparison.
+func (c *comparison) slip(wall time.Time, steady time.Duration) time.Duration {
+	return wall.Round(0).Sub(c.wall.Round(0)) - (steady - c.steady)
+}
+
+// stale reports that the comparison is too old to be relied upon.
+func (c *comparison) stale(steady time.Duration) bool { return steady-c.steady > HoldFor }
+
+// Run compares at once whenever Set asks for it, and else each Every, until ctx ends. It returns nil.
+func (c *Clock) Run(ctx context.Context) error {
+	tick := time.NewTicker(Every)
+	defer tick.Stop()
+	for {
+		c.Compare(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-c.cfg.Set:
+		}
+	}
+}
+
+// Compare reads the other clocks, and judges ours. A clock that is set meanwhile counts as off until the next
+// comparison: what was read before says nothing of it.
+func (c *Clock) Compare(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wall, steady := c.cfg.Read()
+	found := judge(c.read(ctx))
+	if ctx.Err() != nil {
+		return
+	}
+	c.latest.Store(&found)
+	c.metrics.observe(found)
+	if found.verdict != undecided {
+		before := c.last.Swap(&comparison{wall, steady, found})
+		if found.verdict == unchecked && (before == nil || before.verdict != unchecked) {
+			c.cfg.Logger.Warn("the clock of this node is unchecked: no other host has a clock to compare with")
+		}
+	}
+	c.tell()
+}
+
+// tell calls Changed if there is something new to tell.
+func (c *Clock) tell() {
+	last := c.last.Load()
+	if last == nil {
+		return
+	}
+	_, steady := c.cfg.Read()
+	is := last.verdict == off || last.stale(steady)
+	if is == c.was {
+		return
+	}
+	c.was = is
+	if is {
+		c.cfg.Logger.Error("this node stops dispatching and refuses writes", "err", c.Err())
+	} else {
+		c.cfg.Logger.Info("the clock is right again", "votes", last.String())
+	}
+	if c.cfg.Changed != nil {
+		c.cfg.Changed(is)
+	}
+}
+
+// read asks all other hosts at once. Of the answers of one host the quickest counts.
+func (c *Clock) read(ctx context.Context) []reading {
+	sources := c.cfg.Sources()
+	answers := make([]reading, len(sources))
+	var asked sync.WaitGroup
+	for i, s := range sources {
+		answers[i] = reading{host: c.cfg.HostOf(s.Host), silent: true}
+		if answers[i].host != "" {
+			asked.Go(func() { c.ask(ctx, s, &answers[i]) })
+		}
+	}
+	asked.Wait()
+	best := make(map[string]int)
+	var readings []reading
+	for _, a := range answers {
+		i, met := best[a.host]
+		switch {
+		case !met:
+			best[a.host] = len(readings)
+			readings = append(readings, a)
+		case !a.silent && (readings[i].silent || a.margin < readings[i].margin):
+			readings[i] = a
+		}
+	}
+	return readings
+}
+
+// ask reads the clock of s into r, unless it does not answer in time.
+func (c *Clock) ask(ctx context.Context, s schema.HostClock, r *reading) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	wall, sent := c.cfg.Read()
+	theirs, err := s.Time(ctx)
+	_, heard := c.cfg.Read()
+	took := heard - sent
+	if err != nil {
+		c.cfg.Logger.Debug("a clock was not read", "host", s.Host, "err", err)
+		return
+	}
+	if took > Timeout {
+		return
+	}
+	// They read theirs somewhere between sent and heard.
+	r.silent, r.margin, r.offset = false, took/2, wall.Round(0).Add(took/2).Sub(theirs.Round(0))
+}
