@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"carillon.dev/carillon/deploy/local/netns"
 )
 
 func TestParseStat(t *testing.T) {
@@ -148,8 +151,9 @@ const parentEnv = "CARILLON_TEST_PARENT"
 // parent is the main function of such a parent.
 func parent(mode string) {
 	dir := os.Getenv(parentEnv + "_DIR")
-	if mode == "cluster" {
-		if _, err := Up(context.Background(), Options{Dir: dir, Attached: true}, Spec{NATS: 1}); err != nil {
+	if mode == "cluster" || mode == "namespaces" {
+		spec := Spec{NATS: 1, Namespaces: mode == "namespaces"}
+		if _, err := Up(context.Background(), Options{Dir: dir, Attached: true}, spec); err != nil {
 			panic(err)
 		}
 		fmt.Println("up")
@@ -217,11 +221,35 @@ func TestDeathOfTheParent(t *testing.T) {
 }
 
 // TestServersDoNotOutliveTheirTests: a test program that is told to go leaves no server behind, though none of its
-// cleanups runs.
+// cleanups runs. It leaves its network namespaces, which the next start removes.
 func TestServersDoNotOutliveTheirTests(t *testing.T) {
+	t.Run("on the loopback", func(t *testing.T) { killProgram(t, "cluster") })
+	t.Run("in namespaces", func(t *testing.T) {
+		if err := NamespacesAvailable(); err != nil {
+			t.Skipf("LEFT OUT: %s needs network namespaces: %v", t.Name(), err)
+		}
+		left := int(killProgram(t, "namespaces").plan.Block)
+		next, err := Up(t.Context(), Options{Dir: t.TempDir(), Attached: true}, Spec{NATS: 1, Namespaces: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		numbers, err := netns.Leftover(t.Context())
+		if err != nil || slices.Contains(numbers, left) {
+			t.Errorf("after the next start: Leftover = %d, %v, want nothing of %d", numbers, err, left)
+		}
+	})
+}
+
+// killProgram ends a program that holds a cluster with one NATS server, and waits until the server has
+// gone. It returns the cluster.
+func killProgram(t *testing.T, mode string) *Cluster {
+	t.Helper()
 	dir := t.TempDir()
 	parent := exec.CommandContext(t.Context(), os.Args[0])
-	parent.Env = append(os.Environ(), parentEnv+"=cluster", parentEnv+"_DIR="+dir)
+	parent.Env = append(os.Environ(), parentEnv+"="+mode, parentEnv+"_DIR="+dir)
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
 	if err != nil {
@@ -255,6 +283,7 @@ func TestServersDoNotOutliveTheirTests(t *testing.T) {
 	if err := server.waitStopped(ctx); err != nil {
 		t.Errorf("wait for the end of the server: %v", err)
 	}
+	return c
 }
 
 func TestReadIdentity(t *testing.T) {

@@ -45,9 +45,9 @@ func Available() error {
 	if os.Geteuid() != 0 {
 		missing = append(missing, errors.New("root is needed to make network namespaces"))
 	}
-	for program, pkg := range map[string]string{"ip": "iproute2", "nft": "nftables"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, fmt.Errorf("the program %s is not installed (Debian: apt-get install %s)", program, pkg))
+	for _, needed := range [][2]string{{"ip", "iproute2"}, {"nft", "nftables"}} {
+		if _, err := exec.LookPath(needed[0]); err != nil {
+			missing = append(missing, fmt.Errorf("the program %s is not installed (Debian: apt-get install %s)", needed[0], needed[1]))
 		}
 	}
 	return errors.Join(missing...)
