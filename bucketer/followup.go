@@ -189,6 +189,11 @@ func (b *Bucketer) starter(ctx context.Context, f *Finished) (schema.Entry, erro
 // each run; both in batches by partition. What a later start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of those of
 // `from` that were handed on, and what went wrong with the others. Crash in between: such an entry is still open, and whoever meets it next hands it on to the same id.
 func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
+	return b.DeferTo(ctx, from, to, "")
+}
+
+// DeferTo is HandOn for deferrals of one cause.
+func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var ready, slow []int
 	for i := range to {
 		if len(b.leaving(&to[i], to[i].ID)) > 0 {
@@ -198,9 +203,9 @@ func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schem
 		}
 	}
 	if len(slow) == 0 {
-		return b.handOn(ctx, from, to)
+		return b.handOn(ctx, from, to, cause)
 	}
-	handed, err := b.handOn(ctx, pick(from, ready), pick(to, ready))
+	handed, err := b.handOn(ctx, pick(from, ready), pick(to, ready), cause)
 	errs := []error{err}
 	for part := range slices.Chunk(slow, lengthenAtOnce) {
 		faults := make([]error, len(part))
@@ -217,14 +222,14 @@ func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schem
 			}
 			kept = append(kept, i)
 		}
-		ids, err := b.handOn(ctx, pick(from, kept), pick(to, kept))
+		ids, err := b.handOn(ctx, pick(from, kept), pick(to, kept), cause)
 		handed, errs = append(handed, ids...), append(errs, err)
 	}
 	return handed, errors.Join(errs...)
 }
 
-// handOn is HandOn where all is kept that the later starts need.
-func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
+// handOn is DeferTo where all is kept that the later starts need.
+func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var mu sync.Mutex
 	var errs []error
 	var handed []schema.EntryID
@@ -240,7 +245,7 @@ func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry) ([]schem
 		handed = append(handed, from[i].ID)
 		rec := schema.Record{Outcome: schema.HandedOn, To: to[i].ID}
 		if to[i].Spec.Kind == schema.KindDeferral {
-			rec.Reason = schema.Deferred
+			rec.Reason, rec.Cause = schema.Deferred, cause
 		}
 		rows = append(rows, b.NotStarted(from[i], rec, now))
 	})

@@ -396,3 +396,22 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 		})
 	}
 }
+
+// TestADeferralSaysWhy: the record of an entry that is handed on to a deferral has its cause.
+func TestADeferralSaysWhy(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.submit(callTo(time.Time{}))
+		e, _ := w.row(id)
+		to, err := w.Defer(&e, time.Now().Add(time.Minute), "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.DeferTo(t.Context(), []schema.Entry{e}, []schema.Entry{to}, schema.CauseRate); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := w.counts.Attempts(t.Context(), id.Partition(), []schema.RunID{id})
+		if err != nil || len(rows) != 1 || rows[0].Record.Reason != schema.Deferred || rows[0].Record.Cause != schema.CauseRate {
+			t.Errorf("attempts of what was deferred = %+v, %v; want an attempt 0, deferred because of the rate", rows, err)
+		}
+	})
+}

@@ -85,7 +85,7 @@ func (s *shard) startDefer(ctx context.Context, now time.Time) {
 	}
 	var handed []schema.EntryID
 	s.work(ctx, func(ctx context.Context) (err error) {
-		handed, err = s.d.writer.HandOn(ctx, from, to)
+		handed, err = s.d.writer.DeferTo(ctx, from, to, schema.CauseRate)
 		return err
 	}, func(now time.Time, err error) {
 		s.putting = false

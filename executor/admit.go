@@ -71,7 +71,7 @@ func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
 			a.awaitSlot(ctx, v.putOff)
 			return pass{}, false
 		case v.putOff > 0:
-			a.putOff(ctx, v.putOff)
+			a.putOff(ctx, v.putOff, v.cause)
 			return pass{}, false
 		}
 		timer := time.NewTimer(gateEvery)
@@ -111,14 +111,14 @@ func (a *attempt) wish(ctx context.Context) (wish, error) {
 // awaitSlot lets an entry that is due later stand in for the one at hand, since the limit of its task is reached. It does not count as put off for its target's sake,
 // nor has it a start of its task's rate any more.
 func (a *attempt) awaitSlot(ctx context.Context, wait time.Duration) {
-	a.handOn(ctx, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now.Add(wait), "", now) })
+	a.handOn(ctx, schema.CauseLimit, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now.Add(wait), "", now) })
 }
 
 // putOff lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
 // met: who starts second finds what the first has written.
-func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
+func (a *attempt) putOff(ctx context.Context, wait time.Duration, cause schema.Cause) {
 	e := a.entry
-	a.handOn(ctx, func(now time.Time) (schema.Entry, error) {
+	a.handOn(ctx, cause, func(now time.Time) (schema.Entry, error) {
 		id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
 		return a.x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
 	})
@@ -128,11 +128,11 @@ func (a *attempt) putOff(ctx context.Context, wait time.Duration) {
 // rate says.
 func (a *attempt) askAgain(ctx context.Context) {
 	a.x.gate.metrics.putOff.WithLabelValues("rate").Inc()
-	a.handOn(ctx, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now, "", now) })
+	a.handOn(ctx, schema.CauseRate, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now, "", now) })
 }
 
 // handOn has the entry that later makes stand in for the one at hand, when it is its turn.
-func (a *attempt) handOn(ctx context.Context, later func(now time.Time) (schema.Entry, error)) {
+func (a *attempt) handOn(ctx context.Context, cause schema.Cause, later func(now time.Time) (schema.Entry, error)) {
 	x, e := a.x, a.entry
 	a.claimed() // others may claim while it waits
 	if !x.putOffs.take(ctx, e.Spec.Priority, e.Spec.Tenant) {
@@ -140,11 +140,11 @@ func (a *attempt) handOn(ctx context.Context, later func(now time.Time) (schema.
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-	yielded, err := a.yield(bounded)
+	yielded, err := a.yield(bounded, cause)
 	if err == nil && !yielded {
 		var to schema.Entry
 		if to, err = later(x.now()); err == nil {
-			_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+			_, err = x.writer.DeferTo(bounded, []schema.Entry{*e}, []schema.Entry{to}, cause)
 		}
 	}
 	cancel()
@@ -159,7 +159,7 @@ func (a *attempt) handOn(ctx context.Context, later func(now time.Time) (schema.
 // yield has an entry that waits already stand in for the one at hand, if there is one: it reports whether it does. Whoever puts an entry off and cannot say so
 // leaves two that stand in for it, and so on with each of them: in a long backlog runs would come to consist of nothing but copies, which hold each other up. Of two the
 // one that is due first yields, and only to one that a record names, which therefore is held: never each to the other.
-func (a *attempt) yield(ctx context.Context) (bool, error) {
+func (a *attempt) yield(ctx context.Context, cause schema.Cause) (bool, error) {
 	x, e := a.x, a.entry
 	if a.awaited.IsZero() {
 		return false, nil
@@ -173,6 +173,6 @@ func (a *attempt) yield(ctx context.Context) (bool, error) {
 	if its, _ := to.First(); its != mine || to.Run() != e.Run() || to.Spec.AttemptNumber() != e.Spec.AttemptNumber() {
 		return false, nil // it starts something else: what the run said before it was moved, or another attempt
 	}
-	rec := schema.Record{Outcome: schema.HandedOn, To: to.ID, Reason: schema.Deferred}
+	rec := schema.Record{Outcome: schema.HandedOn, To: to.ID, Reason: schema.Deferred, Cause: cause}
 	return true, x.writer.Record(ctx, []schema.Attempt{x.writer.NotStarted(*e, rec, x.now())})
 }

@@ -118,6 +118,7 @@ type Writer interface {
 	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error)
 	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
+	DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
 	Expiry(due, now time.Time) time.Time

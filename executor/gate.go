@@ -164,6 +164,7 @@ type ruling struct {
 	wait   <-chan struct{} // not now: until this tells, or gateEvery has passed
 	putOff time.Duration   // not now: that much later
 	why    string
+	cause  schema.Cause // of a putOff
 }
 
 // ask decides on a wish; parked is the load at which the same wish waits already, or nil. What it answers with is where it waits from then on.
@@ -187,7 +188,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	admitted := w.putOffs < maxPutOffs
 	if host != nil && host.breaker != nil && admitted {
 		if ok, wait := host.breaker.admits(); !ok {
-			return g.later("breaker", max(wait, backedOff(w.putOffs), host.inTurn(now, time.Second/putOffPace))), nil
+			return g.later("breaker", schema.CauseBreaker, max(wait, backedOff(w.putOffs), host.inTurn(now, time.Second/putOffPace))), nil
 		}
 	}
 	var room [3]int // at each
@@ -213,7 +214,11 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 		}
 		if stuck >= max(min(most, half)/2, 1) && l.parked >= max(g.slots/parkedPart, parkedLeast) {
 			wait := max(l.inTurn(now, max(l.took, stuckAfter)/time.Duration(most)), backedOff(w.putOffs)/(1<<2))
-			return g.later("crowded", wait), nil
+			cause := schema.CauseTargetShare
+			if i == ofTenant {
+				cause = schema.CauseTenantShare
+			}
+			return g.later("crowded", cause, wait), nil
 		}
 		return ruling{wait: l.wait(w.class)}, l
 	}
@@ -238,9 +243,9 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 }
 
 // later puts off. The caller holds mu.
-func (g *gate) later(why string, wait time.Duration) ruling {
+func (g *gate) later(why string, cause schema.Cause, wait time.Duration) ruling {
 	g.metrics.putOff.WithLabelValues(why).Inc()
-	return ruling{putOff: wait + rand.N(wait/2+1), why: why}
+	return ruling{putOff: wait + rand.N(wait/2+1), why: why, cause: cause}
 }
 
 // backedOff returns how long a start waits that was put off n times before.

@@ -86,7 +86,7 @@ func TestYieldToItsOwn(t *testing.T) {
 					})
 				}
 				a := &attempt{x: n.Executor, entry: &run, awaited: waits.ID}
-				got, err := a.yield(t.Context())
+				got, err := a.yield(t.Context(), "")
 				if err != nil || got != c.want {
 					t.Fatalf("yield: got %t, %v; want %t", got, err, c.want)
 				}

@@ -27,6 +27,18 @@ const (
 // Deferred is the reason of a HandedOn to an entry that is due later because the run may not start yet.
 const Deferred = "deferred"
 
+// Cause says why a start was deferred.
+type Cause string
+
+// The causes of a deferral.
+const (
+	CauseRate        Cause = "rate"         // the rate of its task
+	CauseLimit       Cause = "limit"        // as many runs of its task are under way as may be at once
+	CauseBreaker     Cause = "breaker"      // its target failed again and again: the circuit is open
+	CauseTargetShare Cause = "target_share" // its target is slow, and has its part of an executor's slots
+	CauseTenantShare Cause = "tenant_share" // its tenant's calls are slow, and have their part of an executor's slots
+)
+
 // Fence is a number that only grows: of two holders the higher wins. It is µs since the Unix
 // epoch with random low bits, so that two starts of one µs differ.
 type Fence int64
@@ -92,6 +104,8 @@ type Record struct {
 	To EntryID `json:"to,omitzero"`
 	// Reason says why, for Missed, for a Cancelled that nobody asked of this very run, and for a HandedOn to a later time (Deferred).
 	Reason string `json:"reason,omitempty"`
+	// Cause says why, for a HandedOn with the reason Deferred; "" if older versions wrote it.
+	Cause Cause `json:"cause,omitempty"`
 	// Missed: the record stands for a stretch of nominal times of its job, of which the run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`
 }

@@ -101,7 +101,28 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason"`
+	Reason string `json:"reason" doc:"A word and what it means. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots"`
+}
+
+// deferrals are the reasons of deferrals.
+var deferrals = map[schema.Cause]string{
+	schema.CauseRate:        "the rate of its task is used up until then",
+	schema.CauseLimit:       "as many runs of its task are under way as may be at once",
+	schema.CauseBreaker:     "its target failed again and again",
+	schema.CauseTargetShare: "its target is slow, and has its part of the slots",
+	schema.CauseTenantShare: "its tenant's calls are slow, and have their part of the slots",
+}
+
+// deferredBy returns what is told of a run whose start was deferred, nil if the record does not say why.
+func deferredBy(rec *schema.Record) *Waiting {
+	if rec == nil || rec.Cause == "" {
+		return nil
+	}
+	reason := string(rec.Cause)
+	if meaning, ok := deferrals[rec.Cause]; ok { // a newer version may have others
+		reason += ": " + meaning
+	}
+	return &Waiting{Since: Time{rec.Finished}, Reason: reason}
 }
 
 // Run is a run as the API answers it.
@@ -124,7 +145,7 @@ type Run struct {
 	NextAttemptAt Time            `json:"next_attempt_at,omitzero"`
 	DeferredUntil Time            `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
 	Missed        *Missed         `json:"missed,omitempty"`
-	Waiting       *Waiting        `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come: as many runs are under way as may be"`
+	Waiting       *Waiting        `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for"`
 	CancelReason  string          `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
 	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
@@ -150,6 +171,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	}
 	var next schema.EntryID
 	var deferred Time
+	var deferral *schema.Record // that says so
 	var givenUp string
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
@@ -158,7 +180,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		}
 		if a.Number == 0 {
 			if rec := a.Record; rec != nil && rec.Outcome == schema.HandedOn && rec.Reason == schema.Deferred && rec.To.Time().After(deferred.Time) {
-				deferred = Time{rec.To.Time()}
+				deferred, deferral = Time{rec.To.Time()}, rec
 			}
 			if rec := a.Record; rec != nil && rec.Ruined() {
 				givenUp = rec.Error
@@ -199,7 +221,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		out.NextAttemptAt = Time{next.Time()}
 	}
 	if waits := r.State == schema.StatePending || r.State == schema.StateRetrying; waits && deferred.After(out.NextAttemptAt.Time) {
-		out.DeferredUntil = deferred
+		out.DeferredUntil, out.Waiting = deferred, deferredBy(deferral)
 	}
 	switch {
 	case r.State.Terminal():

@@ -62,6 +62,18 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			}},
 			map[string]any{"deferred_until": clock(10 * time.Second)},
 		},
+		"put off, by a rate": {
+			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseRate }),
+				record(0, 0, 0, schema.HandedOn, func(r *schema.Record) {
+					r.To, r.Reason, r.Cause = schema.MakeEntryID(due.Add(5*time.Second), 3, 8), schema.Deferred, schema.CauseBreaker
+				}),
+			}},
+			map[string]any{
+				"deferred_until": clock(10 * time.Second),
+				"waiting":        map[string]any{"since": clock(time.Second), "reason": "rate: the rate of its task is used up until then"},
+			},
+		},
 		"looked after": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To = retry }),
