@@ -28,6 +28,11 @@ type breaker struct {
 	delay   time.Duration                      // while it is not closed; 0 = closed
 	opened  int                                // how often it has opened
 	spare   int                                // permits of the circuit that no probe uses
+
+	// What is told of it (targets.go). All three begin anew when it closes.
+	since    time.Time // since when it is not closed; zero: it is
+	failed   uint      // attempts that failed, but those that the circuit counts
+	deferred int       // how often a start was deferred because of it
 }
 
 // deaf is the opening of an attempt that tells the breaker nothing.
@@ -83,13 +88,31 @@ func (b *breaker) end(h health, opened int) (changed bool) {
 	closed := b.closed()
 	switch {
 	case b.circuit.IsOpen():
-		*b = breaker{delay: max(min(2*b.delay, breakerMost), breakerDelay), opened: b.opened + 1}
+		failed := b.failed + b.circuit.Metrics().Failures()
+		*b = breaker{delay: max(min(2*b.delay, breakerMost), breakerDelay), opened: b.opened + 1, since: b.since, failed: failed, deferred: b.deferred}
 		b.circuit = newCircuit(b.delay)
 		b.circuit.Open()
+		if closed {
+			b.since = time.Now().UTC()
+		}
 		return closed
 	case !closed && b.circuit.IsClosed():
-		b.delay = 0
+		b.delay, b.since, b.failed, b.deferred = 0, time.Time{}, 0, 0
 		return true
 	}
 	return false
+}
+
+// reset closes it. Attempts that were begun before tell it nothing any more.
+func (b *breaker) reset() { *b = breaker{circuit: newCircuit(breakerDelay), opened: b.opened + 1} }
+
+// state returns where it stands: CircuitClosed, CircuitOpen, or CircuitHalfOpen once its delay is over, and when it probes next.
+func (b *breaker) state(now time.Time) (state string, probe time.Time) {
+	switch left := b.circuit.RemainingDelay(); {
+	case b.closed():
+		return CircuitClosed, time.Time{}
+	case b.circuit.IsOpen() && left > 0:
+		return CircuitOpen, now.Add(left)
+	}
+	return CircuitHalfOpen, time.Time{}
 }

@@ -188,6 +188,7 @@ func (g *gate) ask(w wish, parked *load) (v ruling, at *load) {
 	admitted := w.putOffs < maxPutOffs
 	if host != nil && host.breaker != nil && admitted {
 		if ok, wait := host.breaker.admits(); !ok {
+			host.breaker.deferred++
 			return g.later("breaker", schema.CauseBreaker, max(wait, backedOff(w.putOffs), host.inTurn(now, time.Second/putOffPace))), nil
 		}
 	}

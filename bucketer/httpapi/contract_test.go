@@ -67,7 +67,7 @@ func (c *contract) schemaOf(s map[string]any) map[string]any {
 var known = map[string][]string{
 	"name": {"n", "t"}, "task": {"t"}, "url": {"http://x.test/a"}, "subject": {"a.b"}, "cron": {"0 9 * * MON-FRI", "@hourly", "60 * * * *"},
 	"timezone": {"Europe/Berlin", "UTC", "Mars/Olympus"}, "label": {"team=a"}, "cursor": {"AAAA"}, "every": {"15m"}, "command": {"report"},
-	"If-Match": {`"1"`, "*"},
+	"If-Match": {`"1"`, "*"}, "target": {"http://b.test", "none"},
 }
 
 // odd are values that are hardly ever right.
@@ -203,14 +203,15 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	b, office := newStub(), newOffice()
 	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
 	letters := &stubLetters{b, map[schema.RunID]schema.Ending{}}
-	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters = ops, letters })
+	targets := broken(defaultTenant)
+	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)
 	var begun OperationBegun
 	doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}, 202, &begun)
 
 	outer := t
 	operations := c.operations()
-	befall := func(err error) { b.befall(err); office.befall(err); ops.err = err }
+	befall := func(err error) { b.befall(err); office.befall(err); ops.err, targets.err = err, err }
 	succeeded := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		// What is asked for is there, however the requests before have left it.

@@ -31,6 +31,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 	ops := &stubOperations{}
 	empty := func(_ *Config, d *Deps) {
 		d.Operations, d.DeadLetters = ops, &stubLetters{newStub(), nil}
+		d.Targets = &stubTargets{}
 		d.Cluster = func(context.Context) (Cluster, error) { return Cluster{}, nil }
 	}
 	hs := serve(t, newStub(), nothing.deps, empty)

@@ -113,6 +113,8 @@ type Deps struct {
 	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are none.
 	Tenants Tenants
 	Quotas  Quotas
+	// Targets asks executors about targets. Nil means that there are none.
+	Targets Targets
 	// Audit keeps who changed what, and Stats what was done. Nil means that nothing is kept.
 	Audit Audit
 	Stats Stats
@@ -337,6 +339,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	s.routeKeys()
 	s.routeSigning()
 	s.routeTenants()
+	s.routeTargets()
 	s.routeAudit()
 	s.routeStats()
 	if err := s.routeSystem(); err != nil {

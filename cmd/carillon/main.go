@@ -59,6 +59,6 @@ func root() *cobra.Command {
 	}
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.SetFlagErrorFunc(badFlag)
-	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), cursorCommand(), jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(), importCommand(), keyCommand(), signingCommand(), tenantCommand(), auditCommand(), statsCommand(), openapiCommand(), capacityCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), devCommand(), migrateCommand(), cursorCommand(), jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(), importCommand(), keyCommand(), signingCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), openapiCommand(), capacityCommand(), versionCommand())
 	return cmd
 }

@@ -235,7 +235,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
-		Keys: n.office.keys, Signing: n.office.signing, Tenants: n.office.tenants, Quotas: n.office.tenants, Audit: n.office.audit, Stats: n.office.stats,
+		Keys: n.office.keys, Signing: n.office.signing, Tenants: n.office.tenants, Quotas: n.office.tenants, Targets: n.targets(), Audit: n.office.audit, Stats: n.office.stats,
 	})
 	return err
 }
@@ -406,7 +406,14 @@ func (n *Node) listen() (cancel func(), err error) {
 		cancels()
 		return nil, fmt.Errorf("listen for who waits for slots: %w", err)
 	}
-	return func() { heard(); cancels(); slots() }, nil
+	targets, err := n.targets().answer(n.cfg.Node.Name, n.executor)
+	if err != nil {
+		heard()
+		cancels()
+		slots()
+		return nil, err
+	}
+	return func() { heard(); cancels(); slots(); targets() }, nil
 }
 
 // readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits longer.

@@ -56,6 +56,7 @@ func TestTourLimits(t *testing.T) {
 		})
 		t.Run("one executes", func(t *testing.T) {
 			x := begin(t, members[2], many)
+			t.Run("a circuit is closed by request", func(t *testing.T) { api.in(t).showReset(x) })
 			t.Run("a task starts so often", func(t *testing.T) { t.Parallel(); api.in(t).showRate(rate) })
 			t.Run("what fails again and again is put off", func(t *testing.T) { t.Parallel(); api.in(t).showBreaker(x) }) // by each executor
 		})
@@ -234,6 +235,7 @@ func (r *running) showMaxConcurrent(executors ...*running) {
 		}
 		return tried >= n/4
 	})
+	r.awaitWaiting(t, "limit: ", ids)
 	release()
 	report := r.judge(check.Task{Name: "few", MaxConcurrent: most}, c, ids, acked)
 	if len(report.Limits) != 1 || report.Limits[0].Most != most || report.Limits[0].Calls != n {
@@ -252,6 +254,7 @@ func (r *running) showRate(rate string) {
 	})
 	r.task("paced", bucketer.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, Rate: rate})
 	ids := r.batch(n, bucketer.JobRequest{Task: "paced"}, 0)
+	r.awaitWaiting(t, "rate: ", ids)
 	task := check.Task{Name: "paced"}
 	if err := task.Rate.UnmarshalText([]byte(rate)); err != nil {
 		t.Fatal(err)
@@ -356,6 +359,17 @@ func (r *running) showQueue() {
 			}
 			return got.State == schema.StatePending && got.Waiting != nil
 		})
+	}
+	p.awaitState(schema.JobID(runs[0]), schema.StateRunning)
+	var listed []string
+	for run, err := range c.JobRuns(r.t.Context(), p.job.ID.String(), httpapi.JobRunQuery{To: time.Now().Add(time.Second)}) {
+		if err != nil {
+			r.t.Fatalf("JobRuns = %v", err)
+		}
+		listed = append(listed, fmt.Sprint(run.ID, " ", run.State, " ", run.Waiting != nil))
+	}
+	if want := []string{fmt.Sprint(runs[2], " pending true"), fmt.Sprint(runs[1], " pending true"), fmt.Sprint(runs[0], " running false")}; !slices.Equal(listed, want) {
+		r.t.Errorf("the runs of the job are %q, want %q", listed, want)
 	}
 	p.end(runs[0])
 	for _, run := range runs[1:] {

@@ -118,6 +118,20 @@ func signals(t *testing.T, r *Rig) {
 	}
 }
 
+// replies: who asks all names a topic of its own, and only that hears the answers.
+func replies(t *testing.T, r *Rig) {
+	const mine, others = queue.TopicTargets + ".abc", queue.TopicTargets + ".abd"
+	must := subscribed(t)
+	answers, hear := listen[byte]()
+	must(r.Queue.SubscribeSignal(mine, hear))
+	must(r.Other.SubscribeSignal(others, func(b []byte) { t.Errorf("topic %s heard %q", others, b) }))
+	must(r.Other.SubscribeSignal(queue.TopicTargets, func(topic []byte) { r.Other.Signal(string(topic), []byte("an answer")) }))
+	r.Queue.Signal(queue.TopicTargets, []byte(mine))
+	if got := await(t, "an answer", answers); string(got) != "an answer" {
+		t.Errorf("the topic of the answers heard %q", got)
+	}
+}
+
 func request(t *testing.T, r *Rig) {
 	sent := map[string]string{"Carillon-Run": "r1", "carillon-run": "r2", "X-Empty": ""}
 	defer r.Serve("work.double", func(headers map[string]string, body []byte) ([]byte, map[string]string) {

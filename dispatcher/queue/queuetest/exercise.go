@@ -40,6 +40,7 @@ func Exercise(t *testing.T, open func(t *testing.T) *Rig, around func(t *testing
 		{"hints reach all who listen", hints},
 		{"notices reach all who listen", notices},
 		{"signals reach all who listen", signals},
+		{"answers reach who asked all", replies},
 		{"a request is answered", request},
 		{"a request whose hearer wants more waits for it", moreThanOne},
 		{"a request without worker says so", noWorker},

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+)
+
+func targetCommand() *cobra.Command {
+	r := &remote{}
+	cmd := group(&cobra.Command{
+		Use:   "target",
+		Short: "List the targets that are called, and close their circuit breakers",
+		Long: "List the targets that executors have called lately, and close their circuit breakers.\n\n" +
+			"A target is scheme, host and port of HTTP calls, or the subject of NATS requests. One of which nine of ten calls fail is called by probes\n" +
+			"alone for a while; runs for it are deferred meanwhile.",
+	})
+	r.flags(cmd)
+	cmd.AddCommand(targetListCommand(r), targetResetCommand(r))
+	return cmd
+}
+
+func targetListCommand(r *remote) *cobra.Command {
+	var state string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the targets that executors have called lately, by name",
+		Long: "List the targets that executors have called lately, by name.\n\n" +
+			"With -o json there is one target a line, with what each executor knows of it.",
+		Example: "  carillon target list --state open",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only targets that are closed, open or half_open")
+	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
+	completeFlag(cmd, "state", "closed", "open", "half_open")
+	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+		if limit < 0 {
+			return usagef("--limit: %d is negative", limit)
+		}
+		return list(cmd, r, "list targets", client.Targets(cmd.Context(), state), limit, targetHead, targetRow)
+	})
+	return cmd
+}
+
+// targetHead and targetRow make a table of targets.
+var targetHead = []string{"TARGET", "STATE", "SINCE", "NEXT PROBE", "FAILURES", "DEFERRALS", "RUNNING"}
+
+func targetRow(t *httpapi.TargetOfTenant) []string {
+	return []string{
+		t.Target, t.State, showTime(t.Since), showTime(t.NextProbeAt), fmt.Sprint(t.Failures), fmt.Sprint(t.Deferrals), fmt.Sprint(t.Running),
+	}
+}
+
+func targetResetCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset TARGET",
+		Short: "Close the circuit breaker of a target on every executor",
+		Long: "Close the circuit breaker of a target on every executor. Calls that began before count no more; if the target fails on, it opens again.\n" +
+			"Runs that were deferred start at the time to which they were.",
+		Example: "  carillon target reset https://api.example.com",
+		Args:    cobra.ExactArgs(1),
+		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			t, err := client.ResetTarget(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("reset target: %w", err)
+			}
+			if r.json() {
+				return document(cmd.OutOrStdout(), t)
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s\n", t.Target, t.State) // advice
+			return err
+		}),
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+)
+
+// A target that fails again and again is listed as open, and closed by request.
+func TestTargetsAreListedAndReset(t *testing.T) {
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(sink.Close)
+	api := startNode(t)
+	for range 20 {
+		succeed(t, "job", "create", "--api", api, "--url", sink.URL+"/hook")
+	}
+	deadline := time.Now().Add(time.Minute)
+	open := ""
+	for open == "" && time.Now().Before(deadline) {
+		open = succeed(t, "target", "list", "--api", api, "--state", "open", "-o", "json").stdout
+	}
+	if got := decode[httpapi.TargetOfTenant](t, open); got.Target != sink.URL || got.State != "open" || len(got.Nodes) != 1 {
+		t.Fatalf("open targets are %q, want %s", open, sink.URL)
+	}
+	if said := succeed(t, "target", "list", "--api", api).stdout; !strings.Contains(said, "TARGET") || !strings.Contains(said, sink.URL) {
+		t.Errorf("the table of targets is %q, want %s in it", said, sink.URL)
+	}
+	if said := succeed(t, "target", "reset", "--api", api, sink.URL).stderr; said != sink.URL+" is closed\n" {
+		t.Errorf("after the reset it says %q", said)
+	}
+	if got := carillon(t.Context(), "", "target", "reset", "--api", api, "http://none.test"); got.code == 0 || !strings.Contains(got.stderr, "http://none.test") {
+		t.Errorf("reset of what nobody knows: %+v, want it named", got)
+	}
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/schema"
+)
+
+// Circuit breakers lie in the memory of executors. Who is asked about targets sends a signal to all of them, which names a topic of its own for the answers.
+const (
+	// targetsWithin bounds how long answers are waited for.
+	targetsWithin = time.Second
+	// maxTargetsTold bounds the targets of one answer: about 400 KiB, well below what a message may have.
+	maxTargetsTold = 2000
+)
+
+// targetsAsk is the body of queue.TopicTargets.
+type targetsAsk struct {
+	Tenant string `json:"tenant"`
+	Reply  string `json:"reply"` // the topic of the answers
+}
+
+// targetsAnswer is what an executor answers.
+type targetsAnswer struct {
+	Node    string                 `json:"node"`
+	Targets []executor.TargetState `json:"targets"`
+}
+
+// replyTopic is the form of topics of answers: a signal must not be made to speak to another topic.
+var replyTopic = regexp.MustCompile(`^targets\.[0-9a-z]{26}$`)
+
+// targets asks executors, and answers for ours.
+type targets struct {
+	queue     queue.Signals
+	executors func() []string // the names of those that should answer
+	log       *slog.Logger
+}
+
+// Targets implements httpapi.Targets.
+func (t *targets) Targets(ctx context.Context, tenant string) (known []httpapi.NodeTarget, missing []string, err error) {
+	ask := targetsAsk{Tenant: tenant, Reply: queue.TopicTargets + "." + strings.ToLower(rand.Text())}
+	heard := make(chan targetsAnswer, 64)
+	stop := make(chan struct{})
+	cancel, err := t.queue.SubscribeSignal(ask.Reply, func(body []byte) {
+		var a targetsAnswer
+		if err := json.Unmarshal(body, &a); err != nil {
+			t.log.Warn("an executor's answer cannot be read", "err", err)
+			return
+		}
+		select {
+		case heard <- a:
+		case <-stop:
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask executors: %w: %w", schema.ErrUnavailable, err)
+	}
+	defer cancel()
+	defer close(stop) // before that: who hears an answer must not wait for us
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask executors: %w", err)
+	}
+	t.queue.Signal(queue.TopicTargets, body)
+	missing = t.executors()
+	answered := make(map[string]bool)
+	late := time.NewTimer(targetsWithin)
+	defer late.Stop()
+	for len(missing) > 0 {
+		select {
+		case a := <-heard:
+			if answered[a.Node] {
+				continue
+			}
+			answered[a.Node] = true
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.Node })
+			for _, s := range a.Targets {
+				known = append(known, nodeTarget(a.Node, s))
+			}
+		case <-late.C:
+			if len(answered) == 0 {
+				return nil, nil, fmt.Errorf("ask executors: %w: none of %d answered", schema.ErrUnavailable, len(missing))
+			}
+			return known, missing, nil
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("ask executors: %w", ctx.Err())
+		}
+	}
+	return known, nil, nil
+}
+
+func nodeTarget(node string, s executor.TargetState) httpapi.NodeTarget {
+	return httpapi.NodeTarget{Target: s.Target, Node: node, TargetState: httpapi.TargetState{
+		State: s.Circuit, Since: httpapi.Time{Time: s.Since}, NextProbeAt: httpapi.Time{Time: s.NextProbe},
+		Failures: s.Failures, Deferrals: s.Deferrals, Running: s.Running,
+	}}
+}
+
+// ResetTarget implements httpapi.Targets.
+func (t *targets) ResetTarget(tenant, target string) {
+	t.queue.Signal(queue.TopicTargetReset, []byte(tenant+"\n"+target))
+}
+
+// answer has x answer what others ask, and do what they tell, until cancel is called.
+func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
+	asked, err := t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
+		var ask targetsAsk
+		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
+			t.log.Warn("a question about targets cannot be read", "err", err)
+			return
+		}
+		states := x.TargetStates(ask.Tenant)
+		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargetsTold)]})
+		if err != nil {
+			t.log.Error("what is known of targets cannot be told", "err", err)
+			return
+		}
+		t.queue.Signal(ask.Reply, text)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen for questions about targets: %w", err)
+	}
+	reset, err := t.queue.SubscribeSignal(queue.TopicTargetReset, func(body []byte) {
+		if tenant, target, ok := strings.Cut(string(body), "\n"); ok {
+			x.ResetTarget(tenant, target)
+		}
+	})
+	if err != nil {
+		asked()
+		return nil, fmt.Errorf("listen for targets to be reset: %w", err)
+	}
+	return func() { asked(); reset() }, nil
+}
+
+// targets returns who asks the executors of the cluster.
+func (n *Node) targets() *targets {
+	return &targets{queue: n.queue, log: n.log.With("part", "targets"), executors: func() (names []string) {
+		for _, m := range n.ring.Snapshot().Members() {
+			if m.Has(config.ExecutorR) {
+				names = append(names, m.Name)
+			}
+		}
+		return names
+	}}
+}
