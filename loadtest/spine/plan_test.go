@@ -21,6 +21,9 @@ func TestPlansAreComplete(t *testing.T) {
 		if p.Does == "" || p.Promises == "" || p.Takes <= 0 || p.Members.Cassandra == 0 || p.Members.NATS == 0 || p.Members.Nodes == 0 {
 			t.Errorf("%s = %+v, want what is done and promised, how long it takes, and its members", p.Name, p)
 		}
+		if l := p.Load; l != nil && float64(l.Rate)*l.Span.Seconds() > mostSteady {
+			t.Errorf("%s has %d runs a second for %s, want at most %d in all", p.Name, l.Rate, l.Span, mostSteady)
+		}
 		if l := p.Load; l != nil && (l.Rate <= 0 || l.Span <= 0 || l.MaxLateness <= 0 || l.Mix == Mix{} || len(l.Faults(p.Members)) == 0) {
 			t.Errorf("%s: load %+v, want a rate, a span, a mix, faults and a bound on lateness", p.Name, l)
 		}

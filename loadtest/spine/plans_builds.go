@@ -29,7 +29,7 @@ var buildPlans = []Plan{{
 	Does:     "an older build, rolled up to this one and down again, side by side (F33)",
 	Promises: "nothing missed; both work on the newer layout of the keyspace",
 	Load: &Load{
-		Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
+		Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
 		Faults: func(m cluster.Spec) []chain {
 			c := chain{{seconds(15).span(), ActMigrate, ""}}
 			for i := range m.Nodes {

@@ -26,6 +26,14 @@ const (
 // three is a cluster whose members all have a quorum without one of them.
 var three = cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 3}
 
+const (
+	// steadyRate is how many runs a second fall due in a steady load: what two cores carry with three
+	// replicas of everything, and room to catch up.
+	steadyRate = 150
+	// mostSteady bounds the jobs of a steady load: the judge reads each of them twice.
+	mostSteady = 40_000
+)
+
 // steadyMix is the mix of guarantees where nothing depends on it.
 var steadyMix = Mix{AtLeastOnce: 7, EffectivelyOnce: 2, AtMostOnce: 1}
 
@@ -44,7 +52,7 @@ func cutOf(links string, bound time.Duration, spans ...seconds) *Load {
 		at += span + 40
 	}
 	return &Load{
-		Rate: 150, Span: at.span(), Mix: steadyMix, MaxLateness: bound,
+		Rate: min(steadyRate, int(mostSteady/at)), Span: at.span(), Mix: steadyMix, MaxLateness: bound,
 		Faults: func(cluster.Spec) []chain { return []chain{c} },
 	}
 }
@@ -73,7 +81,7 @@ var networkPlans = []Plan{
 		Does:     "one direction only, 40 s each: node to Cassandra, NATS to node, node to gossip (F6)",
 		Promises: "as if both directions were cut",
 		Load: &Load{
-			Rate: 150, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: cutRests + deathCosts,
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: cutRests + deathCosts,
 			Faults: func(cluster.Spec) []chain {
 				var c chain
 				for i, links := range []string{
@@ -92,7 +100,7 @@ var networkPlans = []Plan{
 		Does:     "one node is cut from gossip and Cassandra, 1 s on and 1 s off for 2 min (F6)",
 		Promises: "no storm of ring changes; views are equal 60 s after the last heal",
 		Load: &Load{
-			Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: cutRests + deathCosts,
+			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: cutRests + deathCosts,
 			Faults: func(cluster.Spec) []chain {
 				var gossip, store chain
 				for at := seconds(20); at < 140; at += 2 {
@@ -108,7 +116,7 @@ var networkPlans = []Plan{
 		Does:     "an executor is cut from NATS for 40 s, another from Cassandra, in the middle of jobs (F10)",
 		Promises: "others finish what it held; no guarantee is broken",
 		Load: &Load{
-			Rate: 150, Span: 3 * time.Minute, Mix: Mix{10, 6, 4}, MaxLateness: 2 * deathCosts,
+			Rate: steadyRate, Span: 3 * time.Minute, Mix: Mix{10, 6, 4}, MaxLateness: 2 * deathCosts,
 			Faults: func(cluster.Spec) []chain {
 				c := outage(between("carillon-2", "nats"), 20, 60)
 				c = append(c, agree(60))

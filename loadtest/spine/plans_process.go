@@ -33,7 +33,7 @@ var processPlans = []Plan{
 		Does:     "2 of 3 Cassandra are killed for 2 min, then start again (F19)",
 		Promises: "what was acknowledged runs when they are back, or its misfire policy says otherwise",
 		Load: &Load{
-			Rate: 150, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2*time.Minute + startsAgain + recovers,
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2*time.Minute + startsAgain + recovers,
 			Faults: func(cluster.Spec) []chain { return two(ActKill, "cassandra", 30, 150) },
 		},
 	},
@@ -42,7 +42,7 @@ var processPlans = []Plan{
 		Does:     "one Cassandra is frozen for 60 s, later two of three (F18)",
 		Promises: "nothing missed; late by the pause of two at most",
 		Load: &Load{
-			Rate: 150, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: time.Minute + recovers,
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: time.Minute + recovers,
 			Faults: func(cluster.Spec) []chain {
 				return append(two(ActFreeze, "cassandra", 120, 180), away(ActFreeze, numbered("cassandra", 1), 20, 80))
 			},
@@ -53,7 +53,7 @@ var processPlans = []Plan{
 		Does:     "2 of 3 NATS are killed for 2 min, then start again (F14)",
 		Promises: "jobs are still accepted; what fell due runs when they are back",
 		Load: &Load{
-			Rate: 150, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2*time.Minute + startsAgain + recovers,
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2*time.Minute + startsAgain + recovers,
 			Faults: func(cluster.Spec) []chain { return two(ActKill, "nats", 30, 150) },
 		},
 	},
@@ -62,7 +62,7 @@ var processPlans = []Plan{
 		Does:     "the NATS that leads the stream is frozen for 60 s, later two of three (F18)",
 		Promises: "nothing missed; late by the pause of two at most",
 		Load: &Load{
-			Rate: 150, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: time.Minute + recovers,
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: time.Minute + recovers,
 			Faults: func(cluster.Spec) []chain {
 				return append(two(ActFreeze, "nats", 120, 180), away(ActFreeze, streamLeader, 20, 80))
 			},
@@ -73,7 +73,7 @@ var processPlans = []Plan{
 		Does:     "each NATS in turn is stopped (SIGTERM) and started again, twice (F16)",
 		Promises: "nothing missed; runs that are published twice start once",
 		Load: &Load{
-			Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
+			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
 			Faults: func(m cluster.Spec) []chain { return []chain{rolling("nats", 2*m.NATS, m.NATS, 20, 20)} },
 		},
 	},
@@ -82,7 +82,7 @@ var processPlans = []Plan{
 		Does:     "the NATS that leads the stream is killed -9 every 10 s, back 4 s later (F11)",
 		Promises: "nothing missed; runs that are published twice start once",
 		Load: &Load{
-			Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 2 * deathCosts,
+			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 2 * deathCosts,
 			Faults: func(cluster.Spec) []chain {
 				var c chain
 				for at := seconds(20); at < 140; at += 10 {
@@ -97,7 +97,7 @@ var processPlans = []Plan{
 		Does:     "each node in turn is frozen for 40 s (F2)",
 		Promises: "others take over; what a thawed node still believes does no harm",
 		Load: &Load{
-			Rate: 150, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2 * deathCosts,
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2 * deathCosts,
 			Faults: func(m cluster.Spec) []chain {
 				var c chain
 				for i := range m.Nodes {
@@ -114,7 +114,7 @@ var processPlans = []Plan{
 		Does:     "each node in turn is stopped (SIGTERM) and started again, twice (F3)",
 		Promises: "nothing missed; at most 2 s late",
 		Load: &Load{
-			Rate: 150, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 2 * time.Second,
+			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 2 * time.Second,
 			Faults: func(m cluster.Spec) []chain { return []chain{rolling("carillon", 2*m.Nodes, m.Nodes, 20, 20)} },
 		},
 	},
