@@ -34,7 +34,10 @@ type attempt struct {
 	returned  atomic.Bool // the message went back
 	rated     bool        // its task has a rate; set by the attempt's own goroutine
 	pending   bool        // it has no slot yet; the executor's mutex guards it …
-	twin      *attempt    // … and this: another message of its run in hand
+	twin      *attempt    // … and this: another message of its run in hand …
+
+	turn   bool          // … and these: of the messages of its run in hand it alone may start (turn.go) …
+	passed chan struct{} // … and closed when it may not any more; nil: nobody waits for that
 
 	// awaited is an entry to which a start of the run was put off, by its last look (schema.Standing); its own goroutine's.
 	awaited schema.EntryID
@@ -152,6 +155,16 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.postpone(ctx, "read work", err)
 		return
 	}
+	waited, ok := x.takeTurn(ctx, a)
+	if !ok {
+		a.giveBack()
+		return
+	}
+	if waited {
+		if k, ok = a.fresh(ctx, k); !ok {
+			return
+		}
+	}
 	if k.limit != nil && a.seat == nil {
 		if !a.enter(ctx, k) {
 			return
@@ -169,8 +182,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	// All this may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
-	k, ok := a.fresh(ctx, k)
-	if !ok {
+	if k, ok = a.fresh(ctx, k); !ok {
 		return
 	}
 	a.guard(guarded)
@@ -211,7 +223,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 			a.silent = make(chan struct{})
 			a.exclusive.Store(true)
 		}
-	case (k.doubt || a.listed) && !a.mark(ctx, now, k):
+	case (k.looked || a.listed) && !a.mark(ctx, now, k):
 		return
 	}
 	if k.number == 1 {
@@ -426,6 +438,7 @@ func (a *attempt) noted() {
 	a.mu.Lock()
 	a.knownAfter = max(time.Since(a.began), 1)
 	a.mu.Unlock()
+	a.x.passTurn(a)
 	a.ack()
 }
 

@@ -13,8 +13,10 @@ var errOutdated = errors.New("noting the session took too long")
 
 // mark writes the session cell before the start, which rests on what is known. It goes the way of records, in batches of a
 // partition: a backlog after trouble consists of starts in doubt, and a write for each would be dearer than the runs.
-// If it took so long that the start rests on nothing any more, or ctx ended, the cell would say for as long as our session lives that
-// the attempt is under way: so the attempt is recorded as lost, and unstarted, before the message goes back.
+// Then the rows are read again: a rival that read before the cell was held may have started. If there is one, if it
+// took so long that the start rests on nothing any more, or if ctx ended, the cell would say for as long as our
+// session lives that the attempt is under way: so the attempt is recorded as lost, and unstarted, before the message
+// goes back.
 func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	x := a.x
 	row := a.cell(now)
@@ -24,18 +26,26 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	err := errOutdated
 	select {
 	case <-held:
+		if err = a.confirm(ctx, k.number); err != nil {
+			break
+		}
+		err = errOutdated
 		after := x.now()
 		session, alive := a.under(after)
 		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
 			a.mu.Lock()
 			a.known, a.knownAfter = true, 1
 			a.mu.Unlock()
+			x.passTurn(a)
 			return true
 		}
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	x.metrics.running.Dec()
+	if errors.Is(err, errRival) {
+		x.metrics.passed.WithLabelValues("rival").Inc()
+	}
 	x.log.Debug("not started: the message goes back", "run", a.entry.Run(), "err", err)
 	a.mu.Lock()
 	a.running = false

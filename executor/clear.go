@@ -12,7 +12,7 @@ import (
 type known struct {
 	checked time.Time           // the rows said so at this time
 	number  int                 // of the attempt
-	doubt   bool                // another attempt may be under way or have been: the session is written before the start
+	looked  bool                // the rows were read on purpose: the session is written before the start, and they are read again
 	limit   *schema.Concurrency // of the job; nil: none
 	before  time.Time           // by what the job says the start must be before this; zero = any time
 }
@@ -100,13 +100,11 @@ func (a *attempt) look(ctx context.Context) (known, bool) {
 	if !ok {
 		return known{}, false
 	}
-	doubt := a.delivery.Redelivered() || a.env.Redispatch || st.Next > e.Spec.AttemptNumber() ||
-		e.Spec.Kind != schema.KindRun && e.Spec.Kind != schema.KindReschedule
 	limit := e.Spec.Concurrency
 	if v.job != nil {
 		limit = v.job.Current.Spec.Concurrency // as it is now
 	}
-	return known{checked: v.at, number: st.Next, doubt: doubt, limit: limit, before: before}, true
+	return known{checked: v.at, number: st.Next, looked: true, limit: limit, before: before}, true
 }
 
 // entitled asks the row of the run's job, if it is of a job that can have many, whether attempt number n may start, and until when. If

@@ -15,12 +15,12 @@ import (
 
 // The times of executing (DESIGN 7).
 const (
-	// freshFor is how old the read behind an envelope may be at the start: 2 s is what a cancel may take
-	// to be heeded, less a margin for clocks.
-	freshFor = 1900 * time.Millisecond
+	// freshFor is how old the read behind an envelope may be at the start.
+	freshFor = queue.FreshFor
 	// lookBefore is how long before its due time an entry in doubt is looked at.
 	lookBefore = 500 * time.Millisecond
-	// ackAfter is how long a run may go before it gets a session cell and leaves the stream.
+	// ackAfter is how long a run may go before it gets a session cell and leaves the stream. With tendEvery and recordWithin, and
+	// some time for the write, it makes up queue.TraceWithin.
 	ackAfter = time.Second
 	// claimWithin is how long before that the read behind a guarded start must end: a claim takes its time, and is in vain where the start
 	// rests on nothing by then.

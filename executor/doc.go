@@ -13,8 +13,12 @@
 //  3. Record, then follow-ups, then notice, then acknowledgement. A message is acknowledged only when the store knows the outcome, or
 //     knows under which session the attempt runs.
 //  4. Nothing starts past the local deadline of the session, nor after the process was stopped and has not noticed.
-//  5. An attempt in doubt writes its session before it starts: if it dies it is counted, so a run that kills its executors ends
-//     after max_attempts.
+//  5. A start that rests on a look writes its session before it starts: if it dies it is counted, so a run that kills its
+//     executors ends after max_attempts. Then it reads the rows again, and yields if they tell of a rival. So of two such
+//     starts of one attempt, in whatever processes, one happens. A start that rests on its envelope alone happens within
+//     queue.FreshFor of the read, and leaves a trace in the rows queue.TraceWithin later at most: dispatchers publish
+//     nothing again before that (package dispatcher).
+//     Of the messages of one run in one process, one at a time is between its last look and that trace.
 //  6. The first attempt of a run of a job that can have many starts only while the job's row lets it: its dispatcher has read the row where the
 //     envelope is fresh, and we read it where we look.
 //  7. What is put off (its target fails, or has its share of the slots) uses no attempt up, and is told to the store before its message ends.

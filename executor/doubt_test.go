@@ -233,7 +233,7 @@ func TestDoubtAfterKnownAttempts(t *testing.T) {
 		make func(w *world, e schema.Entry)
 		want string
 	}{
-		{"none", func(*world, schema.Entry) {}, "start 1, record 1 succeeded, notice, ack"},
+		{"none", func(*world, schema.Entry) {}, "session 1, start 1, record 1 succeeded, notice, ack"},
 		{"dead", func(w *world, e schema.Entry) {
 			w.attempt(e, 1, nil, w.session(e, "a", time.Now().Add(-time.Minute)))
 		}, "record 1 lost, session 2, start 2, record 2 succeeded, notice, ack"},
@@ -242,10 +242,10 @@ func TestDoubtAfterKnownAttempts(t *testing.T) {
 		}, "session 2, start 2, record 2 succeeded, notice, ack"},
 		{"given up before it started", func(w *world, e schema.Entry) {
 			w.attempt(e, 1, &schema.Record{Entry: e.ID, Outcome: schema.Lost, Unstarted: true}, nil)
-		}, "start 1, record 1 succeeded, notice, ack"},
+		}, "session 1, start 1, record 1 succeeded, notice, ack"},
 		{"given up, over the cell of a session that stands", func(w *world, e schema.Entry) {
 			w.attempt(e, 1, &schema.Record{Entry: e.ID, Outcome: schema.Lost, Unstarted: true}, w.session(e, "a", time.Now().Add(time.Minute)))
-		}, "start 1, record 1 succeeded, notice, ack"},
+		}, "session 1, start 1, record 1 succeeded, notice, ack"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

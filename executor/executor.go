@@ -216,7 +216,7 @@ func (x *Executor) ask(p schema.Priority) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	class := rank(p)
-	free := x.allowed - max(x.hand.n-int(x.recorder.kept.Load()), 0)
+	free := x.allowed - max(x.hand.n-x.recorder.ending(), 0)
 	for q := range x.asked {
 		free -= x.asked[q]
 		if own := x.askLimit * x.lanes; q != class {
@@ -276,6 +276,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 func (x *Executor) leave(a *attempt) {
 	x.seated(a)
 	x.mu.Lock()
+	x.pass(a)
 	x.hand.remove(a)
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(-1)))

@@ -69,11 +69,11 @@ func TestWhatAFirstStartOfAJobWrites(t *testing.T) {
 		},
 		{
 			name: "looked at again", callee: answers(0, succeeded), stale: true,
-			want: "start 1, record 1 succeeded, line succeeded, notice, ack", line: schema.StateSucceeded, started: true,
+			want: "session 1, start 1, record 1 succeeded, line succeeded, notice, ack", line: schema.StateSucceeded, started: true,
 		},
 		{
 			name: "of a backfill of a paused job", state: schema.JobPaused, cut: -time.Minute, trigger: schema.TriggerBackfill, callee: answers(0, succeeded), stale: true,
-			want: "start 1, record 1 succeeded, line succeeded, notice, ack", line: schema.StateSucceeded, started: true,
+			want: "session 1, start 1, record 1 succeeded, line succeeded, notice, ack", line: schema.StateSucceeded, started: true,
 		},
 		{name: "its job was changed before", cut: 500 * time.Millisecond, number: genBefore, stale: true, want: "record 0 cancelled, line cancelled, notice, ack", line: schema.StateCancelled},
 		{name: "its job was cancelled", state: schema.JobCancelled, cut: -time.Minute, stale: true, want: "record 0 cancelled, line cancelled, notice, ack", line: schema.StateCancelled},

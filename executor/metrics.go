@@ -55,7 +55,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded, schema.Cancelled, schema.Missed} {
 		m.outcomes.WithLabelValues(string(o))
 	}
-	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit"} {
+	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit", "rival"} {
 		m.passed.WithLabelValues(reason)
 	}
 	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)

@@ -37,7 +37,8 @@ type recorder struct {
 	wake    chan struct{} // cap 1: a batch is full
 	soon    chan struct{} // cap 1: somebody waits for a word
 	hurried atomic.Bool   // soon is about to be told
-	kept    atomic.Int64  // words not held yet
+	kept    atomic.Int64  // words not held yet …
+	cells   atomic.Int64  // … of which so many are session cells: their attempts are under way, or about to be
 	failing atomic.Bool   // the last write failed
 	tokens  chan struct{}
 	writers sync.WaitGroup
@@ -52,7 +53,7 @@ func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, patie
 
 // put takes a word in. It does not wait.
 func (r *recorder) put(w word) {
-	r.kept.Add(1)
+	r.count(&w, 1)
 	p := w.attempt.Run.Partition()
 	r.mu.Lock()
 	r.waiting[p] = append(r.waiting[p], w)
@@ -65,6 +66,17 @@ func (r *recorder) put(w word) {
 		}
 	}
 }
+
+// count counts a word among those that are not held yet, or no more.
+func (r *recorder) count(w *word, n int64) {
+	r.kept.Add(n)
+	if w.attempt.Record == nil {
+		r.cells.Add(n)
+	}
+}
+
+// ending returns how many outcomes are not held yet.
+func (r *recorder) ending() int { return int(r.kept.Load() - r.cells.Load()) }
 
 // overfull reports that nothing new should be taken on: too much is unrecorded, or recording fails.
 func (r *recorder) overfull() bool { return r.kept.Load() > maxUnrecorded || r.failing.Load() }
@@ -184,7 +196,7 @@ func (r *recorder) write(ctx context.Context, batch []word) {
 		r.notices.Done(s, n)
 	}
 	for _, w := range done {
-		r.kept.Add(-1)
+		r.count(&w, -1)
 		w.then()
 	}
 	if len(failed) > 0 {

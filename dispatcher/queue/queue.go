@@ -29,6 +29,7 @@ type Front struct {
 	Stream   string // incarnation of the stream
 	Empty    bool   // the stream holds none of that subject
 	Sequence uint64 // of the oldest one it holds
+	Last     uint64 // of the newest one that the stream has had of any subject: what was stored before the question has no higher one
 }
 
 // Publisher stores envelopes in the streams.
@@ -167,6 +168,15 @@ type Queue interface {
 	Requester
 	Prober
 }
+
+// What executors keep, and dispatchers rely on.
+const (
+	// FreshFor is how old CheckedAt may be at a start that rests on the envelope alone: 2 s is what a cancel may take to be
+	// heeded, less a margin for clocks. Whoever starts later looks at the rows first.
+	FreshFor = 1900 * time.Millisecond
+	// TraceWithin is how long after such a start the rows say that the run is under way, or how it ended.
+	TraceWithin = 1500 * time.Millisecond
+)
 
 // Bounds that every adapter keeps.
 const (

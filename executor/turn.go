@@ -1,0 +1,131 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// This file is about several messages of one run: a redelivery and a redispatch may come at the same time. Only one
+// of them starts an attempt.
+//
+// In one process: a message takes the turn of its run before it starts, and passes it on when the store knows of the
+// start, or when the message ends. Who waited for the turn looks at the rows again.
+//
+// Across processes: a start that rests on a look writes its session cell and then reads again (confirm). Of two that
+// have written before both read, each sees the other. Of two others the second sees the first.
+
+const (
+	// confirmTries bounds how often a start that saw a rival reads again: the rival is about to yield.
+	confirmTries = 4
+	// confirmEvery is the pause between two such reads.
+	confirmEvery = 50 * time.Millisecond
+)
+
+// errRival: another execution of the attempt was begun, or is about to be.
+var errRival = errors.New("not started: another executor has the run in hand")
+
+// takeTurn waits until no other message of a's run in hand may start, and has a be the one that may. It reports
+// whether it had to wait, and false for ok if ctx ended first.
+func (x *Executor) takeTurn(ctx context.Context, a *attempt) (waited, ok bool) {
+	for {
+		x.mu.Lock()
+		var holder *attempt
+		x.hand.of(a.entry.Run(), func(b *attempt) {
+			if b.turn {
+				holder = b
+			}
+		})
+		if holder == nil || holder == a {
+			a.turn = true
+			x.mu.Unlock()
+			return waited, true
+		}
+		if holder.passed == nil {
+			holder.passed = make(chan struct{})
+		}
+		passed := holder.passed
+		x.mu.Unlock()
+		waited = true
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return true, false
+		}
+	}
+}
+
+// passTurn lets the other messages of the run that are in hand start, once they have looked at the rows: what they
+// have read before says nothing of this one.
+func (x *Executor) passTurn(a *attempt) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pass(a)
+}
+
+// pass is passTurn; x.mu is held.
+func (x *Executor) pass(a *attempt) {
+	if !a.turn {
+		return
+	}
+	a.turn = false
+	x.hand.of(a.entry.Run(), func(b *attempt) {
+		if b != a {
+			b.mu.Lock()
+			b.told = true
+			b.mu.Unlock()
+		}
+	})
+	if a.passed != nil {
+		close(a.passed)
+		a.passed = nil
+	}
+}
+
+// confirm reads the rows of the run once more, now that they hold our session cell. It returns nil if they still say
+// that this attempt may start, and errRival if not.
+//
+// Who sees the cell of a rival may be the second of two, whatever its fence: it does not start while that stands. Of
+// two that see each other the one with the higher fence yields, and the other one waits for that.
+func (a *attempt) confirm(ctx context.Context, number int) (err error) {
+	for range confirmTries {
+		var v view
+		if v, err = a.x.looker.look(ctx, a.entry); err == nil {
+			switch rivals, first := a.rivals(&v, number); {
+			case !rivals:
+				return nil
+			case !first:
+				return errRival
+			}
+			err = errRival
+		}
+		select {
+		case <-time.After(confirmEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
+}
+
+// rivals reports whether the rows say anything but that attempt number starts, our own cell aside: and if so, whether
+// that is but cells of higher fences, which will yield to ours if they have seen it.
+func (a *attempt) rivals(v *view, number int) (any, first bool) {
+	others := make([]schema.Attempt, 0, len(v.attempts))
+	own, lower := false, false
+	for _, b := range v.attempts {
+		if b.Number == a.number && b.Fence == a.fence {
+			own = b.Session != nil && b.Session.Executor == a.x.name && b.Session.ID == a.session
+			continue
+		}
+		others = append(others, b)
+		lower = lower || b.Record == nil && b.Session != nil && b.Fence < a.fence && v.live(*b.Session)
+	}
+	st := schema.Judge(a.entry, v.marks, others, v.live)
+	if !own || st.Over || st.Unnamed || st.Next != number {
+		return true, false
+	}
+	return st.Live, !lower
+}

@@ -1,0 +1,121 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// another makes the envelope a redispatch of its own, which no stream takes for one that it knows.
+func another(n int) func(*queue.Envelope) {
+	return func(env *queue.Envelope) { env.Redispatch, env.Dispatch = true, fmt.Sprintf("d-%d", n) }
+}
+
+// lasting has calls take so long.
+func (w *world) lasting(d time.Duration) {
+	w.answer(func(context.Context, Call) Result {
+		time.Sleep(d)
+		return Result{Outcome: schema.Succeeded}
+	})
+}
+
+// once fails the test unless the run was called once, has succeeded, and left no message.
+func (w *world) once(run schema.RunID) {
+	w.t.Helper()
+	calls := 0
+	for _, s := range w.started() {
+		if s.Run == run {
+			calls++
+		}
+	}
+	if calls != 1 {
+		w.t.Errorf("%d calls, want 1", calls)
+	}
+	if got := w.state(run); got != schema.StateSucceeded || w.open() != 0 {
+		w.t.Errorf("the run is %s with %d messages left, want succeeded and none: %+v", got, w.open(), w.attempts(run))
+	}
+}
+
+// TestTwoMessagesOfOneRunStartItOnce: after a restart what its stream still held came together with the redispatch of
+// the new owner. Both found nothing in the rows, and both started, 2 of 100 runs.
+func TestTwoMessagesOfOneRunStartItOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		nodes  int
+		slots  int
+		apart  time.Duration // between the two messages
+		lasts  time.Duration // one call
+		first  bool          // the first is fresh: it starts without a look, and leaves no trace for a second
+		others int           // runs that wait for the same slots
+	}{
+		{name: "at once, in one process", nodes: 1, lasts: 200 * time.Millisecond},
+		{name: "at once, behind others", nodes: 1, slots: 2, lasts: 200 * time.Millisecond, others: 9},
+		{name: "a call without a trace is under way", nodes: 1, apart: 300 * time.Millisecond, lasts: 800 * time.Millisecond, first: true},
+		{name: "a call without a trace becomes a long one", nodes: 1, apart: 300 * time.Millisecond, lasts: 5 * time.Second, first: true},
+		{name: "at once, in two processes", nodes: 2, lasts: 200 * time.Millisecond},
+		{name: "1 ms apart, in two processes", nodes: 2, apart: time.Millisecond, lasts: 200 * time.Millisecond},
+		{name: "2 ms apart, in two processes", nodes: 2, apart: 2 * time.Millisecond, lasts: 3 * time.Second},
+		{name: "4 ms apart, in two processes", nodes: 2, apart: 4 * time.Millisecond, lasts: 200 * time.Millisecond},
+		{name: "behind others, in two processes", nodes: 2, slots: 1, lasts: 300 * time.Millisecond, others: 9},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for n := range tc.nodes {
+					w.begin(fmt.Sprintf("x%d", n), func(c *Config) {
+						if tc.slots > 0 {
+							c.Slots = tc.slots
+						}
+					})
+				}
+				w.lasting(tc.lasts)
+				e := w.entry(inAWhile(0))
+				for range tc.others {
+					other := w.entry(inAWhile(0))
+					w.publish(other, time.Now(), another(0))
+				}
+				if tc.first {
+					w.publish(e, time.Now())
+				} else {
+					w.publish(e, time.Time{}, another(1))
+				}
+				time.Sleep(tc.apart)
+				w.publish(e, time.Time{}, another(2))
+				time.Sleep(15 * time.Second)
+				w.once(e.ID)
+			})
+		})
+	}
+}
+
+// TestTwoExecutorsWhoseCellsAreLate: whoever of the two is delayed, and by what, one starts the run.
+func TestTwoExecutorsWhoseCellsAreLate(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x")
+				w.begin("y")
+				w.lasting(time.Duration(seed%5) * 50 * time.Millisecond)
+				w.befall(schematest.Seeded(seed, schematest.Odds{Delay: 0.5, Fail: 0.02, Lose: 0.02, MaxDelay: 30 * time.Millisecond}))
+				var runs []schema.RunID
+				for n := range 20 {
+					e := w.entry(inAWhile(time.Duration(n) * 20 * time.Millisecond))
+					runs = append(runs, e.ID)
+					w.publish(e, time.Time{}, another(1))
+					w.publish(e, time.Time{}, another(2))
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+				for _, run := range runs {
+					w.once(run)
+				}
+			})
+		})
+	}
+}
