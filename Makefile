@@ -104,6 +104,10 @@ sim: ## the simulation with 10,000 short seeds and 20 long ones, an hour on two 
 	  go test -count=1 -timeout 6h -run '$(or $(RUN),TestSimulation$$)' -v ./cmd/internal/sim \
 	  | grep --line-buffered -vE '^(=== | +--- PASS)'
 
+.PHONY: stops
+stops: ## nodes are told to stop while runs wait, and start again 3 to 30 s later: no run is called twice (TRIES=20; half an hour)
+	CARILLON_STOPS=$(or $(TRIES),20) go test -count=1 -timeout 2h -run 'TestAStopOf' -v ./cmd/internal/node | grep --line-buffered -vE 'level='
+
 .PHONY: injected
 injected: ## put in the bugs that are kept, one after the other: tests that pass without it must catch each (BUG=04; 20 minutes)
 	CARILLON_INJECTED=$(or $(BUG),all) go test -count=1 -timeout 3h -run TestInjectedBugsAreCaught -v ./cmd/internal/sim

@@ -87,6 +87,7 @@ type tenure struct {
 	done chan struct{}
 	// leaving is when a live peer was seen to own the shard; zero while it is ours.
 	leaving time.Time
+	shard   *shard
 }
 
 // ended reports that the tenure has ended by itself.
@@ -152,6 +153,7 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 		}
 		if ok {
 			t.leaving = time.Time{}
+			t.shard.leaving.Store(false)
 			continue
 		}
 		tenures[id] = d.start(ctx, id)
@@ -161,6 +163,7 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 		case ours[id]:
 		case t.leaving.IsZero():
 			t.leaving = now
+			t.shard.leaving.Store(true)
 		case now.Sub(t.leaving) >= handover:
 			t.stop()
 			<-t.done
@@ -174,8 +177,8 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 
 func (d *Dispatcher) start(ctx context.Context, id schema.Shard) *tenure {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &tenure{stop: cancel, done: make(chan struct{})}
 	s := newShard(d, id)
+	t := &tenure{stop: cancel, done: make(chan struct{}), shard: s}
 	go func() {
 		defer close(t.done)
 		s.run(ctx)

@@ -15,6 +15,8 @@ type gauge struct {
 	mu     sync.Mutex
 	fronts map[subject]reading
 	asked  map[subject]time.Time
+
+	asking sync.Mutex // one at a time asks for a front
 }
 
 type reading struct {
@@ -34,6 +36,25 @@ func (g *gauge) front(lane queue.Lane, p schema.Priority, since, now time.Time) 
 	g.asked[s] = now
 	r, ok := g.fronts[s]
 	return r.front, ok && r.at.After(since) && now.Sub(r.at) < frontAge
+}
+
+// since returns the front of a subject as it was read after an instant, by whomever.
+func (g *gauge) since(ctx context.Context, q queue.Inspector, s subject, after time.Time, now func() time.Time) (reading, error) {
+	g.asking.Lock()
+	defer g.asking.Unlock()
+	g.mu.Lock()
+	r, ok := g.fronts[s]
+	g.mu.Unlock()
+	if ok && r.at.After(after) {
+		return r, nil
+	}
+	r.at = now()
+	var err error
+	if r.front, err = q.Front(ctx, s.lane, s.priority); err != nil {
+		return reading{}, err
+	}
+	g.set(s, r.front, r.at)
+	return r, nil
 }
 
 // wanted returns the subjects whose front was asked for lately.

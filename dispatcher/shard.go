@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
@@ -28,7 +29,14 @@ type shard struct {
 	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
 	recentDone bool           // the slice before the take-over has been met
 
-	took time.Time // when the shard became ours
+	took    time.Time   // when the shard became ours
+	leaving atomic.Bool // a live peer owns it by now
+
+	// Of what the owner before us may have published (takeover.go).
+	clearings  [4]clearing // by priority, as in schema.Priorities
+	unclear    []schema.EntryID
+	clearingUp bool
+	nextClear  time.Time
 
 	starved   time.Time // when the budget last refused something on time
 	passUntil time.Time // no rows are read before this that might have to be passed over …
@@ -219,7 +227,7 @@ func (s *shard) run(ctx context.Context) {
 		if len(s.deferring) > 0 && !s.putting {
 			s.startDefer(ctx, now)
 		}
-		for _, at := range []time.Time{nextScan, s.readOn(ctx, now)} {
+		for _, at := range []time.Time{nextScan, s.readOn(ctx, now), s.clearAt()} {
 			if wake.IsZero() || !at.IsZero() && at.Before(wake) {
 				wake = at
 			}
@@ -451,6 +459,11 @@ func (s *shard) line(o *opened, now time.Time) {
 // publish hands an entry to the queue that was taken from the budget, or has it read again, once, if it has become too old: after that an executor looks at it. It
 // reports whether to go on.
 func (s *shard) publish(ctx context.Context, o *opened, now time.Time) bool {
+	if s.leaving.Load() && o.late(now) {
+		s.d.budget.give(s.subject(o.priority), o.flow.tenant)
+		o.phase, o.env, o.looked = watching, nil, now
+		return true
+	}
 	if o.stale(now) && s.rereadable(o) {
 		s.d.budget.give(s.subject(o.priority), o.flow.tenant)
 		s.reread(o)

@@ -36,6 +36,7 @@ type Faults struct {
 // Cluster is a few nodes over one store and one broker.
 type Cluster struct {
 	shards    int
+	works     time.Duration // how long a call takes at most; 0 = some 30 ms
 	away      time.Duration // how long a node that was killed or crashed is away at most
 	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
 	store     *embedded.Store

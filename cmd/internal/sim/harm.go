@@ -12,7 +12,13 @@ const (
 	maxStep = 90 * time.Second
 )
 
-// harm plans kills, freezes and lost streams.
+// minDown and maxDown bound for how long a node is away that was told to stop.
+const (
+	minDown = 3 * time.Second
+	maxDown = 30 * time.Second
+)
+
+// harm plans kills, stops, freezes and lost streams.
 func (w *world) harm(wg *sync.WaitGroup) {
 	at := func() time.Duration { return time.Duration(w.rng.Float64() * float64(w.s.Span)) }
 	for range w.s.Kills {
@@ -20,6 +26,17 @@ func (w *world) harm(wg *sync.WaitGroup) {
 		wg.Go(func() {
 			time.Sleep(when)
 			n.Kill()
+			time.Sleep(back)
+			if err := n.Start(); err != nil {
+				panic(err)
+			}
+		})
+	}
+	for range w.s.Stops {
+		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), minDown+time.Duration(w.rng.Float64()*float64(maxDown-minDown))
+		wg.Go(func() {
+			time.Sleep(when)
+			n.Stop()
 			time.Sleep(back)
 			if err := n.Start(); err != nil {
 				panic(err)

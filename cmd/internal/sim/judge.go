@@ -133,7 +133,7 @@ func (w *world) promised() {
 	if late := out.worst(); p.Lateness > 0 && late > p.Lateness {
 		wrong("a run was late by %v, promised %v", late, p.Lateness)
 	}
-	if n := out.twice(); p.Once && n > 0 {
+	if n := out.twice(); (p.Once || p.Called) && n > 0 {
 		wrong("%d duplicate executions, promised none", n)
 	}
 	if n := out.Counts[redispatched]; p.Once && n > 0 {

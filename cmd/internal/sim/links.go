@@ -173,8 +173,8 @@ func (r simRing) ReportHealth(healthy bool) error {
 // known is what the others know of the node, whose process runs. Who rests is no dispatcher.
 func (n *Node) known() ring.Member {
 	m := n.member(n.number)
-	if n.resting || n.unhealthy {
-		m.Roles, m.Unhealthy = nil, !n.resting
+	if n.resting || n.stopping || n.unhealthy {
+		m.Roles, m.Unhealthy = nil, !n.resting && !n.stopping
 	}
 	return m
 }

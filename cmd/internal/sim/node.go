@@ -34,6 +34,7 @@ type Node struct {
 	frozen   chan struct{} // closed at the thaw; nil = not frozen
 	frozenAt time.Time
 	resting  bool // its clock is off, as it found itself
+	stopping bool // it was told to stop, and is on its way
 	machine  machine
 
 	unhealthy bool          // it cannot dispatch, as it found itself
@@ -175,6 +176,29 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		})
 		context.AfterFunc(ctx, func() { unsubscribe(); slots() })
 	}, nil
+}
+
+// Stop tells the process to stop (SIGTERM), and returns when it has: its shards go to others at once, and it drains. A process that is frozen stops after
+// the thaw.
+func (n *Node) Stop() {
+	c := n.c
+	c.mu.Lock()
+	l := n.life
+	if !n.up || n.stopping {
+		c.mu.Unlock()
+		return
+	}
+	n.stopping = true
+	c.mu.Unlock()
+	c.spread(gossip)
+	l.stop()
+	l.running.Wait()
+	if n.fell(l) {
+		n.bury(l)
+	}
+	c.mu.Lock()
+	n.stopping = false
+	c.mu.Unlock()
 }
 
 // Kill ends the process at once: from here on it writes and sends nothing. It returns when nothing is left of it, which may be after the next one began.

@@ -25,6 +25,10 @@ type Scenario struct {
 	Faults Faults
 	// Kills, Freezes and StreamLosses are about how many of each happen in Span.
 	Kills, Freezes, StreamLosses int
+	// Stops is about how often a node is told to stop, and is back 3 to 30 s later.
+	Stops int
+	// Works is how long a call takes at most; 0 = some 30 ms.
+	Works time.Duration
 	// Away is how long a node that was killed or crashed is away at most; default 30 s.
 	Away time.Duration
 	// Skew is how far the nodes' clocks may be off, each way. With SkewEnds each is off by just that, in turn ahead and behind.
@@ -65,6 +69,7 @@ type Scenario struct {
 type Promise struct {
 	Lateness time.Duration // every run starts within this of its due time or acceptance; 0 = no bound
 	Once     bool          // nothing is executed or dispatched twice
+	Called   bool          // nothing is executed twice, however often it was dispatched
 	NoneLost bool          // no attempt is recorded as lost, since nobody died
 	Lag      int           // settled is never further behind than this many buckets; 0 = no bound
 	NoneLeft bool          // no nominal time of a recurring job is given up but because its job was changed
@@ -156,6 +161,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 		c.away = s.Away
 	}
 	c.coLocated = s.CoLocated
+	c.works = s.Works
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
 	// A panic, for what waits cannot be ended from here, and so neither can the bubble.
 	watch := time.AfterFunc(s.limit(), func() { panic(w.stuck()) })
@@ -390,7 +396,7 @@ func (w *world) someNode() *bucketer.Bucketer {
 	defer w.c.mu.Unlock()
 	var up []*bucketer.Bucketer
 	for _, n := range w.c.nodes {
-		if n.up {
+		if n.up && !n.stopping {
 			up = append(up, n.bucketer)
 		}
 	}

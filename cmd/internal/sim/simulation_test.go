@@ -89,6 +89,12 @@ var scenarios = []struct {
 		Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 5},
 	}, []string{handedOn}},
 	{"nodes are killed", 30, Scenario{Kills: 6}, nil},
+	{"nodes are told to stop, and come back", 20, Scenario{
+		Stops: 8, Jobs: 900, Works: 800 * time.Millisecond, Promise: Promise{Called: true, NoneLost: true},
+	}, []string{redispatched}},
+	{"the only node is told to stop, and comes back", 10, Scenario{
+		Nodes: 1, Stops: 6, Jobs: 600, Works: 800 * time.Millisecond, Promise: Promise{Called: true, NoneLost: true},
+	}, []string{redispatched}},
 	{"nodes freeze", 30, Scenario{Freezes: 6}, []string{halts}},
 	{"messages are lost, doubled and late", 30, Scenario{Faults: Faults{Message: 0.03}}, nil},
 	{"the store fails, and does what it says it did not", 40, Scenario{Faults: Faults{Store: 0.01}}, nil},

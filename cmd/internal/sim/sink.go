@@ -39,6 +39,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	kind, draw := c.chance(func(f Faults) float64 { return f.Target }, 2)
 	c.mu.Lock()
 	took := time.Duration(c.rng.ExpFloat64() * float64(30*time.Millisecond))
+	if c.works > 0 {
+		took = time.Duration(c.rng.Float64() * float64(c.works))
+	}
 	if kind == 1 {
 		took = time.Duration(draw * float64(20*time.Second)) // a slow one
 	}
