@@ -110,6 +110,9 @@ type Ask struct {
 	MaxAttempts int // 0 = DefaultMaxAttempts
 	Retry       Retry
 	Misfire     Misfire
+	// Body and Custom are what its calls are to carry, as in [Sent]; not Known: they may carry anything.
+	Known        bool
+	Body, Custom Hash
 }
 
 // Misfire is the part of a job that lets a run be recorded as missed.
@@ -169,6 +172,8 @@ type Sighting struct {
 	Status int
 	// RetryAfter is for how long the answer asked not to be called again.
 	RetryAfter time.Duration
+	// Sent is what the call carried; nil: it was not recorded.
+	Sent *Sent
 }
 
 func (s *Sighting) failedBy(t time.Time) bool {

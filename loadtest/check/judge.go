@@ -32,6 +32,7 @@ func Judge(h History) (Report, error) {
 		}
 		j.executions(r)
 		j.guarantee(r)
+		j.contents(r, "")
 		j.retries(r)
 		j.outcome(r)
 		j.letters(r)
@@ -306,7 +307,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

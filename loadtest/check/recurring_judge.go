@@ -315,6 +315,7 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	j.base.executions(&r.run)
 	j.base.outcome(&r.run)
 	j.base.answers(j.base.of(policyOf(&job.ask).guarantee), &r.run)
+	j.base.contents(&r.run, job.id)
 	switch {
 	case len(r.phases) == 0 && !began && r.shown != nil && r.shown.State == Cancelled:
 		j.rep.Dropped++ // planned for a schedule that is none any more, or never was: nothing came of it
@@ -453,7 +454,7 @@ func (j *recurringJudge) sum() RecurringReport {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultTooLate,
-		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.base.faults[k]...)

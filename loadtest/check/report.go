@@ -33,6 +33,7 @@ const (
 	FaultEarlyEnd           Kind = "failed for good too soon"
 	FaultFinalRetried       Kind = "retry of a final answer"
 	FaultUnrecorded         Kind = "call without a record"
+	FaultAltered            Kind = "altered call"
 	FaultUnexplained        Kind = "duplicate without a redispatch"
 	FaultCalledTwice        Kind = "one attempt started twice by one process"
 	FaultExcessAttempt      Kind = "attempt beyond the bound"

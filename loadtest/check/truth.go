@@ -31,17 +31,19 @@ type Answers struct {
 	Unexplained int `json:"unexplained_duplicates"`
 	// CalledTwice: one process started one attempt twice.
 	CalledTwice int `json:"called_twice_by_one_process"`
+	// Altered: a call did not carry the payload, key or headers that were asked for.
+	Altered int `json:"altered_calls"`
 }
 
 func (a Answers) broken() int {
-	return a.Untrue + a.EarlyEnds + a.FinalRetried + a.Unrecorded + a.Unexplained + a.CalledTwice
+	return a.Untrue + a.EarlyEnds + a.FinalRetried + a.Unrecorded + a.Unexplained + a.CalledTwice + a.Altered
 }
 
 // String tells all counts in a line.
 func (a Answers) String() string {
 	return fmt.Sprintf("untrue outcomes %d, failed for good too soon %d, final answers retried %d, calls without a record %d, "+
-		"unexplained duplicates %d, called twice by one process %d",
-		a.Untrue, a.EarlyEnds, a.FinalRetried, a.Unrecorded, a.Unexplained, a.CalledTwice)
+		"unexplained duplicates %d, called twice by one process %d, altered calls %d",
+		a.Untrue, a.EarlyEnds, a.FinalRetried, a.Unrecorded, a.Unexplained, a.CalledTwice, a.Altered)
 }
 
 // answers judges a run by the answers that it got.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/textproto"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -39,7 +40,8 @@ type askedLine struct {
 	Key  string `json:"key"`
 	Task string `json:"task"`
 	HTTP struct {
-		URL string `json:"url"`
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
 	} `json:"http"`
 	Schedule *struct {
 		At    time.Time `json:"at"`
@@ -91,6 +93,9 @@ func parseAsked(b []byte) (check.Ask, error) {
 		Key: l.Key, Task: l.Task, Guarantee: l.Guarantee, MaxAttempts: l.Retry.MaxAttempts,
 		Misfire: check.Misfire{Policy: l.Misfire.Policy},
 	}
+	if err := asCarried(&a, &l); err != nil {
+		return check.Ask{}, err
+	}
 	if s := l.Schedule; s != nil {
 		if s.Cron != "" || s.Every != "" {
 			return check.Ask{}, fmt.Errorf("a recurring job, which the checker cannot judge")
@@ -125,6 +130,27 @@ func parseAsked(b []byte) (check.Ask, error) {
 	}
 	return a, nil
 }
+
+// asCarried notes what calls of the job are to carry. Headers of a job of a task are the task's.
+func asCarried(a *check.Ask, l *askedLine) error {
+	if l.Task != "" || len(l.Payload) == 0 {
+		return nil
+	}
+	var body bytes.Buffer
+	if err := json.Compact(&body, l.Payload); err != nil {
+		return fmt.Errorf("payload: %w", err)
+	}
+	a.Known, a.Body = true, check.Hash(0).Add(body.Bytes())
+	for name, value := range l.HTTP.Headers {
+		if name = textproto.CanonicalMIMEHeaderKey(name); IsCustom(name) {
+			a.Custom = a.Custom.AddHeader(name, value)
+		}
+	}
+	return nil
+}
+
+// IsCustom reports whether a header, by its canonical name, is the job's own and not Carillon's.
+func IsCustom(name string) bool { return strings.HasPrefix(name, "X-") && name != "X-Idempotency-Key" }
 
 // SourceOf returns the source of a file of jobs; see the package comment. It reads the first line only.
 func SourceOf(path string) (string, error) {

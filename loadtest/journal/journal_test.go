@@ -44,6 +44,26 @@ func TestReadAsked(t *testing.T) {
 	}
 }
 
+func TestReadAskedNotesWhatCallsAreToCarry(t *testing.T) {
+	in := `{"http":{"url":"http://h/s1/1","headers":{"x-team":"a","Accept":"b"}},"payload":{"ref": "s1/1"}}
+{"task":"t","payload":{"ref":"s1/2"}}
+`
+	got, err := journal.ReadAsked(strings.NewReader(in), "s1")
+	if err != nil {
+		t.Fatalf("ReadAsked: %v", err)
+	}
+	want := []check.Ask{
+		{
+			Ref: check.Ref{Source: "s1", Line: 1}, Known: true,
+			Body: check.Hash(0).Add([]byte(`{"ref":"s1/1"}`)), Custom: check.Hash(0).AddHeader("X-Team", "a"),
+		},
+		{Ref: check.Ref{Source: "s1", Line: 2}, Task: "t"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ReadAsked (-want +got):\n%s", diff)
+	}
+}
+
 func TestReadAskedRefusesWhatCannotBeJudged(t *testing.T) {
 	for _, in := range []string{
 		`{"schedule":{"cron":"* * * * *"}}`, `{"schedule":{"every":"1m"}}`, `{"misfire":{"deadline":"soon"}}`, `{"retry":{"initial":"soon","jitter":"none"}}`, `{`,
@@ -167,6 +187,8 @@ func TestSeenIsReadBack(t *testing.T) {
 	slow := journal.Arrival{N: 2, Run: "r\x00\"2", Path: "/", At: t0.Add(10)}
 	hung := journal.Arrival{N: 3, Run: "r3", Path: "/s1/8", At: t0.Add(11)}
 	busy := journal.Arrival{N: 4, Run: "r4", Path: "/s1/9", Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second}
+	busy.Sent = &check.Sent{Key: "r4", Job: "r4", Type: check.JSONType, Body: 1<<64 - 1}
+	quick.Sent = &check.Sent{Key: "", Job: "j\"1", Type: "text/plain", Custom: 7}
 	busySlow := journal.Arrival{N: 5, Run: "r5", Path: "/s1/10", Attempt: 1, At: t0.Add(14)}
 	b := w.Start(nil, t0)
 	b = w.Arrival(b, &quick)
@@ -188,10 +210,11 @@ func TestSeenIsReadBack(t *testing.T) {
 		{
 			Run: "r1", Ref: check.Ref{Source: "s1", Line: 7}, Attempt: 2, Fence: 1 << 60,
 			Due: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), At: t0, End: t0.Add(5), Status: 200,
+			Sent: quick.Sent,
 		},
 		{Run: "r\x00\"2", At: t0.Add(10), End: t0.Add(20), Status: 500},
 		{Run: "r3", Ref: check.Ref{Source: "s1", Line: 8}, At: t0.Add(11)},
-		{Run: "r4", Ref: check.Ref{Source: "s1", Line: 9}, Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second},
+		{Run: "r4", Ref: check.Ref{Source: "s1", Line: 9}, Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second, Sent: busy.Sent},
 		{Run: "r5", Ref: check.Ref{Source: "s1", Line: 10}, Attempt: 1, At: t0.Add(14), End: t0.Add(21), Status: 503, RetryAfter: 24 * time.Hour},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,6 +17,8 @@ import (
 //	{"n":1,"end":NS,"status":200}       the end of an arrival that was written without one
 //	{"n":1,"end":NS,"status":0,"gone":NS} the same; its caller went away at that time
 //	{"n":1,"end":NS,"status":429,"retry_after":3} the same; it was asked not to call again for so many seconds
+//	{"n":1,"run":…,…,"body":HASH}       what the call carried: see check.Sent. Beside the hash of the body only what is unusual is written:
+//	                                    "key" and "job" if they are not the run's id, "type" if it is not JSON, "custom" if there are such headers
 //	{"mark":N}                          everything up to arrival N is in the file, and nothing more has come for a while
 //	{"close":N}                         the sink stopped in order after N arrivals
 //
@@ -32,6 +34,7 @@ type Arrival struct {
 	Gone           time.Time // when the caller went away; zero: it did not
 	Status         int
 	RetryAfter     time.Duration // that the answer asked for, in whole seconds; 0: none
+	Sent           *check.Sent   // what it carried; nil: not recorded
 }
 
 // Start adds the line of a start.
@@ -65,10 +68,31 @@ func (SeenWriter) Arrival(b []byte, a *Arrival) []byte {
 	b = appendString(b, a.Due)
 	b = append(b, `,"at":`...)
 	b = strconv.AppendInt(b, a.At.UnixNano(), 10)
+	b = appendSent(b, a.Sent, a.Run)
 	if !a.End.IsZero() {
 		b = appendEnd(b, a)
 	}
 	return append(b, '}', '\n')
+}
+
+func appendSent(b []byte, s *check.Sent, run string) []byte {
+	if s == nil {
+		return b
+	}
+	b = append(b, `,"body":`...)
+	b = strconv.AppendUint(b, uint64(s.Body), 10)
+	for _, f := range []struct{ name, value, usual string }{
+		{`,"key":`, s.Key, run}, {`,"job":`, s.Job, run}, {`,"type":`, s.Type, check.JSONType},
+	} {
+		if f.value != f.usual {
+			b = appendString(append(b, f.name...), f.value)
+		}
+	}
+	if s.Custom != 0 {
+		b = append(b, `,"custom":`...)
+		b = strconv.AppendUint(b, uint64(s.Custom), 10)
+	}
+	return b
 }
 
 // End adds the line of the end of a.
@@ -110,6 +134,28 @@ type seenLine struct {
 	Status  int     `json:"status"`
 	Gone    int64   `json:"gone"`
 	After   int64   `json:"retry_after"`
+
+	Body   *check.Hash `json:"body"`
+	Custom check.Hash  `json:"custom"`
+	Key    *string     `json:"key"`
+	Job    *string     `json:"job"`
+	Type   *string     `json:"type"`
+}
+
+// sent returns what the call carried; nil if the line does not say.
+func (l *seenLine) sent() *check.Sent {
+	if l.Body == nil {
+		return nil
+	}
+	usual := func(s *string, otherwise string) string {
+		if s == nil {
+			return otherwise
+		}
+		return *s
+	}
+	return &check.Sent{
+		Key: usual(l.Key, *l.Run), Job: usual(l.Job, *l.Run), Type: usual(l.Type, check.JSONType), Body: *l.Body, Custom: l.Custom,
+	}
 }
 
 // gone returns when the caller went away; zero if it did not.
@@ -187,6 +233,7 @@ func (s *seenReader) arrival(l *seenLine) {
 	s.marked, s.closed = false, false
 	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC()}
 	g.Ref, _ = check.ParseRef(l.Path)
+	g.Sent = l.sent()
 	g.Due, _ = time.Parse(time.RFC3339Nano, l.Due) // recorded, not believed
 	if l.ended(&g); l.End == 0 {
 		s.open[l.N] = len(s.seen)

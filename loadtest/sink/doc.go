@@ -6,6 +6,9 @@
 // at most [FlushEvery] later. A sink that is killed loses what it had not flushed; its record then tells of the gap (a start
 // without a close), and the judge does not take a missing arrival for a missed run.
 //
+// Of a body and of the headers "X-…" the record has hashes, which the judge compares with the line of the job. What is usual costs no
+// room: keys and job ids are written only where they are not the run's id.
+//
 // # How it answers
 //
 // By default with 200, at once. Config says otherwise for all calls, and an address for its own: "/work-500ms/fail-1/s1/17" is job 17 of s1, whose calls

@@ -3,16 +3,19 @@ package sink
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"hash/maphash"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 )
 
@@ -25,6 +28,7 @@ const (
 	MaxBody = 1 << 20
 
 	initialBuffer = 4 << 20
+	bodyBuffer    = 8 << 10
 )
 
 // Config says how a sink answers. Its zero value answers 200 at once.
@@ -139,12 +143,23 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(s.Stats()) // the caller has gone; nobody is left to tell
 		return
 	}
+	sent := &check.Sent{
+		Key: r.Header.Get("Idempotency-Key"), Job: r.Header.Get("Carillon-Job-Id"), Type: r.Header.Get("Content-Type"),
+	}
 	if r.ContentLength != 0 {
-		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, MaxBody)) // a body cut short is an arrival all the same
+		var whole bool
+		if sent.Body, whole = hashBody(r.Body); !whole {
+			sent = nil // its caller is gone: an arrival all the same
+		}
+	}
+	for name, values := range r.Header {
+		if sent != nil && journal.IsCustom(name) {
+			sent.Custom = sent.Custom.AddHeader(name, strings.Join(values, ","))
+		}
 	}
 	a := journal.Arrival{
 		Run: r.Header.Get("Carillon-Run-Id"), Path: r.URL.Path, Due: r.Header.Get("Carillon-Due-At"),
-		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now,
+		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now, Sent: sent,
 	}
 	m := mannerOf(a.Path)
 	var failed bool
@@ -182,6 +197,23 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !m.drip && (a.Status != 0 || a.Gone.IsZero()) {
 		answer(w, a.Status, a.RetryAfter)
 	}
+}
+
+// buffers are what bodies are read through.
+var buffers = sync.Pool{New: func() any { return new([bodyBuffer]byte) }}
+
+// hashBody reads a body and returns its hash. It is not whole if it was cut short, or is longer than MaxBody.
+func hashBody(body io.Reader) (h check.Hash, whole bool) {
+	buffer, _ := buffers.Get().(*[bodyBuffer]byte)
+	defer buffers.Put(buffer)
+	for left := MaxBody; left > 0; {
+		n, err := body.Read(buffer[:min(left, bodyBuffer)])
+		h, left = h.Add(buffer[:n]), left-n
+		if err != nil {
+			return h, errors.Is(err, io.EOF)
+		}
+	}
+	return h, false
 }
 
 // delay waits for Config.Delay, and reports false if the caller goes away before.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -95,7 +96,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 			t.Fatalf("record holds %d arrivals, complete %t, want 500, true", len(seen), all)
 		}
 		got := seen[0]
-		got.Run = ""
+		got.Run, got.Sent = "", nil
 		want := check.Sighting{
 			Ref: check.Ref{Source: "s1", Line: 5}, Attempt: 1, Fence: 42, Due: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
 			At: at.UTC(), End: at.UTC(), Status: 200,
@@ -104,6 +105,38 @@ func TestEveryCallIsRecorded(t *testing.T) {
 			t.Errorf("arrival = %+v, want %+v", got, want)
 		}
 	})
+}
+
+// brokenBody ends in an error after its first bytes, as that of a caller does that dies.
+type brokenBody struct{ io.Reader }
+
+func (b brokenBody) Read(p []byte) (int, error) {
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	return 0, io.ErrUnexpectedEOF
+}
+
+func TestWhatCallsCarryIsRecorded(t *testing.T) {
+	var out file
+	s := sink.New(sink.Config{}, &out)
+	stop := run(t, s)
+	large := strings.Repeat("x", 100_000)
+	for _, body := range []io.Reader{strings.NewReader(large), brokenBody{strings.NewReader("ab")}} {
+		r := httptest.NewRequest(http.MethodPost, "/s1/5", body)
+		r.Header.Set("Carillon-Run-Id", "r")
+		r.Header.Set("Idempotency-Key", "k")
+		r.Header.Set("Carillon-Job-Id", "j")
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set("X-Team", "a")
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	stop()
+	seen, _ := read(t, out.Bytes())
+	want := &check.Sent{Key: "k", Job: "j", Type: "text/plain", Body: check.Hash(0).Add([]byte(large)), Custom: check.Hash(0).AddHeader("X-Team", "a")}
+	if len(seen) != 2 || seen[0].Sent == nil || *seen[0].Sent != *want || seen[1].Sent != nil {
+		t.Errorf("the record has %+v, want two arrivals: one with %+v, and one with a body that was cut short, of which nothing is known", seen, want)
+	}
 }
 
 func TestArrivalsAreInTheFileSoonAndMarkedWhenIdle(t *testing.T) {

@@ -22,6 +22,9 @@ func urlOf(line int) string {
 	return fmt.Sprintf("http://sink/sim/%d", line)
 }
 
+// payloadOf returns the payload of job number line of a scenario.
+func payloadOf(line int) []byte { return fmt.Appendf(nil, `{"line":%d}`, line) }
+
 // outputOf returns what an attempt puts out that calls url. It tells from whom it is, all along.
 func outputOf(url string, line, number int, fence schema.Fence) []byte {
 	if !strings.HasPrefix(url, "http://sink/output/") {

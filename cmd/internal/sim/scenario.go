@@ -302,10 +302,10 @@ func (w *world) ask(ctx context.Context, wg *sync.WaitGroup) {
 func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) {
 	ref := check.Ref{Source: "sim", Line: line}
 	job := bucketer.Job{
-		Tenant: "default", At: at, BodyHash: fmt.Sprint(line),
+		Tenant: "default", At: at, BodyHash: fmt.Sprint(line), Payload: payloadOf(line),
 		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: urlOf(line)}, Timeout: schema.Duration(15 * time.Second)},
 	}
-	ask := check.Ask{Ref: ref, At: at}
+	ask := check.Ask{Ref: ref, At: at, Known: true, Body: check.Hash(0).Add(job.Payload)}
 	if w.s.Guarantees {
 		switch line % 3 {
 		case 1:

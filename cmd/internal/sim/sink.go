@@ -59,7 +59,8 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	c.mu.Unlock()
 	saw := check.Sighting{
 		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Due: call.Due, At: time.Now(), Clock: at, Status: 200,
-		End: time.Now().Add(took), // whether its caller is there or not
+		Sent: &check.Sent{Key: call.Run.String(), Job: jobOf(&call), Type: check.JSONType, Body: check.Hash(0).Add(call.Payload)},
+		End:  time.Now().Add(took), // whether its caller is there or not
 	}
 	res := executor.Result{Outcome: schema.Succeeded, Output: outputOf(call.Work.HTTP.URL, ref.Line, call.Number, call.Fence)}
 	timer := time.NewTimer(took)
@@ -89,4 +90,12 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	c.seen = append(c.seen, saw)
 	c.mu.Unlock()
 	return res
+}
+
+// jobOf returns the id that a call gives for its job, as the HTTP target does.
+func jobOf(call *executor.Call) string {
+	if call.Job.IsZero() {
+		return call.Run.String()
+	}
+	return call.Job.String()
 }
