@@ -28,6 +28,7 @@
 //  7. Duplicate execution: an arrival while an earlier one of the same run had not ended in failure. Counted. Under
 //     at_least_once it is a fault only if nothing explains it, see below.
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
+//     Runs that were looked at all along stay at their end too: watched.go.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.
 //
 // # Answers

@@ -25,6 +25,8 @@ type History struct {
 	SeenAll bool
 	// Runs holds every run that was listed by the API and every acknowledged id that was asked for by id.
 	Runs []Observation
+	// States are looks at the states of some runs, all along.
+	States []Watched
 	// Tasks are those with limits that jobs name.
 	Tasks []Task
 	// Settled are the runs whose dead letters somebody replayed or discarded, or tried to.

@@ -35,6 +35,7 @@ func Judge(h History) (Report, error) {
 		j.contents(r, "")
 		j.retries(r)
 		j.outcome(r)
+		j.watch(r)
 		j.letters(r)
 		if r.acked() {
 			j.verdict(r)
@@ -58,6 +59,7 @@ type run struct {
 	job     *job      // nil: nothing explains this run
 	ackedAt time.Time // zero: not acknowledged
 	seen    []*Sighting
+	watched []Watched
 	obs     *Observation
 	changes []Change // in order of request
 }
@@ -155,6 +157,10 @@ func (j *judge) gather() error {
 		s := &j.h.Seen[i]
 		r := j.run(s.Run)
 		r.seen = append(r.seen, s)
+	}
+	for _, w := range j.h.States {
+		r := j.run(w.Run)
+		r.watched = append(r.watched, w)
 	}
 	for i := range j.h.Runs {
 		o := &j.h.Runs[i]
@@ -306,7 +312,7 @@ func (j *judge) sum() Report {
 	slices.SortFunc(rep.Guarantees, func(a, b GuaranteeCount) int { return cmp.Compare(a.Guarantee, b.Guarantee) })
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultReversed, FaultOverlap, FaultSecondStart, FaultFence,
 		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {

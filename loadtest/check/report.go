@@ -22,6 +22,7 @@ const (
 	FaultGhost              Kind = "ghost"
 	FaultDuplicateExecution Kind = "duplicate execution"
 	FaultDuplicateOutcome   Kind = "duplicate outcome"
+	FaultReversed           Kind = "end that did not last"
 	FaultUnfinished         Kind = "unfinished"
 	FaultUnreadable         Kind = "unreadable"
 	FaultUnseen             Kind = "unseen"
@@ -95,6 +96,9 @@ type Report struct {
 	DuplicateOutcomes   int `json:"duplicate_outcomes"`
 	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as at_least_once allows.
 	LateSuccesses int `json:"late_successes"`
+	// Reversed are runs that were seen at an end and later in another state, of the Watched ones: those that were looked at all along.
+	Reversed int `json:"reversed_ends"`
+	Watched  int `json:"watched"`
 
 	// DeadLetters wait, each of a run that has failed for good. Unburied runs have failed, and none waits though nobody replayed or discarded it; Risen
 	// are dead letters of runs that should have none.
@@ -132,7 +136,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *Report) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
 		r.broken()
 	for i := range r.Guarantees {
 		broken += r.Guarantees[i].Broken()
@@ -174,6 +178,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("ghost after cancel\t%d\t", r.Ghosts)
 	p("duplicate executions\t%d\t(counted, allowed for at_least_once as far as they are explained)", r.DuplicateExecutions)
 	p("duplicate outcomes\t%d\t(late successes %d, allowed for at_least_once)", r.DuplicateOutcomes, r.LateSuccesses)
+	p("reversed ends\t%d\t(of %d runs that were looked at all along)", r.Reversed, r.Watched)
 	p("retries\t\t(attempts beyond the bound %d, too soon %d; asked by Retry-After to wait %d)", r.ExcessAttempts, r.EarlyRetries, r.AskedToWait)
 	p("answers\t\t%s", r.Answers)
 	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)

@@ -22,6 +22,11 @@
 // In Limits recurring jobs with limits on their runs at once and one-off jobs of tasks with limits (a rate, or max_concurrent) run side by side, most of them due more often than
 // they may run. The two are of two tenants with a sink and a judge each, since calls of a task name no job. Tasks are made first, then the jobs; all are due from T0 on.
 //
+// # States
+//
+// A sample of each import's runs is looked at in turn, from the import on until the judge is done (watch.go). So an end that
+// does not last is seen, also if both readings of the judge show the same.
+//
 // # Lateness
 //
 // Each scenario bounds how late runs may start (lateness.go): by what its faults cost, from detection to

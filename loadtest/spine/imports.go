@@ -88,6 +88,9 @@ func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportRes
 	if err != nil {
 		return res, err
 	}
+	if err := errors.Join(acks.Flush(), r.watchImport(spec.Source)); err != nil {
+		return res, err
+	}
 	r.log.Info("imported", "jobs", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,
 		"refused", s.Refused, "unknown", s.Unknown, "sends", s.Sends, "lines_per_s", int(res.Rate()))
 	return res, nil

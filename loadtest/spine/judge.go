@@ -28,6 +28,7 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 	case !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
 		args = append(args, "--changes", r.changesFile())
 	}
+	args = append(args, "--states", r.statesFile())
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}

@@ -305,7 +305,7 @@ func (r *run) keepPutOffs(ctx context.Context, member string) {
 
 // judgeLimits has both parts judged, each by a judge that sees its tenant and its sink alone.
 func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
-	args := []string{"--tasks", r.tasksFile()}
+	args := []string{"--tasks", r.tasksFile(), "--states", r.statesFile()}
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}

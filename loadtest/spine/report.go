@@ -121,8 +121,8 @@ func (r *Report) verdicts() []string {
 		faults = append(faults, brokenLimits(c.Limits, nil)...)
 	}
 	if c := &r.Check; c.Failed() {
-		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, too late %d, unfinished %d, unreadable %d",
-			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.TooLate, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted))
+		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, reversed ends %d, too late %d, unfinished %d, unreadable %d; %s",
+			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Reversed, c.TooLate, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted, c.Answers))
 		if c.Unburied+c.Risen+c.ExcessAttempts+c.EarlyRetries > 0 {
 			faults = append(faults, fmt.Sprintf("failed without a dead letter %d, dead letters too many %d, attempts beyond the bound %d, retries too soon %d",
 				c.Unburied, c.Risen, c.ExcessAttempts, c.EarlyRetries))

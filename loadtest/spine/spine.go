@@ -50,6 +50,7 @@ type run struct {
 	older, newer string
 	// limited receives the calls of jobs with limits; only in Limits.
 	limited *process.Sink
+	watched watched
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
@@ -86,6 +87,11 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	}
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
+	stopWatching, err := r.watchAlways(ctx)
+	if err != nil {
+		return r.report, err
+	}
+	defer func() { err = errors.Join(err, stopWatching()) }()
 
 	play := r.play
 	switch {

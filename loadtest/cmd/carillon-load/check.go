@@ -22,7 +22,7 @@ const farAhead = time.Hour
 
 // evidence says where a check finds what it judges.
 type evidence struct {
-	asked, acks, seen, changes, tasks []string
+	asked, acks, seen, changes, tasks, states []string
 	recurringEvidence
 	late check.LatenessBound
 }
@@ -78,6 +78,13 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 			if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 				return err
 			}
+			for _, path := range ev.states {
+				looks, err := readFile(path, journal.ReadWatched)
+				if err != nil {
+					return err
+				}
+				h.States = append(h.States, looks...)
+			}
 			rep, err := check.Judge(h)
 			if err != nil {
 				return err
@@ -96,6 +103,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.StringArrayVar(&ev.stops, "stop", nil, "with --events: a span in which no node ran, as FROM,TO in RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
+	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that the spine wrote (may be repeated)")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
 	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
 	f.DurationVar(&b.wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
