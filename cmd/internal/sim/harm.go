@@ -44,7 +44,7 @@ func (w *world) harm(wg *sync.WaitGroup) {
 		})
 	}
 	for range w.s.Freezes {
-		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(20*time.Second))
+		n, when, back := w.c.nodes[w.rng.IntN(len(w.c.nodes))], at(), time.Duration(w.rng.Float64()*float64(freezeLasts))
 		wg.Go(func() {
 			time.Sleep(when)
 			n.Freeze()

@@ -67,7 +67,7 @@ type Scenario struct {
 
 // Promise is what can be said of a scenario in which not everything goes wrong. The zero value says nothing.
 type Promise struct {
-	Lateness time.Duration // every run starts within this of its due time or acceptance; 0 = no bound
+	Lateness time.Duration // every run starts within this of its due time or acceptance; 0 = what the faults may cost
 	Once     bool          // nothing is executed or dispatched twice
 	Called   bool          // nothing is executed twice, however often it was dispatched
 	NoneLost bool          // no attempt is recorded as lost, since nobody died

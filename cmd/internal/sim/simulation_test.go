@@ -63,8 +63,6 @@ func number(t *testing.T, variable string) (n int, ok bool) {
 func (s *Scenario) long() bool { return s.Span > 3*time.Minute }
 
 const (
-	// onTime is how late a run may be where nothing goes wrong.
-	onTime = 10 * time.Millisecond
 	// lateByClock is how late a run may be where clocks are set wrong, one at a time: by what a clock may be off, and by what it takes until
 	// others have what the node held that was halted.
 	lateByClock = trusted + queue.AckWait
