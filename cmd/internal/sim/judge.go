@@ -256,7 +256,7 @@ func view(r bucketer.Run) check.Run {
 		out := check.Attempt{Number: a.Number}
 		if a.Record != nil {
 			out.StartedAt, out.FinishedAt, out.Outcome = a.Record.Started, a.Record.Finished, check.Outcome(a.Record.Outcome)
-			out.StatusCode, out.Redispatched = a.Record.Status, a.Record.Redispatched
+			out.StatusCode, out.Executor, out.Redispatched = a.Record.Status, a.Record.Executor, a.Record.Redispatched
 		} else if a.Session != nil {
 			out.StartedAt = a.Session.Started
 		}
