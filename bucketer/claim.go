@@ -8,13 +8,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// guarded reports whether attempts of the entry claim the run. Where the task is gone that is unknown, and counts as such.
+// guarded reports whether attempts of the entry claim the run. Where the task is gone, or cannot be understood, that is unknown, and counts as such.
 func (b *Bucketer) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 	if e.Spec.Work != nil {
 		return e.Spec.Work.Guarantee.Guarded(), nil
 	}
 	task, err := b.tasks.Task(ctx, e.Spec.Tenant, e.Spec.Task)
-	if errors.Is(err, schema.ErrNotFound) {
+	if errors.Is(err, schema.ErrNotFound) || errors.Is(err, schema.ErrNotUnderstood) {
 		return true, nil
 	}
 	return task.Work.Guarantee.Guarded(), err

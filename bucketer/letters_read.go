@@ -160,6 +160,9 @@ func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, b
 	if l.Fate != nil {
 		return Receipt{Run: l.Fate.Run, Existing: true}, nil
 	}
+	if l.Fault != nil {
+		return Receipt{}, fmt.Errorf("replay %s: %w", id, l.Fault)
+	}
 	s := &l.Entry.Spec
 	if s.PayloadSize > 0 && len(l.Entry.Payload) == 0 {
 		return Receipt{}, fmt.Errorf("replay %s: %w", id, ErrPayloadGone)

@@ -26,7 +26,7 @@ func (b *Bucketer) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, 
 			t, err = b.tasks.within(ctx, name.Tenant, name.Name, 0)
 		}
 		switch {
-		case errors.Is(err, schema.ErrNotFound):
+		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood): // of the latter nothing starts
 			return nil
 		case err != nil:
 			return err

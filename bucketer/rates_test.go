@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -174,6 +175,53 @@ func TestDefer(t *testing.T) {
 		}
 		if other, err := w.Defer(&e, at.Add(time.Millisecond), "10/s", now); err != nil || other.ID == a.ID {
 			t.Errorf("Defer to another time = the same id, %v", err)
+		}
+	})
+}
+
+// odd is a store that holds a task which cannot be understood, until it is put again.
+type odd struct {
+	Store
+	name  string
+	since time.Time
+	put   bool
+}
+
+func (o *odd) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	if name != o.name || o.put {
+		return o.Store.Task(ctx, tenant, name)
+	}
+	return schema.Task{Tenant: tenant, Name: name, UpdatedAt: o.since, Fault: schema.ErrNotUnderstood}, schema.ErrNotUnderstood
+}
+
+func (o *odd) PutTask(ctx context.Context, t schema.Task) error {
+	o.put = o.put || t.Name == o.name && t.UpdatedAt.After(o.since)
+	return o.Store.PutTask(ctx, t)
+}
+
+// A rated task that cannot be understood hides the rates of no other: a dispatcher begins only once it has them. It can be put again.
+func TestARatedTaskThatCannotBeUnderstood(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"a", "bad", "c"} {
+			if err := w.rated(name, "5/s"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store := &odd{Store: w.Bucketer.store, name: "bad", since: time.Now().Add(3 * time.Second)}
+		w.Bucketer.store, w.tasks.store = store, store
+		time.Sleep(2 * time.Minute)
+		if rates := w.rates(); len(rates) != 2 {
+			t.Errorf("Rates = %v, want those of the two others", rates)
+		}
+		if _, err := w.Submit(t.Context(), Job{Tenant: "t", Task: "bad"}); !errors.Is(err, schema.ErrNotUnderstood) {
+			t.Errorf("Submit = %v, want ErrNotUnderstood", err)
+		}
+		store.since = time.Now().Add(3 * time.Second)
+		if err := w.rated("bad", "7/s"); err != nil || !store.put {
+			t.Errorf("PutTask = %v, over what is there: %v", err, store.put)
+		}
+		if rates := w.rates(); len(rates) != 3 {
+			t.Errorf("Rates = %v, want all three", rates)
 		}
 	})
 }

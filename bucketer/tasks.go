@@ -138,13 +138,13 @@ func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, boo
 	}
 	old, err := b.store.Task(ctx, t.Tenant, t.Name)
 	isNew := errors.Is(err, schema.ErrNotFound)
-	if err != nil && !isNew {
+	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) { // that is how such a one is mended
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
 	if t.UpdatedAt, err = b.stampTask(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, old.UpdatedAt); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
-	if t.CreatedAt = old.CreatedAt; isNew {
+	if t.CreatedAt = old.CreatedAt; t.CreatedAt.IsZero() {
 		t.CreatedAt = t.UpdatedAt
 	}
 	if err := b.rate(ctx, &t, old.Rate); err != nil {
@@ -174,7 +174,7 @@ func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
 		return err
 	}
 	old, err := b.store.Task(ctx, tenant, name)
-	if err != nil {
+	if err != nil && !errors.Is(err, schema.ErrNotUnderstood) {
 		return err
 	}
 	at, err := b.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt)

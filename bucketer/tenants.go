@@ -79,7 +79,7 @@ func (t *Tenants) read(ctx context.Context, name string) (schema.Tenant, error) 
 	if errors.Is(err, schema.ErrNotFound) {
 		tenant, err = schema.Tenant{Name: name}, nil
 	}
-	withDefaults(&tenant)
+	withDefaults(&tenant) // also where what is stored cannot be understood
 	return tenant, err
 }
 

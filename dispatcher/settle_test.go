@@ -435,3 +435,33 @@ func TestANoticeClosesItsOwnEntry(t *testing.T) {
 		}
 	})
 }
+
+// TestARecordThatCannotBeUnderstood: its run is over, and holds up neither the runs beside it nor the cursors.
+func TestARecordThatCannotBeUnderstood(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		r.start("d1")
+		at := time.Now().Add(5 * time.Second)
+		odd, beside := r.run(at, 0), r.run(at, 0)
+		h.change(func(env *queue.Envelope) fate {
+			switch env.Entry.ID {
+			case odd.ID: // as a version to come may say it; nobody is told
+				r.ended(&env.Entry, 1, schema.Record{Outcome: "postponed"})
+				return lose
+			case beside.ID:
+				r.ended(&env.Entry, 1, schema.Record{Outcome: schema.Succeeded})
+				return lose
+			}
+			return finish
+		})
+		time.Sleep(4 * time.Minute)
+		for _, e := range []*schema.Entry{&odd, &beside} {
+			if seen := h.sights(e.ID); len(seen) != 1 {
+				t.Errorf("%s was published %s, want once", e.ID, describe(seen))
+			}
+		}
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2", lag)
+		}
+	})
+}

@@ -51,7 +51,7 @@ func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
 	for {
 		w, err := a.wish(ctx)
 		switch {
-		case errors.Is(err, schema.ErrNotFound):
+		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
 			if at == nil {
 				return pass{}, true // start says what is wrong
 			}

@@ -106,6 +106,12 @@ func (a *attempt) postpone(ctx context.Context, act string, err error) {
 // errNoTask: the entry names a task that does not exist.
 var errNoTask = errors.New("the task does not exist any more")
 
+// errOddTask: the entry names a task of which nothing is known but that it is there. It may be put again, and the run's dead letter replayed.
+var errOddTask = errors.New("what is stored of the task cannot be understood")
+
+// withoutTask reports whether err says that the task of an entry is not to be had, for good.
+func withoutTask(err error) bool { return errors.Is(err, errNoTask) || errors.Is(err, errOddTask) }
+
 // errNoPayload: the payload has left the store.
 var errNoPayload = errors.New("the payload does not exist any more")
 
@@ -119,6 +125,8 @@ func (a *attempt) work(ctx context.Context) (schema.Work, error) {
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
 		return schema.Work{}.InForce(), errNoTask
+	case errors.Is(err, schema.ErrNotUnderstood):
+		return schema.Work{}.InForce(), errOddTask
 	case err != nil:
 		return schema.Work{}, err
 	}
@@ -133,8 +141,8 @@ func (a *attempt) needs(ctx context.Context) (work schema.Work, payload []byte, 
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	work, err = a.work(bounded)
-	if errors.Is(err, errNoTask) {
-		return work, nil, fmt.Errorf("%w: %s", errNoTask, a.entry.Spec.Task), nil
+	if withoutTask(err) {
+		return work, nil, fmt.Errorf("%w: %s", err, a.entry.Spec.Task), nil
 	}
 	if err != nil {
 		return work, nil, nil, err
@@ -172,7 +180,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		defer a.rise()
 	}
 	guarantee := work.Guarantee
-	if errors.Is(fault, errNoTask) {
+	if withoutTask(fault) {
 		guarantee = "" // nobody knows
 	}
 	guarded := guarantee.Guarded() || guarantee == ""

@@ -34,7 +34,7 @@ func (a *attempt) guarded(ctx context.Context) (bool, error) {
 	}
 	task, err := a.x.tasks.Task(ctx, spec.Tenant, spec.Task)
 	switch {
-	case errors.Is(err, schema.ErrNotFound):
+	case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
 		return true, nil
 	case err != nil:
 		return false, err
@@ -129,13 +129,15 @@ func (a *attempt) reconcile(ctx context.Context, st schema.Standing, v view) (ne
 	x, run := a.x, a.entry.Run()
 	lease, err := a.readLease(ctx)
 	for range claimTries {
-		if err != nil {
-			a.postpone(ctx, "read lease", err)
-			return 0, false
+		var c schema.Claim
+		if err == nil {
+			c, err = lease.Claim()
 		}
-		c, err := lease.Claim()
-		if err != nil {
-			x.log.Error("a lease cannot be read", "run", run, "err", err)
+		switch {
+		case errors.Is(err, schema.ErrNotUnderstood):
+			a.condemn(err)
+			return 0, false
+		case err != nil:
 			a.postpone(ctx, "read lease", err)
 			return 0, false
 		}
@@ -190,6 +192,16 @@ func (a *attempt) reconcile(ctx context.Context, st schema.Standing, v view) (ne
 	return 0, false
 }
 
+// condemn ends the run since what its lease says cannot be understood: whether an attempt may start is not known, so none does. Whoever
+// holds the claim can change nothing either, for a claim is ended over what it said.
+func (a *attempt) condemn(err error) {
+	x := a.x
+	x.log.Error("a claim cannot be understood: its run has failed", "run", a.entry.Run(), "err", err)
+	rec := schema.Record{Outcome: schema.Failed, Final: true, Error: "its claim cannot be understood: " + err.Error()}
+	x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
+	a.put(x.writer.NotStarted(*a.entry, rec, x.now()), true)
+}
+
 // readLease reads the run's lease; one without a row is zero.
 func (a *attempt) readLease(ctx context.Context) (schema.Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -206,7 +218,7 @@ func (a *attempt) readLease(ctx context.Context) (schema.Lease, error) {
 func (a *attempt) endLost(ctx context.Context, lease schema.Lease, c schema.Claim, row schema.Attempt) (schema.Lease, error) {
 	x := a.x
 	work, err := a.work(ctx)
-	if err != nil && !errors.Is(err, errNoTask) {
+	if err != nil && !withoutTask(err) {
 		return lease, err
 	}
 	g := c.Guarantee

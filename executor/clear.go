@@ -154,7 +154,7 @@ func (a *attempt) entitled(ctx context.Context, n int, job *schema.Job) (before 
 func (a *attempt) bury(ctx context.Context, dead []schema.Attempt) bool {
 	x := a.x
 	work, err := a.work(ctx)
-	if err != nil && !errors.Is(err, errNoTask) {
+	if err != nil && !withoutTask(err) {
 		a.postpone(ctx, "read work", err)
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -23,6 +24,15 @@ const (
 	Missed     Outcome = "missed"
 	HandedOn   Outcome = "handed_on" // another entry stands in: To says which; or will, once a limit lets it (Held)
 )
+
+// known reports whether o is one of them: a newer version may know more.
+func (o Outcome) known() bool {
+	switch o {
+	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, HandedOn:
+		return true
+	}
+	return false
+}
 
 // Deferred is the reason of a HandedOn to an entry that is due later because the run may not start yet.
 const Deferred = "deferred"
@@ -129,7 +139,35 @@ type Attempt struct {
 	Session *SessionRef
 	Written int64     // write timestamp, µs; equal for every repetition of this write
 	Expires time.Time // when the row leaves; unknown (zero) when read
+
+	// Fault is set where a stored row cannot be understood (ErrNotUnderstood): what the attempt came to is unknown. It has neither
+	// record nor session then. A run whose last attempt is such a one is over: see Fold.
+	Fault error
 }
+
+// LoadAttempt makes an attempt of the cells of its row; nil is a cell that is not there. Once there is a record, the session says
+// nothing any more, and need not be understood.
+func LoadAttempt(run RunID, number int, fence Fence, record, session []byte, written int64) Attempt {
+	a := Attempt{Run: run, Number: number, Fence: fence, Written: written}
+	var err error
+	if record != nil {
+		if a.Record, err = DecodeRecord(record); err == nil && !a.Record.Outcome.known() && !a.Record.Unstarted {
+			err = fmt.Errorf("decode record: %w: outcome %q", ErrNotUnderstood, a.Record.Outcome)
+		}
+	}
+	if session != nil && err == nil {
+		if a.Session, err = DecodeSessionRef(session); err != nil && a.Record != nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		a.Record, a.Session, a.Fault = nil, nil, fmt.Errorf("attempt %d of %s: %w", number, run, err)
+	}
+	return a
+}
+
+// Empty reports whether the row has neither record nor session, nor ever had one that is still there.
+func (a *Attempt) Empty() bool { return a.Record == nil && a.Session == nil && a.Fault == nil }
 
 // LostAt returns the write timestamp, in µs, of the record that an attempt started at `started` was lost. It lies before the start: that is a guess, of those who
 // find the session dead, and what the attempt came to, which is written at its end, stands whichever is written last.
@@ -169,10 +207,27 @@ func encodeCell(v any, what string) ([]byte, error) {
 	return text, nil
 }
 
+// Decode returns what a stored cell says, or the zero value and ErrNotUnderstood.
+func Decode[T any](text []byte, what string) (T, error) {
+	v, err := decodeCell[T](text, what)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return *v, nil
+}
+
 func decodeCell[T any](text []byte, what string) (*T, error) {
-	v := new(T)
-	if err := json.Unmarshal(text, v); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", what, err)
+	var v *T
+	err := json.Unmarshal(text, &v)
+	if err == nil && v == nil {
+		err = errNull
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w: %w", what, ErrNotUnderstood, err)
 	}
 	return v, nil
 }
+
+// errNull: a cell holds the word null, which is no value of anything.
+var errNull = errors.New("it is null")

@@ -1,10 +1,6 @@
 package schema
 
-import (
-	"encoding/json"
-	"fmt"
-	"time"
-)
+import "time"
 
 // Claim is what the lease of a guarded run (at_most_once, effectively_once) says of its attempts. The lease is a register, and decides; the
 // rows of attempts are its log, and may lag behind it:
@@ -34,16 +30,13 @@ func RunLease(run RunID) string { return "run/" + run.String() }
 // Guarded reports whether attempts under this guarantee claim their run.
 func (g Guarantee) Guarded() bool { return g == AtMostOnce || g == EffectivelyOnce }
 
-// Claim returns what the lease of a run says. It is zero if the run is free and nothing was recorded.
+// Claim returns what the lease of a run says, or ErrNotUnderstood. It is zero if the run is free and nothing was recorded.
 func (l Lease) Claim() (Claim, error) {
 	var c Claim
 	if len(l.Record) == 0 {
 		return c, nil
 	}
-	if err := json.Unmarshal(l.Record, &c); err != nil {
-		return c, fmt.Errorf("decode claim: %w", err)
-	}
-	return c, nil
+	return Decode[Claim](l.Record, "claim")
 }
 
 // Over reports whether the run has ended with this claim: no attempt follows.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -28,6 +29,9 @@ type DeadLetter struct {
 	Earlier []Attempt
 	// Fate is what became of the letter; nil = it waits to be replayed or discarded.
 	Fate *Fate
+
+	// Fault is set where a stored letter cannot be understood (ErrNotUnderstood): then it tells whose it is, and no more. It cannot be replayed.
+	Fault error
 
 	Written int64     // write timestamp, µs: of two final records of one run the later one stands
 	Expires time.Time // when it leaves
@@ -91,11 +95,10 @@ func (l *DeadLetter) EncodeLast() ([]byte, error) {
 }
 
 // LoadDeadLetter makes a dead letter of what a store holds of it. fate may be empty; payload is what was read of it. It keeps text and payload.
-func LoadDeadLetter(tenant string, run RunID, text, payload, last, fate []byte, written int64) (DeadLetter, error) {
-	words, err := decodeCell[lastWords](last, "dead letter")
-	if err != nil {
-		return DeadLetter{}, err
-	}
+//
+// A letter that it does not understand has a Fault. A fate that it does not understand is one all the same: the letter does not wait.
+func LoadDeadLetter(tenant string, run RunID, text, payload, last, fate []byte, written int64) DeadLetter {
+	words, err := Decode[lastWords](last, "dead letter")
 	l := DeadLetter{Tenant: tenant, Run: run, Attempts: words.Attempts, Began: words.Began, Expires: words.Expires, Written: written}
 	if words.Record != nil {
 		l.Last = *words.Record
@@ -103,22 +106,23 @@ func LoadDeadLetter(tenant string, run RunID, text, payload, last, fate []byte, 
 	for _, w := range words.Earlier {
 		l.Earlier = append(l.Earlier, Attempt{Run: run, Number: w.Number, Fence: w.Fence, Record: w.Record})
 	}
-	if l.Fate, err = DecodeFate(fate); err != nil {
-		return DeadLetter{}, err
-	}
+	var odd error
+	l.Fate, odd = DecodeFate(fate)
 	l.Entry = LoadEntry(l.Last.Entry, text, payload, Marks{})
-	return l, nil
+	l.Fault = cmp.Or(err, odd, l.Entry.Fault)
+	return l
 }
 
 // EncodeFate returns the stored form of f.
 func EncodeFate(f *Fate) ([]byte, error) { return encodeCell(f, "fate") }
 
-// DecodeFate is the inverse of EncodeFate; nothing is no fate.
+// DecodeFate is the inverse of EncodeFate; nothing is no fate. With ErrNotUnderstood comes a fate that says nothing: there is one.
 func DecodeFate(text []byte) (*Fate, error) {
 	if len(text) == 0 {
 		return nil, nil //nolint:nilnil // a letter without a fate is the usual one
 	}
-	return decodeCell[Fate](text, "fate")
+	f, err := Decode[Fate](text, "fate")
+	return &f, err
 }
 
 // DeadLetterStore holds the runs that have failed for good.
@@ -126,7 +130,7 @@ type DeadLetterStore interface {
 	// PutDeadLetters writes letters, of any tenants; the caller bounds them. Writing one again is harmless, and leaves its fate as it is.
 	// Errors as PutEntries.
 	PutDeadLetters(ctx context.Context, letters []DeadLetter) error
-	// DeadLetter returns the letter of a run, with its payload, whatever its fate, or ErrNotFound.
+	// DeadLetter returns the letter of a run, with its payload, whatever its fate, or ErrNotFound. One that cannot be understood comes with its Fault, as in lists.
 	DeadLetter(ctx context.Context, tenant string, run RunID) (DeadLetter, error)
 	// DeadLetters returns the tenant's letters of a day that lie before `before` (zero: from the newest), whatever their fate and without payloads, in the
 	// order of the due times in the runs' ids, newest first, at most limit of them. Fewer means that the day was read to its end.

@@ -18,6 +18,7 @@
 //     (cancelled, moved_to) are the only cells that change, and only by conditional writes; a run
 //     never has both set by two writers, since each is conditional on the other.
 //  5. A run's state is a pure function of its rows (Fold). A success is for ever.
+//  6. A row that cannot be understood harms what it belongs to, and no page that it lies in (package damage).
 //
 // # If we crash
 //

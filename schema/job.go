@@ -149,7 +149,11 @@ func EncodeJobSpec(s *JobSpec) ([]byte, error) {
 // DecodeJobSpec is the inverse of EncodeJobSpec. A text that it does not understand is ErrNotUnderstood.
 func DecodeJobSpec(text []byte) (JobSpec, error) {
 	var s JobSpec
-	if err := json.Unmarshal(text, &s); err != nil {
+	err := json.Unmarshal(text, &s)
+	if err == nil && string(text) == "null" {
+		err = errNull
+	}
+	if err != nil {
 		return JobSpec{}, fmt.Errorf("decode job: %w: %w", ErrNotUnderstood, err)
 	}
 	return s, nil

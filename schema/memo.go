@@ -69,6 +69,9 @@ func (m *memo) decode(text []byte) (Spec, error) {
 func unmarshalSpec(text []byte) (Spec, error) {
 	var spec Spec
 	err := json.Unmarshal(text, &spec)
+	if err == nil && string(text) == "null" {
+		err = errNull
+	}
 	return spec, err
 }
 

@@ -26,6 +26,9 @@ type Session struct {
 	// ran is lost; but its last calls may still be worked on, or it is not dead and only stopped, and has not noticed. So what it claimed
 	// stands until it would have been declared dead.
 	Former []FormerSession
+	// Unclear: what is stored of Former cannot be understood. Then every claim of an earlier life stands until this session falls or is
+	// renewed, which writes Former again: a claim that stands for too long is waited for, one that falls too early starts a run twice.
+	Unclear bool
 }
 
 // FormerSession is a session that was replaced before it was declared dead.
@@ -40,6 +43,9 @@ func over(expires, now time.Time) bool { return now.After(expires.Add(SessionGra
 // After returns s as it takes the place of was at now: as its renewal, or as that of the executor's next life, which remembers was. It forgets
 // what is over; at the zero now nothing is. ErrRestarts: there is too much to remember.
 func (s Session) After(was Session, now time.Time) (Session, error) {
+	if was.Unclear && was.ID != s.ID && !was.Over(now) {
+		return s, ErrRestarts // what it remembered is not known: until it falls nobody takes its place
+	}
 	former := slices.Clone(was.Former)
 	if was.ID != "" && was.ID != s.ID {
 		former = append(former, FormerSession{ID: was.ID, Expires: was.Expires})
@@ -80,5 +86,5 @@ func (s Session) Supports(ref SessionRef, now time.Time) bool {
 	case s.ID == ref.ID:
 		return true
 	}
-	return ref.Guarded && slices.ContainsFunc(s.Former, func(f FormerSession) bool { return f.ID == ref.ID && !over(f.Expires, now) })
+	return ref.Guarded && s.Unclear && s.ID != "" || ref.Guarded && slices.ContainsFunc(s.Former, func(f FormerSession) bool { return f.ID == ref.ID && !over(f.Expires, now) })
 }

@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // State is where a run stands, folded from its rows.
 type State string
 
@@ -27,14 +29,21 @@ func (s State) Terminal() bool {
 // session stands; it is asked only about attempts that have a session and no record.
 //
 // The first of these that holds decides (DESIGN 3): a success; a cancel mark or outcome without
-// a live session; a final failure, unless a cancel waits for a live session; a live session; a next start named in the
-// last record; what attempt 0 says. Otherwise the run is pending.
+// a live session; a final failure, unless a cancel waits for a live session; a live session; an attempt that cannot be
+// understood and that no other followed; a next start named in the last record; what attempt 0 says. Otherwise the run is pending.
+//
+// A run whose last attempt cannot be understood has failed: whether it may start again is not known, so it does not, and
+// nothing waits for it. If what it came to is written again, or read by a version that understands it, that counts.
 func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
-	var success, cancelled, final, running, missed bool
+	var success, cancelled, final, running, missed, faulty bool
 	var last *Attempt // the highest started attempt with a record
 	cancelled = marks.Cancelled != nil
 	for i := range attempts {
 		a := &attempts[i]
+		if a.Fault != nil {
+			faulty = faulty || !overtaken(attempts, a)
+			continue
+		}
 		if a.Record == nil {
 			running = running || a.Number > 0 && a.Session != nil && live(*a.Session)
 			continue
@@ -66,12 +75,36 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 		return StateFailed
 	case running:
 		return StateRunning
+	case faulty:
+		return StateFailed
 	case last != nil && !last.Record.Next.IsZero():
 		return StateRetrying
 	case missed:
 		return StateMissed
 	}
 	return StatePending
+}
+
+// overtaken reports whether a row tells that the run went on after the attempt a, which cannot be understood: another record of its
+// number, or a later attempt.
+func overtaken(attempts []Attempt, a *Attempt) bool {
+	return slices.ContainsFunc(attempts, func(b Attempt) bool {
+		if b.Number == 0 || b.Unstarted() || b.Empty() || b.Fault != nil {
+			return false
+		}
+		return b.Number > a.Number || b.Number == a.Number && b.Record != nil
+	})
+}
+
+// Unreadable returns why the state of a run is not what its rows say, which cannot be understood: the first fault among its attempts that no
+// other attempt followed. nil: there is none.
+func Unreadable(attempts []Attempt) error {
+	for i := range attempts {
+		if a := &attempts[i]; a.Fault != nil && !overtaken(attempts, a) {
+			return a.Fault
+		}
+	}
+	return nil
 }
 
 // Overruled reports whether the record of attempt i is no outcome of its run, because another one is. An attempt may be executed

@@ -46,7 +46,7 @@ type AttemptStore interface {
 	// as they are. The caller bounds it and groups it by partition. Errors as PutEntries.
 	PutAttempts(ctx context.Context, attempts []Attempt) error
 	// Attempts returns the attempts of the runs, which all lie in p, at most 100, ordered by run,
-	// number and fence.
+	// number and fence. One whose row cannot be understood is among them, with its Fault.
 	Attempts(ctx context.Context, p Partition, runs []RunID) ([]Attempt, error)
 }
 
@@ -120,7 +120,8 @@ type SettingsStore interface {
 type TaskStore interface {
 	// PutTask creates or replaces a task.
 	PutTask(ctx context.Context, t Task) error
-	// Task returns a task, or ErrNotFound.
+	// Task returns a task, or ErrNotFound. With ErrNotUnderstood comes a task that has names, a Fault, and the write timestamp as
+	// UpdatedAt, as it stands in lists: it can be put again, or deleted.
 	Task(ctx context.Context, tenant, name string) (Task, error)
 	// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
 	Tasks(ctx context.Context, tenant, after string, limit int) ([]Task, error)

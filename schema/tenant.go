@@ -56,6 +56,9 @@ type Tenant struct {
 	Quotas    Quotas    `json:"quotas"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// Fault is set where what is stored cannot be understood (ErrNotUnderstood): then UpdatedAt is the write timestamp, and all but the name unknown.
+	Fault error `json:"-"`
 }
 
 // DefaultWeight is the share of a tenant that has stated none.
@@ -92,6 +95,9 @@ type APIKey struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: never
 	LastUsed  time.Time `json:"-"`                   // to some minutes; zero: never. Only in a list
+
+	// Fault is set in a list where what is stored cannot be understood (ErrNotUnderstood): the key has a name, and is good for nothing.
+	Fault error `json:"-"`
 }
 
 // Expired reports whether k is good no more.
@@ -148,6 +154,9 @@ type AuditEntry struct {
 	Note          string // what else there is to say: "20 lines"
 }
 
+// NoteUnreadable is the note of an entry whose stored detail cannot be understood.
+const NoteUnreadable = "what is stored of the change cannot be read"
+
 // AuditDay returns the day in which an entry of the instant lies: days since the Unix epoch.
 func AuditDay(t time.Time) int { return PeriodOf(t) }
 
@@ -187,7 +196,7 @@ func StatsHour(t time.Time) int { return int(floorDiv(t.Unix(), 3600)) }
 type TenantStore interface {
 	// PutTenant creates or replaces a tenant. Of two writes the one with the later UpdatedAt stays.
 	PutTenant(ctx context.Context, t Tenant) error
-	// Tenant returns a tenant, or ErrNotFound.
+	// Tenant returns a tenant, or ErrNotFound. One that cannot be understood comes with its Fault, as in lists.
 	Tenant(ctx context.Context, name string) (Tenant, error)
 	// Tenants returns at most limit tenants with a name after `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]Tenant, error)
@@ -198,7 +207,7 @@ type APIKeyStore interface {
 	// CreateAPIKey holds the key. ErrConflict: the tenant has another key of this name. Creating it again is harmless until it
 	// was deleted.
 	CreateAPIKey(ctx context.Context, k APIKey) error
-	// APIKey returns the key of that hash, without LastUsed, or ErrNotFound.
+	// APIKey returns the key of that hash, without LastUsed, or ErrNotFound, also for one that cannot be understood: it is refused.
 	APIKey(ctx context.Context, hash KeyHash) (APIKey, error)
 	// APIKeys returns at most limit keys of a tenant with a name after `after`, in name order. One whose creation or deletion was
 	// cut short may be among them and be good for nothing.
@@ -222,6 +231,6 @@ type AuditStore interface {
 type StatsStore interface {
 	// PutStats writes what a node counted in a minute; the latest stays.
 	PutStats(ctx context.Context, s MinuteStats) error
-	// Stats returns all counts of an hour, by minute and node.
+	// Stats returns all counts of an hour, by minute and node. Those that cannot be understood are left out.
 	Stats(ctx context.Context, hour int) ([]MinuteStats, error)
 }

@@ -154,6 +154,9 @@ type Task struct {
 	Description   string          `json:"description,omitempty"`
 	CreatedAt     time.Time       `json:"created_at"`
 	UpdatedAt     time.Time       `json:"updated_at"`
+
+	// Fault is set where what is stored cannot be understood (ErrNotUnderstood): then UpdatedAt is the write timestamp, and all but the names unknown.
+	Fault error `json:"-"`
 }
 
 // Overdue is how late a run is too late to be called on time: what a misfire policy speaks of.

@@ -46,13 +46,22 @@ type Task struct {
 	Description   string          `json:"description,omitempty"`
 	CreatedAt     Time            `json:"created_at,omitzero"`
 	UpdatedAt     Time            `json:"updated_at,omitzero"`
+	Fault         string          `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then nothing but its name is known, and its runs fail until it is put again"`
 }
 
 func taskOf(t schema.Task) Task {
 	return Task{
 		Name: t.Name, Work: t.Work.InForce(), Rate: t.Rate, MaxConcurrent: t.MaxConcurrent, PayloadSchema: t.PayloadSchema, Description: t.Description,
-		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt},
+		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault),
 	}
+}
+
+// faultOf returns how an answer says that what is stored cannot be understood, "" for nil.
+func faultOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // Attempt is one execution of a run as the API answers it. One without outcome is still going.
@@ -151,6 +160,7 @@ type Run struct {
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
 	Progress      *Progress       `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
 	Attempts      []Attempt       `json:"attempts"`
+	Fault         string          `json:"fault,omitempty" doc:"Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown"`
 }
 
 // runOf returns the run r as the API answers it.
@@ -161,7 +171,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.State,
 		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(),
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
-		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{},
+		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
 	}
 	if out.JobID.IsZero() {
 		out.JobID = schema.JobOf(r.ID)

@@ -20,6 +20,7 @@ type APIKey struct {
 	CreatedBy  string      `json:"created_by,omitempty"`
 	ExpiresAt  Time        `json:"expires_at,omitzero"`
 	LastUsedAt Time        `json:"last_used_at,omitzero" doc:"To about five minutes"`
+	Fault      string      `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: it is refused"`
 }
 
 // NewAPIKey is a key that was just made, the only time that it is shown.
@@ -31,7 +32,7 @@ type NewAPIKey struct {
 func apiKeyOf(k schema.APIKey) APIKey {
 	return APIKey{
 		Name: k.Name, Tenant: k.Tenant, Role: k.Role, CreatedAt: Time{k.CreatedAt}, CreatedBy: k.CreatedBy,
-		ExpiresAt: Time{k.ExpiresAt}, LastUsedAt: Time{k.LastUsed},
+		ExpiresAt: Time{k.ExpiresAt}, LastUsedAt: Time{k.LastUsed}, Fault: faultOf(k.Fault),
 	}
 }
 

@@ -68,6 +68,7 @@ type DeadLetter struct {
 	ReplayedBy string          `json:"replayed_by,omitempty"`
 	Replay     schema.RunID    `json:"replay,omitzero" doc:"The run that repeats it"`
 	Payload    json.RawMessage `json:"payload,omitempty" doc:"Not in a list"`
+	Fault      string          `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: it cannot be replayed, but discarded"`
 	// History is all attempts.
 	History []Attempt `json:"attempts,omitempty" doc:"All attempts that were known when the run failed; those that have left with the run as its dead letter tells them: errors in short, outputs of the last one only; not in a list"`
 }
@@ -78,7 +79,10 @@ func letterOf(l *schema.DeadLetter) DeadLetter {
 		ID: l.Run, JobID: s.Job, JobName: s.JobName, Tenant: l.Tenant, Task: s.Task, State: "waiting", Priority: s.Priority.Or(),
 		NominalAt: Time{s.Nominal}, DueAt: Time{l.Run.Time()}, StartedAt: Time{l.Began}, FailedAt: Time{last.Finished}, ExpiresAt: Time{l.Expires},
 		Attempts: l.Attempts, Outcome: last.Outcome, Error: last.Error, StatusCode: last.Status, Output: last.Output,
-		Origin: s.Origin, Payload: l.Entry.Payload,
+		Origin: s.Origin, Payload: l.Entry.Payload, Fault: faultOf(l.Fault),
+	}
+	if out.Outcome == "" {
+		out.Outcome = schema.Failed // that it failed is all that a letter with a fault says
 	}
 	if out.JobID.IsZero() {
 		out.JobID = schema.JobOf(l.Run)

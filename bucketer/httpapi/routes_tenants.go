@@ -27,10 +27,11 @@ type Tenant struct {
 	Quotas    schema.Quotas `json:"quotas" doc:"Absent or 0: no bound"`
 	CreatedAt Time          `json:"created_at,omitzero"`
 	UpdatedAt Time          `json:"updated_at,omitzero"`
+	Fault     string        `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: until it is put again it has the defaults"`
 }
 
 func tenantFrom(t schema.Tenant) Tenant {
-	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}}
+	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
 }
 
 type (

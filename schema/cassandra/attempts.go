@@ -66,44 +66,37 @@ func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.
 	if len(runs) == 0 {
 		return nil, nil
 	}
-	var fault error
 	args := []any{int64(p.Bucket), int(p.Shard), uuids(runs)}
-	attempts, err := readPages(ctx, s, selectAttempts, &s.attemptRows, math.MaxInt, args,
-		func(iter *gocql.Iter) (schema.Attempt, int, bool, bool) {
-			a, size, more, err := scanAttempt(iter)
-			if err != nil && fault == nil {
-				fault = err
-			}
-			return a, size, err == nil && (a.Record != nil || a.Session != nil), more
-		})
-	if err == nil {
-		err = fault
-	}
+	attempts, err := readPages(ctx, s, selectAttempts, &s.attemptRows, math.MaxInt, args, s.scanAttempt)
 	if err != nil {
 		return nil, fmt.Errorf("read attempts of %d runs of %s: %w", len(runs), p, err)
 	}
 	return attempts, nil
 }
 
-func scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, more bool, err error) {
+// scanAttempt takes a row of selectAttempts. A row of which all cells have left does not count.
+func (s *Store) scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, keep, more bool) {
 	var run gocql.UUID
+	var number int
 	var fence int64
 	var record, session []byte
 	var recordWritten, sessionWritten int64 // 0 where there is no cell
-	if !iter.Scan(&run, &a.Number, &fence, &record, &session, &recordWritten, &sessionWritten) {
-		return a, 0, false, nil
+	if !iter.Scan(&run, &number, &fence, &record, &session, &recordWritten, &sessionWritten) {
+		return a, 0, false, false
 	}
-	a.Written = max(recordWritten, sessionWritten)
-	a.Run, a.Fence = schema.RunID(run), schema.Fence(fence)
-	if record != nil {
-		if a.Record, err = schema.DecodeRecord(record); err != nil {
-			return a, 0, true, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
-		}
+	// The driver does not tell an empty cell from none. An attempt that had a record has not gone.
+	record, session = held(record, recordWritten), held(session, sessionWritten)
+	a = schema.LoadAttempt(schema.RunID(run), number, schema.Fence(fence), record, session, max(recordWritten, sessionWritten))
+	if a.Fault != nil {
+		_ = s.damage.Found("attempts", a.Run.String(), a.Fault)
 	}
-	if session != nil {
-		if a.Session, err = schema.DecodeSessionRef(session); err != nil {
-			return a, 0, true, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
-		}
+	return a, len(record) + len(session) + 64, !a.Empty(), true
+}
+
+// held returns the cell that was written at that time, in µs: never nil, unless nothing was.
+func held(cell []byte, written int64) []byte {
+	if cell == nil && written != 0 {
+		return []byte{}
 	}
-	return a, len(record) + len(session) + 64, true, nil
+	return cell
 }

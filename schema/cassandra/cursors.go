@@ -3,7 +3,6 @@ package cassandra
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -99,9 +98,9 @@ func (s *Store) Settings(ctx context.Context) (schema.Settings, error) {
 	if err := s.one(ctx, selectSetting, []any{settingsScope, settingsName}, &text); err != nil {
 		return schema.Settings{}, fmt.Errorf("read settings: %w", err)
 	}
-	var stored storedSettings
-	if err := json.Unmarshal(text, &stored); err != nil {
-		return schema.Settings{}, fmt.Errorf("decode settings: %w", err)
+	stored, err := schema.Decode[storedSettings](text, "settings")
+	if err != nil {
+		return schema.Settings{}, s.damage.Found("settings", settingsName, err)
 	}
 	return schema.Settings{Shards: stored.Shards, Retention: stored.Retention.Std(), History: stored.History}, nil
 }

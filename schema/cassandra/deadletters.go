@@ -96,14 +96,16 @@ func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID)
 	if err == nil && written == nil {
 		err = schema.ErrNotFound // a fate alone
 	}
-	var l schema.DeadLetter
-	if err == nil {
-		l, err = schema.LoadDeadLetter(tenant, run, text, payload, last, fate, *written)
-	}
 	if err != nil {
 		return schema.DeadLetter{}, fmt.Errorf("read dead letter %s: %w", run, err)
 	}
-	return l, nil
+	return s.loadDeadLetter(tenant, run, text, payload, last, fate, *written), nil
+}
+
+func (s *Store) loadDeadLetter(tenant string, run schema.RunID, text, payload, last, fate []byte, written int64) schema.DeadLetter {
+	l := schema.LoadDeadLetter(tenant, run, text, payload, last, fate, written)
+	_ = s.damage.Found("dead_letters", run.String(), l.Fault)
+	return l
 }
 
 // DeadLetters implements schema.DeadLetterStore.
@@ -112,7 +114,6 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 	if !before.IsZero() {
 		upper = uuid(before)
 	}
-	var fault error
 	letters, err := readPages(ctx, s, selectDeadLetters, &s.deadRows, limit, []any{tenant, dayOf(day), upper},
 		func(iter *gocql.Iter) (l schema.DeadLetter, size int, keep, more bool) {
 			var run gocql.UUID
@@ -125,15 +126,8 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 			if written == nil {
 				return l, size, false, true
 			}
-			l, err := schema.LoadDeadLetter(tenant, schema.RunID(run), text, nil, last, fate, *written)
-			if err != nil && fault == nil {
-				fault = fmt.Errorf("of %s: %w", schema.RunID(run), err)
-			}
-			return l, size, err == nil, true
+			return s.loadDeadLetter(tenant, schema.RunID(run), text, nil, last, fate, *written), size, true, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters of day %d: %w", day, err)
 	}
@@ -153,7 +147,6 @@ func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema
 		run  schema.RunID
 		fate *schema.Fate
 	}
-	var fault error
 	all, err := readPages(ctx, s, selectFates, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
 		func(iter *gocql.Iter) (f found, size int, keep, more bool) {
 			var run gocql.UUID
@@ -163,14 +156,9 @@ func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema
 				return f, 0, false, false
 			}
 			fate, err := schema.DecodeFate(text)
-			if err != nil && fault == nil {
-				fault = fmt.Errorf("of %s: %w", schema.RunID(run), err)
-			}
+			_ = s.damage.Found("dead_letters", schema.RunID(run).String(), err)
 			return found{schema.RunID(run), fate}, len(text) + 64, written != nil, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read %d fates of day %d: %w", len(runs), day, err)
 	}

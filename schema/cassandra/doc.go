@@ -12,7 +12,8 @@
 //  4. Cells written by conditional writes are written by nothing else, except at the creation of their row.
 //  5. A build runs on the layout it knows, and on the next one if that only adds (additiveSuffix). An upgrade migrates first, then
 //     replaces the nodes one after the other; the way back is the build before on the newer layout.
-//  6. A page that did not end cleanly has not been read: it is read again, or the call fails.
+//  6. A row that cannot be understood is returned with its fault, or left out and counted, and never fails its page (package damage).
+//  7. A page that did not end cleanly has not been read: it is read again, or the call fails.
 //
 // # If we crash
 //

@@ -71,7 +71,7 @@ func (s *Store) entryLines(entries []schema.Entry) (rows, payloads []line, err e
 // Entries implements schema.EntryReader.
 func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
 	args := slice(p, r)
-	entries, err := readPages(ctx, s, selectEntries, &s.entryRows, limit, args, scanEntry)
+	entries, err := readPages(ctx, s, selectEntries, &s.entryRows, limit, args, s.scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read entries of %s: %w", p, err)
 	}
@@ -102,7 +102,7 @@ func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schem
 		return nil, nil
 	}
 	args := []any{int64(p.Bucket), int(p.Shard), uuids(ids)}
-	entries, err := readPages(ctx, s, selectEntriesByID, &s.entryRows, len(ids), args, scanEntry)
+	entries, err := readPages(ctx, s, selectEntriesByID, &s.entryRows, len(ids), args, s.scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read %d entries of %s by id: %w", len(ids), p, err)
 	}
@@ -120,7 +120,7 @@ func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) 
 }
 
 // scanEntry takes a row of selectEntries or selectEntriesByID. Rows without a spec do not count.
-func scanEntry(iter *gocql.Iter) (e schema.Entry, bytes int, keep, more bool) {
+func (s *Store) scanEntry(iter *gocql.Iter) (e schema.Entry, bytes int, keep, more bool) {
 	var id, moved gocql.UUID
 	var spec, payload, cancelled []byte
 	if !iter.Scan(&id, &spec, &payload, &cancelled, &moved) {
@@ -130,10 +130,9 @@ func scanEntry(iter *gocql.Iter) (e schema.Entry, bytes int, keep, more bool) {
 	if spec == nil {
 		return schema.Entry{}, bytes, false, true
 	}
-	marks, err := loadMarks(cancelled, moved)
-	e = schema.LoadEntry(schema.EntryID(id), spec, payload, marks)
-	if err != nil {
-		e.Spec, e.Fault = schema.Spec{}, fmt.Errorf("marks of %s: %w", e.ID, err)
+	e = schema.LoadEntry(schema.EntryID(id), spec, payload, s.loadMarks(schema.EntryID(id), cancelled, moved))
+	if e.Fault != nil {
+		_ = s.damage.Found("runs", e.ID.String(), e.Fault)
 	}
 	return e, bytes, true, true
 }

@@ -195,7 +195,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	var j schema.Job
 	if err == nil {
 		j = row.job(freshSpec)
-		err = j.Current.Fault // who asks for one job is about to change it
+		err = s.damage.Found("jobs", id.String(), j.Current.Fault) // who asks for one job is about to change it
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -241,7 +241,9 @@ func (s *Store) readJobs(ctx context.Context, st statement, decode decoder, limi
 			if !iter.Scan(append([]any{&row.id}, row.dest()...)...) {
 				return j, 0, false, false
 			}
-			return row.job(decode), row.size(), true, true
+			j = row.job(decode)
+			_ = s.damage.Found("jobs", j.ID.String(), j.Current.Fault)
+			return j, row.size(), true, true
 		})
 }
 

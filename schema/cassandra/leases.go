@@ -50,7 +50,7 @@ func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires tim
 	fence, _ := row["fence"].(int64)
 	session, _ := row["session"].(string)
 	record, _ := row["record"].(string)
-	stands, err := loadLease(is.Key, fence, session, record)
+	stands, err := s.loadLease(is.Key, fence, session, record)
 	switch {
 	case err != nil:
 		return schema.Lease{}, err
@@ -94,7 +94,7 @@ func (s *Store) lease(ctx context.Context, key string) (schema.Lease, error) {
 	if fence == 0 {
 		return schema.Lease{}, schema.ErrNotFound
 	}
-	return loadLease(key, fence, session, record)
+	return s.loadLease(key, fence, session, record)
 }
 
 // leaseCells returns the cells fence, session and record; null where the lease has none.
@@ -116,7 +116,7 @@ func leaseCells(l schema.Lease) ([]any, error) {
 	return cells, nil
 }
 
-func loadLease(key string, fence int64, session, record string) (schema.Lease, error) {
+func (s *Store) loadLease(key string, fence int64, session, record string) (schema.Lease, error) {
 	l := schema.Lease{Key: key, Fence: schema.Fence(fence)}
 	if record != "" {
 		l.Record = []byte(record)
@@ -124,7 +124,7 @@ func loadLease(key string, fence int64, session, record string) (schema.Lease, e
 	if session != "" {
 		holder, err := schema.DecodeSessionRef([]byte(session))
 		if err != nil {
-			return schema.Lease{}, err
+			return schema.Lease{}, s.damage.Found("leases", key, err)
 		}
 		l.Holder = holder
 	}

@@ -65,11 +65,7 @@ func (s *Store) mark(ctx context.Context, st statement, id schema.RunID, value a
 	}
 	cancelled, _ := row["cancelled"].(string)
 	moved, _ := row["moved_to"].(gocql.UUID)
-	marks, err := loadMarks([]byte(cancelled), moved)
-	if err != nil {
-		return schema.Marks{}, err
-	}
-	return marks, schema.ErrConflict
+	return s.loadMarks(id, []byte(cancelled), moved), schema.ErrConflict
 }
 
 // settleMark decides a mark whose write was not answered (unknown) by reading the marks.
@@ -101,17 +97,17 @@ func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error
 	if err != nil {
 		return schema.Marks{}, fmt.Errorf("read marks of %s: %w", id, err)
 	}
-	return loadMarks(cancelled, moved)
+	return s.loadMarks(id, cancelled, moved), nil
 }
 
-func loadMarks(cancelled []byte, moved gocql.UUID) (schema.Marks, error) {
+// loadMarks makes the marks of a run of their cells. A cancel mark that cannot be understood is one: nothing starts.
+func (s *Store) loadMarks(id schema.RunID, cancelled []byte, moved gocql.UUID) schema.Marks {
 	m := schema.Marks{MovedTo: schema.EntryID(moved)}
 	if len(cancelled) == 0 {
-		return m, nil
+		return m
 	}
-	m.Cancelled = new(schema.Cancel)
-	if err := json.Unmarshal(cancelled, m.Cancelled); err != nil {
-		return m, fmt.Errorf("decode cancel mark: %w", err)
-	}
-	return m, nil
+	mark, err := schema.Decode[schema.Cancel](cancelled, "cancel mark")
+	_ = s.damage.Found("runs", id.String(), err)
+	m.Cancelled = &mark
+	return m
 }

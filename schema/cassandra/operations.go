@@ -83,18 +83,24 @@ func (s *Store) Operation(ctx context.Context, tenant string, id schema.Operatio
 		err = schema.ErrNotFound
 	}
 	if err == nil {
-		err = json.Unmarshal(spec, &op.Spec)
-	}
-	if err == nil {
-		err = json.Unmarshal(progress, &op.Progress)
-	}
-	if err == nil && cancelled != nil {
-		err = json.Unmarshal(cancelled, &op.Cancelled)
+		err = s.damage.Found("operations", id.String(), loadOperation(&op, spec, progress, cancelled))
 	}
 	if err != nil {
 		return schema.Operation{}, fmt.Errorf("read operation %s: %w", id, err)
 	}
 	return op, nil
+}
+
+// loadOperation fills in op. A cancel mark that cannot be understood is one.
+func loadOperation(op *schema.Operation, spec, progress, cancelled []byte) (err error) {
+	if op.Spec, err = schema.Decode[schema.OperationSpec](spec, "operation"); err == nil {
+		op.Progress, err = schema.Decode[schema.Progress](progress, "progress")
+	}
+	if cancelled != nil {
+		mark, _ := schema.Decode[schema.Cancel](cancelled, "cancel mark")
+		op.Cancelled = &mark
+	}
+	return err
 }
 
 // OpenOperations implements schema.OperationStore.

@@ -99,7 +99,10 @@ func (s *Store) Session(ctx context.Context, executor string) (schema.Session, e
 	var former string
 	err := s.oneSerial(ctx, selectSession, []any{executor}, &session.ID, &expires, &former)
 	if err == nil && former != "" {
-		err = json.Unmarshal([]byte(former), &session.Former)
+		if fault := json.Unmarshal([]byte(former), &session.Former); fault != nil {
+			session.Former, session.Unclear = nil, true
+			_ = s.damage.Found("sessions", executor, fault)
+		}
 	}
 	if err != nil {
 		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)

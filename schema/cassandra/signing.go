@@ -65,9 +65,12 @@ func (s *Store) swapSigningKeys(ctx context.Context, tenant string, was int64, i
 // SigningKeys implements schema.SigningKeyStore.
 func (s *Store) SigningKeys(ctx context.Context, tenant string) (k schema.SigningKeys, err error) {
 	var text []byte
-	err = s.one(ctx, selectSigningKeys, []any{tenant}, &k.Revision, &text)
+	var revision int64
+	err = s.one(ctx, selectSigningKeys, []any{tenant}, &revision, &text)
 	if err == nil {
-		err = json.Unmarshal(text, &k)
+		k, err = schema.Decode[schema.SigningKeys](text, "signing keys")
+		k.Revision = revision
+		_ = s.damage.Found("signing_keys", tenant, err)
 	}
 	if err != nil {
 		return schema.SigningKeys{}, fmt.Errorf("read signing keys of %s: %w", tenant, err)

@@ -73,9 +73,9 @@ const (
 	// One row of tasks. Idempotent.
 	deleteTask statement = `DELETE FROM tasks USING TIMESTAMP ? WHERE tenant = ? AND name = ?`
 	// One row of tasks. Idempotent.
-	selectTask statement = `SELECT spec FROM tasks WHERE tenant = ? AND name = ?`
+	selectTask statement = `SELECT spec, writetime(spec) FROM tasks WHERE tenant = ? AND name = ?`
 	// A slice of one tenant's tasks, in name order. Idempotent.
-	selectTasks statement = `SELECT name, spec FROM tasks WHERE tenant = ? AND name > ?`
+	selectTasks statement = `SELECT name, spec, writetime(spec) FROM tasks WHERE tenant = ? AND name > ?`
 
 	// One row of jobs, without a condition; the timestamp is below that of every conditional write (createdAt). Idempotent. An update leaves nothing
 	// once its cells have expired; of an insert the bare row would stay, since a later expiry does not touch it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/damage"
 	"github.com/gocql/gocql"
 )
 
@@ -21,6 +22,7 @@ type Store struct {
 	speculation *speculation
 	tokens      chan struct{} // one for each plain statement under way
 	metrics     *metrics
+	damage      *damage.Log
 
 	batchBytes atomic.Int64 // bytes of one batch: lower than maxBatchBytes where the server takes less
 
@@ -60,6 +62,10 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	rows, err := damage.New(cfg.Logger, cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	cluster, err := cfg.cluster(keyspace)
 	if err != nil {
 		return nil, fmt.Errorf("connect to cassandra: %w", err)
@@ -76,7 +82,7 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
 	}
-	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m, tokens: make(chan struct{}, maxInFlight)}
+	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows, tokens: make(chan struct{}, maxInFlight)}
 	s.batchBytes.Store(maxBatchBytes)
 	return s, nil
 }

@@ -32,36 +32,31 @@ func (s *Store) PutTask(ctx context.Context, t schema.Task) error {
 // Task implements schema.TaskStore.
 func (s *Store) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
 	var text []byte
-	err := s.one(ctx, selectTask, []any{tenant, name}, &text)
-	var t schema.Task
+	var written int64
+	err := s.one(ctx, selectTask, []any{tenant, name}, &text, &written)
+	t := schema.Task{}
 	if err == nil {
-		t, err = loadTask(tenant, name, text)
+		t = s.loadTask(tenant, name, text, written)
+		err = t.Fault
 	}
 	if err != nil {
-		return schema.Task{}, fmt.Errorf("read task %s of %s: %w", name, tenant, err)
+		return t, fmt.Errorf("read task %s of %s: %w", name, tenant, err)
 	}
 	return t, nil
 }
 
 // Tasks implements schema.TaskStore.
 func (s *Store) Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error) {
-	var fault error
 	tasks, err := readPages(ctx, s, selectTasks, &s.smallRows, limit, []any{tenant, after},
 		func(iter *gocql.Iter) (t schema.Task, size int, keep, more bool) {
 			var name string
 			var text []byte
-			if !iter.Scan(&name, &text) {
+			var written int64
+			if !iter.Scan(&name, &text, &written) {
 				return t, 0, false, false
 			}
-			t, err := loadTask(tenant, name, text)
-			if err != nil && fault == nil {
-				fault = fmt.Errorf("task %s: %w", name, err)
-			}
-			return t, len(name) + len(text) + 64, err == nil, true
+			return s.loadTask(tenant, name, text, written), len(name) + len(text) + 64, true, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read tasks of %s: %w", tenant, err)
 	}
@@ -76,11 +71,12 @@ func (s *Store) DeleteTask(ctx context.Context, tenant, name string, at time.Tim
 	return nil
 }
 
-func loadTask(tenant, name string, text []byte) (schema.Task, error) {
-	var t schema.Task
-	if err := json.Unmarshal(text, &t); err != nil {
-		return schema.Task{}, fmt.Errorf("decode: %w", err)
+// loadTask makes a task of its row, written at that time in µs. One that cannot be understood has a Fault.
+func (s *Store) loadTask(tenant, name string, text []byte, written int64) schema.Task {
+	t, err := schema.Decode[schema.Task](text, "task")
+	if s.damage.Found("tasks", tenant+"/"+name, err) != nil {
+		t.Fault, t.UpdatedAt = err, time.UnixMicro(written).UTC()
 	}
 	t.Tenant, t.Name = tenant, name
-	return t, nil
+	return t
 }

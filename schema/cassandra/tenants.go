@@ -16,18 +16,18 @@ const (
 	// One row of tenants. Idempotent.
 	insertTenant statement = `INSERT INTO tenants (scope, name, spec) VALUES ('tenants', ?, ?) USING TIMESTAMP ?`
 	// One row of tenants. Idempotent.
-	selectTenant statement = `SELECT spec FROM tenants WHERE scope = 'tenants' AND name = ?`
+	selectTenant statement = `SELECT spec, writetime(spec) FROM tenants WHERE scope = 'tenants' AND name = ?`
 	// A slice of the partition of tenants, in name order. Idempotent.
-	selectTenants statement = `SELECT name, spec FROM tenants WHERE scope = 'tenants' AND name > ?`
+	selectTenants statement = `SELECT name, spec, writetime(spec) FROM tenants WHERE scope = 'tenants' AND name > ?`
 
 	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
 	claimKeyName statement = `INSERT INTO api_key_names (tenant, name, hash, spec) VALUES (?, ?, ?, ?) IF NOT EXISTS`
 	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
 	dropKeyName statement = `DELETE FROM api_key_names WHERE tenant = ? AND name = ? IF hash = ?`
 	// One row of api_key_names, at LOCAL_SERIAL. Idempotent.
-	selectKeyName statement = `SELECT spec FROM api_key_names WHERE tenant = ? AND name = ?`
+	selectKeyName statement = `SELECT hash, spec FROM api_key_names WHERE tenant = ? AND name = ?`
 	// A slice of one tenant's keys, in name order. Idempotent.
-	selectKeyNames statement = `SELECT spec FROM api_key_names WHERE tenant = ? AND name > ?`
+	selectKeyNames statement = `SELECT name, hash, spec FROM api_key_names WHERE tenant = ? AND name > ?`
 	// One row of api_keys. Idempotent.
 	insertAPIKey statement = `INSERT INTO api_keys (hash, tenant, name, spec) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`
 	// One row of api_keys. Idempotent.
@@ -58,34 +58,35 @@ func (s *Store) PutTenant(ctx context.Context, t schema.Tenant) error {
 // Tenant implements schema.TenantStore.
 func (s *Store) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
 	var text []byte
-	err := s.one(ctx, selectTenant, []any{name}, &text)
-	t := schema.Tenant{Name: name}
-	if err == nil {
-		err = json.Unmarshal(text, &t)
-	}
-	if err != nil {
+	var written int64
+	if err := s.one(ctx, selectTenant, []any{name}, &text, &written); err != nil {
 		return schema.Tenant{}, fmt.Errorf("read tenant %s: %w", name, err)
 	}
-	return t, nil
+	return s.loadTenant(name, text, written), nil
+}
+
+// loadTenant makes a tenant of its row, written at that time in µs. One that cannot be understood has a Fault.
+func (s *Store) loadTenant(name string, text []byte, written int64) schema.Tenant {
+	t, err := schema.Decode[schema.Tenant](text, "tenant")
+	if s.damage.Found("tenants", name, err) != nil {
+		t.Fault, t.UpdatedAt = err, time.UnixMicro(written).UTC()
+	}
+	t.Name = name
+	return t
 }
 
 // Tenants implements schema.TenantStore.
 func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
-	var fault error
 	tenants, err := readPages(ctx, s, selectTenants, &s.smallRows, limit, []any{after},
 		func(iter *gocql.Iter) (t schema.Tenant, size int, keep, more bool) {
+			var name string
 			var text []byte
-			if !iter.Scan(&t.Name, &text) {
+			var written int64
+			if !iter.Scan(&name, &text, &written) {
 				return t, 0, false, false
 			}
-			if err := json.Unmarshal(text, &t); err != nil && fault == nil {
-				fault = fmt.Errorf("tenant %s: decode: %w", t.Name, err)
-			}
-			return t, len(t.Name) + len(text) + 64, true, true
+			return s.loadTenant(name, text, written), len(name) + len(text) + 64, true, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read tenants: %w", err)
 	}
@@ -127,11 +128,22 @@ func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
 
 // keyByName reads a key by its name, as every conditional write before has left it.
 func (s *Store) keyByName(ctx context.Context, tenant, name string) (k schema.APIKey, err error) {
+	var hash string
 	var text []byte
-	if err = s.oneSerial(ctx, selectKeyName, []any{tenant, name}, &text); err == nil {
-		err = json.Unmarshal(text, &k)
+	if err = s.oneSerial(ctx, selectKeyName, []any{tenant, name}, &hash, &text); err == nil {
+		k = s.loadKey(tenant, name, hash, text)
 	}
 	return k, err
+}
+
+// loadKey makes a key of its row by name. One that cannot be understood has a Fault: it can be revoked, for its hash stands in a column.
+func (s *Store) loadKey(tenant, name, hash string, text []byte) schema.APIKey {
+	k, err := schema.Decode[schema.APIKey](text, "key")
+	if s.damage.Found("api_keys", tenant+"/"+name, err) != nil {
+		k = schema.APIKey{Tenant: tenant, Name: name, Fault: err}
+		_ = k.Hash.UnmarshalText([]byte(hash)) // else it has none, which is no key's
+	}
+	return k
 }
 
 // APIKey implements schema.APIKeyStore.
@@ -142,7 +154,10 @@ func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKe
 	case err == nil && len(text) == 0: // a use that was noted after the key was deleted
 		err = schema.ErrNotFound
 	case err == nil:
-		err = json.Unmarshal(text, &k)
+		if k, err = schema.Decode[schema.APIKey](text, "key"); err != nil {
+			_ = s.damage.Found("api_keys", hash.String(), err)
+			err = schema.ErrNotFound
+		}
 	}
 	if err != nil {
 		return schema.APIKey{}, fmt.Errorf("read key: %w", err)
@@ -160,21 +175,15 @@ func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([
 }
 
 func (s *Store) apiKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
-	var fault error
 	keys, err := readPages(ctx, s, selectKeyNames, &s.smallRows, limit, []any{tenant, after},
 		func(iter *gocql.Iter) (k schema.APIKey, size int, keep, more bool) {
+			var name, hash string
 			var text []byte
-			if !iter.Scan(&text) {
+			if !iter.Scan(&name, &hash, &text) {
 				return k, 0, false, false
 			}
-			if err := json.Unmarshal(text, &k); err != nil && fault == nil {
-				fault = fmt.Errorf("decode: %w", err)
-			}
-			return k, len(text) + 64, true, true
+			return s.loadKey(tenant, name, hash, text), len(text) + 64, true, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,6 @@ func (s *Store) Audit(ctx context.Context, tenant string, day int, before schema
 	if !before.IsZero() {
 		at, id = before.Time(), gocql.UUID(before)
 	}
-	var fault error
 	entries, err := readPages(ctx, s, selectAudit, &s.smallRows, limit, []any{tenant, dayOf(day), at, id},
 		func(iter *gocql.Iter) (e schema.AuditEntry, size int, keep, more bool) {
 			var id gocql.UUID
@@ -84,17 +83,14 @@ func (s *Store) Audit(ctx context.Context, tenant string, day int, before schema
 			if !iter.Scan(&id, &e.Actor, &e.Object, &e.Action, &text) {
 				return e, 0, false, false
 			}
-			var d auditDetail
-			if err := json.Unmarshal(text, &d); err != nil && fault == nil {
-				fault = fmt.Errorf("entry %s: decode: %w", id, err)
+			d, err := schema.Decode[auditDetail](text, "audit entry")
+			if s.damage.Found("audit", schema.AuditID(id).String(), err) != nil {
+				d.Note = schema.NoteUnreadable
 			}
 			e.ID, e.Tenant, e.Before, e.After, e.Note = schema.AuditID(id), tenant, d.Before, d.After, d.Note
 			e.At = e.ID.Time()
 			return e, len(text) + 256, true, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read audit of %s: %w", tenant, err)
 	}
@@ -116,7 +112,6 @@ func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
 
 // Stats implements schema.StatsStore.
 func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
-	var fault error
 	all, err := readPages(ctx, s, selectStats, &s.smallRows, maxStatsRows, []any{hour},
 		func(iter *gocql.Iter) (m schema.MinuteStats, size int, keep, more bool) {
 			var minute time.Time
@@ -125,15 +120,11 @@ func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, erro
 			if !iter.Scan(&minute, &node, &text) {
 				return m, 0, false, false
 			}
-			if err := json.Unmarshal(text, &m); err != nil && fault == nil {
-				fault = fmt.Errorf("counts of %s: decode: %w", node, err)
-			}
+			m, err := schema.Decode[schema.MinuteStats](text, "counts")
+			_ = s.damage.Found("stats", node, err)
 			m.Minute, m.Node = minute.UTC(), node
-			return m, len(node) + len(text) + 64, true, true
+			return m, len(node) + len(text) + 64, err == nil, true
 		})
-	if err == nil {
-		err = fault
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read stats: %w", err)
 	}

@@ -90,7 +90,10 @@ func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.
 			if err != nil {
 				return err
 			}
-			if a.Record != nil || a.Session != nil {
+			if a.Fault != nil {
+				_ = s.damage.Found("attempts", a.Run.String(), a.Fault)
+			}
+			if !a.Empty() {
 				attempts = append(attempts, a)
 			}
 		}
@@ -109,20 +112,13 @@ func loadAttempt(key, value []byte, nowMS int64) (a schema.Attempt, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.Run = schema.RunID(key[partitionSize:entrySize])
-	a.Number = int(binary.BigEndian.Uint32(key[entrySize:]))
-	a.Fence = schema.Fence(readInt(key[entrySize+4:]))
+	var record, session []byte
 	if c := row.at(colRecord, nowMS); c != nil {
-		a.Written = c.timestamp
-		if a.Record, err = schema.DecodeRecord(c.data); err != nil {
-			return a, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
-		}
+		a.Written, record = c.timestamp, c.data
 	}
 	if c := row.at(colSession, nowMS); c != nil {
-		a.Written = max(a.Written, c.timestamp)
-		if a.Session, err = schema.DecodeSessionRef(c.data); err != nil {
-			return a, fmt.Errorf("attempt %d of %s: %w", a.Number, a.Run, err)
-		}
+		a.Written, session = max(a.Written, c.timestamp), c.data
 	}
-	return a, nil
+	fence := schema.Fence(readInt(key[entrySize+4:]))
+	return schema.LoadAttempt(schema.RunID(key[partitionSize:entrySize]), int(binary.BigEndian.Uint32(key[entrySize:])), fence, record, session, a.Written), nil
 }

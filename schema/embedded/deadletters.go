@@ -136,18 +136,18 @@ func (s *Store) deadLetter(ctx context.Context, tenant string, run schema.RunID)
 	if err != nil {
 		return schema.DeadLetter{}, err
 	}
-	l, ok, err := loadDeadLetter(tenant, run, &row, s.nowMS())
-	if err == nil && !ok {
-		err = schema.ErrNotFound
+	l, ok := s.loadDeadLetter(tenant, run, &row, s.nowMS())
+	if !ok {
+		return l, schema.ErrNotFound
 	}
-	return l, err
+	return l, nil
 }
 
 // loadDeadLetter makes a letter of its row; false means that the row holds none (any more).
-func loadDeadLetter(tenant string, run schema.RunID, row *cells, nowMS int64) (schema.DeadLetter, bool, error) {
+func (s *Store) loadDeadLetter(tenant string, run schema.RunID, row *cells, nowMS int64) (schema.DeadLetter, bool) {
 	text, last := row.at(colText, nowMS), row.at(colLast, nowMS)
 	if text == nil || last == nil {
-		return schema.DeadLetter{}, false, nil
+		return schema.DeadLetter{}, false
 	}
 	var payload, fate []byte
 	if c := row.at(colPayload, nowMS); c != nil {
@@ -156,8 +156,9 @@ func loadDeadLetter(tenant string, run schema.RunID, row *cells, nowMS int64) (s
 	if c := row.at(colFate, nowMS); c != nil {
 		fate = c.data
 	}
-	l, err := schema.LoadDeadLetter(tenant, run, text.data, payload, last.data, fate, last.timestamp)
-	return l, err == nil, unavailable(err)
+	l := schema.LoadDeadLetter(tenant, run, text.data, payload, last.data, fate, last.timestamp)
+	_ = s.damage.Found("dead_letters", run.String(), l.Fault)
+	return l, true
 }
 
 // DeadLetters implements schema.DeadLetterStore.
@@ -191,12 +192,12 @@ func (s *Store) deadLetters(ctx context.Context, tenant string, day int, before 
 		if err != nil {
 			return false, err
 		}
-		l, ok, err := loadDeadLetter(tenant, readListed(key[len(prefix):]), &row, nowMS)
+		l, ok := s.loadDeadLetter(tenant, readListed(key[len(prefix):]), &row, nowMS)
 		if ok {
 			l.Entry.Payload = nil
 			letters = append(letters, l)
 		}
-		return len(letters) < limit, err
+		return len(letters) < limit, nil
 	})
 	return letters, err
 }
@@ -221,9 +222,8 @@ func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema
 		if c := row.at(colFate, nowMS); c != nil {
 			text = c.data
 		}
-		if fates[run], err = schema.DecodeFate(text); err != nil {
-			return nil, fmt.Errorf("read fate of %s: %w", run, unavailable(err))
-		}
+		fates[run], err = schema.DecodeFate(text)
+		_ = s.damage.Found("dead_letters", run.String(), err)
 	}
 	return fates, nil
 }

@@ -93,7 +93,7 @@ func payloadAt(e *schema.Entry) schema.EntryID {
 func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
 	var entries []schema.Entry
 	err := s.scanEntries(ctx, p, r, limit, func(id schema.EntryID, row *cells, nowMS int64) error {
-		e, err := loadEntry(id, row, nowMS)
+		e, err := s.loadEntry(id, row, nowMS)
 		entries = append(entries, e)
 		return err
 	})
@@ -144,7 +144,7 @@ func (s *Store) scanEntries(
 }
 
 // loadEntry makes an entry of a row that has a text. It copies what it keeps.
-func loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.Entry, error) {
+func (s *Store) loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.Entry, error) {
 	text, payload := row.at(colText, nowMS).data, []byte(nil)
 	if c := row.at(colPayload, nowMS); c != nil {
 		payload = c.data
@@ -158,7 +158,11 @@ func loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.Entry, error)
 	if payload != nil {
 		payload = kept[len(text):]
 	}
-	return schema.LoadEntry(id, text, payload, marks), nil
+	e := schema.LoadEntry(id, text, payload, marks)
+	if e.Fault != nil {
+		_ = s.damage.Found("runs", id.String(), e.Fault)
+	}
+	return e, nil
 }
 
 // EntriesByID implements schema.EntryReader.
@@ -177,7 +181,7 @@ func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schem
 		if err != nil || row.at(colText, nowMS) == nil {
 			return err
 		}
-		e, err := loadEntry(id, &row, nowMS)
+		e, err := s.loadEntry(id, &row, nowMS)
 		entries = append(entries, e)
 		return err
 	})
@@ -231,6 +235,14 @@ func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) 
 
 // value returns the value cell of the row at key, or ErrNotFound.
 func (s *Store) value(ctx context.Context, key []byte) ([]byte, error) {
+	c, err := s.valueCell(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return c.data, nil
+}
+
+func (s *Store) valueCell(ctx context.Context, key []byte) (*cell, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -243,5 +255,5 @@ func (s *Store) value(ctx context.Context, key []byte) ([]byte, error) {
 	if c == nil {
 		return nil, schema.ErrNotFound
 	}
-	return c.data, nil
+	return c, nil
 }

@@ -50,7 +50,7 @@ func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires tim
 	}
 	stands := schema.Lease{Key: is.Key}
 	if c := row.at(colValue, s.nowMS()); c != nil {
-		if stands, err = loadLease(is.Key, c.data); err != nil {
+		if stands, err = s.loadLease(is.Key, c.data); err != nil {
 			return schema.Lease{}, err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	data, err := s.value(ctx, leaseKey(key))
 	var l schema.Lease
 	if err == nil {
-		l, err = loadLease(key, data)
+		l, err = s.loadLease(key, data)
 	}
 	if err != nil {
 		return schema.Lease{}, fmt.Errorf("read lease %q: %w", key, err)
@@ -76,10 +76,10 @@ func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	return l, nil
 }
 
-func loadLease(key string, data []byte) (schema.Lease, error) {
-	var r leaseRow
-	if err := json.Unmarshal(data, &r); err != nil {
-		return schema.Lease{}, unavailable(err)
+func (s *Store) loadLease(key string, data []byte) (schema.Lease, error) {
+	r, err := schema.Decode[leaseRow](data, "lease")
+	if err != nil {
+		return schema.Lease{}, s.damage.Found("leases", key, err)
 	}
 	return schema.Lease{Key: key, Fence: r.Fence, Holder: r.Holder, Record: r.Record}, nil
 }

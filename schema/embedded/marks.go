@@ -107,10 +107,8 @@ func (s *Store) marks(key []byte, nowMS int64) (cells, schema.Marks, error) {
 // marksOf returns the marks that a row of runs holds.
 func marksOf(row *cells, nowMS int64) (marks schema.Marks, err error) {
 	if c := row.at(colCancelled, nowMS); c != nil {
-		marks.Cancelled = new(schema.Cancel)
-		if err := json.Unmarshal(c.data, marks.Cancelled); err != nil {
-			return schema.Marks{}, unavailable(fmt.Errorf("%w: cancel mark: %w", errCorrupt, err))
-		}
+		mark, _ := schema.Decode[schema.Cancel](c.data, "cancel mark") // one that cannot be understood is one: nothing starts
+		marks.Cancelled = &mark
 	}
 	if c := row.at(colMovedTo, nowMS); c != nil {
 		if copy(marks.MovedTo[:], c.data) != len(marks.MovedTo) {

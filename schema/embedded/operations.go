@@ -90,13 +90,12 @@ func (s *Store) operation(ctx context.Context, tenant string, id schema.Operatio
 	if c == nil {
 		return op, schema.ErrNotFound
 	}
-	var row operationRow
-	if err := json.Unmarshal(c.data, &row); err != nil {
-		return op, unavailable(err)
-	}
+	row, err := schema.Decode[operationRow](c.data, "operation")
+	_ = s.damage.Found("operations", id.String(), err)
 	op = schema.Operation{ID: id, Tenant: tenant, Spec: row.Spec, Progress: row.Progress}
 	if c := cs.at(colStopped, nowMS); c != nil {
-		err = unavailable(json.Unmarshal(c.data, &op.Cancelled))
+		mark, _ := schema.Decode[schema.Cancel](c.data, "cancel mark") // one that cannot be understood is one
+		op.Cancelled = &mark
 	}
 	return op, err
 }

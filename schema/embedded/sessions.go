@@ -38,9 +38,7 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	}
 	var stands schema.Session
 	if c := row.at(colValue, s.nowMS()); c != nil {
-		if stands, err = loadSession(executor, c); err != nil {
-			return err
-		}
+		stands = s.loadSession(executor, c)
 	}
 	if stands.ID != was.ID || was.ID != "" && !stands.Expires.Equal(was.Expires.Truncate(time.Millisecond)) {
 		return schema.ErrConflict
@@ -67,32 +65,29 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	return s.commit(b)
 }
 
-func loadSession(executor string, c *cell) (schema.Session, error) {
+func (s *Store) loadSession(executor string, c *cell) schema.Session {
 	if len(c.data) < 8 {
-		return schema.Session{}, nil
+		return schema.Session{}
 	}
 	expires := int64(binary.BigEndian.Uint64(c.data)) // #nosec G115 -- bits
 	id, former, _ := bytes.Cut(c.data[8:], []byte{0})
 	session := schema.Session{Executor: executor, ID: string(id), Expires: time.UnixMilli(expires).UTC()}
 	if len(former) > 0 {
 		if err := json.Unmarshal(former, &session.Former); err != nil {
-			return session, unavailable(err)
+			session.Former, session.Unclear = nil, true
+			_ = s.damage.Found("sessions", executor, err)
 		}
 	}
-	return session, nil
+	return session
 }
 
 // Session implements schema.SessionStore.
 func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
 	data, err := s.value(ctx, sessionKey(executor))
-	var session schema.Session
-	if err == nil {
-		session, err = loadSession(executor, &cell{data: data})
-	}
 	if err != nil {
 		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)
 	}
-	return session, nil
+	return s.loadSession(executor, &cell{data: data}), nil
 }
 
 // ClaimKey implements schema.KeyStore.

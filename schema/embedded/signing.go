@@ -51,8 +51,8 @@ func (s *Store) swapSigningKeys(ctx context.Context, tenant string, was int64, i
 	}
 	var stands signingRow
 	if c := row.at(colValue, s.nowMS()); c != nil {
-		if err := json.Unmarshal(c.data, &stands); err != nil {
-			return unavailable(err)
+		if stands, err = schema.Decode[signingRow](c.data, "signing keys"); err != nil {
+			return err
 		}
 	}
 	switch stands.Revision {
@@ -69,7 +69,8 @@ func (s *Store) SigningKeys(ctx context.Context, tenant string) (schema.SigningK
 	data, err := s.value(ctx, signingKey(tenant))
 	var row signingRow
 	if err == nil {
-		err = unavailable(json.Unmarshal(data, &row))
+		row, err = schema.Decode[signingRow](data, "signing keys")
+		_ = s.damage.Found("signing_keys", tenant, err)
 	}
 	if err != nil {
 		return schema.SigningKeys{}, fmt.Errorf("read signing keys of %s: %w", tenant, err)

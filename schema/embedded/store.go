@@ -13,8 +13,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/damage"
 )
 
 const (
@@ -43,8 +45,10 @@ type Config struct {
 	NoSync bool
 	// Now is the store's clock: what has expired by it is not returned. Default time.Now.
 	Now func() time.Time
-	// Logger takes what Pebble has to say. Default: nothing is logged.
+	// Logger takes what Pebble has to say, and tells of rows that cannot be understood. Default: nothing is logged.
 	Logger *slog.Logger
+	// Registerer takes the metrics; nil: none.
+	Registerer prometheus.Registerer
 }
 
 // Validate reports every fault of c.
@@ -82,6 +86,8 @@ type Store struct {
 	now   func() time.Time
 	write *pebble.WriteOptions
 
+	damage *damage.Log
+
 	// life is held for reading by every call, for writing by Close and while Expire decides: see invariant 2.
 	life   sync.RWMutex
 	closed bool
@@ -111,7 +117,11 @@ func Open(cfg Config) (_ *Store, err error) {
 		DisableTableStats:  true, // nothing here asks for them
 		Logger:             pebbleLog{cfg.Logger},
 	}
-	s := &Store{now: cfg.Now, write: pebble.Sync, seed: maphash.MakeSeed()}
+	rows, err := damage.New(cfg.Logger, cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("open embedded store: register metrics: %w", err)
+	}
+	s := &Store{now: cfg.Now, write: pebble.Sync, damage: rows, seed: maphash.MakeSeed()}
 	cacheSize := int64(diskCache)
 	if cfg.Dir == "" {
 		opts.FS, opts.DisableWAL, cacheSize = vfs.NewMem(), true, memoryCache

@@ -54,7 +54,7 @@ func (s *Store) mergeCell(ctx context.Context, key []byte, c cell) error {
 func (s *Store) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
 	t, err := s.task(ctx, tenant, name)
 	if err != nil {
-		return schema.Task{}, fmt.Errorf("read task %s of %s: %w", name, tenant, err)
+		return t, fmt.Errorf("read task %s of %s: %w", name, tenant, err)
 	}
 	return t, nil
 }
@@ -68,11 +68,11 @@ func (s *Store) task(ctx context.Context, tenant, name string) (schema.Task, err
 	if err != nil {
 		return schema.Task{}, err
 	}
-	t, ok, err := loadTask(tenant, &row)
-	if err == nil && !ok {
-		err = schema.ErrNotFound
+	t, ok := s.loadTask(tenant, name, &row)
+	if !ok {
+		return schema.Task{}, schema.ErrNotFound
 	}
-	return t, err
+	return t, t.Fault
 }
 
 // Tasks implements schema.TaskStore.
@@ -97,29 +97,31 @@ func (s *Store) tasks(ctx context.Context, tenant, after string, limit int) ([]s
 		lower = append(lower, 0)
 	}
 	var tasks []schema.Task
-	err := s.scan(lower, prefixEnd(appendName(nil, tableTasks, tenant, "")), func(_, value []byte) (bool, error) {
+	prefix := appendName(nil, tableTasks, tenant, "")
+	err := s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)
 		if err != nil {
 			return false, err
 		}
-		t, ok, err := loadTask(tenant, &row)
-		if ok {
+		if t, ok := s.loadTask(tenant, string(key[len(prefix):]), &row); ok {
 			tasks = append(tasks, t)
 		}
-		return len(tasks) < limit, err
+		return len(tasks) < limit, nil
 	})
 	return tasks, err
 }
 
-// loadTask makes a task of its row; ok is false where there is none, or it was deleted after it was put.
-func loadTask(tenant string, row *cells) (t schema.Task, ok bool, err error) {
+// loadTask makes a task of its row; ok is false where there is none, or it was deleted after it was put. One that cannot be understood
+// has a Fault.
+func (s *Store) loadTask(tenant, name string, row *cells) (t schema.Task, ok bool) {
 	put, deleted := row.at(colValue, 0), row.at(colDeleted, 0)
 	if put == nil || deleted != nil && deleted.timestamp >= put.timestamp {
-		return schema.Task{}, false, nil
+		return schema.Task{}, false
 	}
-	if err := json.Unmarshal(put.data, &t); err != nil {
-		return schema.Task{}, false, unavailable(fmt.Errorf("decode task: %w", err))
+	t, err := schema.Decode[schema.Task](put.data, "task")
+	if s.damage.Found("tasks", tenant+"/"+name, err) != nil {
+		t.Fault, t.UpdatedAt = err, time.UnixMicro(put.timestamp).UTC()
 	}
-	t.Tenant = tenant
-	return t, true, nil
+	t.Tenant, t.Name = tenant, name
+	return t, true
 }

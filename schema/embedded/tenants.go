@@ -42,26 +42,30 @@ func (s *Store) mergeOne(ctx context.Context, key []byte, c cell) error {
 }
 
 // Tenant implements schema.TenantStore.
-func (s *Store) Tenant(ctx context.Context, name string) (t schema.Tenant, err error) {
-	data, err := s.value(ctx, tenantKey(name))
-	if err == nil {
-		err = unavailable(json.Unmarshal(data, &t))
-	}
+func (s *Store) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
+	var t schema.Tenant
+	c, err := s.valueCell(ctx, tenantKey(name))
 	if err != nil {
-		return schema.Tenant{}, fmt.Errorf("read tenant %s: %w", name, err)
+		return t, fmt.Errorf("read tenant %s: %w", name, err)
+	}
+	return s.loadTenant(name, c), nil
+}
+
+// loadTenant makes a tenant of its cell. One that cannot be understood has a Fault.
+func (s *Store) loadTenant(name string, c *cell) schema.Tenant {
+	t, err := schema.Decode[schema.Tenant](c.data, "tenant")
+	if s.damage.Found("tenants", name, err) != nil {
+		t.Fault, t.UpdatedAt = err, time.UnixMicro(c.timestamp).UTC()
 	}
 	t.Name = name
-	return t, nil
+	return t
 }
 
 // Tenants implements schema.TenantStore.
 func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
 	var tenants []schema.Tenant
-	err := s.named(ctx, tenantKey(""), after, limit, func(name string, data []byte) error {
-		t := schema.Tenant{Name: name}
-		err := json.Unmarshal(data, &t)
-		tenants = append(tenants, t)
-		return err
+	err := s.named(ctx, tenantKey(""), after, limit, func(name string, c *cell) {
+		tenants = append(tenants, s.loadTenant(name, c))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read tenants: %w", err)
@@ -70,7 +74,7 @@ func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.
 }
 
 // named calls visit with the name and value of the rows whose keys are prefix and a name after `after`, at most limit of them.
-func (s *Store) named(ctx context.Context, prefix []byte, after string, limit int, visit func(name string, data []byte) error) error {
+func (s *Store) named(ctx context.Context, prefix []byte, after string, limit int, visit func(name string, c *cell)) error {
 	if limit <= 0 {
 		return nil
 	}
@@ -93,7 +97,8 @@ func (s *Store) named(ctx context.Context, prefix []byte, after string, limit in
 			return true, nil
 		}
 		seen++
-		return seen < limit, visit(string(key[len(prefix):]), c.data)
+		visit(string(key[len(prefix):]), c)
+		return seen < limit, nil
 	})
 }
 
@@ -125,11 +130,7 @@ func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
 		return err
 	}
 	if c := row.at(colValue, s.nowMS()); c != nil {
-		var stands schema.APIKey
-		if err := json.Unmarshal(c.data, &stands); err != nil {
-			return unavailable(err)
-		}
-		if stands.Hash != k.Hash {
+		if stands := s.loadKey(k.Tenant, k.Name, c.data); stands.Hash != k.Hash {
 			return schema.ErrConflict
 		}
 		return nil
@@ -149,7 +150,10 @@ func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
 func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
 	data, err := s.value(ctx, apiKeyKey(tableAPIKeys, hash))
 	if err == nil {
-		err = unavailable(json.Unmarshal(data, &k))
+		if k, err = schema.Decode[schema.APIKey](data, "key"); err != nil {
+			_ = s.damage.Found("api_keys", hash.String(), err)
+			err = schema.ErrNotFound
+		}
 	}
 	if err != nil {
 		return schema.APIKey{}, fmt.Errorf("read key: %w", err)
@@ -160,11 +164,8 @@ func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKe
 // APIKeys implements schema.APIKeyStore.
 func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
 	var keys []schema.APIKey
-	err := s.named(ctx, keyNameKey(tenant, ""), after, limit, func(_ string, data []byte) error {
-		var k schema.APIKey
-		err := json.Unmarshal(data, &k)
-		keys = append(keys, k)
-		return err
+	err := s.named(ctx, keyNameKey(tenant, ""), after, limit, func(name string, c *cell) {
+		keys = append(keys, s.loadKey(tenant, name, c.data))
 	})
 	for i := range keys {
 		if err != nil {
@@ -176,6 +177,15 @@ func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([
 		return nil, fmt.Errorf("read keys of %s: %w", tenant, err)
 	}
 	return keys, nil
+}
+
+// loadKey makes a key of its row by name. One that cannot be understood has a Fault, and no hash.
+func (s *Store) loadKey(tenant, name string, data []byte) schema.APIKey {
+	k, err := schema.Decode[schema.APIKey](data, "key")
+	if s.damage.Found("api_keys", tenant+"/"+name, err) != nil {
+		k = schema.APIKey{Tenant: tenant, Name: name, Fault: err}
+	}
+	return k
 }
 
 func (s *Store) lastUsed(ctx context.Context, hash schema.KeyHash) (time.Time, error) {
@@ -196,14 +206,15 @@ func (s *Store) lastUsed(ctx context.Context, hash schema.KeyHash) (time.Time, e
 
 // DeleteAPIKey implements schema.APIKeyStore.
 func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, _ time.Time) (schema.APIKey, error) {
-	k, err := s.deleteAPIKey(ctx, keyNameKey(tenant, name))
+	k, err := s.deleteAPIKey(ctx, tenant, name)
 	if err != nil {
 		return schema.APIKey{}, fmt.Errorf("delete key %s of %s: %w", name, tenant, err)
 	}
 	return k, nil
 }
 
-func (s *Store) deleteAPIKey(ctx context.Context, name []byte) (k schema.APIKey, err error) {
+func (s *Store) deleteAPIKey(ctx context.Context, tenant, called string) (k schema.APIKey, err error) {
+	name := keyNameKey(tenant, called)
 	if err := s.enter(ctx); err != nil {
 		return k, err
 	}
@@ -217,8 +228,10 @@ func (s *Store) deleteAPIKey(ctx context.Context, name []byte) (k schema.APIKey,
 	if c == nil {
 		return k, schema.ErrNotFound
 	}
-	if err := json.Unmarshal(c.data, &k); err != nil {
-		return k, unavailable(err)
+	if k = s.loadKey(tenant, called, c.data); k.Fault != nil {
+		if k.Hash, err = s.hashOf(tenant, called); err != nil {
+			return k, err
+		}
 	}
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
@@ -228,6 +241,24 @@ func (s *Store) deleteAPIKey(ctx context.Context, name []byte) (k schema.APIKey,
 		}
 	}
 	return k, s.commit(b)
+}
+
+// hashOf looks for the key of that tenant and name among all, by what they say themselves: zero if there is none.
+func (s *Store) hashOf(tenant, name string) (hash schema.KeyHash, err error) {
+	prefix := []byte{byte(tableAPIKeys)}
+	err = s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil {
+			return false, err
+		}
+		if c := row.at(colValue, s.nowMS()); c != nil {
+			if k, err := schema.Decode[schema.APIKey](c.data, "key"); err == nil && k.Tenant == tenant && k.Name == name {
+				copy(hash[:], key[len(prefix):])
+			}
+		}
+		return true, nil
+	})
+	return hash, err
 }
 
 // TouchAPIKey implements schema.APIKeyStore. It is not synced: what is lost is told again.

@@ -106,9 +106,12 @@ func (s *Store) audit(ctx context.Context, tenant string, day int, before schema
 		if c == nil {
 			return true, nil
 		}
-		var held auditRow
-		if err := json.Unmarshal(c.data, &held); err != nil || len(key) != len(prefix)+16 {
+		if len(key) != len(prefix)+16 {
 			return false, errCorrupt
+		}
+		held, err := schema.Decode[auditRow](c.data, "audit entry")
+		if err != nil {
+			held.Note = schema.NoteUnreadable
 		}
 		e := schema.AuditEntry{
 			Tenant: tenant, Actor: held.Actor, Action: held.Action, Object: held.Object,
@@ -116,6 +119,7 @@ func (s *Store) audit(ctx context.Context, tenant string, day int, before schema
 		}
 		appendNewestFirst(e.ID[:0], schema.AuditID(key[len(prefix):]))
 		e.At = e.ID.Time()
+		_ = s.damage.Found("audit", e.ID.String(), err)
 		entries = append(entries, e)
 		return len(entries) < limit, nil
 	})
@@ -160,12 +164,12 @@ func (s *Store) stats(ctx context.Context, hour int) (all []schema.MinuteStats, 
 		if c == nil {
 			return true, nil
 		}
-		var m schema.MinuteStats
-		if err := json.Unmarshal(c.data, &m); err != nil {
-			return false, errCorrupt
-		}
+		m, err := schema.Decode[schema.MinuteStats](c.data, "counts")
 		m.Minute = time.UnixMilli(readInt(key[len(prefix):])).UTC()
 		m.Node = string(key[len(prefix)+8:])
+		if s.damage.Found("stats", m.Node, err) != nil {
+			return true, nil
+		}
 		all = append(all, m)
 		return true, nil
 	})

@@ -47,8 +47,9 @@ var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...",
 // given what its parent folder may do.
 var layers = []layer{
 	{folder: "schema", tests: []string{"schema/schematest"}},
-	{folder: "schema/cassandra", imports: []string{"schema"}, tests: []string{"schema/schematest", "deploy/local/cluster"}},
-	{folder: "schema/embedded", imports: []string{"schema"}, tests: []string{"schema/schematest"}},
+	{folder: "schema/damage"},
+	{folder: "schema/cassandra", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest", "deploy/local/cluster"}},
+	{folder: "schema/embedded", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest"}},
 	{folder: "schema/schematest", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
 
 	{folder: "bucketer", imports: []string{"schema"}, tests: fakes},

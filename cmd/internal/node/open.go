@@ -129,7 +129,7 @@ type Place struct {
 func Embedded(c config.Config, at Place, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
 	return Opener{
 		Store: func(context.Context) (schema.Store, error) {
-			s, err := pebble.Open(pebble.Config{Dir: filepath.Join(at.Dir, "store"), Shards: devShards, Logger: log.With("part", "store")})
+			s, err := pebble.Open(pebble.Config{Dir: filepath.Join(at.Dir, "store"), Shards: devShards, Logger: log.With("part", "store"), Registerer: reg})
 			if err != nil {
 				return nil, err
 			}
