@@ -26,7 +26,7 @@
 //     whose attempt is recorded as started in time and not finished before it arrived is no ghost (it was under way).
 //  6. Unexpected: a run that no acknowledged or unknown job explains.
 //  7. Duplicate execution: an arrival while an earlier one of the same run had not ended in failure. Counted. Under
-//     at_least_once it is a fault only if nothing explains it, see below.
+//     at_least_once it is a fault only if nothing explains it, see below; or if nothing went wrong ([History].Calm).
 //  8. Duplicate outcome: a run that ended twice, differently. See outcomes.go for what DESIGN section 3 allows.
 //     Runs that were looked at all along stay at their end too: watched.go.
 //  9. What could not be read is neither fine nor missed. It is unreadable, and fails the report.

@@ -38,6 +38,8 @@ type History struct {
 	// Off is by how much the clocks of executors may differ from true time. A call may come that much before its instant, if it is not early by
 	// the caller's own clock.
 	Off time.Duration
+	// Calm: nothing went wrong, so nothing may be executed twice.
+	Calm bool
 	// Doubles: the queue was made to pass messages on twice, as if each were the first. Nothing tells such an execution from the one before
 	// it, so duplicates need no explanation.
 	Doubles bool

@@ -22,8 +22,8 @@ type RecurringHistory struct {
 	End time.Time
 	// Late is how late runs may start. Its zero value bounds nothing.
 	Late LatenessBound
-	// Doubles is as in [History].
-	Doubles bool
+	// Calm and Doubles are as in [History].
+	Calm, Doubles bool
 	// Stops are the spans in which no node ran, Kills the instants at which one was killed and others went on.
 	Stops []Stop
 	Kills []time.Time

@@ -59,7 +59,7 @@ type recurringJudge struct {
 func newRecurringJudge(h RecurringHistory) *recurringJudge {
 	return &recurringJudge{
 		h: h, stops: newStopJudge(h.Stops),
-		base: judge{h: History{SeenAll: h.SeenAll, Doubles: h.Doubles}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
+		base: judge{h: History{SeenAll: h.SeenAll, Calm: h.Calm, Doubles: h.Doubles}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
 	}
 }
 

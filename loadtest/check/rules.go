@@ -172,6 +172,9 @@ func (j *judge) executions(r *run) {
 		for _, before := range r.seen[:i] {
 			if !before.failedBy(s.At) {
 				j.rep.DuplicateExecutions++
+				if j.h.Calm {
+					j.rep.Needless++
+				}
 				j.fault(FaultDuplicateExecution, r, "attempt %d arrived %s, attempt %d of %s had not failed",
 					s.Attempt, stamp(s.At), before.Attempt, stamp(before.At))
 				break

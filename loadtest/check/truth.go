@@ -29,6 +29,8 @@ type Answers struct {
 	Unrecorded int `json:"unrecorded_calls"`
 	// Unexplained counts attempts that were executed more often than redispatches, redeliveries and deaths explain.
 	Unexplained int `json:"unexplained_duplicates"`
+	// Needless counts the duplicate executions where nothing went wrong.
+	Needless int `json:"needless_duplicates"`
 	// CalledTwice: one process started one attempt twice.
 	CalledTwice int `json:"called_twice_by_one_process"`
 	// Altered: a call did not carry the payload, key or headers that were asked for.
@@ -36,14 +38,14 @@ type Answers struct {
 }
 
 func (a Answers) broken() int {
-	return a.Untrue + a.EarlyEnds + a.FinalRetried + a.Unrecorded + a.Unexplained + a.CalledTwice + a.Altered
+	return a.Untrue + a.EarlyEnds + a.FinalRetried + a.Unrecorded + a.Unexplained + a.Needless + a.CalledTwice + a.Altered
 }
 
 // String tells all counts in a line.
 func (a Answers) String() string {
 	return fmt.Sprintf("untrue outcomes %d, failed for good too soon %d, final answers retried %d, calls without a record %d, "+
-		"unexplained duplicates %d, called twice by one process %d, altered calls %d",
-		a.Untrue, a.EarlyEnds, a.FinalRetried, a.Unrecorded, a.Unexplained, a.CalledTwice, a.Altered)
+		"unexplained duplicates %d, needless ones %d, called twice by one process %d, altered calls %d",
+		a.Untrue, a.EarlyEnds, a.FinalRetried, a.Unrecorded, a.Unexplained, a.Needless, a.CalledTwice, a.Altered)
 }
 
 // answers judges a run by the answers that it got.

@@ -212,6 +212,19 @@ func TestRecordsAreHeldAgainstAnswers(t *testing.T) {
 	}
 }
 
+// Where nothing went wrong nothing is executed twice, whatever explains it.
+func TestNoDuplicatesWhereNothingWentWrong(t *testing.T) {
+	w := clean()
+	w.Calm = true
+	if rep := judge(t, w.History); rep.Needless != 1 || !rep.Failed() {
+		t.Errorf("Judge: %d needless duplicates, failed %t, want 1, true", rep.Needless, rep.Failed())
+	}
+	w.Seen = slices.DeleteFunc(w.Seen, func(s check.Sighting) bool { return s.Run == id(redelivered) && s.At.Equal(at(12_000)) })
+	if rep := judge(t, w.History); rep.Needless != 0 || rep.Failed() {
+		t.Errorf("Judge: %d needless duplicates, failed %t, want none: %+v", rep.Needless, rep.Failed(), rep.Faults)
+	}
+}
+
 // Where the sink's record has a gap, what it does not show proves nothing.
 func TestGapsOfTheSinkProveNothing(t *testing.T) {
 	w := clean()

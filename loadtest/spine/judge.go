@@ -57,6 +57,9 @@ func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what
 		"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String(),
 		"--max-lateness", r.cfg.Late.Max.String(), "--max-lateness-p99", r.cfg.Late.P99.String(),
 	}, what...)
+	if r.cfg.calm() {
+		args = append(args, "--calm")
+	}
 	for _, url := range r.client.URLs {
 		args = append(args, "--api", url)
 	}

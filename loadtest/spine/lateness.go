@@ -63,10 +63,18 @@ func latenessBound(c Config) check.LatenessBound {
 	if c.Scenario.Recurs() || c.Scenario == Limits {
 		return bound
 	}
-	backlog := max(0, time.Duration(c.Jobs)*time.Second/sustained-c.Span)
+	backlog := c.backlog()
 	bound.Max += backlog
 	if bound.P99 > 0 {
 		bound.P99 += backlog
 	}
 	return bound
 }
+
+// backlog returns how long the smallest machine takes for what it cannot start within the span.
+func (c Config) backlog() time.Duration {
+	return max(0, time.Duration(c.Jobs)*time.Second/sustained-c.Span)
+}
+
+// calm reports whether nothing goes wrong: no fault, and no backlog, in which messages are redelivered that nobody had time for.
+func (c Config) calm() bool { return c.Scenario == Calm && c.backlog() == 0 }

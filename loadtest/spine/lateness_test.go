@@ -55,3 +55,18 @@ func TestLatenessBound(t *testing.T) {
 		})
 	}
 }
+
+func TestCalmIsWhereNothingGoesWrong(t *testing.T) {
+	for _, row := range []struct {
+		of   Config
+		want bool
+	}{
+		{Config{Scenario: Calm, Jobs: 2000, Span: 20 * time.Second}, true},
+		{Config{Scenario: Calm, Jobs: 100_000, Span: time.Minute}, false},
+		{Config{Scenario: Kill, Jobs: 2000, Span: 20 * time.Second}, false},
+	} {
+		if got := row.of.calm(); got != row.want {
+			t.Errorf("%s of %d jobs: calm = %t, want %t", row.of.Scenario, row.of.Jobs, got, row.want)
+		}
+	}
+}

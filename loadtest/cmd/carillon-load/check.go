@@ -25,6 +25,7 @@ type evidence struct {
 	asked, acks, seen, changes, tasks, states []string
 	recurringEvidence
 	late check.LatenessBound
+	calm bool
 }
 
 // bounds say how long a check waits, and how hard it reads.
@@ -104,6 +105,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that the spine wrote (may be repeated)")
+	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
 	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
 	f.DurationVar(&b.wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
@@ -163,7 +165,7 @@ func (ev *evidence) complete() error {
 
 // read reads all files.
 func (ev *evidence) read() (check.History, error) {
-	h := check.History{Late: ev.late}
+	h := check.History{Late: ev.late, Calm: ev.calm}
 	for _, path := range ev.asked {
 		source, err := journal.SourceOf(path)
 		if err != nil {

@@ -24,7 +24,7 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	if err != nil {
 		return err
 	}
-	h.Late = ev.late
+	h.Late, h.Calm = ev.late, ev.calm
 	if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 		return err
 	}
