@@ -12,10 +12,10 @@ import (
 
 const (
 	// cutAhead is how far ahead of a change its cut lies: from there on only the new generation starts.
-	cutAhead = 2500 * time.Millisecond
+	cutAhead = knownBefore + 500*time.Millisecond
 	// knownBefore is how long before the cut a change must be known to be committed. Whoever read the job before it was starts
 	// nothing later than 1.9 s after that read, and so nothing after the cut.
-	knownBefore = 2 * time.Second
+	knownBefore = HeededWithin
 	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a run may be as late as that when its job is
 	// changed again, and is recorded as missed all the same.
 	pastFor = 5 * time.Minute

@@ -22,6 +22,9 @@ const (
 	// lateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
 	// slow read and the sweep itself fit into the other half.
 	lateAfter = Grace / 2
+	// HeededWithin is how long after its answer a cancel or a change may still not be heeded by an executor, if all
+	// clocks are the same. What clocks differ by comes on top.
+	HeededWithin = 2 * time.Second
 	// NearSpan is how close to its due time a row may lie behind its dispatcher's scan.
 	NearSpan = 5 * time.Second
 	// settingsEvery is how often the settings are read again.

@@ -5,12 +5,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"carillon.dev/carillon/schema"
 )
 
 const (
 	haltStep  = 250 * time.Millisecond // how often the process looks at its clocks
 	haltAfter = 2 * time.Second        // a longer step than this means that the process was stopped
-	clockSlip = 500 * time.Millisecond // wall and monotonic clock may differ by this much over a step
+	clockSlip = schema.MaxClockSlip    // wall and monotonic clock may differ by this much over a step
 )
 
 // Halt finds out that the process was stopped (SIGSTOP, a suspended machine, a starved core) or that its

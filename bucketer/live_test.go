@@ -113,8 +113,8 @@ func TestReaperDeclaresDead(t *testing.T) {
 	}{
 		"before its expiry":                {9 * time.Second, true, false, true},
 		"at its expiry":                    {10 * time.Second, true, false, true},
-		"2 s after":                        {12 * time.Second, true, false, true},
-		"2.001 s after":                    {12*time.Second + time.Millisecond, true, false, false},
+		"the grace after":                  {10*time.Second + schema.SessionGrace, true, false, true},
+		"1 ms more":                        {10*time.Second + schema.SessionGrace + time.Millisecond, true, false, false},
 		"an hour after, by who only looks": {time.Hour, false, false, true},
 		"an hour after, by a clock that may be wrong": {time.Hour, true, true, true},
 	} {
@@ -150,8 +150,8 @@ func TestClaimsOutlastTheReplacement(t *testing.T) {
 		"not claimed":                  {time.Second, false, false, false},
 		"claimed":                      {time.Second, true, false, true},
 		"claimed, at its expiry":       {10 * time.Second, true, false, true},
-		"claimed, 2 s after":           {12 * time.Second, true, false, true},
-		"claimed, 2.001 s after":       {12*time.Second + time.Millisecond, true, false, false},
+		"claimed, the grace after":     {10*time.Second + schema.SessionGrace, true, false, true},
+		"claimed, 1 ms more":           {10*time.Second + schema.SessionGrace + time.Millisecond, true, false, false},
 		"by a clock that may be wrong": {time.Hour, true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,13 +3,14 @@ package executor
 import (
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
 const (
-	// cancelFor is for how long at least a cancel is remembered: a message that comes after it may rest on rows that were read before it for as
-	// long as freshFor, and a tenth of a second of difference between two clocks.
-	cancelFor = 2 * time.Second
+	// cancelFor is for how long at least a cancel is remembered: a message that comes after it may rest on rows that were read
+	// before it for as long as freshFor by the dispatcher's clock, which may be ahead of ours.
+	cancelFor = bucketer.HeededWithin + schema.MaxClockDifference
 	// maxCancels bounds the cancels of such a span that are remembered. A run whose cancel is not may start within freshFor of it, as any may of
 	// which nobody is told.
 	maxCancels = 100_000

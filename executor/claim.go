@@ -314,10 +314,11 @@ func (a *attempt) release(ctx context.Context, why error, then func()) {
 }
 
 // afterStop says how the message ends of an effectively_once attempt that the stop of the executor cut short. A script is gone where killed says so; it, and whoever was
-// called, may work on otherwise. So the next attempt waits for as long as it would after a crash, that is until 8 s after the start at the earliest: an entry that is due then stands in.
+// called, may work on otherwise. So the next attempt waits for as long as it would after a crash,
+// that is for CalleeTime by any right clock: an entry that is due then stands in.
 func (a *attempt) afterStop(ctx context.Context, work schema.Work, killed bool) (then func()) {
 	x, e := a.x, a.entry
-	wait := sessionAmple + schema.SessionGrace - time.Since(a.began)
+	wait := CalleeTime + schema.MaxClockDifference - time.Since(a.began)
 	if work.Script != nil && killed || wait <= 0 {
 		return a.giveBack
 	}

@@ -15,7 +15,8 @@ import (
 
 // The times of executing (DESIGN 7).
 const (
-	// freshFor is how old the read behind an envelope may be at the start.
+	// freshFor is how old the read behind an envelope may be at the start. The dispatcher's clock stamps the read, so it
+	// may be older by what the clocks differ.
 	freshFor = queue.FreshFor
 	// lookBefore is how long before its due time an entry in doubt is looked at.
 	lookBefore = 500 * time.Millisecond
@@ -43,6 +44,9 @@ const (
 	// sessionAmple is how much of the session must be left for a guarded run to begin, or one that has a slot of a limit: with a renewal
 	// every renewEvery there is more, unless one takes over a second or fails.
 	sessionAmple = 6 * time.Second
+	// CalleeTime is how long the callee of an executor that crashed may go on with guarded work, or with a slot of a
+	// limit, so that nothing overlaps with it: in true time, whatever right clocks say.
+	CalleeTime = sessionAmple + schema.SessionGrace - schema.MaxClockDifference
 
 	// recordWithin is how long a record waits for others of its partition.
 	recordWithin = 100 * time.Millisecond

@@ -27,7 +27,7 @@
 //     After the last one, or a final answer, the run's dead letter is held before the message goes.
 //  9. A guarded run (at_most_once, effectively_once) starts only under a claim in its lease, and nothing is said of its outcome before the lease
 //     holds it; what the lease says counts (schema.Claim). A swap of unknown outcome is swapped again, never guessed.
-//  10. Work of effectively_once is stopped at the local deadline of its session: 2 s later another may start it.
+//  10. Work of effectively_once is stopped at the local deadline of its session: schema.SessionGrace later another may start it.
 //  11. A run of a job with a limit starts only under a slot of that limit, which it takes last and leaves when the attempt has ended: no more are under way at
 //     once than there are slots, but for at_least_once work of a session that was declared dead. A run has one slot at most. One that is held back is in
 //     what waits before that is said of it, and that is said before its message goes.

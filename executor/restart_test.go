@@ -114,7 +114,7 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 	}{
 		{"at once", false, false, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
 		{"when it is long known", false, false, 4 * time.Second, sessionAmple + schema.SessionGrace},
-		{"when its callee must have ended", false, false, 9 * time.Second, 0},
+		{"when its callee must have ended", false, false, sessionAmple + schema.SessionGrace + time.Second, 0},
 		{"of a script", true, false, 500 * time.Millisecond, 0},
 		{"of a script that could not be ended", true, true, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
 	} {

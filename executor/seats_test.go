@@ -297,7 +297,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 		look(0)
 		time.Sleep(4 * time.Second)
 		look(0) // it has expired, but may not be declared dead yet
-		time.Sleep(4 * time.Second)
+		time.Sleep(schema.SessionGrace + 2*time.Second)
 		look(1)
 		time.Sleep(time.Second)
 		if got := w.ran(); !slices.Equal(got, []schema.RunID{one.ID, two.ID}) {

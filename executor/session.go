@@ -42,9 +42,9 @@ func (k *keeper) current(now time.Time) (string, bool) {
 	return k.session.ID, k.session.ID != "" && now.Before(k.deadline)
 }
 
-// ample is current for what others wait for the end of: a claim, a slot of a limit. Who takes it over does so 2 s after the session's expiry
-// ([schema.SessionGrace]), and what was begun may then still be worked on by the target, though the executor crashed: so it is begun only
-// while sessionAmple is left, and overlaps with nothing as long as the target needs no more than both together.
+// ample is current for what others wait for the end of: a claim, a slot of a limit. Who takes it over does so
+// [schema.SessionGrace] after the session's expiry, and what was begun may then still be worked on by the target, though the executor
+// crashed: so it is begun only while sessionAmple is left, and overlaps with nothing as long as the target needs no more than CalleeTime.
 func (k *keeper) ample(now time.Time) (string, bool) {
 	return k.current(now.Add(sessionAmple))
 }

@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// SessionGrace is how long after its expiry a session may be declared dead: it absorbs the offset
-	// of two clocks that both count as good.
-	SessionGrace = 2 * time.Second
+	// SessionGrace is how long after its expiry a session may be declared dead, by the clock of whoever does. It
+	// covers what two right clocks may differ by, and sessionMargin in true time.
+	SessionGrace  = MaxClockDifference + sessionMargin
+	sessionMargin = 2 * time.Second
 	// MaxFormer bounds the earlier lives that a session remembers: an executor that starts more often than that within a session's life waits.
 	MaxFormer = 32
 )

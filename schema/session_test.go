@@ -10,6 +10,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// graceMS is schema.SessionGrace. What expired at past s is over 10 s after began.
+const (
+	graceMS = int(schema.SessionGrace / time.Millisecond)
+	past    = 10 - graceMS/1000 - 1
+)
+
 var began = time.UnixMilli(1_800_000_000_000).UTC()
 
 // until is a session of an executor's life that expires s seconds after began.
@@ -32,10 +38,10 @@ func TestSessionTakesThePlaceOfAnother(t *testing.T) {
 		{"its own renewal", until("b", 23), until("b", 20), 13, until("b", 23)},
 		{"another life's", until("b", 20), until("a", 15), 10, until("b", 20, former("a", 15))},
 		{"one that has expired, and is not over", until("b", 20), until("a", 8), 10, until("b", 20, former("a", 8))},
-		{"one that is over", until("b", 20), until("a", 7), 10, until("b", 20)},
+		{"one that is over", until("b", 20), until("a", past), 10, until("b", 20)},
 		{"one that remembers another", until("c", 20), until("b", 18, former("a", 15)), 10, until("c", 20, former("a", 15), former("b", 18))},
-		{"one that remembers what is over", until("c", 20), until("b", 18, former("a", 7)), 10, until("c", 20, former("b", 18))},
-		{"its own renewal, when what it remembers is over", until("b", 23), until("b", 20, former("a", 7), former("z", 9)), 10, until("b", 23, former("z", 9))},
+		{"one that remembers what is over", until("c", 20), until("b", 18, former("a", past)), 10, until("c", 20, former("b", 18))},
+		{"its own renewal, when what it remembers is over", until("b", 23), until("b", 20, former("a", past), former("z", 9)), 10, until("b", 23, former("z", 9))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := fmt.Sprint(c.was)
@@ -72,7 +78,7 @@ func TestSessionRemembersSoMuch(t *testing.T) {
 	if _, err := until("one more", 10).After(is, began); !errors.Is(err, schema.ErrRestarts) {
 		t.Errorf("After one life more than is remembered = %v, want %v", err, schema.ErrRestarts)
 	}
-	if next, err := until("one more", 30).After(is, began.Add(13*time.Second)); err != nil || len(next.Former) != 0 {
+	if next, err := until("one more", 30).After(is, began.Add(11*time.Second+schema.SessionGrace)); err != nil || len(next.Former) != 0 {
 		t.Errorf("After all of them were over = %v, %v; want one that remembers none", next, err)
 	}
 }
@@ -84,8 +90,8 @@ func TestSessionIsLeft(t *testing.T) {
 		was, want schema.Session
 	}{
 		{"with nothing to remember", until("a", 20), schema.Session{Executor: "ex"}},
-		{"with what is over", until("b", 20, former("a", 7)), schema.Session{Executor: "ex"}},
-		{"with what is not", until("c", 20, former("b", 13), former("a", 12), former("z", 7)), until("nobody's", 13, former("b", 13), former("a", 12))},
+		{"with what is over", until("b", 20, former("a", past)), schema.Session{Executor: "ex"}},
+		{"with what is not", until("c", 20, former("b", 13), former("a", 12), former("z", past)), until("nobody's", 13, former("b", 13), former("a", 12))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.was.Left("nobody's", at); !reflect.DeepEqual(got, c.want) {
@@ -110,9 +116,9 @@ func TestSessionSupports(t *testing.T) {
 		{"a former one", "a", false, 1_000, false},
 		{"a claim of a former one", "a", true, 1_000, true},
 		{"the same when it has expired", "a", true, 6_000, true},
-		{"the same 2 s later", "a", true, 7_000, true},
-		{"the same 1 ms after that", "a", true, 7_001, false},
-		{"a claim of the other one then", "b", true, 7_001, true},
+		{"the same to the end of the grace", "a", true, 5_000 + graceMS, true},
+		{"the same 1 ms after that", "a", true, 5_001 + graceMS, false},
+		{"a claim of the other one then", "b", true, 5_001 + graceMS, true},
 		{"a claim of one that is not remembered", "z", true, 1_000, false},
 		{"a claim of none", "", true, 1_000, false},
 	} {
@@ -135,10 +141,10 @@ func TestSessionIsOver(t *testing.T) {
 		ms   int
 		want bool
 	}{
-		{"at 2 s past its expiry", until("a", 10), 12_000, false},
-		{"1 ms later", until("a", 10), 12_001, true},
-		{"while what it remembers is not", until("b", 10, former("a", 11)), 12_500, false},
-		{"when that is over too", until("b", 10, former("a", 11)), 13_001, true},
+		{"at the end of the grace", until("a", 10), 10_000 + graceMS, false},
+		{"1 ms later", until("a", 10), 10_001 + graceMS, true},
+		{"while what it remembers is not", until("b", 10, former("a", 11)), 10_500 + graceMS, false},
+		{"when that is over too", until("b", 10, former("a", 11)), 11_001 + graceMS, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.s.Over(began.Add(time.Duration(c.ms) * time.Millisecond)); got != c.want {

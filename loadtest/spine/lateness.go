@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/schema"
 )
 
 // What a fault may cost a run, at most (DESIGN sections 5, 7 and 8).
 const (
-	noticed      = 3 * time.Second  // until the ring notices a death
-	sessionFalls = 12 * time.Second // until the session of a dead executor is declared dead
-	nextLook     = 15 * time.Second // until an entry is looked at again that nobody has finished
+	noticed      = 3 * time.Second                      // until the ring notices a death
+	sessionFalls = 10*time.Second + schema.SessionGrace // until the session of a dead executor is declared dead
+	nextLook     = 15 * time.Second                     // until an entry is looked at again that nobody has finished
 	deathCosts   = noticed + sessionFalls + nextLook
 
 	// sustained is how many runs a second the smallest machine starts that the scenarios are for.

@@ -129,7 +129,7 @@ const (
 
 var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred, aheads}
 
-// settle is how long after the last harm everything may take to come to its end: sessions die after 12 s, looks come
+// settle is how long after the last harm everything may take to come to its end: sessions die after 15 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.
 const settle = 12 * time.Minute
 

@@ -18,7 +18,7 @@ type sink struct {
 }
 
 // withinSession is how long work of effectively_once lasts at most: what lies between the last sign of life of its executor and the next start.
-const withinSession = 8 * time.Second
+const withinSession = executor.CalleeTime
 
 var errRefused = errors.New("the callee refuses")
 

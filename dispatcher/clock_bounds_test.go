@@ -1,0 +1,24 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// What this package assumes of clocks; see the test of this name in package schema.
+func TestWhatIsAssumedOfClocks(t *testing.T) {
+	for _, row := range []struct {
+		name           string
+		least, granted time.Duration
+	}{
+		{"a row of which its writer tells nobody lies ahead of the scan", Lead + scanEvery + scanSlack + schema.MaxClockDifference, bucketer.NearSpan},
+		{"what another owner swept may be swept no earlier by our clock", schema.MaxClockDifference, bucketer.Grace},
+	} {
+		if row.granted < row.least {
+			t.Errorf("%s: granted are %v, want at least %v", row.name, row.granted, row.least)
+		}
+	}
+}
