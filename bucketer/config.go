@@ -95,6 +95,8 @@ type Config struct {
 	Store   Store
 	Hints   schema.Hints
 	Signals Signaller
+	// Hearers are those who must know of a change of a task before it is answered; nil: nobody but this node.
+	Hearers *Hearers
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
@@ -131,6 +133,7 @@ type Bucketer struct {
 	store   Store
 	hints   schema.Hints
 	signals Signaller
+	hearers *Hearers
 	clock   *clock
 	now     func() time.Time // the clock's
 	halted  func() bool
@@ -174,7 +177,7 @@ func New(c Config) (*Bucketer, error) {
 	known := &clock{wall: c.Now, halted: c.Halted}
 	return &Bucketer{
 		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
-		store:  c.Store, hints: c.Hints, signals: c.Signals, clock: known, now: known.now, halted: c.Halted,
+		store:  c.Store, hints: c.Hints, signals: c.Signals, hearers: c.Hearers, clock: known, now: known.now, halted: c.Halted,
 		log: c.Logger, metrics: newMetrics(c.Registerer),
 		writes: make(chan struct{}, batchesInFlight),
 		fill:   newFill(),

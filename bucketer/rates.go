@@ -3,7 +3,6 @@ package bucketer
 import (
 	"context"
 	"errors"
-	"time"
 
 	"carillon.dev/carillon/schema"
 )
@@ -13,10 +12,10 @@ import (
 const (
 	MaxRated  = 5000
 	ratedPage = 1000
-	ratedAge  = time.Minute
+	ratedAge  = taskCacheAge
 )
 
-// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be a minute old, but not that it has no rate:
+// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be 10 s old, but not that it has no rate:
 // a task is listed before it has its first.
 func (b *Bucketer) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
 	rates := make(map[schema.TaskName]schema.Rate)

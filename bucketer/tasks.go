@@ -81,6 +81,22 @@ func (t *Tasks) Changed(body []byte) {
 	t.mu.Unlock()
 }
 
+// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: the others may have given this node up, and not have
+// waited for it.
+func (t *Tasks) ForgetAt(ctx context.Context, halts <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-halts:
+		}
+		t.mu.Lock()
+		clear(t.known)
+		t.changes++
+		t.mu.Unlock()
+	}
+}
+
 // CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none) that does not fit the schema of its task.
 // Work that is stated inline has the task "", and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
@@ -131,7 +147,8 @@ func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
 	return b.CheckTask(ctx, job.Tenant, job.Task, job.Payload)
 }
 
-// PutTask creates or replaces a task and tells every node. It returns the task as stored, and whether it is new.
+// PutTask creates or replaces a task. It returns when that is in force on every node: the task as stored, and whether it is
+// new.
 func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
 	if _, err := b.ready(); err != nil {
 		return schema.Task{}, false, err
@@ -154,7 +171,7 @@ func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, boo
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
 	b.unrate(ctx, &t, old.Rate)
-	b.taskChanged(t.Tenant, t.Name)
+	b.taskChanged(ctx, t.Tenant, t.Name)
 	return t, isNew, nil
 }
 
@@ -185,14 +202,16 @@ func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
 		return fmt.Errorf("delete task %s: %w", name, err)
 	}
 	b.unrate(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
-	b.taskChanged(tenant, name)
+	b.taskChanged(ctx, tenant, name)
 	return nil
 }
 
-func (b *Bucketer) taskChanged(tenant, name string) {
+// taskChanged has every node know of a change, and returns when it is in force.
+func (b *Bucketer) taskChanged(ctx context.Context, tenant, name string) {
 	body := []byte(tenant + "\n" + name)
 	b.tasks.Changed(body)
 	b.signals.Signal(topicTask, body)
+	b.agree(ctx, tenant, name)
 }
 
 // TaskCache returns the cache that the bucketer itself asks.

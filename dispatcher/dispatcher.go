@@ -41,6 +41,7 @@ type Dispatcher struct {
 	health  health
 	seldom  map[string]*rate.Sometimes // by step: a failing store is told of now and then, and counted always
 	counter atomic.Uint64
+	reading sync.Mutex // held while rates are read and taken in
 	owned   atomic.Int64
 }
 
@@ -131,6 +132,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			d.metrics.halts.Inc()
 			d.health.forget()
 			d.stopAll(tenures)
+			if !d.insistRates(ctx) { // a change may have been answered meanwhile
+				return nil
+			}
 			if err := d.ring.Refresh(ctx); err != nil && ctx.Err() == nil {
 				d.log.Warn("ring could not be read again", "err", err)
 			}

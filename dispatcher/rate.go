@@ -324,6 +324,8 @@ func tellStarts(grants []startGrant) {
 
 // readRates reads which tasks have a rate.
 func (d *Dispatcher) readRates(ctx context.Context) error {
+	d.reading.Lock() // of two reads the later one counts
+	defer d.reading.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	rates, err := d.rates.Rates(bounded)
@@ -336,6 +338,14 @@ func (d *Dispatcher) readRates(ctx context.Context) error {
 	}
 	d.pacer.set(rates)
 	return nil
+}
+
+// TaskChanged takes the rates of tasks in anew: they are kept from its return on. A dispatcher that does not run yet reads them before it dispatches.
+func (d *Dispatcher) TaskChanged(ctx context.Context) error {
+	if d.rates == nil {
+		return nil
+	}
+	return d.readRates(ctx)
 }
 
 // insistRates reads the rates until it has them, as before anything is dispatched: else a node that starts would keep none for a while. False: ctx has ended.

@@ -23,7 +23,7 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	held := make(chan struct{})
 	x.recorder.put(word{entry: *a.entry, attempt: row, then: func() { close(held) }})
 	x.recorder.hurry()
-	err := errOutdated
+	var err error
 	select {
 	case <-held:
 		if err = a.confirm(ctx, k.number); err != nil {

@@ -107,7 +107,7 @@ type Signals interface {
 // Topics of Signals.
 const (
 	TopicCancel  = "cancel"  // body: a run id, as text
-	TopicTask    = "task"    // body: tenant, a line feed, name
+	TopicTask    = "task"    // body: tenant, a line feed, name; besides, package bucketer asks on "task-ask"
 	TopicKey     = "key"     // body: the hash of an API key that was made or revoked
 	TopicTenant  = "tenant"  // body: the name of a tenant that was changed
 	TopicSigning = "signing" // body: the tenant whose signing keys were changed

@@ -199,7 +199,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling,
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.Hearers{Bus: n.queue, Members: n.members},
 		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
@@ -382,12 +382,22 @@ func (n *Node) listen() (cancel func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for changed tasks: %w", err)
 	}
+	var apply func(context.Context) error
+	if n.dispatcher != nil {
+		apply = n.dispatcher.TaskChanged
+	}
+	asked, err := n.bucketer.HearTasks(n.queue, n.cfg.Node.Name, apply)
+	if err != nil {
+		tasks()
+		return nil, fmt.Errorf("listen for questions about tasks: %w", err)
+	}
 	office, err := n.office.listen(n.queue)
 	if err != nil {
 		tasks()
+		asked()
 		return nil, err
 	}
-	heard := func() { tasks(); office() }
+	heard := func() { tasks(); asked(); office() }
 	if n.executor == nil {
 		return heard, nil
 	}
@@ -447,6 +457,16 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 		lines = append(lines, httpapi.Dependency{Name: "executor (NOOP: nothing is called)"})
 	}
 	return lines
+}
+
+// members returns the names of all nodes that live, as far as is known.
+func (n *Node) members() []string {
+	all := n.ring.Snapshot().Members()
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return names
 }
 
 // Members returns the ring's view, for tests.

@@ -26,6 +26,7 @@ func (w *world) crowd(ctx context.Context, wg *sync.WaitGroup) {
 	}
 	rng := rand.New(rand.NewPCG(w.s.Seed, 6)) // #nosec G404 -- drawn from the seed
 	wg.Go(func() {
+		time.Sleep(15 * time.Second) // until the shards have found their owners; the change is in force at once
 		work := schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink/" + crowdedSource + "/1"}, Timeout: schema.Duration(15 * time.Second)}
 		if w.s.Guarantees {
 			work.Guarantee = []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce}[rng.IntN(3)]
@@ -36,7 +37,6 @@ func (w *world) crowd(ctx context.Context, wg *sync.WaitGroup) {
 		}); err != nil {
 			return
 		}
-		time.Sleep(15 * time.Second) // until every executor knows
 		for line := range w.s.Crowded {
 			job := bucketer.Job{Tenant: "default", Task: crowdedTask}
 			if line%3 > 0 {

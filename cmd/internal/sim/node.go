@@ -69,6 +69,13 @@ func (r simRing) Refresh(context.Context) error {
 	return nil
 }
 
+func namesOf(members []ring.Member) (names []string) {
+	for i := range members {
+		names = append(names, members[i].Name)
+	}
+	return names
+}
+
 // Start starts the node's process, unless it runs.
 func (n *Node) Start() error {
 	c := n.c
@@ -133,7 +140,9 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	halt.Also(clocks.Off)
-	l.bucketer, err = bucketer.New(bucketer.Config{Store: store, Hints: l.conn, Signals: l.conn, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg})
+	l.bucketer, err = bucketer.New(bucketer.Config{
+		Store: store, Hints: l.conn, Signals: l.conn, Hearers: &bucketer.Hearers{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +172,13 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
+	tasks, err := l.bucketer.HearTasks(l.conn, n.name, d.TaskChanged)
+	if err != nil {
+		return nil, err
+	}
+	halts := halt.Subscribe()
 	return func() {
+		l.running.Go(func() { l.bucketer.TaskCache().ForgetAt(ctx, halts) })
 		l.running.Go(func() {
 			clocks.Compare(ctx) // before anything runs
 			for _, run := range []func(context.Context) error{halt.Run, clocks.Run, l.bucketer.Watch, d.Run, l.executor.Run} {
@@ -174,7 +189,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 				})
 			}
 		})
-		context.AfterFunc(ctx, func() { unsubscribe(); slots() })
+		context.AfterFunc(ctx, func() { unsubscribe(); slots(); tasks() })
 	}, nil
 }
 

@@ -32,6 +32,7 @@ func (w *world) pace(ctx context.Context, wg *sync.WaitGroup) {
 	}
 	rng := rand.New(rand.NewPCG(w.s.Seed, 5)) // #nosec G404 -- drawn from the seed
 	wg.Go(func() {
+		time.Sleep(15 * time.Second) // until the shards have found their owners; the change is in force at once
 		err := w.insist(func(b *bucketer.Bucketer) error {
 			_, _, err := b.PutTask(ctx, schema.Task{Tenant: "default", Name: pacedTask, Rate: pacedRate.String(), Work: schema.Work{
 				HTTP: &schema.HTTPTarget{URL: "http://sink/" + pacedSource + "/1"}, Timeout: schema.Duration(15 * time.Second),
@@ -41,7 +42,6 @@ func (w *world) pace(ctx context.Context, wg *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		time.Sleep(15 * time.Second) // until every dispatcher knows
 		w.mu.Lock()
 		w.pacedFrom = time.Now()
 		w.mu.Unlock()
