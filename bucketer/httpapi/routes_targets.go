@@ -18,8 +18,9 @@ type Targets interface {
 	// Targets returns what each executor knows that answered within a second, and the names of those that did not. The error is
 	// schema.ErrUnavailable if none could be asked.
 	Targets(ctx context.Context, tenant string) (known []NodeTarget, missing []string, err error)
-	// ResetTarget tells every executor to close the circuit of a target. It does not wait: what is asked afterwards is told after it.
-	ResetTarget(tenant, target string)
+	// ResetTarget has every executor close the circuit of a target, and returns what they know of the tenant's targets then. An executor
+	// that is missing may have heard it or not.
+	ResetTarget(ctx context.Context, tenant, target string) (known []NodeTarget, missing []string, err error)
 }
 
 // NodeTarget is what one executor knows of a target.
@@ -120,12 +121,17 @@ func (s *Server) routeTargets() {
 	s.describeBody(resetPath, http.MethodPost, reflect.TypeFor[bucketer.TargetRequest](), "application/json")
 }
 
-// targetsOf returns the targets of the caller's tenant, by name.
-func (s *Server) targetsOf(ctx context.Context) (all []TargetOfTenant, missing []string, err error) {
+// targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that is "".
+func (s *Server) targetsOf(ctx context.Context, reset string) (all []TargetOfTenant, missing []string, err error) {
 	if s.deps.Targets == nil {
 		return nil, nil, notFound("This node asks no executors.")
 	}
-	known, missing, err := s.deps.Targets.Targets(ctx, tenantOf(ctx))
+	var known []NodeTarget
+	if reset == "" {
+		known, missing, err = s.deps.Targets.Targets(ctx, tenantOf(ctx))
+	} else {
+		known, missing, err = s.deps.Targets.ResetTarget(ctx, tenantOf(ctx), reset)
+	}
 	slices.Sort(missing)
 	return merged(known), append([]string{}, missing...), err
 }
@@ -135,7 +141,7 @@ func (s *Server) listTargets(ctx context.Context, in *targetPage) (*targetList, 
 	var err error
 	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"targets", tenantOf(ctx), in.State}, in.Cursor, in.Limit,
 		func(after string, limit int) ([]TargetOfTenant, error) {
-			all, missing, err := s.targetsOf(ctx)
+			all, missing, err := s.targetsOf(ctx, "")
 			all = slices.DeleteFunc(all, func(t TargetOfTenant) bool { return t.Target <= after || in.State != "" && t.State != in.State })
 			out.Body.MissingNodes = missing
 			return all[:min(limit, len(all))], err
@@ -158,32 +164,36 @@ func (s *Server) resetTarget(ctx context.Context, in *targetReset) (*targetAnswe
 	if err != nil {
 		return nil, s.fail(ctx, "reset target", err)
 	}
-	was, missing, err := s.target(ctx, asked.Target)
+	known, missing, err := s.targetsOf(ctx, "")
 	if err != nil {
 		return nil, s.fail(ctx, "reset target", err)
 	}
-	s.deps.Targets.ResetTarget(tenantOf(ctx), asked.Target)
-	if was.State != "closed" || len(missing) > 0 { // else nothing has changed
+	was, ok := named(known, asked.Target)
+	if !ok {
+		p := notFound(fmt.Sprintf("No executor knows a target %q of the tenant. A target is scheme, host and port, such as https://api.example.com, or a subject.", asked.Target))
+		p.Errors = []bucketer.Fault{{Location: "body.target", Message: "is not known", Value: asked.Target}}
+		return nil, p
+	}
+	after, missingAfter, err := s.targetsOf(ctx, asked.Target)
+	if was.State != "closed" || len(missing) > 0 { // else nothing has changed. What was not answered may have been heard
 		s.note(ctx, "reset", "target/"+asked.Target, was.TargetState, nil, "")
 	}
-	out := new(targetAnswer)
-	if out.Body.TargetOfTenant, out.Body.MissingNodes, err = s.target(ctx, asked.Target); err != nil {
+	if err != nil {
 		return nil, s.fail(ctx, "reset target", err)
+	}
+	out := new(targetAnswer)
+	out.Body.MissingNodes = missingAfter
+	if out.Body.TargetOfTenant, ok = named(after, asked.Target); !ok { // forgotten meanwhile
+		out.Body.TargetOfTenant = TargetOfTenant{Target: asked.Target, TargetState: TargetState{State: "closed"}, Nodes: []NodeTarget{}}
 	}
 	return out, nil
 }
 
-// target returns what executors know of one target.
-func (s *Server) target(ctx context.Context, name string) (TargetOfTenant, []string, error) {
-	all, missing, err := s.targetsOf(ctx)
-	if err != nil {
-		return TargetOfTenant{}, nil, err
-	}
+// named returns the target of a name.
+func named(all []TargetOfTenant, name string) (TargetOfTenant, bool) {
 	i, ok := slices.BinarySearchFunc(all, name, func(t TargetOfTenant, name string) int { return cmp.Compare(t.Target, name) })
 	if !ok {
-		p := notFound(fmt.Sprintf("No executor knows a target %q of the tenant. A target is scheme, host and port, such as https://api.example.com, or a subject.", name))
-		p.Errors = []bucketer.Fault{{Location: "body.target", Message: "is not known", Value: name}}
-		return TargetOfTenant{}, nil, p
+		return TargetOfTenant{}, false
 	}
-	return all[i], missing, nil
+	return all[i], true
 }

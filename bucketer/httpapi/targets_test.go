@@ -28,15 +28,19 @@ func (s *stubTargets) Targets(_ context.Context, tenant string) ([]NodeTarget, [
 	return slices.Clone(s.known[tenant]), s.missing, s.err
 }
 
-func (s *stubTargets) ResetTarget(tenant, target string) {
+func (s *stubTargets) ResetTarget(_ context.Context, tenant, target string) ([]NodeTarget, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, nil, s.err
+	}
 	s.resets = append(s.resets, tenant+" "+target)
 	for i := range s.known[tenant] {
 		if n := &s.known[tenant][i]; n.Target == target {
 			n.TargetState = TargetState{State: "closed"}
 		}
 	}
+	return slices.Clone(s.known[tenant]), s.missing, nil
 }
 
 // broken are the targets of a tenant: one that is open on one node and probed on another, one that is well, and a subject.

@@ -111,9 +111,9 @@ const (
 	TopicKey     = "key"     // body: the hash of an API key that was made or revoked
 	TopicTenant  = "tenant"  // body: the name of a tenant that was changed
 	TopicSigning = "signing" // body: the tenant whose signing keys were changed
-	// Body: a question about the targets of a tenant, which names the topic of the answers: this one, a dot and a word.
-	TopicTargets     = "targets"
-	TopicTargetReset = "target_reset" // body: tenant, a line feed, the name of the target whose circuit is to be closed
+	// Body: a question about the targets of a tenant, which names the topic of the answers (this one, a dot and a word), and
+	// maybe one whose circuit is to be closed.
+	TopicTargets = "targets"
 
 	TopicSlots = "slots" // body: the key of a task's limit of which an executor waits for slots, or has given some up
 )

@@ -29,7 +29,8 @@ const (
 // targetsAsk is the body of queue.TopicTargets.
 type targetsAsk struct {
 	Tenant string `json:"tenant"`
-	Reply  string `json:"reply"` // the topic of the answers
+	Reply  string `json:"reply"`           // the topic of the answers
+	Reset  string `json:"reset,omitempty"` // the target whose circuit is to be closed before the answer
 }
 
 // targetsAnswer is what an executor answers.
@@ -50,7 +51,17 @@ type targets struct {
 
 // Targets implements httpapi.Targets.
 func (t *targets) Targets(ctx context.Context, tenant string) (known []httpapi.NodeTarget, missing []string, err error) {
-	ask := targetsAsk{Tenant: tenant, Reply: queue.TopicTargets + "." + strings.ToLower(rand.Text())}
+	return t.ask(ctx, targetsAsk{Tenant: tenant})
+}
+
+// ResetTarget implements httpapi.Targets.
+func (t *targets) ResetTarget(ctx context.Context, tenant, target string) (known []httpapi.NodeTarget, missing []string, err error) {
+	return t.ask(ctx, targetsAsk{Tenant: tenant, Reset: target})
+}
+
+// ask asks all executors. Reset and question are one signal: two would be heard in any order.
+func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.NodeTarget, missing []string, err error) {
+	ask.Reply = queue.TopicTargets + "." + strings.ToLower(rand.Text())
 	heard := make(chan targetsAnswer, 64)
 	stop := make(chan struct{})
 	cancel, err := t.queue.SubscribeSignal(ask.Reply, func(body []byte) {
@@ -108,11 +119,6 @@ func nodeTarget(node string, s executor.TargetState) httpapi.NodeTarget {
 	}}
 }
 
-// ResetTarget implements httpapi.Targets.
-func (t *targets) ResetTarget(tenant, target string) {
-	t.queue.Signal(queue.TopicTargetReset, []byte(tenant+"\n"+target))
-}
-
 // answer has x answer what others ask, and do what they tell, until cancel is called.
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
 	asked, err := t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
@@ -120,6 +126,9 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			t.log.Warn("a question about targets cannot be read", "err", err)
 			return
+		}
+		if ask.Reset != "" {
+			x.ResetTarget(ask.Tenant, ask.Reset)
 		}
 		states := x.TargetStates(ask.Tenant)
 		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargetsTold)]})
@@ -132,16 +141,7 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 	if err != nil {
 		return nil, fmt.Errorf("listen for questions about targets: %w", err)
 	}
-	reset, err := t.queue.SubscribeSignal(queue.TopicTargetReset, func(body []byte) {
-		if tenant, target, ok := strings.Cut(string(body), "\n"); ok {
-			x.ResetTarget(tenant, target)
-		}
-	})
-	if err != nil {
-		asked()
-		return nil, fmt.Errorf("listen for targets to be reset: %w", err)
-	}
-	return func() { asked(); reset() }, nil
+	return asked, nil
 }
 
 // targets returns who asks the executors of the cluster.
