@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon.dev/carillon/deploy/local/disk"
 	"carillon.dev/carillon/deploy/local/netns"
 )
 
@@ -45,6 +46,8 @@ type Cluster struct {
 
 	// network is what was made for it; nil = none, or another Cluster of the same folder made it.
 	network *netns.Network
+	// disks are those that were made for members; nil = none, or another Cluster made them.
+	disks map[member]*disk.Disk
 }
 
 // Up brings up the cluster that spec describes in o.Dir and returns when every member is ready. Members that run
@@ -72,6 +75,9 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 
 	if spec.Namespaces && !o.Attached {
 		return nil, errors.New("network namespaces are for attached clusters: they end with the program that made them")
+	}
+	if spec.Disks && !o.Attached {
+		return nil, errors.New("disks are for attached clusters: they end with the program that made them")
 	}
 	c := &Cluster{dir: dir, say: o.Say, release: func() {}}
 	first := block(0)
@@ -128,6 +134,9 @@ func (c *Cluster) settle(ctx context.Context, first block, spec Spec) error {
 		if err := c.makeNetwork(ctx); err != nil {
 			release()
 			return err
+		}
+		if err := c.makeDisks(ctx); err != nil {
+			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		}
 		return c.plan.write(c.dir)
 	}
@@ -332,24 +341,35 @@ func (c *Cluster) StartProgram(ctx context.Context, name, program string) error 
 		return err
 	}
 	defer unlock()
-	if id, state := c.process(m); state != Stopped {
-		return fmt.Errorf("start %s: it is %s (pid %d)", name, state, id.PID)
+	return c.startStopped(ctx, []member{m}, program)
+}
+
+// startStopped starts stopped members: Cassandra and NATS side by side, then the nodes. A Cassandra
+// node waits for those that run, and for those that are started beside it; one that is away would
+// never become ready in its eyes.
+func (c *Cluster) startStopped(ctx context.Context, members []member, program string) error {
+	byKind := map[kind][]member{}
+	for _, m := range members {
+		if id, state := c.process(m); state != Stopped {
+			return fmt.Errorf("start %s: it is %s (pid %d)", m.name(), state, id.PID)
+		}
+		byKind[m.kind] = append(byKind[m.kind], m)
 	}
-	// A node that comes back sees those that run; one that is away would never become ready in its eyes.
-	expected := []member{m}
+	nodes := byKind[kindCarillon]
+	delete(byKind, kindCarillon)
+	expected := slices.Clone(members)
 	for _, other := range c.plan.members() {
 		if _, state := c.process(other); state == Running {
 			expected = append(expected, other)
 		}
 	}
-	var parts parts
-	if m.kind == kindCarillon {
-		parts.carillon = cmp.Or(program, c.plan.Spec.Program, filepath.Join(c.dir, "carillon"))
-	} else if parts, err = c.parts(ctx, map[kind][]member{m.kind: {m}}); err != nil {
+	parts, err := c.parts(ctx, byKind)
+	if err != nil {
 		return err
 	}
-	if err := c.startMember(ctx, parts, m, expected); err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
+	parts.carillon = cmp.Or(program, c.plan.Spec.Program, filepath.Join(c.dir, "carillon"))
+	if err := c.startMembers(ctx, parts, slices.Concat(byKind[kindCassandra], byKind[kindNATS]), expected); err != nil {
+		return err
 	}
-	return nil
+	return c.startMembers(ctx, parts, nodes, nil)
 }

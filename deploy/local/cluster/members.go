@@ -182,6 +182,7 @@ func (c *Cluster) Purge(ctx context.Context) error {
 
 // Close kills the members of an attached cluster and gives back its addresses. Their data stays in the folder.
 func (c *Cluster) Close(ctx context.Context) error {
+	thawed := c.thawDisks()
 	var g errgroup.Group
 	for _, m := range c.plan.members() {
 		g.Go(func() error {
@@ -196,9 +197,10 @@ func (c *Cluster) Close(ctx context.Context) error {
 		})
 	}
 	err := g.Wait()
-	if err == nil {
+	if err == nil && c.launcher != nil {
 		c.launcher.close()
 	}
+	err = errors.Join(thawed, err, c.removeDisks(ctx))
 	if c.network != nil {
 		err = errors.Join(err, c.network.Remove(ctx))
 	}

@@ -65,6 +65,10 @@ type Spec struct {
 	// cut (Cluster.Cut). It needs root and the programs ip and nft, and an attached cluster.
 	Namespaces bool `json:"namespaces,omitempty"`
 
+	// Disks gives each Cassandra and NATS member a disk of its own, so that its power can be cut and it can be full
+	// (disks.go). It needs root, and an attached cluster.
+	Disks bool `json:"disks,omitempty"`
+
 	// Profiles has the Carillon nodes serve profiles on listeners of their own. Jobs may call the loopback interface here, so those of a
 	// node can reach the listeners of the others: for measurements.
 	Profiles bool `json:"profiles,omitempty"`
