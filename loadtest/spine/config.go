@@ -161,7 +161,8 @@ func (c Config) withDefaults() Config {
 	if l := c.Scenario.plan().Load; l != nil {
 		c.Rate, c.Span, c.Mix = cmp.Or(c.Rate, l.Rate), l.Span, cmp.Or(c.Mix, l.Mix)
 		c.Jobs, c.Changes = int(float64(c.Rate)*c.Span.Seconds()), -1
-		c.Cluster.Namespaces = c.Scenario.plan().Members.Namespaces
+		members := c.Scenario.plan().Members
+		c.Cluster.Namespaces, c.Cluster.Disks = members.Namespaces, members.Disks
 	}
 	if c.Scenario == Limits {
 		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)

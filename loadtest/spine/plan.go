@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -53,7 +54,10 @@ func (l *Load) missing(members cluster.Spec) error {
 					faults = append(faults, err)
 				}
 			default:
-				if s.member != "" && s.member != streamLeader && !slices.Contains(all, s.member) {
+				for _, member := range strings.Split(s.member, togetherWord) {
+					if member == "" || member == streamLeader || slices.Contains(all, member) {
+						continue
+					}
 					faults = append(faults, fmt.Errorf("%s %s: the cluster has the members %q", s.act, s.member, all))
 				}
 			}
@@ -77,10 +81,10 @@ func memberNamesOf(members cluster.Spec) []string {
 }
 
 // Plans lists all scenarios in the order in which they are shown.
-var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans)
+var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans)
 
 // families are the acts that families of plans bring with them.
-var families = []acts{buildActs}
+var families = []acts{buildActs, diskActs}
 
 // Scenarios lists the names of all scenarios.
 var Scenarios = names(Plans)

@@ -41,7 +41,10 @@ func TestPlansAreComplete(t *testing.T) {
 
 // Whatever a plan breaks it mends, within the span, and every member that it names is there.
 func TestPlansMendWhatTheyBreak(t *testing.T) {
-	mends := map[Act]Act{ActKill: ActStart, ActStop: ActStart, ActFreeze: ActThaw, ActCut: ActHeal}
+	mends := map[Act]Act{
+		ActKill: ActStart, ActStop: ActStart, ActFreeze: ActThaw, ActCut: ActHeal,
+		ActPowerOff: ActPowerOn, ActFill: ActEmpty, ActStick: ActLoosen,
+	}
 	for _, p := range Plans {
 		if p.Load == nil {
 			continue
@@ -57,6 +60,9 @@ func TestPlansMendWhatTheyBreak(t *testing.T) {
 				}
 				if s.act == ActCut && !p.Members.Namespaces {
 					t.Errorf("%s cuts links, and its members have no namespaces", p.Name)
+				}
+				if diskActs[s.act] != nil && !p.Members.Disks {
+					t.Errorf("%s: %v, and its members have no disks of their own", p.Name, s)
 				}
 				if s.act == ActStartNewer || s.act == ActStartOlder {
 					delete(broken, s.member)

@@ -407,7 +407,8 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	default:
 		for _, acts := range families {
 			if do, ok := acts[s.act]; ok {
-				return do(ctx, r, s.member)
+				says, err := do(ctx, r, s.member)
+				return strings.TrimSpace(note + " " + says), err
 			}
 		}
 		return "", fmt.Errorf("unknown act %q", s.act)

@@ -32,6 +32,8 @@ while they run, and judge everything with check. Works beside other clusters; st
 
 Scenarios that cut links between members (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need root and the
 programs ip and nft. The namespaces are removed at the end, and at the next start if this program was killed.
+Scenarios that cut power or fill disks (power-…, full-…, stuck-…) give each Cassandra and NATS an ext4 image on a loop device, need root too,
+and remove it in the same way.
 
 Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken; the folder with
 all logs, jobs, answers and arrivals is kept then, and named.`,
@@ -185,10 +187,14 @@ func steadyFlags(cfg *spine.Config, plan spine.Plan, stated func(name string) bo
 	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
 	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
 	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
-	if !plan.Members.Namespaces {
-		return nil
+	var missing []error
+	if plan.Members.Namespaces {
+		missing = append(missing, cluster.NamespacesAvailable())
 	}
-	if err := cluster.NamespacesAvailable(); err != nil {
+	if plan.Members.Disks {
+		missing = append(missing, cluster.DisksAvailable())
+	}
+	if err := errors.Join(missing...); err != nil {
 		return fmt.Errorf("%s cannot run here: %w", plan.Name, err)
 	}
 	return nil
