@@ -12,7 +12,8 @@
 //  2. An entry is published Lead before it is due, and earlier only by what it will wait in its stream (leadMost at most); the executor holds it
 //     until its instant.
 //  3. An entry whose row was held in time (bucketer, invariant 2) is met: by the scan, by its hint, or by the
-//     sweep of its slice, which comes bucketer.Grace after the slice's end.
+//     sweep of its slice, which comes bucketer.Grace after the slice's end. One that was held later, by minutes, is
+//     found when the ids of its bucket are read again.
 //  4. An entry that was met is open until its rows say that it is done: a notice, or a look at the
 //     rows, and nothing else, closes it.
 //  5. Dispatched moves over a bucket only when all of it was met and everything met was handed to the queue; settled only over

@@ -192,7 +192,7 @@ func (d *Dispatcher) probe(ctx context.Context, w way, f func(ctx context.Contex
 		case <-late.C:
 			d.noted(ctx, w, began, context.DeadlineExceeded)
 			select {
-			case <-done: // what it says by now is old
+			case <-done: //nolint:errcheck // what it says by now is old
 			case <-ctx.Done():
 			}
 		case <-ctx.Done():

@@ -3,10 +3,12 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -164,4 +166,34 @@ func (s *tapped) wait() {
 func (s *tapped) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
 	s.wait()
 	return s.Store.EntryIDs(ctx, p, r, limit)
+}
+
+// report is what a dispatcher said of its health, and when.
+type report struct {
+	at      time.Time
+	healthy bool
+}
+
+// reportingRing notes what the dispatcher of that name says of its health.
+type reportingRing struct {
+	*ring.Fixed
+	r    *rig
+	name string
+}
+
+func (n reportingRing) ReportHealth(healthy bool) error {
+	n.r.mu.Lock()
+	defer n.r.mu.Unlock()
+	if n.r.health == nil {
+		n.r.health = make(map[string][]report)
+	}
+	n.r.health[n.name] = append(n.r.health[n.name], report{time.Now(), healthy})
+	return nil
+}
+
+// reports returns what the dispatcher of that name said of its health.
+func (r *rig) reports(name string) []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.health[name])
 }

@@ -8,7 +8,7 @@ import (
 
 // steps are the names under which failures are counted and told.
 var steps = []string{
-	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "take starts", "defer",
+	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "take starts", "defer", "late",
 }
 
 type metrics struct {
@@ -28,7 +28,7 @@ type metrics struct {
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
 	owned, healthy  prometheus.Gauge
-	ahead           prometheus.Counter
+	ahead, late     prometheus.Counter
 	depth           *prometheus.GaugeVec
 	settledLag      *prometheus.GaugeVec
 	scanTime        prometheus.Histogram
@@ -61,6 +61,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		startLeases:     counter("rate_leases_total", "Conditional writes by which starts were taken from the rates of tasks."),
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
 		ahead:           counter("cursors_ahead_total", "Cursors that lay in the future, and were replaced by one an hour ago."),
+		late:            counter("late_rows_total", "Rows that came to lie behind the sweep, minutes after they were due, and were found and handed on."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),
 		halts:           counter("halts_total", "Times the process was found to have been stopped."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{

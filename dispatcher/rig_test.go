@@ -148,36 +148,6 @@ func (r *rig) writer(conn *inproc.Conn) *bucketer.Bucketer {
 	return b
 }
 
-// report is what a dispatcher said of its health, and when.
-type report struct {
-	at      time.Time
-	healthy bool
-}
-
-// reportingRing notes what the dispatcher of that name says of its health.
-type reportingRing struct {
-	*ring.Fixed
-	r    *rig
-	name string
-}
-
-func (n reportingRing) ReportHealth(healthy bool) error {
-	n.r.mu.Lock()
-	defer n.r.mu.Unlock()
-	if n.r.health == nil {
-		n.r.health = make(map[string][]report)
-	}
-	n.r.health[n.name] = append(n.r.health[n.name], report{time.Now(), healthy})
-	return nil
-}
-
-// reports returns what the dispatcher of that name said of its health.
-func (r *rig) reports(name string) []report {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.health[name])
-}
-
 // node is a dispatcher that runs.
 type node struct {
 	*Dispatcher

@@ -27,6 +27,7 @@ type shard struct {
 	anew       bool           // another one took its place: this tenure is to end, and another one to begin
 	sweptTo    time.Time      // everything due before it has been met, and may be forgotten …
 	sweepAfter schema.EntryID // … and of the stretch after it what lies up to here
+	late       lateSweep      // what is read again, long after
 	recentDone bool           // the slice before the take-over has been met
 
 	took    time.Time   // when the shard became ours
@@ -159,7 +160,7 @@ func (m *mailbox) take() mail {
 func newShard(d *Dispatcher, id schema.Shard) *shard {
 	return &shard{
 		d: d, id: id, lane: laneOf(id, d.lanes), log: d.log.With("shard", int(id)),
-		book: newBook(), events: make(chan func(time.Time), 16), mail: mailbox{ring: make(chan struct{}, 1)},
+		book: newBook(), late: lateSweep{were: make(map[schema.Bucket]digest)}, events: make(chan func(time.Time), 16), mail: mailbox{ring: make(chan struct{}, 1)},
 	}
 }
 

@@ -37,7 +37,9 @@ func (s *shard) readCursor(ctx context.Context) {
 		}
 		s.cursor, s.haveCursor = c, true
 		// Whatever the cursor says, nothing is taken for swept that is due after now - Grace.
-		s.sweptTo = (min(c.Settled, sweepable(now)) + 1).Start()
+		first := min(c.Settled, sweepable(now)) + 1
+		s.sweptTo = first.Start()
+		s.late.from(first, now)
 	})
 }
 
@@ -146,6 +148,9 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 	if len(s.catchUps) > 0 && !s.catching && !now.Before(s.nextCatchUp) {
 		s.startCatchUp(ctx, now)
 	}
+	if s.haveCursor && s.recentDone && !s.late.busy && !now.Before(s.late.at) {
+		s.startLate(ctx, now)
+	}
 	if !s.waking && !now.Before(s.nextWake) {
 		s.startWake(ctx)
 	}
@@ -197,14 +202,18 @@ func (s *shard) startSweep(ctx context.Context, now time.Time) {
 		if len(ids) == sweepPage {
 			last = ids[len(ids)-1]
 		}
-		s.sweepUnmet(ctx, slices.DeleteFunc(ids, s.book.has), end, last)
+		var part digest
+		part.add(ids)
+		s.sweepUnmet(ctx, slices.DeleteFunc(ids, s.book.has), part, end, last)
 	})
 }
 
 // sweepUnmet looks at the ids of a page that were not met, and notes that the stretch up to end is swept up to last.
-func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, end time.Time, last schema.EntryID) {
+func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, part digest, end time.Time, last schema.EntryID) {
 	swept := func() {
 		s.sweeping = false
+		bucket := schema.BucketOf(s.sweptTo)
+		s.late.sweptPart(part, bucket, last.IsZero() && end.Equal(bucket.End()))
 		s.sweepAfter = last
 		if last.IsZero() {
 			s.sweptTo = end

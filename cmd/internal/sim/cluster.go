@@ -38,6 +38,7 @@ type Cluster struct {
 	shards    int
 	works     time.Duration // how long a call takes at most; 0 = some 30 ms
 	away      time.Duration // how long a node that was killed or crashed is away at most
+	lateBy    time.Duration // how late a write may come that is said to have failed
 	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
 	store     *embedded.Store
 	broker    *inproc.Broker
@@ -63,7 +64,7 @@ func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		shards: shards, away: 30 * time.Second, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
+		shards: shards, away: 30 * time.Second, lateBy: 8 * time.Second, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
 		crashed: make(map[string]int),
 	}
 	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
@@ -133,7 +134,7 @@ func (c *Cluster) storeFault() schematest.Fault {
 	case 1:
 		return schematest.Fault{Lose: true}
 	case 2:
-		return schematest.Fault{Late: time.Duration(draw * float64(8*time.Second))}
+		return schematest.Fault{Late: time.Duration(draw * float64(c.lateBy))}
 	case 3:
 		return schematest.Fault{Delay: time.Duration(draw * float64(8*time.Second))}
 	case 4:

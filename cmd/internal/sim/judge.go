@@ -27,7 +27,8 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return w.out, err
 	}
-	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.Faults.Message > 0}
+	w.judgeSilent(second)
+	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles()}
 	var ofJobs, ofLimits, ofRates, ofCrowds []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {

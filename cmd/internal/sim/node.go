@@ -147,7 +147,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	d, err := dispatcher.New(dispatcher.Config{
-		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: l.conn, Ring: simRing{l.view, n, l},
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: linked{l.conn, n}, Ring: simRing{l.view, n, l},
 		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

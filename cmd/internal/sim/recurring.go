@@ -226,7 +226,7 @@ func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen [
 	if w.s.Recurring == 0 {
 		return nil
 	}
-	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.bound(w.c.away), Doubles: w.s.Faults.Message > 0, End: w.rested, Stops: w.stops, Off: w.off()}
+	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), End: w.rested, Stops: w.stops, Off: w.off()}
 	for _, r := range w.recurring {
 		h.Events = append(h.Events, r.events...)
 		if r.id.IsZero() {

@@ -40,6 +40,8 @@ type Scenario struct {
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
+	// LateBy is how late a write may come that is said to have failed; default 8 s.
+	LateBy time.Duration
 	// Cuts are links of nodes that are cut.
 	Cuts Cuts
 	// Aheads is how often the cursor of a shard is moved into the future, by one minute to ten.
@@ -124,10 +126,11 @@ const (
 	turns        = "carillon_limit_turns_total"
 	deferred     = "carillon_dispatcher_deferred_total"
 	aheads       = "carillon_dispatcher_cursors_ahead_total"
+	lateRows     = "carillon_dispatcher_late_rows_total"
 	full         = "full" // starts that were put off since as many runs of the task were under way as may
 )
 
-var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred, aheads}
+var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred, aheads, lateRows}
 
 // settle is how long after the last harm everything may take to come to its end: sessions die after 15 s, looks come
 // every 15 s, retries back off for some seconds, watch entries come after two minutes.
@@ -162,6 +165,9 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	}
 	c.coLocated = s.CoLocated
 	c.works = s.Works
+	if s.LateBy > 0 {
+		c.lateBy = s.LateBy
+	}
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
 	// A panic, for what waits cannot be ended from here, and so neither can the bubble.
 	watch := time.AfterFunc(s.limit(), func() { panic(w.stuck()) })

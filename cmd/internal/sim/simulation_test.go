@@ -116,6 +116,15 @@ var scenarios = []struct {
 	{"links of all nodes are cut", 6, Scenario{
 		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue}, Count: 1, Each: time.Minute, All: true}, Promise: Promise{Lateness: time.Minute + 10*time.Second},
 	}, nil},
+	{"writes come minutes late, and nodes are killed", 20, Scenario{
+		Kills: 8, Jobs: 300, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.03},
+	}, []string{lateRows}},
+	{"writes come minutes late, and nodes crash between the steps of attempts", 10, Scenario{
+		Guarantees: true, Changes: true, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.02, Crash: 0.005, Target: 0.15},
+	}, nil},
+	{"jobs recur while writes come minutes late, and nodes are killed", 6, Scenario{
+		Jobs: 60, Recurring: 12, Changes: true, Kills: 6, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.02},
+	}, nil},
 	{"clocks are set, one at a time", 30, Scenario{Steps: 5, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true}}, []string{halts}},
 	{"clocks are set, one at a time, and each machine has its own Cassandra and NATS", 30, Scenario{
 		Steps: 5, InTurn: true, CoLocated: true, Promise: Promise{Lateness: lateByClock, NoneLost: true},
