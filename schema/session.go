@@ -87,5 +87,8 @@ func (s Session) Supports(ref SessionRef, now time.Time) bool {
 	case s.ID == ref.ID:
 		return true
 	}
-	return ref.Guarded && s.Unclear && s.ID != "" || ref.Guarded && slices.ContainsFunc(s.Former, func(f FormerSession) bool { return f.ID == ref.ID && !over(f.Expires, now) })
+	if ref.Guarded && s.Unclear && s.ID != "" {
+		return true
+	}
+	return ref.Guarded && slices.ContainsFunc(s.Former, func(f FormerSession) bool { return f.ID == ref.ID && !over(f.Expires, now) })
 }
