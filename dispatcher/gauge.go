@@ -16,7 +16,7 @@ type gauge struct {
 	fronts map[subject]reading
 	asked  map[subject]time.Time
 
-	asking sync.Mutex // one at a time asks for a front
+	asking chan struct{} // holds one while a front is asked for: one at a time does
 }
 
 type reading struct {
@@ -25,7 +25,7 @@ type reading struct {
 }
 
 func newGauge() *gauge {
-	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time)}
+	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time), asking: make(chan struct{}, 1)}
 }
 
 // front returns the front of a subject if it was read lately and after since, and asks for the next reading.
@@ -38,10 +38,15 @@ func (g *gauge) front(lane queue.Lane, p schema.Priority, since, now time.Time) 
 	return r.front, ok && r.at.After(since) && now.Sub(r.at) < frontAge
 }
 
-// since returns the front of a subject as it was read after an instant, by whomever.
+// since returns the front of a subject as it was read after an instant, by whomever. Its error is that of the queue, or
+// of ctx.
 func (g *gauge) since(ctx context.Context, q queue.Inspector, s subject, after time.Time, now func() time.Time) (reading, error) {
-	g.asking.Lock()
-	defer g.asking.Unlock()
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return reading{}, ctx.Err()
+	}
 	g.mu.Lock()
 	r, ok := g.fronts[s]
 	g.mu.Unlock()
