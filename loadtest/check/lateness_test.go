@@ -27,6 +27,13 @@ func TestBoundsOnLateness(t *testing.T) {
 			forge: func(w *world) { w.both(onTime, func(r *check.Run) { r.LatenessMS = num(30_001) }) },
 		},
 		{
+			name: "accepted after its due time, and so reported", bound: check.LatenessBound{Max: 5 * time.Second},
+			forge: func(w *world) {
+				w.ask(onTime).At, w.ack(onTime).At = at(3_000), at(10_000)
+				w.both(onTime, func(r *check.Run) { r.DueAt, r.LatenessMS = at(3_000), num(7_002) })
+			},
+		},
+		{
 			name: "exactly at the bound", bound: check.LatenessBound{Max: 30 * time.Second},
 			forge: func(w *world) { w.sighting(onTime).At = at(10_000 + 30_000) },
 		},

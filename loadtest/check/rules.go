@@ -27,6 +27,9 @@ func (j *judge) times(r *run) {
 					reported = time.Duration(*last.LatenessMS * float64(time.Millisecond))
 				}
 				j.reported.record(reported)
+				if last.LatenessMS != nil && !last.DueAt.IsZero() && r.ackedAt.After(last.DueAt) {
+					reported -= r.ackedAt.Sub(last.DueAt) // the API counts from the due time alone
+				}
 			}
 		}
 	}
