@@ -41,7 +41,7 @@ type Dispatcher struct {
 	health  health
 	seldom  map[string]*rate.Sometimes // by step: a failing store is told of now and then, and counted always
 	counter atomic.Uint64
-	reading sync.Mutex // held while rates are read and taken in
+	reading chan struct{} // cap 1: full while rates are read and taken in
 	owned   atomic.Int64
 }
 
@@ -67,7 +67,7 @@ func New(c Config) (*Dispatcher, error) {
 		seldom: seldom,
 		name:   c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
 		ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
-		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), budget: newBudget(), gauge: newGauge(),
+		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), budget: newBudget(), gauge: newGauge(), reading: make(chan struct{}, 1),
 		passing: rate.NewLimiter(passRows, passBurst),
 	}
 	d.pacer = newPacer(d)

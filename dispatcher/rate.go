@@ -324,10 +324,14 @@ func tellStarts(grants []startGrant) {
 
 // readRates reads which tasks have a rate.
 func (d *Dispatcher) readRates(ctx context.Context) error {
-	d.reading.Lock() // of two reads the later one counts
-	defer d.reading.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	select {
+	case d.reading <- struct{}{}: // of two reads the later one counts
+		defer func() { <-d.reading }()
+	case <-bounded.Done():
+		return context.Cause(bounded)
+	}
 	rates, err := d.rates.Rates(bounded)
 	if err != nil {
 		if ctx.Err() == nil {
