@@ -194,7 +194,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 			return schema.Entry{}, fmt.Errorf("reschedule %s: %w", run.ID, err)
 		}
 		b.count([]schema.Entry{entry})
-		if held = laterOf(now, b.now()); !held.After(due.Add(lateAfter)) {
+		if held = laterOf(now, b.now()); !held.After(due.Add(LateAfter)) {
 			return entry, nil
 		}
 	}

@@ -31,7 +31,7 @@ func TestKeyClaimedAndRowNeverWritten(t *testing.T) {
 					t.Fatalf("row of %s = %v, %v; want it written", again.Run, row, ok)
 				}
 				want := 0
-				if wait > lateAfter {
+				if wait > LateAfter {
 					want = 1
 				}
 				if k := kinds(w.entries(time.Hour)); k[schema.KindLate] != want || k[schema.KindRun] != 1 {

@@ -14,7 +14,7 @@ func TestWhatIsAssumedOfClocks(t *testing.T) {
 		name           string
 		least, granted time.Duration
 	}{
-		{"what counts as held in time by its writer is there when its slice is swept", lateAfter + schema.MaxClockDifference + sweep, Grace},
+		{"what counts as held in time by its writer is there when its slice is swept", LateAfter + schema.MaxClockDifference + sweep, Grace},
 		{"the slip that halts a process is that which its clock may have", schema.MaxClockSlip, clockSlip},
 		{"the cut of a change lies ahead of the clock that draws it, by more than is waited for", knownBefore + 100*time.Millisecond, cutAhead},
 	} {

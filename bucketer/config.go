@@ -19,9 +19,9 @@ import (
 const (
 	// Grace is how long after its due time a row is still swept up by its dispatcher.
 	Grace = 10 * time.Second
-	// lateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
+	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
 	// slow read and the sweep itself fit into the other half.
-	lateAfter = Grace / 2
+	LateAfter = Grace / 2
 	// HeededWithin is how long after its answer a cancel or a change may still not be heeded by an executor, if all
 	// clocks are the same. What clocks differ by comes on top.
 	HeededWithin = 2 * time.Second

@@ -26,9 +26,10 @@ type Halt struct {
 
 	also func() bool // another reason; nil = none
 
-	mu    sync.Mutex
-	halts int
-	subs  []chan struct{}
+	halts atomic.Int64
+
+	mu   sync.Mutex
+	subs []chan struct{}
 }
 
 // NewHalt returns a detector on the clock now, which must carry a monotonic reading to notice clock steps.
@@ -59,12 +60,9 @@ func outOfStep(mono, wall time.Duration) bool {
 	return mono > haltAfter || wall > haltAfter || slip > clockSlip || slip < -clockSlip
 }
 
-// Halts returns how often the process was found to have been stopped.
-func (h *Halt) Halts() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.halts
-}
+// Halts returns how often the process was found to have been stopped. Once that was counted Halted does not tell of it any
+// more: whoever acts on what it remembers from before compares the counts as well.
+func (h *Halt) Halts() int { return int(h.halts.Load()) }
 
 // Subscribe returns a channel that receives, coalesced, each time the process is found to have been stopped.
 func (h *Halt) Subscribe() <-chan struct{} {
@@ -99,9 +97,9 @@ func (h *Halt) Run(ctx context.Context) error {
 }
 
 func (h *Halt) tell() {
+	h.halts.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.halts++
 	for _, c := range h.subs {
 		select {
 		case c <- struct{}{}:

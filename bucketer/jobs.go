@@ -154,7 +154,7 @@ func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobS
 		return schema.Job{}, err
 	}
 	b.hintSoon(first)
-	if now := b.now(); now.Sub(began) > slowCreation || len(first) > 0 && now.After(first[0].Due().Add(lateAfter)) {
+	if now := b.now(); now.Sub(began) > slowCreation || len(first) > 0 && now.After(first[0].Due().Add(LateAfter)) {
 		return b.createdLate(ctx, job, now)
 	}
 	return job, nil

@@ -43,7 +43,7 @@ func (p *planning) write(ctx context.Context) error {
 func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step, err error) {
 	var past []step
 	for _, st := range slices.Concat(p.steps, p.begins) {
-		if st.s.due(st.nominal).Before(p.now.Add(-lateAfter)) {
+		if st.s.due(st.nominal).Before(p.now.Add(-LateAfter)) {
 			past = append(past, st)
 			continue
 		}

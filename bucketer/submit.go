@@ -272,7 +272,7 @@ func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i in
 	var late []schema.Entry
 	var index []int
 	for i := range rows {
-		if now.After(rows[i].Due().Add(lateAfter)) && rows[i].Marks.Cancelled == nil && rows[i].Marks.MovedTo.IsZero() {
+		if now.After(rows[i].Due().Add(LateAfter)) && rows[i].Marks.Cancelled == nil && rows[i].Marks.MovedTo.IsZero() {
 			late, index = append(late, rows[i]), append(index, i)
 			continue
 		}

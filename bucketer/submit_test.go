@@ -372,7 +372,7 @@ func submitThroughFaults(t *testing.T, seed uint64) {
 	inTime := make(map[schema.RunID]bool) // an entry of the run was held early enough for its sweep
 	late := 0
 	for _, e := range w.entries(3 * time.Hour) {
-		if !w.held[e.ID].After(e.Due().Add(lateAfter)) {
+		if !w.held[e.ID].After(e.Due().Add(LateAfter)) {
 			inTime[e.Run()] = true
 		}
 		if e.Spec.Kind == schema.KindLate {

@@ -94,7 +94,7 @@ func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Ent
 	var late []int
 	for i := range rows {
 		switch due := rows[i].Due(); {
-		case held.After(due.Add(lateAfter)):
+		case held.After(due.Add(LateAfter)):
 			late = append(late, i)
 		case due.Sub(held) < NearSpan && rows[i].Spec.Kind != schema.KindReschedule:
 			// A reschedule entry means nothing until moved_to names it: its writer hints afterwards.
@@ -164,7 +164,7 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 		b.metrics.late.Add(float64(len(entries)))
 		b.count(entries)
 		for n, k := range batch {
-			if held.After(late[k].Due().Add(lateAfter)) {
+			if held.After(late[k].Due().Add(LateAfter)) {
 				again = append(again, whose[k])
 				continue
 			}

@@ -30,7 +30,7 @@ func (q *benchQueue) Publish(_ context.Context, _ queue.Lane, _ *queue.Envelope,
 func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schema.Notice, now time.Time) {
 	for len(entries) > 0 {
 		n := min(len(entries), scanPage)
-		s.found(ctx, entries[:n], nil, now, now)
+		s.found(ctx, entries[:n], nil, time.Time{}, now, now)
 		for range n/flushChunk + 1 {
 			s.flush(ctx, now)
 		}

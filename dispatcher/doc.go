@@ -13,7 +13,8 @@
 //     until its instant.
 //  3. An entry whose row was held in time (bucketer, invariant 2) is met: by the scan, by its hint, or by the
 //     sweep of its slice, which comes bucketer.Grace after the slice's end. One that was held later, by minutes, is
-//     found when the ids of its bucket are read again.
+//     found when the ids of its bucket are read again. One that the scan finds where it has read before, and later than
+//     a late entry may stand in for it, is published as a redispatch: an executor looks first.
 //  4. An entry that was met is open until its rows say that it is done: a notice, or a look at the
 //     rows, and nothing else, closes it.
 //  5. Dispatched moves over a bucket only when all of it was met and everything met was handed to the queue; settled only over

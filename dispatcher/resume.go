@@ -157,14 +157,14 @@ func (s *shard) takePage(ctx context.Context, sure, doubtful []schema.Entry, che
 		return err
 	}, func(at time.Time, err error) {
 		if planned != nil { // one-off jobs do not wait for it
-			s.found(ctx, slices.DeleteFunc(sure, func(e schema.Entry) bool { return e.FirstOfJob() }), nil, checked, at)
+			s.found(ctx, slices.DeleteFunc(sure, func(e schema.Entry) bool { return e.FirstOfJob() }), nil, time.Time{}, checked, at)
 		}
 		if err = errors.Join(err, planned); err != nil {
 			s.pageFailed(ctx, err, at)
 			return
 		}
 		s.resuming = false
-		s.found(ctx, sure, verdicts, checked, at)
+		s.found(ctx, sure, verdicts, time.Time{}, checked, at)
 		s.settleMet(ctx, s.unmet(mets), at)
 		then(at)
 	})

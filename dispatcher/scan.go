@@ -142,7 +142,7 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 	c.ahead = horizon
 	p := schema.Partition{Bucket: c.bucket, Shard: s.id}
 	r := schema.IDRange{After: c.seen}
-	end := horizon
+	end, known := horizon, c.read
 	if p.Bucket.End().After(horizon) {
 		r.Before = schema.FirstID(horizon, s.id)
 	} else {
@@ -175,10 +175,10 @@ func (s *shard) startScan(ctx context.Context, now time.Time) {
 			s.failed(ctx, "plan on", page.planned)
 			// The same range is read again; one-off jobs do not wait for it.
 			entries := slices.DeleteFunc(page.taken, func(e schema.Entry) bool { return e.FirstOfJob() })
-			s.found(ctx, entries, nil, now, at)
+			s.found(ctx, entries, nil, known, now, at)
 			return
 		}
-		s.found(ctx, page.taken, page.verdicts, now, at)
+		s.found(ctx, page.taken, page.verdicts, known, now, at)
 		// The scan waits for what it passed over itself, but not for all that others did before: it would be late.
 		if s.scanPass = (time.Time{}); len(page.refused) > 0 {
 			s.passOver(&page, at)
@@ -297,8 +297,19 @@ func before(id schema.EntryID) schema.EntryID {
 	return below(id)
 }
 
-// found takes entries that the scan read at checked, and what their jobs say; no verdicts: there are no such jobs.
-func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bucketer.Verdict, checked, now time.Time) {
+// standsIn is how long after the due time of a row another entry may start its run: by the late rule, and by a writer
+// whose clock is ahead of ours.
+const standsIn = bucketer.LateAfter - schema.MaxClockDifference
+
+// heldLate reports whether a row may have been held so late that another entry starts its run as well: it was not there
+// when what is due before known was read.
+func heldLate(e *schema.Entry, known, checked time.Time) bool {
+	return e.Spec.Kind == schema.KindRun && e.Due().Before(known) && checked.Sub(e.Due()) > standsIn
+}
+
+// found takes entries that were read at checked, and what their jobs say; no verdicts: there are no such jobs. What is
+// due before known was read before.
+func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bucketer.Verdict, known, checked, now time.Time) {
 	var faulty []schema.Entry
 	for i := range entries {
 		e := &entries[i]
@@ -319,6 +330,8 @@ func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bu
 			// Its rows say why.
 		case e.Spec.Kind == schema.KindRun && (e.Marks.Cancelled != nil || !e.Marks.MovedTo.IsZero()):
 			// Nothing starts from it any more.
+		case heldLate(e, known, checked):
+			s.redispatch(*e, checkedAt(v, checked), now)
 		default:
 			s.book.add(&queue.Envelope{Entry: *e, CheckedAt: checkedAt(v, checked)})
 		}

@@ -173,7 +173,7 @@ func TestACancelWhileItWaitsIsSeen(t *testing.T) {
 		now := time.Now()
 		s.scan.from(now, 0)
 		e, kept := r.run(now.Add(-time.Second), 0), r.run(now.Add(-time.Second), 0)
-		s.found(t.Context(), []schema.Entry{e, kept}, nil, now.Add(-1500*time.Millisecond), now)
+		s.found(t.Context(), []schema.Entry{e, kept}, nil, time.Time{}, now.Add(-1500*time.Millisecond), now)
 		if _, err := r.inner.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -205,11 +205,11 @@ func TestWhatIsDoneIsNotNewAgain(t *testing.T) {
 		now := time.Now()
 		s.scan.from(now, 0)
 		late, over := r.run(now.Add(-25*time.Second), 0), r.run(now.Add(-24*time.Second), 0)
-		s.found(t.Context(), []schema.Entry{over}, nil, now, now)
+		s.found(t.Context(), []schema.Entry{over}, nil, time.Time{}, now, now)
 		s.flush(t.Context(), now)
 		r.ended(&over, 1, schema.Record{Outcome: schema.Succeeded})
 		s.done(over.ID)
-		s.found(t.Context(), []schema.Entry{late}, nil, now.Add(-20*time.Second), now)
+		s.found(t.Context(), []schema.Entry{late}, nil, time.Time{}, now.Add(-20*time.Second), now)
 		s.sweptTo = now.Add(-20 * time.Second)
 		s.book.swept(s.sweptTo)
 		s.flush(t.Context(), now)
@@ -236,7 +236,7 @@ func TestARowIsReadAgainOnce(t *testing.T) {
 		s.scan.from(now, 0)
 		e := r.run(now.Add(-time.Second), 0)
 		again := r.entry(now.Add(-2*time.Second), 0, schema.Spec{Kind: schema.KindRetry, Of: e.ID, Attempt: 2})
-		s.found(t.Context(), []schema.Entry{e, again}, nil, now.Add(-1500*time.Millisecond), now)
+		s.found(t.Context(), []schema.Entry{e, again}, nil, time.Time{}, now.Add(-1500*time.Millisecond), now)
 		s.flush(t.Context(), now)
 		if o := s.book.open[again.ID]; o == nil || o.phase != publishing {
 			t.Errorf("a retry is open as %+v, want it published", o)
@@ -333,7 +333,7 @@ func TestScanForgetsWhatTheSweepHasMet(t *testing.T) {
 		now := time.Now()
 		s.sweptTo = now
 		swept, ahead := r.entry(now.Add(-time.Second), 0, schema.Spec{}), r.entry(now.Add(time.Second), 0, schema.Spec{})
-		s.found(t.Context(), []schema.Entry{swept, ahead}, nil, now, now)
+		s.found(t.Context(), []schema.Entry{swept, ahead}, nil, time.Time{}, now, now)
 		if s.book.has(swept.ID) || !s.book.has(ahead.ID) {
 			t.Errorf("has(swept) = %v, has(ahead) = %v, want false, true", s.book.has(swept.ID), s.book.has(ahead.ID))
 		}

@@ -31,6 +31,7 @@ type shard struct {
 	recentDone bool           // the slice before the take-over has been met
 
 	took    time.Time   // when the shard became ours
+	halts   int         // how often the process had been stopped by then
 	leaving atomic.Bool // a live peer owns it by now
 
 	// Of what the owner before us may have published (takeover.go).
@@ -188,6 +189,7 @@ func (s *shard) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
+	s.halts = s.d.halt.Halts()
 	start := s.d.now()
 	s.took = start
 	s.scan.from(start, s.id)
@@ -201,7 +203,7 @@ func (s *shard) run(ctx context.Context) {
 	nextScan := start
 	for {
 		now := s.d.now()
-		if s.d.halt.Halted() {
+		if s.d.halt.Halted() || s.d.halt.Halts() != s.halts { // in this order: what is noted meanwhile is counted first
 			// Nothing held in memory may be acted on: the manager will start this shard anew.
 			select {
 			case <-ctx.Done():
