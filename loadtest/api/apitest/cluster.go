@@ -271,7 +271,10 @@ func (c *Cluster) call(r *run, url string, n int) int {
 		return 0
 	}
 	req.Close = true
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", r.ID)
 	req.Header.Set("Carillon-Run-Id", r.ID)
+	req.Header.Set("Carillon-Job-Id", r.ID)
 	req.Header.Set("Carillon-Attempt", strconv.Itoa(n))
 	req.Header.Set("Carillon-Fence", strconv.FormatInt(time.Now().UnixMicro(), 10))
 	req.Header.Set("Carillon-Due-At", r.DueAt.Format(timeFormat))
