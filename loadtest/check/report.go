@@ -120,6 +120,9 @@ type Report struct {
 	Limits []SlotCount `json:"limits,omitempty"`
 	Rates  []RateCount `json:"rates,omitempty"`
 
+	// Forgiven is what a power cut took that the store was allowed to lose; nil = none was stated.
+	Forgiven *Forgiven `json:"forgiven,omitempty"`
+
 	// SeenAll is [History.SeenAll]; Sightings is the number of arrivals at the sink.
 	SeenAll   bool `json:"seen_all"`
 	Sightings int  `json:"sightings"`
@@ -142,6 +145,9 @@ func (r *Report) Failed() bool {
 		broken += r.Guarantees[i].Broken()
 	}
 	broken += brokenLimits(r.Limits, r.Rates)
+	if r.Forgiven != nil {
+		broken += r.Forgiven.Unended
+	}
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
 	return broken+unknown > 0
 }
@@ -182,6 +188,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("retries\t\t(attempts beyond the bound %d, too soon %d; asked by Retry-After to wait %d)", r.ExcessAttempts, r.EarlyRetries, r.AskedToWait)
 	p("answers\t\t%s", r.Answers)
 	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
+	if f := r.Forgiven; f != nil {
+		p("acknowledged and lost\t%d\t(of %d that a power cut may take; the oldest %.1f s before it)", f.Lost, f.Acknowledged, f.Oldest)
+		p("called before the cut\t%d\t(not judged; called again %d, not ended %d)", f.Repeatable, f.Repeated, f.Unended)
+	}
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
 	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)

@@ -29,6 +29,7 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 		args = append(args, "--changes", r.changesFile())
 	}
 	args = append(args, "--states", r.statesFile())
+	args = append(args, r.lostArgs()...)
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}

@@ -202,6 +202,22 @@ func onDisks(do func(*cluster.Cluster, string) error) func(context.Context, *run
 	}
 }
 
+// lostArgs say which writes a power cut may have taken from Cassandra: with a periodic commit log those
+// of its last sync period.
+func (r *run) lostArgs() []string {
+	if r.cfg.Cluster.CommitLog != cluster.CommitLogPeriodic {
+		return nil
+	}
+	var args []string
+	for _, e := range r.report.Events {
+		if e.Act == ActPowerOff && strings.Contains(e.Member, "cassandra-") {
+			from := e.Began.Add(-cluster.CommitLogPeriod)
+			args = append(args, "--lost", from.Format(time.RFC3339Nano)+","+e.Ended.Format(time.RFC3339Nano))
+		}
+	}
+	return args
+}
+
 // queued tells how many messages the stream of runs has, as the first server says that answers.
 func (r *run) queued(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, queuedLimit)

@@ -85,6 +85,7 @@ func (n cassandraNode) config() ([]byte, error) {
 		"CQLPort":     cqlPort,
 		"Data":        filepath.Join(n.dir, "data"),
 		"CommitLog":   string(n.plan.Spec.CommitLog),
+		"SyncMillis":  CommitLogPeriod.Milliseconds(),
 		"Secure":      n.plan.Spec.Secure,
 		"Views":       n.plan.Spec.Views,
 		"Certificate": n.conf(certificateName),

@@ -24,12 +24,16 @@ type CommitLog string
 // The commit log modes.
 const (
 	// CommitLogPeriodic acknowledges before the write is on disk. It loses the last tens of milliseconds of
-	// acknowledged writes when every replica is killed at once.
+	// acknowledged writes when every replica is killed at once, and those of CommitLogPeriod in a power cut.
 	CommitLogPeriodic CommitLog = "periodic"
 	// CommitLogGroup acknowledges what is on disk, synced in groups of 10 ms. Use it wherever a test asserts that an
 	// acknowledged write survives a kill.
 	CommitLogGroup CommitLog = "group"
 )
+
+// CommitLogPeriod is after how long at most a write is on disk in CommitLogPeriodic: what a power cut
+// of every replica may take.
+const CommitLogPeriod = 10 * time.Second
 
 // maxNodes bounds the Carillon nodes of one cluster; their ports are counted up from a base.
 const maxNodes = 16

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ const farAhead = time.Hour
 
 // evidence says where a check finds what it judges.
 type evidence struct {
-	asked, acks, seen, changes, tasks, states []string
+	asked, acks, seen, changes, tasks, states, lost []string
 	recurringEvidence
 	late check.LatenessBound
 	calm bool
@@ -86,10 +87,20 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 				}
 				h.States = append(h.States, looks...)
 			}
+			losses, err := lossesOf(ev.lost)
+			if err != nil {
+				return err
+			}
+			var forgiven *check.Forgiven
+			if len(losses) > 0 {
+				f := h.Forgive(losses)
+				forgiven = &f
+			}
 			rep, err := check.Judge(h)
 			if err != nil {
 				return err
 			}
+			rep.Forgiven = forgiven
 			return report(&rep, cmd.OutOrStdout(), out)
 		},
 	}
@@ -105,6 +116,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that the spine wrote (may be repeated)")
+	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated)")
 	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
 	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
@@ -118,6 +130,23 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 		panic(err)
 	}
 	return cmd
+}
+
+// lossesOf reads spans whose writes may be lost.
+func lossesOf(texts []string) ([]check.Loss, error) {
+	var losses []check.Loss
+	for _, text := range texts {
+		from, cut, _ := strings.Cut(text, ",")
+		var l check.Loss
+		var err, cutErr error
+		l.From, err = time.Parse(time.RFC3339Nano, from)
+		l.Cut, cutErr = time.Parse(time.RFC3339Nano, cut)
+		if err := errors.Join(err, cutErr); err != nil {
+			return nil, fmt.Errorf("--lost %q: %w", text, err)
+		}
+		losses = append(losses, l)
+	}
+	return losses, nil
 }
 
 // removedPoll is how often it is looked whether a file is still there.
