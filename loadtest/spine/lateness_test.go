@@ -31,7 +31,7 @@ func TestLatenessBound(t *testing.T) {
 	}{
 		{
 			"few jobs leave no backlog", of(Kill, func(c *Config) { c.Jobs = 2000; c.Span = 20 * time.Second }),
-			check.LatenessBound{Max: 30 * time.Second, P99: 15 * time.Second},
+			check.LatenessBound{Max: deathCosts, P99: 15 * time.Second},
 		},
 		{
 			"many jobs leave one", of(Calm, func(c *Config) { c.Jobs = 100_000 }),
@@ -40,9 +40,9 @@ func TestLatenessBound(t *testing.T) {
 		{
 			"the only Cassandra and the only NATS server are away",
 			of(Faults, func(c *Config) { c.Jobs = 2000; c.Cluster.Cassandra, c.Cluster.NATS = 1, 1 }),
-			check.LatenessBound{Max: 3 * time.Minute},
+			check.LatenessBound{Max: 2*deathCosts + 2*time.Minute},
 		},
-		{"no node runs", of(Stopped, nil), check.LatenessBound{Max: 3*time.Minute + 90*time.Second}},
+		{"no node runs", of(Stopped, nil), check.LatenessBound{Max: 3*time.Minute + time.Minute + deathCosts}},
 		{
 			"what was stated", of(Stopped, func(c *Config) { c.Late.Max = time.Second }),
 			check.LatenessBound{Max: time.Second},
