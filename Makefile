@@ -144,11 +144,11 @@ carillon-load:
 
 .PHONY: chaos spine
 spine: chaos
-chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it lists the scenarios (SCENARIO='faults cut-store …' ARGS=…)
+chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it lists the scenarios (SCENARIO='faults cut-store …' SPAN=2h ARGS=…)
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 	@if [[ -z '$(SCENARIO)' ]]; then exec $(BIN)/carillon-load chaos --list; fi; \
-	  failed=; for s in $(SCENARIO); do $(BIN)/carillon-load chaos --scenario "$$s" $(ARGS) || failed+=" $$s"; done; \
+	  failed=; for s in $(SCENARIO); do $(BIN)/carillon-load chaos --scenario "$$s" $(if $(SPAN),--span $(SPAN)) $(ARGS) || failed+=" $$s"; done; \
 	  [[ -z $$failed ]] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: k6

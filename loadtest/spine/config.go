@@ -164,6 +164,11 @@ func (c Config) withDefaults() Config {
 		members := c.Scenario.plan().Members
 		c.Cluster.Namespaces, c.Cluster.Disks = members.Namespaces, members.Disks
 	}
+	if l := c.Scenario.course(); l != nil {
+		c.Rate, c.Span, c.Changes = cmp.Or(c.Rate, l.Rate), cmp.Or(c.Span, l.Span, -1), -1
+		c.Jobs = cmp.Or(c.Jobs, l.Jobs, int(float64(c.Rate)*c.Span.Seconds()))
+		c.Cluster.Shards = cmp.Or(c.Cluster.Shards, c.Scenario.plan().Members.Shards)
+	}
 	if c.Scenario == Limits {
 		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)
 		c.Warm = max(cmp.Or(c.Warm, limitsWarm), 0)
@@ -207,7 +212,7 @@ func (c Config) Validate() error {
 		least = minRecurring
 		c.faultsOfRecurring(fault)
 	}
-	if c.Span == 0 && c.Scenario != Calm {
+	if c.Span == 0 && c.Scenario != Calm && c.Scenario != HerdMillion {
 		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
 	}
 	if m := c.Mix; (c.Scenario.Guards() || c.Scenario.Steady()) &&
@@ -265,7 +270,7 @@ func (c Config) Validate() error {
 	if len(c.Cluster.Roles) > 0 {
 		fault("cluster: roles are not stated here: they follow from the scenario")
 	}
-	if c.Rate != 0 && !c.Scenario.Steady() {
+	if c.Rate != 0 && !c.Scenario.Steady() && c.Scenario != Soak {
 		fault("a rate is of scenarios with a steady load, not of %q", c.Scenario)
 	}
 	if c.Rate < 0 || c.Rate > maxRate {

@@ -60,10 +60,15 @@ func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportRes
 			err = fmt.Errorf("import %s: %w", spec.Source, err)
 		}
 	}()
-	asked := r.askedFile(spec.Source)
-	if err := writeJobs(asked, spec); err != nil {
+	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 		return res, err
 	}
+	return r.importFile(ctx, spec)
+}
+
+// importFile imports jobs whose file is written.
+func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
+	asked := r.askedFile(spec.Source)
 	f, err := os.OpenFile(r.acksFile(spec.Source), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return res, err
@@ -77,7 +82,7 @@ func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportRes
 	r.keepDue(spec.From.Add(spec.Spread))
 	began := time.Now()
 	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
-	if r.cfg.Scenario.Steady() {
+	if r.cfg.Scenario.Steady() || r.cfg.Scenario.course() != nil {
 		im.MaxSends = steadySends
 	}
 	s, err := im.Run(ctx)

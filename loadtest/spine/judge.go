@@ -25,7 +25,9 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 		return r.judgeLimits(ctx, out)
 	case r.cfg.Scenario.Recurs():
 		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
-	case !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
+	case r.tally != nil:
+		return r.judgeCounted(r.tally, out)
+	case r.cfg.Scenario.course() == nil && !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
 		args = append(args, "--changes", r.changesFile())
 	}
 	args = append(args, "--states", r.statesFile())

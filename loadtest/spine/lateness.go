@@ -47,6 +47,9 @@ func latenessBound(c Config) check.LatenessBound {
 	if l := c.Scenario.plan().Load; l != nil {
 		return check.LatenessBound{Max: l.MaxLateness}
 	}
+	if l := c.Scenario.course(); l != nil {
+		return check.LatenessBound{Max: l.Late(c)}
+	}
 	bound := latenessBounds[c.Scenario]
 	switch c.Scenario {
 	case Faults, Stream:

@@ -35,6 +35,14 @@ func WriteMarkdown(w io.Writer, reports ...*Report) error {
 		fmt.Fprintf(&b, "| %s |%s\n", row.name, cells(texts))
 	}
 	for _, r := range reports {
+		if len(r.Figures) > 0 {
+			fmt.Fprintf(&b, "\nWhat was measured in *%s*:\n\n", r.Scenario)
+		}
+		for _, f := range r.Figures {
+			fmt.Fprintf(&b, "* %s: %s\n", f.Name, f.Value)
+		}
+	}
+	for _, r := range reports {
 		if len(r.Events) == 0 {
 			continue
 		}
@@ -136,6 +144,9 @@ var oneOffRows = []row{
 		if r.Scenario.Steady() {
 			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees; a fifth imported meanwhile",
 				s.Jobs, s.SpanSeconds, s.LeadSeconds)
+		}
+		if r.Scenario.course() != nil {
+			return fmt.Sprintf("%d due over %g s, with keys", s.Jobs, max(s.SpanSeconds, 0))
 		}
 		main, near, immediate := counts(s.Jobs)
 		keys := "without keys"

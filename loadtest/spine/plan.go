@@ -25,6 +25,8 @@ type Plan struct {
 	Members cluster.Spec
 	// Load is the load and its faults; nil in scenarios that have a course of their own.
 	Load *Load
+	// Course is what a scenario of much or long load states; nil in all others.
+	Course *Course
 }
 
 // A Load stays the same while faults come and go.
@@ -81,7 +83,7 @@ func memberNamesOf(members cluster.Spec) []string {
 }
 
 // Plans lists all scenarios in the order in which they are shown.
-var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans)
+var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans)
 
 // families are the acts that families of plans bring with them.
 var families = []acts{buildActs, diskActs}
@@ -115,6 +117,9 @@ func (s Scenario) Plan() (p Plan, ok bool) {
 
 // Steady reports whether the scenario is of a steady load, with faults that its plan states.
 func (s Scenario) Steady() bool { return s.plan().Load != nil }
+
+// course returns what the scenario states as one of much or long load; nil if it is none.
+func (s Scenario) course() *Course { return s.plan().Course }
 
 // WritePlans lists all scenarios for people.
 func WritePlans(w io.Writer) error {

@@ -81,6 +81,8 @@ type Report struct {
 	DroppedPackets int `json:"dropped_packets,omitempty"`
 	// Older is the commit of the older build; only in TwoBuilds.
 	Older string `json:"older,omitempty"`
+	// Figures are what a scenario of much or long load measured.
+	Figures []Figure `json:"figures,omitempty"`
 	// Broken are promises that this program itself saw broken, in words.
 	Broken []string `json:"broken,omitempty"`
 

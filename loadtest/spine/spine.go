@@ -51,6 +51,8 @@ type run struct {
 	// limited receives the calls of jobs with limits; only in Limits.
 	limited *process.Sink
 	watched watched
+	// tally is what was counted instead of judged; only in courses with too many runs for the judge.
+	tally *tally
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
@@ -103,6 +105,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = r.playLimits
 	case cfg.Scenario.Steady():
 		play = r.playSteady
+	case cfg.Scenario.course() != nil:
+		play = r.playCourse
 	}
 	if err := play(ctx); err != nil {
 		return r.report, err

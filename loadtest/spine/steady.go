@@ -241,7 +241,7 @@ func (r *run) broken(format string, args ...any) {
 // steadyFaults says what of a scenario with a steady load did not happen that has to, for its verdict
 // to mean something.
 func (r *Report) steadyFaults() []string {
-	faults := slices.Clone(r.Broken)
+	faults := slices.Clone(r.Broken) // of every scenario
 	if !r.Scenario.Steady() || !r.Judged {
 		return faults
 	}

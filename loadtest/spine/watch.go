@@ -38,6 +38,13 @@ func (w *watched) add(id string) {
 	w.n++
 }
 
+// of is how many runs a reader looks at.
+func (w *watched) of(reader int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.runs[reader])
+}
+
 // at returns the run whose turn it is with a reader; "" if it has none.
 func (w *watched) at(reader, turn int) string {
 	w.mu.Lock()

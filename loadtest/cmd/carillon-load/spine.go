@@ -80,6 +80,11 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 			if !cmd.Flags().Changed("timeout") {
 				timeout = recurringTimeout
 			}
+		} else if ok && plan.Course != nil {
+			courseFlags(&cfg, plan, span, cmd.Flags().Changed)
+			if !cmd.Flags().Changed("timeout") {
+				timeout = recurringTimeout + cfg.Span
+			}
 		} else if span != 0 {
 			return errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
 		}
@@ -130,9 +135,9 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.BoolVar(&list, "list", false, "list the scenarios: what is done, what is promised, about how long it takes")
 	f.BoolVar(&summary, "summary", false, "show a row of FAULTS.md for each of the reports (JSON) that are named")
 	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
-	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load: runs due a second (default as the scenario says)")
+	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load, and soak: runs due a second (default as the scenario says)")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
-	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m)")
+	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m); soak: of the load (default 2h)")
 	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
@@ -198,6 +203,15 @@ func steadyFlags(cfg *spine.Config, plan spine.Plan, stated func(name string) bo
 		return fmt.Errorf("%s cannot run here: %w", plan.Name, err)
 	}
 	return nil
+}
+
+// courseFlags leaves to the plan what the flags did not state.
+func courseFlags(cfg *spine.Config, plan spine.Plan, span time.Duration, stated func(name string) bool) {
+	cfg.Span = span
+	unless(stated, "jobs", &cfg.Jobs, 0)
+	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
+	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
+	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
 }
 
 // limitsFlags leaves to the scenario what the flags did not state.
