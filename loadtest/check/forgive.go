@@ -22,7 +22,8 @@ type Forgiven struct {
 	// records may be lost, so that they run again under any guarantee. Repeated are those that did.
 	Repeatable int `json:"repeatable"`
 	Repeated   int `json:"repeated"`
-	// Unended are those that had not ended when they were read last, or were not there. That no loss excuses.
+	// Unended are those that had not ended when they were read last, or were not there: their end, or
+	// the entry of their next attempt, was lost after the dispatcher had passed them.
 	Unended int `json:"unended"`
 }
 
@@ -30,8 +31,8 @@ type Forgiven struct {
 // judged as ever.
 //
 //   - An acknowledgement within a loss counts as no answer: the job may have run, or not.
-//   - A run that was called within a loss may have been forgotten, wholly or in part. It must have ended
-//     when it was read last; nothing else of it is judged.
+//   - A run that was called within a loss may have been forgotten, wholly or in part. It is told whether
+//     it was called again and whether it ended; nothing of it is judged.
 //
 // The slices of the history are replaced, not changed.
 func (h *History) Forgive(losses []Loss) Forgiven {

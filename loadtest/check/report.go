@@ -145,9 +145,6 @@ func (r *Report) Failed() bool {
 		broken += r.Guarantees[i].Broken()
 	}
 	broken += brokenLimits(r.Limits, r.Rates)
-	if r.Forgiven != nil {
-		broken += r.Forgiven.Unended
-	}
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
 	return broken+unknown > 0
 }
