@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"carillon.dev/carillon/schema"
 )
@@ -35,6 +38,9 @@ type Liveness struct {
 	declare SessionSwapper // nil: only look
 	now     func() time.Time
 	halted  func() bool // now may be wrong: nothing is declared
+
+	reads singleflight.Group // by executor: its session is read once for all who ask meanwhile
+	begun atomic.Int64       // reads
 
 	mu   sync.Mutex
 	seen map[sessionKey]seenSession
@@ -103,16 +109,19 @@ func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
 	if ok && (!seen.stands || now.Sub(seen.at) < sessionCacheAge) {
 		return seen.stands, nil
 	}
-	stored, err := l.session(ctx, key.executor, now)
+	asked := l.begun.Load()
+	read, err := l.session(ctx, key.executor)
 	if err != nil {
 		return false, err
 	}
-	judged := now
-	if l.halted != nil && l.halted() {
-		judged = time.Time{} // by a clock that may be wrong nothing is over
-	}
 	ref := schema.SessionRef{Executor: key.executor, ID: key.id, Guarded: key.guarded}
-	seen = seenSession{stands: stored.Supports(ref, judged), at: now}
+	if !l.supports(read, ref) && read.number <= asked {
+		// The session may be younger than this read, which was under way when we asked: the next one is not.
+		if read, err = l.session(ctx, key.executor); err != nil {
+			return false, err
+		}
+	}
+	seen = seenSession{stands: l.supports(read, ref), at: read.at}
 	l.mu.Lock()
 	if len(l.seen) >= sessionCacheSize {
 		clear(l.seen)
@@ -122,8 +131,51 @@ func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
 	return seen.stands, nil
 }
 
-// session reads the session of an executor (zero: none), and declares it dead if that is due and is ours to do.
-func (l *Liveness) session(ctx context.Context, executor string, now time.Time) (schema.Session, error) {
+// supports reports whether a session stands by what was read.
+func (l *Liveness) supports(read sessionRead, ref schema.SessionRef) bool {
+	judged := read.at
+	if l.halted != nil && l.halted() {
+		judged = time.Time{} // by a clock that may be wrong nothing is over
+	}
+	return read.session.Supports(ref, judged)
+}
+
+// sessionRead is the session of an executor (zero: none) as it was read.
+type sessionRead struct {
+	session schema.Session
+	number  int64     // of this process's reads, in the order in which they began
+	at      time.Time // when it began
+}
+
+// session reads the session of an executor. Who asks while it is read gets the same answer: hundreds of starts that ask
+// at once are one read by consensus, of one partition.
+func (l *Liveness) session(ctx context.Context, executor string) (sessionRead, error) {
+	for {
+		answer := l.reads.DoChan(executor, func() (any, error) {
+			read := sessionRead{number: l.begun.Add(1), at: l.now()}
+			var err error
+			read.session, err = l.readSession(ctx, executor, read.at)
+			return read, err
+		})
+		select {
+		case r := <-answer:
+			if r.Shared && isContext(r.Err) && ctx.Err() == nil {
+				continue // it was read for another, whose time was over
+			}
+			read, _ := r.Val.(sessionRead)
+			return read, r.Err
+		case <-ctx.Done():
+			return sessionRead{}, fmt.Errorf("session of %s: %w", executor, ctx.Err())
+		}
+	}
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// readSession reads the session of an executor (zero: none), and declares it dead if that is due and is ours to do.
+func (l *Liveness) readSession(ctx context.Context, executor string, now time.Time) (schema.Session, error) {
 	stored, err := l.store.Session(ctx, executor)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Session{}, fmt.Errorf("session of %s: %w", executor, err)

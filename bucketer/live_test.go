@@ -3,6 +3,8 @@ package bucketer
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +89,87 @@ func TestLivenessReadsASessionOnceASecond(t *testing.T) {
 		if n := w.counts.Tally("Session").Calls; n != 4 {
 			t.Errorf("%d reads after a second, want one more, for the session that stood", n)
 		}
+	})
+}
+
+// slowSessions answers reads of sessions with what was stored when they began, once it is told to.
+type slowSessions struct {
+	SessionReader
+	goOn  chan struct{}
+	reads atomic.Int64
+}
+
+func (s *slowSessions) Session(ctx context.Context, executor string) (schema.Session, error) {
+	s.reads.Add(1)
+	session, err := s.SessionReader.Session(ctx, executor)
+	select {
+	case <-s.goOn:
+		return session, err
+	case <-ctx.Done():
+		return schema.Session{}, ctx.Err()
+	}
+}
+
+// TestWhoAsksAtOnceSharesOneRead: a thousand starts that ask for one session at once read it once; who gives up takes
+// the read of nobody else with him.
+func TestWhoAsksAtOnceSharesOneRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		w.swap(schema.Session{}, "s1", time.Minute)
+		slow := &slowSessions{SessionReader: w.counts, goOn: make(chan struct{})}
+		l := NewLiveness(slow, time.Now)
+		attempts := []schema.Attempt{under("x", "s1")}
+		first, giveUp := context.WithCancel(t.Context())
+		ask := func(ctx context.Context, want bool) func() {
+			return func() {
+				if live, err := l.Of(ctx, attempts); (err == nil) != want || want && !live(*attempts[0].Session) {
+					t.Errorf("Of = %v, want an answer: %v", err, want)
+				}
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(ask(first, false))
+		synctest.Wait()
+		for range 1000 {
+			wg.Go(ask(t.Context(), true))
+		}
+		synctest.Wait()
+		if n := slow.reads.Load(); n != 1 {
+			t.Errorf("%d reads at once, want one", n)
+		}
+		giveUp()
+		synctest.Wait()
+		close(slow.goOn)
+		wg.Wait()
+		if n := slow.reads.Load(); n != 2 {
+			t.Errorf("%d reads, want a second one after the first asker gave up", n)
+		}
+	})
+}
+
+// TestASharedReadIsNotOlderThanTheQuestion: a session that began while the last one was being read stands.
+func TestASharedReadIsNotOlderThanTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{})
+		slow := &slowSessions{SessionReader: w.counts, goOn: make(chan struct{})}
+		l := NewLiveness(slow, time.Now)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := l.Of(t.Context(), []schema.Attempt{under("x", "s0")}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		w.swap(schema.Session{}, "s1", time.Minute)
+		wg.Go(func() {
+			attempts := []schema.Attempt{under("x", "s1")}
+			if live, err := l.Of(t.Context(), attempts); err != nil || !live(*attempts[0].Session) {
+				t.Errorf("Of = %v; want s1 to stand, which was stored before it was asked for", err)
+			}
+		})
+		synctest.Wait()
+		close(slow.goOn)
+		wg.Wait()
 	})
 }
 
