@@ -111,13 +111,17 @@ func (a *attempt) confirm(ctx context.Context, number int) (err error) {
 }
 
 // rivals reports whether the rows say anything but that attempt number starts, our own cell aside: and if so, whether
-// that is but cells of higher fences, which will yield to ours if they have seen it.
+// that is but cells of higher fences, which will yield to ours if they have seen it. That another entry stands in for
+// ours by now says nothing: whoever looks at that one sees our cell, and leaves the run to us.
 func (a *attempt) rivals(v *view, number int) (any, first bool) {
 	others := make([]schema.Attempt, 0, len(v.attempts))
 	own, lower := false, false
 	for _, b := range v.attempts {
 		if b.Number == a.number && b.Fence == a.fence {
 			own = b.Session != nil && b.Session.Executor == a.x.name && b.Session.ID == a.session
+			continue
+		}
+		if b.Number == 0 && b.Record != nil && b.Record.Outcome == schema.HandedOn {
 			continue
 		}
 		others = append(others, b)

@@ -119,3 +119,37 @@ func TestTwoExecutorsWhoseCellsAreLate(t *testing.T) {
 		})
 	}
 }
+
+// TestAStartYieldsToWhoStarts: a run that was held back got a slot, and its turn at the same time. The turn left the run
+// to the start that it saw, and the start to the turn: it was looked at again 5 to 10 s later.
+func TestAStartYieldsToWhoStarts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.begin("x")
+		e, to := w.entry(inAWhile(0)), schema.MakeEntryID(inAWhile(time.Second), 0, 7)
+		cell := func(number int, fence schema.Fence, session string) schema.Attempt {
+			return schema.Attempt{Run: e.ID, Number: number, Fence: fence, Session: &schema.SessionRef{Executor: "x", ID: session, Entry: e.ID}}
+		}
+		said := func(number int, o schema.Outcome) schema.Attempt {
+			return schema.Attempt{Run: e.ID, Number: number, Record: &schema.Record{Entry: e.ID, Outcome: o, To: to}}
+		}
+		own := cell(1, 10, "mine")
+		for _, tc := range []struct {
+			name   string
+			rows   []schema.Attempt
+			rivals bool
+		}{
+			{"nobody", []schema.Attempt{own}, false},
+			{"another entry stands in", []schema.Attempt{own, said(0, schema.HandedOn)}, false},
+			{"another entry stands in, and starts", []schema.Attempt{own, said(0, schema.HandedOn), cell(1, 11, "another")}, true},
+			{"it was cancelled", []schema.Attempt{own, said(0, schema.Cancelled)}, true},
+			{"it has ended", []schema.Attempt{own, said(1, schema.Succeeded)}, true},
+			{"our cell was overwritten", nil, true},
+		} {
+			a := &attempt{x: n.Executor, entry: &e, number: 1, fence: own.Fence, session: "mine"}
+			v := view{exists: true, attempts: tc.rows, live: func(schema.SessionRef) bool { return true }}
+			if got, _ := a.rivals(&v, 1); got != tc.rivals {
+				t.Errorf("%s: rivals = %t, want %t", tc.name, got, tc.rivals)
+			}
+		}
+	})
+}
