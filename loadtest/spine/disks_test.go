@@ -1,7 +1,11 @@
 package spine
 
 import (
+	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +58,29 @@ func TestActsOnDisks(t *testing.T) {
 	}
 	if err := request("$JS.API.STREAM.NAMES", ""); err != nil {
 		t.Errorf("after all nats-1 does not answer: %v", err)
+	}
+}
+
+func TestFlipBytesSpoilsWhatIsMeant(t *testing.T) {
+	dir := t.TempDir()
+	text := bytes.Repeat([]byte("block "), 100)
+	for _, name := range []string{"1.blk", "meta.inf", "empty.blk"} {
+		content := text
+		if name == "empty.blk" {
+			content = nil
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := flipBytes(dir, func(path string) bool { return strings.HasSuffix(path, ".blk") })
+	if n != 1 || err != nil {
+		t.Errorf("flipBytes = %d, %v, want 1 file", n, err)
+	}
+	for name, spoiled := range map[string]bool{"1.blk": true, "meta.inf": false} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || len(got) != len(text) || bytes.Equal(got, text) == spoiled {
+			t.Errorf("%s: %d bytes, spoiled %t, %v, want %d bytes, spoiled %t", name, len(got), !bytes.Equal(got, text), err, len(text), spoiled)
+		}
 	}
 }

@@ -264,10 +264,10 @@ func (r *run) lookAtScans(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the log of %s: %w", n.Name, err)
 		}
-		failed += strings.Count(string(text), "TombstoneOverwhelming") + strings.Count(string(text), "tombstones during query") - strings.Count(string(text), "tombstone cells for query")
+		failed += strings.Count(string(text), "query aborted") + strings.Count(string(text), "TombstoneOverwhelmingException")
 		warned += strings.Count(string(text), "tombstone cells for query")
 	}
-	r.figure("warnings of Cassandra about tombstones, refused reads", "%d, %d", warned, max(failed, 0))
+	r.figure("warnings of Cassandra about tombstones, refused reads", "%d, %d", warned, failed)
 	if failed > 0 {
 		r.broken("Cassandra refused %d reads because of tombstones", failed)
 	}

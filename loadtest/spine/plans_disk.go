@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,12 +16,14 @@ import (
 // Scenarios in which members lose their power, or their disks fail. Each Cassandra and NATS has a disk
 // of its own.
 const (
-	PowerCassandra Scenario = "power-cassandra"
-	PowerNATS      Scenario = "power-nats"
-	PowerAll       Scenario = "power-all"
-	FullNATS       Scenario = "full-nats"
-	FullCassandra  Scenario = "full-cassandra"
-	StuckNATS      Scenario = "stuck-nats"
+	PowerCassandra   Scenario = "power-cassandra"
+	PowerNATS        Scenario = "power-nats"
+	PowerAll         Scenario = "power-all"
+	FullNATS         Scenario = "full-nats"
+	FullCassandra    Scenario = "full-cassandra"
+	StuckNATS        Scenario = "stuck-nats"
+	CorruptNATS      Scenario = "corrupt-nats"
+	ReplaceCassandra Scenario = "replace-cassandra"
 )
 
 // The acts on power and disks, each of one or several members at one instant (see together).
@@ -29,6 +34,12 @@ const (
 	ActEmpty    Act = "make room on the disk of"
 	ActStick    Act = "freeze the disk of"
 	ActLoosen   Act = "thaw the disk of"
+	// ActCorrupt kills servers and spoils what they have stored of streams; ActSpoilMeta what streams are.
+	// Both start them again.
+	ActCorrupt   Act = "flip bytes in the blocks of"
+	ActSpoilMeta Act = "flip bytes in the descriptions of"
+	// ActReplace kills a Cassandra and has one without data take its place.
+	ActReplace Act = "replace"
 	// ActRestart kills those that still run and starts all.
 	ActRestart Act = "start again"
 )
@@ -115,13 +126,19 @@ var diskPlans = []Plan{
 	},
 	{
 		Name: FullNATS, Takes: 5 * time.Minute, Members: withDisks(three),
-		Does:     "the disks of all NATS are full for 40 s (F15)",
-		Promises: "nothing missed: publishing fails meanwhile, and goes on when there is room",
+		Does:     "the disks of all NATS are full for 40 s; then room is made, and they start again (F15)",
+		Promises: "nothing missed: no server takes messages meanwhile, nor by itself when there is room",
 		Load: &Load{
 			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 40*time.Second + recovers + deathCosts,
 			Faults: func(m cluster.Spec) []chain {
+				// A server that meets a full disk switches its JetStream off until it is started again.
 				all := allOf(m, "nats")
-				return []chain{{{seconds(30).span(), ActFill, all}, {seconds(70).span(), ActEmpty, all}, agree(75)}}
+				return []chain{{
+					{seconds(30).span(), ActFill, all},
+					{seconds(70).span(), ActEmpty, all},
+					{seconds(70).span(), ActRestart, all},
+					agree(80),
+				}}
 			},
 		},
 	},
@@ -160,6 +177,35 @@ var diskPlans = []Plan{
 			},
 		},
 	},
+	{
+		Name: CorruptNATS, Takes: 6 * time.Minute, Members: three,
+		Does:     "blocks, then descriptions of streams are spoiled: of one NATS, then of all (F13)",
+		Promises: "nothing missed: streams that cannot be read are made again, and filled again",
+		Load: &Load{
+			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 30*time.Second + 2*deathCosts,
+			Faults: func(m cluster.Spec) []chain {
+				one, all := numbered("nats", m.NATS), allOf(m, "nats")
+				return []chain{{
+					{seconds(20).span(), ActCorrupt, one},
+					{seconds(60).span(), ActSpoilMeta, one},
+					{seconds(100).span(), ActCorrupt, all},
+					{seconds(150).span(), ActSpoilMeta, all},
+					agree(170),
+				}}
+			},
+		},
+	},
+	{
+		Name: ReplaceCassandra, Takes: 6 * time.Minute, Members: three,
+		Does:     "one Cassandra of three is killed and its data wiped; an empty one takes its place (F17)",
+		Promises: "nothing missed",
+		Load: &Load{
+			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts + recovers,
+			Faults: func(m cluster.Spec) []chain {
+				return []chain{{{seconds(30).span(), ActReplace, numbered("cassandra", m.Cassandra)}, agree(100)}}
+			},
+		},
+	},
 }
 
 // diskActs are the acts of these scenarios.
@@ -186,6 +232,12 @@ var diskActs = acts{
 		}
 		return fmt.Sprintf("%d of %d had ended by themselves", len(died), len(names)), r.cluster().PowerOn(ctx, names...)
 	},
+	ActCorrupt:   spoil(func(name string) bool { return strings.HasSuffix(name, ".blk") }),
+	ActSpoilMeta: spoil(func(name string) bool { return strings.HasPrefix(name, "meta.") || name == "index.db" }),
+	ActReplace: func(ctx context.Context, r *run, member string) (string, error) {
+		r.sample()
+		return "", r.cluster().ReplaceCassandra(ctx, member)
+	},
 	ActFill:   onDisks((*cluster.Cluster).FillDisk),
 	ActEmpty:  onDisks((*cluster.Cluster).EmptyDisk),
 	ActStick:  onDisks((*cluster.Cluster).FreezeDisk),
@@ -200,6 +252,60 @@ func onDisks(do func(*cluster.Cluster, string) error) func(context.Context, *run
 		}
 		return "", errors.Join(faults...)
 	}
+}
+
+// spoil kills servers, spoils those of the files of their streams that are meant, and starts them again.
+func spoil(meant func(name string) bool) func(context.Context, *run, string) (string, error) {
+	return func(ctx context.Context, r *run, members string) (string, error) {
+		r.sample()
+		note := r.queued(ctx)
+		names := strings.Split(members, togetherWord)
+		spoiled := 0
+		for _, name := range names {
+			if err := r.cluster().Kill(ctx, name); err != nil {
+				return "", err
+			}
+		}
+		for _, name := range names {
+			n, err := flipBytes(filepath.Join(r.cfg.Dir, "cluster", name, "data"), func(path string) bool {
+				return strings.Contains(path, streamPrefix) && meant(filepath.Base(path))
+			})
+			if err != nil {
+				return "", err
+			}
+			spoiled += n
+		}
+		if spoiled == 0 {
+			r.broken("%s: there was no file to spoil", members)
+		}
+		err := r.cluster().PowerOn(ctx, names...)
+		return fmt.Sprintf("%s; %d files spoiled; then %s", note, spoiled, r.queued(ctx)), err
+	}
+}
+
+// flipEvery is the distance of two bytes that are flipped in a file.
+const flipEvery = 61
+
+// flipBytes inverts bytes of the files below a folder that are meant, and returns how many files that were.
+func flipBytes(dir string, meant func(path string) bool) (n int, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !meant(path) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) == 0 {
+			return err
+		}
+		for i := len(text) / 2 % flipEvery; i < len(text); i += flipEvery {
+			text[i] = ^text[i]
+		}
+		n++
+		return os.WriteFile(path, text, d.Type().Perm())
+	})
+	if err != nil {
+		return n, fmt.Errorf("flip bytes: %w", err)
+	}
+	return n, nil
 }
 
 // lostArgs say which writes a power cut may have taken from Cassandra: with a periodic commit log those

@@ -63,6 +63,8 @@ type cassandraNode struct {
 	index int // counted from 1
 	dir   string
 	plan  plan
+	// replaces: it has no data, and takes the place of the node that had its address.
+	replaces bool
 }
 
 var cassandraTemplate = template.Must(template.New("cassandra.yaml").
@@ -70,15 +72,18 @@ var cassandraTemplate = template.Must(template.New("cassandra.yaml").
 
 // config renders the node's cassandra.yaml.
 func (n cassandraNode) config() ([]byte, error) {
-	seeds := make([]string, n.plan.Spec.Cassandra)
-	for i := range seeds {
-		seeds[i] = n.plan.ip(kindCassandra, i+1)
+	var seeds []string
+	for i := range n.plan.Spec.Cassandra {
+		if i+1 != n.index || !n.replaces { // a seed takes over no data
+			seeds = append(seeds, n.plan.ip(kindCassandra, i+1))
+		}
 	}
 	var out bytes.Buffer
 	err := cassandraTemplate.Execute(&out, map[string]any{
 		"Name":        memberName(kindCassandra, n.index),
 		"Cluster":     fmt.Sprintf("carillon-local-%d", n.plan.Block),
 		"Token":       cassandraTokens[n.plan.Spec.Cassandra][n.index-1],
+		"Replaces":    n.replaces,
 		"Seeds":       strings.Join(seeds, ","),
 		"IP":          n.ip(),
 		"StoragePort": storagePort,
@@ -144,6 +149,10 @@ func (n cassandraNode) command(tools javaTools, archive string) []string {
 		"-Dcassandra.shutdown_announce_in_ms=0",
 		"-Dcassandra.jmx.local.port="+strconv.Itoa(n.plan.Block.jmxPort(n.index)),
 	)
+	if n.replaces {
+		// The ring delay is how long it looks at gossip before it says that the other one is alive.
+		argv = append(argv, "-Dcassandra.replace_address_first_boot="+n.ip(), "-Dcassandra.ring_delay_ms=5000")
+	}
 	return append(argv, "-cp", tools.classPath, cassandraMain)
 }
 

@@ -214,6 +214,8 @@ type parts struct {
 	archive  string
 	nats     string
 	carillon string
+	// replaces: Cassandra nodes take the places of those that had their addresses.
+	replaces bool
 }
 
 // parts makes what starting the given members needs.
@@ -256,7 +258,7 @@ func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expect
 	var ready func(context.Context) error
 	switch m.kind {
 	case kindCassandra:
-		node := cassandraNode{index: m.index, dir: dir, plan: c.plan}
+		node := cassandraNode{index: m.index, dir: dir, plan: c.plan, replaces: parts.replaces}
 		if err := node.writeConfig(); err != nil {
 			return err
 		}

@@ -38,9 +38,9 @@ func TestCassandraConfig(t *testing.T) {
 		file string
 		node cassandraNode
 	}{
-		{"cassandra-one-test-periodic.yaml", cassandraNode{1, "/d/cassandra-1", plan{Spec: Spec{Cassandra: 1}}}},
-		{"cassandra-one-secure.yaml", cassandraNode{1, "/d/cassandra-1", plan{Block: 3, Spec: Spec{Cassandra: 1, Secure: true}}}},
-		{"cassandra-three-load-group.yaml", cassandraNode{2, "/d/with blank/cassandra-2", plan{Block: 7, Spec: Spec{Cassandra: 3, Profile: ProfileLoad, CommitLog: CommitLogGroup}}}},
+		{"cassandra-one-test-periodic.yaml", cassandraNode{1, "/d/cassandra-1", plan{Spec: Spec{Cassandra: 1}}, false}},
+		{"cassandra-one-secure.yaml", cassandraNode{1, "/d/cassandra-1", plan{Block: 3, Spec: Spec{Cassandra: 1, Secure: true}}, false}},
+		{"cassandra-three-load-group.yaml", cassandraNode{2, "/d/with blank/cassandra-2", plan{Block: 7, Spec: Spec{Cassandra: 3, Profile: ProfileLoad, CommitLog: CommitLogGroup}}, false}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			c.node.plan.Spec = c.node.plan.Spec.withDefaults()
@@ -58,7 +58,7 @@ func TestCassandraConfig(t *testing.T) {
 
 func TestCassandraTakesViewsOnlyIfTold(t *testing.T) {
 	for _, views := range []bool{false, true} {
-		node := cassandraNode{1, "/d/cassandra-1", plan{Spec: Spec{Cassandra: 1, Views: views}.withDefaults()}}
+		node := cassandraNode{1, "/d/cassandra-1", plan{Spec: Spec{Cassandra: 1, Views: views}.withDefaults()}, false}
 		text, err := node.config()
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestCassandraTakesViewsOnlyIfTold(t *testing.T) {
 }
 
 func TestCassandraCommand(t *testing.T) {
-	node := cassandraNode{2, "/d/cassandra-2", plan{Block: 1, Spec: Spec{Cassandra: 3, Profile: ProfileLoad}.withDefaults()}}
+	node := cassandraNode{2, "/d/cassandra-2", plan{Block: 1, Spec: Spec{Cassandra: 3, Profile: ProfileLoad}.withDefaults()}, false}
 	argv := node.command(javaTools{java: java{path: "/j/java"}, classPath: "a.jar:b.jar"}, "-XX:SharedArchiveFile=x.jsa")
 	if argv[0] != "/j/java" || argv[len(argv)-1] != cassandraMain {
 		t.Errorf("command is %q … %q, want java … the daemon", argv[0], argv[len(argv)-1])

@@ -62,6 +62,46 @@ func (c *Cluster) Kill(ctx context.Context, name string) error {
 	return nil
 }
 
+// ReplaceCassandra kills the node name, wipes its data, and starts one without data in its place: it
+// has the same address and token, and streams its data from the others. It waits until that is ready.
+func (c *Cluster) ReplaceCassandra(ctx context.Context, name string) error {
+	m, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	if m.kind != kindCassandra || c.plan.Spec.Cassandra < 2 {
+		return fmt.Errorf("replace %s: only a Cassandra among others can be replaced", name)
+	}
+	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if id, state := c.process(m); state != Stopped {
+		if err := id.kill(ctx); err != nil {
+			return fmt.Errorf("replace %s: %w", name, err)
+		}
+	}
+	entries, err := os.ReadDir(c.dataDir(m)) // the folder itself may be a mounted disk
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", name, err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(c.dataDir(m), e.Name())); err != nil {
+			return fmt.Errorf("replace %s: %w", name, err)
+		}
+	}
+	parts, err := c.parts(ctx, map[kind][]member{kindCassandra: {m}})
+	if err != nil {
+		return err
+	}
+	parts.replaces = true
+	if err := c.startMember(ctx, parts, m, c.plan.members()); err != nil {
+		return fmt.Errorf("replace %s: %w", name, err)
+	}
+	return nil
+}
+
 // Stop asks the member name to stop, and kills it if it has not within 45 s; if it is frozen, it is thawed. Its data stays.
 func (c *Cluster) Stop(ctx context.Context, name string) error {
 	m, err := c.find(name)
