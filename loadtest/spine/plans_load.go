@@ -46,7 +46,7 @@ var loadPlans = []Plan{
 		Does:     "imports are killed -9 1,000 times at random points, and sent again (F35)",
 		Promises: "exactly the jobs of the files, none twice",
 		Course: &Course{
-			Jobs: 10_000, Span: 10 * time.Second, Late: func(Config) time.Duration { return deathCosts },
+			Jobs: 40_000, Span: 10 * time.Second, Late: func(Config) time.Duration { return deathCosts },
 		},
 	},
 	{
