@@ -66,7 +66,7 @@ func limitShard(key schema.LimitKey) schema.Shard {
 // If we crash after a slot was kept, its time runs out and the next Wake does it again; after the entry was written, the next one finds that, and takes out
 // what waits.
 func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness) (waiting int, err error) {
-	rows, err := b.store.Waiting(ctx, key, wakePage)
+	rows, err := b.store.Waiting(ctx, key, schema.IDRange{}, wakePage)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -323,7 +323,7 @@ func (b *Bucketer) MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.
 	if err != nil {
 		return false, err
 	}
-	rows, err := b.store.Waiting(ctx, key, wakePage)
+	rows, err := b.store.Waiting(ctx, key, schema.IDRange{}, wakePage)
 	if err != nil {
 		return false, err
 	}

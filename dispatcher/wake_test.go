@@ -105,7 +105,7 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 		if n := marks(); n != 0 {
 			t.Errorf("%d limits are looked after although nothing waits, want none", n)
 		}
-		if left, err := r.inner.Waiting(t.Context(), key, 10); err != nil || len(left) != 0 {
+		if left, err := r.inner.Waiting(t.Context(), key, schema.IDRange{}, 10); err != nil || len(left) != 0 {
 			t.Errorf("Waiting = %+v, %v; want none", left, err)
 		}
 	})
@@ -135,7 +135,7 @@ func TestAFailingLookAtLimitsIsRepeated(t *testing.T) {
 		if turns != 1 {
 			t.Errorf("it was the run's turn %d times, want once", turns)
 		}
-		if left, err := r.inner.Waiting(t.Context(), schema.JobLimit(job.ID), 10); err != nil || len(left) != 0 {
+		if left, err := r.inner.Waiting(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 10); err != nil || len(left) != 0 {
 			t.Errorf("Waiting = %+v, %v; want none", left, err)
 		}
 	})

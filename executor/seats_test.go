@@ -370,7 +370,7 @@ func TestARunThatGoesBackAfterItWaitedKeepsItsPlace(t *testing.T) {
 		if !held.Load() || slices.Contains(w.ran(), two.ID) {
 			t.Fatalf("held back: %t, started: %v, want the first alone", held.Load(), w.ran())
 		}
-		rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), 10)
+		rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 10)
 		if err != nil || len(rows) != 1 || rows[0].Run != two.ID {
 			t.Errorf("Waiting = %+v, %v, want the run that went back", rows, err)
 		}
@@ -424,7 +424,7 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 		}
 		for i, run := range runs {
 			if got := w.state(run); got != schema.StateSucceeded {
-				rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), 100)
+				rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 100)
 				t.Errorf("run %d is %s, want succeeded: %+v; Waiting = %+v, %v", i, got, w.attempts(run), rows, err)
 			}
 		}

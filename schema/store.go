@@ -48,6 +48,10 @@ type AttemptStore interface {
 	// Attempts returns the attempts of the runs, which all lie in p, at most 100, ordered by run,
 	// number and fence. One whose row cannot be understood is among them, with its Fault.
 	Attempts(ctx context.Context, p Partition, runs []RunID) ([]Attempt, error)
+	// KeepAttempts has those attempts of a run that `which` picks, and those that cannot be understood,
+	// stay until expires at least. Their cells are written again as they stand, byte for byte, each under
+	// its own timestamp: of equal cells the longer-lived one wins. Errors as PutEntries.
+	KeepAttempts(ctx context.Context, run RunID, expires time.Time, which func(*Attempt) bool) error
 }
 
 // SessionStore holds the executors' sessions, by conditional writes only.

@@ -14,8 +14,9 @@ type Waiting struct {
 	// Entry is the one that was to start. When its turn has come another takes its place.
 	Entry EntryID
 	// Noted is when it was written down that something waits for the limit (see LimitMark). UTC, µs; unknown (zero) when read.
-	Noted   time.Time
-	Expires time.Time // unknown (zero) when read
+	Noted time.Time
+	// Expires is when the row leaves. Read, it is exact to about a second.
+	Expires time.Time
 }
 
 // Written returns the write timestamp of the row, in µs: that of its entry, so that an entry that was taken out is never put in again, and
@@ -34,8 +35,10 @@ type WaitingStore interface {
 	// PutWaiting notes that something waits for the limit, and then has the run wait, in the place of whatever earlier entry of it does. Nothing is put
 	// back that EndWaiting has taken out. Errors as PutEntries: either, both or none may be held.
 	PutWaiting(ctx context.Context, w Waiting) error
-	// Waiting returns the runs that wait for a limit, in the order of their ids (so by due time), at most limit of them. Fewer means that there are no more.
-	Waiting(ctx context.Context, key LimitKey, limit int) ([]Waiting, error)
+	// Waiting returns the runs in r that wait for a limit, in the order of their ids (so by due time), at
+	// most limit of them. Fewer means that there are no more. A store may have to pass over what was taken
+	// out of r lately: where that is a hundred thousand rows it may answer ErrUnavailable.
+	Waiting(ctx context.Context, key LimitKey, r IDRange, limit int) ([]Waiting, error)
 	// EndWaiting takes the run's row out, unless it is of a later entry. Of what is not there it sees to it that it never comes.
 	EndWaiting(ctx context.Context, w Waiting) error
 	// WaitedFor returns the marks of a shard, in the order of their limits, those after `after` ("": all), at most limit of them. Fewer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"carillon.dev/carillon/schema"
 	"github.com/gocql/gocql"
@@ -74,23 +75,42 @@ func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.
 	return attempts, nil
 }
 
-// scanAttempt takes a row of selectAttempts. A row of which all cells have left does not count.
-func (s *Store) scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, keep, more bool) {
-	var run gocql.UUID
-	var number int
-	var fence int64
-	var record, session []byte
-	var recordWritten, sessionWritten int64 // 0 where there is no cell
-	if !iter.Scan(&run, &number, &fence, &record, &session, &recordWritten, &sessionWritten) {
-		return a, 0, false, false
+// attemptCells is a row of attempts as it is stored. A cell is nil if it is not there.
+type attemptCells struct {
+	run                           gocql.UUID
+	number                        int
+	fence                         int64
+	record, session               []byte
+	recordWritten, sessionWritten int64 // 0 where there is no cell
+}
+
+// scan reads the next row, and reports whether there was one.
+func (c *attemptCells) scan(iter *gocql.Iter) bool {
+	if !iter.Scan(&c.run, &c.number, &c.fence, &c.record, &c.session, &c.recordWritten, &c.sessionWritten) {
+		return false
 	}
 	// The driver does not tell an empty cell from none. An attempt that had a record has not gone.
-	record, session = held(record, recordWritten), held(session, sessionWritten)
-	a = schema.LoadAttempt(schema.RunID(run), number, schema.Fence(fence), record, session, max(recordWritten, sessionWritten))
+	c.record, c.session = held(c.record, c.recordWritten), held(c.session, c.sessionWritten)
+	return true
+}
+
+func (c *attemptCells) size() int { return len(c.record) + len(c.session) + 64 }
+
+func (c *attemptCells) attempt() schema.Attempt {
+	return schema.LoadAttempt(schema.RunID(c.run), c.number, schema.Fence(c.fence), c.record, c.session, max(c.recordWritten, c.sessionWritten))
+}
+
+// scanAttempt takes a row of selectAttempts. A row of which all cells have left does not count.
+func (s *Store) scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, keep, more bool) {
+	var c attemptCells
+	if !c.scan(iter) {
+		return a, 0, false, false
+	}
+	a = c.attempt()
 	if a.Fault != nil {
 		_ = s.damage.Found("attempts", a.Run.String(), a.Fault)
 	}
-	return a, len(record) + len(session) + 64, !a.Empty(), true
+	return a, c.size(), !a.Empty(), true
 }
 
 // held returns the cell that was written at that time, in µs: never nil, unless nothing was.
@@ -99,4 +119,42 @@ func held(cell []byte, written int64) []byte {
 		return []byte{}
 	}
 	return cell
+}
+
+// KeepAttempts implements schema.AttemptStore.
+func (s *Store) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+	p, ttl := run.Partition(), s.ttl(expires)
+	args := []any{int64(p.Bucket), int(p.Shard), []gocql.UUID{uuid(run)}}
+	rows, err := readPages(ctx, s, selectAttempts, &s.attemptRows, math.MaxInt, args,
+		func(iter *gocql.Iter) (cells attemptCells, size int, keep, more bool) {
+			if !cells.scan(iter) {
+				return cells, 0, false, false
+			}
+			size = cells.size()
+			a := cells.attempt()
+			return cells, size, !a.Empty() && (a.Fault != nil || which(&a)), true
+		})
+	if err != nil {
+		return fmt.Errorf("keep attempts of %s: %w", run, err)
+	}
+	var lines []line
+	for i := range rows {
+		c := &rows[i]
+		put := func(record, session any, written int64) {
+			lines = append(lines, line{
+				args:  []any{int64(p.Bucket), int(p.Shard), uuid(run), c.number, c.fence, record, session, written, ttl},
+				bytes: c.size(),
+			})
+		}
+		if c.record != nil {
+			put(c.record, gocql.UnsetValue, c.recordWritten)
+		}
+		if c.session != nil {
+			put(gocql.UnsetValue, c.session, c.sessionWritten)
+		}
+	}
+	if err := s.writeBatches(ctx, insertAttempt, lines); err != nil {
+		return fmt.Errorf("keep %d attempts of %s: %w", len(rows), run, err)
+	}
+	return nil
 }

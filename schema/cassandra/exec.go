@@ -24,6 +24,9 @@ func (s *Store) serial(ctx context.Context, st statement, args ...any) *gocql.Qu
 // urgent are the reads on which it hangs who is alive, and whether a key or a lease was taken.
 var urgent = map[statement]bool{selectSession: true, selectKey: true, selectLease: true, selectTime: true}
 
+// unrepeated are the reads whose failure is an answer: who asks asks otherwise.
+var unrepeated = map[statement]bool{selectWaiting: true}
+
 // repeat calls once until it succeeds, fails for good, or was retried maxRetries times, and returns the
 // translated error. Once one try was of unknown outcome, the whole is, whatever a later one says.
 func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() error) error {
@@ -36,7 +39,11 @@ func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() er
 			return fmt.Errorf("%w: %d statements under way: %w", schema.ErrUnavailable, maxInFlight, ctx.Err())
 		}
 	}
-	err := repeat(ctx, m, func() { s.metrics.retries.WithLabelValues(names[st]).Inc() }, func() error {
+	retries := maxRetries
+	if unrepeated[st] {
+		retries = 0
+	}
+	err := repeat(ctx, m, retries, func() { s.metrics.retries.WithLabelValues(names[st]).Inc() }, func() error {
 		sent := time.Now()
 		err := once()
 		now := time.Now()
@@ -47,7 +54,7 @@ func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() er
 	return err
 }
 
-func repeat(ctx context.Context, m mode, retried func(), once func() error) error {
+func repeat(ctx context.Context, m mode, retries int, retried func(), once func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrUnavailable, err) // nothing was sent
 	}
@@ -62,7 +69,7 @@ func repeat(ctx context.Context, m mode, retried func(), once func() error) erro
 			unknown = true // a copy may have gone to another node, which may have done it
 		}
 		unknown = unknown || errors.Is(err, schema.ErrUnknown)
-		if n < maxRetries && repeatable(err, m) && wait(ctx, retryWait(n)) {
+		if n < retries && repeatable(err, m) && wait(ctx, retryWait(n)) {
 			retried()
 			continue
 		}

@@ -115,7 +115,7 @@ func TestRepeat(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls, start := 0, time.Now()
-				err := repeat(t.Context(), test.mode, func() {}, func() error {
+				err := repeat(t.Context(), test.mode, maxRetries, func() {}, func() error {
 					try := test.tries[min(calls, len(test.tries)-1)]
 					calls++
 					time.Sleep(try.took)
@@ -139,11 +139,11 @@ func TestRepeat(t *testing.T) {
 func TestRepeatEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := repeat(ctx, writing, func() {}, func() error { cancel(); return gocql.ErrTimeoutNoResponse })
+		err := repeat(ctx, writing, maxRetries, func() {}, func() error { cancel(); return gocql.ErrTimeoutNoResponse })
 		if !errors.Is(err, schema.ErrUnknown) {
 			t.Errorf("cancelled while waiting: got %v, want ErrUnknown", err)
 		}
-		err = repeat(ctx, writing, func() {}, func() error { t.Error("called"); return nil })
+		err = repeat(ctx, writing, maxRetries, func() {}, func() error { t.Error("called"); return nil })
 		if !errors.Is(err, schema.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled before: got %v, want ErrUnavailable and the context's", err)
 		}

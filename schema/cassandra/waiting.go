@@ -16,8 +16,8 @@ const (
 	insertWaiting statement = `INSERT INTO waiting (holder, slice, due, run_id, entry_id) VALUES (?, 0, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of waiting. Idempotent.
 	deleteWaiting statement = `DELETE FROM waiting USING TIMESTAMP ? WHERE holder = ? AND slice = 0 AND due = ? AND run_id = ?`
-	// The first rows of one partition of waiting. Idempotent.
-	selectWaiting statement = `SELECT run_id, entry_id FROM waiting WHERE holder = ? AND slice = 0`
+	// A slice of one partition of waiting, in the order of runs. Idempotent.
+	selectWaiting statement = `SELECT run_id, entry_id, TTL(entry_id) FROM waiting WHERE holder = ? AND slice = 0 AND (due, run_id) > (?, ?) AND (due, run_id) < (?, ?)`
 	// One row of waited_for. Idempotent.
 	insertMark statement = `INSERT INTO waited_for (shard, holder, noted) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of waited_for. Idempotent.
@@ -41,15 +41,25 @@ func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
 
 // Waiting implements schema.WaitingStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
 // of ids; ids of one ms differ in their hash alone.
-func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, limit int) ([]schema.Waiting, error) {
-	rows, err := readPages(ctx, s, selectWaiting, &s.smallRows, limit, []any{string(key)},
+func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
+	first, after, last, before := time.UnixMilli(0), lowestID, endOfTime, highestID
+	if !r.After.IsZero() {
+		first, after = r.After.Time(), uuid(r.After)
+	}
+	if !r.Before.IsZero() {
+		last, before = r.Before.Time(), uuid(r.Before)
+	}
+	rows, err := readPages(ctx, s, selectWaiting, &s.smallRows, limit, []any{string(key), first, after, last, before},
 		func(iter *gocql.Iter) (w schema.Waiting, size int, keep, more bool) {
 			var run, entry gocql.UUID
-			if !iter.Scan(&run, &entry) {
+			var ttl int
+			if !iter.Scan(&run, &entry, &ttl) {
 				return w, 0, false, false
 			}
 			w = schema.Waiting{Limit: key, Run: schema.RunID(run), Entry: schema.EntryID(entry)}
-			w.Shard = w.Run.Shard()
+			if w.Shard = w.Run.Shard(); ttl > 0 {
+				w.Expires = s.cfg.Now().Add(time.Duration(ttl) * time.Second).UTC().Truncate(time.Millisecond)
+			}
 			return w, 128, true, true
 		})
 	if err != nil {
@@ -57,6 +67,9 @@ func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, limit int) ([]
 	}
 	return rows, nil
 }
+
+// endOfTime is the time of the highest id.
+var endOfTime = schema.EntryID(highestID).Time()
 
 // EndWaiting implements schema.WaitingStore: of one timestamp the deletion wins.
 func (s *Store) EndWaiting(ctx context.Context, w schema.Waiting) error {

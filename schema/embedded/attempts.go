@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -121,4 +122,64 @@ func loadAttempt(key, value []byte, nowMS int64) (a schema.Attempt, err error) {
 	}
 	fence := schema.Fence(readInt(key[entrySize+4:]))
 	return schema.LoadAttempt(schema.RunID(key[partitionSize:entrySize]), int(binary.BigEndian.Uint32(key[entrySize:])), fence, record, session, a.Written), nil
+}
+
+// KeepAttempts implements schema.AttemptStore.
+func (s *Store) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+	if err := s.keepAttempts(ctx, run, expires, which); err != nil {
+		return fmt.Errorf("keep attempts of %s: %w", run, err)
+	}
+	return nil
+}
+
+func (s *Store) keepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+	var rows []leavingRow
+	err := s.seekEach(ctx, tableAttempts, run.Partition(), []schema.RunID{run}, func(it *pebble.Iterator, run schema.RunID, nowMS int64) error {
+		for ok := true; ok && bytes.Equal(it.Key()[partitionSize:entrySize], run[:]); ok = it.Next() {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			if a, err := loadAttempt(it.Key(), value, nowMS); err != nil {
+				return err
+			} else if a.Fault == nil && !which(&a) {
+				continue
+			}
+			row, err := parseRow(bytes.Clone(value))
+			if err != nil {
+				return err
+			}
+			kept := leavingRow{key: bytes.Clone(it.Key())}
+			for _, col := range []column{colRecord, colSession} {
+				if c := row.at(col, nowMS); c != nil && c.expires != never {
+					c.expires = max(c.expires, expiryOf(expires))
+					kept.cells = append(kept.cells, *c)
+				}
+			}
+			if len(kept.cells) > 0 {
+				rows = append(rows, kept)
+			}
+		}
+		return it.Error()
+	})
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	for _, r := range rows {
+		if err := mergeCells(b, len(r.key), func(dst []byte) []byte { return append(dst, r.key...) }, r.cells...); err != nil {
+			return err
+		}
+	}
+	lives := lifetimes{}
+	lives.add(run.Bucket(), expires)
+	if err := lives.merge(b); err != nil {
+		return err
+	}
+	return s.commit(b)
 }

@@ -38,7 +38,7 @@ func (s *Store) RatedTasks(ctx context.Context, after schema.TaskName, limit int
 	if after != (schema.TaskName{}) {
 		lower = append(ratedKey(after), 0)
 	}
-	err := s.standing(ctx, prefix, lower, limit, func(rest []byte, _ *cell) error {
+	err := s.standing(ctx, len(prefix), lower, prefixEnd(prefix), limit, func(rest []byte, _ *cell) error {
 		tenant, name, ok := strings.Cut(string(rest), "\x00")
 		if !ok {
 			return errCorrupt

@@ -44,14 +44,25 @@ func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
 }
 
 // Waiting implements schema.WaitingStore.
-func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, limit int) ([]schema.Waiting, error) {
+func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
 	var rows []schema.Waiting
 	prefix := waitingPrefix(key)
-	err := s.standing(ctx, prefix, prefix, limit, func(rest []byte, c *cell) error {
+	lower, upper := prefix, prefixEnd(prefix)
+	if !r.After.IsZero() {
+		lower = append(waitingKey(&schema.Waiting{Limit: key, Run: r.After}), 0)
+	}
+	if !r.Before.IsZero() {
+		upper = waitingKey(&schema.Waiting{Limit: key, Run: r.Before})
+	}
+	err := s.standing(ctx, len(prefix), lower, upper, limit, func(rest []byte, c *cell) error {
 		if len(rest) != 16 || len(c.data) != 16 {
 			return errCorrupt
 		}
-		rows = append(rows, schema.Waiting{Limit: key, Run: schema.RunID(rest), Entry: schema.EntryID(c.data)})
+		w := schema.Waiting{Limit: key, Run: schema.RunID(rest), Entry: schema.EntryID(c.data)}
+		if w.Shard = w.Run.Shard(); c.expires != never {
+			w.Expires = time.UnixMilli(c.expires).UTC()
+		}
+		rows = append(rows, w)
 		return nil
 	})
 	if err != nil {
@@ -76,7 +87,7 @@ func (s *Store) WaitedFor(ctx context.Context, shard schema.Shard, after schema.
 	if after != "" {
 		lower = append(markKey(shard, after), 0)
 	}
-	err := s.standing(ctx, prefix, lower, limit, func(rest []byte, c *cell) error {
+	err := s.standing(ctx, len(prefix), lower, prefixEnd(prefix), limit, func(rest []byte, c *cell) error {
 		marks = append(marks, schema.LimitMark{Shard: shard, Limit: schema.LimitKey(rest), Noted: time.UnixMicro(c.timestamp).UTC()})
 		return nil
 	})
@@ -99,8 +110,9 @@ func (s *Store) gone(written int64) cell {
 	return cell{column: colDeleted, timestamp: written, expires: expiryOf(s.now().Add(goneFor))}
 }
 
-// standing calls visit with what follows prefix in the keys from lower on, and with the value of each row that was not taken out, at most limit times.
-func (s *Store) standing(ctx context.Context, prefix, lower []byte, limit int, visit func(rest []byte, c *cell) error) error {
+// standing calls visit with what follows the prefix in the keys from lower up to upper, and with the value of
+// each row that was not taken out, at most limit times.
+func (s *Store) standing(ctx context.Context, prefix int, lower, upper []byte, limit int, visit func(rest []byte, c *cell) error) error {
 	if limit <= 0 {
 		return nil
 	}
@@ -109,7 +121,10 @@ func (s *Store) standing(ctx context.Context, prefix, lower []byte, limit int, v
 	}
 	defer s.leave()
 	nowMS := s.nowMS()
-	return s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	return s.scan(lower, upper, func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)
 		if err != nil {
 			return false, err
@@ -118,7 +133,7 @@ func (s *Store) standing(ctx context.Context, prefix, lower []byte, limit int, v
 		if c == nil || gone != nil && gone.timestamp >= c.timestamp {
 			return true, nil
 		}
-		if err := visit(bytes.Clone(key[len(prefix):]), c); err != nil {
+		if err := visit(bytes.Clone(key[prefix:]), c); err != nil {
 			return false, err
 		}
 		limit--

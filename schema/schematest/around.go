@@ -127,6 +127,10 @@ func (a *around) Attempts(ctx context.Context, p schema.Partition, runs []schema
 	})
 }
 
+func (a *around) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+	return put(ctx, a, "KeepAttempts", func(ctx context.Context) error { return a.inner.KeepAttempts(ctx, run, expires, which) })
+}
+
 func (a *around) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
 	return put(ctx, a, "PutPart", func(ctx context.Context) error { return a.inner.PutPart(ctx, run, kind, p, written, expires) })
 }

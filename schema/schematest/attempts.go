@@ -156,6 +156,35 @@ var attemptRules = []rule{
 		b.eventually("an attempt expires", func() bool { return len(b.attempts(p, goes.Run)) == 0 })
 		b.wantAttempts(b.attempts(p, stays.Run), stays)
 	}},
+	{"attempts that are kept stay as they are, for longer, and no others", func(b *bench) {
+		p := b.partition()
+		run := b.id(p, 0)
+		lost, other := b.attempt(run, 1, 7, schema.Lost), b.attempt(run, 2, 8, schema.Failed)
+		lost.Expires, other.Expires = b.soon(), b.soon()
+		session := lost // written later than the record, and to stay below what is recorded in between
+		session.Record, session.Session, session.Written = nil, b.session("s", run), lost.Written+10
+		b.putAttempts(lost, session, other)
+		b.must(b.store.KeepAttempts(b.ctx, run, b.later(), func(a *schema.Attempt) bool { return a.Number == 1 }), "KeepAttempts")
+		both := lost
+		both.Session = session.Session
+		b.eventually("what is not kept expires", func() bool { return len(b.attempts(p, run)) == 1 })
+		b.wantAttempts(b.attempts(p, run), both)
+		truth := b.attempt(run, 1, 7, schema.Succeeded)
+		truth.Written = lost.Written + 1
+		b.putAttempts(truth)
+		both.Record = truth.Record
+		b.wantAttempts(b.attempts(p, run), both)
+		b.must(b.store.KeepAttempts(b.ctx, b.id(p, 1), b.later(), func(*schema.Attempt) bool { return true }), "KeepAttempts of none")
+	}},
+	{"to keep attempts for less long than they live changes nothing", func(b *bench) {
+		p := b.partition()
+		stays, goes := b.attempt(b.id(p, 0), 1, 7, schema.Lost), b.attempt(b.id(p, 1), 1, 7, schema.Lost)
+		goes.Expires = b.soon()
+		b.putAttempts(stays, goes)
+		b.must(b.store.KeepAttempts(b.ctx, stays.Run, b.soon(), func(*schema.Attempt) bool { return true }), "KeepAttempts")
+		b.eventually("an attempt expires", func() bool { return len(b.attempts(p, goes.Run)) == 0 })
+		b.wantAttempts(b.attempts(p, stays.Run), stays)
+	}},
 	{"they lie with their run, whichever partitions a batch has", func(b *bench) {
 		p, q := b.partition(), b.partition()
 		one, other := b.attempt(b.id(p, 0), 1, 7, schema.Succeeded), b.attempt(b.id(q, 0), 1, 7, schema.Failed)

@@ -97,6 +97,18 @@ var damageRules = []damageRule{
 			}
 		}
 	}},
+	{"a bad attempt is kept with those that are picked", func(b *bench, damage func(Cell)) {
+		p := b.partition()
+		bad, goes := b.attempt(b.id(p, 1), 1, 7, schema.Lost), b.attempt(b.id(p, 1), 2, 8, schema.Lost)
+		bad.Expires, goes.Expires = b.soon(), b.soon()
+		b.putAttempts(bad, goes)
+		damage(Cell{Table: "attempts", Column: "record", Run: bad.Run, Number: 1, Fence: 7})
+		b.must(b.store.KeepAttempts(b.ctx, bad.Run, b.later(), func(*schema.Attempt) bool { return false }), "KeepAttempts")
+		b.eventually("what is not kept expires", func() bool { return len(b.attempts(p, bad.Run)) == 1 })
+		if got := b.attempts(p, bad.Run); len(got) != 1 || got[0].Number != 1 || got[0].Fault == nil {
+			b.Errorf("Attempts = %+v, want the bad one alone, with its fault", got)
+		}
+	}},
 	{"a bad cancel mark cancels", func(b *bench, damage func(Cell)) {
 		p := b.partition()
 		bad, good := b.entry(b.id(p, 1), ""), b.entry(b.id(p, 2), "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -13,8 +14,10 @@ func (a *around) PutWaiting(ctx context.Context, w schema.Waiting) error {
 	return put(ctx, a, "PutWaiting", func(ctx context.Context) error { return a.inner.PutWaiting(ctx, w) })
 }
 
-func (a *around) Waiting(ctx context.Context, key schema.LimitKey, limit int) ([]schema.Waiting, error) {
-	return read(ctx, a, "Waiting", limit, func(ctx context.Context) ([]schema.Waiting, error) { return a.inner.Waiting(ctx, key, limit) })
+func (a *around) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
+	return read(ctx, a, "Waiting", limit, func(ctx context.Context) ([]schema.Waiting, error) {
+		return a.inner.Waiting(ctx, key, r, limit)
+	})
 }
 
 func (a *around) EndWaiting(ctx context.Context, w schema.Waiting) error {
@@ -51,7 +54,7 @@ func (b *bench) putWaiting(rows ...schema.Waiting) {
 // wantWaiting checks what waits for a limit, in order.
 func (b *bench) wantWaiting(key schema.LimitKey, want ...schema.Waiting) {
 	b.Helper()
-	got, err := b.store.Waiting(b.ctx, key, 100)
+	got, err := b.store.Waiting(b.ctx, key, schema.IDRange{}, 100)
 	b.must(err, "Waiting")
 	same := len(got) == len(want)
 	for i := range got {
@@ -98,9 +101,73 @@ var waitingRules = []rule{
 		b.wantWaiting(key, first, second, third)
 		b.wantWaiting(other, alone)
 		b.wantWaiting(schema.LimitKey(b.tenant))
-		got, err := b.store.Waiting(b.ctx, key, 2)
+		got, err := b.store.Waiting(b.ctx, key, schema.IDRange{}, 2)
 		if err != nil || len(got) != 2 || got[1].Run != second.Run {
 			b.Errorf("Waiting of 2 = %+v, %v; want the first two", got, err)
+		}
+	}},
+	{"a list is read in pages, each after the last run of the one before", func(b *bench) {
+		p := b.partition()
+		key := schema.LimitKey(b.tenant)
+		var want []schema.Waiting
+		for i := range 7 {
+			want = append(want, b.waiter(key, p, 10*(i/2), 0)) // two of one ms
+		}
+		slices.SortFunc(want, func(x, y schema.Waiting) int { return x.Run.Compare(y.Run) })
+		b.putWaiting(want...)
+		var got []schema.RunID
+		for after, n := (schema.RunID{}), 2; n == 2; {
+			page, err := b.store.Waiting(b.ctx, key, schema.IDRange{After: after}, 2)
+			b.must(err, "Waiting after %s", after)
+			n = len(page)
+			for i := range page {
+				after = page[i].Run
+				got = append(got, after)
+			}
+		}
+		if !slices.EqualFunc(got, want, func(id schema.RunID, w schema.Waiting) bool { return id == w.Run }) {
+			b.Errorf("the pages of Waiting hold %v\nwant %+v", got, want)
+		}
+		for _, part := range []struct {
+			r    schema.IDRange
+			want []schema.Waiting
+		}{
+			{schema.IDRange{After: want[1].Run, Before: want[5].Run}, want[2:5]},
+			{schema.IDRange{Before: want[3].Run}, want[:3]},
+			{schema.IDRange{After: schema.LastID(want[2].Run.Time(), schema.MaxShards-1)}, want[4:]},
+			{schema.IDRange{Before: schema.FirstID(want[2].Run.Time(), 0)}, want[:2]},
+			{schema.IDRange{After: want[3].Run, Before: want[2].Run}, nil},
+		} {
+			rows, err := b.store.Waiting(b.ctx, key, part.r, 100)
+			b.must(err, "Waiting of %v", part.r)
+			if !slices.EqualFunc(rows, part.want, func(x, y schema.Waiting) bool { return x.Run == y.Run }) {
+				b.Errorf("Waiting of %v = %+v\nwant %+v", part.r, rows, part.want)
+			}
+		}
+	}},
+	{"a row tells when it leaves, and lives longer when it is written again", func(b *bench) {
+		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
+		leaves := func() time.Time {
+			rows, err := b.store.Waiting(b.ctx, w.Limit, schema.IDRange{}, 1)
+			if b.must(err, "Waiting"); len(rows) != 1 {
+				b.Fatalf("Waiting = %+v, want one row", rows)
+			}
+			return rows[0].Expires
+		}
+		longer := w
+		longer.Expires = w.Expires.Add(time.Hour)
+		for _, put := range []schema.Waiting{w, longer, w} { // the last one changes nothing
+			b.putWaiting(put)
+			want := w.Expires
+			if put.Expires.After(want) || !leaves().Before(longer.Expires.Add(-time.Minute)) {
+				want = longer.Expires
+			}
+			if got := leaves(); got.Sub(want).Abs() > time.Minute {
+				b.Errorf("the row leaves at %v, want %v", got, want)
+			}
+		}
+		if got := leaves(); got.Sub(longer.Expires).Abs() > time.Minute {
+			b.Errorf("in the end the row leaves at %v, want %v", got, longer.Expires)
 		}
 	}},
 	{"what was taken out is not put in again, but a later entry is", func(b *bench) {
@@ -162,7 +229,7 @@ var waitingRules = []rule{
 		w.Expires = b.soon()
 		b.putWaiting(w, stays)
 		b.eventually("the row expires", func() bool {
-			rows, err := b.store.Waiting(b.ctx, w.Limit, 1)
+			rows, err := b.store.Waiting(b.ctx, w.Limit, schema.IDRange{}, 1)
 			return err == nil && len(rows) == 0
 		})
 		b.wantWaitedFor(p.Shard, mark(stays))
@@ -171,7 +238,7 @@ var waitingRules = []rule{
 		ctx, cancel := context.WithCancel(b.ctx)
 		cancel()
 		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
-		_, err := b.store.Waiting(ctx, w.Limit, 1)
+		_, err := b.store.Waiting(ctx, w.Limit, schema.IDRange{}, 1)
 		b.wantErr(err, schema.ErrUnavailable, "Waiting")
 		_, err = b.store.WaitedFor(ctx, w.Shard, "", 1)
 		b.wantErr(err, schema.ErrUnavailable, "WaitedFor")
