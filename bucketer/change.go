@@ -90,9 +90,10 @@ func (b *Bucketer) cancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRu
 }
 
 // markExpiry returns when a mark may leave that names or follows an entry due at due: with the last entry that asks for
-// it. A run that was moved to an earlier time still has the row it was born with, which without the mark would start.
+// it. A run that was moved to an earlier time still has the row it was born with, which without the mark would start; and so
+// would the retry that follows an attempt which may be under way.
 func (b *Bucketer) markExpiry(run *Run, due, now time.Time) time.Time {
-	return b.expiry(latest(run.ID.Time(), run.Current.Due(), due), now)
+	return b.expiry(latest(run.ID.Time(), run.Current.Due(), due), now.Add(maxTimeout+maxBackoff))
 }
 
 // Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to names it. It may start at its old
@@ -187,7 +188,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 		if !b.fill.take(id.Partition(), entry.Size()) {
 			return schema.Entry{}, ErrPartitionFull
 		}
-		if err := b.outlive(ctx, &entry); err != nil {
+		if err := b.outlive(ctx, run.Current.Due(), &entry); err != nil {
 			return schema.Entry{}, err
 		}
 		if err := b.store.PutEntries(ctx, []schema.Entry{entry}); err != nil {

@@ -149,6 +149,7 @@ type Bucketer struct {
 	series   seriesCache
 	owed     owed
 	lanes    lanes
+	walks    waitWalks
 
 	letterRetention time.Duration
 	ending          ending
@@ -184,6 +185,7 @@ func New(c Config) (*Bucketer, error) {
 		live:   NewLiveness(c.Store, c.Now),
 		tasks:  NewTasks(c.Store, c.Now),
 		lanes:  newLanes(),
+		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
 
 		letterRetention: c.DeadLetterRetention,
 		ending:          ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},

@@ -147,7 +147,7 @@ const noRetry = "not attempted again: the entry of its retry is too large to be 
 func (b *Bucketer) asks(f *Finished) bool {
 	rec := f.Attempt.Record
 	elsewhere := !rec.Entry.IsZero() && rec.Entry != f.Entry.ID
-	return elsewhere || len(b.leaving(&f.Entry, rec.Next)) > 0
+	return elsewhere || b.ages(f.Entry.Run(), f.Entry.Due(), rec.Next.Time())
 }
 
 // retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
@@ -162,7 +162,7 @@ func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error)
 	if err != nil {
 		return schema.Entry{}, err
 	}
-	if err := b.outlive(ctx, &next); err != nil {
+	if err := b.outlive(ctx, starter.Due(), &next); err != nil {
 		return schema.Entry{}, err
 	}
 	return next, nil
@@ -196,7 +196,7 @@ func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schem
 func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var ready, slow []int
 	for i := range to {
-		if len(b.leaving(&to[i], to[i].ID)) > 0 {
+		if b.ages(to[i].Run(), from[i].Due(), to[i].Due()) {
 			slow = append(slow, i)
 		} else {
 			ready = append(ready, i)
@@ -211,7 +211,7 @@ func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause s
 		faults := make([]error, len(part))
 		var wg sync.WaitGroup
 		for k, i := range part {
-			wg.Go(func() { faults[k] = b.outlive(ctx, &to[i]) })
+			wg.Go(func() { faults[k] = b.outlive(ctx, from[i].Due(), &to[i]) })
 		}
 		wg.Wait()
 		var kept []int
@@ -267,7 +267,7 @@ func (b *Bucketer) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	said := schema.HashOf("attempt 0", e.ID.String(), string(rec.Outcome), rec.To.String(), strconv.FormatInt(now.UnixMicro(), 10))
 	return schema.Attempt{
 		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, // #nosec G115 -- 62 bits
-		Written: now.UnixMicro(), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
+		Written: now.UnixMicro(), Expires: b.expiry(latest(e.Run().Time(), e.Due(), rec.To.Time()), now).Add(Outlast),
 	}
 }
 
@@ -289,56 +289,6 @@ func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error 
 			}
 			rows = rows[n:]
 		}
-	}
-	return nil
-}
-
-// outlive keeps what a later start of a run needs in the store for as long as it may need it.
-func (b *Bucketer) outlive(ctx context.Context, next *schema.Entry) error {
-	for _, id := range b.leaving(next, next.ID) {
-		if err := b.lengthen(ctx, id, next.Due()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// leaving returns what a start of e's run by the entry next needs and does not live long enough, as less than half of the retention would be left by then: the row that
-// the run was born with, and the large payload, which may lie under another entry.
-func (b *Bucketer) leaving(e *schema.Entry, next schema.EntryID) []schema.EntryID {
-	due := next.Time()
-	half := b.expiry(due, due).Sub(due) / 2
-	var ids []schema.EntryID
-	run := e.Run()
-	if !due.Before(run.Time().Add(half)) {
-		ids = append(ids, run)
-	}
-	if at, large := e.LargePayload(); large && at != run && at != next && !due.Before(at.Time().Add(half)) {
-		ids = append(ids, at)
-	}
-	return ids
-}
-
-// lengthen keeps an entry, and a payload that lies under it, until a start due at due is past: row and payload are written again, byte for byte and with
-// their own timestamps, with a longer life. Of equal cells the longer-lived one wins.
-func (b *Bucketer) lengthen(ctx context.Context, id schema.EntryID, due time.Time) error {
-	rows, err := b.store.EntriesByID(ctx, id.Partition(), []schema.EntryID{id})
-	if err != nil {
-		return fmt.Errorf("row of %s: %w", id, err)
-	}
-	if len(rows) == 0 {
-		return nil // it has left already: the later start carries all that is needed
-	}
-	row := rows[0]
-	if at, large := row.LargePayload(); large && at == id {
-		row.Payload, err = b.store.Payload(ctx, at)
-		if err != nil && !errors.Is(err, schema.ErrNotFound) {
-			return fmt.Errorf("payload of %s: %w", id, err)
-		}
-	}
-	row.Expires = b.expiry(due, due)
-	if err := b.putRows(ctx, []schema.Entry{row}); err != nil {
-		return fmt.Errorf("lengthen the life of %s: %w", id, err)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 const (
 	// historyBatch bounds the lines of history written at once.
 	historyBatch = 100
+	// historyWait is for how long a run may have waited, besides the retention, to be listed among those of its job.
+	historyWait = 30 * 24 * time.Hour
 	// historyPage bounds the lines read at once, historyReads how many such reads a page of a listing takes.
 	historyPage  = 200
 	historyReads = 60
@@ -173,8 +175,9 @@ func (w *jobWalk) full(floor schema.RunID) bool {
 // came to the end.
 func (w *jobWalk) walk(ctx context.Context) (ended bool, err error) {
 	shard := w.job.ID.Shard()
-	// A line lives as long as its run's row, so nothing older is left.
-	oldest := schema.PeriodOf(latest(w.job.Current.Spec.Created, w.filter.From, w.now.Add(w.now.Sub(w.b.expiry(w.now, w.now)))))
+	// A line lives as long as its run's row: for a retention, and longer if the run waits.
+	stays := w.b.expiry(w.now, w.now).Sub(w.now) + historyWait
+	oldest := schema.PeriodOf(latest(w.job.Current.Spec.Created, w.filter.From, w.now.Add(-stays)))
 	period := schema.PeriodOf(w.now.Add(schema.HistoryPeriod)) // clocks differ
 	if w.full(schema.FirstID(periodStart(period+1), shard)) {  // the next run may be due years later
 		return false, nil

@@ -216,12 +216,12 @@ func TestAPlannedRunIsNoLastRun(t *testing.T) {
 	})
 }
 
-// TestALineLivesAsLongAsItsRow: who lengthens the life of a run's row lengthens that of its line.
+// TestALineLivesAsLongAsItsRow: who keeps a run keeps its line.
 func TestALineLivesAsLongAsItsRow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Hour))
 		e := w.occurrences(job.ID, 2*time.Hour)[0]
-		if err := w.lengthen(t.Context(), e.ID, time.Now().Add(30*24*time.Hour)); err != nil {
+		if err := w.keep(t.Context(), e.ID, nil, time.Now().Add(30*24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * 24 * time.Hour) // the retention is 7 days

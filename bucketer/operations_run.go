@@ -214,8 +214,12 @@ func (o *Operations) step(ctx context.Context, op *schema.Operation) (wait time.
 		if op.Spec.Action == ActionBackfill {
 			work = o.backfillStep
 		}
-		if wait, err = work(ctx, op, &p); err != nil || reflect.DeepEqual(p, op.Progress) {
+		if wait, err = work(ctx, op, &p); err != nil {
 			return wait, err
+		}
+		// One that waits is written again all the same: else it would leave while it does.
+		if reflect.DeepEqual(p, op.Progress) && o.now().Sub(p.Updated) < schema.OperationRetention/2 {
+			return wait, nil
 		}
 	}
 	return wait, o.advance(ctx, op, p)

@@ -47,6 +47,11 @@ func SlotsPause(ctx context.Context, n int) {
 // an entry that is met again, and waits in the same place.
 func (b *Bucketer) HoldBack(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
 	now := b.now()
+	if b.ages(e.Run(), e.Due(), now) {
+		if err := b.keep(ctx, e.Run(), []schema.EntryID{e.ID}, now); err != nil {
+			return err
+		}
+	}
 	return b.store.PutWaiting(ctx, schema.Waiting{
 		Limit: key, Shard: limitShard(key), Run: e.Run(), Entry: e.ID,
 		Noted: now.UTC().Truncate(time.Microsecond), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
@@ -164,8 +169,10 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 	var lines []schema.JobRun
 	for _, w := range rows {
 		e, ok := found[w.Entry]
-		st := schema.Standing{Over: true} // it has left, and will never start
-		if ok {
+		st := schema.Standing{Over: true}
+		if !ok {
+			b.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
+		} else {
 			// That it waits is the one thing that does not end it.
 			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.Held() && a.Record.Entry == w.Entry })
 			stands, err := live.Of(ctx, of)
@@ -289,8 +296,9 @@ func (b *Bucketer) giveTurns(ctx context.Context, turns []waiter) error {
 	return errors.Join(err, b.endWaiting(ctx, done))
 }
 
-// WakeAll does for a page of the limits of a shard that something waits for, after `after`, what Wake does: for slots that came free while nobody looked, since who
-// had them crashed. It returns after which limit to go on; "" = that was the last.
+// WakeAll looks after a page of the limits of a shard that something waits for, those after `after`. It
+// does what Wake does, for slots that came free while nobody looked since who had them crashed. And it keeps
+// the rows of runs that wait for long. It returns after which limit to go on; "" = that was the last.
 func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *Liveness) (next schema.LimitKey, err error) {
 	marks, err := b.store.WaitedFor(ctx, shard, after, marksPage)
 	if err != nil {
@@ -299,6 +307,7 @@ func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema
 	var faults []error
 	for _, m := range marks {
 		waiting, err := b.Wake(ctx, m.Limit, live)
+		err = errors.Join(err, b.keepWaiting(ctx, m.Limit))
 		if err == nil && waiting == 0 && b.now().Sub(m.Noted) > unmarkAfter {
 			err = b.store.Unmark(ctx, m)
 		}

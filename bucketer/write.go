@@ -140,6 +140,12 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 	var whose []int
 	for _, i := range open {
 		e := &rows[i]
+		if b.ages(e.Run(), e.Due(), now) {
+			if err := b.keep(ctx, e.Run(), nil, now); err != nil {
+				errs[i] = err
+				continue
+			}
+		}
 		kind := schema.KindLate
 		if e.Spec.Kind == schema.KindCatchUp {
 			kind = schema.KindCatchUp // it starts nothing: another one is as good

@@ -303,10 +303,19 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 	if s.handing {
 		return
 	}
+	// What its stream still holds is left to an executor: handed on, it would be passed over, and a backlog would only grow. But
+	// its rows leave, and to hand it on keeps them (bucketer.HandOn, which does so once in half a retention).
+	aging := s.d.writer.Expiry(now, now).Sub(now) / 4
 	var ids []schema.EntryID
 	for id, o := range s.book.open {
-		// What its stream still holds is left to an executor: handed on, it would be passed over, and a backlog would only grow.
-		if o.phase == watching && !o.parked && now.After(id.Bucket().End().Add(handOnAfter)) && len(ids) < handOnBatch {
+		if len(ids) >= handOnBatch {
+			break
+		}
+		switch {
+		case o.phase == watching && !o.parked && now.After(id.Bucket().End().Add(handOnAfter)):
+			ids = append(ids, id)
+		case o.phase == published && now.Sub(id.Time()) > aging && now.Sub(o.looked) > lookAgain:
+			o.looked = now
 			ids = append(ids, id)
 		}
 	}
@@ -314,7 +323,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		return
 	}
 	s.handing = true
-	var handed []schema.EntryID
+	var handed, over []schema.EntryID
 	s.work(ctx, func(ctx context.Context) error {
 		mets, err := s.meetIDs(ctx, ids)
 		if err != nil {
@@ -323,7 +332,8 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		var from, to []schema.Entry
 		for i := range mets {
 			if mets[i].standing.Over || mets[i].verdict > bucketer.Doubtful {
-				continue // the next look closes it
+				over = append(over, mets[i].entry.ID) // a look closes it
+				continue
 			}
 			w, err := s.watchEntry(&mets[i].entry, mets[i].standing.Unnamed, now)
 			if err != nil {
@@ -335,6 +345,11 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		return err
 	}, func(_ time.Time, err error) {
 		s.handing = false
+		for _, id := range over {
+			if o, ok := s.book.open[id]; ok && o.phase == published {
+				s.lookNow = append(s.lookNow, id) // of others the next one is near
+			}
+		}
 		for _, id := range handed {
 			s.book.done(id)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -41,6 +42,8 @@ type attempt struct {
 
 	// awaited is an entry to which a start of the run was put off, by its last look (schema.Standing); its own goroutine's.
 	awaited schema.EntryID
+
+	lasts time.Duration // how long it may last; set before the start
 
 	mu      sync.Mutex
 	running bool
@@ -163,6 +166,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.postpone(ctx, "read work", err)
 		return
 	}
+	a.lasts = work.Timeout.Std()
 	waited, ok := x.takeTurn(ctx, a)
 	if !ok {
 		a.giveBack()
@@ -365,7 +369,7 @@ func (a *attempt) conclude(attempts context.Context, res Result, work schema.Wor
 	a.mu.Unlock()
 	row := schema.Attempt{
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
-		Written: now.UnixMicro(), Expires: a.expiry(now),
+		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
 	}
 	a.keepReport(&row)
 	a.keepOutput(&row, &res)
@@ -431,14 +435,18 @@ func (a *attempt) put(row schema.Attempt, notify bool) {
 	}
 }
 
-// expiry returns when a row of the attempt leaves: not before the run's own row, which may be due later than the entry if the run
-// was moved forward.
+// expiry returns when a row of the attempt leaves that is written at now: a retention after the attempt may
+// have ended, and after the run's own row, which may be due later than the entry if the run was moved forward.
 func (a *attempt) expiry(now time.Time) time.Time {
-	due := a.entry.Due()
-	if run := a.entry.Run().Time(); run.After(due) {
-		due = run
+	return a.x.writer.Expiry(later(a.entry.Due(), a.entry.Run().Time()), now.Add(a.lasts)).Add(bucketer.Outlast)
+}
+
+// later returns the later of two instants.
+func later(t, other time.Time) time.Time {
+	if other.After(t) {
+		return other
 	}
-	return a.x.writer.Expiry(due, now)
+	return t
 }
 
 // noted lets the message go: the store knows that the attempt runs.

@@ -57,9 +57,9 @@ type Cluster struct {
 	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
 
-// New makes a cluster of n nodes, none of which runs. It must be closed in the bubble in which it was made.
-func New(seed uint64, n, shards int, log *slog.Logger) (*Cluster, error) {
-	store, err := embedded.Open(embedded.Config{Shards: shards})
+// New makes a cluster of n nodes, none of which runs, whose rows stay for the retention (0: as ever). It must be closed in the bubble in which it was made.
+func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
+	store, err := embedded.Open(embedded.Config{Shards: shards, Retention: retention})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // way. A process that began meanwhile was waited for in its place, and so for ever.
 func TestAProcessMayStartWhileItsPredecessorEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := New(1, 1, 1, slog.New(slog.DiscardHandler))
+		c, err := New(1, 1, 1, 0, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestAProcessMayStartWhileItsPredecessorEnds(t *testing.T) {
 // lone returns a cluster of one node with four shards, which has run for a minute.
 func lone(t *testing.T) (*Cluster, *Node) {
 	t.Helper()
-	c, err := New(1, 1, 4, slog.New(slog.DiscardHandler))
+	c, err := New(1, 1, 4, 0, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.judgeSilent(second)
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles()}
-	var ofJobs, ofLimits, ofRates, ofCrowds []check.Sighting
+	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept []check.Sighting
 	w.c.mu.Lock()
 	for _, s := range w.c.seen {
 		if s.Ref.Source == recurringSource {
@@ -48,6 +48,10 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofCrowds = append(ofCrowds, s)
 			continue
 		}
+		if s.Ref.Source == keptSource {
+			ofKept = append(ofKept, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
@@ -63,6 +67,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgeLimited(ctx, reader, ofLimits); err != nil {
 		return w.out, err
 	}
+	w.judgeKept(ofKept)
 	if err := w.judgeOutputs(ctx, reader); err != nil {
 		return w.out, err
 	}
@@ -196,7 +201,7 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 				return nil, err
 			}
 			for _, r := range runs {
-				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask || r.Entry.Spec.Task == crowdedTask {
+				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask || r.Entry.Spec.Task == crowdedTask || w.waited(r.ID) {
 					continue // judged by others
 				}
 				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}

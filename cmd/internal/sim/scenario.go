@@ -56,6 +56,8 @@ type Scenario struct {
 	Paced int
 	// Crowded is how many runs there are of a task of which only so many may be under way at once.
 	Crowded int
+	// Waiting: runs of each kind that waits do so for longer than rows stay (kept.go).
+	Waiting bool
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
 	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
@@ -156,7 +158,11 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	c, err := New(s.Seed, s.Nodes, s.Shards, s.Log)
+	retention := time.Duration(0)
+	if s.Waiting {
+		retention = keptRetention
+	}
+	c, err := New(s.Seed, s.Nodes, s.Shards, retention, s.Log)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -196,6 +202,7 @@ type world struct {
 	paced     []schema.RunID // acknowledged
 	pacedFrom time.Time
 	crowded   []schema.RunID // acknowledged
+	kept      []*keptRun
 	stops     []check.Stop
 	rested    time.Time // when all recurring jobs were known to be paused
 
@@ -242,6 +249,7 @@ func (w *world) live(ctx context.Context) error {
 	w.restrain(ctx, &wg)
 	w.pace(ctx, &wg)
 	w.crowd(ctx, &wg)
+	w.wait(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")

@@ -186,6 +186,10 @@ var scenarios = []struct {
 	{"jobs have limits, and nothing goes wrong", 3, Scenario{
 		Jobs: 20, Limited: 9, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
 	}, []string{turns}},
+	{"runs wait for longer than rows stay, and nothing goes wrong", 2, Scenario{Jobs: -1, Waiting: true, Span: 5 * time.Hour}, []string{turns, deferred, handedOn}},
+	{"runs wait for longer than rows stay, and nodes are killed", 2, Scenario{
+		Jobs: -1, Waiting: true, Span: 5 * time.Hour, Kills: 6, Faults: Faults{Store: 0.002},
+	}, []string{turns, deferred, handedOn}},
 	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{turns}},
 	{"jobs have limits, and nodes crash between the steps of attempts", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Faults: Faults{Crash: 0.003},

@@ -57,6 +57,9 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	if lasts > 0 { // it was asked for as one that lasts
 		took = time.Duration(c.rng.Float64() * float64(lasts))
 	}
+	if ref.Source == keptSource {
+		took = max(lasts, time.Millisecond)
+	}
 	c.mu.Unlock()
 	saw := check.Sighting{
 		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Caller: fmt.Sprintf("%s, life %d", s.n.name, s.l.number), Due: call.Due, At: time.Now(), Clock: at, Status: 200,
@@ -68,7 +71,11 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		if kind == 0 {
+		if first := ref.Source == keptSource && call.Number == 1; first && ref.Line == keptAgain {
+			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: keptTook}
+		} else if first && ref.Line == keptRefuse {
+			saw.Status, res = 400, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
+		} else if kind == 0 {
 			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
 		}
 	case <-s.l.dead:

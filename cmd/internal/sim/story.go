@@ -25,6 +25,9 @@ const (
 
 // limit returns when the scenario, defaults filled in, must have ended.
 func (s *Scenario) limit() time.Duration {
+	if s.Waiting {
+		return 4*keptWithin + settle + beyond
+	}
 	return 2*(s.Span+s.Outage+s.Lasting) + settle + calm + beyond
 }
 
