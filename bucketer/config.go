@@ -149,6 +149,7 @@ type Bucketer struct {
 	series   seriesCache
 	owed     owed
 	lanes    lanes
+	fronts   waitFronts
 	walks    waitWalks
 
 	letterRetention time.Duration
@@ -185,6 +186,7 @@ func New(c Config) (*Bucketer, error) {
 		live:   NewLiveness(c.Store, c.Now),
 		tasks:  NewTasks(c.Store, c.Now),
 		lanes:  newLanes(),
+		fronts: waitFronts{of: make(map[schema.LimitKey]*waitFront)},
 		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
 
 		letterRetention: c.DeadLetterRetention,

@@ -150,6 +150,9 @@ func (b *Bucketer) keepWaiting(ctx context.Context, key schema.LimitKey) error {
 	}
 	retention := b.expiry(now, now).Sub(now)
 	r := schema.IDRange{After: w.after}
+	if w.after.IsZero() {
+		r = b.fronts.from(key)
+	}
 	rows, err := b.store.Waiting(ctx, key, r, keepPage)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func limitShard(key schema.LimitKey) schema.Shard {
 // If we crash after a slot was kept, its time runs out and the next Wake does it again; after the entry was written, the next one finds that, and takes out
 // what waits.
 func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness) (waiting int, err error) {
-	rows, err := b.store.Waiting(ctx, key, schema.IDRange{}, wakePage)
+	rows, err := b.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -206,6 +206,7 @@ func (b *Bucketer) endWaiting(ctx context.Context, rows []schema.Waiting) error 
 		if err := b.store.EndWaiting(ctx, w); err != nil {
 			return err
 		}
+		b.fronts.ended(w)
 	}
 	return nil
 }
@@ -233,6 +234,7 @@ func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []w
 		if len(given) == 0 {
 			return nil, nil
 		}
+		slots.Low = b.fronts.low(key)
 		is, err := lease.WithSlots(slots, now)
 		if err != nil {
 			return nil, err
@@ -306,9 +308,13 @@ func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema
 	}
 	var faults []error
 	for _, m := range marks {
-		waiting, err := b.Wake(ctx, m.Limit, live)
+		err := b.lookBehind(ctx, m.Limit)
+		waiting := 0
+		if err == nil {
+			waiting, err = b.Wake(ctx, m.Limit, live)
+		}
 		err = errors.Join(err, b.keepWaiting(ctx, m.Limit))
-		if err == nil && waiting == 0 && b.now().Sub(m.Noted) > unmarkAfter {
+		if err == nil && waiting == 0 && b.fronts.low(m.Limit) == 0 && b.now().Sub(m.Noted) > unmarkAfter {
 			err = b.store.Unmark(ctx, m)
 		}
 		if err != nil {
@@ -332,7 +338,7 @@ func (b *Bucketer) MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.
 	if err != nil {
 		return false, err
 	}
-	rows, err := b.store.Waiting(ctx, key, schema.IDRange{}, wakePage)
+	rows, err := b.firstWaiting(ctx, key)
 	if err != nil {
 		return false, err
 	}

@@ -40,6 +40,9 @@ type Slots struct {
 	Taken []Slot `json:"taken,omitempty"`
 	// Blocks are slots that executors have, of a limit whose slots runs do not take one by one (see Apportion).
 	Blocks []Block `json:"blocks,omitempty"`
+	// Low is a hint for who reads what waits for the limit (bucketer.Wake): somebody saw that nothing due
+	// before it waits any more. Unix ms; 0: nobody said so. A run that waits again may still come before it.
+	Low int64 `json:"low,omitempty"`
 }
 
 // Slot is one run that is under way, or whose turn it is.
@@ -75,7 +78,7 @@ func (l Lease) Slots() (Slots, error) {
 // WithSlots returns the lease that says s, as it is swapped for l at now: under a higher fence, so that two swaps are never taken for one.
 func (l Lease) WithSlots(s Slots, now time.Time) (Lease, error) {
 	is := Lease{Key: l.Key, Fence: l.NextFence(now)}
-	if len(s.Taken) == 0 && len(s.Blocks) == 0 {
+	if len(s.Taken) == 0 && len(s.Blocks) == 0 && s.Low == 0 {
 		return is, nil
 	}
 	text, err := encodeCell(s, "slots")

@@ -1,0 +1,299 @@
+package bucketer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// A wait list is one partition, from which rows are taken out at the beginning. Cassandra keeps what was
+// taken out for hours, and a read from the beginning passes over all of it: about 12 ms for each thousand rows,
+// and no answer at all beyond 100,000 (tombstone_failure_threshold). Hence:
+//
+//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant before which
+//     nothing due waits any more, as far as somebody saw. Reads begin there. A front moves on to the first run
+//     that a read from it finds. It lies in memory, and in the lease of the limit for processes that
+//     begin later (schema.Slots.Low).
+//  2. A front is a guess, never a promise: a run keeps its place, so one that waits again, or for a retry,
+//     may come before it. The shard's owner looks behind the front each time that it looks at the
+//     limit, a stretch at a time (lookBehind), down to the beginning and then again. The few that it finds there
+//     it remembers until they have had their turn. A whole page of them sets the front back.
+//
+// So every row is found by 2, whatever the fronts of all processes say, after whichever crash, and also one that an older
+// build put there. A front that is wrong costs time. Where reading from the beginning is quick again, the front is dropped.
+
+const (
+	// slowRead is how long the first page of a wait list takes if much was taken out before it.
+	slowRead = 20 * time.Millisecond
+	// behindFor is for how long about the owner reads behind the front of a limit in one look.
+	behindFor = 50 * time.Millisecond
+	// firstSpan is the stretch behind a front that is read at once where all of it is too much.
+	firstSpan = time.Hour
+	// frontFor is for how long a front is believed by who does not look behind it.
+	frontFor = 30 * time.Second
+	// frontAge: what comes to wait was due less than so long ago, as a rule.
+	frontAge = time.Minute
+	// maxFronts bounds the fronts in memory.
+	maxFronts = 10_000
+)
+
+// waitFront is from where on a wait list is read.
+type waitFront struct {
+	low   time.Time // nothing due before it waits, as far as is known
+	until time.Time // when that has to be asked for again
+	// seen is down to where the owner has looked behind it: zero = it begins at low.
+	seen time.Time
+	span time.Duration // how much it reads at once; 0 = all
+	// behind are runs that wait before it, in their order, at most wakePage.
+	behind []schema.Waiting
+}
+
+// waitFronts are the fronts that a process knows. A list without one is read from its beginning.
+type waitFronts struct {
+	mu sync.Mutex
+	of map[schema.LimitKey]*waitFront
+}
+
+// dueFrom is the range of the runs due at t or later; a zero t: of all.
+func dueFrom(t time.Time) schema.IDRange {
+	if t.IsZero() {
+		return schema.IDRange{}
+	}
+	return schema.IDRange{After: schema.LastID(t.Add(-time.Millisecond), schema.MaxShards-1)}
+}
+
+// firstWaiting returns the first runs that wait for a limit, at most wakePage: those that are known to wait before
+// its front, and then from that on.
+func (b *Bucketer) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiting, error) {
+	low, behind, err := b.front(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := b.waitingFrom(ctx, key, low)
+	if err != nil || len(behind) == 0 {
+		return rows, err
+	}
+	all := slices.Concat(behind, rows)
+	return all[:min(len(all), wakePage)], nil
+}
+
+// waitingFrom returns the first page of what waits from the front of a limit on, and moves that.
+func (b *Bucketer) waitingFrom(ctx context.Context, key schema.LimitKey, low time.Time) ([]schema.Waiting, error) {
+	began := time.Now()
+	rows, err := b.store.Waiting(ctx, key, dueFrom(low), wakePage)
+	took := time.Since(began)
+	if low.IsZero() && took < slowRead {
+		return rows, err
+	}
+	now := b.now()
+	switch {
+	case err == nil && len(rows) > 0:
+		b.fronts.move(key, low, rows[0].Run.Time(), now)
+	case err == nil:
+		b.fronts.move(key, low, now.Add(-frontAge), now)
+	case took >= slowRead:
+		// Too much was taken out from there on, or nobody answers, which passes.
+		to := now
+		if hint := b.hintedFront(ctx, key); hint.After(low) {
+			to = hint
+		}
+		b.fronts.move(key, low, to, now)
+	}
+	return rows, err
+}
+
+// front returns from where on to read what waits for a limit (zero: from the beginning), and what waits before that.
+func (b *Bucketer) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiting, err error) {
+	now := b.now()
+	b.fronts.mu.Lock()
+	f := b.fronts.of[key]
+	if f == nil || now.Before(f.until) {
+		defer b.fronts.mu.Unlock()
+		if f == nil {
+			return time.Time{}, nil, nil
+		}
+		return f.low, slices.Clone(f.behind), nil
+	}
+	b.fronts.mu.Unlock()
+	hint := b.hintedFront(ctx, key)
+	b.fronts.mu.Lock()
+	defer b.fronts.mu.Unlock()
+	if hint.IsZero() {
+		delete(b.fronts.of, key)
+	} else {
+		b.fronts.of[key] = &waitFront{low: hint, until: now.Add(frontFor)}
+	}
+	return hint, nil, ctx.Err()
+}
+
+// hintedFront returns what the lease of the limit says of its front; zero: nothing, or it could not be read.
+func (b *Bucketer) hintedFront(ctx context.Context, key schema.LimitKey) time.Time {
+	lease, err := b.slotLease(ctx, key)
+	if err != nil {
+		return time.Time{}
+	}
+	slots, err := lease.Slots()
+	if err != nil || slots.Low == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(slots.Low).UTC()
+}
+
+// low returns the front of a limit for its lease: unix ms, 0 = none.
+func (l *waitFronts) low(key schema.LimitKey) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.of[key]; f != nil {
+		return f.low.UnixMilli()
+	}
+	return 0
+}
+
+// from returns what to read of a wait list.
+func (l *waitFronts) from(key schema.LimitKey) schema.IDRange {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.of[key]; f != nil {
+		return dueFrom(f.low)
+	}
+	return schema.IDRange{}
+}
+
+// move moves the front of a limit on from where it was when the list was read. One that was set back meanwhile stays.
+func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.of[key]
+	switch {
+	case f == nil && from.IsZero():
+		if len(l.of) >= maxFronts {
+			for other := range l.of { // any: its lease has it too
+				delete(l.of, other)
+				break
+			}
+		}
+		l.of[key] = &waitFront{low: to.Truncate(time.Millisecond), until: now.Add(frontFor)}
+	case f != nil && f.low.Equal(from) && to.After(from):
+		f.low = to.Truncate(time.Millisecond)
+	}
+}
+
+// lookBehind looks for runs that wait before the front of a limit, for about behindFor, and keeps the rows of those that
+// have waited for long. Only the owner of the limit's shard does.
+func (b *Bucketer) lookBehind(ctx context.Context, key schema.LimitKey) error {
+	b.fronts.mu.Lock()
+	known := b.fronts.of[key]
+	if known == nil {
+		b.fronts.mu.Unlock()
+		return nil
+	}
+	known.until = b.now().Add(frontFor) // it is looked after
+	f := *known
+	b.fronts.mu.Unlock()
+
+	var spent time.Duration
+	whole := f.seen.IsZero() // the round begins here
+	for over := false; !over && spent < behindFor; {
+		r, lower := f.stretch()
+		began := time.Now()
+		rows, err := b.store.Waiting(ctx, key, r, wakePage)
+		took := time.Since(began)
+		spent += took
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil: // Wake tells, if nothing can be read at all
+			if took >= slowRead { // else nobody answers, which passes
+				f.narrow(8)
+			}
+			b.fronts.looked(key, f, nil)
+			return nil
+		case took > behindFor:
+			f.narrow(2)
+		case f.span > 0 && took < behindFor/4:
+			f.span *= 2
+		}
+		if err := b.keepAging(ctx, rows, b.now()); err != nil {
+			return err
+		}
+		if len(rows) == wakePage {
+			f.low, over = rows[0].Run.Time(), true
+		}
+		f.seen = lower
+		b.fronts.looked(key, f, rows)
+		if lower.IsZero() {
+			if over = true; whole && spent < slowRead {
+				b.fronts.drop(key)
+			}
+		}
+	}
+	return nil
+}
+
+// stretch returns what the owner reads next behind the front, and when it begins: zero = at the beginning.
+func (f *waitFront) stretch() (r schema.IDRange, lower time.Time) {
+	upper := f.seen
+	if upper.IsZero() {
+		upper = f.low
+	}
+	r.Before = schema.FirstID(upper, 0)
+	if lower = upper.Add(-f.span); f.span == 0 || lower.UnixMilli() <= 0 {
+		return r, time.Time{}
+	}
+	r.After = dueFrom(lower).After
+	return r, lower
+}
+
+// narrow makes the stretch that is read at once shorter.
+func (f *waitFront) narrow(by time.Duration) {
+	if f.span == 0 {
+		f.span = firstSpan
+		return
+	}
+	f.span = max(f.span/by, time.Second)
+}
+
+// looked notes how far the owner has looked behind the front, and what it found there.
+func (l *waitFronts) looked(key schema.LimitKey, is waitFront, found []schema.Waiting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.of[key]
+	if f == nil {
+		return
+	}
+	f.seen, f.span = is.seen, is.span
+	if is.low.Before(f.low) {
+		f.low = is.low
+		found = nil
+	}
+	for _, w := range found {
+		at, had := slices.BinarySearchFunc(f.behind, w, byRun)
+		switch {
+		case had:
+			f.behind[at] = w
+		case len(f.behind) < wakePage:
+			f.behind = slices.Insert(f.behind, at, w)
+		}
+	}
+	f.behind = slices.DeleteFunc(f.behind, func(w schema.Waiting) bool { return !w.Run.Time().Before(f.low) })
+}
+
+func byRun(x, y schema.Waiting) int { return x.Run.Compare(y.Run) }
+
+// ended notes that w waits no more.
+func (l *waitFronts) ended(w schema.Waiting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.of[w.Limit]; f != nil {
+		f.behind = slices.DeleteFunc(f.behind, func(o schema.Waiting) bool { return o.Run == w.Run && o.Entry == w.Entry })
+	}
+}
+
+func (l *waitFronts) drop(key schema.LimitKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.of, key)
+}
