@@ -68,7 +68,7 @@ func TestPartitionFullClaimsNoKey(t *testing.T) {
 		w := newWorld(t, schema.Settings{Shards: 1})
 		at := time.Now().Add(time.Hour)
 		p := schema.Partition{Bucket: schema.BucketOf(at)}
-		w.fill.take(p, MaxPartitionBytes)
+		w.fillUp(p)
 		for name, job := range map[string]Job{"unkeyed": callTo(at), "keyed": keyed("k", at)} {
 			if _, err := w.Submit(t.Context(), job); !errors.Is(err, ErrPartitionFull) {
 				t.Errorf("Submit of a %s job = %v, want ErrPartitionFull", name, err)
@@ -82,14 +82,15 @@ func TestPartitionFullClaimsNoKey(t *testing.T) {
 		if len(got) != 0 {
 			t.Errorf("refused jobs took %v, want reads alone", got)
 		}
+		w.fill.noticed[schema.Partition{Bucket: p.Bucket + 1}] = filled{}
 		id := w.submit(keyed("k", at.Add(time.Minute)))
-		size := w.fill.bytes[id.Partition()]
+		size := w.fill.noticed[id.Partition()].taken
 		for range 3 {
 			if r, err := w.Submit(t.Context(), keyed("k", at.Add(time.Minute))); err != nil || !r.Existing {
 				t.Fatalf("again = %+v, %v", r, err)
 			}
 		}
-		if got := w.fill.bytes[id.Partition()]; got != size || size == 0 {
+		if got := w.fill.noticed[id.Partition()].taken; got != size || size == 0 {
 			t.Errorf("a key sent four times counts %d bytes, want those of one row, %d", got, size)
 		}
 	})

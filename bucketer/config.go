@@ -50,7 +50,7 @@ const (
 	keyedWays = 8
 	// lateTries bounds how often a late entry is itself too late before the write is given up as unknown.
 	lateTries = 5
-	// MaxPartitionBytes bounds what intake puts into one partition.
+	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
 	MaxPartitionBytes = 64 << 20
 	// readIDs is how many rows one read by id asks for, the contract's bound.
 	readIDs = 100
@@ -194,11 +194,13 @@ func New(c Config) (*Bucketer, error) {
 	}, nil
 }
 
-// Watch reads the settings now and every 10 s, and finishes jobs whose last run was met, until ctx ends. It returns nil.
+// Watch reads the settings now and every 10 s, finishes jobs whose last run was met, and asks how full partitions
+// are, until ctx ends. It returns nil.
 func (b *Bucketer) Watch(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { b.finishAll(ctx) })
+	wg.Go(func() { b.sizeAll(ctx) })
 	tick := time.NewTicker(settingsEvery)
 	defer tick.Stop()
 	for {

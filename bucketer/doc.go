@@ -4,7 +4,7 @@
 //
 // # What is authoritative
 //
-// The rows. The bucketer keeps nothing in memory but the settings, a count of bytes a partition, and short-lived
+// The rows. The bucketer keeps nothing in memory but the settings, how full a few partitions are, and short-lived
 // caches of tasks and sessions.
 //
 // # Invariants

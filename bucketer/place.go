@@ -3,7 +3,6 @@ package bucketer
 import (
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -56,43 +55,4 @@ func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
 
 func randomShard(shards int) schema.Shard {
 	return schema.Shard(rand.IntN(shards)) // #nosec G115,G404 -- below MaxShards; spread, not secrecy
-}
-
-// fill counts the bytes that this node has put into each partition.
-type fill struct {
-	mu    sync.Mutex
-	bytes map[schema.Partition]int
-}
-
-func newFill() *fill { return &fill{bytes: make(map[schema.Partition]int)} }
-
-// take counts n bytes into p and reports whether they fit.
-func (f *fill) take(p schema.Partition, n int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.bytes[p]+n > MaxPartitionBytes {
-		return false
-	}
-	f.bytes[p] += n
-	return true
-}
-
-// give takes back what take counted and what was not written after all.
-func (f *fill) give(p schema.Partition, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.bytes[p] -= n; f.bytes[p] <= 0 {
-		delete(f.bytes, p)
-	}
-}
-
-// forget drops the counts of every bucket before b.
-func (f *fill) forget(b schema.Bucket) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for p := range f.bytes {
-		if p.Bucket < b {
-			delete(f.bytes, p)
-		}
-	}
 }

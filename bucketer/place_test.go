@@ -116,35 +116,3 @@ func TestChunkTakesOneShardABucket(t *testing.T) {
 		t.Errorf("1000 buckets drew %d of 64 shards, want nearly all", len(all))
 	}
 }
-
-func TestFillBoundsAPartition(t *testing.T) {
-	f := newFill()
-	p, q := schema.Partition{Bucket: 5, Shard: 1}, schema.Partition{Bucket: 5, Shard: 2}
-	for step, row := range []struct {
-		p    schema.Partition
-		n    int
-		want bool
-	}{
-		{p, MaxPartitionBytes - 10, true},
-		{p, 11, false},
-		{p, 10, true},
-		{p, 1, false},
-		{q, 1, true},
-	} {
-		if got := f.take(row.p, row.n); got != row.want {
-			t.Errorf("step %d: take(%s, %d) = %v, want %v", step, row.p, row.n, got, row.want)
-		}
-	}
-	f.give(p, 4)
-	if f.take(p, 5) || !f.take(p, 4) {
-		t.Error("after 4 bytes were given back, want room for exactly 4")
-	}
-	f.forget(5)
-	if f.take(p, 1) {
-		t.Error("forget(5) forgot bucket 5, want only those before")
-	}
-	f.forget(6)
-	if len(f.bytes) != 0 || !f.take(p, 1) {
-		t.Errorf("forget(6) left %v, want nothing", f.bytes)
-	}
-}

@@ -76,7 +76,7 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 		if _, err := w.Reschedule(t.Context(), "t", id, Change{Task: pointer("none")}); !errors.Is(err, ErrNoTask) {
 			t.Errorf("change to a task that does not exist = %v, want ErrNoTask", err)
 		}
-		w.fill.take(run.Current.ID.Partition(), MaxPartitionBytes-w.fill.bytes[run.Current.ID.Partition()])
+		w.fillUp(run.Current.ID.Partition())
 		if _, err := w.Reschedule(t.Context(), "t", id, Change{Priority: pointer(schema.Low)}); !errors.Is(err, ErrPartitionFull) {
 			t.Errorf("change into a full partition = %v, want ErrPartitionFull", err)
 		}
