@@ -2,9 +2,12 @@ package spine
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,4 +86,61 @@ func TestFlipBytesSpoilsWhatIsMeant(t *testing.T) {
 			t.Errorf("%s: %d bytes, spoiled %t, %v, want %d bytes, spoiled %t", name, len(got), !bytes.Equal(got, text), err, len(text), spoiled)
 		}
 	}
+}
+
+// A real NATS starts again whatever was spoiled: blocks, or the descriptions of its streams.
+func TestASpoiledServerStartsAgain(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	c, err := cluster.Up(ctx, cluster.Options{Dir: filepath.Join(dir, "cluster"), Attached: true}, cluster.Spec{NATS: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &run{
+		cfg: Config{Dir: dir}, clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU),
+		sink: &process.Sink{Child: &process.Child{}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	const makeStream = "$JS.API.STREAM.CREATE.carillon_runs_0"
+	const stream = `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`
+	n, err := dialNATS(ctx, c.NATSURLs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(n.request(makeStream, stream, nil), n.request("carillon_runs_0.a", "{}", nil), n.close()); err != nil {
+		t.Fatal(err)
+	}
+	// A server is not healthy as long as a stream of its is lost: as Carillon's nodes do, one makes it again.
+	made := make(chan struct{})
+	go func() {
+		defer close(made)
+		for len(r.events()) < 2 && ctx.Err() == nil {
+			if n, err := dialNATS(ctx, c.NATSURLs()[0]); err == nil {
+				_ = errors.Join(n.request(makeStream, stream, nil), n.close()) // is tried again
+			}
+			_ = sleepUntil(ctx, time.Now().Add(agreePoll))
+		}
+	}()
+	defer func() { stop(); <-made }()
+	if err := r.take(ctx, time.Now(), chain{{0, ActCorrupt, "nats-1"}, {0, ActSpoilMeta, "nats-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.report.Broken) > 0 {
+		t.Errorf("broken = %q, want files that were spoiled", r.report.Broken)
+	}
+	for _, e := range r.events() {
+		t.Log(e)
+	}
+}
+
+// events returns what was done so far.
+func (r *run) events() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.report.Events)
 }
