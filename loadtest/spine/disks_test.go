@@ -144,3 +144,20 @@ func (r *run) events() []Event {
 	defer r.mu.Unlock()
 	return slices.Clone(r.report.Events)
 }
+
+// Only what a periodic commit log had not synced is forgiven, and only after a power cut of Cassandra.
+func TestOnlyAPeriodicCommitLogMayLose(t *testing.T) {
+	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := &run{report: &Report{Events: []Event{
+		{Act: ActPowerOff, Member: "nats-1", Began: cut, Ended: cut},
+		{Act: ActPowerOff, Member: "cassandra-1, nats-1", Began: cut, Ended: cut.Add(time.Second)},
+	}}}
+	r.cfg.Cluster.CommitLog = cluster.CommitLogPeriodic
+	if got, want := r.lostArgs(), []string{"--lost", "2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}; !slices.Equal(got, want) {
+		t.Errorf("lostArgs = %q, want %q", got, want)
+	}
+	r.cfg.Cluster.CommitLog = cluster.CommitLogGroup
+	if got := r.lostArgs(); got != nil {
+		t.Errorf("with the commit log group lostArgs = %q, want none", got)
+	}
+}

@@ -193,3 +193,13 @@ func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
 		t.Errorf("steadyFlags = %+v, %v, want what was stated (1 Cassandra), and what the plan says else", cfg, err)
 	}
 }
+
+func TestLossesAreSpans(t *testing.T) {
+	got, err := lossesOf([]string{"2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"})
+	if err != nil || len(got) != 1 || got[0].Cut.Sub(got[0].From) != 11*time.Second {
+		t.Errorf("lossesOf = %v, %v, want one of 11 s", got, err)
+	}
+	if _, err := lossesOf([]string{"2026-01-01T11:59:50Z"}); err == nil {
+		t.Error("a span without an end is taken")
+	}
+}
