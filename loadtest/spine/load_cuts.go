@@ -23,6 +23,8 @@ const (
 	cutsPerFile = 25
 	// cutSoon is how long after the first cut of a file its jobs begin to be due: some run between cuts.
 	cutSoon = time.Second
+	// afterCut is how long after a kill it is counted what it left: nodes finish what they had begun.
+	afterCut = 50 * time.Millisecond
 	// leastCut bounds the time that an import is given at most before it is killed.
 	leastCut = 50 * time.Millisecond
 )
@@ -58,6 +60,9 @@ func (r *run) playImportCuts(ctx context.Context) error {
 				continue
 			}
 			killed++
+			if err := sleepUntil(ctx, time.Now().Add(afterCut)); err != nil {
+				return err
+			}
 			if after := r.linesCreated(ctx); after > before && after-first < n {
 				partial++
 			}
@@ -142,12 +147,12 @@ func (r *run) cutImport(ctx context.Context, source string, number int, after ti
 	return killed, ctx.Err()
 }
 
-// linesCreated is how many lines of imports all nodes have created so far. A node that does not answer
-// counts none.
+// linesCreated is how many jobs all nodes have created so far. Lines whose answers nobody read count too.
+// A node that does not answer counts none.
 func (r *run) linesCreated(ctx context.Context) int {
 	total := 0
 	for _, url := range r.client.URLs {
-		if n, err := r.counter(ctx, url, `carillon_import_lines_total{status="201"}`); err == nil {
+		if n, err := r.counter(ctx, url, `carillon_entries_written_total{kind="run"}`); err == nil {
 			total += n
 		}
 	}
