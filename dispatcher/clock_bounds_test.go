@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
 
@@ -15,6 +16,7 @@ func TestWhatIsAssumedOfClocks(t *testing.T) {
 		least, granted time.Duration
 	}{
 		{"a row of which its writer tells nobody lies ahead of the scan", Lead + scanEvery + scanSlack + schema.MaxClockDifference, bucketer.NearSpan},
+		{"what starts without a look leaves a trace while its message id is known", queue.FreshFor + queue.TraceWithin + schema.MaxClockDifference, queue.DuplicateWindow},
 		{"what another owner swept may be swept no earlier by our clock", schema.MaxClockDifference, bucketer.Grace},
 	} {
 		if row.granted < row.least {

@@ -157,7 +157,6 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 		}
 		if ok {
 			t.leaving = time.Time{}
-			t.shard.leaving.Store(false)
 			continue
 		}
 		tenures[id] = d.start(ctx, id)
@@ -167,7 +166,6 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 		case ours[id]:
 		case t.leaving.IsZero():
 			t.leaving = now
-			t.shard.leaving.Store(true)
 		case now.Sub(t.leaving) >= handover:
 			t.stop()
 			<-t.done

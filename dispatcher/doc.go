@@ -21,10 +21,10 @@
 //     buckets without open entries. A reader of settled loses nothing.
 //  6. An occurrence of a recurring job is published only when its next one is held, and only if the job's row, read after the occurrence,
 //     lets it start. What may not start is recorded before it is forgotten.
-//  7. What may have been published before is published as a redispatch, under an id of its own. What the owner before us may
-//     have published is published again only when the stream has let go of all that it held at the take-over, or
-//     takeoverWait has passed, and its rows were read after that: until then it may run without a trace in them. An owner
-//     that loses its shard to a live peer publishes nothing late from then on.
+//  7. What may have been published before is published as a redispatch: an executor looks first. What we have published
+//     goes out under an id of its own, once the stream has let go of it. What another owner may have published goes
+//     out under the id of a first publication, of which the stream keeps one: so nothing is called twice, and
+//     what nobody has published waits for nothing.
 //  8. A row for which there is no room in memory is passed over, and so is what comes after it of the same tenant and priority, until it has been read
 //     again. A stretch of due time that the scan left out (its gap) is met by nobody but a hint until it has been read. No sweep moves over a gap, and no
 //     cursor over either.
@@ -65,7 +65,7 @@
 // # If we crash
 //
 // Before a publication: the next owner meets the entry from settled on. After it, before the receipt: the same, as a
-// redispatch, once the stream has let go of it; the executor looks first. Between a watch entry and the attempt 0 that names it: the next owner
+// redispatch, of which the stream keeps one; the executor looks first. Between a watch entry and the attempt 0 that names it: the next owner
 // hands on to the same id. Between a start of a rate and the entry that is due then: the start is lost, and the next owner takes another; between that
 // entry and the attempt 0 that names it: both may be met, and the second finds what the first led to. Before a cursor moved: the next owner meets more than it must.
 package dispatcher

@@ -15,8 +15,6 @@ type gauge struct {
 	mu     sync.Mutex
 	fronts map[subject]reading
 	asked  map[subject]time.Time
-
-	asking chan struct{} // holds one while a front is asked for: one at a time does
 }
 
 type reading struct {
@@ -25,7 +23,7 @@ type reading struct {
 }
 
 func newGauge() *gauge {
-	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time), asking: make(chan struct{}, 1)}
+	return &gauge{fronts: make(map[subject]reading), asked: make(map[subject]time.Time)}
 }
 
 // front returns the front of a subject if it was read lately and after since, and asks for the next reading.
@@ -36,30 +34,6 @@ func (g *gauge) front(lane queue.Lane, p schema.Priority, since, now time.Time) 
 	g.asked[s] = now
 	r, ok := g.fronts[s]
 	return r.front, ok && r.at.After(since) && now.Sub(r.at) < frontAge
-}
-
-// since returns the front of a subject as it was read after an instant, by whomever. Its error is that of the queue, or
-// of ctx.
-func (g *gauge) since(ctx context.Context, q queue.Inspector, s subject, after time.Time, now func() time.Time) (reading, error) {
-	select {
-	case g.asking <- struct{}{}:
-		defer func() { <-g.asking }()
-	case <-ctx.Done():
-		return reading{}, ctx.Err()
-	}
-	g.mu.Lock()
-	r, ok := g.fronts[s]
-	g.mu.Unlock()
-	if ok && r.at.After(after) {
-		return r, nil
-	}
-	r.at = now()
-	var err error
-	if r.front, err = q.Front(ctx, s.lane, s.priority); err != nil {
-		return reading{}, err
-	}
-	g.set(s, r.front, r.at)
-	return r, nil
 }
 
 // wanted returns the subjects whose front was asked for lately.

@@ -184,10 +184,8 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 			if o := s.book.open[id]; o.phase == watching {
 				o.looked = m.entry.Due().Add(-Lead - lookAgain)
 			}
-		case (!open || o.phase == watching && o.published.IsZero()) && !s.cleared(m.entry.Spec.Priority, now):
-			s.hold(&m.entry, now)
 		default:
-			s.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
+			s.dispatchAgain(m, now)
 		}
 	}
 	if len(faulty) > 0 {

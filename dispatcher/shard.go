@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
@@ -30,15 +29,8 @@ type shard struct {
 	late       lateSweep      // what is read again, long after
 	recentDone bool           // the slice before the take-over has been met
 
-	took    time.Time   // when the shard became ours
-	halts   int         // how often the process had been stopped by then
-	leaving atomic.Bool // a live peer owns it by now
-
-	// Of what the owner before us may have published (takeover.go).
-	clearings  [4]clearing // by priority, as in schema.Priorities
-	unclear    []schema.EntryID
-	clearingUp bool
-	nextClear  time.Time
+	took  time.Time // when the shard became ours
+	halts int       // how often the process had been stopped by then
 
 	starved   time.Time // when the budget last refused something on time
 	passUntil time.Time // no rows are read before this that might have to be passed over …
@@ -230,7 +222,7 @@ func (s *shard) run(ctx context.Context) {
 		if len(s.deferring) > 0 && !s.putting {
 			s.startDefer(ctx, now)
 		}
-		for _, at := range []time.Time{nextScan, s.readOn(ctx, now), s.clearAt()} {
+		for _, at := range []time.Time{nextScan, s.readOn(ctx, now)} {
 			if wake.IsZero() || !at.IsZero() && at.Before(wake) {
 				wake = at
 			}
@@ -391,6 +383,17 @@ func (s *shard) decidable(id schema.EntryID) bool {
 	return ok && o.parked && o.kind != schema.KindCatchUp
 }
 
+// dispatchAgain queues an entry of which nothing says that it must not start. What another owner may have published goes
+// out under the id of a first publication: of the two the stream keeps one for queue.DuplicateWindow, and an executor
+// that has it in hand leaves a trace in the rows long before that. Where the rows tell of a dead attempt its message may
+// be gone, and one under an id of its own is needed: whoever gets it looks, and sees what others have started.
+func (s *shard) dispatchAgain(m *met, now time.Time) {
+	s.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
+	if o := s.book.open[m.entry.ID]; o.published.IsZero() && len(m.standing.Dead) == 0 {
+		o.env.Dispatch = ""
+	}
+}
+
 // redispatch queues an entry that may have been published before.
 func (s *shard) redispatch(e schema.Entry, checked, now time.Time) {
 	env := &queue.Envelope{Entry: e, CheckedAt: checked, Redispatch: true, Dispatch: s.d.dispatchID()}
@@ -462,11 +465,6 @@ func (s *shard) line(o *opened, now time.Time) {
 // publish hands an entry to the queue that was taken from the budget, or has it read again, once, if it has become too old: after that an executor looks at it. It
 // reports whether to go on.
 func (s *shard) publish(ctx context.Context, o *opened, now time.Time) bool {
-	if s.leaving.Load() && o.late(now) {
-		s.d.budget.give(s.subject(o.priority), o.flow.tenant)
-		o.phase, o.env, o.looked = watching, nil, now
-		return true
-	}
 	if o.stale(now) && s.rereadable(o) {
 		s.d.budget.give(s.subject(o.priority), o.flow.tenant)
 		s.reread(o)

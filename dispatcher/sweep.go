@@ -89,13 +89,10 @@ func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
 		from = floor
 	}
 	var unmet []met
-	var fronts [4]reading
 	// What there is no room for comes with the sweep, 10 to 20 s later, so appetites do not count: what waits behind its time is looked at by an executor in
 	// any case, however old it is.
 	room := s.book.admission(true, maxHeld, s.d.now()).eager()
 	s.work(ctx, func(ctx context.Context) (err error) {
-		// Before the rows are read: what left the stream by then has left its outcome in them.
-		fronts = s.readFronts(ctx, [4]bool{true, true, true, true}, s.took)
 		for b := schema.BucketOf(from); b <= schema.BucketOf(end) && err == nil; b++ {
 			var part []met
 			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(end, s.id)}, maxHeld, room)
@@ -108,7 +105,6 @@ func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
 			s.retry(ctx, func() { s.sweepRecent(ctx, floor, end) })
 			return
 		}
-		s.sawFronts(fronts)
 		s.settleMet(ctx, unmet, now)
 		if from.After(floor) && s.book.waiting[1] < maxHeld {
 			s.sweepRecent(ctx, floor, from)
@@ -132,9 +128,6 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 	if !s.asking && !now.Before(s.nextSessions) {
 		s.nextSessions = now.Add(sessionsEvery)
 		s.startSessions(ctx)
-	}
-	if len(s.unclear) > 0 && !s.clearingUp && !now.Before(s.nextClear) {
-		s.startClear(ctx, now)
 	}
 	if len(s.lookNow) > 0 && !s.looking {
 		s.startLook(ctx, now)

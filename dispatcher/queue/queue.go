@@ -29,7 +29,6 @@ type Front struct {
 	Stream   string // incarnation of the stream
 	Empty    bool   // the stream holds none of that subject
 	Sequence uint64 // of the oldest one it holds
-	Last     uint64 // of the newest one that the stream has had of any subject: what was stored before the question has no higher one
 }
 
 // Publisher stores envelopes in the streams.
@@ -184,7 +183,7 @@ const (
 	AckWait = 4 * time.Second
 	// MaxAckPending bounds the deliveries of one lane and priority that executors hold.
 	MaxAckPending = 100_000
-	// DuplicateWindow is how long a stream knows a message id.
+	// DuplicateWindow is how long a stream knows a message id: longer than FreshFor and TraceWithin together.
 	DuplicateWindow = 20 * time.Second
 	// MaxPublishing bounds the publications under way in one process.
 	MaxPublishing = 4096

@@ -219,9 +219,9 @@ func (c *Conn) Front(ctx context.Context, lane queue.Lane, p schema.Priority) (q
 	s := c.broker.stream(lane)
 	all := s.subjects[p.Or()].all
 	if len(all) == 0 {
-		return queue.Front{Stream: s.incarnation, Empty: true, Last: s.last}, nil
+		return queue.Front{Stream: s.incarnation, Empty: true}, nil
 	}
-	return queue.Front{Stream: s.incarnation, Sequence: all[0].seq, Last: s.last}, nil
+	return queue.Front{Stream: s.incarnation, Sequence: all[0].seq}, nil
 }
 
 // Load implements queue.Inspector.

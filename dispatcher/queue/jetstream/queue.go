@@ -371,7 +371,7 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 		return queue.Front{}, err
 	}
 	l.learn(s)
-	f.Stream, f.Last = incarnation(s), s.CachedInfo().State.LastSeq
+	f.Stream = incarnation(s)
 	return f, nil
 }
 
