@@ -105,8 +105,8 @@ sim: ## the simulation with 10,000 short seeds and 20 long ones, an hour on two 
 	  | grep --line-buffered -vE '^(=== | +--- PASS)'
 
 .PHONY: stops
-stops: ## nodes are told to stop while runs wait, and start again 3 to 30 s later: no run is called twice (TRIES=20; half an hour)
-	CARILLON_STOPS=$(or $(TRIES),20) go test -count=1 -timeout 2h -run 'TestAStopOf' -v ./cmd/internal/node | grep --line-buffered -vE 'level='
+stops: ## nodes are told to stop, or frozen, while runs wait: no run is called twice but what was under way in a freeze (TRIES=20; half an hour)
+	CARILLON_STOPS=$(or $(TRIES),20) go test -count=1 -timeout 2h -run 'TestAStopOf|TestAFreeze' -v ./cmd/internal/node ./cmd/carillon | grep --line-buffered -vE 'level='
 
 .PHONY: injected
 injected: ## put in the bugs that are kept, one after the other: tests that pass without it must catch each (BUG=04; 20 minutes)
