@@ -16,8 +16,8 @@
 //  5. A start that rests on a look writes its session before it starts: if it dies it is counted, so a run that kills its
 //     executors ends after max_attempts. Then it reads the rows again, and yields if they tell of a rival. So of two such
 //     starts of one attempt, in whatever processes, one happens. A start that rests on its envelope alone happens within
-//     queue.FreshFor of the read, and leaves a trace in the rows queue.TraceWithin later at most: dispatchers publish
-//     nothing again before that (package dispatcher).
+//     queue.FreshFor of the read, and leaves a trace in the rows queue.TraceWithin later at most: until then no stream
+//     takes a second message of a first dispatch (queue.DuplicateWindow; package dispatcher).
 //     Of the messages of one run in one process, one at a time is between its last look and that trace.
 //  6. The first attempt of a run of a job that can have many starts only while the job's row lets it: its dispatcher has read the row where the
 //     envelope is fresh, and we read it where we look.
