@@ -51,7 +51,7 @@ var processPlans = []Plan{
 	{
 		Name: QuorumNATS, Takes: 6 * time.Minute, Members: three,
 		Does:     "2 of 3 NATS are killed for 2 min, then start again (F14)",
-		Promises: "jobs are still accepted; what fell due runs when they are back",
+		Promises: "jobs are refused while they are away; what fell due runs when they are back",
 		Load: &Load{
 			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 2*time.Minute + startsAgain + recovers,
 			Faults: func(cluster.Spec) []chain { return two(ActKill, "nats", 30, 150) },
