@@ -51,6 +51,7 @@ type Executor struct {
 	mu       sync.Mutex
 	hand     hand
 	cancels  cancels
+	begun    begunRuns
 	asked    [4]int        // messages that the fetches under way may bring, by priority
 	pending  [4]int        // messages in hand that have no slot yet, by priority
 	freed    chan struct{} // cap 1: a message left hand, or a fetch brought fewer than it might
@@ -265,7 +266,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a.pending = true
 	x.mu.Lock()
 	x.hand.add(a)
-	a.told = x.cancels.heard(a.entry.Run())
+	a.told = x.cancels.heard(a.entry.Run()) || x.begun.has(a.entry.Run(), a.held)
 	x.pending[rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
@@ -278,6 +279,9 @@ func (x *Executor) leave(a *attempt) {
 	x.mu.Lock()
 	x.pass(a)
 	x.hand.remove(a)
+	if now := time.Now(); a.began.After(now.Add(-beganFor)) {
+		x.begun.note(a.entry.Run(), now)
+	}
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(-1)))
 	x.wake()

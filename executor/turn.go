@@ -14,6 +14,9 @@ import (
 // In one process: a message takes the turn of its run before it starts, and passes it on when the store knows of the
 // start, or when the message ends. Who waited for the turn looks at the rows again.
 //
+// A message that comes when the first one has ended was perhaps stored or delivered twice, and rests on rows that were
+// read before the first one began. So a process remembers which runs it began lately, and looks at theirs first.
+//
 // Across processes: a start that rests on a look writes its session cell and then reads again (confirm). Of two that
 // have written before both read, each sees the other. Of two others the second sees the first.
 
@@ -22,7 +25,54 @@ const (
 	confirmTries = 4
 	// confirmEvery is the pause between two such reads.
 	confirmEvery = 50 * time.Millisecond
+	// beganFor is for how long at least a begun run is remembered. An envelope that is older than freshFor, by the
+	// clock of the dispatcher that read the rows, is looked at in any case.
+	beganFor = freshFor + schema.MaxClockDifference
+	// maxBegan bounds the begun runs of such a span that are remembered: at 10,000 a second there are 39,000.
+	maxBegan = 100_000
 )
+
+// begunRuns remembers which runs this process began lately, each for beganFor at least and for twice that at most. The
+// executor's mutex guards it.
+type begunRuns struct {
+	since       time.Time // of those in late; by the monotonic clock
+	late, early map[schema.RunID]struct{}
+}
+
+// turn forgets what began two spans ago. The maps are used again: nothing is allocated in the long run.
+func (b *begunRuns) turn(now time.Time) {
+	d := now.Sub(b.since)
+	if d < beganFor {
+		return
+	}
+	b.late, b.early = b.early, b.late
+	clear(b.late)
+	b.since = b.since.Add(beganFor)
+	if d >= 2*beganFor {
+		clear(b.early)
+		b.since = now
+	}
+}
+
+func (b *begunRuns) note(run schema.RunID, now time.Time) {
+	if b.turn(now); len(b.late) == maxBegan {
+		return
+	}
+	if b.late == nil {
+		b.late = make(map[schema.RunID]struct{})
+	}
+	b.late[run] = struct{}{}
+}
+
+// has reports whether run was begun in the last beganFor; of a longer time ago it may.
+func (b *begunRuns) has(run schema.RunID, now time.Time) bool {
+	b.turn(now)
+	if _, ok := b.late[run]; ok {
+		return true
+	}
+	_, ok := b.early[run]
+	return ok
+}
 
 // errRival: another execution of the attempt was begun, or is about to be.
 var errRival = errors.New("not started: another executor has the run in hand")

@@ -93,6 +93,58 @@ func TestTwoMessagesOfOneRunStartItOnce(t *testing.T) {
 	}
 }
 
+// TestARunThatEndedHereIsNotBegunAgain: a message that the stream holds twice comes again when the run has ended, and rests
+// on rows that were read before it began.
+func TestARunThatEndedHereIsNotBegunAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		w.lasting(50 * time.Millisecond)
+		e := w.entry(inAWhile(0))
+		read := time.Now()
+		for n := range 4 {
+			w.publish(e, read, func(env *queue.Envelope) { env.Dispatch = fmt.Sprint("copy-", n) })
+			time.Sleep(400 * time.Millisecond)
+		}
+		time.Sleep(15 * time.Second)
+		w.once(e.ID)
+	})
+}
+
+// TestBegunRunsAreRememberedForAWhile: each for beganFor at least and for less than twice that, no more than maxBegan of a
+// span, without an allocation in the long run.
+func TestBegunRunsAreRememberedForAWhile(t *testing.T) {
+	run := func(n uint64) schema.RunID { return schema.MakeEntryID(time.Unix(1_800_000_000, 0), 0, n) }
+	began := time.Now()
+	for _, into := range []time.Duration{0, beganFor / 2, beganFor - time.Millisecond} { // the span
+		var b begunRuns
+		b.note(run(0), began)
+		noted := began.Add(into)
+		b.note(run(1), noted)
+		if !b.has(run(1), noted.Add(beganFor)) {
+			t.Errorf("noted %v into a span: forgotten after %v", into, beganFor)
+		}
+		if b.has(run(1), noted.Add(2*beganFor)) {
+			t.Errorf("noted %v into a span: remembered after %v", into, 2*beganFor)
+		}
+	}
+	var b begunRuns
+	for n := range uint64(maxBegan + 10) {
+		b.note(run(n), began)
+	}
+	if !b.has(run(0), began) || b.has(run(maxBegan), began) {
+		t.Errorf("want the first %d of a span to be remembered", maxBegan)
+	}
+	now := began
+	if n := testing.AllocsPerRun(10, func() {
+		now = now.Add(beganFor)
+		for n := range uint64(1000) {
+			b.note(run(n), now)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations in a span, want none", n)
+	}
+}
+
 // TestTwoExecutorsWhoseCellsAreLate: whoever of the two is delayed, and by what, one starts the run.
 func TestTwoExecutorsWhoseCellsAreLate(t *testing.T) {
 	for seed := range uint64(60) {
