@@ -44,6 +44,7 @@
 //   - Unexplained duplicate: a second call under one number, and no execution is recorded as redispatched, lost or superseded; or more
 //     calls than recorded executions plus one, for an executor that died before it recorded anything. A job that was sent more than once,
 //     or accepted 5 s after its instant, may have a second entry (DESIGN section 4), which starts as if it were the first.
+//     A run that was moved after a call is called again: its executor died before anybody knew of the call.
 //   - Altered call: its Idempotency-Key is not the run's id, Carillon-Job-Id is not its job, it has no attempt number or due time, its body is
 //     not the payload of the job's line, its content type is not JSON, or its headers "X-…" are not those of the line.
 //   - One process never starts one attempt twice. Two starts by executors of one name within [RestartLeast] count as one process.

@@ -188,7 +188,7 @@ func (j *judge) surplus(r *run) {
 		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return before.Attempt == s.Attempt }) {
 			continue // counted with the first
 		}
-		calls, told, explained := r.callsOf(s.Attempt), 0, false
+		calls, told, explained := r.callsOf(s.Attempt), 0, r.movedAfter(s.At)
 		for k := range last.Attempts {
 			if a := &last.Attempts[k]; a.Number == s.Attempt {
 				told++
@@ -201,6 +201,14 @@ func (j *judge) surplus(r *run) {
 				s.Attempt, calls, told, explained)
 		}
 	}
+}
+
+// movedAfter reports whether the run was moved to another instant after a call. Its executor died before it could record
+// that: else the move would have been refused. Nobody knew of the call, and it is made again at the new instant.
+func (r *run) movedAfter(call time.Time) bool {
+	return slices.ContainsFunc(r.changes, func(c Change) bool {
+		return c.Kind == Reschedule && !c.Acked.IsZero() && c.Acked.After(call)
+	})
 }
 
 // enteredAgain reports whether a later entry may stand beside the run's own row: its job was sent more than once, or its acceptance came

@@ -153,6 +153,21 @@ func TestRecordsAreHeldAgainstAnswers(t *testing.T) {
 			},
 		},
 		{
+			name: "called, and moved to another instant when its executor had died",
+			forge: func(w *world) {
+				for i := range w.Changes {
+					if c := &w.Changes[i]; c.Run == id(rescheduled) {
+						c.Requested, c.Acked = at(10_500), at(10_510)
+					}
+				}
+				w.see(rescheduled, 1, 10_003, 0)
+			},
+		},
+		{
+			name: "called twice since it was moved", fault: check.FaultUnexplained,
+			forge: func(w *world) { w.see(rescheduled, 1, 60_040, 200) },
+		},
+		{
 			name: "called three times for one redispatch", fault: check.FaultUnexplained,
 			forge: func(w *world) { w.see(redelivered, 1, 13_000, 200) },
 		},
