@@ -18,9 +18,10 @@ import (
 
 const (
 	// cutFiles is how many files are imported, one after the other, and cutsPerFile how often each
-	// import is killed before it is let through.
-	cutFiles    = 40
-	cutsPerFile = 25
+	// import is killed before it is let through. A file is to be larger than bucketer.MaxChunk lines:
+	// what a node has read of a smaller one it writes to its end, whoever gives up.
+	cutFiles    = 10
+	cutsPerFile = 100
 	// cutSoon is how long after the first cut of a file its jobs begin to be due: some run between cuts.
 	cutSoon = time.Second
 	// afterCut is how long after a kill it is counted what it left: nodes finish what they had begun.

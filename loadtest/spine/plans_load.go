@@ -42,11 +42,11 @@ const (
 
 var loadPlans = []Plan{
 	{
-		Name: ImportCuts, Takes: 7 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2},
+		Name: ImportCuts, Takes: 12 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2},
 		Does:     "imports are killed -9 1,000 times at random points, and sent again (F35)",
 		Promises: "exactly the jobs of the files, none twice",
 		Course: &Course{
-			Jobs: 40_000, Span: 10 * time.Second, Late: func(Config) time.Duration { return deathCosts },
+			Jobs: 100_000, Span: 10 * time.Second, Late: func(Config) time.Duration { return deathCosts },
 		},
 	},
 	{
