@@ -52,7 +52,7 @@ type attempt struct {
 	number  int
 	fence   schema.Fence
 	session string
-	told    bool // a cancel was heard of before the start, or the run was begun here before: the rows are looked at
+	told    bool // a cancel was heard of before the start, or the run was begun here, or may be: the rows are looked at
 	marked  bool // the session cell is on its way …
 	known   bool // … or held: the store knows that the attempt runs …
 	// … since so long after the start; 0 = not yet.

@@ -265,8 +265,8 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a.held = time.Now()
 	a.pending = true
 	x.mu.Lock()
+	a.told = x.cancels.heard(a.entry.Run()) || x.hand.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.held)
 	x.hand.add(a)
-	a.told = x.cancels.heard(a.entry.Run()) || x.begun.has(a.entry.Run(), a.held)
 	x.pending[rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))

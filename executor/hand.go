@@ -33,6 +33,9 @@ func (h *hand) remove(a *attempt) {
 	h.byRun[run] = a.twin
 }
 
+// has reports whether a message of a run is in hand.
+func (h *hand) has(run schema.RunID) bool { return h.byRun[run] != nil }
+
 // of calls f for each message of a run.
 func (h *hand) of(run schema.RunID, f func(*attempt)) {
 	for a := h.byRun[run]; a != nil; a = a.twin {

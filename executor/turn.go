@@ -14,8 +14,9 @@ import (
 // In one process: a message takes the turn of its run before it starts, and passes it on when the store knows of the
 // start, or when the message ends. Who waited for the turn looks at the rows again.
 //
-// A message that comes when the first one has ended was perhaps stored or delivered twice, and rests on rows that were
-// read before the first one began. So a process remembers which runs it began lately, and looks at theirs first.
+// A message that comes when another one of its run is in hand, or has ended, was perhaps stored or delivered twice, and
+// rests on rows that were read before the first one began. So a process remembers which runs it began lately, and looks
+// at the rows of those and of what it has in hand first.
 //
 // Across processes: a start that rests on a look writes its session cell and then reads again (confirm). Of two that
 // have written before both read, each sees the other. Of two others the second sees the first.

@@ -110,6 +110,26 @@ func TestARunThatEndedHereIsNotBegunAgain(t *testing.T) {
 	})
 }
 
+// TestARunUnderWayHereIsNotBegunAgain: a message that rests on rows that were read before the run began comes when it is
+// under way, and its turn is passed on: the store knows that it runs.
+func TestARunUnderWayHereIsNotBegunAgain(t *testing.T) {
+	for _, lasts := range []time.Duration{200 * time.Millisecond, 3 * time.Second} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.begin("x")
+				w.lasting(lasts)
+				e := w.entry(inAWhile(0))
+				read := time.Now()
+				w.publish(e, time.Time{}, another(1)) // looked at
+				time.Sleep(100 * time.Millisecond)
+				w.publish(e, read, func(env *queue.Envelope) { env.Dispatch = "copy" })
+				time.Sleep(15 * time.Second)
+				w.once(e.ID)
+			})
+		})
+	}
+}
+
 // TestBegunRunsAreRememberedForAWhile: each for beganFor at least and for less than twice that, no more than maxBegan of a
 // span, without an allocation in the long run.
 func TestBegunRunsAreRememberedForAWhile(t *testing.T) {
