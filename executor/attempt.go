@@ -481,6 +481,19 @@ func (a *attempt) giveBack() {
 	a.x.leave(a)
 }
 
+// letGo has others start the run once they may have declared our session dead: the store does not say what became of
+// what was asked of it. The attempt itself goes on waiting for that: what stands in its name by then would hold the run
+// for as long as the session lives, which goes on if nobody has declared it dead.
+func (a *attempt) letGo() {
+	if !a.x.keeper.lapsed(a.x.now()) || a.returned.Swap(true) {
+		return
+	}
+	if !a.acked.Swap(true) {
+		a.delivery.Return()
+	}
+	a.x.passTurn(a)
+}
+
 // giveBackLater is giveBack after a pause: the message would come again at once.
 func (a *attempt) giveBackLater(ctx context.Context) {
 	a.claimed()

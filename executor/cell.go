@@ -24,22 +24,22 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	x.recorder.put(word{entry: *a.entry, attempt: row, then: func() { close(held) }})
 	x.recorder.hurry()
 	var err error
-	select {
-	case <-held:
+	switch {
+	case a.awaits(ctx, held):
 		if err = a.confirm(ctx, k.number); err != nil {
 			break
 		}
 		err = errOutdated
 		after := x.now()
 		session, alive := a.under(after)
-		if alive && session == a.session && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
+		if alive && session == a.session && !a.returned.Load() && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
 			a.mu.Lock()
 			a.known, a.knownAfter = true, 1
 			a.mu.Unlock()
 			x.passTurn(a)
 			return true
 		}
-	case <-ctx.Done():
+	default:
 		err = context.Cause(ctx)
 	}
 	x.metrics.running.Dec()
@@ -58,6 +58,20 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	}
 	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
 	return false
+}
+
+// awaits waits until the row is held; false means that ctx ended first. A message that waits for long is let go meanwhile.
+func (a *attempt) awaits(ctx context.Context, held <-chan struct{}) bool {
+	for {
+		select {
+		case <-held:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-time.After(postponeFor):
+			a.letGo()
+		}
+	}
 }
 
 // cell makes the row with the session of the attempt under way.

@@ -76,15 +76,19 @@ type hold struct {
 	tries int          // how often somebody else was faster
 }
 
-// decide swaps the lease until it is known what became of that: nil and ErrConflict come with what stands. To swap again is
-// harmless, and what an unanswered swap may still do it does under our eyes. With keep a store that does not answer is asked until it does; without, its
-// error means that nothing was done. An error also means that ctx ended and the store did not answer for as long as the stop waits: then
-// our session ends as well, and with it what we hold.
+// decide swaps the lease until it is known what became of that: nil and ErrConflict come with what stands. To swap again
+// is harmless, and what an unanswered swap may still do it does under our eyes.
+//
+// With keep a store that does not answer is asked until it does. Without, nothing is under way yet: an error means that
+// nothing was done, and a message whose swap is unanswered for long is let go meanwhile.
+//
+// An error also means that ctx ended and the store did not answer for as long as the stop waits: then our session ends
+// as well, and with it what we hold.
 func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (schema.Lease, error) {
 	x := a.x
 	is.Key = schema.RunLease(a.entry.Run())
 	var stopped time.Time
-	failing, odd := false, false
+	idle, failing, odd := !keep, false, false
 	defer func() {
 		if failing {
 			x.recorder.failing.Store(false)
@@ -118,6 +122,9 @@ func (a *attempt) decide(ctx context.Context, was, is schema.Lease, keep bool) (
 		case !odd: // it may pass, such as that the store could not look up our permissions; or be of this lease alone, and no other run waits for it
 			odd = true
 			x.log.Warn("a claim cannot be decided: it is kept", "run", a.entry.Run(), "err", err)
+		}
+		if idle {
+			a.letGo()
 		}
 		time.Sleep(postponeFor)
 	}
@@ -158,6 +165,10 @@ func (a *attempt) reconcile(ctx context.Context, st schema.Standing, v view) (ne
 			}
 			if lease, err = a.endLost(ctx, lease, c, row); err != nil {
 				a.postpone(ctx, "end a claim", err)
+				return 0, false
+			}
+			if a.returned.Load() {
+				a.giveBack()
 				return 0, false
 			}
 		case c.Record == nil:
@@ -265,7 +276,7 @@ func (a *attempt) claim(ctx, attempts context.Context, k known, g schema.Guarant
 	switch {
 	case errors.Is(err, schema.ErrConflict):
 		// Somebody was faster: rows and lease tell what is left to do.
-		if a.hold.tries++; a.hold.tries >= claimTries {
+		if a.hold.tries++; a.hold.tries >= claimTries || a.returned.Load() {
 			a.giveBack()
 		} else if k, ok := a.look(ctx); ok {
 			a.start(ctx, attempts, k)
@@ -282,7 +293,7 @@ func (a *attempt) claim(ctx, attempts context.Context, k known, g schema.Guarant
 	a.mu.Lock()
 	told := a.told
 	a.mu.Unlock()
-	if alive && current == session && !told && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) &&
+	if alive && current == session && !told && !a.returned.Load() && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) &&
 		after.Sub(k.checked) <= freshFor && k.inTime(after) {
 		return true
 	}

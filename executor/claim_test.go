@@ -429,3 +429,76 @@ func TestCrashedGuardedAttemptsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestAClaimThatIsNotAnsweredHoldsNoRunUp: an executor that is cut from the store while it claims keeps the run until its
+// session may have been declared dead, and no longer. It kept it for as long as the cut lasted, 5 minutes in a chaos run.
+func TestAClaimThatIsNotAnsweredHoldsNoRunUp(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		applied bool          // the store did what it was asked, and the answer is lost
+		lasts   time.Duration // the cut; so short that the session goes on, or for long
+		others  bool          // another executor is there
+		within  time.Duration // of the due time the run starts
+		stories map[schema.Guarantee]string
+	}{
+		{
+			"nothing was done", false, 5 * time.Minute, true, 20 * time.Second,
+			map[schema.Guarantee]string{schema.AtMostOnce: "1 succeeded", schema.EffectivelyOnce: "1 succeeded"},
+		},
+		{
+			"the claim stands", true, 5 * time.Minute, true, 20 * time.Second,
+			map[schema.Guarantee]string{schema.AtMostOnce: "1 lost", schema.EffectivelyOnce: "1 lost, 2 succeeded"},
+		},
+		{
+			"the session goes on", false, 17 * time.Second, false, 20 * time.Second,
+			map[schema.Guarantee]string{schema.AtMostOnce: "1 unstarted, 1 succeeded", schema.EffectivelyOnce: "1 unstarted, 1 succeeded"},
+		},
+		{
+			"the claim stands, and the session goes on", true, 17 * time.Second, false, 20 * time.Second,
+			map[schema.Guarantee]string{schema.AtMostOnce: "1 unstarted, 1 succeeded", schema.EffectivelyOnce: "1 unstarted, 1 succeeded"},
+		},
+	} {
+		for _, g := range guarantees {
+			t.Run(fmt.Sprintf("%s, %s", g, c.name), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					var cut, asked atomic.Bool
+					plan := func(_ context.Context, op string) schematest.Fault {
+						switch {
+						case op == "SwapLease" && !asked.Swap(true):
+							cut.Store(true)
+							return schematest.Fault{Lose: c.applied, Silent: !c.applied}
+						case cut.Load():
+							return schematest.Fault{Delay: time.Second, Silent: true}
+						}
+						return schematest.Fault{}
+					}
+					w.begin("x1", func(conf *Config) { conf.Store = schematest.Faulty(w.store, plan) })
+					e := w.entry(inAWhile(time.Second), guarded(g))
+					w.publish(e, time.Now())
+					time.Sleep(2 * time.Second)
+					if c.others {
+						w.begin("x2")
+						time.Sleep(30 * time.Second)
+						w.publish(e, time.Now(), redispatched) // as the dispatcher does once the session was declared dead
+					}
+					time.Sleep(c.lasts)
+					cut.Store(false)
+					time.Sleep(time.Minute)
+					story := w.story(e.ID)
+					if story != c.stories[g] {
+						t.Errorf("attempts: %s, want %s", story, c.stories[g])
+					}
+					starts := w.started()
+					if want := strings.Count(story, "succeeded"); len(starts) != want || w.open() != 0 {
+						t.Errorf("%d starts and %d messages left, want %d and 0", len(starts), w.open(), want)
+					}
+					for _, s := range starts {
+						if late := s.at.Sub(e.Due()); late > c.within {
+							t.Errorf("it started %v late, want %v at most", late, c.within)
+						}
+					}
+				})
+			})
+		}
+	}
+}

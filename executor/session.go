@@ -49,6 +49,13 @@ func (k *keeper) ample(now time.Time) (string, bool) {
 	return k.current(now.Add(sessionAmple))
 }
 
+// lapsed reports whether others may have declared the session dead: it could not be renewed for so long.
+func (k *keeper) lapsed(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session.ID != "" && now.After(k.deadline.Add(schema.SessionGrace))
+}
+
 // beat opens the session or renews it.
 func (k *keeper) beat(ctx context.Context) error {
 	sent, began := k.now(), time.Now()

@@ -3,10 +3,12 @@ package executor
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -222,6 +224,39 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			if got, _ := a.rivals(&v, 1); got != tc.rivals {
 				t.Errorf("%s: rivals = %t, want %t", tc.name, got, tc.rivals)
 			}
+		}
+	})
+}
+
+// TestACellThatIsNotHeldHoldsNoRunUp: an executor that is cut from the store while it notes that it starts a run keeps the
+// run until its session may have been declared dead, and no longer.
+func TestACellThatIsNotHeldHoldsNoRunUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var cut atomic.Bool
+		store := schematest.Faulty(w.store, func(_ context.Context, op string) schematest.Fault {
+			if op == "PutAttempts" || cut.Load() {
+				cut.Store(true)
+				return schematest.Fault{Delay: time.Second, Silent: true}
+			}
+			return schematest.Fault{}
+		})
+		w.begin("x1", func(c *Config) {
+			b, err := bucketer.New(bucketer.Config{Store: store, Hints: w.conn, Signals: w.conn, Now: time.Now})
+			if err == nil {
+				err = b.Refresh(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Store, c.Writer = store, b
+		})
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Time{}, another(1)) // looked at
+		time.Sleep(2 * time.Second)
+		w.begin("x2")
+		time.Sleep(time.Minute)
+		if starts := w.started(); len(starts) != 1 || starts[0].at.Sub(e.Due()) > 20*time.Second || w.state(e.ID) != schema.StateSucceeded {
+			t.Errorf("it is %s after starts %v, want one start 20 s late at most", w.state(e.ID), starts)
 		}
 	})
 }

@@ -79,6 +79,10 @@ func TestFaults(t *testing.T) {
 			writeErr: schema.ErrUnavailable, markErr: schema.ErrUnavailable, readErr: schema.ErrUnavailable,
 		},
 		{
+			name: "silent", fault: schematest.Fault{Silent: true},
+			writeErr: schema.ErrUnknown, markErr: schema.ErrUnknown, readErr: schema.ErrUnavailable,
+		},
+		{
 			name: "lose", fault: schematest.Fault{Lose: true}, heldAtOnce: 4, heldAtClose: 4, cancelled: true,
 			writeErr: schema.ErrUnknown, markErr: schema.ErrUnknown, readErr: schema.ErrUnavailable,
 		},

@@ -19,6 +19,8 @@ type Fault struct {
 	Delay time.Duration
 	// Fail answers ErrUnavailable; nothing was done.
 	Fail bool
+	// Silent does nothing and answers as a driver that heard nothing: of a write ErrUnknown, of a read ErrUnavailable.
+	Silent bool
 	// Lose does the call and loses the answer: of a write ErrUnknown is answered, of a read ErrUnavailable.
 	Lose bool
 	// Tear writes the first half of a batch, and answers ErrUnknown. It is Lose for any other call.
@@ -57,10 +59,13 @@ func (f *FaultyStore) befall(ctx context.Context, c call) error {
 		case <-timer.C:
 		}
 	}
+	lost := fmt.Errorf("%s: %w (injected)", c.op, schema.ErrUnknown)
+	if fault.Silent && !fault.Fail && c.write {
+		return lost
+	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %w", c.op, schema.ErrUnavailable, err)
 	}
-	lost := fmt.Errorf("%s: %w (injected)", c.op, schema.ErrUnknown)
 	switch {
 	case fault.Fail, !c.write && fault != Fault{Delay: fault.Delay}:
 		return fmt.Errorf("%s: %w (injected)", c.op, schema.ErrUnavailable)

@@ -133,13 +133,13 @@ func (n *Node) storeFault(done <-chan struct{}) schematest.Fault {
 	case refused:
 		return schematest.Fault{Fail: true}
 	case silent, sendsNothing:
-		return schematest.Fault{Delay: storeGivesUp, Fail: true}
+		return schematest.Fault{Delay: storeGivesUp, Silent: true}
 	case hanging:
 		select {
 		case <-healed:
 		case <-done:
 		}
-		return schematest.Fault{Fail: true}
+		return schematest.Fault{Silent: true}
 	}
 	return n.c.storeFault()
 }

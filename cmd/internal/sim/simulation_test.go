@@ -102,10 +102,10 @@ var scenarios = []struct {
 	{"cursors lie in the future", 10, Scenario{Aheads: 4, Promise: Promise{Lateness: time.Second, NoneLost: true, Lag: 70}}, []string{aheads}},
 	{"cursors lie in the future, and nodes are killed", 20, Scenario{Aheads: 4, Kills: 4, Promise: Promise{Lag: 70}}, []string{aheads}},
 	{"a node is cut from the store", 6, Scenario{
-		Span: 7 * time.Minute, Jobs: 250, Shards: 6, Cuts: Cuts{Links: []link{toStore}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
+		Span: 7 * time.Minute, Jobs: 2000, Shards: 6, Guarantees: true, Cuts: Cuts{Links: []link{toStore}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
 	}, []string{takeovers}},
 	{"a node is cut from the queue", 6, Scenario{
-		Span: 7 * time.Minute, Jobs: 250, Shards: 6, Cuts: Cuts{Links: []link{toQueue}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
+		Span: 7 * time.Minute, Jobs: 250, Shards: 6, Guarantees: true, Cuts: Cuts{Links: []link{toQueue}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
 	}, []string{takeovers}},
 	{"a node is cut from the ring", 6, Scenario{
 		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toRing}, Count: 2, Each: time.Minute}, Promise: Promise{Lateness: 5 * time.Second},
