@@ -39,11 +39,12 @@ const (
 // it may be published. Entries of one-off jobs, and later starts of runs that have started, are Publish at once.
 //
 // The next occurrence of a run that may be published is held when PlanOn returns, as schema.EntryWriter's nil means it. An
-// error means that nothing is known of any of the entries: what was written is written again by the next call.
+// error means that nothing is known of any of the entries: what was written is written again by the next call. While the
+// clock may be wrong that is ErrNotReady.
 //
 // If we crash at any point, whoever meets the entries next does the same again, to the same ids.
 func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]Verdict, error) {
-	p := planning{b: b, now: now, entries: entries, verdicts: make([]Verdict, len(entries))}
+	p := planning{b: b, asked: now, now: now, entries: entries, verdicts: make([]Verdict, len(entries))}
 	var err error
 	if p.jobs, err = b.jobsOf(ctx, entries); err != nil {
 		return nil, err
@@ -56,6 +57,9 @@ func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.
 			p.judge(i)
 		}
 	}
+	if b.halted() { // asked after the clock was read: what is judged by a wrong one is not recorded
+		return nil, ErrNotReady
+	}
 	if err := p.write(ctx); err != nil {
 		return nil, err
 	}
@@ -65,7 +69,8 @@ func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.
 // planning is one PlanOn under way.
 type planning struct {
 	b        *Bucketer
-	now      time.Time
+	asked    time.Time // before the jobs were read: what they do not say was not said by then
+	now      time.Time // after
 	entries  []schema.Entry
 	jobs     map[schema.JobID]*schema.Job
 	verdicts []Verdict
@@ -97,7 +102,7 @@ func (p *planning) judge(i int) {
 		right = job.Right(e, p.now)
 	}
 	switch {
-	case right.Unknown && p.now.Before(latest(time.UnixMicro(e.Spec.Generation), e.DueSince()).Add(unsureFor)):
+	case right.Unknown && p.asked.Before(latest(time.UnixMicro(e.Spec.Generation), e.DueSince()).Add(unsureFor)):
 		p.verdicts[i] = Later
 	case right.Outcome != "":
 		p.drop(i, schema.Record{Outcome: right.Outcome, Reason: right.Reason})

@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -75,6 +76,43 @@ func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor: a change writes its first occurrence, and then the job's row. A process
+// that was stopped while it read the row, before that, took the change for one that did not happen, and ended the run as cancelled.
+func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		time.Sleep(time.Until(first.Due()))
+		first.Spec.Generation = time.Now().UnixMicro()
+		w.first(1, "Jobs", schematest.Fault{Delay: unsureFor + 10*time.Second})
+		if v := w.planOn(first); v[0] != Later {
+			t.Errorf("PlanOn with a slow read = %v, want Later", v[0])
+		}
+		if v := w.planOn(first); v[0] != Dropped {
+			t.Errorf("PlanOn %s later = %v, want Dropped", unsureFor+10*time.Second, v[0])
+		}
+	})
+}
+
+// TestNothingIsDecidedByAWrongClock: one that was set ahead took runs for too late, and changes for what did not happen.
+func TestNothingIsDecidedByAWrongClock(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(time.Minute)
+		spec.Misfire = &schema.Misfire{Policy: schema.Skip, Deadline: schema.Duration(time.Second)}
+		job := w.job(spec)
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		time.Sleep(time.Until(first.Due()))
+		w.stopped.Store(true)
+		if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now().Add(90*time.Second)); !errors.Is(err, ErrNotReady) {
+			t.Errorf("PlanOn while halted = %v, %v; want ErrNotReady", v, err)
+		}
+		w.stopped.Store(false)
+		if v := w.planOn(first); v[0] != Publish {
+			t.Errorf("PlanOn then = %v, want Publish", v[0])
+		}
+	})
 }
 
 // TestWhatASlowReadTellsIsOfItsOwnTime: a run that is dropped since its job was changed while the job was being read was recorded as missed before the change.
