@@ -413,25 +413,22 @@ func (r *recurringRun) reportedStart() (time.Time, bool) {
 
 // ghost judges the first start against the change that ended the phases of the run, and after a cancel every later one as well.
 func (j *recurringJudge) ghost(job *recurringJob, r *recurringRun, first time.Time) {
-	until, ended := int64(0), true
+	until, over := int64(0), int64(0)
 	for _, p := range r.phases {
-		until, ended = max(until, p.starts), ended && p.ended
+		until, over = max(until, p.starts), max(over, p.over)
 	}
-	end := time.UnixMilli(until)
-	ghost := func(what string, at time.Time) {
+	ghost := func(what string, at time.Time, end int64) {
 		j.rep.Ghosts++
-		j.fault(FaultGhost, job, r.id, "%s %s, due %s, the change acknowledged %s", what, stamp(at), stamp(time.UnixMilli(r.due)), stamp(end.Add(-ChangeGrace)))
+		j.fault(FaultGhost, job, r.id, "%s %s, due %s, the change acknowledged %s", what, stamp(at), stamp(time.UnixMilli(r.due)),
+			stamp(time.UnixMilli(end).Add(-ChangeGrace)))
 	}
 	if first.UnixMilli() > until {
-		ghost("started", first)
-		return
-	}
-	if !ended {
+		ghost("started", first, until)
 		return
 	}
 	for _, s := range r.seen {
-		if s.At.UnixMilli() > until && !r.underWay(s) {
-			ghost("arrived at the sink", s.At)
+		if s.At.UnixMilli() > over && !r.underWay(s) {
+			ghost("arrived at the sink", s.At, over)
 			return
 		}
 	}

@@ -267,6 +267,15 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 			w.ran(ending, 70_000, 70_000, 70_004)
 		}, want: counts{Ghosts: 1}},
 		{name: "a retry after the cancel", forge: func(w *recurringWorld) { w.arrive(ending, 60_000, 2, 66_000) }, want: counts{Ghosts: 1}},
+		{name: "a retry after an update, before the cancel", forge: func(w *recurringWorld) {
+			w.event(ending, check.JobUpdated, 40_500, 40_520, view(ending, 7, "active", every("10s"), "0s", byDefault))
+			w.arrive(ending, 30_000, 2, 55_000)
+			w.both(ending, 30_000, func(r *check.JobRun) { r.Attempts = append(r.Attempts, attempt(2, 54_980, 54_990, "succeeded")) }) // by a clock that is slow
+		}, ok: true},
+		{name: "a retry after an update and the cancel", forge: func(w *recurringWorld) {
+			w.event(ending, check.JobUpdated, 40_500, 40_520, view(ending, 7, "active", every("10s"), "0s", byDefault))
+			w.arrive(ending, 30_000, 2, 66_000)
+		}, want: counts{Ghosts: 1}},
 		{name: "a retry of an active job", forge: func(w *recurringWorld) {
 			w.arrive(latest, 60_000, 2, 66_000)
 			w.both(latest, 60_000, func(r *check.JobRun) { r.Attempts = append(r.Attempts, attempt(2, 65_999, 66_003, "succeeded")) })

@@ -20,7 +20,7 @@ type phase struct {
 	required int64 // … and must be, from here
 	until    int64 // … up to, not including, here: the request of the next change, or the end of the observation
 	starts   int64 // a run of it may start up to here: the next change was acknowledged, and ChangeGrace has passed
-	ended    bool  // the job was cancelled after it: nothing of it starts again later, not even a retry
+	over     int64 // … and any attempt of a run of it up to here: a cancel of the job was acknowledged, and ChangeGrace has passed
 
 	asked, acked time.Time // the change that began it; zero acked = of unknown outcome
 	cancels      bool      // that was a cancel
@@ -61,7 +61,7 @@ func (j *recurringJob) plan(end time.Time) error {
 		p := phase{
 			unknown: e.Acked.IsZero(), active: e.Acked.IsZero() || e.Job.State == "active" || e.Job.State == "finished",
 			asked: e.Requested, acked: e.Acked, cancels: e.Kind == JobCancelled,
-			from: e.Requested.UnixMilli(), required: ceilMS(e.Acked), until: never, starts: never,
+			from: e.Requested.UnixMilli(), required: ceilMS(e.Acked), until: never, starts: never, over: never,
 		}
 		if e.Kind != JobCreated {
 			p.required = ceilMS(e.Acked.Add(ChangeGrace))
@@ -86,8 +86,11 @@ func (j *recurringJob) plan(end time.Time) error {
 			before := &j.phases[i]
 			before.until = min(before.until, p.from)
 			if !p.unknown {
-				before.starts = min(before.starts, e.Acked.Add(ChangeGrace).UnixMilli())
-				before.ended = before.ended || e.Job.State == "cancelled"
+				past := e.Acked.Add(ChangeGrace).UnixMilli()
+				before.starts = min(before.starts, past)
+				if e.Job.State == "cancelled" {
+					before.over = min(before.over, past)
+				}
 			}
 		}
 		j.phases = append(j.phases, p)
