@@ -24,7 +24,7 @@ func (s *shard) readCursor(ctx context.Context) {
 		if c = stored; isAhead(stored, s.d.now()) {
 			c = restored(stored, s.d.now())
 			s.d.metrics.ahead.Inc()
-			s.log.Error("the cursor lay in the future: it is replaced, and what was due before it is swept again",
+			s.log.Error("the cursor lay in the future: it goes back, and what was due since is swept again; for what is older there is \"carillon cursor rewind --since SPAN\"",
 				"dispatched", stored.Dispatched.End(), "settled", stored.Settled.End(), "swept_from", c.Settled.End())
 			return s.d.store.AdvanceCursor(ctx, c)
 		}
@@ -59,11 +59,11 @@ func isAhead(c schema.Cursor, now time.Time) bool {
 }
 
 // restored returns what takes the place of a cursor that lies in the future. Its registers only grow, so this is
-// the first of another epoch. That is harmless even if it is our clock that is wrong: a cursor that stands
-// too low has its owner look at more than it must.
+// the first of another epoch. A register that lags by more stays where it is: something is open there. That is harmless
+// even if it is our clock that is wrong: a cursor that stands too low has its owner look at more than it must.
 func restored(c schema.Cursor, now time.Time) schema.Cursor {
 	from := sweepable(now) - doubtSpan
-	return schema.Cursor{Shard: c.Shard, Epoch: c.Epoch + 1, Dispatched: from, Settled: from}
+	return schema.Cursor{Shard: c.Shard, Epoch: c.Epoch + 1, Dispatched: min(c.Dispatched, from), Settled: min(c.Settled, from)}
 }
 
 // retry runs f on the shard's goroutine after a pause.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,8 @@ func cursorRewindCommand() *cobra.Command {
 		Use:   "rewind --since SPAN [--shard N] [--dry-run]",
 		Short: "Have everything looked at again that has been due since some time ago",
 		Long: "Have everything looked at again that has been due since some time ago: runs that were never started are started,\n" +
-			"late, and what is done is left alone. The owners of the shards take the new cursor within a minute or two.\n\n" +
+			"late, and what is done is left alone. The owner of a shard takes the new cursor within a minute or two, or, while a\n" +
+			"backlog holds its own cursor, when that is worked off.\n\n" +
 			"It is for cursors that lay in the future (carillon_dispatcher_cursors_ahead_total). The owner of such a shard goes\n" +
 			"back an hour by itself; this goes back further. Rows leave with the retention, so more than that finds nothing more.\n" +
 			"The configuration is that of a node: the command speaks to Cassandra.",
@@ -52,8 +54,15 @@ func cursorRewindCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&opts.since, "since", 0, "how far back, such as 24h")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only say what would be done")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var faults []error
 		if opts.since < time.Minute {
-			return usagef("--since: say how far back, a minute or more, such as 24h")
+			faults = append(faults, usagef("--since: say how far back, a minute or more, such as 24h"))
+		}
+		if opts.shard < -1 {
+			faults = append(faults, usagef("--shard: %d is none: 0 or more, or -1 for all", opts.shard))
+		}
+		if err := errors.Join(faults...); err != nil {
+			return err
 		}
 		cfg, err := config.Load(file, os.Environ(), nil)
 		if err != nil {
@@ -74,16 +83,25 @@ func cursorRewindCommand() *cobra.Command {
 	return cmd
 }
 
-// rewind gives the shards another cursor. Its registers only grow, so the new one is the first of another epoch. It
-// is read again afterwards: an owner that puts one in place at the same time may win.
+// rewind gives the shards another cursor. Its registers only grow, so the new one is the first of another epoch. A register
+// that lags by more stays where it is: something is open there. The cursor is read again afterwards: an owner that puts one in place at the same time may win.
 func (o rewinding) rewind(ctx context.Context, store interface {
 	schema.CursorStore
+	schema.SettingsStore
 	schema.Prober
 },
 ) error {
 	now, err := store.Time(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
+	}
+	settings, err := store.Settings(ctx)
+	if err != nil {
+		return fmt.Errorf("read the settings: %w", err)
+	}
+	if o.since > settings.Retention {
+		o.say("rows leave after %s: nothing older is there to be looked at", settings.Retention)
+		o.since = settings.Retention
 	}
 	to := schema.BucketOf(now.Add(-o.since)) - 1
 	cursors, err := store.Cursors(ctx)
@@ -105,7 +123,7 @@ func (o rewinding) rewind(ctx context.Context, store interface {
 			o.say("shard %d: %s: would go back to %s", was.Shard, left, to.End().Format(time.RFC3339))
 			continue
 		}
-		is := schema.Cursor{Shard: was.Shard, Epoch: was.Epoch + 1, Dispatched: to, Settled: to}
+		is := schema.Cursor{Shard: was.Shard, Epoch: was.Epoch + 1, Dispatched: min(was.Dispatched, to), Settled: min(was.Settled, to)}
 		if err := store.AdvanceCursor(ctx, is); err != nil {
 			return fmt.Errorf("rewind shard %d: %w", was.Shard, err)
 		}

@@ -66,10 +66,24 @@ func TestCursorRewind(t *testing.T) {
 	if want := schema.BucketOf(time.Now().Add(-3*time.Hour)) - 1; err != nil || c.Settled > want || c.Settled < want-1 || c.Dispatched != c.Settled {
 		t.Errorf("cursor = %+v, %v, want both at %d", c, err, want)
 	}
+	lags := schema.BucketOf(time.Now().Add(-5 * time.Hour)) // something is open since then
+	if err := store.AdvanceCursor(ctx, schema.Cursor{Shard: 2, Epoch: 9, Dispatched: schema.BucketOf(time.Now()), Settled: lags}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rewind(rewinding{shard: 2, since: time.Hour}); err != nil {
+		t.Error(err)
+	}
+	if c, err := store.Cursor(ctx, 2); err != nil || c.Epoch != 10 || c.Settled != lags || c.Dispatched <= lags {
+		t.Errorf("cursor that lags = %+v, %v; want settled to stay at %d, and dispatched to go back an hour", c, err, lags)
+	}
+	if said, err := rewind(rewinding{shard: 2, since: 100_000 * time.Hour, dryRun: true}); err != nil || !strings.Contains(said, "rows leave after") {
+		t.Errorf("rewind of eleven years says %q, %v; want that rows leave before", said, err)
+	}
 	if _, err := rewind(rewinding{shard: 7, since: time.Hour}); err == nil {
 		t.Error("rewind of a shard that is not there = nil")
 	}
-	if r := carillon(ctx, "", "cursor", "rewind"); r.code != 2 || !strings.Contains(r.stderr, "--since") {
-		t.Errorf("without --since: exit %d, %q, want 2 and what lacks", r.code, r.stderr)
+	r := carillon(ctx, "", "cursor", "rewind", "--shard", "-7")
+	if r.code != 2 || !strings.Contains(r.stderr, "--since") || !strings.Contains(r.stderr, "--shard") {
+		t.Errorf("without --since, and with --shard -7: exit %d, %q, want 2 and both faults", r.code, r.stderr)
 	}
 }
