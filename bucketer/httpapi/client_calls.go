@@ -185,20 +185,27 @@ func (c *Client) Tasks(ctx context.Context) iter.Seq2[Task, error] {
 
 // eachItem yields every item of a list, page by page. It returns false when it should not go on.
 func eachItem[T any](ctx context.Context, c *Client, path string, params url.Values, limit int, yield func(T, error) bool) bool {
+	return eachOf(ctx, c, path, params, limit, func([]string) {}, yield)
+}
+
+// eachOf is eachItem of a list that is asked of nodes. It tells before the items of a page which did not answer.
+func eachOf[T any](ctx context.Context, c *Client, path string, params url.Values, limit int, missing func(nodes []string), yield func(T, error) bool) bool {
 	if limit == 0 {
 		limit = 500
 	}
 	params.Set("limit", strconv.Itoa(limit))
 	for {
 		var page struct {
-			Items      []T    `json:"items"`
-			NextCursor string `json:"next_cursor"`
+			Items        []T      `json:"items"`
+			MissingNodes []string `json:"missing_nodes"`
+			NextCursor   string   `json:"next_cursor"`
 		}
 		if _, err := c.call(ctx, request{method: http.MethodGet, path: path + "?" + params.Encode(), repeatable: true}, &page); err != nil {
 			var none T
 			yield(none, err)
 			return false
 		}
+		missing(page.MissingNodes)
 		for _, item := range page.Items {
 			if !yield(item, nil) {
 				return false

@@ -113,7 +113,7 @@ const (
 func (s *Server) routeTargets() {
 	op := s.operation("list-targets", http.MethodGet, targetsPath, "The targets that executors have called lately, and their circuit breakers, by name", 200, 422, 503)
 	op.Description = "A target of which nine of ten calls fail (of 20 within 30 s) is called by probes alone for a while, and runs for it are deferred. " +
-		"Every executor knows what it saw itself; what nobody called for 15 minutes is forgotten. An executor tells of at most 2,000 targets of a tenant, those that are not closed first."
+		"Every executor knows what it saw itself, since it started. An executor tells of at most 2,000 targets of a tenant, those that are not closed first."
 	huma.Register(s.api, op, s.listTargets)
 	op = s.operation("reset-target", http.MethodPost, resetPath, "Close the circuit breaker of a target on every executor", 200, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "Calls that began before count no more; if the target fails on, it opens again. Runs that were deferred start at the time to which they were. Twice is the same as once."
@@ -169,7 +169,7 @@ func (s *Server) resetTarget(ctx context.Context, in *targetReset) (*targetAnswe
 		return nil, s.fail(ctx, "reset target", err)
 	}
 	was, ok := named(known, asked.Target)
-	if !ok {
+	if !ok && len(missing) == 0 { // else one that did not answer may know it
 		p := notFound(fmt.Sprintf("No executor knows a target %q of the tenant. A target is scheme, host and port, such as https://api.example.com, or a subject.", asked.Target))
 		p.Errors = []bucketer.Fault{{Location: "body.target", Message: "is not known", Value: asked.Target}}
 		return nil, p

@@ -130,6 +130,19 @@ func TestATargetIsReset(t *testing.T) {
 	}
 }
 
+// An executor that did not answer may be the one that knows the target: it is asked to reset it, and named.
+func TestATargetIsResetWhereNobodyAnswered(t *testing.T) {
+	targets := &stubTargets{known: map[string][]NodeTarget{}, missing: []string{"node-3"}}
+	hs := serve(t, newStub(), func(_ *Config, d *Deps) { d.Targets = targets })
+	var got struct {
+		MissingNodes []string `json:"missing_nodes"`
+	}
+	doJSON(t, hs, call{method: "POST", path: resetPath, body: `{"target":"http://b.test"}`}, 200, &got)
+	if len(targets.resets) != 1 || !slices.Equal(got.MissingNodes, []string{"node-3"}) {
+		t.Errorf("resets %q, missing %q; want one, and node-3", targets.resets, got.MissingNodes)
+	}
+}
+
 // Tenants neither see each other's targets nor reset them.
 func TestTargetsOfAnotherTenant(t *testing.T) {
 	b, o, targets := newStub(), newOffice(), broken("theirs")

@@ -40,7 +40,7 @@ func targetListCommand(r *remote) *cobra.Command {
 		if limit < 0 {
 			return usagef("--limit: %d is negative", limit)
 		}
-		return list(cmd, r, "list targets", client.Targets(cmd.Context(), state), limit, targetHead, targetRow)
+		return list(cmd, r, "list targets", client.Targets(cmd.Context(), state, silentNodes(cmd)), limit, targetHead, targetRow)
 	})
 	return cmd
 }
@@ -54,6 +54,19 @@ func targetRow(t *httpapi.TargetOfTenant) []string {
 	}
 }
 
+// silentNodes tells of executors that did not answer, each once.
+func silentNodes(cmd *cobra.Command) func(nodes []string) {
+	told := make(map[string]bool)
+	return func(nodes []string) {
+		for _, node := range nodes {
+			if !told[node] {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s did not answer: how it is there is not known\n", node) // advice
+			}
+			told[node] = true
+		}
+	}
+}
+
 func targetResetCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset TARGET",
@@ -63,10 +76,11 @@ func targetResetCommand(r *remote) *cobra.Command {
 		Example: "  carillon target reset https://api.example.com",
 		Args:    cobra.ExactArgs(1),
 		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-			t, err := client.ResetTarget(cmd.Context(), args[0])
+			t, missing, err := client.ResetTarget(cmd.Context(), args[0])
 			if err != nil {
 				return fmt.Errorf("reset target: %w", err)
 			}
+			silentNodes(cmd)(missing)
 			if r.json() {
 				return document(cmd.OutOrStdout(), t)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,5 +35,24 @@ func TestTargetsAreListedAndReset(t *testing.T) {
 	}
 	if got := carillon(t.Context(), "", "target", "reset", "--api", api, "http://none.test"); got.code == 0 || !strings.Contains(got.stderr, "http://none.test") {
 		t.Errorf("reset of what nobody knows: %+v, want it named", got)
+	}
+}
+
+// What an executor knows that did not answer is not in the table, so it is named.
+func TestTargetsOfExecutorsThatDoNotAnswer(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text := `{"items":[],"missing_nodes":["node-3"]}`
+		if r.Method == http.MethodPost {
+			text = `{"target":"https://a","state":"closed","nodes":[],"missing_nodes":["node-3"]}`
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(api.Close)
+	for _, args := range [][]string{{"list"}, {"reset", "https://a"}} {
+		said := succeed(t, append([]string{"target", "--api", api.URL}, args...)...).stderr
+		if strings.Count(said, "node-3 did not answer") != 1 {
+			t.Errorf("target %v says %q, want that node-3 did not answer", args, said)
+		}
 	}
 }

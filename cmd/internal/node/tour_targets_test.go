@@ -19,7 +19,7 @@ import (
 // targets returns the targets of the tenant that are in a state ("" is any).
 func (r *running) targets(t *testing.T, state string) (all []httpapi.TargetOfTenant) {
 	t.Helper()
-	for target, err := range r.client().Targets(t.Context(), state) {
+	for target, err := range r.client().Targets(t.Context(), state, func([]string) {}) {
 		if err != nil {
 			t.Fatalf("Targets = %v", err)
 		}
@@ -80,7 +80,7 @@ func (r *running) showReset(executor *running) {
 		t.Errorf("another tenant sees %+v", got)
 	}
 	well.Store(true)
-	if got, err := r.client().ResetTarget(t.Context(), want); err != nil || got.State != "closed" {
+	if got, _, err := r.client().ResetTarget(t.Context(), want); err != nil || got.State != "closed" {
 		t.Errorf("ResetTarget = %+v, %v; want it closed", got, err)
 	}
 	again := r.batch(1, ill, 0)[0]
