@@ -172,12 +172,13 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.giveBack()
 		return
 	}
-	if waited {
+	enters := k.limit != nil && a.seat == nil
+	if waited || enters { // one of a run that was begun is not held back, or skipped
 		if k, ok = a.fresh(ctx, k); !ok {
 			return
 		}
 	}
-	if k.limit != nil && a.seat == nil {
+	if enters {
 		if !a.enter(ctx, k) {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -453,5 +454,32 @@ func TestRunsWithoutALimitAskForNone(t *testing.T) {
 				t.Errorf("%s was called %d times, want never", op, n)
 			}
 		}
+	})
+}
+
+// TestACopyOfARunThatEndedIsNotSkipped: a message that rests on rows that were read before its run began finds the slots of
+// the job taken by another run. Its own has ended, so nothing is said of it.
+func TestACopyOfARunThatEndedIsNotSkipped(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		end := w.lingering()
+		w.begin("x1")
+		job := w.limited(1, schema.OnLimitSkip)
+		first := w.entry(inAWhile(0), ofLimited(job))
+		read := time.Now()
+		w.publish(first, read)
+		time.Sleep(100 * time.Millisecond)
+		end(first.ID)
+		time.Sleep(200 * time.Millisecond)
+		second := w.entry(inAWhile(0), ofLimited(job))
+		w.publish(second, time.Now())
+		time.Sleep(100 * time.Millisecond)
+		w.publish(first, read, func(env *queue.Envelope) { env.Dispatch = "copy" })
+		time.Sleep(time.Second)
+		end(second.ID)
+		time.Sleep(10 * time.Second)
+		if got := w.story(first.ID); got != "1 succeeded" {
+			t.Errorf("the first run: %s, want 1 succeeded alone", got)
+		}
+		w.once(second.ID)
 	})
 }

@@ -29,8 +29,8 @@ const (
 	// beganFor is for how long at least a begun run is remembered. An envelope that is older than freshFor, by the
 	// clock of the dispatcher that read the rows, is looked at in any case.
 	beganFor = freshFor + schema.MaxClockDifference
-	// maxBegan bounds the begun runs of such a span that are remembered: at 10,000 a second there are 39,000.
-	maxBegan = 100_000
+	// maxBegan bounds the begun runs of such a span that are remembered: at 40,000 a second there are 196,000.
+	maxBegan = 200_000
 )
 
 // begunRuns remembers which runs this process began lately, each for beganFor at least and for twice that at most. The
