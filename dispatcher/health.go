@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,10 +38,14 @@ const (
 	ways
 )
 
+// wayNames are what fails, in words.
+var wayNames = [ways]string{"the store does not answer", "the queue does not answer", "scans fail", "publications fail"}
+
 // failure is a stretch of failures without a success in between.
 type failure struct {
 	began time.Time // when the first of them began; zero = the last one succeeded
-	last  time.Time // when the last one was noted
+	last  time.Time // when the last one was noted …
+	err   error     // … and what it was
 }
 
 // health finds out whether a dispatcher reaches what it needs. It does no I/O and reads no clock.
@@ -49,6 +54,7 @@ type health struct {
 	failing   [ways]failure
 	succeeded [ways]time.Time // when each last did
 	unhealthy bool
+	cause     error         // while unhealthy: what failed
 	since     time.Time     // while unhealthy: since when nothing fails; zero = something does
 	wait      time.Duration // while unhealthy: for how long nothing must fail
 	recovered time.Time     // when it was last healthy again
@@ -66,7 +72,17 @@ func (h *health) note(w way, began, now time.Time, err error) {
 	if f.began.IsZero() || began.Before(f.began) {
 		f.began = began
 	}
-	f.last = now
+	f.last, f.err = now, err
+}
+
+// why says what made the dispatcher unhealthy; nil while it is healthy.
+func (h *health) why() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.unhealthy {
+		return nil
+	}
+	return h.cause
 }
 
 // works reports whether w succeeded within the last two periods of probes.
@@ -107,7 +123,7 @@ func (h *health) judge(now time.Time) (healthy, changed bool) {
 		if h.wait == 0 || now.Sub(h.recovered) >= relapseWithin {
 			h.wait = healthyAfter
 		}
-		h.unhealthy, h.since = true, time.Time{}
+		h.unhealthy, h.since, h.cause = true, time.Time{}, h.causes()
 		return false, true
 	case !h.unhealthy:
 	case fails:
@@ -120,6 +136,20 @@ func (h *health) judge(now time.Time) (healthy, changed bool) {
 	}
 	return !h.unhealthy, false
 }
+
+// causes names all that fails. The caller holds mu.
+func (h *health) causes() error {
+	var all []error
+	for w := range h.failing {
+		if f := &h.failing[w]; !f.began.IsZero() {
+			all = append(all, fmt.Errorf("%s: %w", wayNames[w], f.err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Unhealthy returns why this dispatcher counts as unhealthy, so that others take its shards; nil while it does not.
+func (d *Dispatcher) Unhealthy() error { return d.health.why() }
 
 // watchHealth asks store and queue for something small every second, unless scans and publications succeed, and tells the ring whether this dispatcher is healthy.
 func (d *Dispatcher) watchHealth(ctx context.Context) {
@@ -164,7 +194,7 @@ func (d *Dispatcher) watchHealth(ctx context.Context) {
 			d.log.Info("this dispatcher reaches store and queue again: it takes shards")
 		} else {
 			d.metrics.healthy.Set(0)
-			d.log.Error("this dispatcher fails to scan or to publish: others take its shards, unless all fail")
+			d.log.Error("this dispatcher is unhealthy: others take its shards, unless all are", "err", d.health.why())
 		}
 		if err := d.ring.ReportHealth(healthy); err != nil && ctx.Err() == nil {
 			d.log.Warn("the ring could not be told", "healthy", healthy, "err", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,19 +104,20 @@ func TestAnUnhealthyDispatcherSaysSo(t *testing.T) {
 		name string
 		harm func(r *rig, n *node, on bool)
 		most time.Duration // until the ring knows
+		why  string
 	}{
-		{"scans fail", func(r *rig, _ *node, on bool) { r.fail("Entries", on) }, 12 * time.Second},
+		{"scans fail", func(r *rig, _ *node, on bool) { r.fail("Entries", on) }, 12 * time.Second, "scans fail: "},
 		{"the queue is out of reach", func(_ *rig, n *node, on bool) {
 			if on {
 				n.conn.Cut()
 			} else {
 				n.conn.Heal()
 			}
-		}, 12 * time.Second},
+		}, 12 * time.Second, "the queue does not answer: "},
 		{"publications get no answer", func(r *rig, _ *node, on bool) {
 			r.harm(func(e inproc.Event) inproc.Verdict { return inproc.Verdict{Drop: on && e.Point == inproc.Receipt} })
-		}, 16 * time.Second},
-		{"the store's driver hangs", func(r *rig, _ *node, on bool) { r.store.hang(on) }, 12 * time.Second},
+		}, 16 * time.Second, "publications fail: "},
+		{"the store's driver hangs", func(r *rig, _ *node, on bool) { r.store.hang(on) }, 12 * time.Second, "the store does not answer: "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
@@ -132,8 +134,14 @@ func TestAnUnhealthyDispatcherSaysSo(t *testing.T) {
 				if len(said) != 1 || said[0].healthy || said[0].at.Sub(began) > row.most || said[0].at.Sub(began) < unhealthyAfter-2*time.Second {
 					t.Errorf("within a minute it said %v since %v, want once that it is unhealthy, after 8 s to %v", said, began, row.most)
 				}
+				if why := n.Unhealthy(); why == nil || !strings.Contains(why.Error(), row.why) {
+					t.Errorf("it is unhealthy since %v, want that %s", why, row.why)
+				}
 				row.harm(r, n, false)
 				time.Sleep(40 * time.Second)
+				if why := n.Unhealthy(); why != nil {
+					t.Errorf("well again, it is unhealthy since %v", why)
+				}
 				if said = r.reports("d1"); len(said) != 2 || !said[1].healthy {
 					t.Errorf("40 s after all was well again it had said %v, want that it is healthy", said)
 				}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -452,6 +453,11 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 		{Name: clock, Err: n.clock.Err()},
 		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
+	}
+	if n.dispatcher != nil {
+		if why := n.dispatcher.Unhealthy(); why != nil {
+			lines = append(lines, httpapi.Dependency{Name: "dispatcher (UNHEALTHY, others take its shards: " + strings.Join(strings.Fields(why.Error()), " ") + ")"})
+		}
 	}
 	if n.executor != nil && n.cfg.Executor.Noop {
 		lines = append(lines, httpapi.Dependency{Name: "executor (NOOP: nothing is called)"})
