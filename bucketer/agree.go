@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,6 +24,8 @@ const (
 	askWithin = taskCacheAge + time.Second
 	// hearWithin bounds what a member does before it answers.
 	hearWithin = 5 * time.Second
+	// maxHeard bounds the answered questions that a member remembers: copies that wait behind one are answered at once.
+	maxHeard = 1000
 )
 
 // Bus carries signals to every node, and from them.
@@ -104,10 +107,18 @@ func allKnow(members []string, known map[string]bool) bool {
 // HearTasks answers as the named member when a task was changed: once what was known of it is forgotten, and apply,
 // which may be nil, has taken it in. It hears until cancel is called.
 func (b *Bucketer) HearTasks(bus Bus, member string, apply func(ctx context.Context) error) (cancel func(), err error) {
+	var mu sync.Mutex
+	heard := make(map[string]struct{}) // the questions that were answered
 	return bus.SubscribeSignal(topicTaskAsk, func(body []byte) {
 		var ask taskAsk
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			b.log.Warn("a question about a task cannot be read", "err", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := heard[ask.Reply]; ok {
+			bus.Signal(ask.Reply, []byte(member))
 			return
 		}
 		b.tasks.Changed([]byte(ask.Tenant + "\n" + ask.Name))
@@ -119,6 +130,10 @@ func (b *Bucketer) HearTasks(bus Bus, member string, apply func(ctx context.Cont
 				return
 			}
 		}
+		if len(heard) >= maxHeard {
+			clear(heard)
+		}
+		heard[ask.Reply] = struct{}{}
 		bus.Signal(ask.Reply, []byte(member))
 	})
 }

@@ -2,8 +2,10 @@ package bucketer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -112,4 +114,30 @@ func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A question is repeated five times a second. Copies of it waited behind a slow answer, and each was taken in anew: the next
+// change waited behind all of them.
+func TestAQuestionAboutATaskIsTakenInOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		h := &hub{subs: make(map[string][]func([]byte))}
+		applied, answered := 0, 0
+		if _, err := w.HearTasks(h, "a", func(context.Context) error { applied++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		ask := taskAsk{Tenant: "t", Name: "a", Reply: topicTaskAsk + "." + strings.Repeat("a", 26)}
+		if _, err := h.SubscribeSignal(ask.Reply, func([]byte) { answered++ }); err != nil {
+			t.Fatal(err)
+		}
+		body, err := json.Marshal(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			h.Signal(topicTaskAsk, body)
+		}
+		if applied != 1 || answered != 50 {
+			t.Errorf("50 copies of a question: taken in %d times and answered %d times, want 1 and 50", applied, answered)
+		}
+	})
 }
