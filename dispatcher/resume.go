@@ -93,6 +93,9 @@ func (s *shard) startResume(ctx context.Context, f *flow, now time.Time) {
 	bucket := f.after.Bucket()
 	p := schema.Partition{Bucket: bucket, Shard: s.id}
 	start, behind := f.after, f.behind
+	for other := range s.book.passed {
+		other.again = schema.EntryID{}
+	}
 	r := schema.IDRange{After: start}
 	end := below(schema.FirstID(bucket.End(), s.id))
 	if met := s.met(behind); met.Bucket() == bucket {
@@ -230,10 +233,13 @@ func (s *shard) resumed(a *admission, start, end schema.EntryID) {
 		switch {
 		case g.full:
 			f.after = before(g.first)
-		case end.Compare(s.met(f.behind)) >= 0:
+		case end.Compare(s.met(f.behind)) >= 0 && f.again.IsZero():
 			s.book.caughtUp(f)
 		default:
 			f.after = end
+		}
+		if !f.again.IsZero() {
+			s.book.pass(f, f.again)
 		}
 	}
 }

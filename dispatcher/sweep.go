@@ -219,7 +219,7 @@ func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, part diges
 		return
 	}
 	var unmet []met
-	var refused []schema.Entry
+	var refused, left []schema.Entry
 	room, scan := s.book.admission(true, maxHeld, s.d.now()), s.book.admission(false, 0, s.d.now())
 	s.work(ctx, func(ctx context.Context) error {
 		checked := s.d.now()
@@ -233,7 +233,7 @@ func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, part diges
 			case e.Fault != nil:
 				taken = append(taken, *e)
 			case scan.owns(e):
-				// The scan passed it over, and has it read again.
+				left = append(left, *e) // the scan passed it over, and has it read again
 			case room.admit(e):
 				taken = append(taken, *e)
 			default:
@@ -252,6 +252,12 @@ func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, part diges
 		for i := range refused {
 			if e := &refused[i]; !s.book.has(e.ID) {
 				s.book.pass(s.book.flowOf(e, true), e.ID)
+			}
+		}
+		// A page that is being read may have missed them, or has ended before them since.
+		for i := range left {
+			if e := &left[i]; !s.book.has(e.ID) {
+				s.book.pass(s.book.flowOf(e, false), e.ID)
 			}
 		}
 		s.over(len(ids)-len(unmet), now)

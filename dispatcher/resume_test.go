@@ -1,0 +1,102 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
+)
+
+// TestNoRowIsLostBetweenAPageAndTheSweep: a page of a flow's rows is being read again, and its end may be where the
+// flow has caught up. A row of the flow that comes after the page was read, or is given up after it was sorted, was
+// left to the flow by the sweep, and by the flow to the sweep: it was never started.
+func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		before  func(s *shard, other *schema.Entry)                              // before the page is read
+		between func(ctx context.Context, s *shard, r *rig, other *schema.Entry) // after it was sorted
+	}{
+		{"a row that is held late", func(*shard, *schema.Entry) {}, func(_ context.Context, _ *shard, r *rig, other *schema.Entry) { r.put(*other) }},
+		{"a row that was undecided, and is too old when it is decided", func(s *shard, other *schema.Entry) {
+			s.book.meet(other.ID)
+			s.undecided(other, true, time.Now())
+		}, func(ctx context.Context, s *shard, r *rig, other *schema.Entry) {
+			r.put(*other)
+			s.publishFirst(s.book.open[other.ID], &met{entry: *other, checked: time.Now().Add(-2 * time.Second)})
+			s.flush(ctx, time.Now())
+		}},
+	} {
+		for _, ends := range []string{"before", "during", "after"} {
+			t.Run(fmt.Sprintf("%s, and the page ends %s the sweep", c.name, ends), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, r, due, stop := resuming(t)
+					defer stop()
+					other := r.entry(due.Add(2*time.Second), 0, schema.Spec{})
+					c.before(s, &other)
+					page := s.pageUnderWay(t, r, due)
+					c.between(t.Context(), s, r, &other)
+					if s.book.has(other.ID) {
+						t.Fatal("the row is met: this is to be about one that is not")
+					}
+					time.Sleep(time.Until(s.sweptTo.Add(sliceSpan + bucketer.Grace + time.Second)))
+					if ends == "before" {
+						page(time.Now())
+					}
+					s.startSweep(t.Context(), time.Now())
+					for n := 0; s.sweeping; n++ {
+						(<-s.events)(time.Now())
+						if n == 0 && ends == "during" {
+							page(time.Now())
+						}
+					}
+					if ends == "after" {
+						page(time.Now())
+					}
+					if !s.sweptTo.After(other.Due()) {
+						t.Fatalf("swept to %v, want past the row, due at %v", s.sweptTo, other.Due())
+					}
+					if !s.book.has(other.ID) && !s.book.flowOf(&other, false).passes(other.ID) {
+						t.Error("the row is behind the sweep, neither met nor to be read again: it is lost")
+					}
+				})
+			})
+		}
+	}
+}
+
+// resuming makes a shard whose sweep is about to come to a slice, in which due lies, and whose scan has come further.
+func resuming(t *testing.T) (s *shard, r *rig, due time.Time, stop func()) {
+	r = newRig(t, 1)
+	s = r.shardOf(r.idle(), 0)
+	due = time.Now().Truncate(time.Minute).Add(time.Minute + sliceSpan/2)
+	time.Sleep(time.Until(due.Add(-time.Second)))
+	s.sweptTo = due.Truncate(sliceSpan)
+	s.recentDone, s.haveCursor = true, true
+	s.scan.from(due.Add(30*time.Second), 0)
+	return s, r, due, func() {
+		s.workers.Wait()
+		r.close()
+	}
+}
+
+// pageUnderWay has a row that is due at due become too old before it is published, so that a page from it on is read.
+// It returns the last step of the page, after it was read and sorted.
+func (s *shard) pageUnderWay(t *testing.T, r *rig, due time.Time) (last func(now time.Time)) {
+	t.Helper()
+	e := r.run(due, 0)
+	s.book.meet(e.ID)
+	s.book.add(&queue.Envelope{Entry: e, CheckedAt: time.Now()})
+	time.Sleep(time.Until(due.Add(7 * time.Second)))
+	s.flush(t.Context(), time.Now())
+	if s.book.has(e.ID) {
+		t.Fatal("the row is not given up: this is to be about one that is read again")
+	}
+	s.readOn(t.Context(), time.Now())
+	(<-s.events)(time.Now())
+	return <-s.events
+}
