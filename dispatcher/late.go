@@ -175,7 +175,7 @@ func (s *shard) lookLate(ctx context.Context, p schema.Partition) {
 			}
 			s.d.metrics.late.Inc()
 			s.log.Warn("a row came to lie behind the sweep: it is started late", "entry", id, "due", m.entry.Due())
-			s.book.watch(&m.entry, now) // startHandOn takes it from here
+			s.book.watch(&m.entry, now) // startHandOn takes it from here, or a look
 		}
 		if l.ids = l.ids[n:]; len(l.ids) == 0 {
 			l.done()

@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,4 +103,77 @@ func TestALateRowIsFoundOverATakeOver(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		h.wantOnce(late.ID, at, 2*watchStep+time.Minute)
 	})
+}
+
+// outcome returns the one record about the entry among the attempts of its run, nil if there is none.
+func (r *rig) outcome(e *schema.Entry) *schema.Record {
+	r.t.Helper()
+	attempts, err := r.inner.Attempts(context.Background(), e.Run().Partition(), []schema.RunID{e.Run()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var about *schema.Record
+	for i := range attempts {
+		if rec := attempts[i].Record; rec != nil && rec.Entry == e.ID {
+			if about != nil {
+				r.t.Errorf("records about %s: %+v and %+v, want one", e.ID, about, rec)
+			}
+			about = rec
+		}
+	}
+	return about
+}
+
+// TestWhatAWatchEntryCannotStandForIsNotHandedOn: of the rows that come to lie behind the sweep, a catch-up entry was handed
+// on to a watch entry, and what it stood for never worked off; so was a row that cannot be understood, with nothing to start.
+func TestWhatAWatchEntryCannotStandForIsNotHandedOn(t *testing.T) {
+	first := func(r *rig) schema.Entry { return r.entry(time.Now().Add(-20*time.Minute), 0, schema.Spec{}) }
+	for _, c := range []struct {
+		name   string
+		row    func(r *rig) schema.Entry
+		reason string // of its record, which says missed
+	}{
+		{"a catch-up entry", func(r *rig) schema.Entry {
+			of := first(r)
+			return r.entry(time.Now().Add(-3*time.Minute), 0, schema.Spec{
+				Kind: schema.KindCatchUp, Of: of.ID, Job: schema.MakeJobID(time.Now().Add(-time.Hour), 0, 7), Generation: 1,
+				Nominal: of.Due(), Until: time.Now().Add(-4 * time.Minute),
+			})
+		}, "changed: "}, // its job is not there any more
+		{"a row that cannot be understood", func(r *rig) schema.Entry {
+			e := schema.LoadEntry(first(r).ID, []byte(`{"v":99,"tenant":5}`), nil, schema.Marks{})
+			e.ID = schema.MakeEntryID(time.Now().Add(-3*time.Minute), 0, 99)
+			e.Expires = time.Now().Add(24 * time.Hour)
+			return e
+		}, "unreadable: "},
+	} {
+		for _, fails := range []bool{false, true} {
+			name := c.name
+			if fails {
+				name += ", and its record cannot be written for a while"
+			}
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, 1, func(t *testing.T, r *rig) {
+					h := r.hand(nil)
+					d := r.start("d1")
+					time.Sleep(10 * time.Minute)
+					late := c.row(r)
+					r.put(late)
+					r.fail("PutAttempts", fails)
+					for counted(t, d.metrics.late) == 0 {
+						time.Sleep(time.Second)
+					}
+					time.Sleep(time.Minute)
+					r.fail("PutAttempts", false)
+					time.Sleep(5 * time.Minute)
+					if rec := r.outcome(&late); rec == nil || rec.Outcome != schema.Missed || !strings.HasPrefix(rec.Reason, c.reason) {
+						t.Errorf("its record is %+v, want one that says missed, %q", rec, c.reason)
+					}
+					if seen := h.started(late.Run()); len(seen) != 0 {
+						t.Errorf("published %s, want never", describe(seen))
+					}
+				})
+			})
+		}
+	}
 }

@@ -321,7 +321,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		return
 	}
 	s.handing = true
-	var handed, over []schema.EntryID
+	var handed, looks []schema.EntryID // looks are left to a look, which closes them or does what is to be done
 	s.work(ctx, func(ctx context.Context) error {
 		mets, err := s.meetIDs(ctx, ids)
 		if err != nil {
@@ -329,21 +329,22 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		}
 		var from, to []schema.Entry
 		for i := range mets {
-			if mets[i].standing.Over || mets[i].verdict > bucketer.Doubtful {
-				over = append(over, mets[i].entry.ID) // a look closes it
+			m := &mets[i]
+			if m.standing.Over || m.verdict > bucketer.Doubtful || !watchable(&m.entry) {
+				looks = append(looks, m.entry.ID)
 				continue
 			}
-			w, err := s.watchEntry(&mets[i].entry, mets[i].standing.Unnamed, now)
+			w, err := s.watchEntry(&m.entry, m.standing.Unnamed, now)
 			if err != nil {
 				return err
 			}
-			from, to = append(from, mets[i].entry), append(to, w)
+			from, to = append(from, m.entry), append(to, w)
 		}
 		handed, err = s.d.writer.HandOn(ctx, from, to)
 		return err
 	}, func(_ time.Time, err error) {
 		s.handing = false
-		for _, id := range over {
+		for _, id := range looks {
 			if o, ok := s.book.open[id]; ok && o.phase == published {
 				s.lookNow = append(s.lookNow, id) // of others the next one is near
 			}
@@ -357,6 +358,10 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		}
 	})
 }
+
+// watchable reports whether a watch entry can take e's place. It starts e's run when nobody has: a catch-up entry is to start
+// others, and of a row that cannot be understood nothing can be started.
+func watchable(e *schema.Entry) bool { return e.Fault == nil && e.Spec.Kind != schema.KindCatchUp }
 
 // watchEntry makes the watch entry that takes e's place, under an id that is a function of what it stands for and of its due time: the
 // smallest multiple of watchStep after e that lies ahead. One that waits to be named may wait for as long as the run
