@@ -58,9 +58,13 @@ type lateSweep struct {
 }
 
 // from starts the rounds where a shard's sweep starts, at now. Buckets that the owner before us swept are read again as well, from one
-// before where it was.
+// before where it was. When it stopped is not known: it was there when the bucket before first was settled, and at now at the latest.
 func (l *lateSweep) from(first schema.Bucket, now time.Time) {
-	l.next = [...]schema.Bucket{min(first, schema.BucketOf(now.Add(-bucketer.Grace-lateAfter))-1), first}
+	stopped := first.Start().Add(bucketer.Grace)
+	if now.Before(stopped) {
+		stopped = now
+	}
+	l.next = [...]schema.Bucket{schema.BucketOf(stopped.Add(-bucketer.Grace-lateAfter)) - 1, first}
 }
 
 // sweptPart notes what was swept, and, if whole, that it was the rest of bucket b.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -175,5 +176,31 @@ func TestWhatAWatchEntryCannotStandForIsNotHandedOn(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestARowBehindTheSweepIsFoundAfterAnOutage: nobody has the shard for a while, and what the owner before, or a client, had on
+// its way comes to lie in a bucket that was settled, and not read again by then. Its distance was taken from the next owner's
+// start: what lay between was never read again.
+func TestARowBehindTheSweepIsFoundAfterAnOutage(t *testing.T) {
+	for _, ago := range []time.Duration{3 * time.Minute, bucketer.Grace + lateAfter + 20*time.Second} {
+		t.Run("due "+ago.String()+" before it", func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				h := r.hand(nil)
+				d := r.start("d1")
+				time.Sleep(10 * time.Minute)
+				due := time.Now().Add(-ago)
+				if c := r.cursor(0); c.Settled < schema.BucketOf(due) {
+					t.Fatalf("settled is %v, want the bucket of %v or a later one", c.Settled.Start(), due)
+				}
+				d.stop()
+				late := r.run(due, 0)
+				time.Sleep(time.Hour)
+				r.start("d1")
+				at := time.Now()
+				time.Sleep(20 * time.Minute)
+				h.wantOnce(late.ID, at, 2*watchStep+time.Minute)
+			})
+		})
 	}
 }
