@@ -34,7 +34,8 @@ type Config struct {
 	Read func() (wall time.Time, steady time.Duration)
 	// Set asks for a comparison at once, because the clock may have been set.
 	Set <-chan struct{}
-	// Changed is called when the clock is found to be off, and when it is right again.
+	// Changed is called when a comparison leaves the clock off, or undecided from the start, and when one finds it
+	// right again.
 	Changed    func(off bool)
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -148,22 +149,19 @@ func (c *Clock) Compare(ctx context.Context) {
 	c.tell()
 }
 
-// tell calls Changed if there is something new to tell.
+// tell logs whether the clock is off, and calls Changed, if that is new. A clock that is right from the start is
+// nothing new.
 func (c *Clock) tell() {
-	last := c.last.Load()
-	if last == nil {
-		return
-	}
-	_, steady := c.cfg.Read()
-	is := last.verdict == off || last.stale(steady)
+	err := c.Err()
+	is := err != nil
 	if is == c.was {
 		return
 	}
 	c.was = is
 	if is {
-		c.cfg.Logger.Error("this node stops dispatching and refuses writes", "err", c.Err())
+		c.cfg.Logger.Error("this node dispatches nothing and refuses writes", "err", err)
 	} else {
-		c.cfg.Logger.Info("the clock is right again", "votes", last.String())
+		c.cfg.Logger.Info("the clock is right: this node dispatches and takes writes again", "votes", c.latest.Load().String())
 	}
 	if c.cfg.Changed != nil {
 		c.cfg.Changed(is)

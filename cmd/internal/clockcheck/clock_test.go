@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,6 +54,7 @@ type rig struct {
 	servers []*server
 	set     chan struct{}
 	told    []bool // what Changed was called with
+	logged  strings.Builder
 	reg     *prometheus.Registry
 }
 
@@ -71,7 +73,7 @@ func newRig(t *testing.T, servers ...*server) *rig {
 		HostOf:  func(address string) string { return strings.TrimPrefix(address, "ours") },
 		Read:    func() (time.Time, time.Duration) { return time.Now().Add(r.step), time.Since(began) },
 		Changed: func(off bool) { r.told = append(r.told, off) },
-		Set:     r.set, Logger: slog.New(slog.DiscardHandler), Registerer: r.reg,
+		Set:     r.set, Logger: slog.New(slog.NewTextHandler(&r.logged, nil)), Registerer: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +106,14 @@ func value(t *testing.T, g prometheus.Gauge) float64 {
 }
 
 func (r *rig) compare(t *testing.T) { r.Compare(t.Context()) }
+
+// wantTold fails the test unless Changed was called with want, in this order.
+func (r *rig) wantTold(t *testing.T, want ...bool) {
+	t.Helper()
+	if !slices.Equal(r.told, want) {
+		t.Errorf("Changed was called with %v, want %v", r.told, want)
+	}
+}
 
 func TestClockIsComparedWithTheOthers(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -181,9 +191,7 @@ func TestClockTellsEachChangeOnce(t *testing.T) {
 		other.silent, other.ahead = false, 0
 		time.Sleep(3 * Every)
 		stop()
-		if len(r.told) != 2 || !r.told[0] || r.told[1] {
-			t.Errorf("Changed was called with %v, want once true and once false", r.told)
-		}
+		r.wantTold(t, true, false)
 	})
 }
 
@@ -200,8 +208,38 @@ func TestClockIsOffUntilItWasCompared(t *testing.T) {
 		if err := r.Err(); err != nil {
 			t.Errorf("Err() after the first comparison = %v, want nil", err)
 		}
-		if len(r.told) != 0 {
-			t.Errorf("Changed was called with %v; a clock that is right from the start is no change", r.told)
+		r.wantTold(t, true, false)
+	})
+}
+
+func TestClockThatIsRightFromTheStartTellsNothing(t *testing.T) {
+	for name, others := range map[string][]*server{"right": {{host: "a"}}, "unchecked": {{host: "ours"}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, others...)
+				stop := r.run(t)
+				time.Sleep(3 * Every)
+				stop()
+				r.wantTold(t)
+				if got := r.logged.String(); strings.Contains(got, "dispatches") {
+					t.Errorf("logged of a clock that is right from the start:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// Nobody dispatches the shards of a node that halts and does not say so.
+func TestClockThatIsUndecidedFromTheStartIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, &server{host: "a"}, &server{host: "b", silent: true})
+		stop := r.run(t)
+		time.Sleep(3 * Every)
+		stop()
+		r.wantTold(t, true)
+		const why = "not been compared with enough others yet: no majority: 1 of 2 hosts"
+		if got := r.logged.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, why) {
+			t.Errorf("logged:\n%swant once that the node dispatches nothing, and that the clock has %s", got, why)
 		}
 	})
 }
@@ -227,9 +265,7 @@ func TestWhatWasKnownStandsForAWhile(t *testing.T) {
 			t.Errorf("Err() once the other answers = %v, want nil", err)
 		}
 		stop()
-		if len(r.told) != 2 || !r.told[0] || r.told[1] {
-			t.Errorf("Changed was called with %v, want once true and once false", r.told)
-		}
+		r.wantTold(t, true, false)
 	})
 }
 
@@ -275,7 +311,11 @@ func TestClockThatWasSetStaysOffWhileNobodyAnswers(t *testing.T) {
 			if err := r.Err(); !r.Off() || err == nil || !strings.Contains(err.Error(), "set by 600ms") {
 				t.Errorf("Off() = %t, %v, want true: it was set", r.Off(), err)
 			}
+			r.wantTold(t, true)
 		}
+		other.silent, r.step = false, 0
+		r.compare(t)
+		r.wantTold(t, true, false)
 	})
 }
 

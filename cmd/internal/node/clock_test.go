@@ -95,3 +95,38 @@ type sureQueue struct{ worldQueue }
 func (q sureQueue) Clocks() []schema.HostClock {
 	return []schema.HostClock{{Host: "198.51.100.2", Time: q.Conn.Time}}
 }
+
+// A node that cannot compare its clock halts: it must not keep shards that nobody else dispatches then.
+func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	open, silent := silenced(w.opener("a"))
+	silent.Store(true)
+	rests := make(chan bool, 64)
+	inner := open.Ring
+	open.Ring = func(shards int, api string) (Ring, error) {
+		r, err := inner(shards, api)
+		return restRing{r, rests}, err
+	}
+	log, heard := listenFor("this node dispatches nothing and refuses writes")
+	r := start(t, "a", open, log).up()
+	if len(rests) != 1 || !<-rests {
+		t.Fatal("the ring was not told that the node rests, once, before the node was up")
+	}
+	<-heard
+	if status, body := get(t, r.url+"/readyz"); status != 503 || !strings.Contains(body, "clock: the clock has not been compared with enough others yet: no majority: 1 of 2 hosts") {
+		t.Errorf("/readyz = %d\n%swant 503, and why", status, body)
+	}
+	silent.Store(false)
+	await(t, "the ring hears that the node dispatches", func() bool { return len(rests) == 1 && !<-rests })
+}
+
+// restRing tells what Rest was called with.
+type restRing struct {
+	Ring
+	rests chan<- bool
+}
+
+func (r restRing) Rest(rest bool) error {
+	r.rests <- rest
+	return r.Ring.Rest(rest)
+}
