@@ -141,8 +141,11 @@ type Prober interface {
 
 // HostClock is the clock of one host that serves the store or the queue.
 type HostClock struct {
-	// Host is the address of the host, without a port. It is empty for this process.
+	// Host is the address of the host, without a port; its DNS name until its address is known. It is empty
+	// for this process.
 	Host string
+	// Name is what the configuration calls the host, an address or a DNS name. It may be empty.
+	Name string
 	// Time asks that host, and no other, what time it is there.
 	Time func(ctx context.Context) (time.Time, error)
 }

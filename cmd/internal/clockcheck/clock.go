@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ import (
 const (
 	// Every is how often the clock is compared with the others'.
 	Every = 5 * time.Second
-	// Timeout bounds one reading. All are taken at once.
+	// Timeout bounds one reading, with the look-up of the server's name. All are taken at once.
 	Timeout = time.Second
 	// HoldFor is how long the last verdict stands while too few hosts answer for another. A clock that nobody
 	// sets drifts by less than schema.MaxClockSlip meanwhile.
@@ -28,8 +29,9 @@ const (
 type Config struct {
 	// Sources returns the clocks of all servers that are known.
 	Sources func() []schema.HostClock
-	// HostOf returns the host of a server's address: equal for all servers of one host, "" for those of ours.
-	HostOf func(address string) string
+	// HostOf returns the host of a server: equal for all servers of one host, "" for those of ours. The server
+	// counts as a host of its own, of the name returned, if there is an error: the name cannot be resolved.
+	HostOf func(ctx context.Context, server schema.HostClock) (host string, err error)
 	// Read reads our clock: the wall clock, and at the same instant one that nobody sets.
 	Read func() (wall time.Time, steady time.Duration)
 	// Set asks for a comparison at once, because the clock may have been set.
@@ -138,6 +140,7 @@ func (c *Clock) Compare(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	c.warn(found.unresolved)
 	c.latest.Store(&found)
 	c.metrics.observe(found)
 	if found.verdict != undecided {
@@ -147,6 +150,17 @@ func (c *Clock) Compare(ctx context.Context) {
 		}
 	}
 	c.tell()
+}
+
+// warn logs the names that cannot be resolved, if they are others than before.
+func (c *Clock) warn(unresolved []string) {
+	var before []string
+	if latest := c.latest.Load(); latest != nil {
+		before = latest.unresolved
+	}
+	if len(unresolved) > 0 && !slices.Equal(before, unresolved) {
+		c.cfg.Logger.Warn("names of servers cannot be resolved: each counts as a host of its own", "names", unresolved)
+	}
 }
 
 // tell logs whether the clock is off, and calls Changed, if that is new. A clock that is right from the start is
@@ -174,10 +188,7 @@ func (c *Clock) read(ctx context.Context) []reading {
 	answers := make([]reading, len(sources))
 	var asked sync.WaitGroup
 	for i, s := range sources {
-		answers[i] = reading{host: c.cfg.HostOf(s.Host), silent: true}
-		if answers[i].host != "" {
-			asked.Go(func() { c.ask(ctx, s, &answers[i]) })
-		}
+		asked.Go(func() { answers[i] = c.ask(ctx, s) })
 	}
 	asked.Wait()
 	best := make(map[string]int)
@@ -195,21 +206,30 @@ func (c *Clock) read(ctx context.Context) []reading {
 	return readings
 }
 
-// ask reads the clock of s into r, unless it does not answer in time.
-func (c *Clock) ask(ctx context.Context, s schema.HostClock, r *reading) {
+// ask reads the clock of s, unless it is that of our host.
+func (c *Clock) ask(ctx context.Context, s schema.HostClock) reading {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
+	host, err := c.cfg.HostOf(ctx, s)
+	r := reading{host: host, silent: true, unresolved: err != nil}
+	if err != nil {
+		c.cfg.Logger.Debug("the name of a server was not resolved", "host", s.Host, "err", err)
+	}
+	if host == "" {
+		return r
+	}
 	wall, sent := c.cfg.Read()
 	theirs, err := s.Time(ctx)
 	_, heard := c.cfg.Read()
 	took := heard - sent
 	if err != nil {
 		c.cfg.Logger.Debug("a clock was not read", "host", s.Host, "err", err)
-		return
+		return r
 	}
 	if took > Timeout {
-		return
+		return r
 	}
 	// They read theirs somewhere between sent and heard.
 	r.silent, r.margin, r.offset = false, took/2, wall.Round(0).Add(took/2).Sub(theirs.Round(0))
+	return r
 }

@@ -70,7 +70,12 @@ func newRig(t *testing.T, servers ...*server) *rig {
 			}
 			return clocks
 		},
-		HostOf:  func(address string) string { return strings.TrimPrefix(address, "ours") },
+		HostOf: func(_ context.Context, server schema.HostClock) (string, error) {
+			if strings.HasSuffix(server.Host, ".example") {
+				return server.Host, errors.New("no such host")
+			}
+			return strings.TrimPrefix(server.Host, "ours"), nil
+		},
 		Read:    func() (time.Time, time.Duration) { return time.Now().Add(r.step), time.Since(began) },
 		Changed: func(off bool) { r.told = append(r.told, off) },
 		Set:     r.set, Logger: slog.New(slog.NewTextHandler(&r.logged, nil)), Registerer: r.reg,
@@ -227,6 +232,22 @@ func TestClockThatIsRightFromTheStartTellsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who reads why the node is not ready learns which name may be one of the other hosts.
+func TestNamesThatCannotBeResolvedAreSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := []*server{{host: "d.example", silent: true}, {host: "c.example", silent: true}}
+		r := newRig(t, append(names, &server{host: "ours"}, &server{host: "a"})...)
+		r.compare(t)
+		r.compare(t)
+		if err := r.Err(); err == nil || !strings.Contains(err.Error(), "2 of 4 hosts") || !strings.Contains(err.Error(), "as hosts of their own: c.example, d.example") {
+			t.Errorf("Err() = %v, want 2 of 4 hosts, and the names", err)
+		}
+		if got := r.logged.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, `names="[c.example d.example]"`) {
+			t.Errorf("logged:\n%swant the names, once", got)
+		}
+	})
 }
 
 // Nobody dispatches the shards of a node that halts and does not say so.

@@ -15,6 +15,8 @@ type reading struct {
 	offset time.Duration // by which our clock is ahead of it, give or take …
 	margin time.Duration // … half of the time that the answer took
 	silent bool          // it did not answer: nothing is known
+
+	unresolved bool // host is a name, and may be one of the others
 }
 
 // vote is what a reading says of our clock.
@@ -59,6 +61,8 @@ type judgement struct {
 	count   map[vote]int
 	offset  time.Duration // the median of those that answered; 0 if none did
 	against []string      // hosts that differ, in order
+
+	unresolved []string // names that count as hosts since they cannot be resolved, in order
 }
 
 // judge applies the rule of the package's comment to one reading for each host.
@@ -73,6 +77,9 @@ func judge(readings []reading) judgement {
 			continue
 		}
 		others++
+		if r.unresolved {
+			j.unresolved = append(j.unresolved, r.host)
+		}
 		if v == differ {
 			j.against = append(j.against, r.host)
 		}
@@ -81,6 +88,7 @@ func judge(readings []reading) judgement {
 		}
 	}
 	slices.Sort(j.against)
+	slices.Sort(j.unresolved)
 	if len(offsets) > 0 {
 		slices.Sort(offsets)
 		j.offset = offsets[len(offsets)/2]
@@ -115,6 +123,9 @@ func (j judgement) String() string {
 	}
 	if len(j.against) > 0 {
 		text += fmt.Sprintf(", %d differ (%s)", len(j.against), strings.Join(j.against, ", "))
+	}
+	if len(j.unresolved) > 0 {
+		text += fmt.Sprintf("; cannot be resolved, and count as hosts of their own: %s", strings.Join(j.unresolved, ", "))
 	}
 	return text
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -150,15 +151,16 @@ type NATS struct {
 
 // Clock says which servers share a clock.
 type Clock struct {
-	Hosts []string `koanf:"hosts"` // "address=host": that the server at an address is on a host; default: each address is one
+	// Hosts are "address=host": the server at an address or DNS name is on a host. Default: each address is one.
+	Hosts []string `koanf:"hosts"`
 }
 
-// Names returns the host of each address that Hosts names.
+// Names returns the host of each address and DNS name in Hosts. They are in lower case.
 func (c Clock) Names() map[string]string {
 	names := make(map[string]string)
 	for _, h := range c.Hosts {
 		if address, host, ok := strings.Cut(h, "="); ok {
-			names[strings.TrimSpace(address)] = strings.TrimSpace(host)
+			names[strings.ToLower(strings.TrimSpace(address))] = strings.TrimSpace(host)
 		}
 	}
 	return names
@@ -169,14 +171,23 @@ func (c Clock) Validate() error {
 	var faults []error
 	for _, h := range c.Hosts {
 		address, host, _ := strings.Cut(h, "=")
-		if _, err := netip.ParseAddr(strings.TrimSpace(address)); err != nil || strings.TrimSpace(host) == "" {
-			faults = append(faults, fmt.Errorf("clock.hosts: %q is not an address and a host such as 10.0.0.1=rack1-a", h))
+		if !isAddressOrName(strings.TrimSpace(address)) || strings.TrimSpace(host) == "" {
+			faults = append(faults, fmt.Errorf(
+				"clock.hosts: %q is not an address or name without a port, and a host, such as 10.0.0.1=rack1-a", h))
 		}
 	}
 	if len(c.Names()) < len(c.Hosts) && len(faults) == 0 {
 		faults = append(faults, errors.New("clock.hosts: names an address twice"))
 	}
 	return errors.Join(faults...)
+}
+
+// dnsName is a name of hosts. Its last label begins with a letter: 10.0.0.300 is none.
+var dnsName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9_])?$`)
+
+func isAddressOrName(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil || len(s) <= 253 && dnsName.MatchString(s)
 }
 
 // Executor says what may be run here.

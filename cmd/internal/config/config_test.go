@@ -237,3 +237,25 @@ func TestLoadDev(t *testing.T) {
 		t.Errorf("LoadDev repeats a password: %v", err)
 	}
 }
+
+func TestHostsOfClocksAreNamedByAddressOrName(t *testing.T) {
+	for _, row := range []struct {
+		hosts []string
+		fault string
+	}{
+		{nil, ""},
+		{[]string{"10.0.0.1=a", "fd00::1=a", "nats-1.nats.svc.cluster.local=b", "NATS_2 = b", "nats-3.example=c"}, ""},
+		{[]string{"nats-1.example:4222=a"}, `"nats-1.example:4222=a" is not an address or name`},
+		{[]string{"nats://nats-1.example=a"}, "is not an address or name"},
+		{[]string{"10.0.0.300=a"}, "is not an address or name"},
+		{[]string{"=a"}, "is not an address or name"},
+		{[]string{"nats-1.example="}, "is not an address or name"},
+		{[]string{"nats-1.example=a", "NATS-1.example=b"}, "names an address twice"},
+	} {
+		c := valid()
+		c.Clock.Hosts = row.hosts
+		if err := c.Validate(); (err == nil) != (row.fault == "") || err != nil && !strings.Contains(err.Error(), row.fault) {
+			t.Errorf("clock.hosts %q: %v, want a fault with %q", row.hosts, err, row.fault)
+		}
+	}
+}

@@ -1,10 +1,16 @@
 package node
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/cmd/internal/clockcheck"
@@ -17,7 +23,7 @@ func (n *Node) newClock() (*clockcheck.Clock, error) {
 	began := time.Now()
 	return clockcheck.New(clockcheck.Config{
 		Sources: func() []schema.HostClock { return slices.Concat(n.store.Clocks(), n.queue.Clocks()) },
-		HostOf:  machines(n.cfg, net.InterfaceAddrs),
+		HostOf:  machines(n.cfg, net.InterfaceAddrs, net.DefaultResolver.LookupNetIP),
 		Read: func() (time.Time, time.Duration) {
 			now := time.Now()
 			return now, now.Sub(began)
@@ -26,39 +32,94 @@ func (n *Node) newClock() (*clockcheck.Clock, error) {
 	})
 }
 
-// machines returns the host of a server's address: what clock.hosts calls it, else the address. It is "" if the server
-// is in this process, or on our machine: at an address of one of the machine's interfaces, at the one that the node
-// tells others, or on the host that node.host names.
-func machines(c config.Config, interfaces func() ([]net.Addr, error)) func(string) string {
-	names := c.Clock.Names()
+// machines returns the host of a server: what clock.hosts calls its name or its address, else its address. It is "" if
+// the server is in this process, or on our machine: at an address of one of the machine's interfaces, at the one that the
+// node tells others, or on the host that node.host names. The host is the server's name, with an error, if that cannot be
+// resolved.
+func machines(c config.Config, interfaces func() ([]net.Addr, error), lookUp lookUp) func(context.Context, schema.HostClock) (string, error) {
+	hosts := c.Clock.Names()
 	advertised := advertisedHosts(c)
-	return func(address string) string {
-		host := address
-		if name, ok := names[address]; ok {
-			host = name
+	names := &addresses{lookUp: lookUp, known: make(map[string]string)}
+	return func(ctx context.Context, server schema.HostClock) (string, error) {
+		if server.Host == "" {
+			return "", nil
 		}
-		if address == "" || host == c.Node.Host || slices.Contains(advertised, address) || address == "localhost" {
-			return ""
-		}
-		ip, err := netip.ParseAddr(address)
-		if err != nil {
-			return host // a name: the server was not reached yet
-		}
-		if ip.IsLoopback() || ip.IsUnspecified() {
-			return ""
-		}
-		addrs, err := interfaces()
-		if err != nil {
-			return host
-		}
-		for _, a := range addrs {
-			if p, ok := a.(*net.IPNet); ok && p.IP.Equal(net.IP(ip.AsSlice())) {
-				return ""
+		address, err := names.of(ctx, server.Host)
+		for _, known := range []string{server.Name, server.Host, address} {
+			if known == "localhost" || slices.Contains(advertised, known) {
+				return "", nil
 			}
 		}
-		return host
+		if ours(address, interfaces) {
+			return "", nil
+		}
+		for _, known := range []string{server.Name, server.Host, address} {
+			if host, named := hosts[strings.ToLower(known)]; named {
+				address, err = host, nil
+				break
+			}
+		}
+		if address == c.Node.Host {
+			return "", nil
+		}
+		return address, err
 	}
 }
+
+// ours reports that address is that of one of our machine's interfaces.
+func ours(address string, interfaces func() ([]net.Addr, error)) bool {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return false // a name
+	}
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	addrs, err := interfaces()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		p, ok := a.(*net.IPNet)
+		return ok && p.IP.Equal(net.IP(ip.AsSlice()))
+	})
+}
+
+// lookUp resolves a name, as net.Resolver.LookupNetIP does.
+type lookUp func(ctx context.Context, network, name string) ([]netip.Addr, error)
+
+// addresses knows the addresses of servers that were not reached yet.
+type addresses struct {
+	lookUp lookUp
+
+	mu    sync.Mutex
+	known map[string]string // by name: what was found last
+}
+
+// of returns the address of a host, which may be an address already. Of several it is the first in order (IPv4 before
+// IPv6), so that all nodes take the same. If the name cannot be resolved it is the one found last; if there is none, the
+// name itself, and an error. The context bounds the look-up.
+func (a *addresses) of(ctx context.Context, host string) (string, error) {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
+		return host, nil
+	}
+	found, err := a.lookUp(ctx, "ip", host)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil && len(found) > 0:
+		for i := range found {
+			found[i] = found[i].Unmap()
+		}
+		a.known[host] = slices.MinFunc(found, netip.Addr.Compare).String()
+	case a.known[host] == "":
+		return host, fmt.Errorf("resolve %s: %w", host, cmp.Or(err, errNoAddress))
+	}
+	return a.known[host], nil
+}
+
+// errNoAddress: a name is known and has no address.
+var errNoAddress = errors.New("the name has no address")
 
 // advertisedHosts returns the hosts in the addresses under which others reach the node.
 func advertisedHosts(c config.Config) (hosts []string) {

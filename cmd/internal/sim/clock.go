@@ -110,11 +110,11 @@ func (n *Node) clocks(store schema.Store, conn interface {
 func (n *Node) newClock(l *life, store schema.Store, set <-chan struct{}) (*clockcheck.Clock, error) {
 	return clockcheck.New(clockcheck.Config{
 		Sources: func() []schema.HostClock { return n.clocks(store, l.conn) },
-		HostOf: func(address string) string {
-			if address == n.name {
-				return ""
+		HostOf: func(_ context.Context, server schema.HostClock) (string, error) {
+			if server.Host == n.name {
+				return "", nil
 			}
-			return address
+			return server.Host, nil
 		},
 		Read: func() (time.Time, time.Duration) {
 			now := n.now(l.dead)

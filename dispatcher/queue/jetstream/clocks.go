@@ -25,11 +25,12 @@ var errNoTime = errors.New("the server does not tell its time")
 // serverClock asks one server for its time, on a connection of its own: on the connection of the queue any
 // server of the cluster may be the one that answers.
 type serverClock struct {
-	q   *Queue
-	url string
+	q    *Queue
+	url  string
+	name string // the host in the URL
 
 	mu      sync.Mutex
-	host    string        // its address; the name in the URL until it was reached
+	host    string        // its address; name until it was reached
 	nc      *nats.Conn    // nil: not connected
 	dialing chan struct{} // closed at the end of the attempt to connect that is under way; nil = none is
 	err     error         // of the last attempt
@@ -37,11 +38,11 @@ type serverClock struct {
 }
 
 func newServerClock(q *Queue, text string) *serverClock {
-	c := &serverClock{q: q, url: text, host: text}
+	name := text
 	if u, err := url.Parse(text); err == nil {
-		c.host = u.Hostname()
+		name = u.Hostname()
 	}
-	return c
+	return &serverClock{q: q, url: text, name: name, host: name}
 }
 
 // Clocks implements queue.Prober: the clocks of the servers that the configuration names. A server that
@@ -54,7 +55,7 @@ func (q *Queue) Clocks() []schema.HostClock {
 	for _, c := range q.clocks {
 		c.mu.Lock()
 		if !c.mute {
-			clocks = append(clocks, schema.HostClock{Host: c.host, Time: c.time})
+			clocks = append(clocks, schema.HostClock{Host: c.host, Name: c.name, Time: c.time})
 		}
 		c.mu.Unlock()
 	}

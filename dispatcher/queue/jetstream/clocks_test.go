@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
 	"carillon.dev/carillon/schema"
 )
 
@@ -104,5 +105,28 @@ func TestServerThatRefusesItsTimeIsNoClock(t *testing.T) {
 	}
 	if clocks := q.Clocks(); len(clocks) != 0 {
 		t.Errorf("Clocks = %v after the server refused, want none", clocks)
+	}
+}
+
+// The configuration may call a server's host by its name: that stays beside the address once it is known.
+func TestClockKeepsTheNameOfItsServer(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatalf("embedded.Start: %v", err)
+	}
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := connect(t, jetstream.Config{URLs: []string{"nats://localhost:" + u.Port()}, Names: uniqueNames()})
+	for _, want := range []string{"localhost", "127.0.0.1"} {
+		clocks := q.Clocks()
+		if len(clocks) != 1 || clocks[0].Name != "localhost" || clocks[0].Host != want {
+			t.Fatalf("Clocks = %v, want one of localhost at %s", clocks, want)
+		}
+		if err := askClock(t, clocks[0]); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
