@@ -86,6 +86,13 @@
 //   - A run was skipped only if its job says so, and as many others were under way when that was recorded (or a node had just been killed).
 //   - A run was cancelled only by somebody's request, or if its job says so and as many later ones were due.
 //
+// # Power cuts
+//
+// What [History.Forgive] takes out where a store may lose what it acknowledged in the last seconds before a cut, see [Loss]:
+//
+//   - An acknowledgement in that span is no answer if the run is not there at the second read. A run that is there is judged as ever.
+//   - A run with a call under way in that span is not judged. Its records may be lost, whether they came before or after others.
+//
 // # Recurring jobs
 //
 // [JudgeRecurring] judges a [RecurringHistory] in the way of Jepsen's Chronos checker, but a run too many or too soon fails it too. The nominal

@@ -11,6 +11,17 @@ type Loss struct{ From, Cut time.Time }
 
 func (l Loss) holds(t time.Time) bool { return !t.Before(l.From) && !t.After(l.Cut) }
 
+// recordedWithin is how long after its end the record of a call is acknowledged at most, while the
+// store answers.
+const recordedWithin = time.Second
+
+// meets reports whether what was written because of a call may have been acknowledged within the
+// loss: from its arrival to its record. A call of which no end is known went on.
+func (l Loss) meets(s *Sighting) bool {
+	end := latestOf(s.End, s.Gone)
+	return !s.At.After(l.Cut) && (end.IsZero() || !end.Add(recordedWithin).Before(l.From))
+}
+
 // Forgiven tells what a [Loss] took, and what is not judged because of it.
 type Forgiven struct {
 	// Acknowledged are the jobs that were acknowledged within the span only. Lost are those of them of
@@ -18,8 +29,8 @@ type Forgiven struct {
 	Acknowledged int     `json:"acknowledged"`
 	Lost         int     `json:"lost"`
 	Oldest       float64 `json:"oldest_lost_s"`
-	// Repeatable are the runs that were acknowledged before the span, and had calls within it: their
-	// records may be lost, so that they run again under any guarantee. Repeated are those that did.
+	// Repeatable are the runs that were acknowledged before the span, and had calls under way in it:
+	// their records may be lost, so that they run again under any guarantee. Repeated are those that did.
 	Repeatable int `json:"repeatable"`
 	Repeated   int `json:"repeated"`
 	// Unended are those that had not ended when they were read last, or were not there: their end, or
@@ -30,9 +41,10 @@ type Forgiven struct {
 // Forgive takes out of the history what losses excuse, and tells what it took out. What is left is
 // judged as ever.
 //
-//   - An acknowledgement within a loss counts as no answer: the job may have run, or not.
-//   - A run that was called within a loss may have been forgotten, wholly or in part. It is told whether
-//     it was called again and whether it ended; nothing of it is judged.
+//   - An acknowledgement within a loss counts as no answer if the run is not there at the second read:
+//     the job may have run, or not. A run that is there was not lost, and is owed all that was promised.
+//   - A run with a call under way within a loss may have been forgotten, wholly or in part. It is told
+//     whether it was called again and whether it ended; nothing of it is judged.
 //
 // The slices of the history are replaced, not changed.
 func (h *History) Forgive(losses []Loss) Forgiven {
@@ -43,9 +55,10 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 		}
 		return losses[i], true
 	}
-	calls := map[Ref][]time.Time{}
+	calls := map[Ref][]*Sighting{}
 	for i := range h.Seen {
-		calls[h.Seen[i].Ref] = append(calls[h.Seen[i].Ref], h.Seen[i].At)
+		s := &h.Seen[i]
+		calls[s.Ref] = append(calls[s.Ref], s)
 	}
 	ends := map[string]Reading{}
 	for i := range h.Runs {
@@ -69,7 +82,9 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 	}
 	lostOrOut := map[Ref]bool{} // taken out of the history
 	for ref, id := range ids {
-		called := slices.ContainsFunc(calls[ref], func(t time.Time) bool { _, ok := in(t); return ok })
+		called := slices.ContainsFunc(calls[ref], func(s *Sighting) bool {
+			return slices.ContainsFunc(losses, func(l Loss) bool { return l.meets(s) })
+		})
 		if called {
 			lostOrOut[ref] = true
 		}
@@ -86,8 +101,8 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 			continue
 		}
 		f.Repeatable++
-		if len(calls[ref]) > 1 && slices.ContainsFunc(calls[ref], func(t time.Time) bool {
-			return slices.ContainsFunc(losses, func(l Loss) bool { return t.After(l.Cut) })
+		if len(calls[ref]) > 1 && slices.ContainsFunc(calls[ref], func(s *Sighting) bool {
+			return slices.ContainsFunc(losses, func(l Loss) bool { return s.At.After(l.Cut) })
 		}) {
 			f.Repeated++
 		}
@@ -95,12 +110,16 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 			f.Unended++
 		}
 	}
-	h.takeOut(lostOrOut, ids, in)
+	h.takeOut(lostOrOut, ids, func(a *Ack) bool {
+		_, lost := in(a.At)
+		return lost && ends[a.ID].Status == Absent
+	})
 	return f
 }
 
-// takeOut replaces the slices by ones without the lines of out, and without acknowledgements in a loss.
-func (h *History) takeOut(out map[Ref]bool, ids map[Ref]string, in func(time.Time) (Loss, bool)) {
+// takeOut replaces the slices by ones without the lines of out. Of acknowledgements that are lost, and of
+// their runs, nothing is left but that the job was sent.
+func (h *History) takeOut(out map[Ref]bool, ids map[Ref]string, lost func(a *Ack) bool) {
 	outRuns := map[string]bool{}
 	for ref := range out {
 		outRuns[ids[ref]] = true
@@ -108,20 +127,18 @@ func (h *History) takeOut(out map[Ref]bool, ids map[Ref]string, in func(time.Tim
 	h.Asked = without(h.Asked, func(a *Ask) bool { return out[a.Ref] })
 	h.Acks = without(h.Acks, func(a *Ack) bool { return out[a.Ref] })
 	h.Seen = without(h.Seen, func(s *Sighting) bool { return out[s.Ref] })
-	h.Runs = without(h.Runs, func(o *Observation) bool { return outRuns[o.ID] })
 	h.States = without(h.States, func(w *Watched) bool { return outRuns[w.Run] })
-	for i, a := range h.Acks {
-		if _, ok := in(a.At); ok && (a.Status == 200 || a.Status == 201) {
-			h.Acks[i].Status, h.Acks[i].ID = 0, ""
+	gone := map[string]bool{} // looked at by their ids, which nobody acknowledged: nothing to judge
+	for i := range h.Acks {
+		if a := &h.Acks[i]; (a.Status == 200 || a.Status == 201) && lost(a) {
+			gone[a.ID] = true
+			a.Status, a.ID = 0, ""
 		}
 	}
-	// A run that was acknowledged in a loss and is gone was looked at by its id: there is nothing to judge.
-	acked := map[string]bool{}
 	for _, a := range h.Acks {
-		acked[a.ID] = true
+		delete(gone, a.ID) // acknowledged at another time as well
 	}
-	gone := func(o *Observation) bool { return !acked[o.ID] && o.Second.Status == Absent }
-	h.Runs = without(h.Runs, gone)
+	h.Runs = without(h.Runs, func(o *Observation) bool { return outRuns[o.ID] || gone[o.ID] })
 }
 
 func firstAck(acks []Ack, ref Ref) time.Time {
