@@ -41,10 +41,14 @@
 //   - Failed for good too soon: attempts were left, and no answer was final (4xx other than 408, 425, 429).
 //   - Retry of a final answer: an attempt followed one that is recorded with a final answer.
 //   - Call without a record: the run succeeded or failed, and the API tells of no attempt under the number of a call.
+//   - So is any call of a run that is recorded as missed. It is excused if its attempt is recorded as
+//     lost; under at_least_once also if its caller went away without a record, or may have been killed
+//     before the store knew of the call.
 //   - Unexplained duplicate: a second call under one number, and no execution is recorded as redispatched, lost or superseded; or more
 //     calls than recorded executions plus one, for an executor that died before it recorded anything. A job that was sent more than once,
 //     or accepted 5 s after its instant, may have a second entry (DESIGN section 4), which starts as if it were the first.
 //     A run that was moved after a call is called again: its executor died before anybody knew of the call.
+//     So is one that was moved up to [ChangeGrace] before, if the executor may have been killed.
 //   - Altered call: its Idempotency-Key is not the run's id, Carillon-Job-Id is not its job, it has no attempt number or due time, its body is
 //     not the payload of the job's line, its content type is not JSON, or its headers "X-…" are not those of the line.
 //   - One process never starts one attempt twice. Two starts by executors of one name within [RestartLeast] count as one process.
@@ -88,10 +92,12 @@
 //
 // # Power cuts
 //
-// What [History.Forgive] takes out where a store may lose what it acknowledged in the last seconds before a cut, see [Loss]:
+// What [History.Forgive] takes out where a store may lose what it acknowledged in the last seconds before a
+// cut, see [Loss]:
 //
-//   - An acknowledgement in that span is no answer if the run is not there at the second read. A run that is there is judged as ever.
-//   - A run with a call under way in that span is not judged. Its records may be lost, whether they came before or after others.
+//   - An acknowledgement in that span is no answer if the run is not there at the second read. A run that
+//     is there is judged as ever.
+//   - A run with a call under way in that span is not judged: any of its records may be lost.
 //
 // # Recurring jobs
 //

@@ -38,11 +38,20 @@ type History struct {
 	// Off is by how much the clocks of executors may differ from true time. A call may come that much before its instant, if it is not early by
 	// the caller's own clock.
 	Off time.Duration
+	// Kills are the deaths of processes that ran attempts.
+	Kills []Kill
 	// Calm: nothing went wrong, so nothing may be executed twice.
 	Calm bool
 	// Doubles: the queue was made to pass messages on twice, as if each were the first. Nothing tells such an execution from the one before
 	// it, so duplicates need no explanation.
 	Doubles bool
+}
+
+// Kill is the death of a process: of what it had under way it recorded nothing after that.
+type Kill struct {
+	At time.Time
+	// Caller is its name as in [Sighting]; "" = it is not known which process died.
+	Caller string
 }
 
 // Ref names a job by where it was asked for: a source (one file of jobs) and a line of it, from 1.

@@ -86,7 +86,7 @@ func (j *recurringJob) skipped(r *recurringRun) string {
 	if limit == nil || limit.OnLimit != "skip" {
 		return "its job does not say so"
 	}
-	if slices.ContainsFunc(j.kills, func(kill time.Time) bool { return at.After(kill) && at.Before(kill.Add(slotLost)) }) {
+	if slices.ContainsFunc(j.kills, func(kill Kill) bool { return at.After(kill.At) && at.Before(kill.At.Add(slotLost)) }) {
 		return ""
 	}
 	others := 0

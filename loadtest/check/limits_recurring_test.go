@@ -196,11 +196,14 @@ func TestEveryBrokenLimitOfAJobIsFound(t *testing.T) {
 		},
 		{
 			name: "skip: the slots of those that a killed node had", want: counts{0, skipped + 1, 0, 0},
-			forge: func(w *recurringWorld) { w.Kills = []time.Time{at(21_000)}; skip(w, rarely, 50_000) },
+			forge: func(w *recurringWorld) { w.Kills = []check.Kill{{At: at(21_000)}}; skip(w, rarely, 50_000) },
 		},
 		{
 			name: "skip: long after a node was killed", want: counts{1, skipped, 0, 0}, says: "0 runs of the job",
-			forge: func(w *recurringWorld) { w.Kills = []time.Time{at(20_000), at(51_000)}; skip(w, rarely, 50_000) },
+			forge: func(w *recurringWorld) {
+				w.Kills = []check.Kill{{At: at(20_000)}, {At: at(51_000)}}
+				skip(w, rarely, 50_000)
+			},
 		},
 		{
 			name: "skip: only it itself was under way", want: counts{1, skipped - 1, 0, 0}, says: "0 runs of the job were under way then, of 1",

@@ -24,9 +24,9 @@ type RecurringHistory struct {
 	Late LatenessBound
 	// Calm and Doubles are as in [History].
 	Calm, Doubles bool
-	// Stops are the spans in which no node ran, Kills the instants at which one was killed and others went on.
+	// Stops are the spans in which no node ran, Kills the deaths of nodes while others went on.
 	Stops []Stop
-	Kills []time.Time
+	Kills []Kill
 	// Off is by how much the clocks of executors may be off: starts are told by them, and everything else by the right time. So a call may come
 	// that much before its due time. Around a
 	// change both what was before it and what came after it may then run a nominal time.

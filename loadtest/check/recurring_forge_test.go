@@ -179,6 +179,30 @@ func (w *recurringWorld) missedBefore(acked int) {
 	}
 }
 
+// guarantee has the job of a line ask for a guarantee in every answer; its calls carry fences that grow.
+func (w *recurringWorld) guarantee(line int, g check.Guarantee) {
+	for i := range w.Events {
+		if w.Events[i].Ref == ref(line) {
+			w.Events[i].Job.Guarantee = g
+		}
+	}
+	for i := range w.Seen {
+		if w.Seen[i].Ref == ref(line) {
+			w.Seen[i].Fence = int64(w.Seen[i].Attempt)
+		}
+	}
+}
+
+// call returns the last arrival of a run.
+func (w *recurringWorld) call(line, due int) *check.Sighting {
+	for i := range slices.Backward(w.Seen) {
+		if w.Seen[i].Run == rid(line, due) {
+			return &w.Seen[i]
+		}
+	}
+	return nil
+}
+
 const byDefault = `{"policy":"run_latest"}`
 
 // cleanRecurring is a history without a fault: jobs of every kind, a stop of all nodes, runs up to 20 s after the end.

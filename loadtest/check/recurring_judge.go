@@ -57,9 +57,13 @@ type recurringJudge struct {
 }
 
 func newRecurringJudge(h RecurringHistory) *recurringJudge {
+	kills := slices.Clone(h.Kills)
+	for _, s := range h.Stops {
+		kills = append(kills, Kill{At: s.From})
+	}
 	return &recurringJudge{
 		h: h, stops: newStopJudge(h.Stops),
-		base: judge{h: History{SeenAll: h.SeenAll, Calm: h.Calm, Doubles: h.Doubles}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
+		base: judge{h: History{SeenAll: h.SeenAll, Kills: kills, Calm: h.Calm, Doubles: h.Doubles}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
 	}
 }
 

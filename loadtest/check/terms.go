@@ -42,7 +42,7 @@ type recurringJob struct {
 	phases []phase
 	faults []string // what is wrong with its offset
 
-	kills    []time.Time
+	kills    []Kill
 	off      time.Duration // as in [RecurringHistory]
 	occupied []occupation
 }

@@ -25,7 +25,8 @@ type Answers struct {
 	EarlyEnds int `json:"early_ends"`
 	// FinalRetried: a final answer was followed by another attempt.
 	FinalRetried int `json:"final_answers_retried"`
-	// Unrecorded: the run has ended, and the API leaves out an attempt that the sink was called for.
+	// Unrecorded: the run has ended, and the API leaves out an attempt that the sink was called for; or the
+	// run is recorded as missed, and the sink was called.
 	Unrecorded int `json:"unrecorded_calls"`
 	// Unexplained counts attempts that were executed more often than redispatches, redeliveries and deaths explain.
 	Unexplained int `json:"unexplained_duplicates"`
@@ -163,6 +164,10 @@ func (r *run) callsOf(n int) int {
 // unrecorded finds a call of an attempt that the API does not tell of, though the run has ended by itself.
 func (j *judge) unrecorded(r *run) {
 	last := r.last()
+	if last != nil && last.State == Missed {
+		j.missedThoughCalled(r)
+		return
+	}
 	if last == nil || last.State != Succeeded && last.State != Failed || len(last.Attempts) == 0 {
 		return
 	}
@@ -174,6 +179,41 @@ func (j *judge) unrecorded(r *run) {
 		j.fault(FaultUnrecorded, r, "the sink was called %s as attempt %d, and the API tells of no such attempt", stamp(s.At), s.Attempt)
 		return
 	}
+}
+
+// missedThoughCalled finds a call of a run that is recorded as missed: such a run never started.
+func (j *judge) missedThoughCalled(r *run) {
+	for i, s := range r.seen {
+		if r.lostAt(s.Attempt) || j.diedWith(r, i) {
+			continue
+		}
+		j.rep.Unrecorded++
+		j.fault(FaultUnrecorded, r, "the sink was called %s as attempt %d and answered %d, and the run is recorded as missed",
+			stamp(s.At), s.Attempt, s.Status)
+		return
+	}
+}
+
+// keptFor is how long after its end a call may be known to its executor alone: the store did not answer.
+const keptFor = 30 * time.Second
+
+// diedWith reports whether the executor of call number i may have died before the store had any trace of
+// the call. Only under at_least_once does a call leave its first trace after it has begun: that of a
+// guarded run follows a claim, which is found and recorded as lost.
+func (j *judge) diedWith(r *run, i int) bool {
+	s := r.seen[i]
+	if policyOf(r.asked()).guarantee != AtLeastOnce || r.recorded(i) {
+		return false
+	}
+	return !s.Gone.IsZero() || slices.ContainsFunc(j.h.Kills, func(k Kill) bool {
+		switch {
+		case k.At.Before(s.At):
+			return false
+		case k.Caller != "":
+			return k.Caller == s.Caller
+		}
+		return !k.At.After(latestOf(s.At, s.End).Add(keptFor))
+	})
 }
 
 // surplus judges the calls beyond the first under one number (DESIGN section 12, promise 9). Each follows a redispatch or a redelivery, and
@@ -188,7 +228,7 @@ func (j *judge) surplus(r *run) {
 		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return before.Attempt == s.Attempt }) {
 			continue // counted with the first
 		}
-		calls, told, explained := r.callsOf(s.Attempt), 0, r.movedAfter(s.At)
+		calls, told, explained := r.callsOf(s.Attempt), 0, j.movedAfter(r, i)
 		for k := range last.Attempts {
 			if a := &last.Attempts[k]; a.Number == s.Attempt {
 				told++
@@ -203,11 +243,16 @@ func (j *judge) surplus(r *run) {
 	}
 }
 
-// movedAfter reports whether the run was moved to another instant after a call. Its executor died before it could record
+// movedAfter reports whether the run was moved to another instant after call number i. Its executor died before it could record
 // that: else the move would have been refused. Nobody knew of the call, and it is made again at the new instant.
-func (r *run) movedAfter(call time.Time) bool {
+// So it is where the call came after the move, within the grace, and its executor died.
+func (j *judge) movedAfter(r *run, i int) bool {
+	call := r.seen[i].At
 	return slices.ContainsFunc(r.changes, func(c Change) bool {
-		return c.Kind == Reschedule && !c.Acked.IsZero() && c.Acked.After(call)
+		if c.Kind != Reschedule || c.Acked.IsZero() {
+			return false
+		}
+		return c.Acked.After(call) || c.Acked.Add(ChangeGrace).After(call) && j.diedWith(r, i)
 	})
 }
 

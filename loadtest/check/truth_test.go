@@ -153,15 +153,20 @@ func TestRecordsAreHeldAgainstAnswers(t *testing.T) {
 			},
 		},
 		{
-			name: "called, and moved to another instant when its executor had died",
+			name:  "called, and moved to another instant when its executor had died",
+			forge: func(w *world) { w.moved(10_500); w.see(rescheduled, 1, 10_003, 0) },
+		},
+		{
+			name: "moved a moment before it was called, by an executor that was killed then",
 			forge: func(w *world) {
-				for i := range w.Changes {
-					if c := &w.Changes[i]; c.Run == id(rescheduled) {
-						c.Requested, c.Acked = at(10_500), at(10_510)
-					}
-				}
-				w.see(rescheduled, 1, 10_003, 0)
+				w.moved(9_980)
+				w.see(rescheduled, 1, 10_003, 503)
+				w.Kills = []check.Kill{{At: at(10_010)}}
 			},
+		},
+		{
+			name: "moved a moment before it was called, by an executor that lived", fault: check.FaultUnexplained,
+			forge: func(w *world) { w.moved(9_980); w.see(rescheduled, 1, 10_003, 503) },
 		},
 		{
 			name: "called twice since it was moved", fault: check.FaultUnexplained,
@@ -247,5 +252,14 @@ func TestGapsOfTheSinkProveNothing(t *testing.T) {
 	w.SeenAll = false
 	if rep := judge(t, w.History); rep.Failed() {
 		t.Errorf("Judge: failed with %+v, want no failure", rep.Faults)
+	}
+}
+
+// moved has the run that is rescheduled be so then, acknowledged 10 ms later.
+func (w *world) moved(requested int) {
+	for i := range w.Changes {
+		if c := &w.Changes[i]; c.Run == id(rescheduled) {
+			c.Requested, c.Acked = at(requested), at(requested+10)
+		}
 	}
 }

@@ -49,6 +49,11 @@ func (r *run) recurringArgs() []string {
 	for _, s := range r.report.Recurring.Stops {
 		args = append(args, "--stop", s.From.Format(time.RFC3339Nano)+","+s.To.Format(time.RFC3339Nano))
 	}
+	for _, e := range r.report.Events {
+		if e.Act == ActKill {
+			args = append(args, "--kill", e.Began.Format(time.RFC3339Nano))
+		}
+	}
 	return args
 }
 

@@ -313,11 +313,6 @@ func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	args = append(r.recurringArgs(), "--tenant", limitedTenant)
-	for _, e := range r.report.Events {
-		if e.Act == ActKill {
-			args = append(args, "--kill", e.Began.Format(time.RFC3339Nano))
-		}
-	}
 	return r.judgeBy(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
 }
 

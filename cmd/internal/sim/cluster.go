@@ -48,6 +48,7 @@ type Cluster struct {
 	rng    *rand.Rand
 	faults Faults
 	seen   []check.Sighting
+	kills  []check.Kill
 	wrong  []string // what no node may do, and one did
 	nodes  []*Node
 	lives  int

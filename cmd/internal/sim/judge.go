@@ -31,6 +31,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles()}
 	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept []check.Sighting
 	w.c.mu.Lock()
+	h.Kills = slices.Clone(w.c.kills)
 	for _, s := range w.c.seen {
 		if s.Ref.Source == recurringSource {
 			ofJobs = append(ofJobs, s)
@@ -61,7 +62,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgeCrowded(ctx, reader, ofCrowds); err != nil {
 		return w.out, err
 	}
-	if err := w.judgeRecurring(ctx, reader, ofJobs); err != nil {
+	if err := w.judgeRecurring(ctx, reader, ofJobs, h.Kills); err != nil {
 		return w.out, err
 	}
 	if err := w.judgeLimited(ctx, reader, ofLimits); err != nil {

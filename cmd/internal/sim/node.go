@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -244,9 +245,13 @@ func (n *Node) fell(l *life) bool {
 		close(n.frozen)
 		n.frozen = nil
 	}
+	c.kills = append(c.kills, check.Kill{At: time.Now(), Caller: n.caller(l)})
 	close(l.dead)
 	return true
 }
+
+// caller returns the name of the process as the sink knows it.
+func (n *Node) caller(l *life) string { return fmt.Sprintf("%s, life %d", n.name, l.number) }
 
 // bury waits until nothing is left of l, which has ended.
 func (n *Node) bury(l *life) {

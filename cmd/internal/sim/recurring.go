@@ -222,11 +222,11 @@ func (w *world) outage(wg *sync.WaitGroup) {
 }
 
 // judgeRecurring has the judge of load tests judge the recurring jobs. seen is what came to the sink of them.
-func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
+func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting, kills []check.Kill) error {
 	if w.s.Recurring == 0 {
 		return nil
 	}
-	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), End: w.rested, Stops: w.stops, Off: w.off()}
+	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), End: w.rested, Stops: w.stops, Kills: kills, Off: w.off()}
 	for _, r := range w.recurring {
 		h.Events = append(h.Events, r.events...)
 		if r.id.IsZero() {

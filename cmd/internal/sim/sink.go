@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"carillon.dev/carillon/executor"
@@ -62,7 +61,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	}
 	c.mu.Unlock()
 	saw := check.Sighting{
-		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Caller: fmt.Sprintf("%s, life %d", s.n.name, s.l.number), Due: call.Due, At: time.Now(), Clock: at, Status: 200,
+		Run: call.Run.String(), Ref: ref, Attempt: call.Number, Fence: int64(call.Fence), Caller: s.n.caller(s.l), Due: call.Due, At: time.Now(), Clock: at, Status: 200,
 		Sent: &check.Sent{Key: call.Run.String(), Job: jobOf(&call), Type: check.JSONType, Body: check.Hash(0).Add(call.Payload)},
 		End:  time.Now().Add(took), // whether its caller is there or not
 	}

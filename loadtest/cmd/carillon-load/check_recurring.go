@@ -73,7 +73,7 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 		if err != nil {
 			return h, fmt.Errorf("read --kill: %w", err)
 		}
-		h.Kills = append(h.Kills, at)
+		h.Kills = append(h.Kills, check.Kill{At: at})
 	}
 	h.Events, err = readFile(ev.events, spine.ReadEvents)
 	return h, err
