@@ -222,7 +222,7 @@ func (j *recurringJudge) filling(job *recurringJob, nominal int64, r *recurringR
 		missed(r.id, "it is gone from the history of its job")
 	case r.shown.State == Succeeded && len(r.seen) == 0 && j.h.SeenAll:
 		missed(r.id, "reported as succeeded, and the sink never saw it")
-	case r.shown.State == Succeeded, r.shown.State == Failed && r.started(), r.shown.State == Cancelled && job.cancelAsked():
+	case r.shown.State == Succeeded, r.shown.State == Failed && (r.started() || r.claimLost()), r.shown.State == Cancelled && job.cancelAsked():
 		if j.fills.Done++; r.shown.State == Failed {
 			j.fills.DoneFailed++
 		}
@@ -238,8 +238,7 @@ func (j *recurringJob) cancelAsked() bool {
 
 // fill judges one run of a backfill by itself: its executions and ends, and when it started.
 func (j *recurringJudge) fill(job *recurringJob, r *recurringRun, all []filled) {
-	j.base.executions(&r.run)
-	j.base.outcome(&r.run)
+	j.attempts(job, r)
 	due := time.UnixMilli(r.due)
 	// It is due when it is asked for: not before the first of those that name it was, nor long after the cancel of the last.
 	var from, until time.Time

@@ -153,8 +153,22 @@ func TestFaultsOfBackfillsAreFound(t *testing.T) {
 			w.Seen = w.Seen[:len(w.Seen)-1]
 		}, want: counts{Missed: 1}, says: "never saw it"},
 		{name: "a run that failed", forge: func(w *recurringWorld) {
-			w.change(steady, -50_000, func(r *check.JobRun) { r.State, r.Attempts[0].Outcome = check.Failed, check.OutcomeFailed })
+			w.change(steady, -50_000, func(r *check.JobRun) {
+				r.State, r.Attempts[0].Outcome, r.Attempts[0].StatusCode = check.Failed, check.OutcomeFailed, 404
+				w.Seen[slices.IndexFunc(w.Seen, func(s check.Sighting) bool { return s.Run == r.ID })].Status = 404
+			})
 		}, ok: true},
+		{name: "a run that failed for good, and its answer was not final", forge: func(w *recurringWorld) {
+			w.change(steady, -50_000, func(r *check.JobRun) { r.State, r.Attempts[0].Outcome = check.Failed, check.OutcomeFailed })
+		}, says: "failed for good after attempt 1 of 5"},
+		{name: "a second call of an at_most_once run", forge: func(w *recurringWorld) {
+			w.guarantee(steady, check.AtMostOnce)
+			w.change(steady, -50_000, func(r *check.JobRun) {
+				s := w.Seen[slices.IndexFunc(w.Seen, func(s check.Sighting) bool { return s.Run == r.ID })]
+				s.At = s.End
+				w.Seen = append(w.Seen, s)
+			})
+		}, says: "the sink was called"},
 		{name: "recorded as missed", forge: func(w *recurringWorld) {
 			w.change(steady, -50_000, func(r *check.JobRun) { r.State, r.Attempts = check.Missed, nil })
 		}, want: counts{Missed: 1}, says: "recorded as missed"},

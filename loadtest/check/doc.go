@@ -79,6 +79,8 @@
 //   - Rewritten record: an attempt of either had ended at the first read of a run that had ended, and at the second its record is gone or says something else
 //     (superseded is allowed).
 //   - An at_most_once run that failed without a start is done if its attempt is recorded as lost: its claim was made, and nobody knows more.
+//   - A run of a recurring job has the guarantee that its job named when the run was planned. Near a
+//     change of that it has the least that either side of the change names.
 //
 // # Limits
 //
@@ -103,7 +105,8 @@
 //
 // [JudgeRecurring] judges a [RecurringHistory] in the way of Jepsen's Chronos checker, but a run too many or too soon fails it too. The nominal
 // times are computed here, from the schedule that the job's answer shows, and not by the system's own time maths; of the jitter only the
-// window is believed, and the offset in it is learned once, from the answer.
+// window is believed, and the offset in it is learned once, from the answer. What is said above of answers
+// and guarantees holds for these runs too, those of backfills included.
 //
 //  10. A target is asked for if its nominal time comes after the acknowledgement of its job's creation, or its due time [ChangeGrace] after
 //     that of a change and its nominal time after the creation, and if it is due before the request of the next change, or the end of the observation. In between, a target that only one side of the change names may run and need not; one that

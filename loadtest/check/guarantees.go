@@ -24,7 +24,7 @@ import (
 // It is counted as stale, shown, and is no overlap. A system whose fences do not grow cannot hide behind that: fences are judged by
 // the number of the attempt, see fences.
 
-// A GuaranteeCount sums up the acknowledged runs of one guarantee, and what the sink saw of them.
+// A GuaranteeCount sums up the acknowledged runs (those of acknowledged jobs, where they recur) of one guarantee, and what the sink saw of them.
 type GuaranteeCount struct {
 	Guarantee Guarantee `json:"guarantee"`
 	Runs      int       `json:"runs"`
@@ -56,6 +56,17 @@ type GuaranteeCount struct {
 func (g *GuaranteeCount) Broken() int {
 	return g.Overlaps + g.SecondStarts + g.Fences + g.Untrue + g.Rewritten
 }
+
+// brokenGuarantees returns how many things were found that any of the guarantees excludes.
+func brokenGuarantees(counts []GuaranteeCount) int {
+	broken := 0
+	for i := range counts {
+		broken += counts[i].Broken()
+	}
+	return broken
+}
+
+func compareGuarantees(a, b GuaranteeCount) int { return cmp.Compare(a.Guarantee, b.Guarantee) }
 
 // of returns the count of a guarantee, made if it is new.
 func (j *judge) of(g Guarantee) *GuaranteeCount {

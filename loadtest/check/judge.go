@@ -309,7 +309,7 @@ func (j *judge) sum() Report {
 	rep.Unlisted = j.h.Unlisted
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
 	rep.Reported, rep.Seen = j.reported.sum(), j.seen.sum()
-	slices.SortFunc(rep.Guarantees, func(a, b GuaranteeCount) int { return cmp.Compare(a.Guarantee, b.Guarantee) })
+	slices.SortFunc(rep.Guarantees, compareGuarantees)
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultReversed, FaultOverlap, FaultSecondStart, FaultFence,

@@ -211,7 +211,7 @@ func (j *recurringJob) runs() []*recurringRun {
 	of := func(id string) *recurringRun {
 		r := all[id]
 		if r == nil {
-			r = &recurringRun{run: run{id: id, ackedAt: j.acked, job: &job{Ask: &j.ask}}}
+			r = &recurringRun{run: run{id: id, ackedAt: j.acked}}
 			all[id] = r
 		}
 		return r
@@ -246,6 +246,7 @@ func (j *recurringJob) runs() []*recurringRun {
 		if r.nominal, r.phases = j.naming(r.due, shown); j.backfilled(r) {
 			r.nominal, r.phases = shown, nil // its due time says nothing of it
 		}
+		r.job = &job{Ask: j.askOf(r)}
 	}
 	slices.SortFunc(runs, func(a, b *recurringRun) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id)) })
 	return runs
@@ -298,6 +299,14 @@ func (r *recurringRun) firstStart() (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
+// attempts judges what a run is judged for whatever asked for it: its calls, its ends, and its guarantee.
+func (j *recurringJudge) attempts(job *recurringJob, r *recurringRun) {
+	j.base.executions(&r.run)
+	j.base.outcome(&r.run)
+	j.base.guarantee(&r.run)
+	j.base.contents(&r.run, job.id)
+}
+
 // run judges one run by itself; started holds the runs of the job that were judged before and have started.
 func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int64]*recurringRun) {
 	first, began := r.firstStart()
@@ -316,10 +325,7 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 			return
 		}
 	}
-	j.base.executions(&r.run)
-	j.base.outcome(&r.run)
-	j.base.answers(j.base.of(policyOf(&job.ask).guarantee), &r.run)
-	j.base.contents(&r.run, job.id)
+	j.attempts(job, r)
 	switch {
 	case len(r.phases) == 0 && !began && r.shown != nil && r.shown.State == Cancelled:
 		j.rep.Dropped++ // planned for a schedule that is none any more, or never was: nothing came of it
@@ -447,6 +453,8 @@ func (j *recurringJudge) sum() RecurringReport {
 	rep.LateSuccesses = j.base.rep.LateSuccesses
 	rep.SeenAll, rep.Sightings = j.h.SeenAll, len(j.h.Seen)
 	rep.Reported, rep.Seen = j.base.reported.sum(), j.base.seen.sum()
+	rep.Guarantees = j.base.rep.Guarantees
+	slices.SortFunc(rep.Guarantees, compareGuarantees)
 	rep.Policies = j.stops.sum()
 	slices.SortFunc(rep.Limits, compareSlots)
 	if len(j.h.Backfills) > 0 {
@@ -454,7 +462,7 @@ func (j *recurringJudge) sum() RecurringReport {
 	}
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
-		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultTooLate,
+		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultOverlap, FaultSecondStart, FaultFence, FaultRewritten, FaultPolicy, FaultCrowded, FaultOver, FaultTwice, FaultTooLate,
 		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {

@@ -54,6 +54,9 @@ type RecurringReport struct {
 	LateSuccesses       int `json:"late_successes"`
 	Answers
 
+	// Guarantees sums up the runs that jobs asked for under each guarantee, in the order of their names.
+	Guarantees []GuaranteeCount `json:"guarantees,omitempty"`
+
 	// PolicyBroken counts jobs whose runs after a stop are not those that their policy says; Policies has the counts.
 	PolicyBroken int           `json:"policy_broken"`
 	Policies     []PolicyCount `json:"policies,omitempty"`
@@ -114,7 +117,8 @@ func (r *RecurringReport) addReason(reason string) {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *RecurringReport) Failed() bool {
-	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + r.TooLate + r.broken() + brokenLimits(r.Limits, nil)
+	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + r.TooLate + r.broken() +
+		brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, nil)
 	return broken+r.Unreadable+r.Unfinished > 0 || r.Backfills != nil && r.Backfills.failed()
 }
 
@@ -172,6 +176,9 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)
+	}
+	if err := writeGuarantees(w, r.Guarantees); err != nil {
+		return err
 	}
 	if err := writeLimits(w, r.Limits, nil); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestARecurringHistoryWithoutFaults(t *testing.T) {
 	rep := judgeRecurring(t, w.RecurringHistory)
 	want := cleanRecurringReport()
 	want.Sightings = len(w.Seen)
-	ignore := cmpopts.IgnoreFields(check.RecurringReport{}, "Reported", "Seen", "Faults")
+	ignore := cmpopts.IgnoreFields(check.RecurringReport{}, "Reported", "Seen", "Faults", "Guarantees")
 	if diff := cmp.Diff(want, rep, ignore); diff != "" {
 		t.Errorf("JudgeRecurring of a clean history (-want +got):\n%s\nfaults: %v", diff, rep.Faults)
 	}

@@ -52,8 +52,8 @@ func (j *recurringJudge) verdict(job *recurringJob, t *target, runs []*recurring
 		case r.shown.State == Succeeded && len(r.seen) == 0 && j.h.SeenAll:
 			missed(r.id, "reported as succeeded, and the sink never saw it")
 			return
-		case r.shown.State == Succeeded || r.shown.State == Failed && r.started():
-			if len(r.seen) == 0 {
+		case r.shown.State == Succeeded || r.shown.State == Failed && (r.started() || r.claimLost()):
+			if len(r.seen) == 0 && !r.claimLost() { // its executor may have died between the claim and the call
 				j.rep.Unseen++
 				j.fault(FaultUnseen, job, r.id, "reported as %s, and the incomplete record of the sink does not show it", r.shown.State)
 			}

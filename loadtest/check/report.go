@@ -141,10 +141,7 @@ type Report struct {
 func (r *Report) Failed() bool {
 	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
 		r.broken()
-	for i := range r.Guarantees {
-		broken += r.Guarantees[i].Broken()
-	}
-	broken += brokenLimits(r.Limits, r.Rates)
+	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
 	return broken+unknown > 0
 }
@@ -196,7 +193,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	if err := r.writeGuarantees(w); err != nil {
+	if err := writeGuarantees(w, r.Guarantees); err != nil {
 		return err
 	}
 	if err := writeLimits(w, r.Limits, r.Rates); err != nil {
@@ -206,15 +203,15 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 // writeGuarantees writes a table of the guarantees, if another one than at_least_once was asked for.
-func (r *Report) writeGuarantees(w io.Writer) error {
-	if !slices.ContainsFunc(r.Guarantees, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
+func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
+	if !slices.ContainsFunc(counts, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
 		return nil
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
 	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\trewritten\tstale\t")
-	for i := range r.Guarantees {
-		g := &r.Guarantees[i]
+	for i := range counts {
+		g := &counts[i]
 		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", g.Guarantee, g.Runs, g.Succeeded, g.Failed, g.Calls, g.Repeated,
 			g.Duplicate, g.Abandoned, g.Lost, g.Superseded, g.MostAttempts, g.Overlaps, g.SecondStarts, g.Fences, g.Untrue, g.Rewritten, g.Stale)
 	}

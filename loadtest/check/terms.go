@@ -24,6 +24,7 @@ type phase struct {
 
 	asked, acked time.Time // the change that began it; zero acked = of unknown outcome
 	cancels      bool      // that was a cancel
+	ask          *Ask      // what it asked of its runs; nil: of unknown outcome, and it may have asked for something else
 }
 
 const never = int64(1) << 60
@@ -38,7 +39,6 @@ type recurringJob struct {
 	seen   []*Sighting
 	asked  []*Backfill
 
-	ask    Ask // what bears on the outcome of its runs
 	phases []phase
 	faults []string // what is wrong with its offset
 
@@ -66,9 +66,13 @@ func (j *recurringJob) plan(end time.Time) error {
 		if e.Kind != JobCreated {
 			p.required = ceilMS(e.Acked.Add(ChangeGrace))
 		}
+		if last != nil && e.Kind != JobUpdated {
+			p.ask = j.phases[len(j.phases)-1].ask // only an update asks for anything else
+		}
 		if p.unknown {
 			p.required = never
 		} else {
+			p.ask = &Ask{Ref: j.ref, Guarantee: e.Job.Guarantee, MaxAttempts: e.Job.Retry.MaxAttempts}
 			p.misfire = Misfire{Policy: cmp.Or(e.Job.Misfire.Policy, "run_latest"), Deadline: time.Duration(e.Job.Misfire.Deadline)}
 			var err error
 			if p.times, err = timesOf(&e.Job); err != nil {
@@ -98,8 +102,36 @@ func (j *recurringJob) plan(end time.Time) error {
 	for i := range j.phases {
 		j.phases[i].until = min(j.phases[i].until, end.UnixMilli())
 	}
-	j.ask = Ask{Ref: j.ref, Guarantee: last.Job.Guarantee, MaxAttempts: last.Job.Retry.MaxAttempts}
 	return nil
+}
+
+// askOf returns what bears on the outcome of a run: what the job said in those of its phases that may have
+// planned it, and that had not ended when it first started. Without any it may be any phase of the job.
+// Where they name different guarantees it may have had the least, and of the rest the last counts.
+func (j *recurringJob) askOf(r *recurringRun) *Ask {
+	phases := r.phases
+	if first, began := r.firstStart(); began {
+		phases = slices.DeleteFunc(slices.Clone(phases), func(p *phase) bool { return first.UnixMilli() > p.starts })
+	}
+	if len(phases) == 0 {
+		for i := range j.phases {
+			phases = append(phases, &j.phases[i])
+		}
+	}
+	is, guarantee := Ask{Ref: j.ref}, Guarantee("")
+	for i, p := range phases {
+		said := AtLeastOnce
+		if p.ask != nil {
+			is = *p.ask
+			said = policyOf(p.ask).guarantee
+		}
+		if i > 0 && guarantee != said {
+			said = AtLeastOnce
+		}
+		guarantee = said
+	}
+	is.Guarantee = guarantee
+	return &is
 }
 
 // learnOffset finds out by how much the job's jitter moves its runs in a phase that began with e. One window gives one offset for the

@@ -45,7 +45,7 @@ func (w *world) restrain(ctx context.Context, wg *sync.WaitGroup) {
 			},
 		}}
 		if w.s.Guarantees {
-			l.spec.Work.Guarantee = []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce}[line/len(onLimits)%3]
+			l.spec.Work.Guarantee = guarantees[line/len(onLimits)%len(guarantees)]
 		}
 		w.limited = append(w.limited, l)
 		wg.Go(func() {

@@ -35,7 +35,7 @@ type recurring struct {
 func (w *world) recur(ctx context.Context, wg *sync.WaitGroup) {
 	for line := 1; line <= w.s.Recurring; line++ {
 		rng := rand.New(rand.NewPCG(w.s.Seed, uint64(line)<<8|3)) // #nosec G404,G115 -- drawn from the seed, and small
-		r := &recurring{ref: check.Ref{Source: recurringSource, Line: line}, spec: someSpec(line, rng)}
+		r := &recurring{ref: check.Ref{Source: recurringSource, Line: line}, spec: someSpec(line, w.s.Guarantees && !w.s.Changes, rng)}
 		w.recurring = append(w.recurring, r)
 		wg.Go(func() {
 			time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 4))
@@ -68,8 +68,13 @@ var crons = []struct{ expression, zone string }{
 	{"* * * * *", "America/New_York"},
 }
 
-// someSpec draws what a job says.
-func someSpec(line int, rng *rand.Rand) schema.JobSpec {
+// guarantees are those that jobs ask for in turn.
+var guarantees = []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce}
+
+// someSpec draws what a job says. guarded: it is given one guarantee or another, and no run of it is ever
+// given up, by its policy or for a change of its job. A dispatcher that gives up a run does not look at the
+// lease of it, so it may record as missed what an executor has claimed and called that died at once.
+func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 	every := time.Duration(1+rng.IntN(20)) * time.Second
 	rule := &schema.Schedule{Every: schema.Duration(every)}
 	if rng.IntN(3) == 0 {
@@ -82,6 +87,9 @@ func someSpec(line int, rng *rand.Rand) schema.JobSpec {
 			HTTP:    &schema.HTTPTarget{URL: fmt.Sprintf("http://sink/%s/%d", recurringSource, line)},
 			Timeout: schema.Duration(15 * time.Second),
 		},
+	}
+	if guarded {
+		spec.Work.Guarantee, spec.Misfire = guarantees[line%len(guarantees)], &schema.Misfire{Policy: schema.RunAll}
 	}
 	if rng.IntN(2) == 0 {
 		spec.JitterStated, rule.Jitter = true, schema.Duration(every/5)
@@ -166,6 +174,9 @@ func shown(b *bucketer.Bucketer, job *schema.Job) check.JobView {
 	v.Schedule.Cron, v.Schedule.Timezone = s.Schedule.Cron, s.Schedule.Timezone
 	v.Schedule.Every, v.Schedule.Anchor = check.Span(s.Schedule.Every), s.Schedule.Anchor
 	v.Misfire.Policy = schema.RunLatest
+	if s.Work != nil {
+		v.Guarantee = check.Guarantee(s.Work.Guarantee)
+	}
 	if m := s.Misfire; m != nil {
 		v.Misfire.Policy, v.Misfire.Deadline = m.Policy, check.Span(m.Deadline)
 	}
