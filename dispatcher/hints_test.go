@@ -45,6 +45,28 @@ func TestHints(t *testing.T) {
 			}
 		})
 	})
+	t.Run("of a row that a scan under way has missed is not left to its flow", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			s := r.shardOf(r.idle(), 0)
+			now := time.Now()
+			s.scan.from(now, 0)
+			older := r.run(now.Add(-2*time.Second), 0)
+			s.book.pass(s.book.flowOf(&older, false), older.ID)
+			s.startScan(t.Context(), now)
+			synctest.Wait() // it has read what is there by now, and is not through with it
+			read, missed := r.run(now.Add(-time.Second), 0), r.run(now.Add(500*time.Millisecond), 0)
+			s.hinted(&read, now)
+			s.hinted(&missed, now)
+			(<-s.events)(now)
+			if s.book.has(read.ID) {
+				t.Error("a row before the front was taken at once, want it read with those before it")
+			}
+			if !s.book.has(missed.ID) {
+				t.Error("the row is not met, and the flow's next page may end before it")
+			}
+			s.workers.Wait()
+		})
+	})
 	t.Run("a lost one is found by the sweep", func(t *testing.T) {
 		inBubble(t, 1, func(t *testing.T, r *rig) {
 			h := r.hand(nil)

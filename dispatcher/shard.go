@@ -359,8 +359,8 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return // the scan will find it
 	case e.Due().Before(s.sweptTo):
 		return // the sweep has met it, or it came too late to count
-	case !s.resuming && s.book.flowOf(e, false).passes(e.ID):
-		return // it is read with those before it
+	case !s.resuming && s.book.flowOf(e, false).passes(e.ID) && e.ID.Compare(s.scan.front(s.id)) <= 0:
+		return // it is read with those before it; beyond the front a scan under way may miss it, and a page ends before it
 	case !s.book.meet(e.ID):
 		return
 	case s.book.waiting[0] >= maxHeld:
