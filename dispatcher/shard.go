@@ -386,10 +386,13 @@ func (s *shard) decidable(id schema.EntryID) bool {
 // dispatchAgain queues an entry of which nothing says that it must not start. What another owner may have published goes
 // out under the id of a first publication: of the two the stream keeps one for queue.DuplicateWindow, and an executor
 // that has it in hand leaves a trace in the rows long before that. Where the rows tell of a dead attempt its message may
-// be gone, and one under an id of its own is needed: whoever gets it looks, and sees what others have started.
+// be gone, and one under an id of its own is needed: whoever gets it looks, and sees what others have started. So it is where
+// an entry starts its run only while moved_to names it: what was published before that has been acknowledged and gone.
 func (s *shard) dispatchAgain(m *met, now time.Time) {
 	s.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
-	if o := s.book.open[m.entry.ID]; o.published.IsZero() && len(m.standing.Dead) == 0 {
+	first, ok := m.entry.First()
+	byName := ok && first != m.entry.Run()
+	if o := s.book.open[m.entry.ID]; o.published.IsZero() && len(m.standing.Dead) == 0 && !byName {
 		o.env.Dispatch = ""
 	}
 }

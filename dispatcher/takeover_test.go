@@ -48,3 +48,31 @@ func TestATakeOverAddsNothingToWhatWasPublished(t *testing.T) {
 		}
 	})
 }
+
+// TestATakeOverPublishesWhatWasNamedSince: the owner before published an entry that starts its run only while moved_to names
+// it, before it was named, and an executor passed it over. The next owner published it under the same id, and the stream,
+// which keeps one of the two, swallowed it: the run came 15 s late and more.
+func TestATakeOverPublishesWhatWasNamedSince(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(always(lose)) // as an executor does that finds an entry unnamed
+		n := r.start("d1")
+		time.Sleep(10 * time.Second)
+		run := r.run(time.Now().Add(time.Hour), 0)
+		moved := r.entry(time.Now().Add(3*time.Second), 0, schema.Spec{Kind: schema.KindReschedule, Of: run.ID})
+		r.put(moved)
+		time.Sleep(4 * time.Second)
+		n.stop()
+		if seen := h.sights(moved.ID); len(seen) != 1 {
+			t.Fatalf("published %s, want once so far", describe(seen))
+		}
+		if _, err := r.inner.MoveRun(t.Context(), run.ID, schema.EntryID{}, moved.ID, run.Expires); err != nil {
+			t.Fatal(err)
+		}
+		h.change(nil)
+		r.start("d1")
+		time.Sleep(2 * scanEvery)
+		if seen := h.sights(moved.ID); len(seen) != 2 || !seen[1].env.Redispatch {
+			t.Errorf("published %s, want again at once after the take-over", describe(seen))
+		}
+	})
+}
