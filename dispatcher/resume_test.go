@@ -100,3 +100,65 @@ func (s *shard) pageUnderWay(t *testing.T, r *rig, due time.Time) (last func(now
 	(<-s.events)(time.Now())
 	return <-s.events
 }
+
+// TestARowAndItsLateEntryAreNotBothNew: a row was held so late that its writer wrote a late entry of it. The row was met by a
+// page of what had been passed over and went out as new, so its executor did not look; the late entry went out beside it, and
+// its executor looked before there was anything to see. A short run was called twice.
+func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		meet func(t *testing.T, s *shard, row, late *schema.Entry)
+		want string // of the row, and of its late entry
+	}{
+		{"the late entry comes before the row is taken", func(t *testing.T, s *shard, row, late *schema.Entry) {
+			s.hinted(late, time.Now())
+			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+		}, "left, new"},
+		{"while the row waits", func(t *testing.T, s *shard, row, late *schema.Entry) {
+			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.hinted(late, time.Now())
+		}, "looked at, new"},
+		{"with the row", func(t *testing.T, s *shard, row, late *schema.Entry) {
+			s.found(t.Context(), []schema.Entry{*row, *late}, nil, time.Time{}, time.Now(), time.Now())
+		}, "looked at, new"},
+		{"when the row is published", func(t *testing.T, s *shard, row, late *schema.Entry) {
+			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.flush(t.Context(), time.Now())
+			synctest.Wait()
+			s.readMail(t.Context(), time.Now())
+			s.hinted(late, time.Now())
+		}, "published, watched"},
+		{"when the row is done", func(t *testing.T, s *shard, row, late *schema.Entry) {
+			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.done(row.ID)
+			s.hinted(late, time.Now())
+		}, "left, new"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				s := r.shardOf(r.idle(), 0)
+				row := r.run(time.Now().Add(-7*time.Second), 0)
+				late := r.entry(time.Now(), 0, schema.Spec{Kind: schema.KindLate, Of: row.ID, For: row.ID})
+				s.scan.from(time.Now().Add(time.Second), 0)
+				refilled(s.d)
+				c.meet(t, s, &row, &late)
+				of := func(id schema.EntryID) string {
+					switch o := s.book.open[id]; {
+					case o == nil:
+						return "left"
+					case o.phase == watching:
+						return "watched"
+					case o.phase == published:
+						return "published"
+					case o.env.Redispatch:
+						return "looked at"
+					}
+					return "new"
+				}
+				if got := of(row.ID) + ", " + of(late.ID); got != c.want {
+					t.Errorf("the row and its late entry: %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}

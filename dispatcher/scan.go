@@ -307,6 +307,33 @@ func heldLate(e *schema.Entry, known, checked time.Time) bool {
 	return e.Spec.Kind == schema.KindRun && e.Due().Before(known) && checked.Sub(e.Due()) > standsIn
 }
 
+// standIn sees to it that a run is not started twice where e is its late entry and its row is met as well. The executor of
+// a late entry looks, but that of a row which is published as new does not, and has left no trace for a while. It reports
+// whether e is watched instead of published, since the row is on its way.
+func (s *shard) standIn(e *schema.Entry, now time.Time) (watched bool) {
+	if e.Spec.Kind != schema.KindLate {
+		return false
+	}
+	row, ok := e.First()
+	if !ok || row != e.Run() {
+		return false
+	}
+	o, open := s.book.open[row]
+	switch {
+	case !open && !s.book.has(row):
+		s.book.known[row] = s.book.flowOf(e, false) // a page that brings the row leaves it to e
+	case !open:
+	case o.phase == publishing, o.phase == published:
+		s.book.watch(e, now)
+		return true
+	case o.env != nil && !o.env.Redispatch:
+		env := *o.env
+		env.Redispatch = true
+		o.env = &env
+	}
+	return false
+}
+
 // found takes entries that were read at checked, and what their jobs say; no verdicts: there are no such jobs. What is
 // due before known was read before.
 func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bucketer.Verdict, known, checked, now time.Time) {
@@ -321,6 +348,7 @@ func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bu
 		case e.Due().Before(s.sweptTo) && !s.book.flowOf(e, false).passes(e.ID):
 			// The sweep has met it, and may have forgotten it since.
 		case !s.book.meet(e.ID):
+		case s.standIn(e, now):
 		case e.Fault != nil:
 			s.book.watch(e, now)
 			faulty = append(faulty, *e)

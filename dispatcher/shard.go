@@ -368,6 +368,9 @@ func (s *shard) hinted(e *schema.Entry, now time.Time) {
 		return
 	}
 	s.d.metrics.hinted.Inc()
+	if s.standIn(e, now) {
+		return
+	}
 	if e.FirstOfJob() {
 		s.undecided(e, true, now) // until its job was looked at
 		s.nextDecide = now
