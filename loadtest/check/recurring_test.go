@@ -258,6 +258,16 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 			w.forget(pausing, 30_000)
 			w.ran(pausing, 30_000, 30_000, 37_601)
 		}, want: counts{Ghosts: 1}},
+		{name: "due before the pause, started long after it by a clock that is off", forge: func(w *recurringWorld) {
+			w.Off = time.Second
+			w.forget(pausing, 30_000)
+			w.ran(pausing, 30_000, 30_000, 37_601)
+		}, ok: true},
+		{name: "due before the pause, started later than by a clock that is off", forge: func(w *recurringWorld) {
+			w.Off = time.Second
+			w.forget(pausing, 30_000)
+			w.ran(pausing, 30_000, 30_000, 38_601)
+		}, want: counts{Ghosts: 1}},
 		{name: "a run of the old schedule after the update", forge: func(w *recurringWorld) {
 			w.forget(updating, 50_000)
 			w.ran(updating, 50_000, 50_000, 50_004)

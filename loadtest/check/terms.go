@@ -19,8 +19,8 @@ type phase struct {
 	from     int64 // a run of it may be due from here
 	required int64 // … and must be, from here
 	until    int64 // … up to, not including, here: the request of the next change, or the end of the observation
-	starts   int64 // a run of it may start up to here: the next change was acknowledged, and ChangeGrace has passed
-	over     int64 // … and any attempt of a run of it up to here: a cancel of the job was acknowledged, and ChangeGrace has passed
+	starts   int64 // a run of it may start up to here: the next change was acknowledged, and ChangeGrace and what clocks are off have passed
+	over     int64 // … and any attempt of a run of it up to here: the same of a cancel of the job
 
 	asked, acked time.Time // the change that began it; zero acked = of unknown outcome
 	cancels      bool      // that was a cancel
@@ -90,7 +90,7 @@ func (j *recurringJob) plan(end time.Time) error {
 			before := &j.phases[i]
 			before.until = min(before.until, p.from)
 			if !p.unknown {
-				past := e.Acked.Add(ChangeGrace).UnixMilli()
+				past := e.Acked.Add(ChangeGrace + j.off).UnixMilli()
 				before.starts = min(before.starts, past)
 				if e.Job.State == "cancelled" {
 					before.over = min(before.over, past)
