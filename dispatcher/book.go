@@ -12,8 +12,8 @@ import (
 // book is what a shard's owner remembers of the shard's entries: which it has met, which are open, which wait
 // for publication. It does no I/O and reads no clock. Everything in it can be made anew from the rows.
 type book struct {
-	// known are the ids met that are not swept yet: a sweep looks only at others. What is met on time has its flow: if its
-	// flow's rows are read again from before it, it stays known.
+	// known are the ids met that are not swept yet: a sweep looks only at others. What is queued has the flow among whose rows
+	// it is on time: if those are read again from before it, it stays known.
 	known map[schema.EntryID]*flow
 	open  map[schema.EntryID]*opened
 	// openIn counts the open entries by bucket: the first bucket with one holds settled back.
@@ -136,9 +136,6 @@ func (b *book) add(env *queue.Envelope) *opened {
 	b.open[o.id] = o
 	b.openIn[o.id.Bucket()]++
 	b.queue(o)
-	if _, ok := b.known[o.id]; ok && !env.Redispatch {
-		b.known[o.id] = o.flow
-	}
 	return o
 }
 
@@ -154,13 +151,20 @@ func (b *book) watch(e *schema.Entry, looked time.Time) {
 // queue puts an entry that has an envelope, and does not wait, among those that wait.
 func (b *book) queue(o *opened) {
 	o.phase = waiting
-	o.flow = b.flow(o.env.Entry.Spec.Tenant, o.priority, o.env.Redispatch)
+	tenant := o.env.Entry.Spec.Tenant
+	onTime := b.flow(tenant, o.priority, false)
+	onTime.last = later(onTime.last, o.id.Time())
+	if _, ok := b.known[o.id]; ok {
+		b.known[o.id] = onTime
+	}
+	if o.flow = onTime; o.env.Redispatch {
+		o.flow = b.flow(tenant, o.priority, true)
+	}
 	b.count(o, 1)
 	if o.flow.behind {
 		b.behind = append(b.behind, o)
 		return
 	}
-	o.flow.last = later(o.flow.last, o.id.Time())
 	heap.Push(&b.held[rank(o.priority)], o)
 }
 

@@ -162,3 +162,44 @@ func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsDoneIsNotTakenForNew: the rows of a flow are read again from before one that is done. The sweep had forgotten it
+// if it had been undecided first, or published as one to be looked at: the page published it as new.
+func TestWhatIsDoneIsNotTakenForNew(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		meet func(s *shard, e *schema.Entry)
+	}{
+		{"met on time", func(s *shard, e *schema.Entry) { s.book.add(&queue.Envelope{Entry: *e, CheckedAt: time.Now()}) }},
+		{"undecided first", func(s *shard, e *schema.Entry) {
+			s.undecided(e, true, time.Now())
+			s.publishFirst(s.book.open[e.ID], &met{entry: *e, checked: time.Now()})
+		}},
+		{"to be looked at", func(s *shard, e *schema.Entry) { s.redispatch(*e, time.Now(), time.Now()) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, r, due, stop := resuming(t)
+				defer stop()
+				done := r.run(due.Add(time.Second), 0)
+				s.book.meet(done.ID)
+				c.meet(s, &done)
+				s.done(done.ID)
+				e := r.run(due, 0)
+				s.book.pass(s.book.flowOf(&e, false), e.ID)
+				s.sweptTo = s.sweptTo.Add(sliceSpan)
+				s.book.swept(s.sweptTo)
+				s.readOn(t.Context(), time.Now())
+				for s.resuming {
+					(<-s.events)(time.Now())
+				}
+				if s.book.open[e.ID] == nil {
+					t.Error("the row that was passed over is not met, want it read again")
+				}
+				if s.book.open[done.ID] != nil {
+					t.Error("what is done was taken for new")
+				}
+			})
+		})
+	}
+}
