@@ -73,3 +73,24 @@ func (b *Bucketer) endClaim(ctx context.Context, run *Run) error {
 	}
 	return fmt.Errorf("%w: the run's lease keeps changing", schema.ErrUnknown)
 }
+
+// endUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before that is recorded. False
+// means that somebody has claimed it, and may have called: an executor finds out, by the lease.
+func (b *Bucketer) endUnclaimed(ctx context.Context, e *schema.Entry, row schema.Attempt) (bool, error) {
+	guarded, err := b.guarded(ctx, e)
+	if err != nil || !guarded {
+		return err == nil, err
+	}
+	is, err := schema.Lease{}.Raised(row, b.now())
+	if err != nil {
+		return false, err
+	}
+	is.Key = schema.RunLease(e.Run())
+	stands, err := b.store.SwapLease(ctx, schema.Lease{}, is, row.Expires)
+	if !errors.Is(err, schema.ErrConflict) {
+		return err == nil, err
+	}
+	c, err := stands.Claim()
+	ours := err == nil && stands.Holder == nil && c.Number == 0 && c.Record != nil && c.Record.Outcome == row.Record.Outcome
+	return ours, nil // one that cannot be understood is an executor's to end
+}

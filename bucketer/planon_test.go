@@ -115,6 +115,56 @@ func TestNothingIsDecidedByAWrongClock(t *testing.T) {
 	})
 }
 
+// TestAClaimedRunIsNotGivenUp: an executor claimed the run, called, and died before the rows told of it. It was recorded as
+// missed.
+func TestAClaimedRunIsNotGivenUp(t *testing.T) {
+	for _, g := range []schema.Guarantee{schema.AtMostOnce, schema.EffectivelyOnce} {
+		for _, claimed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, claimed %t", g, claimed), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					spec := every(time.Minute)
+					spec.Work.Guarantee = g
+					spec.Misfire = &schema.Misfire{Policy: schema.Skip, Deadline: schema.Duration(time.Second)}
+					job := w.job(spec)
+					first := w.occurrences(job.ID, 3*time.Minute)[0]
+					time.Sleep(time.Until(first.Due()))
+					key := schema.RunLease(first.ID)
+					if claimed {
+						is, err := schema.Lease{}.Claimed(1, g, schema.SessionRef{Executor: "x", ID: "s", Started: time.Now(), Entry: first.ID, Guarded: true}, time.Now())
+						if err != nil {
+							t.Fatal(err)
+						}
+						is.Key = key
+						if _, err := w.counts.SwapLease(t.Context(), schema.Lease{}, is, time.Now().Add(time.Hour)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					time.Sleep(10 * time.Second)
+					want, state := Dropped, schema.StateMissed
+					if claimed {
+						want, state = Doubtful, schema.StatePending
+					}
+					w.first(1, "SwapLease", schematest.Fault{Lose: true})
+					if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+						t.Errorf("PlanOn whose answer is lost = %v, want an error", v)
+					}
+					for range 2 {
+						if v := w.planOn(first); v[0] != want {
+							t.Errorf("PlanOn = %v, want %v", v[0], want)
+						}
+					}
+					if run := w.mustRun(first.ID); run.State != state {
+						t.Errorf("the run is %s, want %s", run.State, state)
+					}
+					if lease, err := w.counts.Lease(t.Context(), key); err != nil || (lease.Holder != nil) != claimed {
+						t.Errorf("its lease is %+v, %v; want it held: %t", lease, err, claimed)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestWhatASlowReadTellsIsOfItsOwnTime: a run that is dropped since its job was changed while the job was being read was recorded as missed before the change.
 func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

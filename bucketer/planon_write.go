@@ -27,12 +27,39 @@ func (p *planning) write(ctx context.Context) error {
 	if err := p.b.putLines(ctx, p.lines); err != nil {
 		return err
 	}
+	if err := p.leaveClaimed(ctx); err != nil {
+		return err
+	}
 	if err := p.b.drop(ctx, p.dropped); err != nil {
 		return err
 	}
 	for _, job := range p.finished {
 		p.b.ending.add(job)
 	}
+	return nil
+}
+
+// leaveClaimed leaves entries to an executor that were to be dropped, and whose runs somebody has claimed.
+func (p *planning) leaveClaimed(ctx context.Context) error {
+	var unclaimed []Finished
+	for i := range p.dropped {
+		d := &p.dropped[i]
+		if o := d.Attempt.Record.Outcome; o != schema.Missed && o != schema.Cancelled {
+			unclaimed = append(unclaimed, *d)
+			continue
+		}
+		ok, err := p.b.endUnclaimed(ctx, &d.Entry, d.Attempt)
+		if err != nil {
+			return fmt.Errorf("give up a run: %w", err)
+		}
+		if ok {
+			unclaimed = append(unclaimed, *d)
+			continue
+		}
+		k := slices.IndexFunc(p.entries, func(e schema.Entry) bool { return e.ID == d.Entry.ID })
+		p.verdicts[k] = Doubtful
+	}
+	p.dropped = unclaimed
 	return nil
 }
 

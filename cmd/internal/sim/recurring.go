@@ -35,7 +35,7 @@ type recurring struct {
 func (w *world) recur(ctx context.Context, wg *sync.WaitGroup) {
 	for line := 1; line <= w.s.Recurring; line++ {
 		rng := rand.New(rand.NewPCG(w.s.Seed, uint64(line)<<8|3)) // #nosec G404,G115 -- drawn from the seed, and small
-		r := &recurring{ref: check.Ref{Source: recurringSource, Line: line}, spec: someSpec(line, w.s.Guarantees && !w.s.Changes, rng)}
+		r := &recurring{ref: check.Ref{Source: recurringSource, Line: line}, spec: someSpec(line, w.s.Guarantees, rng)}
 		w.recurring = append(w.recurring, r)
 		wg.Go(func() {
 			time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 4))
@@ -71,9 +71,7 @@ var crons = []struct{ expression, zone string }{
 // guarantees are those that jobs ask for in turn.
 var guarantees = []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce}
 
-// someSpec draws what a job says. guarded: it is given one guarantee or another, and no run of it is ever
-// given up, by its policy or for a change of its job. A dispatcher that gives up a run does not look at the
-// lease of it, so it may record as missed what an executor has claimed and called that died at once.
+// someSpec draws what a job says. guarded: it is given one guarantee or another.
 func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 	every := time.Duration(1+rng.IntN(20)) * time.Second
 	rule := &schema.Schedule{Every: schema.Duration(every)}
@@ -89,7 +87,7 @@ func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 		},
 	}
 	if guarded {
-		spec.Work.Guarantee, spec.Misfire = guarantees[line%len(guarantees)], &schema.Misfire{Policy: schema.RunAll}
+		spec.Work.Guarantee = guarantees[line/len(misfires)%len(guarantees)]
 	}
 	if rng.IntN(2) == 0 {
 		spec.JitterStated, rule.Jitter = true, schema.Duration(every/5)

@@ -155,7 +155,7 @@ var scenarios = []struct {
 	{"jobs recur and change", 6, Scenario{Jobs: 20, Recurring: 12, Changes: true, Promise: Promise{NoneLost: true, NoneLeft: true}}, nil},
 	{"jobs recur while nodes are killed and freeze", 8, Scenario{Jobs: 20, Recurring: 12, Kills: 4, Freezes: 4, Changes: true}, []string{halts}},
 	{"jobs recur under all guarantees while nodes are killed and freeze", 8, Scenario{
-		Jobs: 20, Recurring: 12, Guarantees: true, Kills: 6, Freezes: 4, Faults: Faults{Target: 0.05, Crash: 0.001},
+		Jobs: 20, Recurring: 18, Guarantees: true, Kills: 6, Freezes: 4, Changes: true, Faults: Faults{Target: 0.05, Crash: 0.001},
 	}, []string{halts}},
 	{"jobs recur while the store and messages fail", 10, Scenario{
 		Jobs: 20, Recurring: 12, Changes: true, Faults: Faults{Store: 0.01, Message: 0.01},
