@@ -25,7 +25,15 @@ type book struct {
 
 	flows   map[flowKey]*flow
 	passed  map[*flow]struct{} // flows with rows that were passed over
+	reading pageRange          // the page of such rows that is being read; zero = none is
 	waiting [2]int             // entries that wait in memory: on time, behind
+}
+
+// pageRange is where the rows of a page lie: after `after`, and up to `to`.
+type pageRange struct{ after, to schema.EntryID }
+
+func (p pageRange) has(id schema.EntryID) bool {
+	return id.Compare(p.after) > 0 && id.Compare(p.to) <= 0
 }
 
 // phase is where an open entry stands with its dispatcher.

@@ -21,13 +21,13 @@ type flowKey struct {
 // when there is room: so a flow with much to do costs bounded memory, and hides nobody else's rows behind its own.
 type flow struct {
 	flowKey
-	waiting int            // entries in memory that wait for publication
-	over    bool           // its rows were passed over …
-	after   schema.EntryID // … all those after this one that do not wait
-	again   schema.EntryID // the first one passed over since its rows began to be read again; zero = none was
-	last    time.Time      // the latest due time that was met on time
-	lined   int            // of those that wait, the ones in their tenant's line
-	reread  schema.EntryID // up to here what was too old when its turn came has been read again
+	waiting int              // entries in memory that wait for publication
+	over    bool             // its rows were passed over …
+	after   schema.EntryID   // … all those after this one that do not wait
+	missed  []schema.EntryID // passed over while a page in which they lie was being read: it may miss them
+	last    time.Time        // the latest due time that was met on time
+	lined   int              // of those that wait, the ones in their tenant's line
+	reread  schema.EntryID   // up to here what was too old when its turn came has been read again
 
 	refused time.Time // when the budget last refused one
 	sent    tally
@@ -50,10 +50,10 @@ func (b *book) flowOf(e *schema.Entry, behind bool) *flow {
 }
 
 // pass notes that the row id of f was passed over, and so is what comes after it. A page that is being read may
-// miss it, so it is kept in mind until the page is through.
+// miss it, so it is kept in mind until that is through.
 func (b *book) pass(f *flow, id schema.EntryID) {
-	if f.again.IsZero() || id.Compare(f.again) < 0 {
-		f.again = id
+	if b.reading.has(id) {
+		f.missed = append(f.missed, id)
 	}
 	if f.passes(id) {
 		return
@@ -64,7 +64,7 @@ func (b *book) pass(f *flow, id schema.EntryID) {
 
 // caughtUp notes that all rows of f that were passed over have been met.
 func (b *book) caughtUp(f *flow) {
-	f.over, f.after, f.again = false, schema.EntryID{}, schema.EntryID{}
+	f.over, f.after, f.missed = false, schema.EntryID{}, nil
 	delete(b.passed, f)
 }
 

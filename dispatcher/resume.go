@@ -94,7 +94,7 @@ func (s *shard) startResume(ctx context.Context, f *flow, now time.Time) {
 	p := schema.Partition{Bucket: bucket, Shard: s.id}
 	start, behind := f.after, f.behind
 	for other := range s.book.passed {
-		other.again = schema.EntryID{}
+		other.missed = nil
 	}
 	r := schema.IDRange{After: start}
 	end := below(schema.FirstID(bucket.End(), s.id))
@@ -102,9 +102,10 @@ func (s *shard) startResume(ctx context.Context, f *flow, now time.Time) {
 		to := met.Time().Add(time.Millisecond)
 		r.Before, end = schema.FirstID(to, s.id), below(schema.FirstID(to, s.id))
 	}
+	s.book.reading = pageRange{start, end}
 	s.startPage(ctx, p, r, now, func(entries []schema.Entry, last schema.EntryID, rows int) {
 		if !last.IsZero() {
-			end = last
+			end, s.book.reading.to = last, last
 		}
 		a := s.book.admission(behind, s.heldLimit(behind), now)
 		scan := s.book.admission(false, 0, now) // what is the scan's to meet
@@ -175,7 +176,7 @@ func (s *shard) takePage(ctx context.Context, sure, doubtful []schema.Entry, che
 
 // pageFailed has the same page read again after a pause.
 func (s *shard) pageFailed(ctx context.Context, err error, now time.Time) {
-	s.resuming = false
+	s.resuming, s.book.reading = false, pageRange{}
 	s.failed(ctx, "resume", err)
 	s.passUntil = later(s.passUntil, now.Add(retryPublish))
 }
@@ -225,22 +226,25 @@ func (s *shard) startGap(ctx context.Context, now time.Time) {
 
 // resumed notes how far each flow has come that wanted rows of a page from start to end.
 func (s *shard) resumed(a *admission, start, end schema.EntryID) {
+	s.book.reading = pageRange{}
 	for f := range s.book.passed {
 		g := a.flows[f.flowKey]
 		if g == nil || f.behind != a.behind || !g.over || f.after != g.after || f.after.Compare(start) < 0 || f.after.Compare(end) > 0 {
 			continue // it was not asked for, or is to be read again from before
 		}
+		f.missed = slices.DeleteFunc(f.missed, s.book.has)
 		switch {
 		case g.full:
 			f.after = before(g.first)
-		case end.Compare(s.met(f.behind)) >= 0 && f.again.IsZero():
+		case end.Compare(s.met(f.behind)) >= 0 && len(f.missed) == 0:
 			s.book.caughtUp(f)
 		default:
 			f.after = end
 		}
-		if !f.again.IsZero() {
-			s.book.pass(f, f.again)
+		for _, id := range f.missed {
+			s.book.pass(f, id)
 		}
+		f.missed = nil
 	}
 }
 
