@@ -50,16 +50,18 @@ func (b *Bucketer) jump(ctx context.Context, s *series, from, now time.Time) (to
 	if err != nil {
 		return schema.EntryID{}, false, err
 	}
-	rows := []schema.Entry{row}
 	next, more := s.Next(g.Last)
 	if more {
+		// First: once the catch-up entry is met, the occurrence is over, and nobody comes back to it.
 		row, err := b.occurrence(s, next, now)
+		if err == nil {
+			err = b.writeAbsent(ctx, []schema.Entry{row})
+		}
 		if err != nil {
 			return schema.EntryID{}, false, err
 		}
-		rows = append(rows, row)
 	}
-	return row.ID, !more, b.writeAbsent(ctx, rows)
+	return row.ID, !more, b.writeAbsent(ctx, []schema.Entry{row})
 }
 
 // writeAbsent writes those of the rows that nobody wrote before.

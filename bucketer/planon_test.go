@@ -313,6 +313,36 @@ func TestDecidedOnce(t *testing.T) {
 	})
 }
 
+// TestWhatComesNextIsHeldBeforeACatchUp: a write of which only the first half arrives, and a dispatcher that dies with it,
+// leave no catch-up entry that ends the occurrence while nothing comes after it.
+func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(10 * time.Second))
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(10 * time.Minute)
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			return schematest.Fault{Tear: op == "PutEntries"}
+		})
+		for range 3 { // until half of every batch has arrived
+			if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+				t.Fatal("PlanOn with torn writes: no error")
+			}
+		}
+		var catchUps, ahead int
+		for _, e := range w.entries(20 * time.Minute) {
+			switch {
+			case e.Spec.Kind == schema.KindCatchUp:
+				catchUps++
+			case e.Due().After(first.Due()):
+				ahead++
+			}
+		}
+		if catchUps > ahead {
+			t.Errorf("%d catch-up entries are held, and %d occurrences ahead", catchUps, ahead)
+		}
+	})
+}
+
 // TestACatchUpStepIsTakenAsOfOneInstant: two dispatchers that take one step at different times start the same runs, give up the same
 // stretch, and leave the same to one next step.
 func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
