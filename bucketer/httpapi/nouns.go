@@ -202,7 +202,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 				}
 				// A step of a catch-up that was taken again, later, gave up more than the first time.
 				if out.Missed == nil || missed.To.After(out.Missed.To.Time) {
-					out.Missed = &missed
+					out.Missed, out.FinishedAt = &missed, Time{rec.Finished}
 				}
 			}
 			continue
@@ -235,7 +235,9 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	}
 	switch {
 	case r.State.Terminal():
-		out.FinishedAt = finished(r)
+		if out.Missed == nil {
+			out.FinishedAt = finished(r)
+		}
 		out.CancelReason = cancelReason(r)
 	case r.State != schema.StateRunning:
 		if held := schema.HeldBack(r.Attempts); held != nil {
@@ -281,8 +283,8 @@ func attemptOf(a *schema.Attempt) Attempt {
 	return out
 }
 
-// finished returns when the run came to its end: the first record that says what its state says,
-// or else its cancel mark.
+// finished returns when the run came to its end, if it was not missed: the first record that says
+// what its state says, or else its cancel mark.
 func finished(r *bucketer.Run) Time {
 	var at time.Time
 	for i := range r.Attempts {
@@ -298,8 +300,6 @@ func finished(r *bucketer.Run) Time {
 			ends = rec.Final
 		case schema.StateCancelled:
 			ends = rec.Outcome == schema.Cancelled
-		case schema.StateMissed:
-			ends = rec.Outcome == schema.Missed
 		}
 		if ends && (at.IsZero() || rec.Finished.Before(at)) {
 			at = rec.Finished

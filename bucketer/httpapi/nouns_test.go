@@ -164,7 +164,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 					r.Reason, r.Missed = "deadline", &schema.Stretch{From: at(0), To: at(time.Hour - time.Minute), Count: 9, Reason: "deadline"}
 				}),
 			}},
-			map[string]any{"finished_at": clock(time.Hour - 10*time.Second), "missed": map[string]any{"from": clock(0), "to": clock(time.Hour), "count": 10.0, "reason": "deadline"}},
+			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(time.Hour), "count": 10.0, "reason": "deadline"}},
 		},
 		"handed on": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.HandedOn, func(r *schema.Record) { r.To = retry })}},
