@@ -247,9 +247,11 @@ func (j *judge) secondStart(c *GuaranteeCount, r *run) {
 
 // claimLost reports whether r is an at_most_once run whose attempt is recorded as lost: it was claimed, and nobody knows whether it was started.
 func (r *run) claimLost() bool {
-	if r.job == nil || r.job.Guarantee != AtMostOnce {
-		return false
-	}
+	return r.job != nil && r.job.Guarantee == AtMostOnce && r.lost()
+}
+
+// lost reports whether an attempt of r is recorded as lost: its executor died after it had claimed it.
+func (r *run) lost() bool {
 	for _, reading := range r.found() {
 		if slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool { return a.Outcome == OutcomeLost }) {
 			return true

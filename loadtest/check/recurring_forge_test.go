@@ -146,6 +146,14 @@ func (w *recurringWorld) dropped(line, due int) {
 	})
 }
 
+// droppedLost is dropped of a run that was claimed at once, lost with its executor, and recorded then.
+func (w *recurringWorld) droppedLost(line, due, recorded int) {
+	w.dropped(line, due)
+	w.both(line, due, func(r *check.JobRun) {
+		r.FinishedAt, r.Attempts = at(recorded), []check.Attempt{attempt(1, due, recorded, check.OutcomeLost)}
+	})
+}
+
 // twice runs a nominal time of the job `latest` a second time, due at 60 s, beside a change that says the same again.
 func (w *recurringWorld) twice(requested, acked int) {
 	w.event(latest, check.JobUpdated, requested, acked, view(latest, 2, "active", every("10s"), "0s", byDefault))

@@ -91,6 +91,18 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 			w.forget(latest, 60_000)
 			w.dropped(latest, 60_000)
 		}, want: counts{Missed: 1}, says: "nobody asked for that"},
+		{name: "cancelled when it was lost, and nobody asked for it", forge: func(w *recurringWorld) {
+			w.forget(latest, 60_000)
+			w.droppedLost(latest, 60_000, 66_000)
+		}, want: counts{Missed: 1}, says: "nobody asked for that"},
+		{name: "cancelled with its job before its retry, since it was lost", forge: func(w *recurringWorld) {
+			w.forget(ending, 60_000)
+			w.droppedLost(ending, 60_000, 66_000)
+		}, ok: true},
+		{name: "cancelled with its job, although it was due before and never claimed", forge: func(w *recurringWorld) {
+			w.forget(ending, 60_000)
+			w.dropped(ending, 60_000)
+		}, want: counts{Missed: 1}, says: "nobody asked for that"},
 		{name: "missed for a reason that is no policy", forge: func(w *recurringWorld) {
 			w.forget(latest, 60_000)
 			w.gone(latest, 60_000, 1, 65_000, "no time")

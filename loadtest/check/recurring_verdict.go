@@ -64,7 +64,8 @@ func (j *recurringJudge) verdict(job *recurringJob, t *target, runs []*recurring
 		}
 	}
 	switch {
-	case cancelled != nil && (len(cancelled.seen) > 0 || cancelled.byLimit() || job.limit() != nil): // without a limit none waits that is due
+	// Without a limit none waits that is due, but for a retry of what was lost.
+	case cancelled != nil && (len(cancelled.seen) > 0 || cancelled.lost() || cancelled.byLimit() || job.limit() != nil):
 		switch why := job.cancelled(cancelled, runs); {
 		case why != "":
 			missed(cancelled.id, "recorded as cancelled, and %s", why)
