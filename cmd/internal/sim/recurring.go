@@ -290,13 +290,12 @@ func jobRun(r *bucketer.Run) check.JobRun {
 		if rec == nil || rec.Outcome != schema.Missed || r.State != schema.StateMissed {
 			continue
 		}
-		out.FinishedAt = rec.Finished
 		missed := check.Stretch{From: out.NominalAt, To: out.NominalAt, Count: 1, Reason: rec.Reason}
 		if m := rec.Missed; m != nil {
 			missed = check.Stretch{From: m.From, To: m.To, Count: int(m.Count), Reason: m.Reason}
 		}
 		if out.Missed == nil || missed.To.After(out.Missed.To) { // the one that stands for more, if two owners said what became of it
-			out.Missed = &missed
+			out.Missed, out.FinishedAt = &missed, rec.Finished
 		}
 	}
 	if c := r.Entry.Marks.Cancelled; c != nil && r.State == schema.StateCancelled && out.FinishedAt.IsZero() {
