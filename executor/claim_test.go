@@ -60,6 +60,32 @@ func TestUnguardedRunTouchesNoLease(t *testing.T) {
 	})
 }
 
+// TestARunThatItsLeaseGaveUpIsRecordedSo: a dispatcher ended the run in its lease as missed, and died before it recorded that.
+// Another, which would have recorded something else, leaves it to an executor: that records what the lease says.
+func TestARunThatItsLeaseGaveUpIsRecordedSo(t *testing.T) {
+	for _, g := range guarantees {
+		t.Run(string(g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				x := w.begin("x1")
+				e := w.entry(inAWhile(time.Second), guarded(g))
+				row := x.writer.NotStarted(e, schema.Record{Outcome: schema.Missed, Reason: "deadline: too late"}, time.Now())
+				is, err := schema.Lease{}.Raised(row, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				is.Key = schema.RunLease(e.ID)
+				if _, err := w.inner.SwapLease(t.Context(), schema.Lease{}, is, row.Expires); err != nil {
+					t.Fatal(err)
+				}
+				w.publish(e, time.Now())
+				time.Sleep(5 * time.Second)
+				w.want("events", "record 0 missed, notice, ack")
+				w.ends(e.ID, schema.StateMissed, "0 missed")
+			})
+		})
+	}
+}
+
 func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
