@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ const (
 	looked = 100
 	// maxDraws bounds the draws of days that are looked at.
 	maxDraws = 400
+	// gapHours is how many hours of a day a change of clocks may touch.
+	gapHours = 3
 )
 
 // Check checks a schedule that somebody asks for at now, of a job whose seed nobody knows yet: what Compile checks, and that for every seed
@@ -37,18 +40,23 @@ func Check(sch schema.Schedule, now time.Time) error {
 	if hasHash(places[fieldDay]) {
 		slack += 31 * 24 * time.Hour
 	}
-	draws, faults := drawsOf(places)
+	draws, faults := drawsOf(places, drawnDays(places))
 	for _, d := range draws {
 		if err := check(sch, now, d, slack); err != nil {
 			return err
 		}
-		if sch.Gap == gapSkip && !gapless(sch, places, d, now) {
-			faults.add("cron", "may never fire: H may draw a time that %s leaves out on each of its days, and gap is skip", sch.Timezone)
-			return faults
-		}
+	}
+	if len(faults) == 0 && !sch.End.IsZero() { // each draw of the days has few of them
+		draws, faults = drawsOf(places, []int{fieldMonth, fieldDay, fieldWeekday})
 	}
 	if len(faults) > 0 {
 		return faults
+	}
+	for _, d := range draws {
+		if !gapless(sch, places, d, now) {
+			faults.add("cron", "may never fire: H may draw a time that %s leaves out on each of its days", sch.Timezone)
+			return faults
+		}
 	}
 	return nil
 }
@@ -113,7 +121,10 @@ func gapless(sch schema.Schedule, places [fieldCount]string, d draw, now time.Ti
 		return false
 	}
 	table, isCron := drawn.rhythm.(*timetable)
-	if !isCron || table.elapsed { // it leaves nothing out
+	switch {
+	case !isCron, !table.elapsed && !table.skip: // it leaves nothing out
+		return true
+	case table.elapsed && bits.OnesCount64(table.hours) > gapHours:
 		return true
 	}
 	places[fieldSecond], places[fieldMinute], places[fieldHour] = "0", "0", "12"
@@ -155,12 +166,11 @@ func hashedPlaces(cron string) (places [fieldCount]string, hashes bool) {
 // hasHash reports whether an element of a field is drawn.
 func hasHash(field string) bool { return strings.Contains(","+field, ",H") }
 
-// drawsOf returns a draw for everything that may be drawn of what decides whether there is such a day at all: the months; and days and
-// weekdays where both must match, since one of them is a wildcard with a step. Else any draw will do: days of month are drawn from those that
-// every month has, and every weekday is in every week. What has a fault of its own is not looked into.
-func drawsOf(places [fieldCount]string) (all []draw, faults Faults) {
+// drawsOf returns a draw for everything that may be drawn in the given fields. What has a fault of its own is not
+// looked into.
+func drawsOf(places [fieldCount]string, given []int) (all []draw, faults Faults) {
 	all = []draw{{}}
-	for _, i := range drawnDays(places) {
+	for _, i := range given {
 		switch {
 		case !hasHash(places[i]):
 			continue
@@ -182,7 +192,9 @@ func drawsOf(places [fieldCount]string) (all []draw, faults Faults) {
 	return all, nil
 }
 
-// drawnDays returns the places whose draws decide whether there is such a day.
+// drawnDays returns the fields whose draws decide whether there is such a day at all: the month; and day and weekday where
+// both must match, since one of them is a wildcard with a step. Else any draw will do: days of month are drawn from those
+// that every month has, and every weekday is in every week.
 func drawnDays(places [fieldCount]string) []int {
 	day, week := places[fieldDay], places[fieldWeekday]
 	open := func(field string) bool { return field == "*" || field == "?" }

@@ -52,6 +52,16 @@ func TestCheck(t *testing.T) {
 		{"the same, run at the gap's end", schema.Schedule{Cron: "H H * 3 SUNL", Timezone: "Europe/Berlin"}, ""},
 		{"the same, following elapsed time", schema.Schedule{Cron: "H * * 3 SUNL", Timezone: "Europe/Berlin", Gap: "skip"}, ""},
 		{"a month drawn, of which one has such a day", schema.Schedule{Cron: "H H * H SUNL", Timezone: "Europe/Berlin", Gap: "skip"}, "on each of its days"},
+		{
+			"a day drawn of the only month, on which the zone leaves out what may be drawn",
+			schema.Schedule{Cron: "0 2 H/22 H 3 SUN#2", Timezone: "America/New_York", Gap: "skip", End: time.Date(2027, 6, 1, 8, 4, 22, 678e6, time.UTC)},
+			"on each of its days",
+		},
+		{
+			"the same for some years",
+			schema.Schedule{Cron: "0 2 H/22 H 3 SUN#2", Timezone: "America/New_York", Gap: "skip", End: time.Date(2030, 6, 1, 0, 0, 0, 0, time.UTC)},
+			"",
+		},
 		{"drawn times every day", schema.Schedule{Cron: "H H(0-5) * * *", Timezone: "Europe/Berlin", Gap: "skip"}, ""},
 		{"a zone that nobody knows", schema.Schedule{Cron: "H H * * *", Timezone: "Europe/Atlantis"}, "IANA"},
 	} {
