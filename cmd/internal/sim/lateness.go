@@ -35,6 +35,8 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		{s.Kills > 0 || s.Faults.Crash > 0, deathCosts + away},
 		// Around the steps of limits a node crashes every 4 to 5 s, often before it has what its shards hold: until the harm ends.
 		{s.Limited > 0 && s.Faults.Crash > 0, s.Span},
+		// Around those of a task's blocks every 9 s: a run may meet three deaths.
+		{s.Crowded > 0 && s.Faults.Crash > 0, 2 * deathCosts},
 		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
 		{s.Freezes > 0, deathCosts + freezeLasts},
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
