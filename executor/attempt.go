@@ -178,7 +178,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 			return
 		}
 	}
-	if enters {
+	if enters && k.limit != nil { // the look may tell that the job has none any more
 		if !a.enter(ctx, k) {
 			return
 		}

@@ -483,3 +483,33 @@ func TestACopyOfARunThatEndedIsNotSkipped(t *testing.T) {
 		w.once(second.ID)
 	})
 }
+
+// TestALimitThatIsTakenAwayHoldsNobodyBack: the limit of a job is taken away while a run of it reads its work.
+func TestALimitThatIsTakenAwayHoldsNobodyBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		job := w.limited(1, schema.OnLimitQueue)
+		task := schema.Task{Tenant: "t", Name: "slow", Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink"}}, UpdatedAt: time.Now()}
+		if err := w.inner.PutTask(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+		e := w.entry(inAWhile(time.Second), ofLimited(job, func(s *schema.Spec) { s.Work, s.Task = nil, "slow" }))
+		w.befall(func(_ context.Context, op string) schematest.Fault {
+			if op == "Task" {
+				return schematest.Fault{Delay: 4 * time.Second}
+			}
+			return schematest.Fault{}
+		})
+		w.publish(e, time.Now())
+		time.Sleep(2 * time.Second)
+		free := job
+		free.Before, free.Cut = &job.Current, time.Now().Add(10*time.Second)
+		free.Current.Number++
+		free.Current.Spec.Concurrency = nil
+		if err := w.inner.SwapJob(t.Context(), job.Current.Number, free); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		w.once(e.ID)
+	})
+}
