@@ -34,8 +34,8 @@ type Bus interface {
 	SubscribeSignal(topic string, f func(body []byte)) (cancel func(), err error)
 }
 
-// Hearers are the nodes that must know of a change of a task before it is answered.
-type Hearers struct {
+// TaskListeners are the nodes that must know of a change of a task before it is answered.
+type TaskListeners struct {
 	Bus     Bus
 	Members func() []string // the names of those that live, as far as is known
 }
@@ -104,9 +104,9 @@ func allKnow(members []string, known map[string]bool) bool {
 	return true
 }
 
-// HearTasks answers as the named member when a task was changed: once what was known of it is forgotten, and apply,
+// ListenForTaskChanges answers as the named member when a task was changed: once what was known of it is forgotten, and apply,
 // which may be nil, has taken it in. It hears until cancel is called.
-func (b *Bucketer) HearTasks(bus Bus, member string, apply func(ctx context.Context) error) (cancel func(), err error) {
+func (b *Bucketer) ListenForTaskChanges(bus Bus, member string, apply func(ctx context.Context) error) (cancel func(), err error) {
 	var mu sync.Mutex
 	heard := make(map[string]struct{}) // the questions that were answered
 	return bus.SubscribeSignal(topicTaskAsk, func(body []byte) {

@@ -71,7 +71,7 @@ func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 				for _, name := range []string{"a", "b"} {
 					b, err := New(Config{
 						Store: settled{w.faulty, w}, Hints: w, Signals: h, Halted: w.stopped.Load,
-						Hearers: &Hearers{Bus: h, Members: func() []string { return members }},
+						Hearers: &TaskListeners{Bus: h, Members: func() []string { return members }},
 					})
 					if err != nil {
 						t.Fatal(err)
@@ -84,7 +84,7 @@ func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 					if name == "b" && tc.mute {
 						continue
 					}
-					if _, err := b.HearTasks(h, name, func(context.Context) error {
+					if _, err := b.ListenForTaskChanges(h, name, func(context.Context) error {
 						if fails--; fails >= 0 {
 							return errors.New("not now")
 						}
@@ -122,7 +122,7 @@ func TestAQuestionAboutATaskIsTakenInOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := &hub{subs: make(map[string][]func([]byte))}
 		applied, answered := 0, 0
-		if _, err := w.HearTasks(h, "a", func(context.Context) error { applied++; return nil }); err != nil {
+		if _, err := w.ListenForTaskChanges(h, "a", func(context.Context) error { applied++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		ask := taskAsk{Tenant: "t", Name: "a", Reply: topicTaskAsk + "." + strings.Repeat("a", 26)}

@@ -32,8 +32,8 @@ const (
 	auditPage = 500
 )
 
-// Act is a change that somebody made.
-type Act struct {
+// AuditEvent is a change that somebody made.
+type AuditEvent struct {
 	Tenant, Actor, Action, Object string
 	// Before and After are what the object was and is: anything that encodes as JSON, without secrets; nil where there is none.
 	Before, After any
@@ -74,7 +74,7 @@ func NewAudit(store schema.AuditStore, now func() time.Time, log *slog.Logger, r
 }
 
 // Note notes an act. It does not wait.
-func (a *Audit) Note(act Act) {
+func (a *Audit) Note(act AuditEvent) {
 	e := schema.AuditEntry{
 		Tenant: act.Tenant, Actor: act.Actor, Action: act.Action, Object: act.Object,
 		Before: bounded(act.Before), After: bounded(act.After), Note: act.Note,

@@ -52,8 +52,8 @@ func counted(t *testing.T, c prometheus.Metric) float64 {
 	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 }
 
-func act(n int) Act {
-	return Act{Tenant: "a", Actor: "me", Action: "update", Object: fmt.Sprint("task/", n)}
+func act(n int) AuditEvent {
+	return AuditEvent{Tenant: "a", Actor: "me", Action: "update", Object: fmt.Sprint("task/", n)}
 }
 
 // numbers returns the numbers of the acts in the log of tenant a, oldest first, read page by page.

@@ -145,7 +145,7 @@ func (b *Bucketer) catchUpStep(ctx context.Context, e *schema.Entry, job *schema
 	if err != nil {
 		return 0, err
 	}
-	handed := b.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, To: to}, now)
+	handed := b.NotStarted(*e, schema.Record{Outcome: schema.Replaced, To: to}, now)
 	return len(st.runs), b.Record(ctx, []schema.Attempt{handed})
 }
 
@@ -162,7 +162,7 @@ func (b *Bucketer) putOff(ctx context.Context, e *schema.Entry, now time.Time) e
 	if err != nil {
 		return err
 	}
-	_, err = b.HandOn(ctx, []schema.Entry{*e}, []schema.Entry{later})
+	_, err = b.Replace(ctx, []schema.Entry{*e}, []schema.Entry{later})
 	return err
 }
 
@@ -278,7 +278,7 @@ func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st cat
 			return schema.EntryID{}, err
 		}
 		id := schema.MakeEntryID(e.Due(), e.ID.Shard(), schema.HashOf("caught up", birth.ID.String()))
-		late, err := b.Later(&birth, schema.KindLate, id, 1, e.Due())
+		late, err := b.LaterStart(&birth, schema.KindLate, id, 1, e.Due())
 		if err != nil {
 			return schema.EntryID{}, err
 		}
@@ -287,7 +287,7 @@ func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st cat
 		if late, err = schema.NewEntry(id, spec, late.Payload, late.Expires); err != nil {
 			return schema.EntryID{}, err
 		}
-		handed = append(handed, b.NotStarted(birth, schema.Record{Outcome: schema.HandedOn, To: id}, now))
+		handed = append(handed, b.NotStarted(birth, schema.Record{Outcome: schema.Replaced, To: id}, now))
 		births, rows = append(births, birth), append(rows, late)
 	}
 	if err := b.Record(ctx, handed); err != nil {

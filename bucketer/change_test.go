@@ -28,7 +28,7 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 		"running":  {func(w *world, e schema.Entry) { w.running(e, 1) }, nil, schema.StateRunning, ErrFinished},
 		"retrying": {func(w *world, e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) }, nil, schema.StateCancelled, ErrFinished},
 		"handed on, not started": {
-			func(w *world, e schema.Entry) { w.record(e, 0, schema.Record{Outcome: schema.HandedOn, To: retry}) },
+			func(w *world, e schema.Entry) { w.record(e, 0, schema.Record{Outcome: schema.Replaced, To: retry}) },
 			nil, schema.StateCancelled, nil,
 		},
 		"noted, and given up before it started": {
@@ -125,7 +125,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 			if _, err := w.counts.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now, By: "me"}, now.Add(time.Hour)); err != nil {
 				t.Fatalf("CancelRun = %v", err)
 			}
-			waiting, err := w.Wake(t.Context(), schema.JobLimit(e.Spec.Job), w.live)
+			waiting, err := w.WakeWaiters(t.Context(), schema.JobLimit(e.Spec.Job), w.live)
 			if err != nil || waiting != 1 {
 				t.Errorf("Wake = %d, %v, want 1 that waited", waiting, err)
 			}
@@ -141,7 +141,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				e, _ := w.row(r.Run)
-				if err := w.HoldBack(t.Context(), schema.JobLimit(job.ID), &e); err != nil {
+				if err := w.AddToWaitList(t.Context(), schema.JobLimit(job.ID), &e); err != nil {
 					t.Fatal(err)
 				}
 				c.cancel(t, w, e)
@@ -165,7 +165,7 @@ func TestCancelledRunsAreInTheHistory(t *testing.T) {
 	}{
 		{name: "pending", want: schema.StateCancelled},
 		{name: "waiting for a slot, or put off", before: func(w *world, e schema.Entry) {
-			w.record(e, 0, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: a run of the job was under way"})
+			w.record(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
 		}, want: schema.StateCancelled},
 		{name: "waiting for its next attempt", before: func(w *world, e schema.Entry) {
 			w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry})

@@ -15,7 +15,7 @@ const (
 	cutAhead = knownBefore + 500*time.Millisecond
 	// knownBefore is how long before the cut a change must be known to be committed. Whoever read the job before it was starts
 	// nothing later than 1.9 s after that read, and so nothing after the cut.
-	knownBefore = HeededWithin
+	knownBefore = TaskChangeWithin
 	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a run may be as late as that when its job is
 	// changed again, and is recorded as missed all the same.
 	pastFor = 5 * time.Minute
@@ -259,10 +259,10 @@ func (b *Bucketer) replace(ctx context.Context, job *schema.Job, mutate mutation
 }
 
 // pastOf returns what is to be remembered of the generations of a job that is about to be changed, besides the one in force.
-func pastOf(job *schema.Job, now time.Time) []schema.Past {
+func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 	past := job.Current.Spec.Past
 	if job.Before != nil && job.Before.State == schema.JobActive {
-		past = append([]schema.Past{{Number: job.Before.Number, Schedule: job.Before.Spec.Schedule, Cut: job.Cut}}, past...)
+		past = append([]schema.PastGeneration{{Number: job.Before.Number, Schedule: job.Before.Spec.Schedule, Cut: job.Cut}}, past...)
 	}
 	for i := range past {
 		if i == maxPast || now.Sub(past[i].Cut) > pastFor {

@@ -52,7 +52,7 @@ func (b *Bucketer) endClaim(ctx context.Context, run *Run) error {
 			row.Record.Entry, row.Record.Executor, row.Record.Started = h.Entry, h.Executor, h.Started
 			row.Record.Error = "cancelled while it was under way"
 		}
-		is, err := lease.Raised(row, now)
+		is, err := lease.EndedByOther(row, now)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (b *Bucketer) endUnclaimed(ctx context.Context, e *schema.Entry, row schema
 	if err != nil || !guarded {
 		return err == nil, err
 	}
-	is, err := schema.Lease{}.Raised(row, b.now())
+	is, err := schema.Lease{}.EndedByOther(row, b.now())
 	if err != nil {
 		return false, err
 	}

@@ -22,9 +22,9 @@ const (
 	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
 	// slow read and the sweep itself fit into the other half.
 	LateAfter = Grace / 2
-	// HeededWithin is how long after its answer a cancel or a change may still not be heeded by an executor, if all
+	// TaskChangeWithin is how long after its answer a cancel or a change may still not be heeded by an executor, if all
 	// clocks are the same. What clocks differ by comes on top.
-	HeededWithin = 2 * time.Second
+	TaskChangeWithin = 2 * time.Second
 	// NearSpan is how close to its due time a row may lie behind its dispatcher's scan.
 	NearSpan = 5 * time.Second
 	// settingsEvery is how often the settings are read again.
@@ -60,7 +60,7 @@ const (
 type Store interface {
 	schema.EntryWriter
 	schema.EntryReader
-	schema.Marker
+	schema.MarkStore
 	schema.AttemptStore
 	schema.OutputStore
 	schema.KeyStore
@@ -73,7 +73,7 @@ type Store interface {
 	schema.DecisionStore
 	schema.DeadLetterStore
 	schema.LeaseStore
-	schema.WaitingStore
+	schema.WaitListStore
 	Session(ctx context.Context, executor string) (schema.Session, error)
 }
 
@@ -95,8 +95,8 @@ type Config struct {
 	Store   Store
 	Hints   schema.Hints
 	Signals Signaller
-	// Hearers are those who must know of a change of a task before it is answered; nil: nobody but this node.
-	Hearers *Hearers
+	// TaskListeners are those who must know of a change of a task before it is answered; nil: nobody but this node.
+	Hearers *TaskListeners
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
@@ -133,7 +133,7 @@ type Bucketer struct {
 	store   Store
 	hints   schema.Hints
 	signals Signaller
-	hearers *Hearers
+	hearers *TaskListeners
 	clock   *clock
 	now     func() time.Time // the clock's
 	halted  func() bool

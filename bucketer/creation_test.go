@@ -14,7 +14,7 @@ import (
 )
 
 // writes of jobs and reads of one that decides: what costs most of what is done about jobs.
-var dear = []string{"CreateJob", "SwapJob", "Job", "Jobs", "JobByName", "ClaimName", "PassName", "ClaimKey", "ListJob", "PutEntries"}
+var dear = []string{"CreateJob", "SwapJob", "Job", "Jobs", "JobByName", "RegisterName", "TransferName", "RegisterKey", "ListJob", "PutEntries"}
 
 // TestStatementsOfChanges: what it costs to create and to change a job that can have many runs. Each conditional write costs a store
 // several times what a plain one does.
@@ -31,11 +31,11 @@ func TestStatementsOfChanges(t *testing.T) {
 		{"create with a name", func(w *world, _ schema.Job) error {
 			_, _, err := w.CreateJob(w.t.Context(), named(every(time.Hour), "another"), "", "")
 			return err
-		}, map[string]int{"ClaimName": 1, "ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
+		}, map[string]int{"RegisterName": 1, "ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
 		{"create with a key", func(w *world, _ schema.Job) error {
 			_, _, err := w.CreateJob(w.t.Context(), every(time.Hour), "k", "body")
 			return err
-		}, map[string]int{"ClaimKey": 1, "ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
+		}, map[string]int{"RegisterKey": 1, "ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
 		{"update", func(w *world, job schema.Job) error {
 			_, err := w.ChangeJob(w.t.Context(), "t", job.ID, job.Current.Number, to(time.Minute))
 			return err

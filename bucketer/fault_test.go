@@ -74,10 +74,10 @@ func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
 			t.Errorf("Mend = %v", err)
 		}
 		jobs, _, err := w.ListJobs(t.Context(), "t", JobFilter{}, schema.JobID{}, 10)
-		if err != nil || len(jobs) != 2 || w.Misunderstood(&jobs[0]) != nil || w.Misunderstood(&jobs[1]) == nil {
+		if err != nil || len(jobs) != 2 || w.NotUnderstood(&jobs[0]) != nil || w.NotUnderstood(&jobs[1]) == nil {
 			t.Errorf("ListJobs = %+v, %v, want both, the older one not understood", jobs, err)
 		}
-		if job, err := w.JobByID(t.Context(), "t", bad.ID); err != nil || !errors.Is(w.Misunderstood(&job), errUnclear) {
+		if job, err := w.JobByID(t.Context(), "t", bad.ID); err != nil || !errors.Is(w.NotUnderstood(&job), errUnclear) {
 			t.Errorf("JobByID = %+v, %v, want the job, not understood", job, err)
 		}
 		if _, err := w.JobByID(t.Context(), "another", bad.ID); !errors.Is(err, schema.ErrNotFound) {
@@ -214,7 +214,7 @@ func TestAJobInAnUnknownZoneCanBeChanged(t *testing.T) {
 			s.Schedule = &schema.Schedule{Cron: s.Schedule.Cron, Timezone: "Europe/Berlin"}
 			return nil
 		})
-		if err != nil || w.Misunderstood(&moved) != nil || len(w.occurrences(moved.ID, 25*time.Hour)) == 0 {
+		if err != nil || w.NotUnderstood(&moved) != nil || len(w.occurrences(moved.ID, 25*time.Hour)) == 0 {
 			t.Errorf("ChangeJob to a zone that is known = %+v, %v, want the job, understood, and its first run", moved, err)
 		}
 		paused, err := w.PauseJob(t.Context(), "t", lost(), 0)

@@ -158,7 +158,7 @@ func (b *Bucketer) retry(ctx context.Context, f *Finished) (schema.Entry, error)
 		return schema.Entry{}, err
 	}
 	starter.Spec.Began = began(&starter, rec).UnixMicro()
-	next, err := b.Later(&starter, schema.KindRetry, rec.Next, f.Attempt.Number+1, rec.Finished)
+	next, err := b.LaterStart(&starter, schema.KindRetry, rec.Next, f.Attempt.Number+1, rec.Finished)
 	if err != nil {
 		return schema.Entry{}, err
 	}
@@ -185,14 +185,14 @@ func (b *Bucketer) starter(ctx context.Context, f *Finished) (schema.Entry, erro
 	return f.Entry, nil
 }
 
-// HandOn writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of
+// Replace writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of
 // each run; both in batches by partition. What a later start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of those of
 // `from` that were handed on, and what went wrong with the others. Crash in between: such an entry is still open, and whoever meets it next hands it on to the same id.
-func (b *Bucketer) HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
+func (b *Bucketer) Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
 	return b.DeferTo(ctx, from, to, "")
 }
 
-// DeferTo is HandOn for deferrals of one cause.
+// DeferTo is Replace for deferrals of one cause.
 func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var ready, slow []int
 	for i := range to {
@@ -243,7 +243,7 @@ func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry, cause sc
 			return
 		}
 		handed = append(handed, from[i].ID)
-		rec := schema.Record{Outcome: schema.HandedOn, To: to[i].ID}
+		rec := schema.Record{Outcome: schema.Replaced, To: to[i].ID}
 		if to[i].Spec.Kind == schema.KindDeferral {
 			rec.Reason, rec.Cause = schema.Deferred, cause
 		}

@@ -202,7 +202,7 @@ func (w *world) watches(runs []schema.Entry) []schema.Entry {
 	for i := range runs {
 		var err error
 		id := schema.MakeEntryID(due, runs[i].ID.Shard(), schema.HashOf("watch", runs[i].ID.String()))
-		if to[i], err = w.Later(&runs[i], schema.KindWatch, id, 1, due); err != nil {
+		if to[i], err = w.LaterStart(&runs[i], schema.KindWatch, id, 1, due); err != nil {
 			w.t.Fatalf("Later = %v", err)
 		}
 	}
@@ -214,7 +214,7 @@ func (w *world) handedOn(e, to schema.Entry) int {
 	w.t.Helper()
 	rows := w.mustRun(e.ID).Attempts
 	for _, a := range rows {
-		if a.Number != 0 || a.Record.Outcome != schema.HandedOn || a.Record.Entry != e.ID || a.Record.To != to.ID {
+		if a.Number != 0 || a.Record.Outcome != schema.Replaced || a.Record.Entry != e.ID || a.Record.To != to.ID {
 			w.t.Errorf("attempt of %s: %+v, want that it was handed on to %s", e.ID, a.Record, to.ID)
 		}
 	}
@@ -227,7 +227,7 @@ func TestHandOnOfWhichAPartFails(t *testing.T) {
 	inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
 		s.entries = byShard()
-		handed, err := w.HandOn(t.Context(), runs, to)
+		handed, err := w.Replace(t.Context(), runs, to)
 		if !errors.Is(err, schema.ErrUnavailable) || !errors.Is(err, schema.ErrUnknown) {
 			t.Fatalf("HandOn = %v, want ErrUnavailable of one shard and ErrUnknown of another", err)
 		}
@@ -253,7 +253,7 @@ func TestHandOnOfWhichAPartFails(t *testing.T) {
 		}
 
 		s.heal()
-		handed, err = w.HandOn(t.Context(), againFrom, againTo)
+		handed, err = w.Replace(t.Context(), againFrom, againTo)
 		if err != nil || len(handed) != 12 {
 			t.Errorf("HandOn of what was left = %d pairs, %v; want 12", len(handed), err)
 		}
@@ -275,14 +275,14 @@ func TestHandOnWhoseAttemptsFail(t *testing.T) {
 			inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 				to := w.watches(runs)
 				s.attempts = map[schema.Shard]error{1: fault}
-				if handed, err := w.HandOn(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, fault) {
+				if handed, err := w.Replace(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, fault) {
 					t.Errorf("HandOn = %v, %v; want none and %v", handed, err, fault)
 				}
 				if k := kinds(w.entries(time.Hour)); k[schema.KindWatch] != 18 {
 					t.Errorf("kinds = %v, want every watch entry before the first attempt 0", k)
 				}
 				s.heal()
-				handed, err := w.HandOn(t.Context(), runs, to)
+				handed, err := w.Replace(t.Context(), runs, to)
 				if err != nil || len(handed) != 18 {
 					t.Errorf("HandOn again = %d pairs, %v; want all 18", len(handed), err)
 				}
@@ -308,7 +308,7 @@ func TestHandOnThatCannotLengthen(t *testing.T) {
 			return schematest.Fault{Fail: op == "EntriesByID" && reads.Add(1) == 7}
 		})
 		w.store = s.Store // it reads, too
-		handed, err := w.HandOn(t.Context(), runs, to)
+		handed, err := w.Replace(t.Context(), runs, to)
 		if len(handed) != len(runs)-1 || !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("HandOn = %d of %d runs, %v; want all but one, and ErrUnavailable", len(handed), len(runs), err)
 		}
@@ -384,7 +384,7 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 				to := w.watches(from)
 				for range c.calls {
 					within(func(ctx context.Context) {
-						handed, _ := w.HandOn(ctx, from, to) // what fails is left
+						handed, _ := w.Replace(ctx, from, to) // what fails is left
 						was := func(e schema.Entry) bool { return slices.Contains(handed, e.Run()) }
 						from, to = slices.DeleteFunc(from, was), slices.DeleteFunc(to, was)
 					})

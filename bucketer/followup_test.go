@@ -136,28 +136,28 @@ func TestHandOnWritesTheEntryFirst(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Time{}))
 		from, _ := w.row(id)
-		to, err := w.Later(&from, schema.KindWatch, schema.MakeEntryID(time.Now().Add(2*time.Minute), id.Shard(), 7), 1, time.Now())
+		to, err := w.LaterStart(&from, schema.KindWatch, schema.MakeEntryID(time.Now().Add(2*time.Minute), id.Shard(), 7), 1, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		attempts := func() []schema.Attempt { return w.mustRun(id).Attempts }
 
 		w.first(1, "PutEntries", schematest.Fault{Fail: true})
-		if _, err := w.HandOn(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
+		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
 			t.Errorf("HandOn without the entry = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
 		w.first(1, "PutAttempts", schematest.Fault{Fail: true})
-		if _, err := w.HandOn(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
+		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
 			t.Errorf("HandOn that crashed in between = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
 		if _, ok := w.row(to.ID); !ok {
 			t.Error("the entry that stands in is not there")
 		}
-		if _, err := w.HandOn(t.Context(), []schema.Entry{from}, []schema.Entry{to}); err != nil {
+		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); err != nil {
 			t.Errorf("HandOn again = %v", err)
 		}
 		got := attempts()
-		if len(got) != 1 || got[0].Number != 0 || got[0].Record.Outcome != schema.HandedOn || got[0].Record.To != to.ID || got[0].Record.Entry != id {
+		if len(got) != 1 || got[0].Number != 0 || got[0].Record.Outcome != schema.Replaced || got[0].Record.To != to.ID || got[0].Record.Entry != id {
 			t.Errorf("attempts = %+v, want attempt 0 that hands %s on to %s", got, id, to.ID)
 		}
 		if k := kinds(w.entries(time.Hour)); !maps.Equal(k, map[schema.Kind]int{schema.KindRun: 1, schema.KindWatch: 1}) {
@@ -241,8 +241,8 @@ func TestWhatIsSaidOfARunAtOnceSharesNoRow(t *testing.T) {
 		catchUp := schema.LoadEntry(schema.MakeEntryID(testNow, 1, schema.RandomHash()), fmt.Appendf(nil, `{"kind":"catch_up","of":%q}`, run.ID), nil, schema.Marks{})
 		said := []schema.Attempt{
 			w.NotStarted(run, schema.Record{Outcome: schema.Missed}, testNow),
-			w.NotStarted(run, schema.Record{Outcome: schema.HandedOn}, testNow),
-			w.NotStarted(catchUp, schema.Record{Outcome: schema.HandedOn}, testNow),
+			w.NotStarted(run, schema.Record{Outcome: schema.Replaced}, testNow),
+			w.NotStarted(catchUp, schema.Record{Outcome: schema.Replaced}, testNow),
 		}
 		for i := range said {
 			if said[i].Run != run.ID || said[i].Fence < 0 || said[i].Fence == said[(i+1)%3].Fence {

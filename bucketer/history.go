@@ -233,7 +233,7 @@ func (w *jobWalk) runs(ctx context.Context) ([]Run, error) {
 		if w.filter.State != "" && r.State != w.filter.State {
 			return true
 		}
-		return r.State == schema.StatePending && len(r.Attempts) == 0 && w.job.Right(&r.Entry, w.now).Outcome != ""
+		return r.State == schema.StatePending && len(r.Attempts) == 0 && w.job.DecideStart(&r.Entry, w.now).Outcome != ""
 	}), err
 }
 

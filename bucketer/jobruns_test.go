@@ -59,7 +59,7 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 			func(e schema.Entry) { w.end(e, 1, schema.Record{Outcome: schema.Failed, Final: true}) },
 			func(e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) },
 			func(e schema.Entry) {
-				w.record(e, 0, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: a run of the job was under way"})
+				w.record(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
 			},
 			func(e schema.Entry) { w.running(e, 1) },
 			func(e schema.Entry) {

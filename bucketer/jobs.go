@@ -64,8 +64,8 @@ func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, body
 		if err != nil {
 			return schema.Job{}, false, err
 		}
-		claim := schema.KeyClaim{BodyHash: bodyHash, Entry: claimOf(id), Text: text, Expires: now.Add(keyRetention)}
-		held, mine, err := b.store.ClaimKey(ctx, spec.Tenant, key, claim, now.Add(keyRetention))
+		claim := schema.KeyRecord{BodyHash: bodyHash, Entry: claimOf(id), Text: text, Expires: now.Add(keyRetention)}
+		held, mine, err := b.store.RegisterKey(ctx, spec.Tenant, key, claim, now.Add(keyRetention))
 		switch {
 		case err != nil:
 			return schema.Job{}, false, fmt.Errorf("claim key: %w", err)
@@ -88,7 +88,7 @@ func claimOf(id schema.JobID) schema.EntryID {
 func claimed(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
 
 // repeatCreation answers a key that was used before: with the job that it made, or by making it, if that was never finished.
-func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyClaim, bodyHash string, now time.Time) (schema.Job, bool, error) {
+func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
 	if held.BodyHash != bodyHash {
 		return schema.Job{}, false, ErrKeyReused
 	}
@@ -264,7 +264,7 @@ func (b *Bucketer) hintSoon(rows []schema.Entry) {
 // was never made, it is taken over.
 func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
 	for range markTries {
-		holder, since, mine, err := b.store.ClaimName(ctx, tenant, name, id, now)
+		holder, since, mine, err := b.store.RegisterName(ctx, tenant, name, id, now)
 		switch {
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
 			continue // the next claim finds out
@@ -292,7 +292,7 @@ func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema
 		case !job.Current.State.Ended():
 			return ErrNameTaken
 		}
-		err = b.store.PassName(ctx, tenant, name, holder, id, now)
+		err = b.store.TransferName(ctx, tenant, name, holder, id, now)
 		if err != nil && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrUnknown) {
 			return fmt.Errorf("take over name: %w", err)
 		}
@@ -326,7 +326,7 @@ const releaseTimeout = 2 * time.Second
 func (b *Bucketer) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := b.store.PassName(bounded, tenant, name, id, schema.JobID{}, b.now()); err != nil && !errors.Is(err, schema.ErrConflict) {
+	if err := b.store.TransferName(bounded, tenant, name, id, schema.JobID{}, b.now()); err != nil && !errors.Is(err, schema.ErrConflict) {
 		b.log.Debug("the name of a job that was not made stays taken for a while", "err", err)
 	}
 }

@@ -304,7 +304,7 @@ func TestNamesAreUnique(t *testing.T) {
 func TestNameOfAJobThatWasNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		if _, _, _, err := w.counts.ClaimName(ctx, "t", "n", schema.MakeJobID(time.Now(), 1, 1), time.Now()); err != nil {
+		if _, _, _, err := w.counts.RegisterName(ctx, "t", "n", schema.MakeJobID(time.Now(), 1, 1), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(59 * time.Second)

@@ -153,7 +153,7 @@ func (b *Bucketer) keepWaiting(ctx context.Context, key schema.LimitKey) error {
 	if w.after.IsZero() {
 		r = b.fronts.from(key)
 	}
-	rows, err := b.store.Waiting(ctx, key, r, keepPage)
+	rows, err := b.store.Waiters(ctx, key, r, keepPage)
 	if err != nil {
 		return err
 	}
@@ -169,9 +169,9 @@ func (b *Bucketer) keepWaiting(ctx context.Context, key schema.LimitKey) error {
 }
 
 // keepAging keeps the rows of those that wait by a row with less than half of the retention left.
-func (b *Bucketer) keepAging(ctx context.Context, rows []schema.Waiting, now time.Time) error {
+func (b *Bucketer) keepAging(ctx context.Context, rows []schema.Waiter, now time.Time) error {
 	half := b.expiry(now, now).Sub(now) / 2
-	var aging []schema.Waiting
+	var aging []schema.Waiter
 	for _, row := range rows {
 		if !row.Expires.IsZero() && row.Expires.Before(now.Add(half)) {
 			aging = append(aging, row)
@@ -192,13 +192,13 @@ func (b *Bucketer) keepAging(ctx context.Context, rows []schema.Waiting, now tim
 }
 
 // keepRow keeps the rows of a run that waits, and that by which it does.
-func (b *Bucketer) keepRow(ctx context.Context, w schema.Waiting, now time.Time) error {
+func (b *Bucketer) keepRow(ctx context.Context, w schema.Waiter, now time.Time) error {
 	if err := b.keep(ctx, w.Run, []schema.EntryID{w.Entry}, now); err != nil {
 		return err
 	}
 	w.Shard, w.Noted = limitShard(w.Limit), now.UTC().Truncate(time.Microsecond)
 	w.Expires = b.expiry(latest(w.Run.Time(), w.Entry.Time()), now)
-	return b.store.PutWaiting(ctx, w)
+	return b.store.PutWaiter(ctx, w)
 }
 
 func (l *waitWalks) at(key schema.LimitKey) waitWalk {

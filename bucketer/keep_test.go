@@ -44,10 +44,10 @@ func (w *world) ask(job schema.Job) schema.Entry {
 // holdBack has e wait for the limit of its job.
 func (w *world) holdBack(e schema.Entry) {
 	w.t.Helper()
-	if err := w.HoldBack(context.Background(), schema.JobLimit(e.Spec.Job), &e); err != nil {
+	if err := w.AddToWaitList(context.Background(), schema.JobLimit(e.Spec.Job), &e); err != nil {
 		w.t.Fatalf("HoldBack = %v", err)
 	}
-	held := w.NotStarted(e, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency"}, time.Now())
+	held := w.NotStarted(e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency"}, time.Now())
 	if err := w.Record(context.Background(), []schema.Attempt{held}); err != nil {
 		w.t.Fatalf("Record = %v", err)
 	}
@@ -108,7 +108,7 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		run := w.wantRun(moved.ID, schema.StatePending, "moved")
 		next := schema.MakeEntryID(at.Add(time.Minute), moved.ID.Shard(), 7)
 		w.recordFor(run.Current, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, retention)
-		retry, err := w.Later(&run.Current, schema.KindRetry, next, 2, at)
+		retry, err := w.LaterStart(&run.Current, schema.KindRetry, next, 2, at)
 		if err == nil {
 			err = w.counts.PutEntries(ctx, []schema.Entry{retry})
 		}
@@ -122,13 +122,13 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		w.counts.Reset()
 		for range 4 * 20 {
 			time.Sleep(6 * time.Hour)
-			if _, err := w.WakeAll(ctx, plain.ID.Shard(), "", live); err != nil {
+			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
 				t.Fatalf("WakeAll = %v", err)
 			}
 			when := "after " + time.Since(plain.Due()).String()
 			w.wantRun(plain.ID, schema.StatePending, when)
 			got := w.wantRun(moved.ID, schema.StateRetrying, when)
-			if schema.HeldBack(got.Attempts) == nil {
+			if schema.LimitHold(got.Attempts) == nil {
 				t.Fatalf("%s: nothing says why the run waits: %+v", when, got.Attempts)
 			}
 			if text, err := w.Payload(ctx, got); err != nil || string(text) != string(payload) || got.Current.ID != run.Current.ID {
@@ -142,13 +142,13 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 
 		w.swapSlots(key, schema.Slots{})
 		for range 2 {
-			if _, err := w.WakeAll(ctx, plain.ID.Shard(), "", live); err != nil {
+			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
 				t.Fatalf("WakeAll = %v", err)
 			}
 			w.swapSlots(key, schema.Slots{})
 		}
-		turns := kinds(w.entries(time.Minute))[schema.KindTurn]
-		if left, err := w.counts.Waiting(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {
+		turns := kinds(w.entries(time.Minute))[schema.KindFromWaitList]
+		if left, err := w.counts.Waiters(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {
 			t.Errorf("the slot is free: %d turns, %d runs wait, %v; want both to have had their turn", turns, len(left), err)
 		}
 	})
@@ -175,7 +175,7 @@ func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 		row, _ := w.row(id)
 		next := schema.MakeEntryID(time.Now().Add(time.Minute), id.Shard(), 7)
 		w.recordFor(row, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, retention)
-		e, err := w.Later(&row, schema.KindRetry, next, 2, time.Now())
+		e, err := w.LaterStart(&row, schema.KindRetry, next, 2, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if handed, err := w.HandOn(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil || len(handed) != 1 {
+			if handed, err := w.Replace(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil || len(handed) != 1 {
 				t.Fatalf("HandOn = %v, %v", handed, err)
 			}
 			e = to
@@ -259,7 +259,7 @@ func TestAMovedRunIsPutOffForWeeks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.HandOn(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil {
+				if _, err := w.Replace(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil {
 					t.Fatalf("HandOn = %v", err)
 				}
 				e = to

@@ -74,7 +74,7 @@ func TestWhatFollowsFromTheLargestRunFits(t *testing.T) {
 					t.Fatalf("Job = %v", err)
 				}
 				for range maxPast {
-					many.Past = append(many.Past, schema.Past{Number: number, Schedule: many.Schedule, Cut: testNow})
+					many.Past = append(many.Past, schema.PastGeneration{Number: number, Schedule: many.Schedule, Cut: testNow})
 				}
 				text, err := schema.EncodeJobSpec(many)
 				if err != nil {
@@ -119,10 +119,10 @@ func TestWhatFollowsFromTheLargestRunFits(t *testing.T) {
 func (w *world) handedDown(e schema.Entry, see func(what string, next *schema.Entry)) (schema.Entry, error) {
 	for range 2 {
 		for _, kind := range []schema.Kind{
-			schema.KindLate, schema.KindReschedule, schema.KindRetry, schema.KindDeferral, schema.KindTurn, schema.KindWatch, schema.KindCatchUp,
+			schema.KindLate, schema.KindReschedule, schema.KindRetry, schema.KindDeferral, schema.KindFromWaitList, schema.KindWatch, schema.KindCatchUp,
 		} {
-			e.Spec.Began, e.Spec.PutOff, e.Spec.Until = testNow.UnixMicro(), math.MaxInt32, testNow
-			next, err := w.Later(&e, kind, schema.MakeEntryID(testNow, 1, schema.RandomHash()), maxAttempts, testNow)
+			e.Spec.Began, e.Spec.Deferrals, e.Spec.Until = testNow.UnixMicro(), math.MaxInt32, testNow
+			next, err := w.LaterStart(&e, kind, schema.MakeEntryID(testNow, 1, schema.RandomHash()), maxAttempts, testNow)
 			if err != nil {
 				return e, fmt.Errorf("%s: %w", kind, err)
 			}

@@ -189,18 +189,18 @@ func began(e *schema.Entry, rec *schema.Record) time.Time {
 
 // overtake takes the dead letter of a run back, also one that is yet to be written.
 func (b *Bucketer) overtake(ctx context.Context, tenant string, run schema.RunID, at time.Time) error {
-	if err := b.putFate(ctx, tenant, run, schema.Fate{Ending: schema.Overtaken, At: at}); err != nil {
+	if err := b.putFate(ctx, tenant, run, schema.Resolution{Kind: schema.ResolvedSuperseded, At: at}); err != nil {
 		return fmt.Errorf("take dead letter back: %w", err)
 	}
 	return nil
 }
 
 // putFate writes what became of a letter, to stay for longer than the letter can, whoever writes that again.
-func (b *Bucketer) putFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate) error {
+func (b *Bucketer) putFate(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution) error {
 	f.At = f.At.UTC().Truncate(time.Microsecond)
-	if err := b.store.PutFate(ctx, tenant, run, f, latest(f.At, b.now()).Add(2*b.letterRetention)); err != nil {
+	if err := b.store.PutResolution(ctx, tenant, run, f, latest(f.At, b.now()).Add(2*b.letterRetention)); err != nil {
 		return err
 	}
-	b.metrics.letters.WithLabelValues(string(f.Ending)).Inc()
+	b.metrics.letters.WithLabelValues(string(f.Kind)).Inc()
 	return nil
 }

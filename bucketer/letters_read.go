@@ -21,30 +21,30 @@ const (
 	letterPage = 200
 )
 
-// LetterQuery selects the dead letters of a tenant that wait, by the due time in the run's id: From ≤ due < To.
-type LetterQuery struct {
+// DeadLetterQuery selects the dead letters of a tenant that wait, by the due time in the run's id: From ≤ due < To.
+type DeadLetterQuery struct {
 	Tenant   string
 	From, To time.Time
 	Task     string // "" = any
 }
 
-// LetterPosition is where a listing goes on: in a day, before the letter of a run (zero: from its newest). Nil is the newest of the window.
-type LetterPosition struct {
+// DeadLetterPosition is where a listing goes on: in a day, before the letter of a run (zero: from its newest). Nil is the newest of the window.
+type DeadLetterPosition struct {
 	Day    int          `json:"day"`
 	Before schema.RunID `json:"before,omitzero"`
 }
 
-// Letter is a dead letter with all attempts of its run: as their rows say, and when those have left as the letter does, which lives longer.
-type Letter struct {
+// DeadLetter is a dead letter with all attempts of its run: as their rows say, and when those have left as the letter does, which lives longer.
+type DeadLetter struct {
 	schema.DeadLetter
 	Attempted []schema.Attempt // ordered by number and fence
 }
 
 // DeadLetters returns the letters of q that wait, without payloads, the latest due first, at most limit of them, from pos on. A page reads a bounded
 // number of days and letters, so it may hold fewer than limit, even none, and still name the next position.
-func (b *Bucketer) DeadLetters(ctx context.Context, q LetterQuery, pos *LetterPosition, limit int) ([]schema.DeadLetter, *LetterPosition, error) {
+func (b *Bucketer) DeadLetters(ctx context.Context, q DeadLetterQuery, pos *DeadLetterPosition, limit int) ([]schema.DeadLetter, *DeadLetterPosition, error) {
 	first := schema.PeriodOf(q.From)
-	at := LetterPosition{Day: schema.PeriodOf(q.To.Add(-time.Nanosecond))}
+	at := DeadLetterPosition{Day: schema.PeriodOf(q.To.Add(-time.Nanosecond))}
 	if pos != nil {
 		at = *pos
 	}
@@ -65,7 +65,7 @@ func (b *Bucketer) DeadLetters(ctx context.Context, q LetterQuery, pos *LetterPo
 			if due.Before(q.From) {
 				return found, nil, nil // and all that follow
 			}
-			if l.Fate != nil || !due.Before(q.To) || q.Task != "" && l.Entry.Spec.Task != q.Task {
+			if l.Resolution != nil || !due.Before(q.To) || q.Task != "" && l.Entry.Spec.Task != q.Task {
 				continue
 			}
 			if found = append(found, *l); len(found) == limit {
@@ -74,35 +74,35 @@ func (b *Bucketer) DeadLetters(ctx context.Context, q LetterQuery, pos *LetterPo
 		}
 		if len(page) < letterPage {
 			days++
-			at = LetterPosition{Day: at.Day - 1}
+			at = DeadLetterPosition{Day: at.Day - 1}
 		}
 	}
 	return found, nil, nil
 }
 
 // DeadLetter returns the letter of a run that waits or was replayed, or schema.ErrNotFound.
-func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (Letter, error) {
+func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (DeadLetter, error) {
 	l, err := b.store.DeadLetter(ctx, tenant, id)
 	if err != nil {
-		return Letter{}, err
+		return DeadLetter{}, err
 	}
-	if l.Fate != nil && l.Fate.Ending != schema.Replayed {
-		return Letter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
+	if l.Resolution != nil && l.Resolution.Kind != schema.ResolvedReplayed {
+		return DeadLetter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	}
-	out := Letter{DeadLetter: l}
+	out := DeadLetter{DeadLetter: l}
 	switch run, err := b.Run(ctx, tenant, id); {
 	case errors.Is(err, schema.ErrNotFound): // it has left, as it does before its letter
-		out.Attempted = l.Told()
+		out.Attempted = l.AllAttempts()
 	case err != nil:
-		return Letter{}, err
-	case l.Fate == nil && run.State != schema.StateFailed && ruined(run.Attempts):
+		return DeadLetter{}, err
+	case l.Resolution == nil && run.State != schema.StateFailed && ruined(run.Attempts):
 		// What should have taken it back was lost: a process died between its record and what follows.
 		if err := b.overtake(ctx, tenant, id, b.now()); err != nil {
-			return Letter{}, err
+			return DeadLetter{}, err
 		}
-		return Letter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
+		return DeadLetter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	default:
-		out.Attempted = withThose(run.Attempts, l.Told())
+		out.Attempted = withThose(run.Attempts, l.AllAttempts())
 	}
 	return out, nil
 }
@@ -131,7 +131,7 @@ func (b *Bucketer) Waiting(ctx context.Context, tenant string, runs []schema.Run
 	for day, of := range days {
 		for len(of) > 0 {
 			n := min(len(of), readIDs)
-			fates, err := b.store.Fates(ctx, tenant, day, of[:n])
+			fates, err := b.store.Resolutions(ctx, tenant, day, of[:n])
 			if err != nil {
 				return nil, err
 			}
@@ -157,8 +157,8 @@ func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, b
 	if err != nil {
 		return Receipt{}, err
 	}
-	if l.Fate != nil {
-		return Receipt{Run: l.Fate.Run, Existing: true}, nil
+	if l.Resolution != nil {
+		return Receipt{Run: l.Resolution.Run, Existing: true}, nil
 	}
 	if l.Fault != nil {
 		return Receipt{}, fmt.Errorf("replay %s: %w", id, l.Fault)
@@ -174,7 +174,7 @@ func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, b
 	if err != nil {
 		return Receipt{}, fmt.Errorf("replay %s: %w", id, err)
 	}
-	return receipt, b.putFate(ctx, tenant, id, schema.Fate{Ending: schema.Replayed, At: b.now(), By: by, Run: receipt.Run})
+	return receipt, b.putFate(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: b.now(), By: by, Run: receipt.Run})
 }
 
 // Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed is false. One that never was is
@@ -184,10 +184,10 @@ func (b *Bucketer) Discard(ctx context.Context, tenant string, id schema.RunID, 
 		return false, err
 	}
 	l, err := b.store.DeadLetter(ctx, tenant, id)
-	if err != nil || l.Fate != nil {
+	if err != nil || l.Resolution != nil {
 		return false, err
 	}
-	return true, b.putFate(ctx, tenant, id, schema.Fate{Ending: schema.Discarded, At: b.now(), By: by})
+	return true, b.putFate(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedDiscarded, At: b.now(), By: by})
 }
 
 // ownKey makes an idempotency key of a text that no caller's can be: it is longer than those may be.

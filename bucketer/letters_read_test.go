@@ -26,9 +26,9 @@ func (w *world) dead(job Job) schema.RunID {
 }
 
 // listed returns all letters of q, in pages of limit.
-func (w *world) listed(q LetterQuery, limit int) (runs []schema.RunID) {
+func (w *world) listed(q DeadLetterQuery, limit int) (runs []schema.RunID) {
 	w.t.Helper()
-	for pos := (*LetterPosition)(nil); ; {
+	for pos := (*DeadLetterPosition)(nil); ; {
 		page, next, err := w.DeadLetters(context.Background(), q, pos, limit)
 		if err != nil {
 			w.t.Fatalf("DeadLetters = %v", err)
@@ -70,7 +70,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 		w.dead(foreign)
 		slices.Reverse(all)
 		slices.Reverse(mails)
-		whole := LetterQuery{Tenant: "t", From: began.Add(-24 * time.Hour), To: time.Now().Add(time.Hour)}
+		whole := DeadLetterQuery{Tenant: "t", From: began.Add(-24 * time.Hour), To: time.Now().Add(time.Hour)}
 		for _, limit := range []int{1, 7, 500} {
 			if got := w.listed(whole, limit); !slices.Equal(got, all) {
 				t.Errorf("all, %d at a time = %d, want %d, the latest first", limit, len(got), len(all))
@@ -172,7 +172,7 @@ func TestReplaysAreOneRun(t *testing.T) {
 			}
 		})
 	})
-	for _, op := range []string{"PutEntries", "PutFate"} {
+	for _, op := range []string{"PutEntries", "PutResolution"} {
 		t.Run("after a crash at "+op, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				id := w.dead(callTo(time.Time{}))
@@ -189,8 +189,8 @@ func TestReplaysAreOneRun(t *testing.T) {
 					t.Errorf("kinds = %v, want the run and one replay", k)
 				}
 				l, err := w.DeadLetter(t.Context(), "t", id)
-				if err != nil || l.Fate == nil || l.Fate.Run != r.Run || l.Fate.By != "me" {
-					t.Errorf("DeadLetter = %+v, %v; want it replayed as %s", l.Fate, err, r.Run)
+				if err != nil || l.Resolution == nil || l.Resolution.Run != r.Run || l.Resolution.By != "me" {
+					t.Errorf("DeadLetter = %+v, %v; want it replayed as %s", l.Resolution, err, r.Run)
 				}
 			})
 		})
@@ -215,7 +215,7 @@ func TestDiscardedDoesNotRise(t *testing.T) {
 		if _, err := w.Replay(t.Context(), "t", e.ID, "me"); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("Replay = %v, want ErrNotFound", err)
 		}
-		if got := w.listed(LetterQuery{Tenant: "t", From: e.ID.Time().Add(-time.Hour), To: time.Now().Add(time.Hour)}, 10); len(got) != 0 {
+		if got := w.listed(DeadLetterQuery{Tenant: "t", From: e.ID.Time().Add(-time.Hour), To: time.Now().Add(time.Hour)}, 10); len(got) != 0 {
 			t.Errorf("listed = %v, want none", got)
 		}
 		if _, err := w.Discard(t.Context(), "t", w.submit(callTo(time.Time{})), "me"); !errors.Is(err, schema.ErrNotFound) {
@@ -232,7 +232,7 @@ func TestLetterOfARunThatHasNotFailedIsNone(t *testing.T) {
 		if _, err := w.Replay(t.Context(), "t", e.ID, "me"); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("Replay = %v, want ErrNotFound", err)
 		}
-		if l := w.letterOf(e.ID); l == nil || l.Fate == nil || l.Fate.Ending != schema.Overtaken {
+		if l := w.letterOf(e.ID); l == nil || l.Resolution == nil || l.Resolution.Kind != schema.ResolvedSuperseded {
 			t.Errorf("letter = %+v, want one that was overtaken", l)
 		}
 	})
@@ -281,7 +281,7 @@ func TestOperationsOnDeadLetters(t *testing.T) {
 
 // Whichever action it is, the letters of other tasks, and of none, are left as they are.
 func TestOperationsOnDeadLettersOfOneTask(t *testing.T) {
-	for action, ending := range map[string]schema.Ending{ActionReplay: schema.Replayed, ActionDiscard: schema.Discarded} {
+	for action, ending := range map[string]schema.ResolutionKind{ActionReplay: schema.ResolvedReplayed, ActionDiscard: schema.ResolvedDiscarded} {
 		t.Run(action, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				const n = 60
@@ -306,26 +306,26 @@ func TestOperationsOnDeadLettersOfOneTask(t *testing.T) {
 				dry.DryRun = true
 				wantCounts(t, "a dry run", w.works(w.begin(o, dry).Operation.ID, o), schema.Progress{Matched: n / 3})
 				wantCounts(t, action, w.works(w.begin(o, asked(action, mail)).Operation.ID, o), schema.Progress{Matched: n / 3, Changed: n / 3})
-				became := make(map[string]map[schema.Ending]int)
+				became := make(map[string]map[schema.ResolutionKind]int)
 				for run, task := range tasks {
 					if became[task] == nil {
-						became[task] = make(map[schema.Ending]int)
+						became[task] = make(map[schema.ResolutionKind]int)
 					}
 					switch l := w.letterOf(run); {
 					case l == nil:
 						became[task]["gone"]++
-					case l.Fate == nil:
+					case l.Resolution == nil:
 						became[task]["waiting"]++
 					default:
-						became[task][l.Fate.Ending]++
+						became[task][l.Resolution.Kind]++
 					}
 				}
-				for task, want := range map[string]schema.Ending{"mail": ending, "mails": "waiting", "": "waiting"} {
+				for task, want := range map[string]schema.ResolutionKind{"mail": ending, "mails": "waiting", "": "waiting"} {
 					if became[task][want] != n/3 {
 						t.Errorf("what became of the letters of task %q: %v, want %d %s", task, became[task], n/3, want)
 					}
 				}
-				left := w.listed(LetterQuery{Tenant: "t", From: mail.From, To: mail.To}, 50)
+				left := w.listed(DeadLetterQuery{Tenant: "t", From: mail.From, To: mail.To}, 50)
 				if len(left) != n-n/3 || slices.ContainsFunc(left, func(run schema.RunID) bool { return tasks[run] == "mail" }) {
 					t.Errorf("%d letters wait, want the %d of the other tasks", len(left), n-n/3)
 				}

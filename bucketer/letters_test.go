@@ -121,7 +121,7 @@ func TestLetterOfARunThatEndsTwice(t *testing.T) {
 				if got := w.mustRun(e.ID).State; got != c.state {
 					t.Errorf("state = %s, want %s", got, c.state)
 				}
-				if l := w.letterOf(e.ID); l != nil && (l.Fate == nil || l.Fate.Ending != schema.Overtaken) {
+				if l := w.letterOf(e.ID); l != nil && (l.Resolution == nil || l.Resolution.Kind != schema.ResolvedSuperseded) {
 					t.Errorf("letter = %+v, want none, or one that was overtaken", l)
 				}
 			})
@@ -154,7 +154,7 @@ func TestCancelBesideAFailureTakesTheLetterBack(t *testing.T) {
 		if err != nil || run.State != schema.StateCancelled || !ended {
 			t.Fatalf("Cancel = %s, %v; want cancelled", run.State, err)
 		}
-		if l := w.letterOf(e.ID); l == nil || l.Fate == nil || l.Fate.Ending != schema.Overtaken {
+		if l := w.letterOf(e.ID); l == nil || l.Resolution == nil || l.Resolution.Kind != schema.ResolvedSuperseded {
 			t.Errorf("letter = %+v, want one that was overtaken", l)
 		}
 	})
@@ -236,7 +236,7 @@ func TestLettersAreKeptForAsLongAsIsConfigured(t *testing.T) {
 				if want := a.Record.Finished.Add(retention).Truncate(time.Millisecond); err != nil || !l.Expires.Equal(want) {
 					t.Fatalf("DeadLetter = one until %v, %v; want %v after its end: %v", l.Expires, err, retention, want)
 				}
-				all := LetterQuery{Tenant: "t", From: e.ID.Time().Add(-time.Hour), To: e.ID.Time().Add(time.Hour)}
+				all := DeadLetterQuery{Tenant: "t", From: e.ID.Time().Add(-time.Hour), To: e.ID.Time().Add(time.Hour)}
 
 				time.Sleep(retention - time.Hour)
 				if got := w.listed(all, 10); len(got) != 2 {

@@ -86,7 +86,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.turns = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_limit_turns_total", Help: "Runs that were held back by a limit and whose turn came.",
 	})
-	for _, event := range []string{"written", string(schema.Replayed), string(schema.Discarded), string(schema.Overtaken), "too_large"} {
+	for _, event := range []string{"written", string(schema.ResolvedReplayed), string(schema.ResolvedDiscarded), string(schema.ResolvedSuperseded), "too_large"} {
 		m.letters.WithLabelValues(event)
 	}
 	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "fault"} {

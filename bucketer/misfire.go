@@ -13,11 +13,11 @@ const overtakenAfter = 10 * time.Second
 // misfired returns what is recorded of an occurrence that is too late at now to be started, by its job's policy: later than its
 // limit, or overdue while a later one is due too and only the latest is wanted.
 func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
-	late := now.Sub(e.DueSince())
+	late := now.Sub(e.MisfireFrom())
 	if limit, ok := e.Spec.Misfire.Limit(); ok && late > limit {
 		return schema.Record{Outcome: schema.Missed, Reason: e.Spec.Misfire.Reason()}, true
 	}
-	if s == nil || !e.Occurs() && !waited(e) || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
+	if s == nil || !e.IsOccurrence() && !waited(e) || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
 		return schema.Record{}, false
 	}
 	if next, ok := s.Next(e.Spec.Nominal); ok && !s.due(next).Add(overtakenAfter).After(now) {
@@ -29,7 +29,7 @@ func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 // waited reports whether e is an occurrence whose first start a limit held back: of several that waited for long run_latest wants the last.
 func waited(e *schema.Entry) bool {
 	s := &e.Spec
-	return s.Kind == schema.KindTurn && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()
+	return s.Kind == schema.KindFromWaitList && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()
 }
 
 // reasonOvertaken says why nominal times are missed of which only the latest is wanted.
@@ -45,7 +45,7 @@ func policyOf(m *schema.Misfire) string {
 
 // Misfired returns what is recorded of an entry of one of the job's runs instead of a first start, if it is too late at now.
 func (b *Bucketer) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
-	g := job.Right(e, now).Generation
+	g := job.DecideStart(e, now).Generation
 	if g == nil {
 		g = &job.Current
 	}

@@ -13,7 +13,7 @@ import (
 // page returns what matches from at on, at most limit, and where to go on; "" is the beginning, and the end.
 func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	switch {
-	case op.Spec.OfLetters():
+	case op.Spec.OfDeadLetters():
 		return o.lettersPage(ctx, op, at, limit)
 	case op.Spec.Filter.From.IsZero():
 		return o.jobsPage(ctx, op, at, limit)
@@ -142,14 +142,14 @@ func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *Run)
 // lettersPage lists dead letters, the latest due first: what is replayed and fails again lies before where the list goes on.
 func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
-	var pos *LetterPosition
+	var pos *DeadLetterPosition
 	if at != "" {
-		pos = new(LetterPosition)
+		pos = new(DeadLetterPosition)
 		if err := json.Unmarshal([]byte(at), pos); err != nil {
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	letters, next, err := o.bucketer.DeadLetters(ctx, LetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
+	letters, next, err := o.bucketer.DeadLetters(ctx, DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
 	if err != nil {
 		return nil, "", err
 	}

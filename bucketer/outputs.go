@@ -135,7 +135,7 @@ func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt,
 			continue
 		}
 		known = true
-		if a.Record == nil || counts != nil && counts.Number == a.Number && schema.Overruled(attempts, i) {
+		if a.Record == nil || counts != nil && counts.Number == a.Number && schema.IsSuperseded(attempts, i) {
 			continue
 		}
 		if counts != nil && counts.Record.Outcome == schema.Succeeded && a.Record.Outcome != schema.Succeeded {

@@ -31,8 +31,8 @@ const (
 	Doubtful
 	// Dropped: nothing starts from the entry, and its rows say so.
 	Dropped
-	// Later: nothing is decided yet; to be asked again.
-	Later
+	// Undecided: nothing is decided yet; to be asked again.
+	Undecided
 )
 
 // PlanOn looks at the jobs of entries that were met before they start, writes what comes next in each job, and says of each entry whether
@@ -97,30 +97,30 @@ type step struct {
 func (p *planning) judge(i int) {
 	e := &p.entries[i]
 	job, ok := p.jobs[e.Spec.Job]
-	right := schema.Right{Unknown: true, Outcome: schema.Cancelled, Reason: "the job does not exist"}
+	right := schema.StartDecision{Unknown: true, Outcome: schema.Cancelled, Reason: "the job does not exist"}
 	if ok {
-		right = job.Right(e, p.now)
+		right = job.DecideStart(e, p.now)
 	}
 	switch {
-	case right.Unknown && p.asked.Before(latest(time.UnixMicro(e.Spec.Generation), e.DueSince()).Add(unsureFor)):
-		p.verdicts[i] = Later
+	case right.Unknown && p.asked.Before(latest(time.UnixMicro(e.Spec.Generation), e.MisfireFrom()).Add(unsureFor)):
+		p.verdicts[i] = Undecided
 	case right.Outcome != "":
 		p.drop(i, schema.Record{Outcome: right.Outcome, Reason: right.Reason})
-		if ok && e.Occurs() {
+		if ok && e.IsOccurrence() {
 			p.replaced(i, job, right)
 		}
 	default:
 		if !right.Before.IsZero() {
 			p.verdicts[i] = Doubtful
 		}
-		if e.Occurs() {
+		if e.IsOccurrence() {
 			p.goOn(i, job, right)
 		}
 	}
 }
 
 // replaced finds what takes the place of entry i, which is dropped because its generation is not in force.
-func (p *planning) replaced(i int, job *schema.Job, right schema.Right) {
+func (p *planning) replaced(i int, job *schema.Job, right schema.StartDecision) {
 	if right.Outcome == schema.Missed {
 		s, err := p.b.series.of(job.ID, right.Generation)
 		if err != nil {
@@ -142,7 +142,7 @@ func (p *planning) replaced(i int, job *schema.Job, right schema.Right) {
 }
 
 // goOn finds what comes after entry i, which may be published.
-func (p *planning) goOn(i int, job *schema.Job, right schema.Right) {
+func (p *planning) goOn(i int, job *schema.Job, right schema.StartDecision) {
 	e := &p.entries[i]
 	s, err := p.b.series.of(job.ID, right.Generation)
 	switch {
@@ -193,8 +193,8 @@ func (b *Bucketer) misunderstood(err error) {
 	b.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
 }
 
-// Misunderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
-func (b *Bucketer) Misunderstood(job *schema.Job) error {
+// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
+func (b *Bucketer) NotUnderstood(job *schema.Job) error {
 	_, err := b.series.of(job.ID, &job.Current)
 	return err
 }

@@ -87,7 +87,7 @@ func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
 		time.Sleep(time.Until(first.Due()))
 		first.Spec.Generation = time.Now().UnixMicro()
 		w.first(1, "Jobs", schematest.Fault{Delay: unsureFor + 10*time.Second})
-		if v := w.planOn(first); v[0] != Later {
+		if v := w.planOn(first); v[0] != Undecided {
 			t.Errorf("PlanOn with a slow read = %v, want Later", v[0])
 		}
 		if v := w.planOn(first); v[0] != Dropped {

@@ -99,7 +99,7 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 	}
 	for _, st := range past {
 		row, there := found[st.s.id(st.nominal)]
-		overdue := st.i >= 0 && p.now.Sub(p.entries[st.i].DueSince()) > schema.Overdue
+		overdue := st.i >= 0 && p.now.Sub(p.entries[st.i].MisfireFrom()) > schema.Overdue
 		switch {
 		case there:
 			if p.b.owed.has(row.ID) {
@@ -109,7 +109,7 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 				p.misfire(st.i, st.s)
 			}
 		case overdue && (p.jumps == maxJumps || st.s.Number != st.job.Current.Number):
-			p.verdicts[st.i] = Later // of the generation before: its cut is at hand, and says what becomes of it
+			p.verdicts[st.i] = Undecided // of the generation before: its cut is at hand, and says what becomes of it
 		case overdue:
 			p.jumps++
 			jumps = append(jumps, st)
@@ -146,7 +146,7 @@ func (p *planning) jump(ctx context.Context, jumps []step) error {
 				first = err
 			default:
 				p.verdicts[st.i] = Dropped
-				p.dropped = append(p.dropped, Finished{Entry: e, Attempt: p.b.NotStarted(e, schema.Record{Outcome: schema.HandedOn, To: to}, p.now)})
+				p.dropped = append(p.dropped, Finished{Entry: e, Attempt: p.b.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)})
 				if ends {
 					p.finished = append(p.finished, st.job)
 				}

@@ -164,13 +164,13 @@ func TestDefer(t *testing.T) {
 		if a.Due().Before(at) || a.Due().Sub(at) >= time.Millisecond || a.ID.Shard() != e.ID.Shard() {
 			t.Errorf("Defer to %s = %s in shard %d", at, a.Due(), a.ID.Shard())
 		}
-		if s := &a.Spec; s.Kind != schema.KindDeferral || s.Of != e.ID || s.For != e.ID || s.Pace != "10/s" || s.PutOff != 0 || !s.Nominal.Equal(e.Spec.Nominal) {
+		if s := &a.Spec; s.Kind != schema.KindDeferral || s.Of != e.ID || s.For != e.ID || s.ReservedRate != "10/s" || s.Deferrals != 0 || !s.Nominal.Equal(e.Spec.Nominal) {
 			t.Errorf("Defer = %+v", s)
 		}
 		for _, kind := range []schema.Kind{schema.KindWatch, schema.KindLate, schema.KindDeferral, schema.KindRetry} {
-			later, err := w.Later(&a, kind, schema.MakeEntryID(at, 1, 1), 1, now)
-			if err != nil || later.Spec.Pace != "" {
-				t.Errorf("Later, %s = pace %q, %v; want none", kind, later.Spec.Pace, err)
+			later, err := w.LaterStart(&a, kind, schema.MakeEntryID(at, 1, 1), 1, now)
+			if err != nil || later.Spec.ReservedRate != "" {
+				t.Errorf("Later, %s = pace %q, %v; want none", kind, later.Spec.ReservedRate, err)
 			}
 		}
 		if other, err := w.Defer(&e, at.Add(time.Millisecond), "10/s", now); err != nil || other.ID == a.ID {

@@ -43,16 +43,16 @@ func SlotsPause(ctx context.Context, n int) {
 	}
 }
 
-// HoldBack notes that e waits for a limit. It is said of e in an attempt 0 after that, and whoever crashes in between leaves
+// AddToWaitList notes that e waits for a limit. It is said of e in an attempt 0 after that, and whoever crashes in between leaves
 // an entry that is met again, and waits in the same place.
-func (b *Bucketer) HoldBack(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
+func (b *Bucketer) AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
 	now := b.now()
 	if b.ages(e.Run(), e.Due(), now) {
 		if err := b.keep(ctx, e.Run(), []schema.EntryID{e.ID}, now); err != nil {
 			return err
 		}
 	}
-	return b.store.PutWaiting(ctx, schema.Waiting{
+	return b.store.PutWaiter(ctx, schema.Waiter{
 		Limit: key, Shard: limitShard(key), Run: e.Run(), Entry: e.ID,
 		Noted: now.UTC().Truncate(time.Microsecond), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
 	})
@@ -64,13 +64,13 @@ func limitShard(key schema.LimitKey) schema.Shard {
 	return id.Shard()
 }
 
-// Wake starts what waits for a limit, the run that was due first before the others, as far as there are slots. For each it keeps a slot, so that no other takes it
+// WakeWaiters starts what waits for a limit, the run that was due first before the others, as far as there are slots. For each it keeps a slot, so that no other takes it
 // meanwhile, writes an entry that stands in for the one that waits, and then takes that out of what waits. It returns how many it found waiting,
 // 0 if all have had their turn. live tells who holds a slot no more.
 //
-// If we crash after a slot was kept, its time runs out and the next Wake does it again; after the entry was written, the next one finds that, and takes out
+// If we crash after a slot was kept, its time runs out and the next WakeWaiters does it again; after the entry was written, the next one finds that, and takes out
 // what waits.
-func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness) (waiting int, err error) {
+func (b *Bucketer) WakeWaiters(ctx context.Context, key schema.LimitKey, live *Liveness) (waiting int, err error) {
 	rows, err := b.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
 		return 0, err
@@ -99,7 +99,7 @@ func (b *Bucketer) Wake(ctx context.Context, key schema.LimitKey, live *Liveness
 		}
 		if turns = append(turns, given...); len(given) == 0 && c.OnLimit == schema.OnLimitCancelOldest {
 			// Who held the last of them back may have crashed before it cancelled anything.
-			if _, err := b.MakeRoom(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
+			if _, err := b.CancelOldest(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
 				return len(rows), err
 			}
 		}
@@ -114,7 +114,7 @@ func (b *Bucketer) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
 		return job.Current.State != schema.JobCancelled
 	}
 	e := &w.entry
-	if right := job.Right(e, now); right.Outcome != "" {
+	if right := job.DecideStart(e, now); right.Outcome != "" {
 		return right.Unknown
 	}
 	_, missed := b.Misfired(job, e, now)
@@ -143,13 +143,13 @@ func (b *Bucketer) concurrencyOf(ctx context.Context, key schema.LimitKey) (*sch
 
 // waiter is a run that waits, and the entry that would have started it.
 type waiter struct {
-	row   schema.Waiting
+	row   schema.Waiter
 	entry schema.Entry
 	next  int // the number of the attempt that would start
 }
 
 // stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns the rest, in its order.
-func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live *Liveness) (open []waiter, err error) {
+func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live *Liveness) (open []waiter, err error) {
 	var entries, runs []schema.EntryID
 	for _, w := range rows {
 		entries, runs = append(entries, w.Entry), append(runs, w.Run)
@@ -165,7 +165,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 	if err != nil {
 		return nil, err
 	}
-	var done []schema.Waiting
+	var done []schema.Waiter
 	var lines []schema.JobRun
 	for _, w := range rows {
 		e, ok := found[w.Entry]
@@ -174,7 +174,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 			b.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
 		} else {
 			// That it waits is the one thing that does not end it.
-			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.Held() && a.Record.Entry == w.Entry })
+			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.HeldByLimit() && a.Record.Entry == w.Entry })
 			stands, err := live.Of(ctx, of)
 			if err != nil {
 				return nil, err
@@ -201,9 +201,9 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiting, live
 	return open, b.endWaiting(ctx, done)
 }
 
-func (b *Bucketer) endWaiting(ctx context.Context, rows []schema.Waiting) error {
+func (b *Bucketer) endWaiting(ctx context.Context, rows []schema.Waiter) error {
 	for _, w := range rows {
-		if err := b.store.EndWaiting(ctx, w); err != nil {
+		if err := b.store.DeleteWaiter(ctx, w); err != nil {
 			return err
 		}
 		b.fronts.ended(w)
@@ -280,15 +280,15 @@ func (b *Bucketer) giveTurns(ctx context.Context, turns []waiter) error {
 	from, to := make([]schema.Entry, len(turns)), make([]schema.Entry, len(turns))
 	for i := range turns {
 		e := &turns[i].entry
-		due := latest(now, e.Due().Add(time.Millisecond)) // see schema.Waiting.Written
-		next, err := b.Later(e, schema.KindTurn, schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+		due := latest(now, e.Due().Add(time.Millisecond)) // see schema.Waiter.Written
+		next, err := b.LaterStart(e, schema.KindFromWaitList, schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {
 			return err
 		}
 		from[i], to[i] = *e, next
 	}
-	handed, err := b.HandOn(ctx, from, to)
-	var done []schema.Waiting
+	handed, err := b.Replace(ctx, from, to)
+	var done []schema.Waiter
 	for i := range turns {
 		if slices.Contains(handed, turns[i].entry.ID) {
 			done = append(done, turns[i].row)
@@ -298,11 +298,11 @@ func (b *Bucketer) giveTurns(ctx context.Context, turns []waiter) error {
 	return errors.Join(err, b.endWaiting(ctx, done))
 }
 
-// WakeAll looks after a page of the limits of a shard that something waits for, those after `after`. It
-// does what Wake does, for slots that came free while nobody looked since who had them crashed. And it keeps
+// WakeShard looks after a page of the limits of a shard that something waits for, those after `after`. It
+// does what WakeWaiters does, for slots that came free while nobody looked since who had them crashed. And it keeps
 // the rows of runs that wait for long. It returns after which limit to go on; "" = that was the last.
-func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *Liveness) (next schema.LimitKey, err error) {
-	marks, err := b.store.WaitedFor(ctx, shard, after, marksPage)
+func (b *Bucketer) WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *Liveness) (next schema.LimitKey, err error) {
+	marks, err := b.store.LimitsWithWaiters(ctx, shard, after, marksPage)
 	if err != nil {
 		return after, err
 	}
@@ -311,11 +311,11 @@ func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema
 		err := b.lookBehind(ctx, m.Limit)
 		waiting := 0
 		if err == nil {
-			waiting, err = b.Wake(ctx, m.Limit, live)
+			waiting, err = b.WakeWaiters(ctx, m.Limit, live)
 		}
 		err = errors.Join(err, b.keepWaiting(ctx, m.Limit))
 		if err == nil && waiting == 0 && b.fronts.low(m.Limit) == 0 && b.now().Sub(m.Noted) > unmarkAfter {
-			err = b.store.Unmark(ctx, m)
+			err = b.store.DeleteLimitMark(ctx, m)
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("what waits for %s: %w", m.Limit, err))
@@ -327,9 +327,9 @@ func (b *Bucketer) WakeAll(ctx context.Context, shard schema.Shard, after schema
 	return next, errors.Join(faults...)
 }
 
-// MakeRoom cancels runs that have or want a slot of a limit, those that were due first, until no more are left than there are slots. It returns whether
+// CancelOldest cancels runs that have or want a slot of a limit, those that were due first, until no more are left than there are slots. It returns whether
 // the run of e, which wants one, would have to be cancelled itself: that it leaves to its caller.
-func (b *Bucketer) MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
+func (b *Bucketer) CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
 	lease, err := b.slotLease(ctx, key)
 	if err != nil {
 		return false, err

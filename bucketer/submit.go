@@ -61,8 +61,8 @@ func (b *Bucketer) writeOne(ctx context.Context, e schema.Entry) error {
 // it is not there: the first one may have crashed between claim and row. A row that is there is left alone, since it may have been
 // cancelled or moved.
 func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
-	claim := schema.KeyClaim{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
-	held, mine, err := b.store.ClaimKey(ctx, job.Tenant, job.Key, claim, latest(now.Add(keyRetention), job.KeyUntil))
+	claim := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
+	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, latest(now.Add(keyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
 		return Receipt{}, fmt.Errorf("claim key: %w", err)

@@ -267,9 +267,9 @@ func TestSubmitRefuses(t *testing.T) {
 		"while halted":          {func(w *world) { w.stopped.Store(true) }, callTo(time.Time{}), ErrNotReady},
 		"settings unread":       {func(w *world) { w.settings.Store(nil) }, callTo(time.Time{}), ErrNotReady},
 		"tasks cannot be read":  {func(w *world) { w.first(9, "Task", schematest.Fault{Fail: true}) }, Job{Tenant: "t", Task: "mine"}, schema.ErrUnavailable},
-		"the key's claim fails": {func(w *world) { w.first(9, "ClaimKey", schematest.Fault{Fail: true}) }, keyed("k", time.Time{}), schema.ErrUnavailable},
+		"the key's claim fails": {func(w *world) { w.first(9, "RegisterKey", schematest.Fault{Fail: true}) }, keyed("k", time.Time{}), schema.ErrUnavailable},
 		"the key's claim is of unknown outcome": {
-			func(w *world) { w.first(9, "ClaimKey", schematest.Fault{Lose: true}) },
+			func(w *world) { w.first(9, "RegisterKey", schematest.Fault{Lose: true}) },
 			keyed("k", time.Time{}), schema.ErrUnknown,
 		},
 	} {

@@ -59,7 +59,7 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 		withKey.Key = "k"
 		_, err = w.Submit(ctx, withKey)
 		unfit(t, "Submit with a key", err, badN)
-		if n := w.counts.Tally("PutEntries").Calls + w.counts.Tally("ClaimKey").Calls; n != 0 {
+		if n := w.counts.Tally("PutEntries").Calls + w.counts.Tally("RegisterKey").Calls; n != 0 {
 			t.Errorf("%d writes for payloads that do not fit, want none", n)
 		}
 		id := w.submit(job("n", `{"n":1}`))

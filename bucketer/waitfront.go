@@ -48,7 +48,7 @@ type waitFront struct {
 	seen time.Time
 	span time.Duration // how much it reads at once; 0 = all
 	// behind are runs that wait before it, in their order, at most wakePage.
-	behind []schema.Waiting
+	behind []schema.Waiter
 }
 
 // waitFronts are the fronts that a process knows. A list without one is read from its beginning.
@@ -67,7 +67,7 @@ func dueFrom(t time.Time) schema.IDRange {
 
 // firstWaiting returns the first runs that wait for a limit, at most wakePage: those that are known to wait before
 // its front, and then from that on.
-func (b *Bucketer) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiting, error) {
+func (b *Bucketer) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiter, error) {
 	low, behind, err := b.front(ctx, key)
 	if err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func (b *Bucketer) firstWaiting(ctx context.Context, key schema.LimitKey) ([]sch
 }
 
 // waitingFrom returns the first page of what waits from the front of a limit on, and moves that.
-func (b *Bucketer) waitingFrom(ctx context.Context, key schema.LimitKey, low time.Time) ([]schema.Waiting, error) {
+func (b *Bucketer) waitingFrom(ctx context.Context, key schema.LimitKey, low time.Time) ([]schema.Waiter, error) {
 	began := time.Now()
-	rows, err := b.store.Waiting(ctx, key, dueFrom(low), wakePage)
+	rows, err := b.store.Waiters(ctx, key, dueFrom(low), wakePage)
 	took := time.Since(began)
 	if low.IsZero() && took < slowRead {
 		return rows, err
@@ -106,7 +106,7 @@ func (b *Bucketer) waitingFrom(ctx context.Context, key schema.LimitKey, low tim
 }
 
 // front returns from where on to read what waits for a limit (zero: from the beginning), and what waits before that.
-func (b *Bucketer) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiting, err error) {
+func (b *Bucketer) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiter, err error) {
 	now := b.now()
 	b.fronts.mu.Lock()
 	f := b.fronts.of[key]
@@ -199,7 +199,7 @@ func (b *Bucketer) lookBehind(ctx context.Context, key schema.LimitKey) error {
 	for over := false; !over && spent < behindFor; {
 		r, lower := f.stretch()
 		began := time.Now()
-		rows, err := b.store.Waiting(ctx, key, r, wakePage)
+		rows, err := b.store.Waiters(ctx, key, r, wakePage)
 		took := time.Since(began)
 		spent += took
 		switch {
@@ -257,7 +257,7 @@ func (f *waitFront) narrow(by time.Duration) {
 }
 
 // looked notes how far the owner has looked behind the front, and what it found there.
-func (l *waitFronts) looked(key schema.LimitKey, is waitFront, found []schema.Waiting) {
+func (l *waitFronts) looked(key schema.LimitKey, is waitFront, found []schema.Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.of[key]
@@ -278,17 +278,17 @@ func (l *waitFronts) looked(key schema.LimitKey, is waitFront, found []schema.Wa
 			f.behind = slices.Insert(f.behind, at, w)
 		}
 	}
-	f.behind = slices.DeleteFunc(f.behind, func(w schema.Waiting) bool { return !w.Run.Time().Before(f.low) })
+	f.behind = slices.DeleteFunc(f.behind, func(w schema.Waiter) bool { return !w.Run.Time().Before(f.low) })
 }
 
-func byRun(x, y schema.Waiting) int { return x.Run.Compare(y.Run) }
+func byRun(x, y schema.Waiter) int { return x.Run.Compare(y.Run) }
 
 // ended notes that w waits no more.
-func (l *waitFronts) ended(w schema.Waiting) {
+func (l *waitFronts) ended(w schema.Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.of[w.Limit]; f != nil {
-		f.behind = slices.DeleteFunc(f.behind, func(o schema.Waiting) bool { return o.Run == w.Run && o.Entry == w.Entry })
+		f.behind = slices.DeleteFunc(f.behind, func(o schema.Waiter) bool { return o.Run == w.Run && o.Entry == w.Entry })
 	}
 }
 

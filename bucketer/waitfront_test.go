@@ -24,15 +24,15 @@ const (
 	deadMost = 100_000
 )
 
-func (d *dearly) EndWaiting(ctx context.Context, w schema.Waiting) error {
+func (d *dearly) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	if i, had := slices.BinarySearchFunc(d.gone, w.Run, schema.RunID.Compare); !had {
 		d.gone = slices.Insert(d.gone, i, w.Run)
 	}
-	return d.Store.EndWaiting(ctx, w)
+	return d.Store.DeleteWaiter(ctx, w)
 }
 
-func (d *dearly) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
-	rows, err := d.Store.Waiting(ctx, key, r, limit)
+func (d *dearly) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
+	rows, err := d.Store.Waiters(ctx, key, r, limit)
 	if len(rows) == limit {
 		r.Before = rows[limit-1].Run
 	}
@@ -63,17 +63,17 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		key := schema.JobLimit(job.ID)
 		shard := job.ID.Shard()
 		begin := time.Now().Add(-time.Hour)
-		wait := func(i int) schema.Waiting {
+		wait := func(i int) schema.Waiter {
 			id := schema.MakeEntryID(begin.Add(time.Duration(i)*10*time.Millisecond), shard, uint64(i)) // #nosec G115 -- small
-			return schema.Waiting{Limit: key, Shard: shard, Run: id, Entry: id, Noted: time.Now(), Expires: time.Now().Add(7 * 24 * time.Hour)}
+			return schema.Waiter{Limit: key, Shard: shard, Run: id, Entry: id, Noted: time.Now(), Expires: time.Now().Add(7 * 24 * time.Hour)}
 		}
 		put := func(i int) {
-			if err := w.counts.PutWaiting(ctx, wait(i)); err != nil {
+			if err := w.counts.PutWaiter(ctx, wait(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		left := func() int {
-			rows, err := w.counts.Waiting(ctx, key, schema.IDRange{}, n)
+			rows, err := w.counts.Waiters(ctx, key, schema.IDRange{}, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		live := NewLiveness(w.counts, time.Now)
 		began, looks := time.Now(), 0
 		for ; left() > 0 && looks < 200; looks++ {
-			_, _ = w.WakeAll(ctx, shard, "", live) // a read may fail
+			_, _ = w.WakeShard(ctx, shard, "", live) // a read may fail
 			time.Sleep(5 * time.Second)
 		}
 		if n := left(); n > 0 {
@@ -108,7 +108,7 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		put(n / 3)
 		looks = 0
 		for ; left() > 0 && looks < 100; looks++ {
-			_, _ = w.WakeAll(ctx, shard, "", live)
+			_, _ = w.WakeShard(ctx, shard, "", live)
 			time.Sleep(5 * time.Second)
 		}
 		if n := left(); n > 0 {

@@ -150,7 +150,7 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 		if e.Spec.Kind == schema.KindCatchUp {
 			kind = schema.KindCatchUp // it starts nothing: another one is as good
 		}
-		l, err := b.Later(e, kind, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+		l, err := b.LaterStart(e, kind, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {
 			errs[i] = err
 			continue
@@ -191,17 +191,17 @@ func pick(entries []schema.Entry, indices []int) []schema.Entry {
 	return picked
 }
 
-// Later makes, without writing it, a later start of e's run under id: same work, same payload, another
+// LaterStart makes, without writing it, a later start of e's run under id: same work, same payload, another
 // kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
-func (b *Bucketer) Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
+func (b *Bucketer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
 	switch kind {
 	case schema.KindRetry:
-		spec.PutOff = 0
+		spec.Deferrals = 0
 	case schema.KindDeferral:
-		spec.PutOff++
+		spec.Deferrals++
 	}
-	spec.Pace = "" // another time is no start of a rate
+	spec.ReservedRate = "" // another time is no start of a rate
 	return b.later(e, spec, kind, id, attempt, accepted)
 }
 
@@ -209,7 +209,7 @@ func (b *Bucketer) Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, a
 // rate pace of its task, or ("") at which it will ask for one. Its id is a function of e and the time.
 func (b *Bucketer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
-	spec.Pace = pace
+	spec.ReservedRate = pace
 	id := schema.MakeEntryID(ceilMilli(at), e.ID.Shard(), schema.HashOf("defer", e.ID.String()))
 	return b.later(e, spec, schema.KindDeferral, id, e.Spec.AttemptNumber(), accepted)
 }

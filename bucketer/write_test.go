@@ -397,12 +397,12 @@ func TestLaterIsAFunctionOfItsArguments(t *testing.T) {
 				t.Fatalf("entry = %v", err)
 			}
 			id := schema.MakeEntryID(testNow.Add(time.Minute), 3, 8)
-			fresh, err1 := w.Later(&e, schema.KindRetry, id, 2, testNow)
+			fresh, err1 := w.LaterStart(&e, schema.KindRetry, id, 2, testNow)
 			read := schema.LoadEntry(e.ID, e.Text(), e.Payload, schema.Marks{Cancelled: &schema.Cancel{}})
 			if size > schema.InlinePayload {
 				read.Payload = nil // as it comes from the store
 			}
-			again, err2 := w.Later(&read, schema.KindRetry, id, 2, testNow)
+			again, err2 := w.LaterStart(&read, schema.KindRetry, id, 2, testNow)
 			if err1 != nil || err2 != nil || string(fresh.Text()) != string(again.Text()) || !slices.Equal(fresh.Payload, again.Payload) {
 				t.Errorf("Later = %s and %s (%v, %v), want the same", fresh.Text(), again.Text(), err1, err2)
 			}

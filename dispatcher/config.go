@@ -134,14 +134,14 @@ type Writer interface {
 	Planner
 	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
-	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
+	Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
 	Expiry(due, now time.Time) time.Time
 	DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error)
 	Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error)
-	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
+	LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	Record(ctx context.Context, attempts []schema.Attempt) error
-	WakeAll(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error)
+	WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error)
 }
 
 // Tenants knows what share each tenant has where they compete (bucketer.Tenants has it).

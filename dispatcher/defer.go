@@ -23,7 +23,7 @@ func (s *shard) pace(o *opened, now time.Time) bool {
 		return true
 	}
 	// Published later, an executor would have it ask for another start.
-	if inTime := now.Before(e.Due().Add(schema.StartLife / 2)); inTime && (o.paced || e.Spec.Pace == r.String()) {
+	if inTime := now.Before(e.Due().Add(schema.ReservationLife / 2)); inTime && (o.paced || e.Spec.ReservedRate == r.String()) {
 		return true
 	}
 	o.paced = false
@@ -42,7 +42,7 @@ func (s *shard) pace(o *opened, now time.Time) bool {
 // suits reports whether the entry itself may be started for the start, and needs none to stand in.
 func (t start) suits(e *schema.Entry, now time.Time) bool {
 	due := e.Due()
-	return t.pace != "" && !t.at.After(due.Add(startEarly)) && now.Before(due.Add(schema.StartLife/2))
+	return t.pace != "" && !t.at.After(due.Add(startEarly)) && now.Before(due.Add(schema.ReservationLife/2))
 }
 
 // started takes the start that an entry was given.

@@ -56,7 +56,7 @@ type pace struct {
 	rate schema.Rate
 	gone bool // the rate is another one by now
 
-	starts  schema.Starts // in hand …
+	starts  schema.Reservations // in hand …
 	used    int           // … of which so many are given out or passed
 	full    time.Time     // until then nothing is within reach
 	waiting []*startClaim
@@ -251,19 +251,19 @@ func (p *pacer) feed(ctx context.Context, pc *pace) {
 }
 
 // take takes n starts, or as many of them as lie within reach, from the register of the rate. If we crash behind that they are lost.
-func (p *pacer) take(ctx context.Context, pc *pace, n int) (schema.Starts, error) {
+func (p *pacer) take(ctx context.Context, pc *pace, n int) (schema.Reservations, error) {
 	who := p.d.dispatchID()
 	now := p.d.now()
-	is, starts := pc.known.TakeStarts(pc.rate, n, now, rateReach, who)
+	is, starts := pc.known.Reserve(pc.rate, n, now, rateReach, who)
 	for range takeTries {
 		switch {
 		case p.d.halt.Halted():
-			return schema.Starts{}, errHalted
+			return schema.Reservations{}, errHalted
 		case starts.Count == 0:
-			return schema.Starts{}, nil
+			return schema.Reservations{}, nil
 		}
 		p.d.metrics.startLeases.Inc()
-		stands, err := p.d.store.SwapLease(ctx, pc.known, is, is.StartsExpire())
+		stands, err := p.d.store.SwapLease(ctx, pc.known, is, is.ReservationsExpire())
 		switch {
 		case err == nil:
 			pc.known = is
@@ -273,20 +273,20 @@ func (p *pacer) take(ctx context.Context, pc *pace, n int) (schema.Starts, error
 			stands.Key = is.Key
 			pc.known = stands
 			now = p.d.now()
-			is, starts = pc.known.TakeStarts(pc.rate, n, now, rateReach, who)
+			is, starts = pc.known.Reserve(pc.rate, n, now, rateReach, who)
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil: // the same again finds out
 		default:
-			return schema.Starts{}, err
+			return schema.Reservations{}, err
 		}
 	}
-	return schema.Starts{}, schema.ErrUnavailable
+	return schema.Reservations{}, schema.ErrUnavailable
 }
 
 // errHalted: this node may not act now.
 var errHalted = errors.New("this node was stopped, or its clock is off")
 
 // dealt deals starts to those who wait, in the order of their due times, and keeps what is left. None: there are none within reach.
-func (p *pacer) dealt(pc *pace, starts schema.Starts) (grants []startGrant) {
+func (p *pacer) dealt(pc *pace, starts schema.Reservations) (grants []startGrant) {
 	now := p.d.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -300,7 +300,7 @@ func TestRedispatchesTakeStarts(t *testing.T) {
 			}
 			started[e.Run()] = true
 			times = append(times, s.at)
-			if s.at.After(e.Due().Add(schema.StartLife)) {
+			if s.at.After(e.Due().Add(schema.ReservationLife)) {
 				t.Fatalf("%s was handed out %s after its due time: it should have asked for another start", e.ID, s.at.Sub(e.Due()))
 			}
 		}

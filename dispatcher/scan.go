@@ -352,7 +352,7 @@ func (s *shard) found(ctx context.Context, entries []schema.Entry, verdicts []bu
 		case e.Fault != nil:
 			s.book.watch(e, now)
 			faulty = append(faulty, *e)
-		case v == bucketer.Later:
+		case v == bucketer.Undecided:
 			s.undecided(e, true, now)
 		case v == bucketer.Dropped:
 			// Its rows say why.

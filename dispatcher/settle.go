@@ -152,7 +152,7 @@ func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
 			continue // published while it was looked at
 		}
 		switch st := &m.standing; {
-		case m.verdict == bucketer.Later:
+		case m.verdict == bucketer.Undecided:
 			s.undecided(&m.entry, open && o.first, now)
 			continue
 		case m.verdict == bucketer.Dropped:
@@ -302,7 +302,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 		return
 	}
 	// What its stream still holds is left to an executor: handed on, it would be passed over, and a backlog would only grow. But
-	// its rows leave, and to hand it on keeps them (bucketer.HandOn, which does so once in half a retention).
+	// its rows leave, and to hand it on keeps them (bucketer.Replace, which does so once in half a retention).
 	aging := s.d.writer.Expiry(now, now).Sub(now) / 4
 	var ids []schema.EntryID
 	for id, o := range s.book.open {
@@ -340,7 +340,7 @@ func (s *shard) startHandOn(ctx context.Context, now time.Time) {
 			}
 			from, to = append(from, m.entry), append(to, w)
 		}
-		handed, err = s.d.writer.HandOn(ctx, from, to)
+		handed, err = s.d.writer.Replace(ctx, from, to)
 		return err
 	}, func(_ time.Time, err error) {
 		s.handing = false
@@ -381,7 +381,7 @@ func (s *shard) watchEntry(e *schema.Entry, unnamed bool, now time.Time) (schema
 	}
 	hash := schema.HashOf("watch", e.Run().String(), first.String(), strconv.FormatInt(due.UnixMilli(), 10))
 	id := schema.MakeEntryID(due, e.ID.Shard(), hash)
-	w, err := s.d.writer.Later(e, schema.KindWatch, id, e.Spec.AttemptNumber(), due)
+	w, err := s.d.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), due)
 	if err != nil {
 		return schema.Entry{}, fmt.Errorf("watch entry of %s: %w", e.Run(), err)
 	}

@@ -301,7 +301,7 @@ func (s *shard) granted(ctx context.Context, c *claim, now time.Time) {
 		return
 	}
 	s.book.granted(o)
-	if o.paced && !now.Before(o.id.Time().Add(schema.StartLife/2)) { // its turn came too late for its start
+	if o.paced && !now.Before(o.id.Time().Add(schema.ReservationLife/2)) { // its turn came too late for its start
 		s.d.budget.give(s.subject(c.priority), c.tenant)
 		s.book.requeue(o)
 		return

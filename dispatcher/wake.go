@@ -16,7 +16,7 @@ func (s *shard) startWake(ctx context.Context) {
 	s.waking = true
 	var after schema.LimitKey
 	s.work(ctx, func(ctx context.Context) (err error) {
-		after, err = s.d.writer.WakeAll(ctx, s.id, s.woken, s.d.live)
+		after, err = s.d.writer.WakeShard(ctx, s.id, s.woken, s.d.live)
 		return err
 	}, func(now time.Time, err error) {
 		s.waking = false

@@ -35,10 +35,10 @@ func (r *rig) holdBack(b *bucketer.Bucketer, job schema.Job, due time.Time) sche
 	r.t.Helper()
 	e := r.entry(due.Truncate(time.Millisecond), job.ID.Shard(), schema.Spec{Job: job.ID, Generation: job.Current.Number, Trigger: schema.TriggerManual})
 	r.put(e)
-	if err := b.HoldBack(context.Background(), schema.JobLimit(job.ID), &e); err != nil {
+	if err := b.AddToWaitList(context.Background(), schema.JobLimit(job.ID), &e); err != nil {
 		r.t.Fatalf("HoldBack = %v", err)
 	}
-	r.ended(&e, 0, schema.Record{Outcome: schema.HandedOn})
+	r.ended(&e, 0, schema.Record{Outcome: schema.Replaced})
 	return e
 }
 
@@ -55,7 +55,7 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 		die := r.live()
 		holder := schema.MakeEntryID(time.Now(), shard, 1)
 		var slots schema.Slots
-		slots.Take(holder, executor, "s", 1)
+		slots.Acquire(holder, executor, "s", 1)
 		r.slots(job.ID, slots)
 
 		var waiting []schema.Entry
@@ -65,14 +65,14 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 		turns := func() []sight {
 			var all []sight
 			for _, s := range h.all() {
-				if s.env.Entry.Spec.Kind == schema.KindTurn {
+				if s.env.Entry.Spec.Kind == schema.KindFromWaitList {
 					all = append(all, s)
 				}
 			}
 			return all
 		}
 		marks := func() int {
-			marks, err := r.inner.WaitedFor(t.Context(), shard, "", 10)
+			marks, err := r.inner.LimitsWithWaiters(t.Context(), shard, "", 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 		if n := marks(); n != 0 {
 			t.Errorf("%d limits are looked after although nothing waits, want none", n)
 		}
-		if left, err := r.inner.Waiting(t.Context(), key, schema.IDRange{}, 10); err != nil || len(left) != 0 {
+		if left, err := r.inner.Waiters(t.Context(), key, schema.IDRange{}, 10); err != nil || len(left) != 0 {
 			t.Errorf("Waiting = %+v, %v; want none", left, err)
 		}
 	})
@@ -120,7 +120,7 @@ func TestAFailingLookAtLimitsIsRepeated(t *testing.T) {
 		b := r.writer(n.conn)
 		job := r.limited(b)
 		e := r.holdBack(b, job, time.Now().Add(-3*time.Minute))
-		for _, op := range []string{"WaitedFor", "Waiting", "SwapLease", "EndWaiting"} {
+		for _, op := range []string{"LimitsWithWaiters", "Waiters", "SwapLease", "DeleteWaiter"} {
 			r.fail(op, true)
 			time.Sleep(2 * wakeEvery)
 			r.fail(op, false)
@@ -128,14 +128,14 @@ func TestAFailingLookAtLimitsIsRepeated(t *testing.T) {
 		time.Sleep(2 * wakeEvery)
 		turns := 0
 		for _, s := range h.all() {
-			if s.env.Entry.Spec.Kind == schema.KindTurn && s.env.Entry.Run() == e.ID && !s.env.Redispatch {
+			if s.env.Entry.Spec.Kind == schema.KindFromWaitList && s.env.Entry.Run() == e.ID && !s.env.Redispatch {
 				turns++
 			}
 		}
 		if turns != 1 {
 			t.Errorf("it was the run's turn %d times, want once", turns)
 		}
-		if left, err := r.inner.Waiting(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 10); err != nil || len(left) != 0 {
+		if left, err := r.inner.Waiters(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 10); err != nil || len(left) != 0 {
 			t.Errorf("Waiting = %+v, %v; want none", left, err)
 		}
 	})

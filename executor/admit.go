@@ -104,7 +104,7 @@ func (a *attempt) wish(ctx context.Context) (wish, error) {
 		w = x.wishOf(spec.Tenant, &task.Work)
 		w.task, w.most, a.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
 	}
-	w.class, w.putOffs, w.again = rank(spec.Priority), spec.PutOff, spec.Kind == schema.KindDeferral
+	w.class, w.putOffs, w.again = rank(spec.Priority), spec.Deferrals, spec.Kind == schema.KindDeferral
 	return w, nil
 }
 
@@ -120,7 +120,7 @@ func (a *attempt) putOff(ctx context.Context, wait time.Duration, cause schema.C
 	e := a.entry
 	a.handOn(ctx, cause, func(now time.Time) (schema.Entry, error) {
 		id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
-		return a.x.writer.Later(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
+		return a.x.writer.LaterStart(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
 	})
 }
 
@@ -173,6 +173,6 @@ func (a *attempt) yield(ctx context.Context, cause schema.Cause) (bool, error) {
 	if its, _ := to.First(); its != mine || to.Run() != e.Run() || to.Spec.AttemptNumber() != e.Spec.AttemptNumber() {
 		return false, nil // it starts something else: what the run said before it was moved, or another attempt
 	}
-	rec := schema.Record{Outcome: schema.HandedOn, To: to.ID, Reason: schema.Deferred, Cause: cause}
+	rec := schema.Record{Outcome: schema.Replaced, To: to.ID, Reason: schema.Deferred, Cause: cause}
 	return true, x.writer.Record(ctx, []schema.Attempt{x.writer.NotStarted(*e, rec, x.now())})
 }

@@ -26,7 +26,7 @@ func TestHostOf(t *testing.T) {
 func (w *world) deferrals(e schema.Entry) (all []schema.Entry) {
 	w.t.Helper()
 	for _, a := range w.attempts(e.Run()) {
-		if a.Number != 0 || a.Record == nil || a.Record.Outcome != schema.HandedOn {
+		if a.Number != 0 || a.Record == nil || a.Record.Outcome != schema.Replaced {
 			continue
 		}
 		rows, err := w.inner.EntriesByID(w.t.Context(), a.Record.To.Partition(), []schema.EntryID{a.Record.To})
@@ -59,7 +59,7 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		w.publish(e, time.Now())
 		time.Sleep(time.Second)
 		all := w.deferrals(e)
-		if len(all) != 1 || all[0].Spec.Kind != schema.KindDeferral || all[0].Spec.AttemptNumber() != 1 || all[0].Spec.PutOff != 1 || all[0].Spec.For != e.ID || all[0].Run() != e.ID {
+		if len(all) != 1 || all[0].Spec.Kind != schema.KindDeferral || all[0].Spec.AttemptNumber() != 1 || all[0].Spec.Deferrals != 1 || all[0].Spec.For != e.ID || all[0].Run() != e.ID {
 			t.Fatalf("entries that stand in: %+v, want one for the first attempt", all)
 		}
 		if wait := all[0].Due().Sub(e.Due()); wait < putOffFirst || wait > 2*putOffFirst {

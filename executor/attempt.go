@@ -203,11 +203,11 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.claimed()
 	}
 	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
-	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.DueSince()) > limit && k.number == 1 {
+	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.MisfireFrom()) > limit && k.number == 1 {
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
 		return
 	}
-	if a.rated && now.Sub(e.Due()) > schema.StartLife {
+	if a.rated && now.Sub(e.Due()) > schema.ReservationLife {
 		a.askAgain(ctx)
 		return
 	}
@@ -240,7 +240,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		return
 	}
 	if k.number == 1 {
-		x.metrics.lateness.Observe(now.Sub(e.LateFrom()).Seconds())
+		x.metrics.lateness.Observe(now.Sub(e.LatenessFrom()).Seconds())
 	}
 	res := Result{Outcome: schema.Failed, Final: true}
 	if fault != nil {
@@ -322,7 +322,7 @@ func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (r
 	}()
 	call := Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.Asked(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a, silent: a.silent,
+		Due: a.entry.RequestedAt(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a, silent: a.silent,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

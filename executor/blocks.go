@@ -336,7 +336,7 @@ func (k *blocks) plan(l *load, b *block, slots *schema.Slots, now time.Time) (p 
 	if b.every = blockTick; contested {
 		b.every = contestedTick
 	}
-	p.held, p.use, p.changed = slots.Apportion(schema.Need{
+	p.held, p.use, p.changed = slots.Apportion(schema.BlockRequest{
 		Executor: k.name, Session: b.session, Limit: b.limit, Busy: l.busy, Want: demand, Spare: spare, Over: now.Sub(b.since) >= blockTick, Now: now,
 	})
 	p.short, p.waits = p.held < demand && !ended, slots.Waits(b.session)

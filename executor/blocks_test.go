@@ -250,7 +250,7 @@ func TestBlocksOfTheDeadComeBack(t *testing.T) {
 		c.in(w, func() time.Duration { return 100 * time.Millisecond })
 		ref := w.session(schema.Entry{}, "dead", time.Now().Add(5*time.Second))
 		var s schema.Slots
-		s.Apportion(schema.Need{Executor: ref.Executor, Session: ref.ID, Limit: 2, Want: 2, Now: time.Now()})
+		s.Apportion(schema.BlockRequest{Executor: ref.Executor, Session: ref.ID, Limit: 2, Want: 2, Now: time.Now()})
 		is, err := schema.Lease{}.WithSlots(s, time.Now())
 		is.Key = schema.TaskLimit(schema.TaskName{Tenant: "t", Name: "a"}).Lease()
 		if err == nil {

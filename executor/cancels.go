@@ -10,7 +10,7 @@ import (
 const (
 	// cancelFor is for how long at least a cancel is remembered: a message that comes after it may rest on rows that were read
 	// before it for as long as freshFor by the dispatcher's clock, which may be ahead of ours.
-	cancelFor = bucketer.HeededWithin + schema.MaxClockDifference
+	cancelFor = bucketer.TaskChangeWithin + schema.MaxClockDifference
 	// maxCancels bounds the cancels of such a span that are remembered. A run whose cancel is not may start within freshFor of it, as any may of
 	// which nobody is told.
 	maxCancels = 100_000

@@ -238,7 +238,7 @@ func (a *attempt) endLost(ctx context.Context, lease schema.Lease, c schema.Clai
 	}
 	now := x.now()
 	row.Record, row.Written = lostRecord(row.Session, now, row.Number >= work.Retry.MaxAttempts || g == schema.AtMostOnce), now.UnixMicro()
-	is, err := lease.Raised(row, now)
+	is, err := lease.EndedByOther(row, now)
 	if err != nil {
 		return lease, err
 	}
@@ -334,10 +334,10 @@ func (a *attempt) afterStop(ctx context.Context, work schema.Work, killed bool) 
 		return a.giveBack
 	}
 	now := x.now()
-	to, err := x.writer.Later(e, schema.KindDeferral, schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+	to, err := x.writer.LaterStart(e, schema.KindDeferral, schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 	if err == nil {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-		_, err = x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		_, err = x.writer.Replace(bounded, []schema.Entry{*e}, []schema.Entry{to})
 		cancel()
 	}
 	if err != nil {
@@ -383,7 +383,7 @@ func (a *attempt) commit(ctx context.Context, row schema.Attempt) {
 // close ends the run in its lease with the row that says why nothing started. False means that somebody was faster, or that the store
 // did not answer.
 func (a *attempt) close(ctx context.Context, row schema.Attempt) bool {
-	is, err := a.hold.was.Raised(row, a.x.now())
+	is, err := a.hold.was.EndedByOther(row, a.x.now())
 	if err == nil {
 		_, err = a.decide(ctx, a.hold.was, is, false)
 	}

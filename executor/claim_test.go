@@ -69,7 +69,7 @@ func TestARunThatItsLeaseGaveUpIsRecordedSo(t *testing.T) {
 				x := w.begin("x1")
 				e := w.entry(inAWhile(time.Second), guarded(g))
 				row := x.writer.NotStarted(e, schema.Record{Outcome: schema.Missed, Reason: "deadline: too late"}, time.Now())
-				is, err := schema.Lease{}.Raised(row, time.Now())
+				is, err := schema.Lease{}.EndedByOther(row, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -122,9 +122,9 @@ func (a *attempt) entitled(ctx context.Context, n int, job *schema.Job) (before 
 		}
 		return time.Time{}, true
 	}
-	right := schema.Right{Unknown: true, Outcome: schema.Cancelled, Reason: "the job does not exist"}
+	right := schema.StartDecision{Unknown: true, Outcome: schema.Cancelled, Reason: "the job does not exist"}
 	if job != nil {
-		right = job.Right(e, now)
+		right = job.DecideStart(e, now)
 	}
 	if right.Unknown {
 		// Its dispatcher has seen more than we did: a write that is not decided yet.
@@ -133,7 +133,7 @@ func (a *attempt) entitled(ctx context.Context, n int, job *schema.Job) (before 
 		cancel()
 		switch {
 		case err == nil:
-			job, right = &decided, decided.Right(e, now)
+			job, right = &decided, decided.DecideStart(e, now)
 		case !errors.Is(err, schema.ErrNotFound):
 			a.postpone(ctx, "read job", err)
 			return time.Time{}, false

@@ -12,7 +12,7 @@ import (
 // What this package assumes of clocks; see the test of this name in package schema.
 //
 // One promise is not kept whatever the clocks say: freshFor is taken from a reading of the dispatcher's clock, so a change
-// of a job may be heeded later than bucketer.HeededWithin, by what the clocks differ.
+// of a job may be heeded later than bucketer.TaskChangeWithin, by what the clocks differ.
 func TestWhatIsAssumedOfClocks(t *testing.T) {
 	for _, row := range []struct {
 		name           string
@@ -25,7 +25,7 @@ func TestWhatIsAssumedOfClocks(t *testing.T) {
 		{"a cancel is remembered while a message may rest on what was read before it", freshFor + schema.MaxClockDifference, cancelFor},
 		{"a session leaves room for guarded work between two renewals", sessionAmple + renewEvery, sessionLife},
 		{"an attempt that began is the only one with its message", heldFor, queue.AckWait}, // by each one's monotonic clock
-		{"what was read is heeded in time where clocks are the same", freshFor, bucketer.HeededWithin},
+		{"what was read is heeded in time where clocks are the same", freshFor, bucketer.TaskChangeWithin},
 	} {
 		if row.granted < row.least {
 			t.Errorf("%s: granted are %v, want at least %v", row.name, row.granted, row.least)

@@ -119,9 +119,9 @@ type Writer interface {
 	SaveOutput(ctx context.Context, a *schema.Attempt, output []byte) (held int64, err error)
 	SaveReport(ctx context.Context, a *schema.Attempt, number int, r *schema.Report) error
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
-	Later(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
+	LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error)
-	HandOn(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
+	Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
 	DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
@@ -133,9 +133,9 @@ type Writer interface {
 
 // Waiter holds runs back that a limit does not let start, and wakes them (bucketer.Bucketer).
 type Waiter interface {
-	HoldBack(ctx context.Context, key schema.LimitKey, e *schema.Entry) error
-	Wake(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error)
-	MakeRoom(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error)
+	AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error
+	WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error)
+	CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error)
 }
 
 // Tasks answers for tasks by name (bucketer.Tasks).

@@ -44,7 +44,7 @@ type HTTPConfig struct {
 	Deny            []netip.AddrPort // nor these; an unspecified address stands for every one of this machine
 	MaxBody         int              // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
 	MaxOutput       int              // bytes of it that are kept; default DefaultMaxOutput
-	Room            *Room            // for what is kept beyond 64 KiB of each
+	Room            *ByteBudget            // for what is kept beyond 64 KiB of each
 	MaxConnsPerHost int              // connections to one host, in use, idle or being made; default DefaultMaxConnsPerHost
 	Now             func() time.Time
 	Logger          *slog.Logger
@@ -77,7 +77,7 @@ type HTTP struct {
 	transport *http.Transport
 	maxBody   int
 	maxOutput int
-	room      *Room
+	room      *ByteBudget
 	now       func() time.Time
 	log       *slog.Logger
 }

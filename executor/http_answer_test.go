@@ -168,7 +168,7 @@ func TestReadBodyEndsAtTheLimit(t *testing.T) {
 }
 
 func TestReadBodyTakesRoom(t *testing.T) {
-	room := NewRoom(6 * roomStep) // half of it for one tenant
+	room := NewByteBudget(6 * roomStep) // half of it for one tenant
 	h := &HTTP{maxBody: 1 << 20, maxOutput: 1 << 20}
 	first, err := h.readBody(new(reader), -1, room.of("t"))
 	if err != nil || len(first.kept) != freeOutput+3*roomStep || first.room.bytes != 3*roomStep || !first.cut {

@@ -46,10 +46,10 @@ func (a *attempt) fallen(now time.Time) bool {
 func (a *attempt) haveWatched(ctx context.Context, now time.Time) {
 	e := a.entry
 	id := schema.MakeEntryID(now.Add(watchAfter), e.ID.Shard(), schema.HashOf("outlived", e.ID.String(), strconv.FormatInt(int64(a.fence), 10)))
-	to, err := a.x.writer.Later(e, schema.KindWatch, id, e.Spec.AttemptNumber(), now)
+	to, err := a.x.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), now)
 	if err == nil {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-		_, err = a.x.writer.HandOn(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		_, err = a.x.writer.Replace(bounded, []schema.Entry{*e}, []schema.Entry{to})
 		cancel()
 	}
 	if err != nil {

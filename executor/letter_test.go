@@ -147,7 +147,7 @@ func TestDeadLetters(t *testing.T) {
 					t.Fatal("no letter")
 				}
 				if l.Attempts != c.attempts || l.Last.Outcome != c.last || l.Last.Error != c.answer.Error || l.Last.Status != c.answer.Status ||
-					l.Entry.ID != e.ID || string(l.Entry.Text()) != string(e.Text()) || !l.Began.Equal(first) || l.Fate != nil ||
+					l.Entry.ID != e.ID || string(l.Entry.Text()) != string(e.Text()) || !l.Began.Equal(first) || l.Resolution != nil ||
 					!l.Expires.Equal(l.Last.Finished.Add(schema.DeadLetterRetention).Truncate(time.Millisecond)) {
 					t.Errorf("letter: got %+v, want one of %d attempts since %v that says %+v, for 30 days", l, c.attempts, first, c.answer)
 				}
@@ -282,7 +282,7 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 		{"nobody can be had to look after it", false, "PutEntries", schematest.Fault{Fail: true}, "record 1 succeeded, overtaken, notice"},
 		{"nobody knows whether somebody is had", false, "PutEntries", schematest.Fault{Lose: true}, "entry watch, record 1 succeeded, overtaken, notice"},
 		{"that somebody is had comes late", false, "PutEntries", schematest.Fault{Late: 500 * time.Millisecond}, "record 1 succeeded, overtaken, notice, entry watch"},
-		{"the executor dies before what follows", true, "PutFate", schematest.Fault{Fail: true}, "entry watch, record 0 handed_on, record 1 succeeded"},
+		{"the executor dies before what follows", true, "PutResolution", schematest.Fault{Fail: true}, "entry watch, record 0 handed_on, record 1 succeeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -37,7 +37,7 @@ const (
 type NATSConfig struct {
 	Requester queue.Requester
 	MaxOutput int   // bytes of a result that are kept; default DefaultMaxOutput
-	Room      *Room // for what is kept beyond 64 KiB of each
+	Room      *ByteBudget // for what is kept beyond 64 KiB of each
 }
 
 // NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the subject, which may tell of itself while it works.
@@ -45,7 +45,7 @@ type NATSConfig struct {
 type NATS struct {
 	requester queue.Requester
 	maxOutput int
-	room      *Room
+	room      *ByteBudget
 }
 
 // NewNATS returns a NATS that has asked nobody yet.

@@ -131,9 +131,9 @@ func TestNATSResultsTakeRoom(t *testing.T) {
 		"more than is kept, a step":  {1 << 20, freeOutput + 1, half, freeOutput + 1, true},
 		"long, and nobody counts it": {1 << 20, 1 << 20, -1, 1 << 20, false},
 	} {
-		var r *Room
+		var r *ByteBudget
 		if c.left >= 0 {
-			r = NewRoom(c.left)
+			r = NewByteBudget(c.left)
 		}
 		n := NewNATS(NATSConfig{MaxOutput: c.max, Room: r, Requester: asker(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 			hear(queue.Reply{Body: make([]byte, c.reply)})
@@ -158,7 +158,7 @@ func TestNATSResultsTakeRoom(t *testing.T) {
 
 // A result that comes as the attempt ends is dropped, and its room with it.
 func TestNATSResultThatIsTooLateKeepsNoRoom(t *testing.T) {
-	r := NewRoom(roomStep)
+	r := NewByteBudget(roomStep)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	n := NewNATS(NATSConfig{Room: r, Requester: asker(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 		hear(queue.Reply{Body: make([]byte, freeOutput+1)})

@@ -22,24 +22,24 @@ const (
 	roomStep = 64 << 10
 )
 
-// Room is memory that the outputs of attempts under way share, beyond the first 64 KiB of each. A tenant gets more while it holds less than is
+// ByteBudget is memory that the outputs of attempts under way share, beyond the first 64 KiB of each. A tenant gets more while it holds less than is
 // left, as flows of the dispatcher do (flowShare): one alone has half, and a newcomer finds some beside others that take all they can. Who finds none has
-// its output cut: nobody waits for room, since who has it may be slow to give it back. A nil Room has no bound.
-type Room struct {
+// its output cut: nobody waits for room, since who has it may be slow to give it back. A nil ByteBudget has no bound.
+type ByteBudget struct {
 	mu   sync.Mutex
 	left int
 	held map[string]int // by tenant; none is 0
 }
 
-// NewRoom returns a Room of so many bytes.
-func NewRoom(bytes int) *Room { return &Room{left: bytes, held: make(map[string]int)} }
+// NewByteBudget returns a ByteBudget of so many bytes.
+func NewByteBudget(bytes int) *ByteBudget { return &ByteBudget{left: bytes, held: make(map[string]int)} }
 
 // of returns what an output of a tenant holds: nothing yet.
-func (r *Room) of(tenant string) holding { return holding{room: r, tenant: tenant} }
+func (r *ByteBudget) of(tenant string) holding { return holding{room: r, tenant: tenant} }
 
-// holding is what an output holds of a Room. The zero value has no bound.
+// holding is what an output holds of a ByteBudget. The zero value has no bound.
 type holding struct {
-	room   *Room
+	room   *ByteBudget
 	tenant string
 	bytes  int
 }

@@ -129,7 +129,7 @@ func TestOutputThatCannotBeWrittenLosesNoOutcome(t *testing.T) {
 
 func TestRoomIsGivenBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		room := NewRoom(4 * roomStep)
+		room := NewByteBudget(4 * roomStep)
 		w.answer(func(_ context.Context, c Call) Result {
 			res := Result{Outcome: schema.Succeeded, Output: make([]byte, freeOutput+2*roomStep), room: room.of(c.Tenant)}
 			if keep := res.room.fit(len(res.Output)); keep < len(res.Output) {
@@ -155,7 +155,7 @@ func TestATenantLeavesRoomForOthers(t *testing.T) {
 	t.Run("http", func(t *testing.T) {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(output) })
 		h, call := newHTTP(t, HTTPConfig{}), callTo(s.URL)
-		leavesRoom(t, func(room *Room, tenant string) Result {
+		leavesRoom(t, func(room *ByteBudget, tenant string) Result {
 			h.room, call.Tenant = room, tenant
 			return h.Run(t.Context(), call)
 		})
@@ -165,7 +165,7 @@ func TestATenantLeavesRoomForOthers(t *testing.T) {
 			hear(queue.Reply{Body: output})
 			return nil
 		}), natsCall()
-		leavesRoom(t, func(room *Room, tenant string) Result {
+		leavesRoom(t, func(room *ByteBudget, tenant string) Result {
 			n.room, call.Tenant = room, tenant
 			return n.Run(t.Context(), call)
 		})
@@ -173,10 +173,10 @@ func TestATenantLeavesRoomForOthers(t *testing.T) {
 }
 
 // leavesRoom checks that beside a tenant that keeps all it can get another finds room. run has a target take in an output of 64 KiB and two steps, less a byte.
-func leavesRoom(t *testing.T, run func(room *Room, tenant string) Result) {
+func leavesRoom(t *testing.T, run func(room *ByteBudget, tenant string) Result) {
 	t.Helper()
 	const steps = 8
-	room := NewRoom(steps * roomStep)
+	room := NewByteBudget(steps * roomStep)
 	for range 2 { // the second time with all that was given back
 		var all []Result
 		for _, c := range []struct {

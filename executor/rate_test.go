@@ -14,9 +14,9 @@ func TestALateRunOfATaskWithARateAsksAgain(t *testing.T) {
 		late       time.Duration
 		starts     bool
 	}{
-		{"in time", "10/s", schema.StartLife - 200*time.Millisecond, true},
-		{"too late", "10/s", schema.StartLife + 200*time.Millisecond, false},
-		{"late, without rate", "", schema.StartLife + 200*time.Millisecond, true},
+		{"in time", "10/s", schema.ReservationLife - 200*time.Millisecond, true},
+		{"too late", "10/s", schema.ReservationLife + 200*time.Millisecond, false},
+		{"late, without rate", "", schema.ReservationLife + 200*time.Millisecond, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -26,7 +26,7 @@ func TestALateRunOfATaskWithARateAsksAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				due := inAWhile(time.Second)
-				e := w.entry(due, func(s *schema.Spec) { s.Work, s.Task, s.Pace = nil, "a", row.rate })
+				e := w.entry(due, func(s *schema.Spec) { s.Work, s.Task, s.ReservedRate = nil, "a", row.rate })
 				time.Sleep(time.Until(due) + row.late)
 				now := time.Now()
 				w.publish(e, now)
@@ -38,7 +38,7 @@ func TestALateRunOfATaskWithARateAsksAgain(t *testing.T) {
 					return
 				}
 				all := w.deferrals(e)
-				if len(w.started()) != 0 || len(all) != 1 || all[0].Spec.Pace != "" || all[0].Spec.PutOff != 0 || all[0].Spec.For != e.ID || all[0].Spec.AttemptNumber() != 1 {
+				if len(w.started()) != 0 || len(all) != 1 || all[0].Spec.ReservedRate != "" || all[0].Spec.Deferrals != 0 || all[0].Spec.For != e.ID || all[0].Spec.AttemptNumber() != 1 {
 					t.Fatalf("%d starts, entries that stand in: %+v; want none, and one that asks for a start", len(w.started()), all)
 				}
 				if wait := all[0].Due().Sub(now); wait < 0 || wait > 100*time.Millisecond {

@@ -68,7 +68,7 @@ type ScriptConfig struct {
 	Commands  map[string]ScriptCommand // by the name that tasks say
 	Root      bool                     // the process is root's
 	MaxOutput int                      // bytes of an output that are kept; default DefaultMaxOutput
-	Room      *Room                    // for what is kept beyond 64 KiB of each
+	Room      *ByteBudget                    // for what is kept beyond 64 KiB of each
 	Logger    *slog.Logger
 }
 
@@ -110,7 +110,7 @@ type owner struct{ uid, gid uint32 }
 type Script struct {
 	commands  map[string]*command
 	maxOutput int
-	room      *Room
+	room      *ByteBudget
 	log       *slog.Logger
 	sweeping  chan struct{}  // cap scriptSweepers: held by who looks for what a command has left behind
 	unheard   rate.Sometimes // signals that fail are told of now and then

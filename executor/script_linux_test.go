@@ -177,7 +177,7 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "written")
 			s, call := shell(t, c.text, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
-			s.maxOutput, s.room = c.max, NewRoom(c.left)
+			s.maxOutput, s.room = c.max, NewByteBudget(c.left)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			if c.cause != nil {
@@ -200,7 +200,7 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 
 func TestScriptOutputsOfATenantLeaveRoom(t *testing.T) {
 	s, call := shell(t, `head -c 196607 /dev/zero`)
-	leavesRoom(t, func(room *Room, tenant string) Result {
+	leavesRoom(t, func(room *ByteBudget, tenant string) Result {
 		s.room, call.Tenant = room, tenant
 		return s.Run(t.Context(), call)
 	})

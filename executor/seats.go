@@ -230,10 +230,10 @@ func (l *seats) grant(ctx context.Context, key schema.LimitKey, k *limit, wishes
 // of grants the wish in s, if there is room, and reports whether that changed anything.
 func (w *slotWish) of(s *schema.Slots, executor string) (seating, bool) {
 	if w.leave {
-		return noSeat, s.Leave(w.run, w.session)
+		return noSeat, s.Release(w.run, w.session)
 	}
 	was, has := s.Of(w.run)
-	if s.Take(w.run, executor, w.session, w.most) {
+	if s.Acquire(w.run, executor, w.session, w.most) {
 		return seated, !has || was.Kept()
 	}
 	if has {
@@ -281,7 +281,7 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 		}
 	}
 	if is == noSeat {
-		if err := x.writer.HoldBack(ctx, key, e); err != nil {
+		if err := x.writer.AddToWaitList(ctx, key, e); err != nil {
 			a.postpone(ctx, "hold back", err)
 			return false
 		}
@@ -302,7 +302,7 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 	default:
 		a.waits = true
 		x.metrics.passed.WithLabelValues("limit").Inc()
-		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.HandedOn, Reason: "concurrency: " + k.many()}, x.now()), true)
+		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + k.many()}, x.now()), true)
 	}
 	return false
 }
@@ -338,7 +338,7 @@ func (a *attempt) makeWay(ctx context.Context, key schema.LimitKey, k known) boo
 		return true
 	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-	over, err := a.x.writer.MakeRoom(bounded, key, a.entry, k.limit.Limit)
+	over, err := a.x.writer.CancelOldest(bounded, key, a.entry, k.limit.Limit)
 	cancel()
 	switch {
 	case err != nil:
@@ -374,7 +374,7 @@ func (a *attempt) rise() {
 
 // unkeep gives the slot back that was kept for the run, if it came to an end without it.
 func (a *attempt) unkeep() {
-	if a.entry.Spec.Kind != schema.KindTurn || a.sat || a.waits || a.returned.Load() {
+	if a.entry.Spec.Kind != schema.KindFromWaitList || a.sat || a.waits || a.returned.Load() {
 		return
 	}
 	x, key, run := a.x, schema.JobLimit(a.entry.Spec.Job), a.entry.Run()
@@ -398,7 +398,7 @@ func (x *Executor) vacate(key schema.LimitKey, run schema.RunID, session string)
 			left = err == nil || session == ""
 		}
 		if left && err == nil {
-			_, err = x.writer.Wake(bounded, key, x.looker.live)
+			_, err = x.writer.WakeWaiters(bounded, key, x.looker.live)
 		}
 		cancel()
 		if err == nil {

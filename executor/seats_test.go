@@ -48,7 +48,7 @@ func (w *world) turns(seen map[schema.EntryID]bool) []schema.RunID {
 			w.t.Fatalf("entries: %v", err)
 		}
 		for i := range rows {
-			if e := rows[i]; e.Spec.Kind == schema.KindTurn && !seen[e.ID] {
+			if e := rows[i]; e.Spec.Kind == schema.KindFromWaitList && !seen[e.ID] {
 				seen[e.ID] = true
 				runs = append(runs, e.Run())
 				w.publish(e, time.Now())
@@ -126,7 +126,7 @@ func TestRunsOfALimitedJobWaitForOneAnother(t *testing.T) {
 		}
 		for _, run := range runs[2:] {
 			rows := w.attempts(run)
-			if len(rows) != 1 || !rows[0].Held() || w.state(run) != schema.StatePending {
+			if len(rows) != 1 || !rows[0].HeldByLimit() || w.state(run) != schema.StatePending {
 				t.Errorf("run %s = %+v, %s; want it held back, and pending", run, rows, w.state(run))
 			}
 		}
@@ -202,7 +202,7 @@ func TestWhatALimitIsReachedFor(t *testing.T) {
 					t.Errorf("the second run is %s, want %s: %+v", got, c.second, w.attempts(two.ID))
 				}
 				rows := w.attempts(two.ID)
-				if held := slices.ContainsFunc(rows, func(a schema.Attempt) bool { return a.Held() }); held != c.held {
+				if held := slices.ContainsFunc(rows, func(a schema.Attempt) bool { return a.HeldByLimit() }); held != c.held {
 					t.Errorf("held back: %v, want %v (%+v)", held, c.held, rows)
 				}
 				if c.second == schema.StateMissed && (len(rows) != 1 || rows[0].Record.Reason != "skipped: a run of the job was under way") {
@@ -277,7 +277,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 			t.Fatalf("lease: %v", err)
 		}
 		var s schema.Slots
-		s.Take(one.ID, ref.Executor, ref.ID, 1)
+		s.Acquire(one.ID, ref.Executor, ref.ID, 1)
 		is, err := lease.WithSlots(s, time.Now())
 		if err == nil {
 			_, err = w.inner.SwapLease(t.Context(), lease, is, time.Time{})
@@ -288,7 +288,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
 		look := func(want int) {
 			t.Helper()
-			if _, err := x.writer.(*bucketer.Bucketer).WakeAll(t.Context(), job.ID.Shard(), "", live); err != nil {
+			if _, err := x.writer.(*bucketer.Bucketer).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
 				t.Fatalf("WakeAll: %v", err)
 			}
 			if got := w.turns(make(map[schema.EntryID]bool)); len(got) != want {
@@ -326,7 +326,7 @@ func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
 		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
 		for range 3 {
 			time.Sleep(5 * time.Second)
-			if _, err := x.writer.(*bucketer.Bucketer).WakeAll(t.Context(), job.ID.Shard(), "", live); err != nil {
+			if _, err := x.writer.(*bucketer.Bucketer).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
 				t.Fatalf("WakeAll: %v", err)
 			}
 			if got := w.turns(seen); len(got) != 0 {
@@ -359,7 +359,7 @@ func TestARunThatGoesBackAfterItWaitedKeepsItsPlace(t *testing.T) {
 		var held atomic.Bool
 		w.befall(func(_ context.Context, op string) schematest.Fault {
 			switch {
-			case op == "PutWaiting" && held.CompareAndSwap(false, true):
+			case op == "PutWaiter" && held.CompareAndSwap(false, true):
 				end(one.ID)
 				time.Sleep(freshFor + time.Second) // what it knows is too old to start by then …
 			case op == "EntriesByID" && held.Load():
@@ -371,7 +371,7 @@ func TestARunThatGoesBackAfterItWaitedKeepsItsPlace(t *testing.T) {
 		if !held.Load() || slices.Contains(w.ran(), two.ID) {
 			t.Fatalf("held back: %t, started: %v, want the first alone", held.Load(), w.ran())
 		}
-		rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 10)
+		rows, err := w.inner.Waiters(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 10)
 		if err != nil || len(rows) != 1 || rows[0].Run != two.ID {
 			t.Errorf("Waiting = %+v, %v, want the run that went back", rows, err)
 		}
@@ -420,12 +420,12 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 		seen := make(map[schema.EntryID]bool)
 		for range 600 { // a slot that is kept for a run that then cannot be woken is lost for 10 s
 			time.Sleep(500 * time.Millisecond)
-			_, _ = x.writer.(*bucketer.Bucketer).WakeAll(t.Context(), job.ID.Shard(), "", live) // by a store that fails now and then
+			_, _ = x.writer.(*bucketer.Bucketer).WakeShard(t.Context(), job.ID.Shard(), "", live) // by a store that fails now and then
 			w.turns(seen)
 		}
 		for i, run := range runs {
 			if got := w.state(run); got != schema.StateSucceeded {
-				rows, err := w.inner.Waiting(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 100)
+				rows, err := w.inner.Waiters(t.Context(), schema.JobLimit(job.ID), schema.IDRange{}, 100)
 				t.Errorf("run %d is %s, want succeeded: %+v; Waiting = %+v, %v", i, got, w.attempts(run), rows, err)
 			}
 		}
@@ -449,7 +449,7 @@ func TestRunsWithoutALimitAskForNone(t *testing.T) {
 		if n := len(w.started()); n != 2 {
 			t.Fatalf("%d starts, want 2", n)
 		}
-		for _, op := range []string{"Lease", "SwapLease", "Waiting", "PutWaiting", "EndWaiting"} {
+		for _, op := range []string{"Lease", "SwapLease", "Waiters", "PutWaiter", "DeleteWaiter"} {
 			if n := w.counts.Tally(op).Calls; n != 0 {
 				t.Errorf("%s was called %d times, want never", op, n)
 			}

@@ -172,7 +172,7 @@ func (a *attempt) rivals(v *view, number int) (any, first bool) {
 			own = b.Session != nil && b.Session.Executor == a.x.name && b.Session.ID == a.session
 			continue
 		}
-		if b.Number == 0 && b.Record != nil && b.Record.Outcome == schema.HandedOn {
+		if b.Number == 0 && b.Record != nil && b.Record.Outcome == schema.Replaced {
 			continue
 		}
 		others = append(others, b)

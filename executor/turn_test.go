@@ -213,8 +213,8 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			rivals bool
 		}{
 			{"nobody", []schema.Attempt{own}, false},
-			{"another entry stands in", []schema.Attempt{own, said(0, schema.HandedOn)}, false},
-			{"another entry stands in, and starts", []schema.Attempt{own, said(0, schema.HandedOn), cell(1, 11, "another")}, true},
+			{"another entry stands in", []schema.Attempt{own, said(0, schema.Replaced)}, false},
+			{"another entry stands in, and starts", []schema.Attempt{own, said(0, schema.Replaced), cell(1, 11, "another")}, true},
 			{"it was cancelled", []schema.Attempt{own, said(0, schema.Cancelled)}, true},
 			{"it has ended", []schema.Attempt{own, said(1, schema.Succeeded)}, true},
 			{"our cell was overwritten", nil, true},

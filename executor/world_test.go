@@ -146,10 +146,10 @@ func (s noted) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) 
 	return err
 }
 
-func (s noted) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
-	err := s.CountingStore.PutFate(ctx, tenant, run, f, expires)
+func (s noted) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	err := s.CountingStore.PutResolution(ctx, tenant, run, f, expires)
 	if err == nil {
-		s.w.note(string(f.Ending))
+		s.w.note(string(f.Kind))
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func TestYieldToItsOwn(t *testing.T) {
 		"of nobody's right":   {func(s *schema.Spec) { s.For = schema.EntryID{} }, false, false},
 		"the one of a retry":  {func(s *schema.Spec) { s.Attempt, s.For = 2, schema.EntryID{} }, false, false},
 		"one of another run":  {func(s *schema.Spec) { s.Of = schema.MakeEntryID(time.Now(), 0, 8) }, false, false},
-		"put off many a time": {func(s *schema.Spec) { s.PutOff = 7 }, false, true},
+		"put off many a time": {func(s *schema.Spec) { s.Deferrals = 7 }, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -22,19 +22,19 @@ const (
 	Superseded Outcome = "superseded" // a lease-guarded outcome that lost its fence, or a failure recorded after a success
 	Cancelled  Outcome = "cancelled"
 	Missed     Outcome = "missed"
-	HandedOn   Outcome = "handed_on" // another entry stands in: To says which; or will, once a limit lets it (Held)
+	Replaced   Outcome = "handed_on" // another entry stands in: To says which; or will, once a limit lets it (HeldByLimit)
 )
 
 // known reports whether o is one of them: a newer version may know more.
 func (o Outcome) known() bool {
 	switch o {
-	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, HandedOn:
+	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, Replaced:
 		return true
 	}
 	return false
 }
 
-// Deferred is the reason of a HandedOn to an entry that is due later because the run may not start yet.
+// Deferred is the reason of a Replaced to an entry that is due later because the run may not start yet.
 const Deferred = "deferred"
 
 // Cause says why a start was deferred.
@@ -110,11 +110,11 @@ type Record struct {
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.
 	Next EntryID `json:"next,omitzero"`
-	// To is the entry that stands in, for HandedOn; zero for one that a limit holds back: its turn will name it.
+	// To is the entry that stands in, for Replaced; zero for one that a limit holds back: its turn will name it.
 	To EntryID `json:"to,omitzero"`
-	// Reason says why, for Missed, for a Cancelled that nobody asked of this very run, and for a HandedOn to a later time (Deferred).
+	// Reason says why, for Missed, for a Cancelled that nobody asked of this very run, and for a Replaced to a later time (Deferred).
 	Reason string `json:"reason,omitempty"`
-	// Cause says why, for a HandedOn with the reason Deferred; "" if older versions wrote it.
+	// Cause says why, for a Replaced with the reason Deferred; "" if older versions wrote it.
 	Cause Cause `json:"cause,omitempty"`
 	// Missed: the record stands for a stretch of nominal times of its job, of which the run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`
@@ -177,9 +177,9 @@ func LostAt(started time.Time) int64 { return started.UnixMicro() - 1 }
 // have gone on from that: the loss stands.
 func UnstartedAt(started time.Time) int64 { return started.UnixMicro() - 2 }
 
-// Held reports that the row says that its entry waits for a limit.
-func (a *Attempt) Held() bool {
-	return a.Number == 0 && a.Record != nil && a.Record.Outcome == HandedOn && a.Record.To.IsZero()
+// HeldByLimit reports that the row says that its entry waits for a limit.
+func (a *Attempt) HeldByLimit() bool {
+	return a.Number == 0 && a.Record != nil && a.Record.Outcome == Replaced && a.Record.To.IsZero()
 }
 
 // Unstarted reports that the row stands for nothing: see Record.

@@ -46,8 +46,8 @@ func (b *Block) ref() SessionRef {
 	return SessionRef{Executor: b.Executor, ID: b.Session, Guarded: true}
 }
 
-// Need is what an executor needs of a limit.
-type Need struct {
+// BlockRequest is what an executor needs of a limit.
+type BlockRequest struct {
 	Executor, Session string
 	Limit             int  // as it is now
 	Busy              int  // slots of its block that are in use
@@ -63,7 +63,7 @@ type Need struct {
 // Nobody is given what would make more than the limit in all, or what another has. An executor may have all slots that nobody else wants. Where several
 // want more than there are, each may have the limit divided by their number: what is over that is
 // given up, as soon as it is not in use, to those who have less. If that makes none for each, who has waited longest is the next, and who has had its turn gives up what it has.
-func (s *Slots) Apportion(n Need) (held, use int, changed bool) {
+func (s *Slots) Apportion(n BlockRequest) (held, use int, changed bool) {
 	i := slices.IndexFunc(s.Blocks, func(b Block) bool { return b.Executor == n.Executor && b.Session == n.Session })
 	mine := Block{Executor: n.Executor, Session: n.Session}
 	if i >= 0 {
@@ -95,7 +95,7 @@ func (s *Slots) Apportion(n Need) (held, use int, changed bool) {
 }
 
 // share returns how many slots the block number i (-1: it is not there yet) may use, and below how many it is one of those who come first.
-func (s *Slots) share(mine *Block, i int, n Need) (use, share int) {
+func (s *Slots) share(mine *Block, i int, n BlockRequest) (use, share int) {
 	parties, hungry, ahead, gaps := 1, 0, 0, 0
 	for j := range s.Blocks {
 		if j != i {
@@ -137,7 +137,7 @@ func (s *Slots) share(mine *Block, i int, n Need) (use, share int) {
 
 // want notes what the executor could use beyond what it has. It is not exact, so that it does not change all the time: of one that has its share it says no more than
 // that it could lately use more, which has others give up sooner what they do not use.
-func (b *Block) want(n Need, share int, moved bool) {
+func (b *Block) want(n BlockRequest, share int, moved bool) {
 	more := n.Want - b.Held
 	switch {
 	case b.Held >= share && more > 0:

@@ -52,7 +52,7 @@ func TestBlocksOfALimit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := schema.Slots{Blocks: tt.have}
 			before := fmt.Sprint(tt.have)
-			held, use, _ := s.Apportion(schema.Need{Executor: "x", Session: "of x", Limit: tt.limit, Busy: tt.busy, Want: tt.want, Over: tt.over, Now: now})
+			held, use, _ := s.Apportion(schema.BlockRequest{Executor: "x", Session: "of x", Limit: tt.limit, Busy: tt.busy, Want: tt.want, Over: tt.over, Now: now})
 			var mine schema.Block
 			for _, b := range s.Blocks {
 				if b.Executor == "x" {
@@ -88,7 +88,7 @@ func TestBlocksAreSharedOut(t *testing.T) {
 			}
 			had := held[i]
 			var use int
-			held[i], use, _ = s.Apportion(schema.Need{
+			held[i], use, _ = s.Apportion(schema.BlockRequest{
 				Executor: fmt.Sprint(i), Session: "s", Limit: limit, Busy: rng.IntN(had + 1), Want: want[i], Over: over, Now: now,
 			})
 			if grown := total - had + held[i]; held[i] > had && grown > limit || use > held[i] {
@@ -136,7 +136,7 @@ func TestBlocksOfTheDead(t *testing.T) {
 	now := time.Now()
 	for i := range 2 * schema.MaxBlocks {
 		name := fmt.Sprintf("%s-%d", strings.Repeat("x", 59), i)
-		s.Apportion(schema.Need{Executor: name, Session: "0123456789abcdef", Limit: schema.MaxTaskConcurrent, Want: 1 + i%2*4096, Now: now})
+		s.Apportion(schema.BlockRequest{Executor: name, Session: "0123456789abcdef", Limit: schema.MaxTaskConcurrent, Want: 1 + i%2*4096, Now: now})
 	}
 	l, err := schema.Lease{Key: schema.TaskLimit(schema.TaskName{Tenant: "t", Name: "a"}).Lease()}.WithSlots(s, now)
 	if err != nil || len(s.Blocks) != schema.MaxBlocks || len(l.Record) > 64<<10 {

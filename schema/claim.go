@@ -67,9 +67,9 @@ func (l Lease) Ended(a Attempt) (Lease, error) {
 	return l.with(l.Fence, nil, &Claim{Number: a.Number, Fence: a.Fence, Record: a.Record, Written: a.Written})
 }
 
-// Raised returns the lease as anybody else ends attempt a at now (zero number: ends the run before one started): under a higher
+// EndedByOther returns the lease as anybody else ends attempt a at now (zero number: ends the run before one started): under a higher
 // fence, so that whoever held it changes nothing any more.
-func (l Lease) Raised(a Attempt, now time.Time) (Lease, error) {
+func (l Lease) EndedByOther(a Attempt, now time.Time) (Lease, error) {
 	return l.with(l.NextFence(now), nil, &Claim{Number: a.Number, Fence: a.Fence, Record: a.Record, Written: a.Written})
 }
 

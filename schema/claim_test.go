@@ -32,7 +32,7 @@ func TestClaimOfALease(t *testing.T) {
 		raised bool
 	}{
 		{"Ended", func() (schema.Lease, error) { return held.Ended(row) }, false},
-		{"Raised", func() (schema.Lease, error) { return held.Raised(row, now.Add(-time.Hour)) }, true}, // by a clock that is behind
+		{"Raised", func() (schema.Lease, error) { return held.EndedByOther(row, now.Add(-time.Hour)) }, true}, // by a clock that is behind
 	} {
 		l, err := step.lease()
 		if err != nil {

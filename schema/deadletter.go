@@ -11,7 +11,7 @@ import (
 const DeadLetterRetention = 30 * 24 * time.Hour
 
 // DeadLetter is a run that has failed for good: what it takes to look at it and to run it again, also once its own rows have
-// left. All of it but Earlier and Fate follows from the record that ended the run and from the entry which that attempt was started from.
+// left. All of it but Earlier and Resolution follows from the record that ended the run and from the entry which that attempt was started from.
 type DeadLetter struct {
 	Tenant string
 	Run    RunID
@@ -27,8 +27,8 @@ type DeadLetter struct {
 	// Earlier are the attempts before it, as they stood when the letter was written: ordered by number and fence, what they came to and when, errors in short, without
 	// outputs. It need not be the same if the letter is written again.
 	Earlier []Attempt
-	// Fate is what became of the letter; nil = it waits to be replayed or discarded.
-	Fate *Fate
+	// Resolution is what became of the letter; nil = it waits to be replayed or discarded.
+	Resolution *Resolution
 
 	// Fault is set where a stored letter cannot be understood (ErrNotUnderstood): then it tells whose it is, and no more. It cannot be replayed.
 	Fault error
@@ -37,8 +37,8 @@ type DeadLetter struct {
 	Expires time.Time // when it leaves
 }
 
-// Told returns what the letter tells of all attempts, the last one at the end.
-func (l *DeadLetter) Told() []Attempt {
+// AllAttempts returns what the letter tells of all attempts, the last one at the end.
+func (l *DeadLetter) AllAttempts() []Attempt {
 	return append(slices.Clone(l.Earlier), Attempt{Run: l.Run, Number: l.Attempts, Record: &l.Last})
 }
 
@@ -49,23 +49,23 @@ func (l *DeadLetter) Day() int { return DeadLetterDay(l.Run) }
 // letter is found by the run's id alone, whenever the run failed.
 func DeadLetterDay(run RunID) int { return PeriodOf(run.Time()) }
 
-// Ending is what became of a dead letter.
-type Ending string
+// ResolutionKind is what became of a dead letter.
+type ResolutionKind string
 
 // The endings.
 const (
-	Replayed  Ending = "replayed"  // a new run repeats the run
-	Discarded Ending = "discarded" // somebody let it go
-	Overtaken Ending = "overtaken" // the run has not failed after all: an attempt under way came to succeed, or it was cancelled
+	ResolvedReplayed  ResolutionKind = "replayed"  // a new run repeats the run
+	ResolvedDiscarded ResolutionKind = "discarded" // somebody let it go
+	ResolvedSuperseded ResolutionKind = "overtaken" // the run has not failed after all: an attempt under way came to succeed, or it was cancelled
 )
 
-// Fate says what became of a dead letter. It is a cell of its own: a letter that is written again, by whoever repeats what follows
+// Resolution says what became of a dead letter. It is a cell of its own: a letter that is written again, by whoever repeats what follows
 // from a record, keeps its fate.
-type Fate struct {
-	Ending Ending    `json:"ending"`
+type Resolution struct {
+	Kind ResolutionKind    `json:"ending"`
 	At     time.Time `json:"at"` // UTC; in µs it is the write timestamp
 	By     string    `json:"by,omitempty"`
-	Run    RunID     `json:"run,omitzero"` // the new run, of Replayed
+	Run    RunID     `json:"run,omitzero"` // the new run, of ResolvedReplayed
 }
 
 // lastWords is the cell of a dead letter that says how it ended.
@@ -107,21 +107,21 @@ func LoadDeadLetter(tenant string, run RunID, text, payload, last, fate []byte, 
 		l.Earlier = append(l.Earlier, Attempt{Run: run, Number: w.Number, Fence: w.Fence, Record: w.Record})
 	}
 	var odd error
-	l.Fate, odd = DecodeFate(fate)
+	l.Resolution, odd = DecodeResolution(fate)
 	l.Entry = LoadEntry(l.Last.Entry, text, payload, Marks{})
 	l.Fault = cmp.Or(err, odd, l.Entry.Fault)
 	return l
 }
 
-// EncodeFate returns the stored form of f.
-func EncodeFate(f *Fate) ([]byte, error) { return encodeCell(f, "fate") }
+// EncodeResolution returns the stored form of f.
+func EncodeResolution(f *Resolution) ([]byte, error) { return encodeCell(f, "fate") }
 
-// DecodeFate is the inverse of EncodeFate; nothing is no fate. With ErrNotUnderstood comes a fate that says nothing: there is one.
-func DecodeFate(text []byte) (*Fate, error) {
+// DecodeResolution is the inverse of EncodeResolution; nothing is no fate. With ErrNotUnderstood comes a fate that says nothing: there is one.
+func DecodeResolution(text []byte) (*Resolution, error) {
 	if len(text) == 0 {
 		return nil, nil //nolint:nilnil // a letter without a fate is the usual one
 	}
-	f, err := Decode[Fate](text, "fate")
+	f, err := Decode[Resolution](text, "fate")
 	return &f, err
 }
 
@@ -135,9 +135,9 @@ type DeadLetterStore interface {
 	// DeadLetters returns the tenant's letters of a day that lie before `before` (zero: from the newest), whatever their fate and without payloads, in the
 	// order of the due times in the runs' ids, newest first, at most limit of them. Fewer means that the day was read to its end.
 	DeadLetters(ctx context.Context, tenant string, day int, before RunID, limit int) ([]DeadLetter, error)
-	// Fates returns, of those of the runs that have a letter, what became of it: nil = it waits. All runs are of that day, at most 100.
-	Fates(ctx context.Context, tenant string, day int, runs []RunID) (map[RunID]*Fate, error)
-	// PutFate writes what became of the letter of a run, to leave at expires; of two fates the later one stands. One that is written before
+	// Resolutions returns, of those of the runs that have a letter, what became of it: nil = it waits. All runs are of that day, at most 100.
+	Resolutions(ctx context.Context, tenant string, day int, runs []RunID) (map[RunID]*Resolution, error)
+	// PutResolution writes what became of the letter of a run, to leave at expires; of two fates the later one stands. One that is written before
 	// its letter is met by it. Errors as PutEntries.
-	PutFate(ctx context.Context, tenant string, run RunID, f Fate, expires time.Time) error
+	PutResolution(ctx context.Context, tenant string, run RunID, f Resolution, expires time.Time) error
 }

@@ -26,7 +26,7 @@ const (
 	KindRetry      Kind = "retry"      // the next attempt after a failed one
 	KindReschedule Kind = "reschedule" // starts the run only while the run's moved_to names it
 	KindDeferral   Kind = "deferral"   // a start that was put off: its target fails or has no room for it now, or the rate of its task has not
-	KindTurn       Kind = "turn"       // stands in for one that a limit held back, now that its turn has come
+	KindFromWaitList       Kind = "turn"       // stands in for one that a limit held back, now that its turn has come
 	KindWatch      Kind = "watch"      // looks after a run still open long after its bucket's end
 	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed: starts nothing by itself
 )
@@ -68,8 +68,8 @@ type Spec struct {
 
 	Attempt  int      `json:"attempt,omitempty"` // number of the attempt that this entry starts; 0 means 1
 	Began    int64    `json:"began,omitempty"`   // µs since the Unix epoch when the run's first attempt started, where this entry starts a later one; a number, for an absent time costs an allocation
-	PutOff   int      `json:"put_off,omitempty"` // how often the start of this attempt was put off
-	Pace     string   `json:"pace,omitempty"`    // the rate of the task of which the due time of this deferral is a start; "": it is none
+	Deferrals   int      `json:"put_off,omitempty"` // how often the start of this attempt was put off
+	ReservedRate     string   `json:"pace,omitempty"`    // the rate of the task of which the due time of this deferral is a start; "": it is none
 	Priority Priority `json:"priority,omitempty"`
 	Task     string   `json:"task,omitempty"` // the task to run …
 	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
@@ -102,35 +102,35 @@ func (e *Entry) First() (EntryID, bool) {
 	return EntryID{}, false
 }
 
-// DueSince returns the instant from which a misfire deadline counts: the due time of the entry whose right to start e has, or
+// MisfireFrom returns the instant from which a misfire deadline counts: the due time of the entry whose right to start e has, or
 // e's own for a later attempt.
-func (e *Entry) DueSince() time.Time {
+func (e *Entry) MisfireFrom() time.Time {
 	if first, ok := e.First(); ok && !e.Spec.Job.IsZero() {
 		return first.Time()
 	}
 	return e.Due()
 }
 
-// Asked returns when the attempt that e starts was asked for: the due time of the entry whose right to start e has, or e's own for a later attempt.
-func (e *Entry) Asked() time.Time {
+// RequestedAt returns when the attempt that e starts was asked for: the due time of the entry whose right to start e has, or e's own for a later attempt.
+func (e *Entry) RequestedAt() time.Time {
 	if first, ok := e.First(); ok {
 		return first.Time()
 	}
 	return e.Due()
 }
 
-// LateFrom returns the instant from which the lateness of a first start by e is counted: as [Spec.Start] of the entry whose right to start e has.
+// LatenessFrom returns the instant from which the lateness of a first start by e is counted: as [Spec.Start] of the entry whose right to start e has.
 // Of one that e stands in for, acceptance is not known but for what is in its id, which holds the later of the two to the ms.
-func (e *Entry) LateFrom() time.Time {
+func (e *Entry) LatenessFrom() time.Time {
 	if first, ok := e.First(); ok && first != e.ID {
 		return first.Time()
 	}
 	return e.Spec.Start(e.ID)
 }
 
-// Occurs reports whether e stands for an occurrence of a recurring job that may not have started: whoever meets it sees to
+// IsOccurrence reports whether e stands for an occurrence of a recurring job that may not have started: whoever meets it sees to
 // it that the job goes on after it.
-func (e *Entry) Occurs() bool {
+func (e *Entry) IsOccurrence() bool {
 	return !e.Spec.Job.IsZero() && e.Spec.Trigger == TriggerSchedule && e.Spec.Until.IsZero() && e.Spec.starts()
 }
 

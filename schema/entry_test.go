@@ -126,8 +126,8 @@ func TestLatenessCountsFromDueOrAcceptance(t *testing.T) {
 		if got := spec.Start(theRun); !got.Equal(c.want) {
 			t.Errorf("%s: Start = %v, want %v", c.name, got, c.want)
 		}
-		if e := (schema.Entry{ID: theRun, Spec: spec}); !e.LateFrom().Equal(c.want) || !e.Asked().Equal(begin) {
-			t.Errorf("%s: LateFrom = %v, Asked = %v, want %v and %v", c.name, e.LateFrom(), e.Asked(), c.want, begin)
+		if e := (schema.Entry{ID: theRun, Spec: spec}); !e.LatenessFrom().Equal(c.want) || !e.RequestedAt().Equal(begin) {
+			t.Errorf("%s: LateFrom = %v, Asked = %v, want %v and %v", c.name, e.LatenessFrom(), e.RequestedAt(), c.want, begin)
 		}
 	}
 }
@@ -147,8 +147,8 @@ func TestWhoStandsInIsAsLateAsWhomItStandsInFor(t *testing.T) {
 		{schema.KindReschedule, schema.EntryID{}, later},
 	} {
 		e := schema.Entry{ID: id, Spec: schema.Spec{Kind: c.kind, Of: theRun, For: c.of, Accepted: begin.Add(time.Second).UnixMicro()}}
-		if !e.Asked().Equal(c.want) || !e.LateFrom().Equal(c.want) {
-			t.Errorf("%s: Asked = %v, LateFrom = %v, want %v", c.kind, e.Asked(), e.LateFrom(), c.want)
+		if !e.RequestedAt().Equal(c.want) || !e.LatenessFrom().Equal(c.want) {
+			t.Errorf("%s: Asked = %v, LateFrom = %v, want %v", c.kind, e.RequestedAt(), e.LatenessFrom(), c.want)
 		}
 	}
 }

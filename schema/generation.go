@@ -2,8 +2,8 @@ package schema
 
 import "time"
 
-// Right is what the row of a job says about the first start of one of its runs.
-type Right struct {
+// StartDecision is what the row of a job says about the first start of one of its runs.
+type StartDecision struct {
 	// Unknown: the row does not know the generation of the run. It may be about to: a change writes its first run before
 	// it is committed.
 	Unknown bool
@@ -19,39 +19,39 @@ type Right struct {
 	Cut time.Time
 }
 
-// Right returns what the row says at now about a first start of e, an entry of one of the job's runs that is due at e.DueSince().
+// StartDecision returns what the row says at now about a first start of e, an entry of one of the job's runs that is due at e.MisfireFrom().
 //
 // A run of the generation in force starts. One of the generation before starts only if it is due, and starts, before Cut; otherwise
 // it was missed if it was due by then, and else is cancelled: the generation in force speaks for that time. So it is with older ones, as
 // long as they are remembered. What a change that did not happen had written is cancelled. If nothing of the row can be read, runs
 // are missed. A run that no schedule asked for starts unless its job was cancelled.
-func (j *Job) Right(e *Entry, now time.Time) Right {
+func (j *Job) DecideStart(e *Entry, now time.Time) StartDecision {
 	number := e.Spec.Generation
-	cancelled := Right{Outcome: Cancelled, Reason: "the job was " + j.ended()}
+	cancelled := StartDecision{Outcome: Cancelled, Reason: "the job was " + j.ended()}
 	switch {
 	case j.Current.Fault != nil && j.Current.Number == 0: // it may have been cancelled, or changed
-		return Right{Outcome: Missed, Reason: "fault: what is stored of the job could not be read", Generation: &j.Current}
+		return StartDecision{Outcome: Missed, Reason: "fault: what is stored of the job could not be read", Generation: &j.Current}
 	case e.Spec.Trigger != TriggerSchedule:
 		if j.Current.State == JobCancelled {
 			return cancelled
 		}
-		return Right{Generation: &j.Current}
+		return StartDecision{Generation: &j.Current}
 	case number == j.Current.Number:
 		if j.Current.State == JobCancelled || j.Current.State == JobPaused {
 			return cancelled // never planned by us: nothing is, from such a generation
 		}
-		return Right{Generation: &j.Current}
+		return StartDecision{Generation: &j.Current}
 	case number > j.Current.Number:
-		return Right{Unknown: true, Outcome: Cancelled, Reason: "of a change that did not happen"}
+		return StartDecision{Unknown: true, Outcome: Cancelled, Reason: "of a change that did not happen"}
 	case j.Before == nil || number != j.Before.Number:
 		return j.rightOfPast(e, cancelled)
 	}
-	due := e.DueSince().Before(j.Cut)
+	due := e.MisfireFrom().Before(j.Cut)
 	switch {
 	case due && now.Before(j.Cut):
-		return Right{Generation: j.Before, Cut: j.Cut, Before: j.Cut}
+		return StartDecision{Generation: j.Before, Cut: j.Cut, Before: j.Cut}
 	case due:
-		return Right{Outcome: Missed, Reason: "changed: the job was " + j.ended() + " before the run could start", Generation: j.Before, Cut: j.Cut}
+		return StartDecision{Outcome: Missed, Reason: "changed: the job was " + j.ended() + " before the run could start", Generation: j.Before, Cut: j.Cut}
 	}
 	cancelled.Generation, cancelled.Cut = j.Before, j.Cut
 	return cancelled
@@ -59,7 +59,7 @@ func (j *Job) Right(e *Entry, now time.Time) Right {
 
 // rightOfPast returns the right of a run of a generation that was replaced twice or more: none. What was due while it was in force is
 // missed.
-func (j *Job) rightOfPast(e *Entry, none Right) Right {
+func (j *Job) rightOfPast(e *Entry, none StartDecision) StartDecision {
 	for i := range j.Current.Spec.Past {
 		p := &j.Current.Spec.Past[i]
 		if p.Number != e.Spec.Generation {
@@ -67,7 +67,7 @@ func (j *Job) rightOfPast(e *Entry, none Right) Right {
 		}
 		none.Cut = p.Cut
 		none.Generation = &Generation{Number: p.Number, State: JobActive, Spec: JobSpec{Tenant: j.Current.Spec.Tenant, Schedule: p.Schedule}}
-		if e.DueSince().Before(p.Cut) {
+		if e.MisfireFrom().Before(p.Cut) {
 			none.Outcome, none.Reason = Missed, "changed: the job was changed before the run could start"
 		}
 	}

@@ -18,7 +18,7 @@ func TestRight(t *testing.T) {
 		}
 	}
 	changedTwice := job(schema.JobActive)
-	changedTwice.Current.Spec.Past = []schema.Past{{Number: before - 100, Cut: cut.Add(-time.Second)}, {Number: before - 200, Cut: cut.Add(-4 * time.Second)}}
+	changedTwice.Current.Spec.Past = []schema.PastGeneration{{Number: before - 100, Cut: cut.Add(-time.Second)}, {Number: before - 200, Cut: cut.Add(-4 * time.Second)}}
 	damaged := schema.Job{ID: schema.MakeJobID(begin, 1, 1), Current: schema.Generation{State: schema.JobActive, Fault: schema.ErrNotUnderstood}}
 	unclear := job(schema.JobActive)
 	unclear.Current.Fault = schema.ErrNotUnderstood
@@ -66,7 +66,7 @@ func TestRight(t *testing.T) {
 			standIn := schema.Entry{ID: schema.MakeEntryID(cut.Add(time.Hour), 1, 2), Spec: e.Spec}
 			standIn.Spec.Kind, standIn.Spec.Of, standIn.Spec.For = schema.KindLate, e.ID, e.ID
 			for _, e := range []schema.Entry{e, standIn} {
-				got := c.job.Right(&e, cut.Add(c.at))
+				got := c.job.DecideStart(&e, cut.Add(c.at))
 				if got.Outcome != c.outcome || got.Unknown != c.unknown || got.Before.IsZero() == c.bounded || (got.Reason == "") != (c.outcome == "") {
 					t.Errorf("Right(%q) = %+v, want %q, unknown %v, bounded %v", e.Spec.Kind, got, c.outcome, c.unknown, c.bounded)
 				}

@@ -77,13 +77,13 @@ type JobSpec struct {
 	Created time.Time `json:"created"` // UTC, ms
 	Updated time.Time `json:"updated"` // of this generation
 
-	// Past are generations that were in force until shortly before this one was made, the latest first: nothing of them starts any more, but
+	// PastGeneration are generations that were in force until shortly before this one was made, the latest first: nothing of them starts any more, but
 	// what was late is still accounted for.
-	Past []Past `json:"past,omitempty"`
+	Past []PastGeneration `json:"past,omitempty"`
 }
 
-// Past is what is remembered of a generation that was replaced twice.
-type Past struct {
+// PastGeneration is what is remembered of a generation that was replaced twice.
+type PastGeneration struct {
 	Number   int64     `json:"number"`
 	Schedule *Schedule `json:"schedule,omitempty"`
 	Cut      time.Time `json:"cut"` // the due time at which the next one took over
@@ -231,11 +231,11 @@ type JobStore interface {
 
 // JobIndex finds jobs by tenant and by name. Names are given by conditional writes only, which answer ErrUnknown as those of JobStore.
 type JobIndex interface {
-	// ClaimName gives the name to the job unless another has it, and returns who has it, since when (to the ms), and whether it is this
+	// RegisterName gives the name to the job unless another has it, and returns who has it, since when (to the ms), and whether it is this
 	// job. Claiming again is harmless.
-	ClaimName(ctx context.Context, tenant, name string, id JobID, at time.Time) (holder JobID, since time.Time, mine bool, err error)
-	// PassName gives the name from one job to another (zero to: to none); ErrConflict if `from` does not have it.
-	PassName(ctx context.Context, tenant, name string, from, to JobID, at time.Time) error
+	RegisterName(ctx context.Context, tenant, name string, id JobID, at time.Time) (holder JobID, since time.Time, mine bool, err error)
+	// TransferName gives the name from one job to another (zero to: to none); ErrConflict if `from` does not have it.
+	TransferName(ctx context.Context, tenant, name string, from, to JobID, at time.Time) error
 	// JobByName returns the job that has the name and since when, as every conditional write before has left it (SERIAL), or ErrNotFound.
 	JobByName(ctx context.Context, tenant, name string) (JobID, time.Time, error)
 	// ListJob notes that the tenant has the job, until expires: that of the job's row, zero (never) unless the job has ended. Noting it

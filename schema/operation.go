@@ -114,8 +114,8 @@ func (s *OperationSpec) StartsRuns() bool {
 	return false
 }
 
-// OfLetters reports whether the action is for dead letters, by the due time of their runs.
-func (s *OperationSpec) OfLetters() bool { return s.Action == "replay" || s.Action == "discard" }
+// OfDeadLetters reports whether the action is for dead letters, by the due time of their runs.
+func (s *OperationSpec) OfDeadLetters() bool { return s.Action == "replay" || s.Action == "discard" }
 
 // Progress is how far an operation has come.
 type Progress struct {

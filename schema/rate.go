@@ -16,9 +16,9 @@ const (
 	maxRateCount = 100_000_000
 )
 
-// StartLife is how long after its due time a run may start whose task has a rate: later it asks for another start. It bounds how many starts that were
+// ReservationLife is how long after its due time a run may start whose task has a rate: later it asks for another start. It bounds how many starts that were
 // given for different times can fall together.
-const StartLife = 2 * time.Second
+const ReservationLife = 2 * time.Second
 
 // Rate is how many runs of a task may start in a span. The zero Rate is none: there is no bound.
 type Rate struct {
@@ -74,15 +74,15 @@ func (r Rate) after(n int) time.Duration {
 	return time.Duration(whole)*r.Per + r.Per*time.Duration(rest)/time.Duration(r.Count)
 }
 
-// Starts are times at which runs of a task may start: Count of them from First on, evenly as the rate says.
-type Starts struct {
+// Reservations are times at which runs of a task may start: Count of them from First on, evenly as the rate says.
+type Reservations struct {
 	Rate  Rate
 	First time.Time
 	Count int
 }
 
 // At returns start number i, from 0 on.
-func (s Starts) At(i int) time.Time { return s.First.Add(s.Rate.after(i)) }
+func (s Reservations) At(i int) time.Time { return s.First.Add(s.Rate.after(i)) }
 
 // RateLease returns the key of the lease from which starts of a task are taken under a rate. A rate that changes begins anew: what was
 // taken under the one before does not hold it up.
@@ -90,16 +90,16 @@ func RateLease(task TaskName, r Rate) string {
 	return "rate/" + task.Tenant + "/" + task.Name + "/" + r.String()
 }
 
-// TakeStarts returns the lease of a rate with the next n starts taken from it at now, by who, a name that is used once; and those starts. Of those that
+// Reserve returns the lease of a rate with the next n starts taken from it at now, by who, a name that is used once; and those starts. Of those that
 // lie more than reach ahead it takes none, so there may be fewer, or none: then the lease is as it was.
 //
-// The lease's fence is the time, in µs, from which on starts are free. Starts that nobody took by their time are gone: they do not add up.
-func (l Lease) TakeStarts(r Rate, n int, now time.Time, reach time.Duration, who string) (Lease, Starts) {
+// The lease's fence is the time, in µs, from which on starts are free. Reservations that nobody took by their time are gone: they do not add up.
+func (l Lease) Reserve(r Rate, n int, now time.Time, reach time.Duration, who string) (Lease, Reservations) {
 	first := time.UnixMicro(int64(l.Fence)).UTC()
 	if earliest := now.Add(time.Microsecond - 1).Truncate(time.Microsecond).UTC(); first.Before(earliest) {
 		first = earliest
 	}
-	s := Starts{Rate: r, First: first}
+	s := Reservations{Rate: r, First: first}
 	last := now.Add(reach)
 	for s.Count = max(n, 0); s.Count > 0 && s.At(s.Count-1).After(last); {
 		// Few at the end lie beyond: halving comes close, and then one by one.
@@ -116,8 +116,8 @@ func (l Lease) TakeStarts(r Rate, n int, now time.Time, reach time.Duration, who
 	return Lease{Key: l.Key, Fence: Fence(end.Add(time.Microsecond - 1).UnixMicro()), Record: []byte(who)}, s
 }
 
-// StartsExpire returns until when a lease of a rate is kept: an hour after the last start that was taken. By then it says nothing.
-func (l Lease) StartsExpire() time.Time { return time.UnixMicro(int64(l.Fence)).Add(time.Hour).UTC() }
+// ReservationsExpire returns until when a lease of a rate is kept: an hour after the last start that was taken. By then it says nothing.
+func (l Lease) ReservationsExpire() time.Time { return time.UnixMicro(int64(l.Fence)).Add(time.Hour).UTC() }
 
 // TaskName names a task of a tenant.
 type TaskName struct{ Tenant, Name string }

@@ -81,7 +81,7 @@ func TestStartsNeverExceedTheRate(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(-1500, 5000).Draw(t, "ms")) * time.Millisecond)
 			n := rapid.IntRange(1, 300).Draw(t, "n")
 			const reach = 10 * time.Minute
-			next, starts := lease.TakeStarts(r, n, now, reach, "w")
+			next, starts := lease.Reserve(r, n, now, reach, "w")
 			if starts.Count > n {
 				t.Fatalf("%d starts, asked for %d", starts.Count, n)
 			}
@@ -128,8 +128,8 @@ func TestStartsComeUpToTheRate(t *testing.T) {
 		lease, n := Lease{Key: "k"}, 0
 		var first, last time.Time
 		for range 50 {
-			var starts Starts
-			lease, starts = lease.TakeStarts(r, r.In(time.Second), now, 24*time.Hour, "w")
+			var starts Reservations
+			lease, starts = lease.Reserve(r, r.In(time.Second), now, 24*time.Hour, "w")
 			if n += starts.Count; first.IsZero() {
 				first = starts.First
 			}

@@ -109,9 +109,9 @@ func (s *Slots) Prune(now time.Time, live func(SessionRef) bool) {
 	s.Blocks = slices.DeleteFunc(slices.Clone(s.Blocks), func(b Block) bool { return !live(b.ref()) })
 }
 
-// Take gives a slot to a run under the session of an executor, if fewer than limit are taken or one is kept for it. A run has one slot at most: it is
+// Acquire gives a slot to a run under the session of an executor, if fewer than limit are taken or one is kept for it. A run has one slot at most: it is
 // refused while it has one under another session, and left as it is under the same.
-func (s *Slots) Take(run RunID, executor, session string, limit int) bool {
+func (s *Slots) Acquire(run RunID, executor, session string, limit int) bool {
 	slot := Slot{Run: run, Executor: executor, Session: session}
 	i := s.index(run)
 	switch {
@@ -138,8 +138,8 @@ func (s *Slots) Keep(run RunID, until time.Time, limit int) bool {
 	return true
 }
 
-// Leave takes the slot of a run from the session; also what is kept for it if the session is "". False means that it has none.
-func (s *Slots) Leave(run RunID, session string) bool {
+// Release takes the slot of a run from the session; also what is kept for it if the session is "". False means that it has none.
+func (s *Slots) Release(run RunID, session string) bool {
 	i := s.index(run)
 	if i < 0 || s.Taken[i].Session != session {
 		return false

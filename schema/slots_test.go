@@ -20,18 +20,18 @@ func TestSlotsOfALimit(t *testing.T) {
 		want bool
 		runs int
 	}{
-		{"the first of one", none, func(s *schema.Slots) bool { return s.Take(a, "x", "1", 1) }, true, 1},
-		{"the second of one", func(s *schema.Slots) { s.Take(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Take(b, "x", "1", 1) }, false, 1},
-		{"again under the same session", func(s *schema.Slots) { s.Take(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Take(a, "x", "1", 1) }, true, 1},
-		{"again under another session, with room", func(s *schema.Slots) { s.Take(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Take(a, "y", "2", 5) }, false, 1},
-		{"one that is kept for it", func(s *schema.Slots) { s.Keep(a, now, 1) }, func(s *schema.Slots) bool { return s.Take(a, "x", "1", 1) }, true, 1},
-		{"one that is kept for another", func(s *schema.Slots) { s.Keep(a, now, 1) }, func(s *schema.Slots) bool { return s.Take(b, "x", "1", 1) }, false, 1},
-		{"a limit that was lowered", func(s *schema.Slots) { s.Take(a, "x", "1", 2); s.Take(b, "x", "1", 2) }, func(s *schema.Slots) bool { return s.Take(c, "x", "1", 1) }, false, 2},
-		{"keep where there is none", func(s *schema.Slots) { s.Take(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Keep(b, now, 1) }, false, 1},
-		{"keep for what has one", func(s *schema.Slots) { s.Take(a, "x", "1", 2) }, func(s *schema.Slots) bool { return s.Keep(a, now, 2) }, false, 1},
-		{"leave", func(s *schema.Slots) { s.Take(a, "x", "1", 2); s.Take(b, "x", "1", 2) }, func(s *schema.Slots) bool { return s.Leave(a, "1") }, true, 1},
-		{"leave another session's", func(s *schema.Slots) { s.Take(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Leave(a, "2") }, false, 1},
-		{"leave what is kept as if it were held", func(s *schema.Slots) { s.Keep(a, now, 1) }, func(s *schema.Slots) bool { return s.Leave(a, "1") }, false, 1},
+		{"the first of one", none, func(s *schema.Slots) bool { return s.Acquire(a, "x", "1", 1) }, true, 1},
+		{"the second of one", func(s *schema.Slots) { s.Acquire(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Acquire(b, "x", "1", 1) }, false, 1},
+		{"again under the same session", func(s *schema.Slots) { s.Acquire(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Acquire(a, "x", "1", 1) }, true, 1},
+		{"again under another session, with room", func(s *schema.Slots) { s.Acquire(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Acquire(a, "y", "2", 5) }, false, 1},
+		{"one that is kept for it", func(s *schema.Slots) { s.Keep(a, now, 1) }, func(s *schema.Slots) bool { return s.Acquire(a, "x", "1", 1) }, true, 1},
+		{"one that is kept for another", func(s *schema.Slots) { s.Keep(a, now, 1) }, func(s *schema.Slots) bool { return s.Acquire(b, "x", "1", 1) }, false, 1},
+		{"a limit that was lowered", func(s *schema.Slots) { s.Acquire(a, "x", "1", 2); s.Acquire(b, "x", "1", 2) }, func(s *schema.Slots) bool { return s.Acquire(c, "x", "1", 1) }, false, 2},
+		{"keep where there is none", func(s *schema.Slots) { s.Acquire(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Keep(b, now, 1) }, false, 1},
+		{"keep for what has one", func(s *schema.Slots) { s.Acquire(a, "x", "1", 2) }, func(s *schema.Slots) bool { return s.Keep(a, now, 2) }, false, 1},
+		{"leave", func(s *schema.Slots) { s.Acquire(a, "x", "1", 2); s.Acquire(b, "x", "1", 2) }, func(s *schema.Slots) bool { return s.Release(a, "1") }, true, 1},
+		{"leave another session's", func(s *schema.Slots) { s.Acquire(a, "x", "1", 1) }, func(s *schema.Slots) bool { return s.Release(a, "2") }, false, 1},
+		{"leave what is kept as if it were held", func(s *schema.Slots) { s.Keep(a, now, 1) }, func(s *schema.Slots) bool { return s.Release(a, "1") }, false, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s schema.Slots
@@ -47,8 +47,8 @@ func TestSlotsOfALimit(t *testing.T) {
 	}
 
 	var s schema.Slots
-	s.Take(a, "x", "1", 9)
-	s.Take(b, "y", "2", 9)
+	s.Acquire(a, "x", "1", 9)
+	s.Acquire(b, "y", "2", 9)
 	s.Keep(c, now.Add(time.Second), 9)
 	if rows := s.Sessions(); len(rows) != 2 || rows[0].Session.Executor != "x" || rows[1].Session.ID != "2" {
 		t.Errorf("Sessions = %+v, want those of x and y", rows)
@@ -77,7 +77,7 @@ func TestSlotsAreWhatTheLeaseSays(t *testing.T) {
 	}
 	free := schema.Lease{Key: key.Lease()}
 	var s schema.Slots
-	s.Take(schema.MakeEntryID(now, 3, 1), "x", "1", 2)
+	s.Acquire(schema.MakeEntryID(now, 3, 1), "x", "1", 2)
 	s.Keep(schema.MakeEntryID(now, 3, 2), now, 2)
 	is, err := free.WithSlots(s, now)
 	if err != nil || is.Key != free.Key || is.Holder != nil {
@@ -101,7 +101,7 @@ func TestTheLargestLimitFitsIntoItsLease(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	var s schema.Slots
 	for i := range 1000 {
-		s.Take(schema.MakeEntryID(now, 1, uint64(i)), strings.Repeat("x", 63), strings.Repeat("s", 16), 1000)
+		s.Acquire(schema.MakeEntryID(now, 1, uint64(i)), strings.Repeat("x", 63), strings.Repeat("s", 16), 1000)
 	}
 	is, err := schema.Lease{}.WithSlots(s, now)
 	if err != nil || len(s.Taken) != 1000 || len(is.Record) > 256<<10 {

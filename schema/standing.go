@@ -44,7 +44,7 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 				break
 			}
 			st.Over = true
-			if a.Record.Outcome != HandedOn {
+			if a.Record.Outcome != Replaced {
 				st.Repeat = a
 			}
 		case e.Spec.Kind == KindCatchUp:

@@ -66,8 +66,8 @@ func TestJudge(t *testing.T) {
 			name: "the retry, done", id: retry, spec: second,
 			attempts: rows{}.ended(1, schema.Failed, byRun, retried).ended(2, schema.Failed, byRetry, retried), over: true, repeat: 2, next: 2,
 		},
-		{name: "handed on", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRun), over: true, next: 1},
-		{name: "another entry handed on", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRetry), next: 1},
+		{name: "handed on", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Replaced, byRun), over: true, next: 1},
+		{name: "another entry handed on", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Replaced, byRetry), next: 1},
 		{name: "missed", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Missed, byRun), over: true, next: 1},
 		{name: "cancelled", id: theRun, spec: run, marks: schema.Marks{Cancelled: &schema.Cancel{At: begin}}, over: true, next: 1},
 		{name: "moved", id: theRun, spec: run, marks: schema.Marks{MovedTo: retry}, over: true, next: 1},
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 		},
 		{name: "a job's run succeeded", id: theRun, spec: ofJob, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, repeat: 1, next: 1},
 		{name: "a job's run missed", id: theRun, spec: ofJob, attempts: rows{}.ended(0, schema.Missed, byRun), over: true, next: 1, told: true},
-		{name: "a job's run handed on", id: theRun, spec: ofJob, attempts: rows{}.ended(0, schema.HandedOn, byRun), over: true, next: 1},
+		{name: "a job's run handed on", id: theRun, spec: ofJob, attempts: rows{}.ended(0, schema.Replaced, byRun), over: true, next: 1},
 		{
 			name: "a job's run failed, its retry under way", id: theRun, spec: ofJob,
 			attempts: rows{}.ended(1, schema.Failed, byRun, retried).under(2, "live"), over: true, live: true, next: 1,
@@ -97,20 +97,20 @@ func TestJudge(t *testing.T) {
 		{name: "a catch-up while its first run is done", id: retry, spec: catchUp, attempts: rows{}.ended(1, schema.Succeeded, byRun), next: 1},
 		{name: "a catch-up while its first run is under way", id: retry, spec: catchUp, attempts: rows{}.under(1, "live"), next: 1},
 		{name: "a catch-up whose first run is missed", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.Missed, byRun), next: 1},
-		{name: "a catch-up, done", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.HandedOn, byRetry), over: true, next: 1},
-		{name: "put off", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRun, putOff(retry)), over: true, next: 1, awaited: retry},
-		{name: "another entry put off", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRetry, putOff(moved)), next: 1, awaited: moved},
-		{name: "put off to an earlier one", id: moved, spec: watch(theRun), attempts: rows{}.ended(0, schema.HandedOn, byRun, putOff(retry)), next: 1},
-		{name: "put off to this one", id: retry, spec: watch(theRun), attempts: rows{}.ended(0, schema.HandedOn, byRun, putOff(retry)), next: 1},
+		{name: "a catch-up, done", id: retry, spec: catchUp, attempts: rows{}.ended(0, schema.Replaced, byRetry), over: true, next: 1},
+		{name: "put off", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Replaced, byRun, putOff(retry)), over: true, next: 1, awaited: retry},
+		{name: "another entry put off", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Replaced, byRetry, putOff(moved)), next: 1, awaited: moved},
+		{name: "put off to an earlier one", id: moved, spec: watch(theRun), attempts: rows{}.ended(0, schema.Replaced, byRun, putOff(retry)), next: 1},
+		{name: "put off to this one", id: retry, spec: watch(theRun), attempts: rows{}.ended(0, schema.Replaced, byRun, putOff(retry)), next: 1},
 		{
 			name: "put off twice", id: theRun, spec: run, next: 1, awaited: moved,
-			attempts: rows{}.ended(0, schema.HandedOn, byWatch, putOff(retry)).ended(0, schema.HandedOn, byRetry, putOff(moved)),
+			attempts: rows{}.ended(0, schema.Replaced, byWatch, putOff(retry)).ended(0, schema.Replaced, byRetry, putOff(moved)),
 		},
 		{
 			name: "put off, and that handed on", id: theRun, spec: run, next: 1,
-			attempts: rows{}.ended(0, schema.HandedOn, byWatch, putOff(retry)).ended(0, schema.HandedOn, byRetry),
+			attempts: rows{}.ended(0, schema.Replaced, byWatch, putOff(retry)).ended(0, schema.Replaced, byRetry),
 		},
-		{name: "handed on to a watch", id: theRun, spec: run, attempts: rows{}.ended(0, schema.HandedOn, byRetry, func(r *schema.Record) { r.To = moved }), next: 1},
+		{name: "handed on to a watch", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Replaced, byRetry, func(r *schema.Record) { r.To = moved }), next: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := schema.Entry{ID: c.id, Spec: c.spec}

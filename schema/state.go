@@ -41,7 +41,7 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 	for i := range attempts {
 		a := &attempts[i]
 		if a.Fault != nil {
-			faulty = faulty || !overtaken(attempts, a)
+			faulty = faulty || !followedUp(attempts, a)
 			continue
 		}
 		if a.Record == nil {
@@ -87,7 +87,7 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 
 // overtaken reports whether a row tells that the run went on after the attempt a, which cannot be understood: another record of its
 // number, or a later attempt.
-func overtaken(attempts []Attempt, a *Attempt) bool {
+func followedUp(attempts []Attempt, a *Attempt) bool {
 	return slices.ContainsFunc(attempts, func(b Attempt) bool {
 		if b.Number == 0 || b.Unstarted() || b.Empty() || b.Fault != nil {
 			return false
@@ -100,18 +100,18 @@ func overtaken(attempts []Attempt, a *Attempt) bool {
 // other attempt followed. nil: there is none.
 func Unreadable(attempts []Attempt) error {
 	for i := range attempts {
-		if a := &attempts[i]; a.Fault != nil && !overtaken(attempts, a) {
+		if a := &attempts[i]; a.Fault != nil && !followedUp(attempts, a) {
 			return a.Fault
 		}
 	}
 	return nil
 }
 
-// Overruled reports whether the record of attempt i is no outcome of its run, because another one is. An attempt may be executed
+// IsSuperseded reports whether the record of attempt i is no outcome of its run, because another one is. An attempt may be executed
 // twice under at_least_once, when its executor was stopped and its session fell; both executions then leave a record of
 // one number. Of those of a run, a success counts, and what ended after it does not; of those of one number, a cancel counts, and a failure
 // beside it does not. What ended before a success was the run's outcome until then, and stays one: the success came late.
-func Overruled(attempts []Attempt, i int) bool {
+func IsSuperseded(attempts []Attempt, i int) bool {
 	a := &attempts[i]
 	if a.Record == nil || a.Number == 0 || a.Record.Outcome == Succeeded {
 		return false
@@ -135,12 +135,12 @@ func Overruled(attempts []Attempt, i int) bool {
 	return false
 }
 
-// HeldBack returns what was written down of the entry of a run that a limit holds back, nil if none does: of the last that waits, unless another took its
+// LimitHold returns what was written down of the entry of a run that a limit holds back, nil if none does: of the last that waits, unless another took its
 // place or an attempt was made since.
-func HeldBack(attempts []Attempt) *Record {
+func LimitHold(attempts []Attempt) *Record {
 	var held *Record
 	for i := range attempts {
-		if a := &attempts[i]; a.Held() && (held == nil || a.Record.Finished.After(held.Finished)) {
+		if a := &attempts[i]; a.HeldByLimit() && (held == nil || a.Record.Finished.After(held.Finished)) {
 			held = a.Record
 		}
 	}
@@ -150,7 +150,7 @@ func HeldBack(attempts []Attempt) *Record {
 	for i := range attempts {
 		a := &attempts[i]
 		switch {
-		case a.Number == 0 && a.Record != nil && !a.Held() && a.Record.Entry == held.Entry:
+		case a.Number == 0 && a.Record != nil && !a.HeldByLimit() && a.Record.Entry == held.Entry:
 			return nil
 		case a.Number > 0 && a.Session != nil && a.Session.Started.After(held.Finished),
 			a.Number > 0 && a.Record != nil && a.Record.Started.After(held.Finished):

@@ -109,9 +109,9 @@ func TestFold(t *testing.T) {
 		// Attempt 0 → what it says; else pending.
 		{name: "missed", attempts: rows{}.ended(0, schema.Missed), want: schema.StateMissed},
 		{name: "missed after a loss", attempts: rows{}.ended(0, schema.Missed).ended(1, schema.Lost), want: schema.StateMissed},
-		{name: "handed on", attempts: rows{}.ended(0, schema.HandedOn), want: schema.StatePending},
-		{name: "handed on, then missed", attempts: rows{}.ended(0, schema.HandedOn).ended(0, schema.Missed), want: schema.StateMissed},
-		{name: "handed on, with a next", attempts: rows{}.ended(0, schema.HandedOn, retried), want: schema.StatePending},
+		{name: "handed on", attempts: rows{}.ended(0, schema.Replaced), want: schema.StatePending},
+		{name: "handed on, then missed", attempts: rows{}.ended(0, schema.Replaced).ended(0, schema.Missed), want: schema.StateMissed},
+		{name: "handed on, with a next", attempts: rows{}.ended(0, schema.Replaced, retried), want: schema.StatePending},
 		{name: "effectively once: a lost fence and the holder's failure", attempts: rows{}.ended(1, schema.Superseded).ended(2, schema.Failed, final), want: schema.StateFailed},
 		{name: "effectively once: a lost fence, the holder lives", attempts: rows{}.ended(1, schema.Superseded).under(2, "live"), want: schema.StateRunning},
 	} {
@@ -152,7 +152,7 @@ func TestOverruled(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i, want := range c.want {
-				if got := schema.Overruled(c.attempts, i); got != want {
+				if got := schema.IsSuperseded(c.attempts, i); got != want {
 					t.Errorf("Overruled(attempts, %d: %+v) = %v, want %v", i, c.attempts[i].Record, got, want)
 				}
 			}
@@ -179,7 +179,7 @@ func drawAttempts(t *rapid.T) rows {
 		default:
 			outcomes := []schema.Outcome{
 				schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded,
-				schema.Cancelled, schema.Missed, schema.HandedOn,
+				schema.Cancelled, schema.Missed, schema.Replaced,
 			}
 			record := func(rec *schema.Record) {
 				rec.Final = rapid.Bool().Draw(t, "final")
@@ -250,9 +250,9 @@ func TestHeldBack(t *testing.T) {
 	row := func(entry schema.EntryID, after time.Duration, o schema.Outcome, to schema.EntryID) schema.Attempt {
 		return schema.Attempt{Run: run, Record: &schema.Record{Entry: entry, Finished: at.Add(after), Outcome: o, To: to}}
 	}
-	held := row(run, 0, schema.HandedOn, schema.EntryID{})
-	turn := row(run, time.Minute, schema.HandedOn, later)
-	again := row(later, 2*time.Minute, schema.HandedOn, schema.EntryID{})
+	held := row(run, 0, schema.Replaced, schema.EntryID{})
+	turn := row(run, time.Minute, schema.Replaced, later)
+	again := row(later, 2*time.Minute, schema.Replaced, schema.EntryID{})
 	begun := schema.Attempt{Run: run, Number: 1, Session: &schema.SessionRef{Started: at.Add(time.Minute)}}
 	ended := schema.Attempt{Run: run, Number: 1, Record: &schema.Record{Started: at.Add(time.Minute), Outcome: schema.Failed}}
 	before := schema.Attempt{Run: run, Number: 1, Record: &schema.Record{Started: at.Add(-time.Minute), Outcome: schema.Failed}}
@@ -272,7 +272,7 @@ func TestHeldBack(t *testing.T) {
 		{"it was given up", []schema.Attempt{held, row(run, time.Minute, schema.Missed, schema.EntryID{})}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := schema.HeldBack(c.rows); got != c.want {
+			if got := schema.LimitHold(c.rows); got != c.want {
 				t.Errorf("HeldBack = %+v, want %+v", got, c.want)
 			}
 		})

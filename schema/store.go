@@ -28,8 +28,8 @@ type EntryReader interface {
 	Payload(ctx context.Context, id EntryID) ([]byte, error)
 }
 
-// Marker sets the marks of a run by conditional writes.
-type Marker interface {
+// MarkStore sets the marks of a run by conditional writes.
+type MarkStore interface {
 	// CancelRun marks the run cancelled if its row exists, is not cancelled, and is moved to asRead
 	// (zero: not moved). ErrConflict comes with the marks as they are; ErrNotFound means no row.
 	CancelRun(ctx context.Context, id RunID, asRead EntryID, mark Cancel, expires time.Time) (Marks, error)
@@ -64,9 +64,9 @@ type SessionStore interface {
 	Session(ctx context.Context, executor string) (Session, error)
 }
 
-// KeyClaim is what an idempotency key stands for: the hash of the body it came with first, and
+// KeyRecord is what an idempotency key stands for: the hash of the body it came with first, and
 // the entry that was made of it.
-type KeyClaim struct {
+type KeyRecord struct {
 	BodyHash string
 	Entry    EntryID
 	Text     []byte // the entry's text and payload, to write the recorded row again
@@ -76,9 +76,9 @@ type KeyClaim struct {
 
 // KeyStore holds idempotency keys.
 type KeyStore interface {
-	// ClaimKey records claim under the tenant's key unless it is taken, until expires. It returns
+	// RegisterKey records claim under the tenant's key unless it is taken, until expires. It returns
 	// the claim in force and whether it is the one given.
-	ClaimKey(ctx context.Context, tenant, key string, claim KeyClaim, expires time.Time) (KeyClaim, bool, error)
+	RegisterKey(ctx context.Context, tenant, key string, claim KeyRecord, expires time.Time) (KeyRecord, bool, error)
 }
 
 // Cursor says how far a shard has come in an epoch. Both numbers only grow within an epoch.
@@ -161,7 +161,7 @@ type ClockStore interface {
 type Store interface {
 	EntryWriter
 	EntryReader
-	Marker
+	MarkStore
 	AttemptStore
 	OutputStore
 	SessionStore
@@ -175,7 +175,7 @@ type Store interface {
 	HistoryStore
 	DecisionStore
 	LeaseStore
-	WaitingStore
+	WaitListStore
 	TenantStore
 	APIKeyStore
 	SigningKeyStore

@@ -15,7 +15,7 @@ import (
 // Audit keeps who changed what (bucketer.Audit).
 type Audit interface {
 	// Note notes a change that was made. It does not wait.
-	Note(act bucketer.Act)
+	Note(act bucketer.AuditEvent)
 	Entries(ctx context.Context, q bucketer.AuditQuery, pos *bucketer.AuditPosition, limit int) ([]schema.AuditEntry, *bucketer.AuditPosition, error)
 }
 
@@ -49,7 +49,7 @@ func (s *Server) noteFor(ctx context.Context, tenant, action, object string, bef
 		return
 	}
 	who := callerOf(ctx)
-	s.deps.Audit.Note(bucketer.Act{
+	s.deps.Audit.Note(bucketer.AuditEvent{
 		Tenant: tenant, Actor: who.actor(tenant), Action: action, Object: object, Before: before, After: after, Note: note,
 	})
 }

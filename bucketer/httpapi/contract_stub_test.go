@@ -26,7 +26,7 @@ func (o *office) befall(err error) {
 // stubLetters are the dead letters of runs that a stub has: those that failed, and were not discarded.
 type stubLetters struct {
 	b    *stub
-	fate map[schema.RunID]schema.Ending
+	fate map[schema.RunID]schema.ResolutionKind
 }
 
 func (s *stubLetters) letter(run *bucketer.Run) schema.DeadLetter {
@@ -35,12 +35,12 @@ func (s *stubLetters) letter(run *bucketer.Run) schema.DeadLetter {
 		Last: schema.Record{Outcome: schema.Failed, Finished: run.ID.Time().Add(time.Second), Error: "answered 500", Final: true},
 	}
 	if ending, ok := s.fate[run.ID]; ok {
-		l.Fate = &schema.Fate{Ending: ending, At: testNow}
+		l.Resolution = &schema.Resolution{Kind: ending, At: testNow}
 	}
 	return l
 }
 
-func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.LetterQuery, _ *bucketer.LetterPosition, limit int) ([]schema.DeadLetter, *bucketer.LetterPosition, error) {
+func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.DeadLetterQuery, _ *bucketer.DeadLetterPosition, limit int) ([]schema.DeadLetter, *bucketer.DeadLetterPosition, error) {
 	runs, _, err := s.b.Runs(ctx, bucketer.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, bucketer.Position{}, limit)
 	var out []schema.DeadLetter
 	for i := range runs {
@@ -51,16 +51,16 @@ func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.LetterQuery, _
 	return out, nil, err
 }
 
-func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.Letter, error) {
+func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.DeadLetter, error) {
 	run, err := s.b.Run(ctx, tenant, id)
-	if err == nil && (run.State != schema.StateFailed || s.fate[id] == schema.Discarded) {
+	if err == nil && (run.State != schema.StateFailed || s.fate[id] == schema.ResolvedDiscarded) {
 		err = fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	}
 	if err != nil {
-		return bucketer.Letter{}, err
+		return bucketer.DeadLetter{}, err
 	}
 	l := s.letter(&run)
-	return bucketer.Letter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
+	return bucketer.DeadLetter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
 }
 
 func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID, _ string) (bucketer.Receipt, error) {
@@ -71,7 +71,7 @@ func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID
 	if len(l.Entry.Payload) == 0 {
 		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, bucketer.ErrPayloadGone)
 	}
-	s.fate[id] = schema.Replayed
+	s.fate[id] = schema.ResolvedReplayed
 	spec := &l.Entry.Spec
 	return s.b.Submit(ctx, bucketer.Job{Tenant: tenant, Task: spec.Task, Work: spec.Work, Payload: l.Entry.Payload, Trigger: schema.TriggerRetry, Origin: id})
 }
@@ -80,7 +80,7 @@ func (s *stubLetters) Discard(ctx context.Context, tenant string, id schema.RunI
 	if _, err := s.DeadLetter(ctx, tenant, id); err != nil {
 		return false, err
 	}
-	s.fate[id] = schema.Discarded
+	s.fate[id] = schema.ResolvedDiscarded
 	return true, nil
 }
 

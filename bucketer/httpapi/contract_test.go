@@ -202,7 +202,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
 	b, office := newStub(), newOffice()
 	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
-	letters := &stubLetters{b, map[schema.RunID]schema.Ending{}}
+	letters := &stubLetters{b, map[schema.RunID]schema.ResolutionKind{}}
 	targets := broken(defaultTenant)
 	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)

@@ -189,7 +189,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 			continue
 		}
 		if a.Number == 0 {
-			if rec := a.Record; rec != nil && rec.Outcome == schema.HandedOn && rec.Reason == schema.Deferred && rec.To.Time().After(deferred.Time) {
+			if rec := a.Record; rec != nil && rec.Outcome == schema.Replaced && rec.Reason == schema.Deferred && rec.To.Time().After(deferred.Time) {
 				deferred, deferral = Time{rec.To.Time()}, rec
 			}
 			if rec := a.Record; rec != nil && rec.Ruined() {
@@ -208,7 +208,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 			continue
 		}
 		shown := attemptOf(a)
-		if schema.Overruled(r.Attempts, i) {
+		if schema.IsSuperseded(r.Attempts, i) {
 			shown.Outcome = schema.Superseded
 		}
 		if at := shown.StartedAt; !at.IsZero() && (out.StartedAt.IsZero() || at.Before(out.StartedAt.Time)) {
@@ -240,7 +240,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 		}
 		out.CancelReason = cancelReason(r)
 	case r.State != schema.StateRunning:
-		if held := schema.HeldBack(r.Attempts); held != nil {
+		if held := schema.LimitHold(r.Attempts); held != nil {
 			out.Waiting = &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
 		}
 	}

@@ -55,8 +55,8 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 		"pending": {bucketer.Run{State: schema.StatePending, Entry: entry(id, spec)}, map[string]any{}},
 		"put off, twice": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
-				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
-				record(0, 0, 0, schema.HandedOn, func(r *schema.Record) {
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
+				record(0, 0, 0, schema.Replaced, func(r *schema.Record) {
 					r.To, r.Reason = schema.MakeEntryID(due.Add(5*time.Second), 3, 8), schema.Deferred
 				}),
 			}},
@@ -64,8 +64,8 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 		},
 		"put off, by a rate": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
-				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseRate }),
-				record(0, 0, 0, schema.HandedOn, func(r *schema.Record) {
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseRate }),
+				record(0, 0, 0, schema.Replaced, func(r *schema.Record) {
 					r.To, r.Reason, r.Cause = schema.MakeEntryID(due.Add(5*time.Second), 3, 8), schema.Deferred, schema.CauseBreaker
 				}),
 			}},
@@ -76,13 +76,13 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 		},
 		"looked after": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
-				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.To = retry }),
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To = retry }),
 			}},
 			map[string]any{},
 		},
 		"put off, and over": {
 			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
-				record(0, 0, 0, schema.HandedOn, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
+				record(0, 0, 0, schema.Replaced, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
 				record(1, 10*time.Second, 11*time.Second, schema.Succeeded, nil),
 			}},
 			map[string]any{
@@ -92,13 +92,13 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 		},
 		"pending, held back by a limit": {
 			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
-				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
 			}},
 			map[string]any{"waiting": map[string]any{"since": clock(time.Second), "reason": "concurrency: a run of the job was under way"}},
 		},
 		"cancelled to make room": {
 			bucketer.Run{State: schema.StateCancelled, Entry: roomy, Attempts: []schema.Attempt{
-				record(0, 0, time.Second, schema.HandedOn, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
 			}},
 			map[string]any{"finished_at": clock(-time.Second), "cancel_reason": "cancel_oldest: later runs of the job were due"},
 		},
@@ -167,7 +167,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(time.Hour), "count": 10.0, "reason": "deadline"}},
 		},
 		"handed on": {
-			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.HandedOn, func(r *schema.Record) { r.To = retry })}},
+			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Replaced, func(r *schema.Record) { r.To = retry })}},
 			map[string]any{},
 		},
 		"moved": {

@@ -27,7 +27,7 @@ type office struct {
 	mu      sync.Mutex
 	keys    map[string]schema.APIKey // by secret
 	tenants map[string]schema.Tenant
-	acts    []bucketer.Act
+	acts    []bucketer.AuditEvent
 	minutes []bucketer.Minute
 	made    int
 	err     error
@@ -197,14 +197,14 @@ func (o *office) AdmitJob(ctx context.Context, tenant string, count func(ctx con
 	return err
 }
 
-func (o *office) Note(act bucketer.Act) {
+func (o *office) Note(act bucketer.AuditEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.acts = append(o.acts, act)
 }
 
 // noted returns what was noted, and forgets it.
-func (o *office) noted() []bucketer.Act {
+func (o *office) noted() []bucketer.AuditEvent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	acts := o.acts

@@ -327,5 +327,5 @@ func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occ
 	return out
 }
 
-// Misunderstood says what the job itself says.
-func (s *stub) Misunderstood(job *schema.Job) error { return job.Current.Fault }
+// NotUnderstood says what the job itself says.
+func (s *stub) NotUnderstood(job *schema.Job) error { return job.Current.Fault }

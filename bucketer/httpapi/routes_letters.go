@@ -16,9 +16,9 @@ import (
 // DeadLetters keeps the runs that have failed for good (bucketer.Bucketer).
 type DeadLetters interface {
 	// DeadLetters returns at most limit letters that wait, the latest due first, and where to go on.
-	DeadLetters(ctx context.Context, q bucketer.LetterQuery, pos *bucketer.LetterPosition, limit int) ([]schema.DeadLetter, *bucketer.LetterPosition, error)
+	DeadLetters(ctx context.Context, q bucketer.DeadLetterQuery, pos *bucketer.DeadLetterPosition, limit int) ([]schema.DeadLetter, *bucketer.DeadLetterPosition, error)
 	// DeadLetter returns one that waits or was replayed, with its payload and the attempts of its run.
-	DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.Letter, error)
+	DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.DeadLetter, error)
 	// Replay runs one again; however often it is asked for, that is one run.
 	Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error)
 	// Discard lets one go, and reports whether it was there until now.
@@ -87,7 +87,7 @@ func letterOf(l *schema.DeadLetter) DeadLetter {
 	if out.JobID.IsZero() {
 		out.JobID = schema.JobOf(l.Run)
 	}
-	if f := l.Fate; f != nil && f.Ending == schema.Replayed {
+	if f := l.Resolution; f != nil && f.Kind == schema.ResolvedReplayed {
 		out.State, out.ReplayedAt, out.ReplayedBy, out.Replay = "replayed", Time{f.At}, f.By, f.Run
 	}
 	return out
@@ -121,7 +121,7 @@ type (
 type letterCursor struct {
 	From time.Time               `json:"from"`
 	To   time.Time               `json:"to"`
-	At   bucketer.LetterPosition `json:"at"`
+	At   bucketer.DeadLetterPosition `json:"at"`
 }
 
 const (
@@ -163,7 +163,7 @@ func (s *Server) listLetters(ctx context.Context, in *letterFilter) (*letterList
 	if in.From.IsZero() {
 		c.From = c.To.Add(-defaultLetterSpan)
 	}
-	var pos *bucketer.LetterPosition
+	var pos *bucketer.DeadLetterPosition
 	faults := checkYears(c.From, c.To)
 	if in.Cursor != "" {
 		var p *Problem
@@ -187,7 +187,7 @@ func (s *Server) listLetters(ctx context.Context, in *letterFilter) (*letterList
 	if len(faults) > 0 {
 		return nil, invalid(faults...)
 	}
-	q := bucketer.LetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task}
+	q := bucketer.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task}
 	found, next, err := letters.DeadLetters(ctx, q, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list dead letters", err)
@@ -223,7 +223,7 @@ func (s *Server) getLetter(ctx context.Context, in *letterByID) (*letterAnswer, 
 	for i := range l.Attempted {
 		if a := &l.Attempted[i]; a.Number > 0 && !a.Unstarted() {
 			shown := attemptOf(a)
-			if schema.Overruled(l.Attempted, i) {
+			if schema.IsSuperseded(l.Attempted, i) {
 				shown.Outcome = schema.Superseded
 			}
 			out.History = append(out.History, shown)

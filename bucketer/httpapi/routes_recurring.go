@@ -166,7 +166,7 @@ func (s *Server) answerRecurring(j *schema.Job) *jobAnswer {
 // recurring returns a job that can have many runs, with the run that comes next.
 func (s *Server) recurring(j *schema.Job) Job {
 	out := recurringOf(j, s.deps.Recurring.Upcoming(*j, 1, s.config.Now()))
-	if err := s.deps.Recurring.Misunderstood(j); err != nil {
+	if err := s.deps.Recurring.NotUnderstood(j); err != nil {
 		out.Fault = err.Error()
 	}
 	return out

@@ -80,8 +80,8 @@ type JobControl interface {
 type JobReader interface {
 	JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error)
 	JobByName(ctx context.Context, tenant, name string) (schema.Job, error)
-	// Misunderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
-	Misunderstood(job *schema.Job) error
+	// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
+	NotUnderstood(job *schema.Job) error
 	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the end.
 	ListJobs(ctx context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
 	// JobRuns returns at most limit runs of the job, the latest due first, and where to go on.

@@ -142,10 +142,10 @@ func TestHeartbeatsPassBulkWork(t *testing.T) {
 	if got, err := s.Session(ctx, session.Executor); err != nil || got.ID != session.ID {
 		t.Errorf("Session: got %+v, %v, want that of before", got, err)
 	}
-	claim := schema.KeyClaim{BodyHash: "h", Text: []byte("{}"), Expires: session.Expires}
+	claim := schema.KeyRecord{BodyHash: "h", Text: []byte("{}"), Expires: session.Expires}
 	for _, first := range []bool{true, false} {
 		claim.Entry = schema.MakeEntryID(start, 1, schema.RandomHash())
-		if _, mine, err := s.ClaimKey(ctx, tenant, "k", claim, session.Expires); err != nil || mine != first {
+		if _, mine, err := s.RegisterKey(ctx, tenant, "k", claim, session.Expires); err != nil || mine != first {
 			t.Errorf("ClaimKey: got mine %v, %v, want %v, nil", mine, err, first)
 		}
 	}

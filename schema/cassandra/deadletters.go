@@ -76,9 +76,9 @@ func (s *Store) deadLetterLine(l *schema.DeadLetter) (line, error) {
 	}, nil
 }
 
-// PutFate implements schema.DeadLetterStore.
-func (s *Store) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
-	text, err := schema.EncodeFate(&f)
+// PutResolution implements schema.DeadLetterStore.
+func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	text, err := schema.EncodeResolution(&f)
 	if err == nil {
 		err = s.write(ctx, putFate, f.At.UnixMicro(), s.ttl(expires), text, tenant, dayOf(schema.DeadLetterDay(run)), uuid(run))
 	}
@@ -134,9 +134,9 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 	return letters, nil
 }
 
-// Fates implements schema.DeadLetterStore.
-func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Fate, error) {
-	fates := make(map[schema.RunID]*schema.Fate)
+// Resolutions implements schema.DeadLetterStore.
+func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+	fates := make(map[schema.RunID]*schema.Resolution)
 	if len(runs) == 0 {
 		return fates, nil
 	}
@@ -145,7 +145,7 @@ func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema
 	}
 	type found struct {
 		run  schema.RunID
-		fate *schema.Fate
+		fate *schema.Resolution
 	}
 	all, err := readPages(ctx, s, selectFates, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
 		func(iter *gocql.Iter) (f found, size int, keep, more bool) {
@@ -155,7 +155,7 @@ func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema
 			if !iter.Scan(&run, &text, &written) {
 				return f, 0, false, false
 			}
-			fate, err := schema.DecodeFate(text)
+			fate, err := schema.DecodeResolution(text)
 			_ = s.damage.Found("dead_letters", schema.RunID(run).String(), err)
 			return found{schema.RunID(run), fate}, len(text) + 64, written != nil, true
 		})

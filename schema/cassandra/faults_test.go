@@ -166,13 +166,13 @@ func TestUnansweredSwapIsDecidedByReading(t *testing.T) {
 		t.Errorf("SwapSession, request lost: got %v, want ErrUnknown", err)
 	}
 
-	claim := schema.KeyClaim{BodyHash: "h", Entry: schema.MakeEntryID(somewhere(), 1, 1), Text: []byte("{}"), Expires: expires}
+	claim := schema.KeyRecord{BodyHash: "h", Entry: schema.MakeEntryID(somewhere(), 1, 1), Text: []byte("{}"), Expires: expires}
 	untilOK(t, "ClaimKey of another", func() error {
-		_, _, err := s.ClaimKey(t.Context(), unique("t"), "k", claim, expires)
+		_, _, err := s.RegisterKey(t.Context(), unique("t"), "k", claim, expires)
 		return err
 	})
 	w.dropAnswers.Store(1)
-	if _, mine, err := s.ClaimKey(t.Context(), unique("t"), "k", claim, expires); err != nil || !mine {
+	if _, mine, err := s.RegisterKey(t.Context(), unique("t"), "k", claim, expires); err != nil || !mine {
 		t.Errorf("ClaimKey, answer lost: got mine %v, %v, want true, nil", mine, err)
 	}
 }

@@ -16,8 +16,8 @@ type name struct {
 	since  time.Time
 }
 
-// ClaimName implements schema.JobIndex.
-func (s *Store) ClaimName(
+// RegisterName implements schema.JobIndex.
+func (s *Store) RegisterName(
 	ctx context.Context, tenant, called string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
 	n, err := s.claimName(ctx, tenant, called, name{id, at.UTC().Truncate(time.Millisecond)})
@@ -50,8 +50,8 @@ func (s *Store) claimName(ctx context.Context, tenant, called string, wanted nam
 	return name{schema.JobID(holder), since.UTC()}, nil
 }
 
-// PassName implements schema.JobIndex.
-func (s *Store) PassName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
+// TransferName implements schema.JobIndex.
+func (s *Store) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
 	if err := s.passName(ctx, tenant, called, from, name{to, at.UTC().Truncate(time.Millisecond)}); err != nil {
 		return fmt.Errorf("pass name %q of %s on: %w", called, tenant, err)
 	}

@@ -74,7 +74,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 		},
 		{
 			"claim a name", "claim_name", func(s *Store, j schema.Job) error {
-				_, _, _, err := s.ClaimName(t.Context(), j.ID.String()+"2", "n", j.ID, now)
+				_, _, _, err := s.RegisterName(t.Context(), j.ID.String()+"2", "n", j.ID, now)
 				return err
 			},
 			func(s *Store, j schema.Job) (bool, error) {
@@ -87,7 +87,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 		},
 		{
 			"pass a name on", "pass_name", func(s *Store, j schema.Job) error {
-				return s.PassName(t.Context(), j.ID.String(), "n", j.ID, schema.JobID{7: 1}, now)
+				return s.TransferName(t.Context(), j.ID.String(), "n", j.ID, schema.JobID{7: 1}, now)
 			},
 			func(s *Store, j schema.Job) (bool, error) {
 				id, err := heldBy(s, j)
@@ -96,7 +96,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 		},
 		{
 			"give a name up", "drop_name", func(s *Store, j schema.Job) error {
-				return s.PassName(t.Context(), j.ID.String(), "n", j.ID, schema.JobID{}, now)
+				return s.TransferName(t.Context(), j.ID.String(), "n", j.ID, schema.JobID{}, now)
 			},
 			func(s *Store, j schema.Job) (bool, error) { id, err := heldBy(s, j); return id.IsZero(), err },
 		},
@@ -138,7 +138,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 				ready := func() schema.Job {
 					j := begin()
 					untilOK(t, "CreateJob", func() error { return s.CreateJob(t.Context(), j) })
-					untilOK(t, "ClaimName", func() error { _, _, _, err := s.ClaimName(t.Context(), j.ID.String(), "n", j.ID, now); return err })
+					untilOK(t, "RegisterName", func() error { _, _, _, err := s.RegisterName(t.Context(), j.ID.String(), "n", j.ID, now); return err })
 					return j
 				}
 				warm, j := ready(), ready()

@@ -10,18 +10,18 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// ClaimKey implements schema.KeyStore.
-func (s *Store) ClaimKey(ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time) (schema.KeyClaim, bool, error) {
+// RegisterKey implements schema.KeyStore.
+func (s *Store) RegisterKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
 	inForce, mine, err := s.claimKey(ctx, tenant, key, claim, expires)
 	if err != nil {
-		return schema.KeyClaim{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
+		return schema.KeyRecord{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
 	}
 	return inForce, mine, nil
 }
 
-func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time) (schema.KeyClaim, bool, error) {
+func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
 	if len(claim.Text)+len(claim.Payload) > maxRowBytes {
-		return schema.KeyClaim{}, false, schema.ErrTooLarge
+		return schema.KeyRecord{}, false, schema.ErrTooLarge
 	}
 	row := make(map[string]any)
 	applied, err := s.swap(ctx, claimKey, row, tenant, key,
@@ -30,13 +30,13 @@ func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.K
 	case errors.Is(err, schema.ErrUnknown):
 		return s.settleClaim(ctx, tenant, key, claim, err)
 	case err != nil:
-		return schema.KeyClaim{}, false, err
+		return schema.KeyRecord{}, false, err
 	case applied:
 		return claim, true, nil
 	}
 	entry, ok := row["entry_id"].(gocql.UUID)
 	if !ok {
-		return schema.KeyClaim{}, false, errors.New("the row in force has no entry")
+		return schema.KeyRecord{}, false, errors.New("the row in force has no entry")
 	}
 	hash, _ := row["body_hash"].(string)
 	text, _ := row["spec"].(string)
@@ -47,28 +47,28 @@ func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.K
 }
 
 // sameClaim tells by what a claim says, not by who wrote it, so that one that is repeated after ErrUnknown is its own.
-func sameClaim(a, b schema.KeyClaim) bool { return a.Entry == b.Entry && a.BodyHash == b.BodyHash }
+func sameClaim(a, b schema.KeyRecord) bool { return a.Entry == b.Entry && a.BodyHash == b.BodyHash }
 
 // settleClaim decides a claim that was not answered (unknown) by reading the one in force.
-func (s *Store) settleClaim(ctx context.Context, tenant, key string, claim schema.KeyClaim, unknown error) (schema.KeyClaim, bool, error) {
+func (s *Store) settleClaim(ctx context.Context, tenant, key string, claim schema.KeyRecord, unknown error) (schema.KeyRecord, bool, error) {
 	var hash string
 	var entry gocql.UUID
 	var text, payload []byte
 	var until time.Time
 	err := s.oneSerial(ctx, selectKey, []any{tenant, key}, &hash, &entry, &text, &payload, &until)
 	if errors.Is(err, schema.ErrNotFound) {
-		return schema.KeyClaim{}, false, unknown // its condition still holds: it may yet be done
+		return schema.KeyRecord{}, false, unknown // its condition still holds: it may yet be done
 	}
 	if err != nil {
-		return schema.KeyClaim{}, false, errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return schema.KeyRecord{}, false, errors.Join(unknown, errors.New("read again: "+err.Error()))
 	}
 	inForce := keyClaim(hash, entry, text, payload, until)
 	return inForce, sameClaim(inForce, claim), nil
 }
 
-func keyClaim(hash string, entry gocql.UUID, text, payload []byte, until time.Time) schema.KeyClaim {
+func keyClaim(hash string, entry gocql.UUID, text, payload []byte, until time.Time) schema.KeyRecord {
 	if len(payload) == 0 {
 		payload = nil
 	}
-	return schema.KeyClaim{BodyHash: hash, Entry: schema.EntryID(entry), Text: text, Payload: payload, Expires: until.UTC()}
+	return schema.KeyRecord{BodyHash: hash, Entry: schema.EntryID(entry), Text: text, Payload: payload, Expires: until.UTC()}
 }

@@ -238,15 +238,15 @@ func TestSessions(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := openTest(t)
 	tenant, until := unique("keys"), time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
-	first := schema.KeyClaim{
+	first := schema.KeyRecord{
 		BodyHash: "one", Entry: schema.MakeEntryID(somewhere(), 1, 1), Text: []byte(`{"a":1}`),
 		Payload: []byte{0, 1, 2}, Expires: until,
 	}
-	second := schema.KeyClaim{BodyHash: "two", Entry: schema.MakeEntryID(somewhere(), 1, 2), Text: []byte(`{}`), Expires: until}
+	second := schema.KeyRecord{BodyHash: "two", Entry: schema.MakeEntryID(somewhere(), 1, 2), Text: []byte(`{}`), Expires: until}
 	for _, step := range []struct {
 		name, key string
-		claim     schema.KeyClaim
-		want      schema.KeyClaim
+		claim     schema.KeyRecord
+		want      schema.KeyRecord
 		mine      bool
 	}{
 		{"first", "k", first, first, true},
@@ -255,7 +255,7 @@ func TestKeys(t *testing.T) {
 		{"another key, no payload", "l", second, second, true},
 		{"read back without payload", "l", first, second, false},
 	} {
-		got, mine, err := s.ClaimKey(t.Context(), tenant, step.key, step.claim, until)
+		got, mine, err := s.RegisterKey(t.Context(), tenant, step.key, step.claim, until)
 		if err != nil || mine != step.mine || !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s: ClaimKey: got %+v, %v, %v, want %+v, %v", step.name, got, mine, err, step.want, step.mine)
 		}

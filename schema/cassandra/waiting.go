@@ -26,8 +26,8 @@ const (
 	selectMarksOf statement = `SELECT holder, noted FROM waited_for WHERE shard = ? AND holder > ?`
 )
 
-// PutWaiting implements schema.WaitingStore.
-func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
+// PutWaiter implements schema.WaitingStore.
+func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	noted, ttl := w.Noted.UnixMicro(), s.ttl(w.Expires)
 	err := s.write(ctx, insertMark, int(w.Shard), string(w.Limit), noted, noted, ttl)
 	if err == nil {
@@ -39,9 +39,9 @@ func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
 	return nil
 }
 
-// Waiting implements schema.WaitingStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
+// Waiter implements schema.WaitingStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
 // of ids; ids of one ms differ in their hash alone.
-func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
+func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
 	first, after, last, before := time.UnixMilli(0), lowestID, endOfTime, highestID
 	if !r.After.IsZero() {
 		first, after = r.After.Time(), uuid(r.After)
@@ -50,13 +50,13 @@ func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRan
 		last, before = r.Before.Time(), uuid(r.Before)
 	}
 	rows, err := readPages(ctx, s, selectWaiting, &s.smallRows, limit, []any{string(key), first, after, last, before},
-		func(iter *gocql.Iter) (w schema.Waiting, size int, keep, more bool) {
+		func(iter *gocql.Iter) (w schema.Waiter, size int, keep, more bool) {
 			var run, entry gocql.UUID
 			var ttl int
 			if !iter.Scan(&run, &entry, &ttl) {
 				return w, 0, false, false
 			}
-			w = schema.Waiting{Limit: key, Run: schema.RunID(run), Entry: schema.EntryID(entry)}
+			w = schema.Waiter{Limit: key, Run: schema.RunID(run), Entry: schema.EntryID(entry)}
 			if w.Shard = w.Run.Shard(); ttl > 0 {
 				w.Expires = s.cfg.Now().Add(time.Duration(ttl) * time.Second).UTC().Truncate(time.Millisecond)
 			}
@@ -71,16 +71,16 @@ func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRan
 // endOfTime is the time of the highest id.
 var endOfTime = schema.EntryID(highestID).Time()
 
-// EndWaiting implements schema.WaitingStore: of one timestamp the deletion wins.
-func (s *Store) EndWaiting(ctx context.Context, w schema.Waiting) error {
+// DeleteWaiter implements schema.WaitingStore: of one timestamp the deletion wins.
+func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	if err := s.write(ctx, deleteWaiting, w.Written(), string(w.Limit), w.Run.Time(), uuid(w.Run)); err != nil {
 		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
 	}
 	return nil
 }
 
-// WaitedFor implements schema.WaitingStore.
-func (s *Store) WaitedFor(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+// LimitsWithWaiters implements schema.WaitingStore.
+func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
 	marks, err := readPages(ctx, s, selectMarksOf, &s.smallRows, limit, []any{int(shard), string(after)},
 		func(iter *gocql.Iter) (m schema.LimitMark, size int, keep, more bool) {
 			var holder string
@@ -96,8 +96,8 @@ func (s *Store) WaitedFor(ctx context.Context, shard schema.Shard, after schema.
 	return marks, nil
 }
 
-// Unmark implements schema.WaitingStore.
-func (s *Store) Unmark(ctx context.Context, m schema.LimitMark) error {
+// DeleteLimitMark implements schema.WaitingStore.
+func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
 	if err := s.write(ctx, deleteMark, m.Noted.UnixMicro(), int(m.Shard), string(m.Limit)); err != nil {
 		return fmt.Errorf("unmark %s: %w", m.Limit, err)
 	}

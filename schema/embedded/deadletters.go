@@ -75,9 +75,9 @@ func deadRowOf(l *schema.DeadLetter) (leavingRow, error) {
 	return row, nil
 }
 
-// PutFate implements schema.DeadLetterStore.
-func (s *Store) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
-	text, err := schema.EncodeFate(&f)
+// PutResolution implements schema.DeadLetterStore.
+func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	text, err := schema.EncodeResolution(&f)
 	if err == nil {
 		c := cell{column: colFate, timestamp: f.At.UnixMicro(), expires: expiryOf(expires), data: text}
 		err = s.putRows(ctx, leavingRow{key: deadKey(tenant, run), cells: []cell{c}})
@@ -202,13 +202,13 @@ func (s *Store) deadLetters(ctx context.Context, tenant string, day int, before 
 	return letters, err
 }
 
-// Fates implements schema.DeadLetterStore.
-func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Fate, error) {
+// Resolutions implements schema.DeadLetterStore.
+func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read fates: %w", err)
 	}
 	defer s.leave()
-	fates := make(map[schema.RunID]*schema.Fate)
+	fates := make(map[schema.RunID]*schema.Resolution)
 	prefix, nowMS := deadPrefix(tenant, day), s.nowMS()
 	for _, run := range runs {
 		row, err := s.row(appendListed(bytes.Clone(prefix), run))
@@ -222,7 +222,7 @@ func (s *Store) Fates(ctx context.Context, tenant string, day int, runs []schema
 		if c := row.at(colFate, nowMS); c != nil {
 			text = c.data
 		}
-		fates[run], err = schema.DecodeFate(text)
+		fates[run], err = schema.DecodeResolution(text)
 		_ = s.damage.Found("dead_letters", run.String(), err)
 	}
 	return fates, nil

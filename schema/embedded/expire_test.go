@@ -99,7 +99,7 @@ func TestExpireRemovesClaims(t *testing.T) {
 	ctx := t.Context()
 	claim := func(key, hash string, expires time.Time) (inForce string) {
 		t.Helper()
-		got, _, err := s.ClaimKey(ctx, "tenant", key, schema.KeyClaim{BodyHash: hash}, expires)
+		got, _, err := s.RegisterKey(ctx, "tenant", key, schema.KeyRecord{BodyHash: hash}, expires)
 		if err != nil {
 			t.Fatalf("ClaimKey = %v", err)
 		}

@@ -43,8 +43,8 @@ func (s *Store) nameAt(key []byte) (name, error) {
 	return decodeName(c.data)
 }
 
-// ClaimName implements schema.JobIndex.
-func (s *Store) ClaimName(
+// RegisterName implements schema.JobIndex.
+func (s *Store) RegisterName(
 	ctx context.Context, tenant, called string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
 	n, err := s.claimName(ctx, tenant, called, name{holder: id, since: at.UTC().Truncate(time.Millisecond)})
@@ -68,8 +68,8 @@ func (s *Store) claimName(ctx context.Context, tenant, called string, wanted nam
 	return wanted, s.setRow(key, wanted.encode(), time.Time{})
 }
 
-// PassName implements schema.JobIndex.
-func (s *Store) PassName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
+// TransferName implements schema.JobIndex.
+func (s *Store) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
 	if err := s.passName(ctx, tenant, called, from, name{holder: to, since: at}); err != nil {
 		return fmt.Errorf("pass name %q of %s on: %w", called, tenant, err)
 	}

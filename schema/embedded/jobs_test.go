@@ -123,7 +123,7 @@ func TestDirectoryKeepsJobs(t *testing.T) {
 		if err := errors.Join(s.CreateJob(t.Context(), j), s.ListJob(t.Context(), "t", j.ID, time.Time{}), s.PutJobRuns(t.Context(), []schema.JobRun{line})); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := s.ClaimName(t.Context(), "t", "n", j.ID, now); err != nil {
+		if _, _, _, err := s.RegisterName(t.Context(), "t", "n", j.ID, now); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestOneOfManyDecides(t *testing.T) {
 		for i := range racers {
 			wg.Go(func() {
 				<-start
-				holder, _, _, err := s.ClaimName(ctx, "t", key, schema.MakeJobID(now, 1, uint64(i)), now)
+				holder, _, _, err := s.RegisterName(ctx, "t", key, schema.MakeJobID(now, 1, uint64(i)), now)
 				if err != nil {
 					t.Errorf("ClaimName = %v", err)
 				}

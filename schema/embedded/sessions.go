@@ -90,40 +90,40 @@ func (s *Store) Session(ctx context.Context, executor string) (schema.Session, e
 	return s.loadSession(executor, &cell{data: data}), nil
 }
 
-// ClaimKey implements schema.KeyStore.
-func (s *Store) ClaimKey(
-	ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time,
-) (schema.KeyClaim, bool, error) {
+// RegisterKey implements schema.KeyStore.
+func (s *Store) RegisterKey(
+	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
+) (schema.KeyRecord, bool, error) {
 	inForce, err := s.claimKey(ctx, tenant, key, claim, expires)
 	if err != nil {
-		return schema.KeyClaim{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
+		return schema.KeyRecord{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
 	}
 	// By what it says, not by who wrote it: a claim that is repeated after ErrUnknown is still its own.
 	return inForce, inForce.Entry == claim.Entry && inForce.BodyHash == claim.BodyHash, nil
 }
 
 func (s *Store) claimKey(
-	ctx context.Context, tenant, name string, claim schema.KeyClaim, expires time.Time,
-) (schema.KeyClaim, error) {
+	ctx context.Context, tenant, name string, claim schema.KeyRecord, expires time.Time,
+) (schema.KeyRecord, error) {
 	data, err := json.Marshal(claim)
 	if err != nil {
-		return schema.KeyClaim{}, err
+		return schema.KeyRecord{}, err
 	}
 	if len(data) > maxRow {
-		return schema.KeyClaim{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
+		return schema.KeyRecord{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
 	}
 	if err := s.enter(ctx); err != nil {
-		return schema.KeyClaim{}, err
+		return schema.KeyRecord{}, err
 	}
 	defer s.leave()
 	key := appendName(nil, tableKeys, tenant, name)
 	defer s.lock(key)()
 	row, err := s.row(key)
 	if err != nil {
-		return schema.KeyClaim{}, err
+		return schema.KeyRecord{}, err
 	}
 	if c := row.at(colValue, s.nowMS()); c != nil {
-		var stands schema.KeyClaim
+		var stands schema.KeyRecord
 		err := json.Unmarshal(c.data, &stands)
 		return stands, unavailable(err)
 	}

@@ -21,7 +21,7 @@ const goneFor = 4 * time.Hour
 
 func waitingPrefix(key schema.LimitKey) []byte { return appendName(nil, tableWaiting, string(key), "") }
 
-func waitingKey(w *schema.Waiting) []byte { return append(waitingPrefix(w.Limit), w.Run[:]...) }
+func waitingKey(w *schema.Waiter) []byte { return append(waitingPrefix(w.Limit), w.Run[:]...) }
 
 func markPrefix(shard schema.Shard) []byte {
 	return binary.BigEndian.AppendUint16([]byte{byte(tableWaitedFor)}, uint16(shard))
@@ -31,8 +31,8 @@ func markKey(shard schema.Shard, limit schema.LimitKey) []byte {
 	return append(markPrefix(shard), limit...)
 }
 
-// PutWaiting implements schema.WaitingStore: one batch.
-func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
+// PutWaiter implements schema.WaitingStore: one batch.
+func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	expires := expiryOf(w.Expires)
 	err := s.putRows(ctx,
 		leavingRow{markKey(w.Shard, w.Limit), []cell{{column: colValue, timestamp: w.Noted.UnixMicro(), expires: expires}}},
@@ -43,22 +43,22 @@ func (s *Store) PutWaiting(ctx context.Context, w schema.Waiting) error {
 	return nil
 }
 
-// Waiting implements schema.WaitingStore.
-func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
-	var rows []schema.Waiting
+// Waiter implements schema.WaitingStore.
+func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
+	var rows []schema.Waiter
 	prefix := waitingPrefix(key)
 	lower, upper := prefix, prefixEnd(prefix)
 	if !r.After.IsZero() {
-		lower = append(waitingKey(&schema.Waiting{Limit: key, Run: r.After}), 0)
+		lower = append(waitingKey(&schema.Waiter{Limit: key, Run: r.After}), 0)
 	}
 	if !r.Before.IsZero() {
-		upper = waitingKey(&schema.Waiting{Limit: key, Run: r.Before})
+		upper = waitingKey(&schema.Waiter{Limit: key, Run: r.Before})
 	}
 	err := s.standing(ctx, len(prefix), lower, upper, limit, func(rest []byte, c *cell) error {
 		if len(rest) != 16 || len(c.data) != 16 {
 			return errCorrupt
 		}
-		w := schema.Waiting{Limit: key, Run: schema.RunID(rest), Entry: schema.EntryID(c.data)}
+		w := schema.Waiter{Limit: key, Run: schema.RunID(rest), Entry: schema.EntryID(c.data)}
 		if w.Shard = w.Run.Shard(); c.expires != never {
 			w.Expires = time.UnixMilli(c.expires).UTC()
 		}
@@ -71,16 +71,16 @@ func (s *Store) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRan
 	return rows, nil
 }
 
-// EndWaiting implements schema.WaitingStore.
-func (s *Store) EndWaiting(ctx context.Context, w schema.Waiting) error {
+// DeleteWaiter implements schema.WaitingStore.
+func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	if err := s.putRows(ctx, leavingRow{waitingKey(&w), []cell{s.gone(w.Written())}}); err != nil {
 		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
 	}
 	return nil
 }
 
-// WaitedFor implements schema.WaitingStore.
-func (s *Store) WaitedFor(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+// LimitsWithWaiters implements schema.WaitingStore.
+func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
 	var marks []schema.LimitMark
 	prefix := markPrefix(shard)
 	lower := prefix
@@ -97,8 +97,8 @@ func (s *Store) WaitedFor(ctx context.Context, shard schema.Shard, after schema.
 	return marks, nil
 }
 
-// Unmark implements schema.WaitingStore.
-func (s *Store) Unmark(ctx context.Context, m schema.LimitMark) error {
+// DeleteLimitMark implements schema.WaitingStore.
+func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
 	if err := s.putRows(ctx, leavingRow{markKey(m.Shard, m.Limit), []cell{s.gone(m.Noted.UnixMicro())}}); err != nil {
 		return fmt.Errorf("unmark %s: %w", m.Limit, err)
 	}

@@ -153,15 +153,15 @@ func (a *around) Session(ctx context.Context, executor string) (schema.Session, 
 	return read(ctx, a, "Session", 1, func(ctx context.Context) (schema.Session, error) { return a.inner.Session(ctx, executor) })
 }
 
-func (a *around) ClaimKey(
-	ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time,
-) (schema.KeyClaim, bool, error) {
+func (a *around) RegisterKey(
+	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
+) (schema.KeyRecord, bool, error) {
 	type answer struct {
-		claim schema.KeyClaim
+		claim schema.KeyRecord
 		mine  bool
 	}
-	got, err := swap(ctx, a, "ClaimKey", func(ctx context.Context) (got answer, err error) {
-		got.claim, got.mine, err = a.inner.ClaimKey(ctx, tenant, key, claim, expires)
+	got, err := swap(ctx, a, "RegisterKey", func(ctx context.Context) (got answer, err error) {
+		got.claim, got.mine, err = a.inner.RegisterKey(ctx, tenant, key, claim, expires)
 		return got, err
 	})
 	return got.claim, got.mine, err
@@ -232,19 +232,19 @@ type named struct {
 	mine   bool
 }
 
-func (a *around) ClaimName(
+func (a *around) RegisterName(
 	ctx context.Context, tenant, name string, id schema.JobID, at time.Time,
 ) (schema.JobID, time.Time, bool, error) {
-	got, err := swap(ctx, a, "ClaimName", func(ctx context.Context) (got named, err error) {
-		got.holder, got.since, got.mine, err = a.inner.ClaimName(ctx, tenant, name, id, at)
+	got, err := swap(ctx, a, "RegisterName", func(ctx context.Context) (got named, err error) {
+		got.holder, got.since, got.mine, err = a.inner.RegisterName(ctx, tenant, name, id, at)
 		return got, err
 	})
 	return got.holder, got.since, got.mine, err
 }
 
-func (a *around) PassName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
-	return swapOnly(ctx, a, "PassName", func(ctx context.Context) error {
-		return a.inner.PassName(ctx, tenant, name, from, to, at)
+func (a *around) TransferName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
+	return swapOnly(ctx, a, "TransferName", func(ctx context.Context) error {
+		return a.inner.TransferName(ctx, tenant, name, from, to, at)
 	})
 }
 

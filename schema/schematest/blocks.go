@@ -119,7 +119,7 @@ func (s *sharing) settle(store schema.Store, session string, busy, want int, use
 		before := len(slots.Blocks)
 		now := time.Now()
 		slots.Prune(now, s.live)
-		_, may, changed := slots.Apportion(schema.Need{Executor: "x", Session: session, Limit: s.limit, Busy: busy, Want: want, Over: over, Now: now})
+		_, may, changed := slots.Apportion(schema.BlockRequest{Executor: "x", Session: session, Limit: s.limit, Busy: busy, Want: want, Over: over, Now: now})
 		*use = min(*use, may) // what is given up is not used from here on
 		if !changed && len(slots.Blocks) == before {
 			return may, true

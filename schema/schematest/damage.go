@@ -250,7 +250,7 @@ var damageRules = []damageRule{
 			letters = append(letters, schema.DeadLetter{Tenant: b.tenant, Run: e.ID, Entry: e, Attempts: 1, Last: schema.Record{Entry: e.ID, Outcome: schema.Failed, Final: true, Finished: b.now}, Written: b.now.UnixMicro(), Expires: b.now.Add(time.Hour)})
 		}
 		b.must(b.store.PutDeadLetters(b.ctx, letters), "PutDeadLetters")
-		b.must(b.store.PutFate(b.ctx, b.tenant, letters[2].Run, schema.Fate{Ending: schema.Discarded, At: b.now}, b.now.Add(time.Hour)), "PutFate")
+		b.must(b.store.PutResolution(b.ctx, b.tenant, letters[2].Run, schema.Resolution{Kind: schema.ResolvedDiscarded, At: b.now}, b.now.Add(time.Hour)), "PutResolution")
 		damage(Cell{Table: "dead_letters", Column: "last", Tenant: b.tenant, Run: letters[1].Run})
 		damage(Cell{Table: "dead_letters", Column: "fate", Tenant: b.tenant, Run: letters[2].Run})
 		got, err := b.store.DeadLetters(b.ctx, b.tenant, letters[0].Day(), schema.RunID{}, 10)
@@ -265,7 +265,7 @@ var damageRules = []damageRule{
 		if one, err := b.store.DeadLetter(b.ctx, b.tenant, letters[1].Run); err != nil || !errors.Is(one.Fault, schema.ErrNotUnderstood) {
 			b.Errorf("DeadLetter = %+v, %v; want its fault", one, err)
 		}
-		if _, err := b.store.Fates(b.ctx, b.tenant, letters[0].Day(), []schema.RunID{letters[0].Run, letters[2].Run}); err != nil {
+		if _, err := b.store.Resolutions(b.ctx, b.tenant, letters[0].Day(), []schema.RunID{letters[0].Run, letters[2].Run}); err != nil {
 			b.Errorf("Fates = %v", err)
 		}
 	}},

@@ -24,14 +24,14 @@ func (a *around) DeadLetters(ctx context.Context, tenant string, day int, before
 	})
 }
 
-func (a *around) Fates(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Fate, error) {
-	return read(ctx, a, "Fates", len(runs), func(ctx context.Context) (map[schema.RunID]*schema.Fate, error) {
-		return a.inner.Fates(ctx, tenant, day, runs)
+func (a *around) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+	return read(ctx, a, "Resolutions", len(runs), func(ctx context.Context) (map[schema.RunID]*schema.Resolution, error) {
+		return a.inner.Resolutions(ctx, tenant, day, runs)
 	})
 }
 
-func (a *around) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
-	return put(ctx, a, "PutFate", func(ctx context.Context) error { return a.inner.PutFate(ctx, tenant, run, f, expires) })
+func (a *around) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	return put(ctx, a, "PutResolution", func(ctx context.Context) error { return a.inner.PutResolution(ctx, tenant, run, f, expires) })
 }
 
 // letter makes the dead letter of a run of the test's tenant due at due, written age µs after the beginning of the test.
@@ -85,9 +85,9 @@ func (b *bench) wantLetter(want schema.DeadLetter) {
 	if i := slices.IndexFunc(list, func(l schema.DeadLetter) bool { return l.Run == want.Run }); i < 0 || !sameLetter(list[i], want, false) {
 		b.Errorf("DeadLetters = %+v\nwant one like %+v, without payload", list, want)
 	}
-	fates, err := b.store.Fates(b.ctx, want.Tenant, want.Day(), []schema.RunID{want.Run})
-	if fate, ok := fates[want.Run]; err != nil || !ok || !reflect.DeepEqual(fate, want.Fate) {
-		b.Errorf("Fates = %+v, %v; want %+v", fates, err, want.Fate)
+	fates, err := b.store.Resolutions(b.ctx, want.Tenant, want.Day(), []schema.RunID{want.Run})
+	if fate, ok := fates[want.Run]; err != nil || !ok || !reflect.DeepEqual(fate, want.Resolution) {
+		b.Errorf("Fates = %+v, %v; want %+v", fates, err, want.Resolution)
 	}
 }
 
@@ -101,14 +101,14 @@ func (b *bench) noLetter(tenant string, run schema.RunID) {
 	if err != nil || slices.ContainsFunc(list, func(l schema.DeadLetter) bool { return l.Run == run }) {
 		b.Errorf("DeadLetters = %+v, %v; want none of %s", list, err, run)
 	}
-	if fates, err := b.store.Fates(b.ctx, tenant, day, []schema.RunID{run}); err != nil || len(fates) != 0 {
+	if fates, err := b.store.Resolutions(b.ctx, tenant, day, []schema.RunID{run}); err != nil || len(fates) != 0 {
 		b.Errorf("Fates = %+v, %v; want none", fates, err)
 	}
 }
 
 // fate makes a fate of age µs after the beginning of the test.
-func (b *bench) fate(ending schema.Ending, age int64) schema.Fate {
-	return schema.Fate{Ending: ending, At: time.UnixMicro(b.now.UnixMicro() + age).UTC(), By: "me"}
+func (b *bench) fate(ending schema.ResolutionKind, age int64) schema.Resolution {
+	return schema.Resolution{Kind: ending, At: time.UnixMicro(b.now.UnixMicro() + age).UTC(), By: "me"}
 }
 
 var deadLetterRules = []rule{
@@ -126,7 +126,7 @@ var deadLetterRules = []rule{
 		bare.Last = schema.Record{Entry: e.ID, Finished: b.now, Outcome: schema.Lost, Final: true}
 		b.putLetters(bare)
 		b.wantLetter(bare)
-		if fates, err := b.store.Fates(b.ctx, b.tenant, l.Day(), nil); err != nil || len(fates) != 0 {
+		if fates, err := b.store.Resolutions(b.ctx, b.tenant, l.Day(), nil); err != nil || len(fates) != 0 {
 			b.Errorf("Fates of no run = %+v, %v; want none", fates, err)
 		}
 	}},
@@ -174,32 +174,32 @@ var deadLetterRules = []rule{
 	{"a fate outlives its letter's being written again, and the later one stands", func(b *bench) {
 		l, other := b.letter(b.now, 0), b.letter(b.now, 0)
 		b.putLetters(l, other)
-		discarded := b.fate(schema.Discarded, 1)
-		b.must(b.store.PutFate(b.ctx, b.tenant, l.Run, discarded, b.later()), "PutFate")
+		discarded := b.fate(schema.ResolvedDiscarded, 1)
+		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, discarded, b.later()), "PutResolution")
 		again := l
 		again.Written += 1_000_000
 		b.putLetters(l, again)
-		again.Fate = &discarded
+		again.Resolution = &discarded
 		b.wantLetter(again)
-		replayed := b.fate(schema.Replayed, 2)
+		replayed := b.fate(schema.ResolvedReplayed, 2)
 		replayed.Run = other.Run
-		for _, f := range []schema.Fate{replayed, discarded} {
-			b.must(b.store.PutFate(b.ctx, b.tenant, l.Run, f, b.later()), "PutFate")
+		for _, f := range []schema.Resolution{replayed, discarded} {
+			b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, f, b.later()), "PutResolution")
 		}
-		again.Fate = &replayed
+		again.Resolution = &replayed
 		b.wantLetter(again)
 		b.wantLetter(other)
-		fates, err := b.store.Fates(b.ctx, b.tenant, l.Day(), []schema.RunID{l.Run, other.Run, b.letter(b.now, 0).Run})
-		if want := (map[schema.RunID]*schema.Fate{l.Run: &replayed, other.Run: nil}); err != nil || !reflect.DeepEqual(fates, want) {
+		fates, err := b.store.Resolutions(b.ctx, b.tenant, l.Day(), []schema.RunID{l.Run, other.Run, b.letter(b.now, 0).Run})
+		if want := (map[schema.RunID]*schema.Resolution{l.Run: &replayed, other.Run: nil}); err != nil || !reflect.DeepEqual(fates, want) {
 			b.Errorf("Fates = %+v, %v; want %+v", fates, err, want)
 		}
 	}},
 	{"a fate that comes before its letter is no letter, and is met by it", func(b *bench) {
-		l, f := b.letter(b.now, 0), b.fate(schema.Overtaken, 0)
-		b.must(b.store.PutFate(b.ctx, b.tenant, l.Run, f, b.later()), "PutFate")
+		l, f := b.letter(b.now, 0), b.fate(schema.ResolvedSuperseded, 0)
+		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, f, b.later()), "PutResolution")
 		b.noLetter(b.tenant, l.Run)
 		b.putLetters(l)
-		l.Fate = &f
+		l.Resolution = &f
 		b.wantLetter(l)
 	}},
 	{"many letters, some large, are written at once", func(b *bench) {
@@ -227,7 +227,7 @@ var deadLetterRules = []rule{
 		l := b.letter(b.now, 0)
 		l.Expires = b.soon()
 		b.putLetters(l)
-		b.must(b.store.PutFate(b.ctx, b.tenant, l.Run, b.fate(schema.Discarded, 0), b.later()), "PutFate")
+		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, b.fate(schema.ResolvedDiscarded, 0), b.later()), "PutResolution")
 		b.eventually("the letter leaves", func() bool {
 			_, err := b.store.DeadLetter(b.ctx, b.tenant, l.Run)
 			return err != nil
@@ -253,8 +253,8 @@ var deadLetterRules = []rule{
 			"PutDeadLetters": func() error { return b.store.PutDeadLetters(ctx, []schema.DeadLetter{l}) },
 			"DeadLetter":     func() error { _, err := b.store.DeadLetter(ctx, b.tenant, l.Run); return err },
 			"DeadLetters":    func() error { _, err := b.store.DeadLetters(ctx, b.tenant, l.Day(), schema.RunID{}, 1); return err },
-			"Fates":          func() error { _, err := b.store.Fates(ctx, b.tenant, l.Day(), []schema.RunID{l.Run}); return err },
-			"PutFate":        func() error { return b.store.PutFate(ctx, b.tenant, l.Run, b.fate(schema.Discarded, 0), b.later()) },
+			"Resolutions":          func() error { _, err := b.store.Resolutions(ctx, b.tenant, l.Day(), []schema.RunID{l.Run}); return err },
+			"PutResolution":        func() error { return b.store.PutResolution(ctx, b.tenant, l.Run, b.fate(schema.ResolvedDiscarded, 0), b.later()) },
 		} {
 			if err := call(); !errors.Is(err, schema.ErrUnavailable) && !errors.Is(err, schema.ErrUnknown) {
 				b.Errorf("%s = %v, want %v or %v", name, err, schema.ErrUnavailable, schema.ErrUnknown)

@@ -23,7 +23,7 @@ func (b *bench) holds(tenant, name string, want schema.JobID, since time.Time) {
 	if err != nil || got != want || !at.Equal(since) {
 		b.Errorf("JobByName(%s) = %s since %v, %v; want %s since %v", name, got, at, err, want, since)
 	}
-	got, at, mine, err := b.store.ClaimName(b.ctx, tenant, name, b.jobID(b.jobPlace(), 0), b.now.Add(time.Hour))
+	got, at, mine, err := b.store.RegisterName(b.ctx, tenant, name, b.jobID(b.jobPlace(), 0), b.now.Add(time.Hour))
 	if err != nil || mine || got != want || !at.Equal(since) {
 		b.Errorf("ClaimName(%s) by another = %s since %v, mine %v, %v; want %s since %v", name, got, at, mine, err, want, since)
 	}
@@ -32,7 +32,7 @@ func (b *bench) holds(tenant, name string, want schema.JobID, since time.Time) {
 // claimName claims a name that must be free or the job's.
 func (b *bench) claimName(tenant, name string, id schema.JobID, at, since time.Time) {
 	b.Helper()
-	holder, got, mine, err := b.store.ClaimName(b.ctx, tenant, name, id, at)
+	holder, got, mine, err := b.store.RegisterName(b.ctx, tenant, name, id, at)
 	if err != nil || !mine || holder != id || !got.Equal(since) {
 		b.Errorf("ClaimName(%s, %s) = %s since %v, mine %v, %v; want it since %v", tenant, name, holder, got, mine, err, since)
 	}
@@ -58,7 +58,7 @@ var nameRules = []rule{
 		first, second, third := b.jobID(p, 0), b.jobID(p, 1), b.jobID(p, 2)
 		var none schema.JobID
 		at := func(s int) time.Time { return b.now.Add(time.Duration(s) * time.Second) }
-		b.wantErr(b.store.PassName(b.ctx, b.tenant, "n", first, second, at(0)), schema.ErrConflict, "PassName of a free name")
+		b.wantErr(b.store.TransferName(b.ctx, b.tenant, "n", first, second, at(0)), schema.ErrConflict, "PassName of a free name")
 		b.claimName(b.tenant, "n", first, at(0), at(0))
 		for _, step := range []struct {
 			name     string
@@ -77,7 +77,7 @@ var nameRules = []rule{
 			{"to none", second, none, 6, nil, none, 0},
 			{"by who gave it up", second, third, 7, schema.ErrConflict, none, 0},
 		} {
-			if err := b.store.PassName(b.ctx, b.tenant, "n", step.from, step.to, at(step.at)); !errors.Is(err, step.want) {
+			if err := b.store.TransferName(b.ctx, b.tenant, "n", step.from, step.to, at(step.at)); !errors.Is(err, step.want) {
 				b.Errorf("%s: PassName = %v, want %v", step.name, err, step.want)
 			}
 			b.Log(step.name)
@@ -95,9 +95,9 @@ var nameRules = []rule{
 			}
 			var won atomic.Int64
 			race(racers, func(i int) {
-				holder, _, mine, err := b.store.ClaimName(b.ctx, b.tenant, name, ids[i], b.now)
+				holder, _, mine, err := b.store.RegisterName(b.ctx, b.tenant, name, ids[i], b.now)
 				for errors.Is(err, schema.ErrUnknown) && b.ctx.Err() == nil {
-					holder, _, mine, err = b.store.ClaimName(b.ctx, b.tenant, name, ids[i], b.now)
+					holder, _, mine, err = b.store.RegisterName(b.ctx, b.tenant, name, ids[i], b.now)
 				}
 				if err != nil {
 					b.Errorf("ClaimName %d = %v", i, err)
@@ -125,7 +125,7 @@ var nameRules = []rule{
 			}
 			won := make([]bool, racers)
 			race(racers, func(i int) {
-				err := b.store.PassName(b.ctx, b.tenant, name, gone, ids[i], b.now)
+				err := b.store.TransferName(b.ctx, b.tenant, name, gone, ids[i], b.now)
 				won[i] = err == nil
 				if err != nil && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrUnknown) {
 					b.Errorf("PassName %d = %v, want none or %v", i, err, schema.ErrConflict)
@@ -333,8 +333,8 @@ var jobCallRules = []rule{
 			"Job":       func() error { _, err := b.store.Job(ctx, j.ID); return err },
 			"Jobs":      func() error { _, err := b.store.Jobs(ctx, p.shard, []schema.JobID{j.ID}); return err },
 			"JobsOf":    func() error { _, err := b.store.JobsOf(ctx, p.shard, schema.JobID{}, 1); return err },
-			"ClaimName": func() error { _, _, _, err := b.store.ClaimName(ctx, b.tenant, "n", j.ID, b.now); return err },
-			"PassName":  func() error { return b.store.PassName(ctx, b.tenant, "n", j.ID, schema.JobID{}, b.now) },
+			"RegisterName": func() error { _, _, _, err := b.store.RegisterName(ctx, b.tenant, "n", j.ID, b.now); return err },
+			"TransferName":  func() error { return b.store.TransferName(ctx, b.tenant, "n", j.ID, schema.JobID{}, b.now) },
 			"JobByName": func() error { _, _, err := b.store.JobByName(ctx, b.tenant, "n"); return err },
 			"ListJob":   func() error { return b.store.ListJob(ctx, b.tenant, j.ID, time.Time{}) },
 			"JobIDs":    func() error { _, err := b.store.JobIDs(ctx, b.tenant, schema.JobID{}, 1); return err },

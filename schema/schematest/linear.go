@@ -260,7 +260,7 @@ func (f *fight) claim(i int) {
 				continue
 			}
 			time.Sleep(f.upTo(f.c.Think)) // the holder may not be as dead as it seems
-			is, err := lease.Raised(f.row(i, lease, schema.Lost), time.Now())
+			is, err := lease.EndedByOther(f.row(i, lease, schema.Lost), time.Now())
 			if err != nil {
 				f.t.Errorf("Raised = %v", err)
 				return

@@ -89,8 +89,8 @@ var rateRules = []rule{
 			wg.Go(func() {
 				lease := schema.Lease{Key: schema.RateLease(task, rate)}
 				for block := 0; block < blocks; {
-					is, starts := lease.TakeStarts(rate, each, b.now, time.Hour, fmt.Sprintf("%d-%d", taker, block))
-					stands, err := b.store.SwapLease(b.ctx, lease, is, is.StartsExpire())
+					is, starts := lease.Reserve(rate, each, b.now, time.Hour, fmt.Sprintf("%d-%d", taker, block))
+					stands, err := b.store.SwapLease(b.ctx, lease, is, is.ReservationsExpire())
 					if err == nil {
 						mu.Lock()
 						for i := range starts.Count {

@@ -112,18 +112,18 @@ var sessionRules = []rule{
 }
 
 // claim makes a claim of a body with that hash.
-func (b *bench) claim(hash string) schema.KeyClaim {
-	return schema.KeyClaim{
+func (b *bench) claim(hash string) schema.KeyRecord {
+	return schema.KeyRecord{
 		BodyHash: hash, Entry: b.id(b.partition(), 0),
 		Text: []byte(`{"a": "ü"}`), Payload: []byte("\x00\xff"), Expires: b.later(),
 	}
 }
 
 // claims claims key and checks which claim is in force.
-func (b *bench) claims(tenant, key string, claim, want schema.KeyClaim, wantMine bool) {
+func (b *bench) claims(tenant, key string, claim, want schema.KeyRecord, wantMine bool) {
 	b.Helper()
-	got, mine, err := b.store.ClaimKey(b.ctx, tenant, key, claim, b.later())
-	b.must(err, "ClaimKey")
+	got, mine, err := b.store.RegisterKey(b.ctx, tenant, key, claim, b.later())
+	b.must(err, "RegisterKey")
 	same := got.BodyHash == want.BodyHash && got.Entry == want.Entry && string(got.Text) == string(want.Text) &&
 		string(got.Payload) == string(want.Payload) && got.Expires.Equal(want.Expires)
 	if !same || mine != wantMine {
@@ -147,11 +147,11 @@ var keyRules = []rule{
 	}},
 	{"an expired claim is free", func(b *bench) {
 		old, next := b.claim("old"), b.claim("next")
-		_, _, err := b.store.ClaimKey(b.ctx, b.tenant, "key", old, b.soon())
-		b.must(err, "ClaimKey")
+		_, _, err := b.store.RegisterKey(b.ctx, b.tenant, "key", old, b.soon())
+		b.must(err, "RegisterKey")
 		b.eventually("the claim expires", func() bool {
-			got, mine, err := b.store.ClaimKey(b.ctx, b.tenant, "key", next, b.later())
-			b.must(err, "ClaimKey")
+			got, mine, err := b.store.RegisterKey(b.ctx, b.tenant, "key", next, b.later())
+			b.must(err, "RegisterKey")
 			return mine && got.Entry == next.Entry
 		})
 		b.claims(b.tenant, "key", old, next, false)
@@ -159,14 +159,14 @@ var keyRules = []rule{
 	{"of many at once one wins", func(b *bench) {
 		for round := range raceRounds {
 			key := fmt.Sprint("key ", round)
-			claims := make([]schema.KeyClaim, racers)
+			claims := make([]schema.KeyRecord, racers)
 			for i := range claims {
 				claims[i] = b.claim(fmt.Sprint(i))
 			}
-			got := make([]schema.KeyClaim, len(claims))
+			got := make([]schema.KeyRecord, len(claims))
 			var won atomic.Int32
 			race(len(claims), func(i int) {
-				inForce, mine, err := b.store.ClaimKey(b.ctx, b.tenant, key, claims[i], b.later())
+				inForce, mine, err := b.store.RegisterKey(b.ctx, b.tenant, key, claims[i], b.later())
 				if err != nil {
 					b.Errorf("ClaimKey %d = %v", i, err)
 				}
@@ -427,8 +427,8 @@ var callRules = []rule{
 		open(err, "Task")
 		_, err = b.store.Cursors(ctx)
 		open(err, "Cursors")
-		_, _, err = b.store.ClaimKey(ctx, b.tenant, "key", b.claim("hash"), b.later())
-		open(err, "ClaimKey")
+		_, _, err = b.store.RegisterKey(ctx, b.tenant, "key", b.claim("hash"), b.later())
+		open(err, "RegisterKey")
 		open(b.store.PutEntries(ctx, []schema.Entry{b.entry(b.id(p, 1), "")}), "PutEntries")
 		open(b.store.PutAttempts(ctx, []schema.Attempt{b.attempt(run, 1, 1, schema.Failed)}), "PutAttempts")
 		open(b.store.AdvanceCursor(ctx, schema.Cursor{Shard: schema.MaxShards - 1, Epoch: -1}), "AdvanceCursor")

@@ -112,12 +112,12 @@ func (r *retrying) SwapSession(ctx context.Context, was, is schema.Session) erro
 	})
 }
 
-func (r *retrying) ClaimKey(
-	ctx context.Context, tenant, key string, claim schema.KeyClaim, expires time.Time,
-) (inForce schema.KeyClaim, mine bool, err error) {
+func (r *retrying) RegisterKey(
+	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
+) (inForce schema.KeyRecord, mine bool, err error) {
 	// A claim that meets itself says so: asking again is the look.
 	err = decide(ctx, func() error {
-		inForce, mine, err = r.around.ClaimKey(ctx, tenant, key, claim, expires)
+		inForce, mine, err = r.around.RegisterKey(ctx, tenant, key, claim, expires)
 		return err
 	}, func() (bool, bool, error) { return false, true, nil })
 	return inForce, mine, err
@@ -137,19 +137,19 @@ func (r *retrying) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	})
 }
 
-func (r *retrying) ClaimName(
+func (r *retrying) RegisterName(
 	ctx context.Context, tenant, name string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
-	// As with ClaimKey, asking again is the look.
+	// As with RegisterKey, asking again is the look.
 	err = decide(ctx, func() error {
-		holder, since, mine, err = r.around.ClaimName(ctx, tenant, name, id, at)
+		holder, since, mine, err = r.around.RegisterName(ctx, tenant, name, id, at)
 		return err
 	}, func() (bool, bool, error) { return false, true, nil })
 	return holder, since, mine, err
 }
 
-func (r *retrying) PassName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
-	return decide(ctx, func() error { return r.around.PassName(ctx, tenant, name, from, to, at) }, func() (mine, again bool, err error) {
+func (r *retrying) TransferName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
+	return decide(ctx, func() error { return r.around.TransferName(ctx, tenant, name, from, to, at) }, func() (mine, again bool, err error) {
 		holder, _, err := r.JobByName(ctx, tenant, name)
 		if errors.Is(err, schema.ErrNotFound) {
 			err = nil
@@ -159,7 +159,7 @@ func (r *retrying) PassName(ctx context.Context, tenant, name string, from, to s
 }
 
 func (r *retrying) Decide(ctx context.Context, key, text string, expires time.Time) (decided string, err error) {
-	// As with ClaimKey, asking again is the look.
+	// As with RegisterKey, asking again is the look.
 	err = decide(ctx, func() error {
 		decided, err = r.around.Decide(ctx, key, text, expires)
 		return err

@@ -10,52 +10,52 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-func (a *around) PutWaiting(ctx context.Context, w schema.Waiting) error {
-	return put(ctx, a, "PutWaiting", func(ctx context.Context) error { return a.inner.PutWaiting(ctx, w) })
+func (a *around) PutWaiter(ctx context.Context, w schema.Waiter) error {
+	return put(ctx, a, "PutWaiter", func(ctx context.Context) error { return a.inner.PutWaiter(ctx, w) })
 }
 
-func (a *around) Waiting(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiting, error) {
-	return read(ctx, a, "Waiting", limit, func(ctx context.Context) ([]schema.Waiting, error) {
-		return a.inner.Waiting(ctx, key, r, limit)
+func (a *around) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
+	return read(ctx, a, "Waiters", limit, func(ctx context.Context) ([]schema.Waiter, error) {
+		return a.inner.Waiters(ctx, key, r, limit)
 	})
 }
 
-func (a *around) EndWaiting(ctx context.Context, w schema.Waiting) error {
-	return put(ctx, a, "EndWaiting", func(ctx context.Context) error { return a.inner.EndWaiting(ctx, w) })
+func (a *around) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
+	return put(ctx, a, "DeleteWaiter", func(ctx context.Context) error { return a.inner.DeleteWaiter(ctx, w) })
 }
 
-func (a *around) WaitedFor(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
-	return read(ctx, a, "WaitedFor", limit, func(ctx context.Context) ([]schema.LimitMark, error) {
-		return a.inner.WaitedFor(ctx, shard, after, limit)
+func (a *around) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+	return read(ctx, a, "LimitsWithWaiters", limit, func(ctx context.Context) ([]schema.LimitMark, error) {
+		return a.inner.LimitsWithWaiters(ctx, shard, after, limit)
 	})
 }
 
-func (a *around) Unmark(ctx context.Context, m schema.LimitMark) error {
-	return put(ctx, a, "Unmark", func(ctx context.Context) error { return a.inner.Unmark(ctx, m) })
+func (a *around) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
+	return put(ctx, a, "DeleteLimitMark", func(ctx context.Context) error { return a.inner.DeleteLimitMark(ctx, m) })
 }
 
 // waiter makes the row of a run that is due ms after the beginning of p, and of an entry as much later.
-func (b *bench) waiter(key schema.LimitKey, p schema.Partition, ms, later int) schema.Waiting {
+func (b *bench) waiter(key schema.LimitKey, p schema.Partition, ms, later int) schema.Waiter {
 	run := b.id(p, ms)
 	entry := run
 	if later > 0 {
 		entry = b.id(p, ms+later)
 	}
-	return schema.Waiting{Limit: key, Shard: p.Shard, Run: run, Entry: entry, Noted: b.now.UTC(), Expires: b.later()}
+	return schema.Waiter{Limit: key, Shard: p.Shard, Run: run, Entry: entry, Noted: b.now.UTC(), Expires: b.later()}
 }
 
-func (b *bench) putWaiting(rows ...schema.Waiting) {
+func (b *bench) putWaiting(rows ...schema.Waiter) {
 	b.Helper()
 	for _, w := range rows {
-		b.must(b.store.PutWaiting(b.ctx, w), "PutWaiting")
+		b.must(b.store.PutWaiter(b.ctx, w), "PutWaiter")
 	}
 }
 
 // wantWaiting checks what waits for a limit, in order.
-func (b *bench) wantWaiting(key schema.LimitKey, want ...schema.Waiting) {
+func (b *bench) wantWaiting(key schema.LimitKey, want ...schema.Waiter) {
 	b.Helper()
-	got, err := b.store.Waiting(b.ctx, key, schema.IDRange{}, 100)
-	b.must(err, "Waiting")
+	got, err := b.store.Waiters(b.ctx, key, schema.IDRange{}, 100)
+	b.must(err, "Waiters")
 	same := len(got) == len(want)
 	for i := range got {
 		same = same && got[i].Limit == key && got[i].Run == want[i].Run && got[i].Entry == want[i].Entry
@@ -70,8 +70,8 @@ func (b *bench) wantWaitedFor(shard schema.Shard, want ...schema.LimitMark) {
 	b.Helper()
 	got := make([]schema.LimitMark, 0, len(want))
 	for after := schema.LimitKey(""); ; {
-		page, err := b.store.WaitedFor(b.ctx, shard, after, 2)
-		b.must(err, "WaitedFor")
+		page, err := b.store.LimitsWithWaiters(b.ctx, shard, after, 2)
+		b.must(err, "LimitsWithWaiters")
 		for _, m := range page {
 			if len(m.Limit) >= len(b.tenant) && string(m.Limit[:len(b.tenant)]) == b.tenant { // other tests share the store
 				got = append(got, m)
@@ -87,7 +87,7 @@ func (b *bench) wantWaitedFor(shard schema.Shard, want ...schema.LimitMark) {
 	}
 }
 
-func mark(w schema.Waiting) schema.LimitMark {
+func mark(w schema.Waiter) schema.LimitMark {
 	return schema.LimitMark{Shard: w.Shard, Limit: w.Limit, Noted: w.Noted}
 }
 
@@ -101,7 +101,7 @@ var waitingRules = []rule{
 		b.wantWaiting(key, first, second, third)
 		b.wantWaiting(other, alone)
 		b.wantWaiting(schema.LimitKey(b.tenant))
-		got, err := b.store.Waiting(b.ctx, key, schema.IDRange{}, 2)
+		got, err := b.store.Waiters(b.ctx, key, schema.IDRange{}, 2)
 		if err != nil || len(got) != 2 || got[1].Run != second.Run {
 			b.Errorf("Waiting of 2 = %+v, %v; want the first two", got, err)
 		}
@@ -109,15 +109,15 @@ var waitingRules = []rule{
 	{"a list is read in pages, each after the last run of the one before", func(b *bench) {
 		p := b.partition()
 		key := schema.LimitKey(b.tenant)
-		var want []schema.Waiting
+		var want []schema.Waiter
 		for i := range 7 {
 			want = append(want, b.waiter(key, p, 10*(i/2), 0)) // two of one ms
 		}
-		slices.SortFunc(want, func(x, y schema.Waiting) int { return x.Run.Compare(y.Run) })
+		slices.SortFunc(want, func(x, y schema.Waiter) int { return x.Run.Compare(y.Run) })
 		b.putWaiting(want...)
 		var got []schema.RunID
 		for after, n := (schema.RunID{}), 2; n == 2; {
-			page, err := b.store.Waiting(b.ctx, key, schema.IDRange{After: after}, 2)
+			page, err := b.store.Waiters(b.ctx, key, schema.IDRange{After: after}, 2)
 			b.must(err, "Waiting after %s", after)
 			n = len(page)
 			for i := range page {
@@ -125,12 +125,12 @@ var waitingRules = []rule{
 				got = append(got, after)
 			}
 		}
-		if !slices.EqualFunc(got, want, func(id schema.RunID, w schema.Waiting) bool { return id == w.Run }) {
+		if !slices.EqualFunc(got, want, func(id schema.RunID, w schema.Waiter) bool { return id == w.Run }) {
 			b.Errorf("the pages of Waiting hold %v\nwant %+v", got, want)
 		}
 		for _, part := range []struct {
 			r    schema.IDRange
-			want []schema.Waiting
+			want []schema.Waiter
 		}{
 			{schema.IDRange{After: want[1].Run, Before: want[5].Run}, want[2:5]},
 			{schema.IDRange{Before: want[3].Run}, want[:3]},
@@ -138,9 +138,9 @@ var waitingRules = []rule{
 			{schema.IDRange{Before: schema.FirstID(want[2].Run.Time(), 0)}, want[:2]},
 			{schema.IDRange{After: want[3].Run, Before: want[2].Run}, nil},
 		} {
-			rows, err := b.store.Waiting(b.ctx, key, part.r, 100)
+			rows, err := b.store.Waiters(b.ctx, key, part.r, 100)
 			b.must(err, "Waiting of %v", part.r)
-			if !slices.EqualFunc(rows, part.want, func(x, y schema.Waiting) bool { return x.Run == y.Run }) {
+			if !slices.EqualFunc(rows, part.want, func(x, y schema.Waiter) bool { return x.Run == y.Run }) {
 				b.Errorf("Waiting of %v = %+v\nwant %+v", part.r, rows, part.want)
 			}
 		}
@@ -148,15 +148,15 @@ var waitingRules = []rule{
 	{"a row tells when it leaves, and lives longer when it is written again", func(b *bench) {
 		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
 		leaves := func() time.Time {
-			rows, err := b.store.Waiting(b.ctx, w.Limit, schema.IDRange{}, 1)
-			if b.must(err, "Waiting"); len(rows) != 1 {
+			rows, err := b.store.Waiters(b.ctx, w.Limit, schema.IDRange{}, 1)
+			if b.must(err, "Waiters"); len(rows) != 1 {
 				b.Fatalf("Waiting = %+v, want one row", rows)
 			}
 			return rows[0].Expires
 		}
 		longer := w
 		longer.Expires = w.Expires.Add(time.Hour)
-		for _, put := range []schema.Waiting{w, longer, w} { // the last one changes nothing
+		for _, put := range []schema.Waiter{w, longer, w} { // the last one changes nothing
 			b.putWaiting(put)
 			want := w.Expires
 			if put.Expires.After(want) || !leaves().Before(longer.Expires.Add(-time.Minute)) {
@@ -177,22 +177,22 @@ var waitingRules = []rule{
 		late := early
 		late.Entry = b.id(p, 900)
 		b.putWaiting(early)
-		b.must(b.store.EndWaiting(b.ctx, early), "EndWaiting")
+		b.must(b.store.DeleteWaiter(b.ctx, early), "DeleteWaiter")
 		b.wantWaiting(key)
 		b.putWaiting(early)
 		b.wantWaiting(key)
 		b.putWaiting(late)
 		b.wantWaiting(key, late)
-		b.must(b.store.EndWaiting(b.ctx, early), "EndWaiting of the entry before")
+		b.must(b.store.DeleteWaiter(b.ctx, early), "EndWaiting of the entry before")
 		b.putWaiting(early)
 		b.wantWaiting(key, late)
-		b.must(b.store.EndWaiting(b.ctx, late), "EndWaiting")
+		b.must(b.store.DeleteWaiter(b.ctx, late), "DeleteWaiter")
 		b.putWaiting(late)
 		b.wantWaiting(key)
 	}},
 	{"what is taken out before it is put in does not come", func(b *bench) {
 		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
-		b.must(b.store.EndWaiting(b.ctx, w), "EndWaiting of nothing")
+		b.must(b.store.DeleteWaiter(b.ctx, w), "EndWaiting of nothing")
 		b.putWaiting(w)
 		b.wantWaiting(w.Limit)
 	}},
@@ -204,9 +204,9 @@ var waitingRules = []rule{
 		b.putWaiting(two, again, one)
 		b.wantWaitedFor(p.Shard, mark(again), mark(two))
 		b.wantWaitedFor(p.Shard ^ 1)
-		b.must(b.store.Unmark(b.ctx, mark(one)), "Unmark of what was noted before")
+		b.must(b.store.DeleteLimitMark(b.ctx, mark(one)), "Unmark of what was noted before")
 		b.wantWaitedFor(p.Shard, mark(again), mark(two))
-		b.must(b.store.Unmark(b.ctx, mark(again)), "Unmark")
+		b.must(b.store.DeleteLimitMark(b.ctx, mark(again)), "DeleteLimitMark")
 		b.wantWaitedFor(p.Shard, mark(two))
 		b.wantWaiting(one.Limit, one, again)
 		again.Noted = again.Noted.Add(time.Microsecond)
@@ -229,7 +229,7 @@ var waitingRules = []rule{
 		w.Expires = b.soon()
 		b.putWaiting(w, stays)
 		b.eventually("the row expires", func() bool {
-			rows, err := b.store.Waiting(b.ctx, w.Limit, schema.IDRange{}, 1)
+			rows, err := b.store.Waiters(b.ctx, w.Limit, schema.IDRange{}, 1)
 			return err == nil && len(rows) == 0
 		})
 		b.wantWaitedFor(p.Shard, mark(stays))
@@ -238,12 +238,12 @@ var waitingRules = []rule{
 		ctx, cancel := context.WithCancel(b.ctx)
 		cancel()
 		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
-		_, err := b.store.Waiting(ctx, w.Limit, schema.IDRange{}, 1)
-		b.wantErr(err, schema.ErrUnavailable, "Waiting")
-		_, err = b.store.WaitedFor(ctx, w.Shard, "", 1)
-		b.wantErr(err, schema.ErrUnavailable, "WaitedFor")
+		_, err := b.store.Waiters(ctx, w.Limit, schema.IDRange{}, 1)
+		b.wantErr(err, schema.ErrUnavailable, "Waiters")
+		_, err = b.store.LimitsWithWaiters(ctx, w.Shard, "", 1)
+		b.wantErr(err, schema.ErrUnavailable, "LimitsWithWaiters")
 		for name, err := range map[string]error{
-			"PutWaiting": b.store.PutWaiting(ctx, w), "EndWaiting": b.store.EndWaiting(ctx, w), "Unmark": b.store.Unmark(ctx, mark(w)),
+			"PutWaiter": b.store.PutWaiter(ctx, w), "DeleteWaiter": b.store.DeleteWaiter(ctx, w), "DeleteLimitMark": b.store.DeleteLimitMark(ctx, mark(w)),
 		} {
 			b.wantErr(err, schema.ErrUnavailable, "%s", name)
 		}

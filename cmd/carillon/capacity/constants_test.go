@@ -73,7 +73,7 @@ func TestIdleStatementsAreThoseOfTheGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := 0.
-	for _, op := range []string{"Entries", "EntryIDs", "WaitedFor", "AdvanceCursor"} {
+	for _, op := range []string{"Entries", "EntryIDs", "LimitsWithWaiters", "AdvanceCursor"} {
 		n, ok := figures.Statements["cmd/internal/sim StatementsOfJobs idle "+op+"-a-minute"]
 		if !ok {
 			t.Errorf("%s has no count of %s", page, op)

@@ -200,7 +200,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.Hearers{Bus: n.queue, Members: n.members},
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	room := executor.NewRoom(executor.DefaultRoom)
+	room := executor.NewByteBudget(executor.DefaultRoom)
 	rules, err := n.openScripts(room)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 }
 
 // httpConfig says how HTTP tasks are called.
-func (n *Node) httpConfig(room *executor.Room) executor.HTTPConfig {
+func (n *Node) httpConfig(room *executor.ByteBudget) executor.HTTPConfig {
 	allow, never := n.cfg.Executor.Prefixes()
 	c := executor.HTTPConfig{
 		Allow: allow, Never: never, MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
@@ -256,7 +256,7 @@ func (n *Node) httpConfig(room *executor.Room) executor.HTTPConfig {
 	return c
 }
 
-func (n *Node) assembleExecutor(stops *cleanups, room *executor.Room) error {
+func (n *Node) assembleExecutor(stops *cleanups, room *executor.ByteBudget) error {
 	http, err := executor.NewHTTP(n.httpConfig(room))
 	if err != nil {
 		return err
@@ -387,7 +387,7 @@ func (n *Node) listen() (cancel func(), err error) {
 	if n.dispatcher != nil {
 		apply = n.dispatcher.TaskChanged
 	}
-	asked, err := n.bucketer.HearTasks(n.queue, n.cfg.Node.Name, apply)
+	asked, err := n.bucketer.ListenForTaskChanges(n.queue, n.cfg.Node.Name, apply)
 	if err != nil {
 		tasks()
 		return nil, fmt.Errorf("listen for questions about tasks: %w", err)

@@ -11,7 +11,7 @@ import (
 
 // openScripts makes the target of scripts if there are any, and returns what requests may say of them: the executor that runs a script and
 // the bucketer that takes it in have one list.
-func (n *Node) openScripts(room *executor.Room) (bucketer.Rules, error) {
+func (n *Node) openScripts(room *executor.ByteBudget) (bucketer.Rules, error) {
 	file := n.cfg.Executor.Scripts
 	if file == "" {
 		return bucketer.Rules{}, nil

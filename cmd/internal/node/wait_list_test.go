@@ -54,11 +54,11 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, shard, now := schema.JobLimit(job.ID), job.ID.Shard(), time.Now()
-	waiting := func(i int) schema.Waiting {
+	waiting := func(i int) schema.Waiter {
 		id := schema.MakeEntryID(now.Add(time.Duration(10*i-10*n)*time.Millisecond), shard, uint64(i)) // #nosec G115 -- small
-		return schema.Waiting{Limit: key, Shard: shard, Run: id, Entry: id, Noted: now, Expires: now.Add(24 * time.Hour)}
+		return schema.Waiter{Limit: key, Shard: shard, Run: id, Entry: id, Noted: now, Expires: now.Add(24 * time.Hour)}
 	}
-	each := func(what string, from, to int, do func(context.Context, schema.Waiting) error) {
+	each := func(what string, from, to int, do func(context.Context, schema.Waiter) error) {
 		began := time.Now()
 		var wg sync.WaitGroup
 		for k := range 64 {
@@ -74,17 +74,17 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 		wg.Wait()
 		t.Logf("%d rows %s in %v", to-from, what, time.Since(began).Round(time.Millisecond))
 	}
-	each("put", 0, n+50, store.PutWaiting)
-	each("taken out", 0, n, store.EndWaiting)
+	each("put", 0, n+50, store.PutWaiter)
+	each("taken out", 0, n, store.DeleteWaiter)
 	behind := waiting(n / 2)
 	behind.Entry = schema.MakeEntryID(now, shard, 1) // it waits again, and keeps its place
-	if err := store.PutWaiting(ctx, behind); err != nil {
+	if err := store.PutWaiter(ctx, behind); err != nil {
 		t.Fatal(err)
 	}
 
 	read := func(what string, r schema.IDRange) {
 		began := time.Now()
-		rows, err := store.Waiting(ctx, key, r, 100)
+		rows, err := store.Waiters(ctx, key, r, 100)
 		t.Logf("%s: %d rows, %v, in %v", what, len(rows), err, time.Since(began).Round(time.Millisecond))
 	}
 	read("read from the beginning", schema.IDRange{})
@@ -97,19 +97,19 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 			if time.Since(began) > 4*time.Minute {
 				t.Fatalf("after %d looks: runs still wait, or cannot be read", looks)
 			}
-			if _, err := b.WakeAll(ctx, shard, "", live); err != nil {
+			if _, err := b.WakeShard(ctx, shard, "", live); err != nil {
 				t.Logf("look %d: %v", looks, err)
 				continue
 			}
 			// Whose rows are not there has nothing to wait for, and is taken out when its turn comes.
-			rows, err := store.Waiting(ctx, key, schema.IDRange{After: waiting(n - 1).Run}, 100)
-			again, errAgain := store.Waiting(ctx, key, schema.IDRange{After: waiting(n/2 - 1).Run, Before: waiting(n/2 + 1).Run}, 100)
+			rows, err := store.Waiters(ctx, key, schema.IDRange{After: waiting(n - 1).Run}, 100)
+			again, errAgain := store.Waiters(ctx, key, schema.IDRange{After: waiting(n/2 - 1).Run, Before: waiting(n/2 + 1).Run}, 100)
 			if err == nil && errAgain == nil && len(rows)+len(again) == 0 {
 				break
 			}
 		}
 		t.Logf("all had their turn after %d looks, %v", looks+1, time.Since(began).Round(time.Millisecond))
-		if err := store.PutWaiting(ctx, waiting(n+60)); err != nil { // for the one that begins
+		if err := store.PutWaiter(ctx, waiting(n+60)); err != nil { // for the one that begins
 			t.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ func TestAOneOffJobCostsTwoRows(t *testing.T) {
 		if got := counts.Tally("PutAttempts").Rows; got != jobs {
 			t.Errorf("rows of attempts written: %d, want one a job: %d", got, jobs)
 		}
-		for _, op := range []string{"CancelRun", "MoveRun", "Marks", "ClaimKey", "EntriesByID", "Attempts", "Payload", "PutPart", "Parts", "LastPart"} {
+		for _, op := range []string{"CancelRun", "MoveRun", "Marks", "RegisterKey", "EntriesByID", "Attempts", "Payload", "PutPart", "Parts", "LastPart"} {
 			if got := counts.Tally(op).Calls; got != 0 {
 				t.Errorf("%s was called %d times on the way of runs, want never", op, got)
 			}

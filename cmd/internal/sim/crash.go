@@ -138,19 +138,19 @@ func (s crashing) SwapSession(ctx context.Context, was, is schema.Session) error
 	return s.around(stepSession, func() error { return s.FaultyStore.SwapSession(ctx, was, is) })
 }
 
-// PutWaiting notes who waits for a slot.
-func (s crashing) PutWaiting(ctx context.Context, w schema.Waiting) error {
-	return s.around(stepWait, func() error { return s.FaultyStore.PutWaiting(ctx, w) })
+// PutWaiter notes who waits for a slot.
+func (s crashing) PutWaiter(ctx context.Context, w schema.Waiter) error {
+	return s.around(stepWait, func() error { return s.FaultyStore.PutWaiter(ctx, w) })
 }
 
-// EndWaiting takes out the note.
-func (s crashing) EndWaiting(ctx context.Context, w schema.Waiting) error {
-	return s.around(stepEndWait, func() error { return s.FaultyStore.EndWaiting(ctx, w) })
+// DeleteWaiter takes out the note.
+func (s crashing) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
+	return s.around(stepEndWait, func() error { return s.FaultyStore.DeleteWaiter(ctx, w) })
 }
 
-// Unmark says that nobody waits for a limit.
-func (s crashing) Unmark(ctx context.Context, m schema.LimitMark) error {
-	return s.around(stepUnmark, func() error { return s.FaultyStore.Unmark(ctx, m) })
+// DeleteLimitMark says that nobody waits for a limit.
+func (s crashing) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
+	return s.around(stepUnmark, func() error { return s.FaultyStore.DeleteLimitMark(ctx, m) })
 }
 
 // CancelRun marks a run as cancelled.
@@ -162,9 +162,9 @@ func (s crashing) CancelRun(ctx context.Context, id schema.RunID, asRead schema.
 	return marks, err
 }
 
-// PutFate says what became of a dead letter.
-func (s crashing) PutFate(ctx context.Context, tenant string, run schema.RunID, f schema.Fate, expires time.Time) error {
-	return s.around(stepFate, func() error { return s.FaultyStore.PutFate(ctx, tenant, run, f, expires) })
+// PutResolution says what became of a dead letter.
+func (s crashing) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	return s.around(stepFate, func() error { return s.FaultyStore.PutResolution(ctx, tenant, run, f, expires) })
 }
 
 // PutJobRuns writes lines of history.
@@ -188,7 +188,7 @@ func (s crashing) PutAttempts(ctx context.Context, rows []schema.Attempt) error 
 
 // entrySteps are the steps that write entries of these kinds: retries that records name, and what stands in for a start.
 var entrySteps = map[schema.Kind]step{
-	schema.KindRetry: stepFollowUp, schema.KindTurn: stepTurn, schema.KindDeferral: stepDeferral, schema.KindWatch: stepWatch,
+	schema.KindRetry: stepFollowUp, schema.KindFromWaitList: stepTurn, schema.KindDeferral: stepDeferral, schema.KindWatch: stepWatch,
 }
 
 // PutEntries may be a step.

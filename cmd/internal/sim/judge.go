@@ -267,7 +267,7 @@ func view(r bucketer.Run) check.Run {
 		} else if a.Session != nil {
 			out.StartedAt = a.Session.Started
 		}
-		if schema.Overruled(r.Attempts, i) {
+		if schema.IsSuperseded(r.Attempts, i) {
 			out.Outcome = check.OutcomeSuperseded
 		}
 		if v.StartedAt.IsZero() || out.StartedAt.Before(v.StartedAt) {

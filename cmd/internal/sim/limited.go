@@ -153,7 +153,7 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 				w.c.broken("run %s of %s is missed, and somebody was called", r.ID, l.spec.Name)
 			}
 		}
-		left, err := w.c.store.Waiting(ctx, schema.JobLimit(l.id), schema.IDRange{}, 10)
+		left, err := w.c.store.Waiters(ctx, schema.JobLimit(l.id), schema.IDRange{}, 10)
 		if err != nil {
 			return err
 		}

@@ -142,7 +142,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	halt.Also(clocks.Off)
 	l.bucketer, err = bucketer.New(bucketer.Config{
-		Store: store, Hints: l.conn, Signals: l.conn, Hearers: &bucketer.Hearers{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
+		Store: store, Hints: l.conn, Signals: l.conn, Hearers: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := l.bucketer.HearTasks(l.conn, n.name, d.TaskChanged)
+	tasks, err := l.bucketer.ListenForTaskChanges(l.conn, n.name, d.TaskChanged)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 // idle is what a node asks for whether it has jobs or not.
 var idle = map[string]bool{
 	"AdvanceCursor": true, "Cursors": true, "Cursor": true, "Entries": true, "EntryIDs": true, "Session": true, "Settings": true, "SwapSession": true, "Time": true,
-	"WaitedFor": true, "RatedTasks": true,
+	"LimitsWithWaiters": true, "RatedTasks": true,
 }
 
 // TestStatementsOfJobs tells, as attributes, what a node asks of the store; `make bench-gate` compares it with what was
