@@ -50,6 +50,7 @@ var layers = []layer{
 	{folder: "schema/damage"},
 	{folder: "schema/cassandra", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest", "deploy/local/cluster"}},
 	{folder: "schema/embedded", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest"}},
+	{folder: "schema/lease", imports: []string{"schema"}, tests: []string{"schema/embedded", "schema/schematest"}},
 	{folder: "schema/schematest", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
 
 	{folder: "bucketer", imports: []string{"schema"}, tests: fakes},
