@@ -142,8 +142,7 @@ carillon-load:
 	@mkdir -p $(BIN)
 	go build -trimpath -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load
 
-.PHONY: chaos spine
-spine: chaos
+.PHONY: chaos
 chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it lists the scenarios (SCENARIO='faults cut-store …' SPAN=2h ARGS=…)
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/carillon-load ./loadtest/cmd/carillon-load

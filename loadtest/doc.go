@@ -6,7 +6,7 @@
 //	sink      the HTTP receiver that writes down what arrives, and works, fails, hangs or drips as addresses ask it to
 //	api       a client that speaks the API and notes when each answer came
 //	process   starting processes and measuring their CPU time
-//	spine     the main job on a real cluster of its own, which is broken meanwhile
+//	chaos     the main job on a real cluster of its own, which is broken meanwhile
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals
 //	gate      compares benchmarks of the hot paths with committed figures (cmd/bench-gate)
 //	cmd/carillon-load  the program over all the others

@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/loadtest/journal"
 )
 
-// The states are read while the spine still writes them.
+// The states are read while a chaos run still writes them.
 func TestStatesAreReadBackWhileTheyAreWritten(t *testing.T) {
 	var b bytes.Buffer
 	want := []check.Watched{{Run: "r1", State: check.Running, At: t0}, {Run: "r1", State: check.Succeeded, At: t0.Add(5)}}

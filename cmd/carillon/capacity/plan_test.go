@@ -228,9 +228,9 @@ func TestBatchCostGoesThroughWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// loadtest/RESULTS.md, spine, calm: 100,000 runs, 1,400/s on average, 2 nodes, 16 shards, three replicas of everything on two cores, which
+// loadtest/RESULTS.md, chaos, calm: 100,000 runs, 1,400/s on average, 2 nodes, 16 shards, three replicas of everything on two cores, which
 // were full: the model, which knows of no full cores, must come out below it, and not by much.
-func TestModelAgainstTheSpine(t *testing.T) {
+func TestModelAgainstAChaosRun(t *testing.T) {
 	d := usual()
 	d.Rate, d.Regions = 1400, 1
 	p := Plan{Demand: d, Carried: d.Rate, Shards: 16, Executors: Machines{Count: 2}}

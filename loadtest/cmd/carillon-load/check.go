@@ -115,7 +115,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.StringArrayVar(&ev.stops, "stop", nil, "with --events: a span in which no node ran, as FROM,TO in RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
-	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that the spine wrote (may be repeated)")
+	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that a chaos run wrote (may be repeated)")
 	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated)")
 	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/loadtest/chaos"
 	"carillon.dev/carillon/loadtest/check"
-	"carillon.dev/carillon/loadtest/spine"
 )
 
 // recurringEvidence says where a check finds what it judges of recurring jobs.
@@ -31,7 +31,7 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	log.Info("evidence read", "events", len(h.Events), "arrivals", len(h.Seen))
 	client, done := to.client(log)
 	defer done()
-	o := &spine.Histories{
+	o := &chaos.Histories{
 		URLs: client.URLs, Token: client.Token, Tenant: client.Tenant, HTTP: client.HTTP, WaitUntil: later(time.Now(), h.End).Add(b.wait),
 		Apart: b.apart, Concurrency: b.concurrency, Log: log,
 	}
@@ -75,6 +75,6 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 		}
 		h.Kills = append(h.Kills, check.Kill{At: at})
 	}
-	h.Events, err = readFile(ev.events, spine.ReadEvents)
+	h.Events, err = readFile(ev.events, chaos.ReadEvents)
 	return h, err
 }

@@ -1,0 +1,232 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/loadtest/check"
+)
+
+const (
+	// changesFrom is when the first change is made, before T0; the last is made when changesUntil of the span has gone.
+	changesFrom  = 3 * time.Second
+	changesUntil = 0.8
+	// A run is changed between changeNear and changeFar before it is due: near enough that its dispatcher may hold it already.
+	changeNear = 200 * time.Millisecond
+	changeFar  = 15 * time.Second
+	// A rescheduled run is due between moveNear and moveFar after the request.
+	moveNear = 2 * time.Second
+	moveFar  = 25 * time.Second
+
+	changeTimeout = 5 * time.Second  // of one request
+	changePatient = 30 * time.Second // of all tries of one change
+	changePause   = 200 * time.Millisecond
+	changesAtOnce = 32
+)
+
+// A known job is one of which the id and the due instant are known: what a change is made from.
+type knownJob struct {
+	id  string
+	due time.Time
+}
+
+// known pairs what was asked with what was acknowledged, in order of due instants. Immediate jobs are left out.
+func known(asks []check.Ask, acks []check.Ack) []knownJob {
+	ids := make(map[check.Ref]string, len(acks))
+	for _, a := range acks {
+		if a.ID != "" {
+			ids[a.Ref] = a.ID
+		}
+	}
+	var jobs []knownJob
+	for i := range asks {
+		if id := ids[asks[i].Ref]; id != "" && !asks[i].At.IsZero() {
+			jobs = append(jobs, knownJob{id, asks[i].At})
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b knownJob) int { return a.due.Compare(b.due) })
+	return jobs
+}
+
+// A plannedChange is what is to be asked for, and when.
+type plannedChange struct {
+	at   time.Time
+	run  string
+	kind check.ChangeKind
+	due  time.Time // the new instant of a reschedule
+}
+
+// planChanges picks n changes, cancels and reschedules in turn, each of another of the jobs (in order of due instants),
+// from the instant given and over the span given, in order of their instants. It returns fewer if there are too few jobs.
+func planChanges(jobs []knownJob, n int, from time.Time, span time.Duration, rng *rand.Rand) []plannedChange {
+	used := make([]bool, len(jobs))
+	var plan []plannedChange
+	for i := range n {
+		at := from.Add(time.Duration(float64(span) * float64(i) / float64(n)))
+		low, _ := slices.BinarySearchFunc(jobs, at.Add(changeNear), compareDue)
+		high, _ := slices.BinarySearchFunc(jobs, at.Add(changeFar), compareDue)
+		if low >= high {
+			continue
+		}
+		k := low + rng.IntN(high-low)
+		for k < high && used[k] {
+			k++
+		}
+		if k == high {
+			continue
+		}
+		used[k] = true
+		c := plannedChange{at: at, run: jobs[k].id, kind: check.Cancel}
+		if i%2 == 1 {
+			c.kind = check.Reschedule
+			move := moveNear + time.Duration(rng.Int64N(int64(moveFar-moveNear)))
+			c.due = at.Add(move).UTC().Truncate(time.Millisecond)
+		}
+		plan = append(plan, c)
+	}
+	return plan
+}
+
+func compareDue(j knownJob, t time.Time) int { return j.due.Compare(t) }
+
+// ChangeCount tells how the changes went.
+type ChangeCount struct {
+	Cancels     int `json:"cancels"`     // acknowledged
+	Reschedules int `json:"reschedules"` // acknowledged
+	Refused     int `json:"refused"`     // 409 and the like: the run had started, or ended
+	Unknown     int `json:"unknown"`     // no answer that tells
+}
+
+// A changeLine is how check reads a change; zero acked = outcome unknown.
+type changeLine struct {
+	Run       string           `json:"run"`
+	Kind      check.ChangeKind `json:"kind"`
+	Due       time.Time        `json:"due,omitzero"`
+	Requested time.Time        `json:"requested"`
+	Acked     time.Time        `json:"acked,omitzero"`
+}
+
+// A changer asks for changes and writes down what was answered.
+type changer struct {
+	urls []string // bases of the nodes' APIs
+	http *http.Client
+	out  io.Writer
+}
+
+// run makes the changes of plan at their instants, and writes those that were or may have been accepted.
+func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, error) {
+	type done struct {
+		line    changeLine
+		refused bool
+		err     error
+	}
+	results := make(chan done)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(changesAtOnce)
+	go func() {
+		defer close(results)
+		for i, p := range plan {
+			if sleepUntil(gctx, p.at) != nil {
+				break
+			}
+			g.Go(func() error {
+				line, refused, err := c.change(gctx, p, i)
+				results <- done{line, refused, err}
+				return nil
+			})
+		}
+		_ = g.Wait() // the functions return nil
+	}()
+	var count ChangeCount
+	var faults error
+	enc := json.NewEncoder(c.out)
+	for d := range results {
+		switch {
+		case d.err != nil:
+			faults = errors.Join(faults, d.err)
+			continue
+		case d.refused:
+			count.Refused++
+			continue
+		case d.line.Acked.IsZero():
+			count.Unknown++
+		case d.line.Kind == check.Cancel:
+			count.Cancels++
+		default:
+			count.Reschedules++
+		}
+		if err := enc.Encode(d.line); err != nil {
+			faults = errors.Join(faults, fmt.Errorf("write changes: %w", err))
+		}
+	}
+	return count, errors.Join(faults, ctx.Err())
+}
+
+// change asks one node after the other, from number first on, until one gives an answer that tells, and no longer than changePatient.
+// refused: it is known that nothing was changed. An error is an answer that no node should give.
+func (c *changer) change(ctx context.Context, p plannedChange, first int) (line changeLine, refused bool, err error) {
+	line = changeLine{Run: p.run, Kind: p.kind, Due: p.due, Requested: time.Now().UTC()}
+	doubt := false // an earlier try may have been accepted
+	for try := 0; ; try++ {
+		status, body, reached, err := c.once(ctx, c.urls[(first+try)%len(c.urls)], p)
+		switch {
+		case err == nil && status/100 == 2:
+			line.Acked = time.Now().UTC()
+			return line, false, nil
+		case err == nil && (status == http.StatusConflict || status == http.StatusPreconditionFailed):
+			return line, !doubt, nil // in doubt: perhaps refused because of ourselves
+		case err == nil && status/100 == 4 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
+			return line, false, fmt.Errorf("%s run %s: answered %d %.300s", p.kind, p.run, status, body)
+		case err == nil && status == http.StatusTooManyRequests:
+		default:
+			doubt = doubt || reached
+		}
+		if time.Since(line.Requested) > changePatient || sleepUntil(ctx, time.Now().Add(changePause)) != nil {
+			if !doubt {
+				return line, true, nil // it never reached anybody
+			}
+			return line, false, nil
+		}
+	}
+}
+
+// once makes one request. reached is false if it is known that no node took it.
+func (c *changer) once(ctx context.Context, base string, p plannedChange) (status int, body []byte, reached bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	method, path, payload := http.MethodDelete, "/v1/jobs/"+url.PathEscape(p.run), []byte(nil)
+	if p.kind == check.Reschedule {
+		method = http.MethodPatch
+		payload = fmt.Appendf(nil, `{"schedule":{"at":%q}}`, p.due.Format("2006-01-02T15:04:05.000Z"))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(payload))
+	if err != nil {
+		return 0, nil, false, err
+	}
+	if payload != nil {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		var op *net.OpError
+		return 0, nil, !errors.As(err, &op) || op.Op != "dial", err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	const mostRead = 1 << 20
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, mostRead)); err != nil {
+		return 0, nil, true, err
+	}
+	return resp.StatusCode, body, true, nil
+}

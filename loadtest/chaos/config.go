@@ -1,0 +1,305 @@
+package chaos
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// A Scenario says what happens to the cluster while jobs run.
+type Scenario string
+
+// The scenarios with a course of their own. Those with a steady load are named beside their plans.
+const (
+	// Faults kills a Carillon node, a Cassandra node and a NATS server, and freezes another Carillon node.
+	Faults Scenario = "faults"
+	// Calm is the same without faults.
+	Calm Scenario = "calm"
+	// Stream is Faults and, in the middle, the deletion of every JetStream stream of Carillon's by hand.
+	Stream Scenario = "stream"
+	// Blackout kills every process of the cluster at once, a second after the summary of the last import, and starts all again.
+	Blackout Scenario = "blackout"
+	// Kill kills one Carillon node and starts it again: for small clusters and short runs.
+	Kill Scenario = "kill"
+	// Recurring is of recurring jobs with a start and an end: one Carillon node is killed after a third of the span and started again after half of it.
+	Recurring Scenario = "recurring"
+	// Pause is of recurring jobs that are paused, resumed, updated and cancelled at random instants.
+	Pause Scenario = "pause"
+	// Stopped is of recurring jobs with every misfire policy: all Carillon nodes are killed and started again Config.Stop later.
+	Stopped Scenario = "stopped"
+	// Guarantees is of jobs under all three guarantees, run by executors that are nodes of their own: each Config.KillEvery one of them is
+	// killed, and started again a few seconds later.
+	Guarantees Scenario = "guarantees"
+	// Frozen is of such jobs too: an executor is frozen past its session while it has runs of each in its hands, others finish them, it
+	// thaws, and what was read before is compared with what is read after.
+	Frozen Scenario = "frozen"
+	// Limits is of tasks with rates or with bounds on their runs at once, and of recurring jobs with limits on their runs at once, more of each than may run; one Carillon node is killed after a third of
+	// the span and started again after half of it.
+	Limits Scenario = "limits"
+)
+
+// Config describes one run. The zero value of a field is its default, where one is named.
+type Config struct {
+	Scenario Scenario // default Faults
+	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20; Limits 6,000 and a 40th as many recurring ones, at least 400
+	// Lead is from the start of the main import to the first due instant; default 20 s.
+	Lead time.Duration
+	// Warm is for how long runs go without a fault before the first due instant, half as many a second in Guarantees, 50 in Limits: a Cassandra node that has just
+	// been started needs four times the processor time for a conditional write. Default 90 s, Limits a minute; negative = not at all.
+	Warm time.Duration
+	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Those of
+	// Recurring run for it, default 5 min; in Pause and Stopped it is the time from the last creation to the end of the observation, without Stop; default 2 min.
+	Span time.Duration
+	// Changes is how many runs are cancelled or rescheduled, half each; default 300 or a tenth of the jobs, negative = none.
+	Changes int
+	// Unkeyed imports the main part without idempotency keys. A cut of it then leaves lines of unknown outcome.
+	Unkeyed bool
+	Payload int // bytes of each payload; 0 = the least
+	Seed    uint64
+
+	// Every is the distance of two runs of a recurring job; default 30 s, Pause 2 s, Stopped 10 s.
+	Every time.Duration
+	// Create is how long the creation of all jobs of Recurring may take: their start is so much later than that of the creation. Default as long as
+	// it takes at 125 a second, at least 5 s.
+	Create time.Duration
+	// Rate is how many runs of a steady load fall due a second; default as its plan says.
+	Rate int
+	// Older is the commit of the older build in TwoBuilds; default as olderCommit says.
+	Older string
+	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
+	KillEvery time.Duration
+	// Mix is how many of the jobs of Guarantees, or of a steady load, are under which guarantee; default 10, 6 and 4 of 20, or as
+	// the plan says.
+	Mix Mix
+	// Away is for how long a killed executor of Guarantees is not started again; default at random from 0.5 to 4 s.
+	Away time.Duration
+	// Stop is for how long no node runs in Stopped; default 3 min.
+	Stop time.Duration
+	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
+	Concurrency int
+
+	Cluster cluster.Spec
+
+	// Dir holds everything: members' data and logs, jobs, answers, the sink's record, the report. It must be empty or missing.
+	Dir string
+	// Program is the path of carillon-load, which is run as sink and as judge.
+	Program string
+	// Command is how the run was started, for the report.
+	Command string
+
+	// Late is how late runs may start; default what the scenario may cost, see latenessBound.
+	Late check.LatenessBound
+	// Wait is how long after the last due instant runs may take to end; default 2 min.
+	Wait time.Duration
+	// Apart is how long the judge's second read comes after the first; default 30 s.
+	Apart time.Duration
+	// Idle is how long the idle cluster's CPU is measured before the import; default 5 s.
+	Idle time.Duration
+
+	Log *slog.Logger
+}
+
+const (
+	defaultJobs    = 100_000
+	defaultLead    = 20 * time.Second
+	defaultSpan    = time.Minute
+	defaultChanges = 300
+	defaultWait    = 2 * time.Minute
+	defaultApart   = 30 * time.Second
+	defaultIdle    = 5 * time.Second
+
+	minJobs = 200
+	maxRate = 10_000
+
+	defaultKillEvery = 10 * time.Second
+	leastKillEvery   = 4 * time.Second
+	maxParts         = 100
+
+	defaultStop        = 3 * time.Minute
+	defaultConcurrency = 128
+	minRecurring       = 20
+	createRate         = 125 // jobs a second, on a small machine
+	leastCreate        = 5 * time.Second
+	minGuarded         = 60
+)
+
+// recurringDefaults are those of the scenarios with recurring jobs.
+var recurringDefaults = map[Scenario]struct {
+	jobs        int
+	every, span time.Duration
+}{
+	Recurring: {50_000, 30 * time.Second, 5 * time.Minute},
+	Pause:     {1000, 2 * time.Second, 2 * time.Minute},
+	Stopped:   {600, 10 * time.Second, 2 * time.Minute},
+}
+
+// withDefaults returns c with the defaults filled in; what is negative for "none" becomes 0.
+func (c Config) withDefaults() Config {
+	if c.Scenario == "" {
+		c.Scenario = Faults
+	}
+	if d, ok := recurringDefaults[c.Scenario]; ok {
+		c.Jobs, c.Every, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Every, d.every), cmp.Or(c.Span, d.span)
+		c.Stop, c.Concurrency = cmp.Or(c.Stop, defaultStop), cmp.Or(c.Concurrency, defaultConcurrency)
+		if c.Scenario == Recurring {
+			c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
+		}
+	}
+	if d, ok := guardedDefaults[c.Scenario]; ok {
+		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
+		c.Warm = max(cmp.Or(c.Warm, d.warm), 0)
+		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
+		c.Mix = cmp.Or(c.Mix, defaultMix)
+		c.Changes = -1
+	}
+	if l := c.Scenario.plan().Load; l != nil {
+		c.Rate, c.Span, c.Mix = cmp.Or(c.Rate, l.Rate), l.Span, cmp.Or(c.Mix, l.Mix)
+		c.Jobs, c.Changes = int(float64(c.Rate)*c.Span.Seconds()), -1
+		members := c.Scenario.plan().Members
+		c.Cluster.Namespaces, c.Cluster.Disks = members.Namespaces, members.Disks
+	}
+	if l := c.Scenario.course(); l != nil {
+		c.Rate, c.Span, c.Changes = cmp.Or(c.Rate, l.Rate), cmp.Or(c.Span, l.Span, -1), -1
+		c.Jobs = cmp.Or(c.Jobs, l.Jobs, int(float64(c.Rate)*c.Span.Seconds()))
+		c.Cluster.Shards = cmp.Or(c.Cluster.Shards, c.Scenario.plan().Members.Shards)
+	}
+	if c.Scenario == Limits {
+		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)
+		c.Warm = max(cmp.Or(c.Warm, limitsWarm), 0)
+		c.Changes = -1
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.Lead, defaultLead}, {&c.Span, defaultSpan}, {&c.Wait, defaultWait}, {&c.Apart, defaultApart}, {&c.Idle, defaultIdle}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	c.Span = max(c.Span, 0)
+	if c.Jobs == 0 {
+		c.Jobs = defaultJobs
+	}
+	if c.Changes == 0 {
+		c.Changes = min(defaultChanges, c.Jobs/10)
+	}
+	c.Changes = max(c.Changes, 0)
+	if c.Late == (check.LatenessBound{}) {
+		c.Late = latenessBound(c)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports every fault of c together.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !slices.Contains(Scenarios, c.Scenario) {
+		fault("scenario is %q, want one of %q", c.Scenario, Scenarios)
+	}
+	least := minJobs
+	if c.Scenario.Recurs() {
+		least = minRecurring
+		c.faultsOfRecurring(fault)
+	}
+	if c.Span == 0 && c.Scenario != Calm && c.Scenario != HerdMillion {
+		fault("all jobs at one instant leave no time for the faults of %q", c.Scenario)
+	}
+	if m := c.Mix; (c.Scenario.Guards() || c.Scenario.Steady()) &&
+		(min(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) < 1 || max(m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce) > maxParts) {
+		fault("mix is %d, %d, %d, want each from 1 to %d", m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce, maxParts)
+	}
+	if c.Scenario.Guards() {
+		least = minGuarded
+		if c.KillEvery < leastKillEvery {
+			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
+		}
+		if c.Away < 0 || c.Away > c.KillEvery/2 {
+			fault("away is %s, want at most half of %s, the time between two kills", c.Away, c.KillEvery)
+		}
+		if c.Scenario != Guarantees && c.Mix != defaultMix {
+			fault("a mix is of %q, not of %q", Guarantees, c.Scenario)
+		}
+		if c.Cluster.Nodes < 3 {
+			fault("cluster: %d Carillon nodes; %q needs at least 3, one that dispatches and two that execute", c.Cluster.Nodes, c.Scenario)
+		}
+	}
+	if c.Scenario == Limits {
+		least = minLimited
+		if c.Cluster.Nodes < 2 {
+			fault("cluster: %d Carillon nodes; %q needs at least 2, since one is killed", c.Cluster.Nodes, c.Scenario)
+		}
+		if c.Lead < 2*tasksLead {
+			fault("lead is %s, want at least %s for %q: dispatchers must know the tasks by then", c.Lead, 2*tasksLead, c.Scenario)
+		}
+	}
+	if c.Jobs < least {
+		fault("jobs: %d, want at least %d", c.Jobs, least)
+	}
+	if c.Span%time.Millisecond != 0 {
+		fault("the span is %s, want whole milliseconds", c.Span)
+	}
+	if c.Changes > c.Jobs/10 {
+		fault("changes: %d, want at most a tenth of the %d jobs", c.Changes, c.Jobs)
+	}
+	for name, d := range map[string]time.Duration{"lead": c.Lead, "wait": c.Wait, "apart": c.Apart, "idle": c.Idle} {
+		if d < 0 {
+			fault("%s is %s, want it positive", name, d)
+		}
+	}
+	if c.Dir == "" {
+		fault("dir is not given")
+	}
+	if c.Program == "" {
+		fault("program is not given")
+	}
+	if c.Cluster.Cassandra < 1 || c.Cluster.NATS < 1 || c.Cluster.Nodes < 1 {
+		fault("cluster: at least one each of Cassandra, NATS and Carillon is needed, asked for are %d, %d, %d",
+			c.Cluster.Cassandra, c.Cluster.NATS, c.Cluster.Nodes)
+	}
+	if len(c.Cluster.Roles) > 0 {
+		fault("cluster: roles are not stated here: they follow from the scenario")
+	}
+	if c.Rate != 0 && !c.Scenario.Steady() && c.Scenario != Soak {
+		fault("a rate is of scenarios with a steady load, not of %q", c.Scenario)
+	}
+	if c.Rate < 0 || c.Rate > maxRate {
+		fault("the rate is %d, want 1 to %d runs a second", c.Rate, maxRate)
+	}
+	if l := c.Scenario.plan().Load; l != nil {
+		faults = append(faults, l.missing(c.Cluster))
+	}
+	if c.Scenario == Blackout && c.Cluster.CommitLog != cluster.CommitLogGroup {
+		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")
+	}
+	return errors.Join(append(faults, c.Cluster.Validate())...)
+}
+
+// faultsOfRecurring reports what is wrong with the fields that only recurring jobs have.
+func (c Config) faultsOfRecurring(fault func(format string, args ...any)) {
+	if c.Every < time.Second || c.Every%time.Millisecond != 0 {
+		fault("every is %s, want at least a second and whole milliseconds", c.Every)
+	}
+	if c.Span < 2*c.Every {
+		fault("the span is %s, want at least two times %s", c.Span, c.Every)
+	}
+	if c.Create < 0 || c.Create > 0 && c.Scenario != Recurring {
+		fault("create is %s, want it positive, and only for %q: other jobs run from their creation on", c.Create, Recurring)
+	}
+	if c.Stop < time.Second {
+		fault("stop is %s, want at least a second", c.Stop)
+	}
+	if c.Concurrency < 1 {
+		fault("concurrency is %d, want at least 1", c.Concurrency)
+	}
+}

@@ -1,0 +1,75 @@
+package chaos
+
+import (
+	"os"
+	"strings"
+	"time"
+)
+
+// A Phase is a part of the run with the CPU seconds that each member used in it. A member is "cassandra-1" and so on;
+// "sink" is the receiver and "load" this program.
+type Phase struct {
+	Name    string             `json:"name"`
+	Seconds float64            `json:"seconds"`
+	CPU     map[string]float64 `json:"cpu_seconds"`
+}
+
+// Of returns the CPU seconds of all members of a kind ("cassandra", "nats", "carillon", "sink", "load").
+func (p Phase) Of(kind string) float64 {
+	sum := 0.0
+	for member, s := range p.CPU {
+		if member == kind || strings.HasPrefix(member, kind+"-") {
+			sum += s
+		}
+	}
+	return sum
+}
+
+// A mark is what every member had used up to an instant.
+type mark struct {
+	at  time.Time
+	cpu map[string]time.Duration
+}
+
+// phase returns what was used between two marks.
+func phase(name string, from, to mark) Phase {
+	p := Phase{Name: name, Seconds: to.at.Sub(from.at).Seconds(), CPU: map[string]float64{}}
+	for member, t := range to.cpu {
+		p.CPU[member] = (t - from.cpu[member]).Seconds()
+	}
+	return p
+}
+
+// sample reads the CPU times of everything.
+func (r *run) sample() map[string]time.Duration {
+	all := r.cluster().Status().PIDs()
+	all["sink"], all["load"] = r.sink.PID, os.Getpid()
+	if r.limited != nil {
+		all["sink-2"] = r.limited.PID
+	}
+	return r.meter.Sample(all)
+}
+
+func (r *run) mark() mark { return mark{time.Now(), r.sample()} }
+
+// sampleAlways samples until the function returned is called, so that what a member used before it dies is known.
+func (r *run) sampleAlways() (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(sampleEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				r.sample()
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}

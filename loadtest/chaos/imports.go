@@ -1,0 +1,165 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+// An ImportResult tells how one import went.
+type ImportResult struct {
+	Source string    `json:"source"`
+	Began  time.Time `json:"began"`
+	// In lines. Unknown ones may or may not have been accepted.
+	Lines    int `json:"lines"`
+	Created  int `json:"created"`
+	Existing int `json:"existing"`
+	Refused  int `json:"refused"`
+	Unknown  int `json:"unknown"`
+	Unsent   int `json:"unsent"`
+	// Sends is how often the file was sent, in whole or in part; above 1 something was cut or refused for a while.
+	Sends   int     `json:"sends"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Rate returns the accepted lines a second.
+func (r ImportResult) Rate() float64 {
+	if r.Seconds <= 0 {
+		return 0
+	}
+	return float64(r.Created+r.Existing) / r.Seconds
+}
+
+// fault says in words what is wrong with the import; empty if every line has its answer and none was refused. keyed
+// lines have no excuse for an unknown outcome.
+func (r ImportResult) fault() string {
+	if r.Refused+r.Unknown+r.Unsent == 0 {
+		return ""
+	}
+	return fmt.Sprintf("import %s: of %d lines %d refused, %d of unknown outcome, %d not accepted", r.Source, r.Lines, r.Refused, r.Unknown, r.Unsent)
+}
+
+func (r *run) askedFile(source string) string { return filepath.Join(r.cfg.Dir, source+".jobs.ndjson") }
+
+func (r *run) acksFile(source string) string { return filepath.Join(r.cfg.Dir, source+".acks.ndjson") }
+
+// importJobs makes the jobs of spec, imports them and returns how that went. It fails only if nothing more can be done.
+func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("import %s: %w", spec.Source, err)
+		}
+	}()
+	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
+		return res, err
+	}
+	return r.importFile(ctx, spec)
+}
+
+// importFile imports jobs whose file is written.
+func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
+	asked := r.askedFile(spec.Source)
+	f, err := os.OpenFile(r.acksFile(spec.Source), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	acks, err := journal.NewAckWriter(f, spec.Source)
+	if err != nil {
+		return res, err
+	}
+	r.keepSource(spec.Source)
+	r.keepDue(spec.From.Add(spec.Spread))
+	began := time.Now()
+	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
+	if r.cfg.Scenario.Steady() || r.cfg.Scenario.course() != nil {
+		im.MaxSends = steadySends
+	}
+	s, err := im.Run(ctx)
+	res = ImportResult{
+		Source: spec.Source, Began: began.UTC(), Lines: s.Lines, Created: s.Created, Existing: s.Existing, Refused: s.Refused,
+		Unknown: s.Unknown, Unsent: s.Unsent, Sends: s.Sends, Seconds: s.Elapsed.Seconds(),
+	}
+	if err != nil {
+		return res, err
+	}
+	if err := errors.Join(acks.Flush(), r.watchImport(spec.Source)); err != nil {
+		return res, err
+	}
+	r.log.Info("imported", "jobs", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,
+		"refused", s.Refused, "unknown", s.Unknown, "sends", s.Sends, "lines_per_s", int(res.Rate()))
+	return res, nil
+}
+
+func writeJobs(path string, spec workload.Spec) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	return errors.Join(spec.Write(w), w.Flush(), f.Close())
+}
+
+// mainPart describes the jobs of the main import.
+func (r *run) mainPart(t0 time.Time) workload.Spec {
+	n, _, _ := counts(r.cfg.Jobs)
+	return workload.Spec{
+		N: n, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "main",
+		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed,
+	}
+}
+
+// latePart describes the jobs of late import number n (from 1) of of, imported at t.
+func (r *run) latePart(n, of int, t time.Time) workload.Spec {
+	_, near, immediate := counts(r.cfg.Jobs)
+	from, spread := portionDue(t)
+	return workload.Spec{
+		N: (near + immediate) / of, Immediate: immediate / of, From: from, Spread: spread, PayloadBytes: r.cfg.Payload,
+		Seed: r.cfg.Seed + uint64(n), Source: fmt.Sprintf("late-%d", n), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
+	}
+}
+
+// lateImports imports the portions, each at its instant: one that takes long does not hold up the next.
+func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duration) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for i, at := range plan {
+		g.Go(func() error {
+			if err := sleepUntil(ctx, portionAt(t0.Add(at))); err != nil {
+				return err
+			}
+			res, err := r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
+			r.keepImport(res)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// sleepUntil returns at t, or with the error of ctx.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

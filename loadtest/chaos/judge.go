@@ -1,0 +1,97 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"carillon.dev/carillon/loadtest/process"
+)
+
+// readersAtOnce bounds the requests of a judge of recurring jobs, each of which is read by itself. Nothing else is asked for meanwhile.
+const readersAtOnce = 16
+
+// judge runs the judge over everything that was written down, and keeps its report. out gets its table.
+func (r *run) judge(ctx context.Context, out io.Writer) error {
+	var args []string
+	switch {
+	case r.cfg.Scenario == Limits:
+		return r.judgeLimits(ctx, out)
+	case r.cfg.Scenario.Recurs():
+		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
+	case r.tally != nil:
+		return r.judgeCounted(r.tally, out)
+	case r.cfg.Scenario.course() == nil && !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
+		args = append(args, "--changes", r.changesFile())
+	}
+	args = append(args, "--states", r.statesFile())
+	args = append(args, r.lostArgs()...)
+	for _, source := range r.sources() {
+		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
+	}
+	if r.cfg.Scenario == Frozen {
+		return r.judgeAcrossThaw(ctx, args, out, &r.report.Check)
+	}
+	return r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check)
+}
+
+// recurringArgs say what a judge of recurring jobs is to look at.
+func (r *run) recurringArgs() []string {
+	args := []string{
+		"--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano), "--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)),
+	}
+	for _, s := range r.report.Recurring.Stops {
+		args = append(args, "--stop", s.From.Format(time.RFC3339Nano)+","+s.To.Format(time.RFC3339Nano))
+	}
+	for _, e := range r.report.Events {
+		if e.Act == ActKill {
+			args = append(args, "--kill", e.Began.Format(time.RFC3339Nano))
+		}
+	}
+	return args
+}
+
+// judgeBy runs the judge with the arguments that say what it is to look at beside the record of a sink, and reads its report into `into`. The report and
+// the log are files of that name.
+func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
+	file := filepath.Join(r.cfg.Dir, name+".json")
+	args := append([]string{
+		"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String(),
+		"--max-lateness", r.cfg.Late.Max.String(), "--max-lateness-p99", r.cfg.Late.P99.String(),
+	}, what...)
+	if r.cfg.calm() {
+		args = append(args, "--calm")
+	}
+	for _, url := range r.client.URLs {
+		args = append(args, "--api", url)
+	}
+	log, err := os.Create(filepath.Join(r.cfg.Dir, name+".log"))
+	if err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	defer func() { _ = log.Close() }() // a copy for people; the verdict is in the report
+	c, err := process.Start(ctx, r.cfg.Program, args, out, log)
+	if err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	<-c.Done
+	const verdict = 1 // the exit code of a judge that did its work and has found something
+	var exit *exec.ExitError
+	if c.Err != nil && (!errors.As(c.Err, &exit) || exit.ExitCode() != verdict) {
+		return fmt.Errorf("judge: %w (see %s)", c.Err, log.Name())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("judge: read report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+const (
+	// limitedTenant and limitedSource have the jobs with limits; the jobs of tasks are the default tenant's, so that each judge has everything of a tenant.
+	limitedTenant = "limited"
+	limitedSource = "limited"
+	// limitedPart is how many of the jobs are recurring ones with a limit: one of so many.
+	limitedPart = 40
+	minLimited  = 400
+	// tasksLead is how long before the first due instant the tasks are to be there: dispatchers look for rates every 5 s.
+	tasksLead = 8 * time.Second
+	// putOffsLead is how long before a node is killed it is asked what it has put off so far.
+	putOffsLead = 200 * time.Millisecond
+	// mostMetrics bounds what is read of a node's metrics, bytes.
+	mostMetrics = 8 << 20
+	// taskTries bounds how often the request for a task is made.
+	taskTries = 5
+)
+
+// limitsDefaults are those of Limits.
+const (
+	limitsJobs = 6000
+	limitsSpan = 90 * time.Second
+	limitsWarm = time.Minute
+	// warmRate is how many runs of all guarantees go a second meanwhile.
+	warmRate = 50
+)
+
+// limitedShapes are the jobs with limits: of each way of dealing with more some that are due more often than they may run, and one that never is. The receiver
+// works for less than check.SlotHeld, so that its work is over before the slot of an executor that died is free.
+func limitedShapes() []workload.LimitedShape {
+	const second = time.Second
+	shapes := []workload.LimitedShape{
+		{Every: 4 * second, Work: 5 * second, Limit: 1, OnLimit: "queue"},
+		{Every: 3 * second, Work: 5 * second, Limit: 1, OnLimit: "skip"},
+		{Every: 3 * second, Work: 6 * second, Limit: 1, OnLimit: "cancel_oldest"},
+		{Every: 2 * second, Work: 5 * second, Limit: 2, OnLimit: "queue"},
+		{Every: 2 * second, Work: 5 * second, Limit: 2, OnLimit: "skip"},
+		{Every: 2 * second, Work: 6 * second, Limit: 2, OnLimit: "cancel_oldest"},
+		{Every: 2 * second, Work: second / 10, Limit: 1, OnLimit: "queue"},
+		{Every: 5 * second, Work: second / 5, Limit: 1, OnLimit: "skip"},
+		{Every: 4 * second, Work: second / 5, Limit: 1, OnLimit: "cancel_oldest"},
+	}
+	all := slices.Clone(shapes)
+	for _, g := range []check.Guarantee{check.AtLeastOnce, check.EffectivelyOnce} {
+		for _, s := range shapes {
+			s.Guarantee = string(g)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// A limitedTask is a task with a rate, or with a bound on its runs at once, and how many runs of it fall due, over how much of the span.
+type limitedTask struct {
+	name   string
+	rate   string // "" = none
+	most   int    // its max_concurrent; 0 = none
+	manner string // how the receiver answers
+	jobs   int
+	over   time.Duration
+}
+
+// source names the jobs of the task.
+func (t limitedTask) source() string { return "task-" + t.name }
+
+// body is what is asked for with PUT.
+func (t limitedTask) body(target string) []byte {
+	if t.manner != "" {
+		target += "/" + t.manner
+	}
+	limits := ""
+	if t.rate != "" {
+		limits += fmt.Sprintf(`,"rate":%q`, t.rate)
+	}
+	if t.most > 0 {
+		limits += fmt.Sprintf(`,"max_concurrent":%d`, t.most)
+	}
+	return fmt.Appendf(nil, `{"http":{"url":"%s/%s/calls"},"timeout":"15s","retry":{"initial":"500ms","max":"5s"}%s}`, target, t.source(), limits)
+}
+
+const (
+	// crewWork and pairWork are how long the receiver works on a call of a task with a bound on its runs at once: less than check.SlotHeld, so that its work is
+	// over before the slot of an executor that died is free.
+	crewWork, pairWork = 600 * time.Millisecond, 300 * time.Millisecond
+	// pairMost is less than there are executors in a cluster of three, and shared out evenly in one of two.
+	pairMost = 2
+)
+
+// limitedTasks divides jobs. Of tasks with rates: more than may start for most of the span, as many at one instant, some that all fail once (so that each takes
+// two starts), and some of which the rate is never reached. Of tasks of which only so many runs may be under way at once: one with a limit so low that it takes half of the span
+// to work off what falls due in the first third, at the end of which a node is killed, and one with a limit of two, whose runs come three times as fast as they may go.
+func limitedTasks(jobs int, span time.Duration) []limitedTask {
+	// within returns the rate at which so many starts take a part of the span.
+	within := func(starts int, part float64, unit string, per time.Duration) string {
+		return fmt.Sprintf("%d/%s", max(int(float64(starts)*per.Seconds()/(part*span.Seconds())), 1), unit)
+	}
+	// atOnce returns how many runs at once take a part of the span for all of them.
+	atOnce := func(runs int, work time.Duration, part float64) int {
+		return max(int(float64(runs)*work.Seconds()/(part*span.Seconds())), 1)
+	}
+	herd, shaky, ample, crew, pair := jobs/5, jobs/20, jobs*3/20, jobs/4, jobs/20
+	brisk := jobs - herd - shaky - ample - crew - pair
+	return []limitedTask{
+		{name: "brisk", rate: within(brisk, 0.8, "s", time.Second), jobs: brisk, over: span / 3},
+		{name: "herd", rate: within(herd, 0.9, "m", time.Minute), jobs: herd},
+		{name: "shaky", rate: within(2*shaky, 0.7, "s", time.Second), manner: "fail-1", jobs: shaky, over: span / 2},
+		{name: "ample", rate: within(ample, 0.05, "s", time.Second), jobs: ample, over: span},
+		{name: "crew", most: atOnce(crew, crewWork, 0.5), manner: "work-" + crewWork.String(), jobs: crew, over: span / 3},
+		{name: "pair", most: pairMost, manner: "work-" + pairWork.String(), jobs: pair, over: time.Duration(pair) * pairWork / (3 * pairMost)},
+	}
+}
+
+func (r *run) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
+
+// playLimits is a run of Limits, from the idle cluster to the last arrival: recurring jobs with limits and one-off jobs of tasks with limits, side by side, while a
+// node is killed and started again.
+func (r *run) playLimits(ctx context.Context) (err error) {
+	events, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	defer func() { err = errors.Join(err, events.Close()) }()
+
+	begin, start, t0, err := r.idle(ctx)
+	if err != nil {
+		return err
+	}
+	end := t0.Add(r.cfg.Span)
+	r.keepDue(end.Add(mostJitter))
+	tasks := limitedTasks(r.cfg.Jobs, r.cfg.Span)
+	if err := r.putTasks(ctx, tasks); err != nil {
+		return err
+	}
+	known := time.Now()
+	if known.After(t0.Add(-tasksLead)) {
+		return fmt.Errorf("tasks were made %s before the first due instant, want at least %s: a longer lead is needed", t0.Sub(known), tasksLead)
+	}
+	if err := r.warm(ctx, t0, guardedKinds(defaultMix), warmRate); err != nil {
+		return err
+	}
+	res := &RecurringResult{Start: t0, End: end}
+	r.report.Recurring = res
+	shapes := limitedShapes()
+	spec := workload.Limited{N: r.cfg.Jobs / limitedPart, Start: t0, End: end, Shapes: shapes, Source: limitedSource, Target: r.limited.URL}
+	a := &asker{urls: r.client.URLs, http: r.http, out: events, tenant: limitedTenant}
+	if _, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		imported, err := r.importJobs(ctx, workload.Spec{
+			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: t.source(), Target: r.sink.URL, Keyed: true,
+			Kinds: []workload.Kind{{Task: t.name}},
+		})
+		r.keepImport(imported)
+		if err != nil {
+			return err
+		}
+	}
+	ready := r.mark()
+	if late := ready.at.Sub(t0); late > 0 {
+		res.LateSeconds = late.Seconds()
+		r.log.Warn("not all jobs were there at the first due instant", "late", late)
+	}
+	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
+	if err := sleepUntil(ctx, t0.Add(part(killAfter)-putOffsLead)); err != nil {
+		return err
+	}
+	r.keepPutOffs(ctx, "carillon-1") // they end with its process
+	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
+		return err
+	}
+	if err := sleepUntil(ctx, end); err != nil {
+		return err
+	}
+	ran := r.mark()
+	if err := r.untilQuiet(ctx); err != nil {
+		return err
+	}
+	r.keepPutOffs(ctx, "")
+	r.report.Phases = []Phase{
+		phase("idle", begin, start), phase("intake", start, ready), phase("runs", ready, ran), phase("end", ran, r.mark()),
+	}
+	return nil
+}
+
+// startLimitedSink starts the sink of the jobs with limits, which the caller must end.
+func (r *run) startLimitedSink(ctx context.Context) (err error) {
+	folder := filepath.Join(r.cfg.Dir, limitedSource)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	r.limited, err = process.StartSink(ctx, r.cfg.Program, folder)
+	return err
+}
+
+// putTasks makes the tasks and writes down how the API shows them.
+func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
+	f, err := os.OpenFile(r.tasksFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write tasks: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for _, t := range tasks {
+		shown, err := r.putTask(ctx, t)
+		if err != nil {
+			return fmt.Errorf("make task %s: %w", t.name, err)
+		}
+		if shown.Name != t.name || shown.Rate.String() != t.rate || shown.MaxConcurrent != t.most {
+			return fmt.Errorf("make task %s: asked for the rate %q and %d at once, got %q with %q and %d", t.name, t.rate, t.most, shown.Name, shown.Rate, shown.MaxConcurrent)
+		}
+		line, err := json.Marshal(shown)
+		if err != nil {
+			return fmt.Errorf("write tasks: %w", err)
+		}
+		if _, err := f.Write(append(line, '\n')); err != nil {
+			return fmt.Errorf("write tasks: %w", err)
+		}
+	}
+	return nil
+}
+
+// putTask makes a task, which may be asked for again.
+func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
+	body := t.body(r.sink.URL)
+	for try := range taskTries {
+		if try > 0 {
+			if err := sleepUntil(ctx, time.Now().Add(askPause)); err != nil {
+				return shown, err
+			}
+		}
+		var status int
+		var text []byte
+		if status, text, err = r.putOnce(ctx, r.client.URLs[try%len(r.client.URLs)]+"/v1/tasks/"+url.PathEscape(t.name), body); err != nil {
+			continue
+		}
+		if status/100 == 2 {
+			err = json.Unmarshal(text, &shown)
+			return shown, err
+		}
+		if err = fmt.Errorf("answered %d %.300s", status, text); status/100 == 4 {
+			break
+		}
+	}
+	return shown, err
+}
+
+func (r *run) putOnce(ctx context.Context, url string, body []byte) (status int, text []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	text, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	return resp.StatusCode, text, err
+}
+
+// putOffCounter counts the starts that a node has put off because the limit of a task was reached.
+const putOffCounter = `carillon_executor_put_off_total{reason="limit"}`
+
+// keepPutOffs adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
+// answer is left out: the figure is shown, and nothing rests on it.
+func (r *run) keepPutOffs(ctx context.Context, member string) {
+	for _, n := range r.cluster().Status().Carillon {
+		if member != "" && n.Name != member {
+			continue
+		}
+		count, err := r.counter(ctx, n.API, putOffCounter)
+		if err != nil {
+			r.log.Warn("a node did not tell what it has put off", "node", n.Name, "err", err)
+			continue
+		}
+		r.mu.Lock()
+		r.report.PutOffs += count
+		r.mu.Unlock()
+	}
+}
+
+// judgeLimits has both parts judged, each by a judge that sees its tenant and its sink alone.
+func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
+	args := []string{"--tasks", r.tasksFile(), "--states", r.statesFile()}
+	for _, source := range r.sources() {
+		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
+	}
+	if err := r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
+		return err
+	}
+	args = append(r.recurringArgs(), "--tenant", limitedTenant)
+	return r.judgeBy(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
+}
+
+// limitsFaults says what of Limits did not happen that has to, for its verdict to mean something.
+func (r *Report) limitsFaults() []string {
+	if r.Scenario != Limits || !r.Judged {
+		return nil
+	}
+	var faults []string
+	var deferred, stood, waited, skipped, cancelled int
+	for _, c := range r.Check.Rates {
+		deferred += c.Deferred
+	}
+	for _, c := range r.Check.Limits {
+		stood += c.Waited
+	}
+	if r.Recurring != nil {
+		for _, c := range r.Recurring.Check.Limits {
+			waited, skipped, cancelled = waited+c.Waited, skipped+c.Skipped, cancelled+c.Cancelled
+		}
+	}
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{deferred, "was put off by a rate"}, {stood, "waited for others of its task"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
+		if n.n == 0 {
+			faults = append(faults, "no run "+n.what)
+		}
+	}
+	if !slices.ContainsFunc(r.Events, func(e Event) bool { return e.Act == ActKill }) {
+		faults = append(faults, "no node was killed")
+	}
+	return faults
+}
+
+// limitsRows are of Limits.
+var limitsRows = []row{
+	{"jobs", func(r *Report) string {
+		s := r.Settings
+		return fmt.Sprintf("%d one-off jobs of tasks with limits, %d recurring jobs with limits; for %g s", s.Jobs, s.Jobs/limitedPart, s.SpanSeconds)
+	}},
+	{"tasks: asked, acknowledged, done; missed, early, unexpected", func(r *Report) string {
+		c := &r.Check
+		return fmt.Sprintf("%d, %d, %d; %d, %d, %d", c.Asked, c.Acknowledged, c.Done, c.Missed, c.Early, c.Unexpected)
+	}},
+	{"starts by rate: runs, starts, put off; starts a second, fullest span above the rate; beyond the rate", func(r *Report) string {
+		return lines(r.Check.Rates, func(c check.RateCount) string {
+			return fmt.Sprintf("%s %s: %d, %d, %d; %.1f, %.1f; %d", c.Task, c.Rate, c.Runs, c.Starts, c.Deferred, c.PerSecond(), c.Burst, c.Over)
+		})
+	}},
+	{"at once by max_concurrent: runs, calls (doubled, outlived), most; waited; beyond the limit", func(r *Report) string {
+		return lines(r.Check.Limits, func(c check.SlotCount) string {
+			return fmt.Sprintf("%s %d: %d, %d (%d, %d), %d; %d; %d", c.Of, c.Limit, c.Runs, c.Calls, c.Doubled, c.Outlived, c.Most, c.Waited, c.Over)
+		})
+	}},
+	{"starts put off by max_concurrent", func(r *Report) string { return fmt.Sprint(r.PutOffs) }},
+	{"limits: targets, done, given up by policy; missed, early, unexpected", of(func(_ *Report, res *RecurringResult) string {
+		c := &res.Check
+		return fmt.Sprintf("%d, %d, %d (%s); %d, %d, %d", c.Targets, c.Done, c.MissedByPolicy, c.Reasons(), c.Missed, c.Early, c.Unexpected)
+	})},
+	{"at once by limit: runs, calls, most; waited, skipped, cancelled, outlived; beyond the limit, beside themselves", of(func(_ *Report, res *RecurringResult) string {
+		return lines(res.Check.Limits, func(c check.SlotCount) string {
+			return fmt.Sprintf("%s %d: %d, %d, %d; %d, %d, %d, %d; %d, %d", c.Of, c.Limit, c.Runs, c.Calls, c.Most, c.Waited, c.Skipped, c.Cancelled, c.Outlived, c.Over, c.Twice)
+		})
+	})},
+	{"duplicate outcomes, duplicate executions (tasks; jobs)", of(func(r *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d, %d; %d, %d", r.Check.DuplicateOutcomes, r.Check.DuplicateExecutions, res.Check.DuplicateOutcomes, res.Check.DuplicateExecutions)
+	})},
+	{"unfinished, unreadable (tasks; jobs)", of(func(r *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d, %d; %d, %d", r.Check.Unfinished, r.Check.Unreadable+r.Check.UnreadableOthers+r.Check.Unlisted, res.Check.Unfinished, res.Check.Unreadable)
+	})},
+	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
+	{"CPU while they run, s/s", func(r *Report) string { return cpuText(r, "runs", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
+}
+
+// lines makes a line of a cell of each.
+func lines[T any](all []T, line func(T) string) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = line(all[i])
+	}
+	return strings.Join(texts, "<br>")
+}

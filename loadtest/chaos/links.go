@@ -1,0 +1,126 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+)
+
+// The acts on links. What they are done to is written "a and b" (both directions) or "a to b". Each
+// side is a member, or "cassandra", "nats" or "carillon": all members of that kind but the other side.
+const (
+	ActCut  Act = "cut"
+	ActHeal Act = "heal"
+)
+
+const (
+	andWord = " and "
+	toWord  = " to "
+)
+
+// between names the links of both directions, toward those of one.
+func between(a, b string) string { return a + andWord + b }
+func toward(a, b string) string  { return a + toWord + b }
+
+// outage cuts links for a while.
+func outage(links string, from, to seconds) chain {
+	return chain{{from.span(), ActCut, links}, {to.span(), ActHeal, links}}
+}
+
+// A link is one direction between two members.
+type link struct{ from, to string }
+
+// linksOf returns the links that a step names.
+func linksOf(text string, members []string) ([]link, error) {
+	a, b, both := strings.Cut(text, andWord)
+	if !both {
+		var one bool
+		if a, b, one = strings.Cut(text, toWord); !one {
+			return nil, fmt.Errorf("%q names no links: it is neither %q nor %q", text, between("a", "b"), toward("a", "b"))
+		}
+	}
+	var links []link
+	for _, from := range sideOf(a, members) {
+		for _, to := range sideOf(b, members) {
+			if from == to {
+				continue
+			}
+			links = append(links, link{from, to})
+			if both {
+				links = append(links, link{to, from})
+			}
+		}
+	}
+	if len(links) == 0 {
+		return nil, fmt.Errorf("%q names no links of the members %q", text, members)
+	}
+	return links, nil
+}
+
+// sideOf returns the members that one side of a link means.
+func sideOf(name string, members []string) []string {
+	var side []string
+	for _, m := range members {
+		if m == name || strings.HasPrefix(m, name+"-") {
+			side = append(side, m)
+		}
+	}
+	return side
+}
+
+// actOnLinks cuts or heals. The note of a heal says how many packets were dropped meanwhile: if none
+// was, nothing was tested.
+func (r *run) actOnLinks(ctx context.Context, s step) (note string, err error) {
+	c := r.cluster()
+	links, err := linksOf(s.member, memberNames(c))
+	if err != nil {
+		return "", err
+	}
+	do := c.Cut
+	if s.act == ActHeal {
+		do = c.Heal
+	}
+	var faults []error
+	for _, l := range links {
+		faults = append(faults, do(ctx, l.from, l.to))
+	}
+	if err := errors.Join(faults...); err != nil || s.act == ActCut {
+		return "", err
+	}
+	total, err := r.droppedPackets(ctx)
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	note = fmt.Sprintf("%d packets dropped", total-r.report.DroppedPackets)
+	r.report.DroppedPackets = total
+	return note, nil
+}
+
+// droppedPackets is how many packets cuts have dropped so far.
+func (r *run) droppedPackets(ctx context.Context) (int, error) {
+	c, total := r.cluster(), 0
+	for _, member := range memberNames(c) {
+		n, err := c.Dropped(ctx, member)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// memberNames are the names of all members.
+func memberNames(c *cluster.Cluster) []string {
+	var all []string
+	for name := range c.Status().PIDs() {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,188 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+const (
+	// cutFiles is how many files are imported, one after the other, and cutsPerFile how often each
+	// import is killed before it is let through. A file is to be larger than bucketer.MaxChunk lines:
+	// what a node has read of a smaller one it writes to its end, whoever gives up.
+	cutFiles    = 10
+	cutsPerFile = 100
+	// cutSoon is how long after the first cut of a file its jobs begin to be due: some run between cuts.
+	cutSoon = time.Second
+	// afterCut is how long after a kill it is counted what it left: nodes finish what they had begun.
+	afterCut = 50 * time.Millisecond
+	// leastCut bounds the time that an import is given at most before it is killed.
+	leastCut = 50 * time.Millisecond
+)
+
+// playImportCuts imports files, kills each import at random points, and then lets it through.
+func (r *run) playImportCuts(ctx context.Context) error {
+	begin, start, _, err := r.idle(ctx)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, 2)) // #nosec G404 -- a repeatable choice, no secret
+	n := r.cfg.Jobs / cutFiles
+	// An import that is let through tells how long the others may be given.
+	longest, err := r.uncut(ctx, n)
+	if err != nil {
+		return err
+	}
+	killed, ended, partial, existing := 0, 0, 0, 0
+	for i := range cutFiles {
+		spec := r.cutPart(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon))
+		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
+			return err
+		}
+		first := r.linesCreated(ctx)
+		for j := range cutsPerFile {
+			before := r.linesCreated(ctx)
+			was, err := r.cutImport(ctx, spec.Source, j, time.Duration(rng.Int64N(int64(longest))))
+			if err != nil {
+				return err
+			}
+			if !was {
+				ended++
+				continue
+			}
+			killed++
+			if err := sleepUntil(ctx, time.Now().Add(afterCut)); err != nil {
+				return err
+			}
+			if after := r.linesCreated(ctx); after > before && after-first < n {
+				partial++
+			}
+		}
+		res, err := r.importWritten(ctx, spec)
+		r.keepImport(res)
+		if err != nil {
+			return err
+		}
+		existing += res.Existing
+	}
+	r.figure("imports killed -9 (of these, lines were created and not all; ended before the kill)", "%d (%d; %d)", killed, partial, ended)
+	r.figure("lines that the import that was let through found there already", "%d of %d", existing, n*cutFiles)
+	if killed < cutFiles*cutsPerFile/2 {
+		r.broken("only %d of %d imports were killed: the others had ended", killed, cutFiles*cutsPerFile)
+	}
+	if existing == 0 || partial == 0 {
+		r.broken("no import was killed in its middle: nothing was tested")
+	}
+	imported := r.mark()
+	if err := r.untilQuiet(ctx); err != nil {
+		return err
+	}
+	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
+	return nil
+}
+
+// cutPart describes the jobs of one file.
+func (r *run) cutPart(source string, n int, from time.Time) workload.Spec {
+	return workload.Spec{
+		N: n, From: from.Truncate(time.Millisecond), Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
+		Target: r.sink.URL, Keyed: true,
+	}
+}
+
+// uncut imports a file as the others are, without a kill, until a time finds all its lines there, and
+// returns how long that took. It is the shortest of all: others create lines, and are killed before their end.
+func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) {
+	spec := r.cutPart("uncut", n, time.Now().Add(cutSoon))
+	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
+		return 0, err
+	}
+	for i := range 4 {
+		began := time.Now()
+		was, err := r.cutImport(ctx, spec.Source, i, time.Hour)
+		took = time.Since(began)
+		if err != nil || was {
+			return 0, errors.Join(err, errors.New("an import that nobody cut did not end"))
+		}
+	}
+	res, err := r.importWritten(ctx, spec)
+	r.keepImport(res)
+	return max(took, leastCut), err
+}
+
+// cutImport runs `carillon-load import` as a process of its own and kills it after a while. killed is
+// false if it had ended by then.
+func (r *run) cutImport(ctx context.Context, source string, number int, after time.Duration) (killed bool, err error) {
+	acks := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s.%d.cut", source, number))
+	args := []string{"import", r.askedFile(source), "--acks", acks, "--api", strings.Join(r.client.URLs, ",")}
+	c, err := process.Start(ctx, r.cfg.Program, args, io.Discard, io.Discard)
+	if err != nil {
+		return false, err
+	}
+	p, err := os.FindProcess(c.PID) // holds this very process, also when its number is given to another
+	if err != nil {
+		return false, fmt.Errorf("find the import: %w", err)
+	}
+	defer func() { _ = p.Release() }() // gives the handle back
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-c.Done:
+		return false, errors.Join(c.Err, os.Remove(acks))
+	case <-timer.C:
+	}
+	killed = p.Kill() == nil
+	<-c.Done
+	if err := os.Remove(acks); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return killed, err
+	}
+	return killed, ctx.Err()
+}
+
+// linesCreated is how many jobs all nodes have created so far. Lines whose answers nobody read count too.
+// A node that does not answer counts none.
+func (r *run) linesCreated(ctx context.Context) int {
+	total := 0
+	for _, url := range r.client.URLs {
+		if n, err := r.counter(ctx, url, `carillon_entries_written_total{kind="run"}`); err == nil {
+			total += n
+		}
+	}
+	return total
+}
+
+// importWritten imports jobs whose file is written already.
+func (r *run) importWritten(ctx context.Context, spec workload.Spec) (ImportResult, error) {
+	res, err := r.importFile(ctx, spec)
+	if err != nil {
+		err = fmt.Errorf("import %s: %w", spec.Source, err)
+	}
+	return res, err
+}
+
+// dues returns the due instants of a file of jobs, in ms of Unix time, by line.
+func (r *run) dues(source string) ([]int64, error) {
+	f, err := os.Open(r.askedFile(source))
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	asks, err := journal.ReadAsked(f, source)
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	due := make([]int64, len(asks))
+	for i := range asks {
+		due[asks[i].Ref.Line-1] = asks[i].At.UnixMilli()
+	}
+	return due, nil
+}

@@ -1,0 +1,275 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+const (
+	// soakPart is the time that the jobs of one import of a soak are due in. It is imported one such
+	// time before.
+	soakPart = 30 * time.Second
+	// soakLine is the distance of two lines of a soak's record; shorter in a short one.
+	soakLine  = time.Minute
+	soakLines = 20
+	// soakFault is about how often something is broken, and soakCalm how long before the end nothing is.
+	soakFault = time.Minute
+	soakCalm  = 75 * time.Second
+	// soakWarm is the part of the span that does not count for flatness: caches and heaps fill.
+	soakWarm = 0.3
+	// leastLines is how many lines a slope needs.
+	leastLines = 6
+)
+
+// A SoakLine is one line of a soak's record.
+type SoakLine struct {
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"after_first_due_s"`
+	// Arrivals and what follows are of the time since the line before; Missing is how many of all that
+	// were due a bound on lateness ago have not been seen.
+	Arrivals   int            `json:"arrivals"`
+	Duplicates int            `json:"duplicates"`
+	Early      int            `json:"early"`
+	Missing    int            `json:"missing"`
+	Late       check.Lateness `json:"lateness"`
+	Queued     string         `json:"queued"`
+	// Members are what each uses; one that was killed and started again has another pid.
+	Members map[string]Resources `json:"members"`
+}
+
+func (r *run) soakFile() string { return filepath.Join(r.cfg.Dir, "soak.ndjson") }
+
+// playSoak keeps up a load and breaks something now and then. What it sees it writes down at once.
+func (r *run) playSoak(ctx context.Context) error {
+	begin, start, t0, err := r.idleFor(ctx, soakPart)
+	if err != nil {
+		return err
+	}
+	t := newTally()
+	f, err := os.OpenFile(r.soakFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("make the soak's record: %w", err)
+	}
+	defer func() { _ = f.Close() }() // each line is written at once
+	r.log.Info("soaking", "span", r.cfg.Span, "rate", r.cfg.Rate, "record", r.soakFile())
+
+	parts := int(r.cfg.Span / soakPart)
+	r.keepDue(t0.Add(time.Duration(parts) * soakPart))
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.importSoak(gctx, t, t0, parts) })
+	g.Go(func() error { return r.breakSoak(gctx, t0) })
+	var lines []SoakLine
+	every := min(soakLine, r.cfg.Span/soakLines)
+	next := t0.Add(every)
+	g.Go(func() error {
+		return r.counting(gctx, t, func(now time.Time) {
+			if now.Before(next) {
+				return
+			}
+			next = now.Add(every)
+			line := r.soakLine(gctx, t, now)
+			lines = append(lines, line)
+			if err := json.NewEncoder(f).Encode(line); err != nil {
+				r.broken("a line was not written: %v", err)
+			}
+			r.log.Info("soak", "after_s", int(line.Seconds), "arrivals", line.Arrivals, "missing", line.Missing,
+				"p99_ms", line.Late.P99, "max_ms", line.Late.Max, "memory_mib", memory(line.Members).String())
+		})
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	r.tally = t
+	r.judgeSoak(lines)
+	r.report.Phases = []Phase{phase("idle", begin, start), phase("runs", start, r.mark())}
+	return nil
+}
+
+// importSoak imports the parts of the load, each before it is due.
+func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int) error {
+	n := int(float64(r.cfg.Rate) * soakPart.Seconds())
+	for i := range parts {
+		from := t0.Add(time.Duration(i) * soakPart)
+		if err := sleepUntil(ctx, from.Add(-soakPart)); err != nil {
+			return err
+		}
+		spec := workload.Spec{
+			N: n, From: latest(from, time.Now()).Truncate(time.Millisecond), Spread: soakPart, PayloadBytes: r.cfg.Payload,
+			Seed: r.cfg.Seed + uint64(i), Source: fmt.Sprintf("soak-%d", i+1), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
+		}
+		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
+			return err
+		}
+		due, err := r.dues(spec.Source)
+		if err != nil {
+			return err
+		}
+		t.ask(spec.Source, due)
+		res, err := r.importFile(ctx, spec)
+		r.keepImport(res)
+		if err != nil {
+			return err
+		}
+		// Hours of files would fill the disk.
+		if err := errors.Join(os.Remove(r.askedFile(spec.Source)), os.Remove(r.acksFile(spec.Source))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// soakFaults are what a soak does to a cluster, at second 0 of each. The first member of each kind is
+// left alone: what it uses is what must stay flat.
+func soakFaults(m cluster.Spec) []chain {
+	var all []chain
+	if m.Nodes > 1 {
+		last := numbered("carillon", m.Nodes)
+		all = append(all, away(ActKill, last, 0, 4), away(ActFreeze, last, 0, 12), away(ActStop, last, 0, 1))
+	}
+	if m.Cassandra > 1 {
+		last := numbered("cassandra", m.Cassandra)
+		all = append(all, away(ActKill, last, 0, 10), away(ActFreeze, last, 0, 15))
+	}
+	if m.NATS > 1 {
+		last := numbered("nats", m.NATS)
+		all = append(all, away(ActKill, last, 0, 4), away(ActFreeze, last, 0, 10), away(ActStop, last, 0, 2))
+	}
+	return all
+}
+
+// breakSoak breaks something about each soakFault, one at a time, and lets it be calm at the end.
+func (r *run) breakSoak(ctx context.Context, t0 time.Time) error {
+	faults := soakFaults(r.cfg.Cluster)
+	if len(faults) == 0 {
+		return nil
+	}
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, 3)) // #nosec G404 -- a repeatable choice, no secret
+	end := t0.Add(r.cfg.Span - soakCalm)
+	for at := t0.Add(soakFault / 2); at.Before(end); {
+		if err := r.take(ctx, at, faults[rng.IntN(len(faults))]); err != nil {
+			return err
+		}
+		at = latest(at, time.Now()).Add(soakFault/2 + time.Duration(rng.Int64N(int64(soakFault))))
+	}
+	return nil
+}
+
+func (r *run) soakLine(ctx context.Context, t *tally, now time.Time) SoakLine {
+	c := t.take()
+	return SoakLine{
+		At: now.UTC(), Seconds: now.Sub(r.report.FirstDue).Seconds(), Arrivals: c.arrivals, Duplicates: c.duplicates, Early: c.early,
+		Missing: t.missing(now.Add(-r.cfg.Late.Max)), Late: c.lateness(), Queued: r.queued(ctx), Members: r.resources(ctx),
+	}
+}
+
+// A series is one figure of one member, all along.
+type series struct {
+	member, figure string
+	value          func(Resources) float64
+	// room is how much it may grow over the observation, beside growthMost of its mean: pools and
+	// caches are not full at once.
+	room float64
+}
+
+// growthMost is by how much of its mean a figure may grow over the time that is looked at.
+const growthMost = 0.25
+
+// flatSeries are the figures that must stay flat, of members that no fault touches. Cassandra's memory
+// is bounded by its settings, and its heap grows to them in any case: only its files and threads count.
+func flatSeries(m cluster.Spec) []series {
+	all := []series{
+		{"carillon-1", "resident memory, MiB", func(u Resources) float64 { return u.MiB }, 96},
+		{"carillon-1", "goroutines", func(u Resources) float64 { return float64(u.Goroutines) }, 150},
+		{"carillon-1", "open files", func(u Resources) float64 { return float64(u.Files) }, 64},
+		{"cassandra-1", "open files", func(u Resources) float64 { return float64(u.Files) }, 200},
+		{"cassandra-1", "threads", func(u Resources) float64 { return float64(u.Threads) }, 60},
+		{"nats-1", "resident memory, MiB", func(u Resources) float64 { return u.MiB }, 64},
+		{"nats-1", "open files", func(u Resources) float64 { return float64(u.Files) }, 32},
+	}
+	return slices.DeleteFunc(all, func(s series) bool { return !slices.Contains(memberNamesOf(m), s.member) })
+}
+
+// growth is by how much the straight line through the points rises over their time, and their mean.
+func growth(seconds, values []float64) (rise, mean float64) {
+	n := float64(len(values))
+	if n < 2 {
+		return 0, 0
+	}
+	var sx, sy, sxx, sxy float64
+	for i, x := range seconds {
+		sx, sy, sxx, sxy = sx+x, sy+values[i], sxx+x*x, sxy+x*values[i]
+	}
+	slope := (n*sxy - sx*sy) / (n*sxx - sx*sx)
+	return slope * (seconds[len(seconds)-1] - seconds[0]), sy / n
+}
+
+// flatness judges lines: what grew, and what it was. Too few lines are no evidence.
+func flatness(lines []SoakLine, all []series, span time.Duration) (figures []Figure, grew []string) {
+	var warm []SoakLine
+	for _, l := range lines {
+		if l.Seconds >= soakWarm*span.Seconds() && l.Seconds <= span.Seconds() {
+			warm = append(warm, l)
+		}
+	}
+	if len(warm) < leastLines {
+		return nil, []string{fmt.Sprintf("%d lines after the warm-up say nothing of flatness, want at least %d", len(warm), leastLines)}
+	}
+	for _, s := range all {
+		var at, values []float64
+		for _, l := range warm {
+			if u, ok := l.Members[s.member]; ok && s.value(u) > 0 {
+				at, values = append(at, l.Seconds), append(values, s.value(u))
+			}
+		}
+		if len(values) < leastLines {
+			grew = append(grew, fmt.Sprintf("%s of %s: %d values, want at least %d", s.figure, s.member, len(values), leastLines))
+			continue
+		}
+		rise, mean := growth(at, values)
+		figures = append(figures, Figure{
+			s.member + ", " + s.figure, fmt.Sprintf("mean %.0f, most %.0f, rise %+.1f in %.0f s", mean, slices.Max(values), rise, at[len(at)-1]-at[0]),
+		})
+		if rise > s.room+growthMost*mean {
+			grew = append(grew, fmt.Sprintf("%s of %s rose by %.0f, of a mean of %.0f", s.figure, s.member, rise, mean))
+		}
+	}
+	return figures, grew
+}
+
+// judgeSoak judges what was written down.
+func (r *run) judgeSoak(lines []SoakLine) {
+	figures, grew := flatness(lines, flatSeries(r.cfg.Cluster), r.cfg.Span)
+	r.mu.Lock()
+	r.report.Figures = append(r.report.Figures, figures...)
+	r.mu.Unlock()
+	for _, text := range grew {
+		r.broken("not flat: %s", text)
+	}
+	if len(lines) == 0 {
+		return
+	}
+	first, last := lines[0], lines[len(lines)-1]
+	var texts []string
+	for _, member := range slices.Sorted(maps.Keys(last.Members)) {
+		if a, b := first.Members[member].DiskMiB, last.Members[member].DiskMiB; b > 0 {
+			texts = append(texts, fmt.Sprintf("%s %.0f to %.0f", member, a, b))
+		}
+	}
+	r.figure("data on disk, MiB (rows are kept for their retention)", "%s", strings.Join(texts, ", "))
+	r.figure("lines of soak.ndjson", "%d", len(lines))
+}

@@ -1,0 +1,250 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
+)
+
+// A row is one line of the table: a name, and what it is for one report.
+type row struct {
+	name string
+	cell func(*Report) string
+}
+
+// WriteMarkdown writes the block of RESULTS.md about the reports: one table with a column for each, then what was done
+// to the cluster. They should be of one machine and one commit; that they are not is shown, not hidden.
+func WriteMarkdown(w io.Writer, reports ...*Report) error {
+	var b strings.Builder
+	names := make([]string, len(reports))
+	for i, r := range reports {
+		names[i] = string(r.Scenario)
+	}
+	fmt.Fprintf(&b, "### Chaos: %s\n\n| |%s\n|---|%s\n", strings.Join(names, ", "), cells(names), strings.Repeat("---|", len(reports)))
+	for _, row := range rowsOf(reports) {
+		texts := make([]string, len(reports))
+		for i, r := range reports {
+			texts[i] = strings.ReplaceAll(row.cell(r), "|", `\|`)
+		}
+		fmt.Fprintf(&b, "| %s |%s\n", row.name, cells(texts))
+	}
+	for _, r := range reports {
+		if len(r.Figures) > 0 {
+			fmt.Fprintf(&b, "\nWhat was measured in *%s*:\n\n", r.Scenario)
+		}
+		for _, f := range r.Figures {
+			fmt.Fprintf(&b, "* %s: %s\n", f.Name, f.Value)
+		}
+	}
+	for _, r := range reports {
+		if len(r.Events) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\nWhat happened in *%s*, in seconds after the first due instant:\n\n", r.Scenario)
+		events := slices.SortedFunc(slices.Values(r.Events), func(a, b Event) int { return cmp.Compare(a.AfterFirstDue, b.AfterFirstDue) })
+		for _, e := range events { // they are kept in the order of their ends
+			fmt.Fprintf(&b, "* %.1f: %s\n", e.AfterFirstDue, e)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	if err != nil {
+		return fmt.Errorf("write markdown: %w", err)
+	}
+	return nil
+}
+
+// String says what was done, and how long it took where that means something.
+func (e Event) String() string {
+	s := strings.TrimSpace(string(e.Act) + " " + e.Member)
+	if e.Act == ActStart || e.Act == ActStartAll {
+		s += fmt.Sprintf(" (ready after %.1f s)", e.Ended.Sub(e.Began).Seconds())
+	}
+	if e.Note != "" {
+		s += " (" + e.Note + ")"
+	}
+	return s
+}
+
+func cells(texts []string) string {
+	var b strings.Builder
+	for _, t := range texts {
+		b.WriteString(" " + t + " |")
+	}
+	return b.String()
+}
+
+// rowsOf returns the rows that say something about any of the reports. Of others their cells are empty.
+func rowsOf(reports []*Report) []row {
+	rows := slices.Clone(commonRows)
+	recurs := func(r *Report) bool { return r.Recurring != nil && r.Scenario != Limits }
+	limits := func(r *Report) bool { return r.Scenario == Limits }
+	for _, part := range []struct {
+		rows []row
+		is   func(*Report) bool
+	}{
+		{guardedRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
+		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) }},
+		{recurringRows, recurs},
+		{limitsRows, limits},
+	} {
+		if !slices.ContainsFunc(reports, part.is) {
+			continue
+		}
+		for _, row := range part.rows {
+			cell := row.cell
+			row.cell = func(r *Report) string {
+				if !part.is(r) {
+					return ""
+				}
+				return cell(r)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// commonRows are of every scenario, oneOffRows of those with one-off jobs.
+var commonRows = []row{
+	{"verdict", func(r *Report) string {
+		if faults := r.Faults(); len(faults) > 0 {
+			return "**FAILED**: " + strings.Join(faults, "; ")
+		}
+		return "ok"
+	}},
+	{"command", func(r *Report) string { return "`" + r.Command + "`" }},
+	{"date, commit", func(r *Report) string { return r.Began.UTC().Format(time.DateOnly) + ", " + r.Commit }},
+	{"machine", func(r *Report) string { return r.Machine }},
+	{"versions", func(r *Report) string {
+		v := r.Versions
+		return fmt.Sprintf("%s, Cassandra %s on Java %s, NATS %s", v["go"], v["cassandra"], v["java"], v["nats"])
+	}},
+	{"settings", func(r *Report) string {
+		s, c := r.Settings, r.Settings.Cluster
+		return fmt.Sprintf("%d Cassandra (profile %s, replication %d), %d NATS (stream replicas %d), %s",
+			c.Cassandra, c.Profile, s.Replication, c.NATS, s.StreamReplicas, nodesText(c))
+	}},
+	{"durability", func(r *Report) string {
+		return fmt.Sprintf("commit log %s, JetStream on file, sync interval %s", r.Settings.Cluster.CommitLog, natsSync(r.Settings.Cluster.NATSSync))
+	}},
+}
+
+var oneOffRows = []row{
+	{"jobs", func(r *Report) string {
+		s := r.Settings
+		if r.Scenario.Guards() {
+			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees", s.Jobs, s.SpanSeconds, s.LeadSeconds)
+		}
+		if r.Scenario.Steady() {
+			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees; a fifth imported meanwhile",
+				s.Jobs, s.SpanSeconds, s.LeadSeconds)
+		}
+		if r.Scenario.course() != nil {
+			return fmt.Sprintf("%d due over %g s, with keys", s.Jobs, max(s.SpanSeconds, 0))
+		}
+		main, near, immediate := counts(s.Jobs)
+		keys := "without keys"
+		if s.Keyed {
+			keys = "with keys"
+		}
+		return fmt.Sprintf("%d due over %g s from %g s after the start (%s), %d due within the minute of their import, %d immediate",
+			main, s.SpanSeconds, s.LeadSeconds, keys, near, immediate)
+	}},
+	{"asked, acknowledged, done", func(r *Report) string {
+		c := &r.Check
+		return fmt.Sprintf("%d, %d, %d (cancelled unstarted %d)", c.Asked, c.Acknowledged, c.Done, c.Cancelled)
+	}},
+	{"missed, early, unexpected", func(r *Report) string {
+		return fmt.Sprintf("%d, %d, %d", r.Check.Missed, r.Check.Early, r.Check.Unexpected)
+	}},
+	{"ghosts after cancel, duplicate outcomes", func(r *Report) string {
+		return fmt.Sprintf("%d, %d", r.Check.Ghosts, r.Check.DuplicateOutcomes)
+	}},
+	{"unfinished, unreadable", func(r *Report) string {
+		return fmt.Sprintf("%d, %d", r.Check.Unfinished, r.Check.Unreadable+r.Check.UnreadableOthers+r.Check.Unlisted)
+	}},
+	{"duplicate executions, late successes", func(r *Report) string {
+		return fmt.Sprintf("%d, %d", r.Check.DuplicateExecutions, r.Check.LateSuccesses)
+	}},
+	{"changes acknowledged", func(r *Report) string {
+		c := r.Changes
+		return fmt.Sprintf("%d cancels, %d reschedules (refused %d, unknown %d)", c.Cancels, c.Reschedules, c.Refused, c.Unknown)
+	}},
+	{"lateness as reported, ms: p50 / p90 / p99 / p99.9 / max", func(r *Report) string { return latenessText(r.Check.Reported) }},
+	{"lateness as seen by the sink, ms", func(r *Report) string { return latenessText(r.Check.Seen) }},
+	{"too late (bound)", func(r *Report) string { return fmt.Sprintf("%d (%s)", r.Check.TooLate, r.Check.Bound) }},
+	{"main import", func(r *Report) string {
+		for _, i := range r.Imports {
+			if i.Source == "main" || i.Source == guardedSource || i.Source == steadySource {
+				return fmt.Sprintf("%d lines in %.1f s: %.0f lines/s (%d sends)", i.Lines, i.Seconds, i.Rate(), i.Sends)
+			}
+		}
+		return "none"
+	}},
+	{"arrivals: mean, peak second, last", func(r *Report) string {
+		return fmt.Sprintf("%.0f/s, %d/s, %.1f s after the first due instant", r.Rates.Mean, r.Rates.Peak, r.Rates.Last)
+	}},
+	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
+	{"CPU of the main import, µs/line", func(r *Report) string {
+		lines, _, _ := counts(r.Settings.Jobs)
+		if r.Scenario.Guards() {
+			lines = r.Settings.Jobs
+		}
+		return cpuText(r, "main import", func(Phase) float64 { return float64(lines) }, 1e6, 0)
+	}},
+	{"CPU of the runs (from the import's end), µs/run", func(r *Report) string {
+		return cpuText(r, "runs", func(Phase) float64 { return float64(r.Check.Done) }, 1e6, 0)
+	}},
+}
+
+// nodesText says which roles the nodes have.
+func nodesText(c cluster.Spec) string {
+	if len(c.Roles) == 0 {
+		return fmt.Sprintf("%d nodes with every role", c.Nodes)
+	}
+	roles := make([]string, len(c.Roles))
+	for i := range c.Roles {
+		roles[i] = strings.Join(c.Roles[i], "+")
+	}
+	return "nodes: " + strings.Join(roles, ", ")
+}
+
+func natsSync(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "default (2 min)"
+	case d < 0:
+		return "always"
+	default:
+		return d.String()
+	}
+}
+
+func latenessText(l check.Lateness) string {
+	return fmt.Sprintf("%.1f / %.1f / %.1f / %.1f / %.1f", l.P50, l.P90, l.P99, l.P999, l.Max)
+}
+
+// cpuText shows the CPU seconds of each kind in a phase, divided and scaled.
+func cpuText(r *Report, phase string, by func(Phase) float64, scale float64, digits int) string {
+	for _, p := range r.Phases {
+		if p.Name != phase {
+			continue
+		}
+		n := by(p)
+		if n <= 0 {
+			break
+		}
+		var parts []string
+		for _, kind := range []string{"carillon", "cassandra", "nats", "sink", "load"} {
+			parts = append(parts, fmt.Sprintf("%s %.*f", kind, digits, p.Of(kind)/n*scale))
+		}
+		return strings.Join(parts, ", ") + fmt.Sprintf(" (over %.0f s)", p.Seconds)
+	}
+	return "not measured"
+}

@@ -1,0 +1,355 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+const (
+	// recurringSource names the recurring jobs.
+	recurringSource = "recurring"
+	// settleFor lies between the end of the observation and the first request that ends a job, so that no run that was asked for is held
+	// up to then and dropped because of it.
+	settleFor = 5 * time.Second
+	// mostJitter is more than anything is moved by: the widest window that a job gets which states none.
+	mostJitter = 10 * time.Second
+	// killAfter and backAfter are the parts of the span of Recurring that come before the kill and the start of a node.
+	killAfter, backAfter = 1.0 / 3, 1.0 / 2
+	// pauseFor is how long a job stays paused at least; cancels and pauses come in the middle of the span, from changesBegin on up to
+	// changesUntil of it.
+	pauseFor     = 6 * time.Second
+	changesBegin = 0.1
+	// stopAfter is how much of the span comes before the stop of all nodes.
+	stopAfter = 0.25
+	askSaid   = 5 * time.Second
+)
+
+// recurringScenarios are those with recurring jobs.
+var recurringScenarios = []Scenario{Recurring, Pause, Stopped}
+
+// Recurs reports whether the scenario is of recurring jobs.
+func (s Scenario) Recurs() bool { return slices.Contains(recurringScenarios, s) }
+
+// A RecurringResult is what came of a scenario with recurring jobs.
+type RecurringResult struct {
+	EverySeconds float64 `json:"every_s"`
+	// Start and End are what the jobs state; zero: they state neither.
+	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
+	// Creating and Ending tell how long it took to create and to cancel all jobs. Those with an end are not cancelled.
+	Creating AskRate `json:"creating"`
+	Ending   AskRate `json:"ending"`
+	// LateSeconds is by how much the last creation came after Start; such jobs have fewer targets.
+	LateSeconds float64 `json:"late_s,omitempty"`
+	// Stops are the spans in which no node ran.
+	Stops []check.Stop          `json:"stops,omitempty"`
+	Check check.RecurringReport `json:"check"`
+}
+
+// An AskRate tells how fast requests were answered.
+type AskRate struct {
+	Requests int     `json:"requests"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// PerSecond returns the requests a second.
+func (r AskRate) PerSecond() float64 {
+	if r.Seconds <= 0 {
+		return 0
+	}
+	return float64(r.Requests) / r.Seconds
+}
+
+func (r *run) eventsFile() string { return filepath.Join(r.cfg.Dir, "events.ndjson") }
+
+// playRecurring is a run with recurring jobs, from the idle cluster to the last arrival.
+func (r *run) playRecurring(ctx context.Context) (err error) {
+	if err := r.describeStream(ctx); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	a := &asker{urls: r.client.URLs, http: r.http, out: f}
+	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
+
+	begin := r.mark()
+	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+		return err
+	}
+	start := r.mark()
+	spec := workload.Recurring{
+		N: r.cfg.Jobs, Every: r.cfg.Every, From: start.at, Misfires: misfires(r.cfg), Seed: r.cfg.Seed, Source: recurringSource, Target: r.sink.URL,
+	}
+	play := r.playCancelled
+	if r.cfg.Scenario == Recurring {
+		play = r.playBounded
+	}
+	phases, err := play(ctx, a, spec, start)
+	if err != nil {
+		return err
+	}
+	r.report.Phases = append([]Phase{phase("idle", begin, start)}, phases...)
+	return nil
+}
+
+// playBounded creates jobs that state when their times begin, which is when all of them are to be there, and when they end: nothing runs before,
+// and nothing has to be cancelled afterwards.
+func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+	cfg, res := r.cfg, r.report.Recurring
+	t0 := start.at.Add(cfg.Create).UTC().Truncate(time.Millisecond)
+	spec.Start, spec.End = t0, t0.Add(cfg.Span)
+	res.Start, res.End = spec.Start, spec.End
+	r.report.FirstDue = t0
+	r.keepDue(spec.End.Add(mostJitter))
+
+	// What is created late is created while the others run, and while a node is killed; but there must be something left for it to run.
+	cctx, cancel := context.WithDeadlineCause(ctx, spec.End.Add(-cfg.Every), fmt.Errorf("creation took longer than %s and the span: state how long it takes", cfg.Create))
+	defer cancel()
+	var created, ready mark
+	g, gctx := errgroup.WithContext(cctx)
+	g.Go(func() error {
+		if _, err := r.create(gctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
+			return err
+		}
+		created = r.mark()
+		if late := created.at.Sub(t0); late > 0 {
+			res.LateSeconds = late.Seconds()
+			r.log.Warn("creation took longer than planned: the last jobs have fewer runs", "planned", cfg.Create, "late", late)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		if err := sleepUntil(gctx, t0); err != nil {
+			return err
+		}
+		ready = r.mark()
+		part := func(of float64) time.Duration { return time.Duration(of * float64(cfg.Span)) }
+		return r.take(gctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}})
+	})
+	if err := g.Wait(); err != nil {
+		if ctx.Err() == nil && cctx.Err() != nil {
+			err = context.Cause(cctx)
+		}
+		return nil, err
+	}
+	if err := sleepUntil(ctx, spec.End); err != nil {
+		return nil, err
+	}
+	ran := r.mark()
+	if err := r.untilQuiet(ctx); err != nil {
+		return nil, err
+	}
+	return []Phase{phase("creation", start, created), phase("runs", ready, ran), phase("end", ran, r.mark())}, nil
+}
+
+// playCancelled creates jobs that run from then on, does to them what the scenario says, and cancels them. The first due instant (T0) of the report
+// is when all jobs were created.
+func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+	cfg, res := r.cfg, r.report.Recurring
+	jobs, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating)
+	if err != nil {
+		return nil, err
+	}
+	created := r.mark()
+	t0 := created.at.UTC().Truncate(time.Millisecond)
+	r.report.FirstDue = t0
+
+	if cfg.Scenario == Pause {
+		err = r.changeJobs(ctx, a, jobs, t0)
+	} else {
+		err = r.stopAll(ctx, t0, res)
+	}
+	if err != nil {
+		return nil, err
+	}
+	end := latest(t0.Add(cfg.Span), time.Now().UTC())
+	r.keepDue(end)
+	if err := sleepUntil(ctx, end.Add(settleFor)); err != nil {
+		return nil, err
+	}
+	ran := r.mark()
+	if err := r.endJobs(ctx, a, jobs, &res.Ending); err != nil {
+		return nil, err
+	}
+	if err := r.untilQuiet(ctx); err != nil {
+		return nil, err
+	}
+	return []Phase{phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark())}, nil
+}
+
+// misfires returns the policies of the jobs of a scenario, in turn.
+func misfires(cfg Config) []workload.Misfire {
+	if cfg.Scenario != Stopped {
+		return nil
+	}
+	deadline := (cfg.Stop / 2).Truncate(time.Second).String()
+	return []workload.Misfire{
+		{Policy: "run_all"},
+		{Policy: "run_all", Deadline: deadline},
+		{Policy: "run_latest"},
+		{Policy: "run_latest", Deadline: deadline},
+		{Policy: "skip"},
+		{Policy: "skip", Deadline: deadline},
+	}
+}
+
+// A liveJob is a job that was created.
+type liveJob struct {
+	ref check.Ref
+	id  string
+}
+
+// create creates n jobs of a source, with the bodies that bodyOf returns for 1 to n. One that the answer shows otherwise than it was asked for is an error.
+func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
+	jobs := make([]liveJob, n)
+	err := r.askAll(ctx, "jobs created", n, rate, func(ctx context.Context, i int) error {
+		body, err := bodyOf(i + 1)
+		if err != nil {
+			return err
+		}
+		ref := check.Ref{Source: source, Line: i + 1}
+		e, err := a.ask(ctx, jobRequest{ref: ref, kind: check.JobCreated, body: body}, i)
+		if err != nil || e.Acked.IsZero() {
+			return err
+		}
+		if what, err := differs(body, &e.Job); err != nil || what != "" {
+			return errors.Join(err, fmt.Errorf("create job %s: %s", ref, what))
+		}
+		jobs[i] = liveJob{ref, e.Job.ID}
+		return nil
+	})
+	return slices.DeleteFunc(jobs, func(j liveJob) bool { return j.id == "" }), err
+}
+
+// endJobs cancels all jobs. Those that were cancelled before answer the same again.
+func (r *run) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRate) error {
+	return r.askAll(ctx, "jobs cancelled", len(jobs), rate, func(ctx context.Context, i int) error {
+		_, err := a.ask(ctx, jobRequest{ref: jobs[i].ref, kind: check.JobCancelled, id: jobs[i].id}, i)
+		return err
+	})
+}
+
+// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and says how far it is.
+func (r *run) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
+	began := time.Now()
+	var mu sync.Mutex // guards what follows
+	done, said := 0, began
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(r.cfg.Concurrency)
+	for i := range n {
+		if gctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			if err := ask(gctx, i); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; time.Since(said) > askSaid || done == n {
+				said = time.Now()
+				r.log.Info("asking", "what", what, "done", done, "of", n, "per_s", int(float64(done)/time.Since(began).Seconds()))
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	*rate = AskRate{Requests: done, Seconds: time.Since(began).Seconds()}
+	return errors.Join(err, ctx.Err())
+}
+
+// stopAll kills every node after a part of the span, starts all of them again Config.Stop later, and leaves them the rest of the span.
+func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) error {
+	at := time.Duration(stopAfter * float64(r.cfg.Span)).Truncate(time.Millisecond)
+	var kills, starts chain
+	for n := 1; n <= r.cfg.Cluster.Nodes; n++ {
+		node := fmt.Sprintf("carillon-%d", n)
+		kills = append(kills, step{at, ActKill, node})
+		starts = append(starts, step{at + r.cfg.Stop, ActStart, node})
+	}
+	if err := r.take(ctx, t0, kills); err != nil {
+		return err
+	}
+	stop := check.Stop{From: time.Now().UTC()}
+	if err := sleepUntil(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
+		return err
+	}
+	stop.To = time.Now().UTC()
+	res.Stops = append(res.Stops, stop)
+	if err := r.take(ctx, t0, starts); err != nil {
+		return err
+	}
+	return sleepUntil(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
+}
+
+// A jobPlan is what is to be asked for about a job, in order.
+type jobPlan struct {
+	job   liveJob
+	steps []jobStep
+}
+
+type jobStep struct {
+	at   time.Duration // after T0
+	kind check.JobEventKind
+	body []byte
+}
+
+// planJobs gives each job one change at a random instant of the span: of five two are paused (and of these one is resumed later), two
+// updated, one cancelled.
+func planJobs(jobs []liveJob, every, span time.Duration, rng *rand.Rand) []jobPlan {
+	plans := make([]jobPlan, len(jobs))
+	from, until := time.Duration(changesBegin*float64(span)), time.Duration(changesUntil*float64(span))
+	for i, job := range jobs {
+		at := from + time.Duration(rng.Int64N(int64(until-from)))
+		p := jobPlan{job: job}
+		switch i % 5 {
+		case 0:
+			p.steps = []jobStep{{at: at, kind: check.JobPaused}}
+		case 1:
+			p.steps = []jobStep{{at: at, kind: check.JobPaused}, {at: at + pauseFor + time.Duration(rng.Int64N(int64(pauseFor))), kind: check.JobResumed}}
+		case 2: // other times, and by default another jitter
+			p.steps = []jobStep{{at: at, kind: check.JobUpdated, body: fmt.Appendf(nil, `{"schedule":{"every":%q,"cron":null,"timezone":null,"gap":null,"overlap_hour":null}}`, every+time.Second)}}
+		case 3: // the same times, other work
+			p.steps = []jobStep{{at: at, kind: check.JobUpdated, body: []byte(`{"labels":{"changed":"yes"}}`)}}
+		default:
+			p.steps = []jobStep{{at: at, kind: check.JobCancelled}}
+		}
+		plans[i] = p
+	}
+	return plans
+}
+
+// changeJobs makes all changes at their instants.
+func (r *run) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.Time) error {
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, 2)) // #nosec G404 -- a repeatable choice, no secret
+	g, ctx := errgroup.WithContext(ctx)
+	for i, p := range planJobs(jobs, r.cfg.Every, r.cfg.Span, rng) {
+		g.Go(func() error {
+			for _, s := range p.steps {
+				if err := sleepUntil(ctx, t0.Add(s.at)); err != nil {
+					return err
+				}
+				if _, err := a.ask(ctx, jobRequest{ref: p.job.ref, kind: s.kind, id: p.job.id, body: s.body}, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}

@@ -1,0 +1,160 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Resources are what a member uses at one instant.
+type Resources struct {
+	PID     int     `json:"pid"`
+	MiB     float64 `json:"rss_mib"`
+	Files   int     `json:"open_files"`
+	Threads int     `json:"threads"`
+	// Goroutines and HeapMiB are of Carillon nodes, DiskMiB of Cassandra and NATS.
+	Goroutines int     `json:"goroutines,omitempty"`
+	HeapMiB    float64 `json:"heap_mib,omitempty"`
+	DiskMiB    float64 `json:"disk_mib,omitempty"`
+}
+
+const (
+	mib         = 1 << 20
+	bytesPerKiB = 1 << 10
+)
+
+// resources returns what each member that runs uses now, and this program and the receiver.
+func (r *run) resources(ctx context.Context) map[string]Resources {
+	all := map[string]Resources{}
+	c := r.cluster()
+	pids := c.Status().PIDs()
+	pids["sink"], pids["load"] = r.sink.PID, os.Getpid()
+	apis := map[string]string{}
+	for _, n := range c.Status().Carillon {
+		apis[n.Name] = n.API
+	}
+	for member, pid := range pids {
+		if pid == 0 {
+			continue
+		}
+		of, err := resourcesOf(os.DirFS("/proc"), pid)
+		if err != nil {
+			continue // it has just ended
+		}
+		if api, ok := apis[member]; ok {
+			of.Goroutines, of.HeapMiB = r.goResources(ctx, api)
+		} else if strings.Contains(member, "-") {
+			of.DiskMiB = bytesBelow(filepath.Join(r.cfg.Dir, "cluster", member, "data")) / mib
+		}
+		all[member] = of
+	}
+	return all
+}
+
+// resourcesOf reads what a process uses from /proc (proc(5)).
+func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
+	dir := strconv.Itoa(pid)
+	text, err := fs.ReadFile(proc, dir+"/status")
+	if err != nil {
+		return of, fmt.Errorf("read resources: %w", err)
+	}
+	of.PID = pid
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		n, err := strconv.Atoi(fields[1])
+		switch {
+		case err != nil:
+		case fields[0] == "VmRSS:": // in KiB
+			of.MiB = float64(n) * bytesPerKiB / mib
+		case fields[0] == "Threads:":
+			of.Threads = n
+		}
+	}
+	open, err := fs.ReadDir(proc, dir+"/fd")
+	if err != nil {
+		return of, fmt.Errorf("read resources: %w", err)
+	}
+	of.Files = len(open)
+	return of, nil
+}
+
+// goResources asks a node for its goroutines and its heap; zeros if it does not answer.
+func (r *run) goResources(ctx context.Context, api string) (goroutines int, heapMiB float64) {
+	text, err := r.metrics(ctx, api)
+	if err != nil {
+		return 0, 0
+	}
+	goroutines, _ = readCounter(strings.NewReader(text), "go_goroutines")
+	heap, _ := readCounter(strings.NewReader(text), "go_memstats_heap_inuse_bytes")
+	return goroutines, float64(heap) / mib
+}
+
+// metrics returns the text of a node's metrics.
+func (r *run) metrics(ctx context.Context, api string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("its metrics: answered %d", resp.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, mostMetrics))
+	return string(text), err
+}
+
+// bytesBelow is how many bytes the files below a folder have. What vanishes meanwhile does not count.
+func bytesBelow(dir string) float64 {
+	total := int64(0)
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // never fails: see above
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return float64(total)
+}
+
+// slower is how many observations of a histogram are above a bound, of how many; the bound must be one
+// of its buckets.
+func slower(text, name, bound string) (above, all int, err error) {
+	var below int
+	found := 0
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		for prefix, into := range map[string]*int{name + `_bucket{le="` + bound + `"} `: &below, name + "_count ": &all} {
+			value, ok := strings.CutPrefix(lines.Text(), prefix)
+			if !ok {
+				continue
+			}
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, 0, fmt.Errorf("%s: %w", name, err)
+			}
+			*into = int(n)
+			found++
+		}
+	}
+	if found < 2 {
+		return 0, 0, fmt.Errorf("no histogram %s with a bucket of %s", name, bound)
+	}
+	return all - below, all, nil
+}

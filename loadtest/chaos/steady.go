@@ -1,0 +1,258 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/workload"
+)
+
+const (
+	// lateOf is the part of a steady load that is imported while it runs, one portion each
+	// lateEvery. A tenth of a portion is immediate.
+	lateOf       = 5
+	lateEvery    = 5 * time.Second
+	lateSoon     = 500 * time.Millisecond
+	immediateOf  = 10
+	steadySource = "steady"
+	// steadySends bounds how often a portion is sent: clients are patient while nobody answers.
+	steadySends = 400
+	// agreeWithin is how long after the end of a fault all nodes may take to see the same cluster.
+	agreeWithin = 60 * time.Second
+	agreePoll   = 500 * time.Millisecond
+)
+
+// More acts. ActStop asks a member to stop (SIGTERM) and waits until it has. ActAgree waits until all
+// running nodes tell of the same members and owners of shards.
+const (
+	ActStop  Act = "stop"
+	ActAgree Act = "wait until views agree"
+)
+
+// seconds count from T0.
+type seconds float64
+
+func (s seconds) span() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
+
+// away is a member that is killed (or stopped) and started again, or frozen and thawed.
+func away(act Act, member string, from, to seconds) chain {
+	back := ActStart
+	if act == ActFreeze {
+		back = ActThaw
+	}
+	return chain{{from.span(), act, member}, {to.span(), back, member}}
+}
+
+// agree waits from an instant on until all nodes agree.
+func agree(at seconds) step { return step{at.span(), ActAgree, ""} }
+
+// steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
+func steadyKinds(mix Mix) []workload.Kind { return guardedKinds(mix) }
+
+// steadyPart describes jobs of a steady load.
+func (r *run) steadyPart(source string, n int, from time.Time, spread time.Duration) workload.Spec {
+	return workload.Spec{
+		N: n, From: from.Truncate(time.Millisecond), Spread: spread, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
+		Target: r.sink.URL, Keyed: true, Kinds: steadyKinds(r.cfg.Mix),
+	}
+}
+
+// playSteady is a run with a steady load, from the idle cluster to the last arrival.
+func (r *run) playSteady(ctx context.Context) error {
+	cfg := r.cfg
+	begin, start, t0, err := r.idle(ctx)
+	if err != nil {
+		return err
+	}
+	res, err := r.importJobs(ctx, r.steadyPart(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span))
+	r.keepImport(res)
+	if err != nil {
+		return err
+	}
+	imported := r.mark()
+	if imported.at.After(t0) {
+		r.log.Warn("the import ended after the first due instant", "by", imported.at.Sub(t0))
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for _, c := range cfg.Scenario.plan().Load.Faults(cfg.Cluster) {
+		g.Go(func() error { return r.take(gctx, t0, c) })
+	}
+	g.Go(func() error { return r.importLate(gctx, t0) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := r.untilQuiet(ctx); err != nil {
+		return err
+	}
+	r.report.Phases = []Phase{
+		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
+	}
+	return nil
+}
+
+// importLate imports the rest of a steady load in portions, each due soon after its import. One that
+// is not taken holds up no other.
+func (r *run) importLate(ctx context.Context, t0 time.Time) error {
+	count := int(r.cfg.Span / lateEvery)
+	n := r.cfg.Jobs / lateOf / max(count, 1)
+	if n == 0 {
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range count {
+		g.Go(func() error {
+			if err := sleepUntil(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
+				return err
+			}
+			spec := r.steadyPart(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
+			spec.Immediate, spec.Seed = n/immediateOf, spec.Seed+uint64(i)+1 // #nosec G115 -- small
+			res, err := r.importJobs(ctx, spec)
+			r.keepImport(res)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// A view is what a node tells of the cluster.
+type view struct {
+	Version string `json:"version"`
+	Members []struct {
+		Name string `json:"name"`
+	} `json:"members"`
+	Shards []struct {
+		Shard int    `json:"shard"`
+		Owner string `json:"owner"`
+	} `json:"shards"`
+}
+
+// agreement says why views differ from each other or from the nodes that run; "" = they agree.
+func agreement(views map[string]view, running []string) string {
+	if len(views) < len(running) {
+		return fmt.Sprintf("%d of %d nodes answer", len(views), len(running))
+	}
+	slices.Sort(running)
+	first := views[running[0]]
+	for _, node := range running {
+		v := views[node]
+		var seen []string
+		for _, m := range v.Members {
+			seen = append(seen, m.Name)
+		}
+		slices.Sort(seen)
+		if !slices.Equal(seen, running) {
+			return fmt.Sprintf("%s sees %q, and %q run", node, seen, running)
+		}
+		if len(v.Shards) == 0 || !slices.Equal(v.Shards, first.Shards) {
+			return fmt.Sprintf("%s and %s tell of different owners", node, running[0])
+		}
+		for _, s := range v.Shards {
+			if s.Owner == "" {
+				return fmt.Sprintf("%s knows no owner of shard %d", node, s.Shard)
+			}
+		}
+	}
+	return ""
+}
+
+// awaitAgreement waits until all running nodes agree. That they do not in time breaks a promise.
+func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
+	began := time.Now()
+	for {
+		var running []string
+		views := map[string]view{}
+		for _, n := range r.cluster().Status().Carillon {
+			if n.State == cluster.Stopped {
+				continue
+			}
+			running = append(running, n.Name)
+			if v, err := r.askView(ctx, n.API); err == nil {
+				views[n.Name] = v
+			} else if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+		}
+		why := agreement(views, running)
+		took := time.Since(began)
+		if why == "" {
+			return fmt.Sprintf("after %.1f s; %s", took.Seconds(), r.ringChanges(ctx)), nil
+		}
+		if took > agreeWithin {
+			r.broken("views did not agree within %s: %s", agreeWithin, why)
+			return why, nil
+		}
+		if err := sleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+			return "", err
+		}
+	}
+}
+
+// ringChanges tells how often each node has changed its ring since it was started.
+func (r *run) ringChanges(ctx context.Context) string {
+	var texts []string
+	for _, n := range r.cluster().Status().Carillon {
+		text := "no answer"
+		if count, err := r.counter(ctx, n.API, "carillon_ring_rebuilds_total"); err == nil {
+			text = fmt.Sprint(count)
+		}
+		texts = append(texts, n.Name+" "+text)
+	}
+	return "rings changed: " + strings.Join(texts, ", ")
+}
+
+func (r *run) askView(ctx context.Context, api string) (v view, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/v1/cluster", http.NoBody)
+	if err != nil {
+		return v, fmt.Errorf("ask for the cluster: %w", err)
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return v, fmt.Errorf("ask for the cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return v, fmt.Errorf("ask for the cluster: %s", resp.Status)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		return v, fmt.Errorf("ask for the cluster: %w", err)
+	}
+	return v, nil
+}
+
+// broken notes a promise that this program itself saw broken.
+func (r *run) broken(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Broken = append(r.report.Broken, fmt.Sprintf(format, args...))
+}
+
+// steadyFaults says what of a scenario with a steady load did not happen that has to, for its verdict
+// to mean something.
+func (r *Report) steadyFaults() []string {
+	faults := slices.Clone(r.Broken) // of every scenario
+	if !r.Scenario.Steady() || !r.Judged {
+		return faults
+	}
+	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+		if !slices.ContainsFunc(r.Check.Guarantees, func(c check.GuaranteeCount) bool { return c.Guarantee == g && c.Runs > 0 }) {
+			faults = append(faults, fmt.Sprintf("nothing was run under %s", g))
+		}
+	}
+	cuts := slices.ContainsFunc(r.Events, func(e Event) bool { return e.Act == ActCut })
+	if cuts && r.DroppedPackets == 0 {
+		faults = append(faults, "links were cut, and no packet was dropped")
+	}
+	return faults
+}

@@ -1,0 +1,117 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
+)
+
+const (
+	// watchRate is how many runs a second are looked at, by watchersAtOnce readers, from their import on until the judge is done.
+	watchRate      = 40
+	watchersAtOnce = 4
+	// watchMost is how many runs of one import are looked at in turn, evenly spread over its lines.
+	watchMost = 1000
+)
+
+// watched are the runs that are looked at. Each belongs to one reader, which so sees its states in their order.
+type watched struct {
+	mu   sync.Mutex // guards what follows
+	runs [watchersAtOnce][]string
+	n    int
+}
+
+func (w *watched) add(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs[w.n%watchersAtOnce] = append(w.runs[w.n%watchersAtOnce], id)
+	w.n++
+}
+
+// of is how many runs a reader looks at.
+func (w *watched) of(reader int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.runs[reader])
+}
+
+// at returns the run whose turn it is with a reader; "" if it has none.
+func (w *watched) at(reader, turn int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	runs := w.runs[reader]
+	if len(runs) == 0 {
+		return ""
+	}
+	return runs[turn%len(runs)]
+}
+
+func (r *run) statesFile() string { return filepath.Join(r.cfg.Dir, "states.ndjson") }
+
+// watchImport has a sample of an import's runs looked at from now on.
+func (r *run) watchImport(source string) error {
+	acks, err := readFile(r.acksFile(source), journal.ReadAcks)
+	if err != nil {
+		return err
+	}
+	every := (len(acks) + watchMost - 1) / watchMost
+	for i := range acks {
+		if i%every == 0 && acks[i].ID != "" {
+			r.watched.add(acks[i].ID)
+		}
+	}
+	return nil
+}
+
+// watchAlways looks at runs until the function returned is called, and writes down each change of a state as it is seen.
+func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
+	f, err := os.OpenFile(r.statesFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("watch states: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var g errgroup.Group
+	for reader := range watchersAtOnce {
+		g.Go(func() error { return r.watchOne(ctx, f, reader) })
+	}
+	return func() error {
+		cancel()
+		return errors.Join(g.Wait(), f.Close())
+	}, nil
+}
+
+// watchOne is one reader. What cannot be read is looked at again in its next turn.
+func (r *run) watchOne(ctx context.Context, out io.Writer, reader int) error {
+	states := make(map[string]check.State)
+	tick := time.NewTicker(watchersAtOnce * time.Second / watchRate)
+	defer tick.Stop()
+	for turn := 0; ; turn++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		id := r.watched.at(reader, turn)
+		if id == "" {
+			continue
+		}
+		run, found, err := r.client.Run(ctx, id)
+		if err != nil || !found || states[id] == run.State {
+			continue
+		}
+		states[id] = run.State
+		if err := journal.WriteWatched(out, check.Watched{Run: id, State: run.State, At: time.Now().UTC()}); err != nil {
+			return err
+		}
+	}
+}
