@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -30,16 +31,16 @@ func (q *benchQueue) Publish(_ context.Context, _ queue.Lane, _ *queue.Envelope,
 func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schema.Notice, now time.Time) {
 	for len(entries) > 0 {
 		n := min(len(entries), scanPage)
-		s.found(ctx, entries[:n], nil, time.Time{}, now, now)
+		s.scan.found(ctx, entries[:n], nil, time.Time{}, now, now)
 		for range n/flushChunk + 1 {
-			s.flush(ctx, now)
+			s.publish.flush(ctx, now)
 		}
 		s.readMail(ctx, now)
 		s.mail.addNotices(notices[:n])
 		s.readMail(ctx, now)
 		entries, notices = entries[n:], notices[n:]
 	}
-	s.book.swept(now.Add(time.Hour))
+	s.state.Swept(now.Add(time.Hour))
 }
 
 func passable(t testing.TB, r *rig, n int) (*shard, []schema.Entry, []schema.Notice, time.Time) {
@@ -56,7 +57,7 @@ func passable(t testing.TB, r *rig, n int) (*shard, []schema.Entry, []schema.Not
 }
 
 func refilled(d *Dispatcher) {
-	d.budget.subjects[subject{0, schema.Normal}] = &allowance{left: 1 << 30}
+	d.depth.SetBudget(depth.Subject{Lane: 0, Priority: schema.Normal}, 1<<30)
 }
 
 // TestAllocationsOfARun: from the scan to the notice a run costs its envelope, what is remembered of it, and its receipt.
@@ -72,8 +73,8 @@ func TestAllocationsOfARun(t *testing.T) {
 	} else {
 		t.Logf("%.2f allocations a run", per)
 	}
-	if b := s.book; len(b.known)+len(b.open)+len(b.openIn)+len(b.held[2])+len(b.behind) != 0 {
-		t.Errorf("the book remembers what is done: %d known, %d open, %d held", len(b.known), len(b.open), len(b.held[2]))
+	if size := s.state.Size(); size.Known+size.Open+size.Buckets+size.OnTime+size.Overdue != 0 {
+		t.Errorf("the state remembers what is done: %+v", size)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -15,7 +17,7 @@ func TestWhatIsAssumedOfClocks(t *testing.T) {
 		name           string
 		least, granted time.Duration
 	}{
-		{"a row of which its writer tells nobody lies ahead of the scan", Lead + scanEvery + scanSlack + schema.MaxClockDifference, bucketer.NearSpan},
+		{"a row of which its writer tells nobody lies ahead of the scan", depth.Lead + progress.ScanEvery + progress.ScanSlack + schema.MaxClockDifference, bucketer.NearSpan},
 		{"what starts without a look leaves a trace while its message id is known", queue.FreshFor + queue.TraceWithin + schema.MaxClockDifference, queue.DuplicateWindow},
 		{"what another owner swept may be swept no earlier by our clock", schema.MaxClockDifference, bucketer.Grace},
 	} {

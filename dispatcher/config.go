@@ -14,85 +14,80 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The times of dispatching (DESIGN 5).
+// The times of dispatching. Others stand with what they steer: packages depth, progress and ratelimit.
 const (
-	// Lead is how long before its due time a run is published; the executor holds it until the instant. What is to follow within flushSlack
-	// is published at once with it.
-	Lead       = 250 * time.Millisecond
+	// flushSlack is how soon something must follow to be published at once.
 	flushSlack = 20 * time.Millisecond
-	// scanEvery is how often a shard is scanned; a busy one is scanned more often, every scanBusy at most, so that what it reads is younger
-	// at its start. The scan looks scanSlack beyond what will be published before the next one.
-	scanEvery = time.Second
-	scanBusy  = 250 * time.Millisecond
-	scanSlack = 500 * time.Millisecond
-	// busyRows is how many rows a second make a shard busy: from there on it is scanned as often as it finds that many.
-	busyRows = 100
-	// What waits for the budget is read anew once it is rereadAfter old and rereadLate behind its time: an executor would have to look at it.
+	// What waits for budget is read again once it is rereadAfter old and rereadLate behind its time: an
+	// executor would have to look at its rows.
 	rereadAfter = time.Second
 	rereadLate  = 100 * time.Millisecond
-	// passAhead is how long before they are to be published rows are passed over for which there is no room; before, the scan waits for room.
-	passAhead = 250 * time.Millisecond
-	// cutRetry is how often the scan looks whether there is room by now.
-	cutRetry = 50 * time.Millisecond
-	// resumeEvery is how often rows that were passed over are thought of while there is no room for them.
+	// spillAhead is how long before they are to be published rows are spilled for which there is no room.
+	// Until then the scan waits for room, and tries every cutRetry.
+	spillAhead = 250 * time.Millisecond
+	cutRetry   = 50 * time.Millisecond
+	// resumeEvery is how often spilled rows are tried while there is no room for them.
 	resumeEvery = 10 * time.Millisecond
-	// appetiteSpan is for how much publishing of a flow a shard reads ahead while that waits for the budget.
-	appetiteSpan = 500 * time.Millisecond
 	// A slice of sliceSpan of due time is swept bucketer.Grace after its end.
 	sliceSpan = 10 * time.Second
-	// recent is how far back a shard that was taken over is looked through at once, recentSlice how much of that at a time. All that is older may be swept.
+	// recent is how far back a shard that was taken over is looked through at once, recentSlice of it at a
+	// time. All that is older may be swept.
 	recent      = sliceSpan + bucketer.Grace
 	recentSlice = 2 * time.Second
 	// settleEvery is how often published entries are compared with what their stream still holds.
 	settleEvery = 5 * time.Second
-	// settleAfter is how long a notice is waited for before an entry is looked at.
+	// settleAfter is how long an entry waits for its notice before it may be inspected.
 	settleAfter = 3 * time.Second
-	// sessionsEvery is how often the sessions are read under which watched attempts run.
+	// sessionsEvery is how often the sessions of watched attempts are read.
 	sessionsEvery = time.Second
-	// lookAgain is the least time between two looks at one entry, and between two redispatches of it.
-	lookAgain = 15 * time.Second
-	// handOnAfter is how long after its bucket's end an entry may be open before a watch entry takes its place.
-	handOnAfter = 2 * time.Minute
+	// inspectAgain is the least time between two inspections of one entry, and between two redispatches.
+	inspectAgain = 15 * time.Second
+	// replaceAfter is how long after its bucket's end an entry may be open before a watch entry takes its
+	// place.
+	replaceAfter = 2 * time.Minute
 	// watchStep is the distance of watch entries.
 	watchStep = 2 * time.Minute
 	// handover is how long an owner goes on with a shard that a live peer has taken.
 	handover = 3 * time.Second
-	// retryPublish is how long a publication that failed waits.
+	// retryPublish is the pause after a publication that failed, retryStep after another step.
 	retryPublish = 250 * time.Millisecond
-	// decideEvery is how soon an entry is asked about again of which nothing could be said.
+	retryStep    = time.Second
+	// decideEvery is how often undecided entries are inspected.
 	decideEvery = time.Second
 	// catchUpEvery is the least time between two rounds of catching up.
 	catchUpEvery = time.Second
-	// The jobs of a shard are looked through for some without a next run: mendPage of them every mendPace, and from the start
-	// mendEvery after the end.
+	// The jobs of a shard are looked through for some without a next run, a page every mendPace. mendEvery
+	// after the last page it begins anew.
 	mendEvery = 5 * time.Minute
 	mendPace  = 5 * time.Second
 	// storeTimeout bounds one read or write of a shard's worker.
 	storeTimeout = 10 * time.Second
 )
 
-// The bounds of a shard's memory and of its steps.
+// The bounds of memory and of steps.
 const (
-	// maxHeld bounds the envelopes that a shard holds for publication on time, and as many behind their time.
-	maxHeld = 2000
-	// passRows bounds the rows a second that a dispatcher reads and passes over, for want of room: each costs the store what a row that is
-	// taken costs it, some 15 µs of a core: three quarters of one for each dispatcher at worst. passBurst may come at once.
-	passRows  = 50_000
-	passBurst = 5000
-	// maxHeldAll bounds those of all shards of a dispatcher, as long as each may hold minHeld.
+	// maxHeldAll bounds the envelopes that all shards of a dispatcher hold on time, as long as each may
+	// hold shardstate.MinHeld. One shard holds shardstate.MaxHeld at most.
 	maxHeldAll = 25_000
-	minHeld    = 64
-	// flushChunk is how many envelopes a shard publishes before the others of its dispatcher get their turn.
+	// spillRows bounds the rows a second that a dispatcher reads and spills: each costs the store some
+	// 15 µs of a core, so three quarters of a core at worst. spillBurst may come at once.
+	spillRows  = 50_000
+	spillBurst = 5000
+	// flushChunk is how many envelopes a shard publishes before it reads its mail again.
 	flushChunk = 64
-	// scanPage bounds the rows of one read.
-	scanPage = 500
-	// lookBatch bounds the entries of one look.
-	lookBatch = 500
-	// handOnBatch bounds the entries handed on in one step.
-	handOnBatch = 100
-	// catchUpRuns is about how many runs a dispatcher starts in a second, over all its shards, that should have started long ago.
+	// scanPage bounds the rows of one read, sweepPage the ids, readBatch the rows that are read by id.
+	scanPage  = 500
+	sweepPage = 1000
+	readBatch = 100
+	// inspectBatch bounds the entries of one inspection.
+	inspectBatch = 500
+	// deferBatch bounds the entries deferred in one step, replaceBatch those replaced.
+	deferBatch   = 200
+	replaceBatch = 100
+	// catchUpRuns is about how many runs a second a dispatcher starts that should have started long ago,
+	// over all its shards.
 	catchUpRuns = 500
-	// mendPage bounds the jobs looked at in one step.
+	// mendPage bounds the jobs looked through in one step.
 	mendPage = 50
 )
 
@@ -113,16 +108,17 @@ type Queue interface {
 	SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error)
 }
 
-// Ring tells who owns which shard.
+// Ring says who owns which shard.
 type Ring interface {
 	Snapshot() *ring.Snapshot
 	Changed() <-chan struct{}
 	Refresh(ctx context.Context) error
-	// ReportHealth tells the others whether we can dispatch: if not, they take our shards, unless none of them can.
+	// ReportHealth tells the others whether we can dispatch. If not, they take our shards, unless none of
+	// them can.
 	ReportHealth(healthy bool) error
 }
 
-// Planner sees to it that recurring jobs go on (bucketer.Bucketer has it).
+// Planner plans the next runs of recurring jobs (bucketer.Bucketer has it).
 type Planner interface {
 	PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error)
 	CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (done int, err error)
@@ -144,7 +140,7 @@ type Writer interface {
 	WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error)
 }
 
-// Tenants knows what share each tenant has where they compete (bucketer.Tenants has it).
+// Tenants knows the weight of each tenant (bucketer.Tenants has it).
 type Tenants interface {
 	Weight(ctx context.Context, tenant string) (int, error)
 }
@@ -157,13 +153,13 @@ type Rates interface {
 // Config wires a Dispatcher.
 type Config struct {
 	Name        string // the member name under which the ring gives shards
-	Incarnation string // drawn at every start: tells this process's redispatches from every other's
+	Incarnation string // drawn at every start, so that no two processes share an id of a redispatch
 	Lanes       int    // default 1
 	Store       Store
 	Queue       Queue
 	Ring        Ring
 	Writer      Writer
-	Tenants     Tenants // nil: all have the same share
+	Tenants     Tenants // nil: all have the same weight
 	Rates       Rates   // nil: no task has one
 	Halt        *bucketer.Halt
 	Now         func() time.Time // default time.Now

@@ -57,17 +57,6 @@ func TestACursorFromTheFuture(t *testing.T) {
 	})
 }
 
-// TestARegisterThatLagsStaysWhereItIs: a cursor of which only one register lies in the future does not forget what is open
-// since before that.
-func TestARegisterThatLagsStaysWhereItIs(t *testing.T) {
-	now := time.Now()
-	lags := schema.BucketOf(now.Add(-3 * time.Hour))
-	is := restored(schema.Cursor{Epoch: 3, Dispatched: schema.BucketOf(now.Add(time.Hour)), Settled: lags}, now)
-	if is.Epoch != 4 || is.Settled != lags || is.Dispatched != sweepable(now)-doubtSpan {
-		t.Errorf("restored = %+v, want settled to stay at %d", is, lags)
-	}
-}
-
 // TestACursorThatIsAheadByAClock: an owner whose clock is ahead of ours has swept a bucket that is not over by
 // ours. That is no fault, and what is due in that bucket is taken all the same.
 func TestACursorThatIsAheadByAClock(t *testing.T) {

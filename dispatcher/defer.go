@@ -5,101 +5,118 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/ratelimit"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
-// deferral is an entry that is to be put off.
-type deferral struct {
-	o     *opened
-	start start
+// deferrer gets a start for entries whose task has a rate, and defers those whose start lies ahead.
+type deferrer struct {
+	*shard
+	ready []reserved // to be deferred to these reservations
+	busy  bool
 }
 
-// pace sees to it that an entry whose task has a rate has a start of it, and reports whether it may go on now. If not, it waits for one, or is put
-// off to the time of its own.
-func (s *shard) pace(o *opened, now time.Time) bool {
-	e := &o.env.Entry
-	r, ok := s.d.pacer.rate(e)
+// waiter is an entry of a shard that waits for a start.
+type waiter struct {
+	s *shard
+	p *shardstate.Pending
+}
+
+// ID implements ratelimit.Waiter.
+func (w *waiter) ID() schema.EntryID { return w.p.ID }
+
+// Reserved implements ratelimit.Waiter.
+func (w *waiter) Reserved(r ratelimit.Reservation) { w.s.mail.addReserved(reserved{w.p, r}) }
+
+// reserve reports whether an entry may be published now. If not, it waits for a start of its task's
+// rate, or is deferred to the one it has.
+func (w *deferrer) reserve(p *shardstate.Pending, now time.Time) bool {
+	e := &p.Env.Entry
+	rate, ok := w.d.rateLimiter.Rate(e)
 	if !ok {
 		return true
 	}
-	// Published later, an executor would have it ask for another start.
-	if inTime := now.Before(e.Due().Add(schema.ReservationLife / 2)); inTime && (o.paced || e.Spec.ReservedRate == r.String()) {
+	// An executor that gets it later would have it ask for another start.
+	if inTime := now.Before(e.Due().Add(schema.ReservationLife / 2)); inTime && (p.Reserved || e.Spec.ReservedRate == rate.String()) {
 		return true
 	}
-	o.paced = false
-	at, known := s.d.pacer.ask(e, r, &startClaim{o: o, to: s, id: o.id}, now)
-	if known && at.suits(e, now) {
-		o.paced = true
+	p.Reserved = false
+	r, known := w.d.rateLimiter.Reserve(e, rate, &waiter{w.shard, p}, now)
+	if known && r.Fits(e, now) {
+		p.Reserved = true
 		return true
 	}
-	s.book.pace(o)
+	w.state.Reserve(p)
 	if known {
-		s.deferring = append(s.deferring, deferral{o, at})
+		w.ready = append(w.ready, reserved{p, r})
 	}
 	return false
 }
 
-// suits reports whether the entry itself may be started for the start, and needs none to stand in.
-func (t start) suits(e *schema.Entry, now time.Time) bool {
-	due := e.Due()
-	return t.pace != "" && !t.at.After(due.Add(startEarly)) && now.Before(due.Add(schema.ReservationLife/2))
-}
-
-// started takes the start that an entry was given.
-func (s *shard) started(g startGrant, now time.Time) {
-	o := g.o
-	switch {
-	case o.phase != pacing || o.env == nil: // done meanwhile
-	case g.start == start{}: // the rate is another one, or none
-		s.book.requeue(o)
-	case g.start.suits(&o.env.Entry, now):
-		o.paced = true
-		s.book.requeue(o)
+// reserved takes in the start that an entry was given.
+func (w *deferrer) reserved(r reserved, now time.Time) {
+	switch p := r.p; {
+	case !p.Live(shardstate.Reserving): // done meanwhile
+	case r.r == ratelimit.Reservation{}: // the rate has changed, or is gone
+		w.state.HoldAgain(p)
+	case r.r.Fits(&p.Env.Entry, now):
+		p.Reserved = true
+		w.state.HoldAgain(p)
 	default:
-		s.deferring = append(s.deferring, deferral{o, g.start})
+		w.ready = append(w.ready, r)
 	}
 }
 
-// startDefer puts off what is to be. The entry that stands in is written first, then that it does. If we crash in between, who meets the entry
-// next puts it off to another start; who starts second of the two that stand in then finds what the first has written, and a start is lost.
-func (s *shard) startDefer(ctx context.Context, now time.Time) {
-	n := min(len(s.deferring), deferBatch)
-	batch := slices.DeleteFunc(slices.Clone(s.deferring[:n]), func(d deferral) bool { return d.o.phase != pacing || d.o.env == nil })
-	if s.deferring = s.deferring[n:]; len(batch) == 0 {
+// leave has the entries of this shard wait for starts no more. Starts that they were given are lost.
+func (w *deferrer) leave() {
+	w.d.rateLimiter.Leave(func(x ratelimit.Waiter) bool { return x.(*waiter).s == w.shard })
+}
+
+// start defers a batch of entries. The late entry is written first, then that it stands in. If we
+// crash in between, the next owner defers the entry to another start. Then there are two late entries;
+// the one that starts second finds what the first has written, and its start is lost.
+func (w *deferrer) start(ctx context.Context, now time.Time) {
+	if len(w.ready) == 0 || w.busy {
 		return
 	}
-	s.putting = true
+	n := min(len(w.ready), deferBatch)
+	batch := slices.DeleteFunc(slices.Clone(w.ready[:n]), func(r reserved) bool { return !r.p.Live(shardstate.Reserving) })
+	if w.ready = w.ready[n:]; len(batch) == 0 {
+		return
+	}
+	w.busy = true
 	var from, to []schema.Entry
-	for _, d := range batch {
-		e := &d.o.env.Entry
-		at := d.start.at
+	for _, r := range batch {
+		e := &r.p.Env.Entry
+		at := r.r.At
 		if at.Before(now) {
 			at = now
 		}
-		stand, err := s.d.writer.Defer(e, at, d.start.pace, now)
+		late, err := w.d.writer.Defer(e, at, r.r.Rate, now)
 		if err != nil {
-			s.failed(ctx, "defer", err) // it waits, and is tried again below
+			w.failed(ctx, "defer", err) // it waits, and is tried again below
 			continue
 		}
-		from, to = append(from, *e), append(to, stand)
+		from, to = append(from, *e), append(to, late)
 	}
-	var handed []schema.EntryID
-	s.work(ctx, func(ctx context.Context) (err error) {
-		handed, err = s.d.writer.DeferTo(ctx, from, to, schema.CauseRate)
+	var deferred []schema.EntryID
+	w.work(ctx, func(ctx context.Context) (err error) {
+		deferred, err = w.d.writer.DeferTo(ctx, from, to, schema.CauseRate)
 		return err
 	}, func(now time.Time, err error) {
-		s.putting = false
-		for _, id := range handed {
-			s.book.done(id)
+		w.busy = false
+		for _, id := range deferred {
+			w.state.Done(id)
 		}
-		s.d.metrics.deferred.Add(float64(len(handed)))
+		w.d.metrics.deferred.Add(float64(len(deferred)))
 		if err != nil {
-			s.failed(ctx, "defer", err)
+			w.failed(ctx, "defer", err)
 		}
-		for _, d := range batch {
-			if o := d.o; o.phase == pacing && o.env != nil {
-				o.notBefore = now.Add(retryPublish)
-				s.book.requeue(o)
+		for _, r := range batch {
+			if p := r.p; p.Live(shardstate.Reserving) {
+				p.NotBefore = now.Add(retryPublish)
+				w.state.HoldAgain(p)
 			}
 		}
 	})

@@ -12,11 +12,13 @@ import (
 	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/dispatcher/ratelimit"
 	"carillon.dev/carillon/schema"
 )
 
-// tellEvery is how often the failure of a step is logged, whatever the number of shards that fail at it.
-const tellEvery = 5 * time.Second
+// logFailureEvery is how often the failure of a step is logged, however many shards fail at it.
+const logFailureEvery = 5 * time.Second
 
 // Dispatcher owns the shards that the ring gives it.
 type Dispatcher struct {
@@ -33,16 +35,18 @@ type Dispatcher struct {
 	log               *slog.Logger
 	metrics           *metrics
 
-	passing *rate.Limiter // rows that are read and passed over
-	live    *bucketer.Liveness
-	budget  *budget
-	pacer   *pacer
-	gauge   *gauge
-	health  health
-	seldom  map[string]*rate.Sometimes // by step: a failing store is told of now and then, and counted always
-	counter atomic.Uint64
-	reading chan struct{} // cap 1: full while rates are read and taken in
-	owned   atomic.Int64
+	depth       *depth.Controller
+	rateLimiter *ratelimit.Limiter
+	spillRate   *rate.Limiter // of rows that are read and spilled
+	live        *bucketer.Liveness
+	fronts      *fronts
+	unread      unreadRows
+	health      health
+
+	readingRates chan struct{}              // cap 1: full while rates are read and taken in
+	logEvery     map[string]*rate.Sometimes // by step: failures are always counted, and logged seldom
+	dispatchIDs  atomic.Uint64
+	owned        atomic.Int64
 }
 
 // New returns a Dispatcher that owns nothing until Run.
@@ -59,39 +63,38 @@ func New(c Config) (*Dispatcher, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	seldom := make(map[string]*rate.Sometimes, len(steps))
+	logEvery := make(map[string]*rate.Sometimes, len(steps))
 	for _, step := range steps {
-		seldom[step] = &rate.Sometimes{Interval: tellEvery}
+		logEvery[step] = &rate.Sometimes{Interval: logFailureEvery}
 	}
-	d := &Dispatcher{
-		seldom: seldom,
-		name:   c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1), store: c.Store, queue: c.Queue,
-		ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates, halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
-		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), budget: newBudget(), gauge: newGauge(), reading: make(chan struct{}, 1),
-		passing: rate.NewLimiter(passRows, passBurst),
-	}
-	d.pacer = newPacer(d)
-	return d, nil
+	return &Dispatcher{
+		name: c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1),
+		store: c.Store, queue: c.Queue, ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates,
+		halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst),
+		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(),
+		unread:       unreadRows{byShard: make(map[schema.Shard]unread)},
+		readingRates: make(chan struct{}, 1), logEvery: logEvery,
+	}, nil
 }
 
 // Owned returns how many shards are being dispatched here.
 func (d *Dispatcher) Owned() int { return int(d.owned.Load()) }
 
-// dispatchID returns what tells one redispatch from every other.
+// dispatchID returns an id that no other redispatch has.
 func (d *Dispatcher) dispatchID() string {
-	return d.incarnation + "-" + strconv.FormatUint(d.counter.Add(1), 36)
+	return d.incarnation + "-" + strconv.FormatUint(d.dispatchIDs.Add(1), 36)
 }
 
 // tenure is one shard being dispatched here.
 type tenure struct {
 	stop context.CancelFunc
 	done chan struct{}
-	// leaving is when a live peer was seen to own the shard; zero while it is ours.
+	// leaving is when a live peer was first seen to own the shard; zero = it is ours.
 	leaving time.Time
-	shard   *shard
 }
 
-// ended reports that the tenure has ended by itself.
+// ended reports whether the tenure has ended by itself.
 func (t *tenure) ended() bool {
 	select {
 	case <-t.done:
@@ -101,7 +104,8 @@ func (t *tenure) ended() bool {
 	}
 }
 
-// Run dispatches until ctx ends: it follows the ring, and starts everything anew when the process was stopped. It returns nil.
+// Run dispatches until ctx ends, and returns nil. It follows the ring, and starts everything anew when
+// the process was stopped.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	halts := d.halt.Subscribe()
 	tenures := make(map[schema.Shard]*tenure)
@@ -114,7 +118,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return nil
 	}
 	background.Go(func() { d.watchRates(ctx) })
-	background.Go(func() { d.pacer.run(ctx) })
+	background.Go(func() { d.reserveStarts(ctx) })
 
 	tick := time.NewTicker(handover / 6)
 	defer tick.Stop()
@@ -127,12 +131,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-changed:
 		case <-tick.C:
 		case <-halts:
-			// We were stopped: others may own our shards by now, and what we hold may be done.
+			// Others may own our shards by now, and what we hold may be done.
 			d.log.Warn("the process was stopped: everything is read again")
 			d.metrics.halts.Inc()
 			d.health.forget()
 			d.stopAll(tenures)
-			if !d.insistRates(ctx) { // a change may have been answered meanwhile
+			if !d.insistRates(ctx) { // a change of rates may have been answered meanwhile
 				return nil
 			}
 			if err := d.ring.Refresh(ctx); err != nil && ctx.Err() == nil {
@@ -142,7 +146,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// follow makes the tenures what the ring says. A shard that a live peer owns is kept for a while: the peer may not know yet.
+// follow makes the tenures what the ring says. A shard that a live peer owns is kept for a while: the
+// peer may not know yet.
 func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenure, now time.Time) {
 	if d.halt.Halted() {
 		return
@@ -180,7 +185,7 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 func (d *Dispatcher) start(ctx context.Context, id schema.Shard) *tenure {
 	ctx, cancel := context.WithCancel(ctx)
 	s := newShard(d, id)
-	t := &tenure{stop: cancel, done: make(chan struct{}), shard: s}
+	t := &tenure{stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
 		s.run(ctx)

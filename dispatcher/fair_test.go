@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/dispatcher/shardstate"
+	"carillon.dev/carillon/dispatcher/window"
 	"carillon.dev/carillon/schema"
 )
 
@@ -49,8 +51,8 @@ func (h *hand) once(t *testing.T, what string, entries []schema.Entry) []time.Du
 }
 
 // atFirst is how late somebody may become of whom nothing is known: what executors can do is not known before they have shown it, and what is published
-// until then lies before what comes. It is how long a slowHand of 2000 a second takes for minAim messages, and the 50 ms until it takes the next ones.
-const atFirst = minAim*time.Second/2000 + 50*time.Millisecond
+// until then lies before what comes. It is how long a slowHand of 2000 a second takes for firstBudget messages, and the 50 ms until it takes the next ones.
+const atFirst = firstBudget*time.Second/2000 + 50*time.Millisecond
 
 // TestABacklogHidesNoOtherTenant: a tenant with a backlog holds nobody up who has little to do, is published in the order of its due times,
 // and costs the store a bounded number of reads.
@@ -151,7 +153,7 @@ func TestAHundredTimesTheLoadBesideMovesNobody(t *testing.T) {
 
 // TestDueTimesAreTheOrderWithinATenant: what waits of a tenant and priority is published in the order of due times, over all shards, but for what
 // one shard holds in memory and another has yet to read again. While the budget refuses a flow, that is at most what a shard published of it within
-// appetiteSpan, which is most at the beginning, when what executors can do is being found out.
+// window.Span, which is most at the beginning, when what executors can do is being found out.
 func TestDueTimesAreTheOrderWithinATenant(t *testing.T) {
 	const apart = 200 * time.Microsecond // two entries; of a shard shards times as much
 	inBubble(t, 4, func(t *testing.T, r *rig) {
@@ -168,11 +170,11 @@ func TestDueTimesAreTheOrderWithinATenant(t *testing.T) {
 		entries := r.of("t", schema.Normal, 10_000, time.Now().Add(5*time.Second).Truncate(time.Second), apart)
 		time.Sleep(30 * time.Second)
 		h.once(t, "all", entries)
-		held := 0 // by a shard, of what waits: what it published within appetiteSpan
+		held := 0 // by a shard, of what waits: what it published within window.Span
 		for _, at := range published {
 			first := 0
 			for i := range at {
-				for at[i].Sub(at[first]) >= appetiteSpan {
+				for at[i].Sub(at[first]) >= window.Span {
 					first++
 				}
 				held = max(held, i-first+1)
@@ -310,36 +312,36 @@ func TestATurnComesToSomething(t *testing.T) {
 	})
 }
 
-// TestMemoryOfABacklog: however much is due of a tenant, a shard holds maxHeld of it and remembers no more ids.
+// TestMemoryOfABacklog: however much is due of a tenant, a shard holds shardstate.MaxHeld of it and remembers no more ids.
 func TestMemoryOfABacklog(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
 		now := time.Now().Truncate(time.Second)
-		s.scan.from(now, 0)
-		entries := r.of("much", schema.Normal, 20*maxHeld, now, 0)
+		s.scan.Start(now, 0)
+		entries := r.of("much", schema.Normal, 20*shardstate.MaxHeld, now, 0)
 		little := r.of("little", schema.Low, 10, now.Add(time.Millisecond), 0)
-		s.d.budget.subjects[subject{0, schema.Normal}] = &allowance{}
+		s.d.depth.SetBudget(depth.Subject{Lane: 0, Priority: schema.Normal}, 0)
 		began := now
-		for ; !s.book.has(little[9].ID); now = now.Add(10 * time.Millisecond) {
-			s.startScan(t.Context(), now)
-			for s.scan.busy || s.resuming {
+		for ; !s.state.Has(little[9].ID); now = now.Add(10 * time.Millisecond) {
+			s.scan.start(t.Context(), now)
+			for s.scan.busy || s.resume.busy {
 				(<-s.events)(now)
 			}
-			s.flush(t.Context(), now)
-			s.readOn(t.Context(), now)
-			b := s.book
-			if f := b.flow("much", schema.Normal, false); f.waiting > maxHeld || len(b.known) > maxHeld+scanPage || len(b.open) > maxHeld+scanPage {
-				t.Fatalf("%d wait, %d ids are known, %d entries open, want at most %d of each", f.waiting, len(b.known), len(b.open), maxHeld)
+			s.publish.flush(t.Context(), now)
+			s.resume.readOn(t.Context(), now)
+			size, waiting := s.state.Size(), s.state.Flows.Of(&entries[0], shardstate.OnTime).Waiting()
+			if waiting > shardstate.MaxHeld || size.Known > shardstate.MaxHeld+scanPage || size.Open > shardstate.MaxHeld+scanPage {
+				t.Fatalf("%d wait, %d ids are known, %d entries open, want at most %d of each", waiting, size.Known, size.Open, shardstate.MaxHeld)
 			}
 			if now.Sub(began) > time.Minute {
-				t.Fatalf("after a minute the other tenant was not come to: the scan is at %v, the gap is %v", s.scan.seen, s.scan.gap)
+				t.Fatalf("after a minute the other tenant was not come to: the scan is at %v, the gap is %v", s.scan.Seen, s.scan.Unread)
 			}
 		}
 		s.workers.Wait()
-		if f := s.book.flow("little", schema.Low, false); f.over {
+		if f := s.state.Flows.Of(&little[0], shardstate.OnTime); f.AnySpilled() {
 			t.Error("the other tenant was passed over")
 		}
-		if least := time.Duration(float64(len(entries)-maxHeld-passBurst) / passRows * float64(time.Second)); now.Sub(began) < least {
+		if least := time.Duration(float64(len(entries)-shardstate.MaxHeld-spillBurst) / spillRows * float64(time.Second)); now.Sub(began) < least {
 			t.Errorf("%d rows were passed over in %v, want %v at least", len(entries), now.Sub(began), least)
 		}
 	})
@@ -352,7 +354,7 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 	inBubble(t, shards, func(t *testing.T, r *rig) {
 		d := r.idle()
 		d.owned.Store(shards)
-		d.budget.subjects[subject{0, schema.Normal}] = &allowance{} // nothing may be published
+		d.depth.SetBudget(depth.Subject{Lane: 0, Priority: schema.Normal}, 0) // nothing may be published
 		now := time.Now().Truncate(time.Second)
 		const each = 3 * maxHeldAll / shards / tenants // of a tenant, in a shard
 		for i := range tenants {
@@ -361,26 +363,26 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 		all := make([]*shard, shards)
 		for i := range all {
 			all[i] = r.shardOf(d, schema.Shard(i))
-			all[i].scan.from(now, all[i].id)
+			all[i].scan.Start(now, all[i].id)
 		}
 		most := 0
 		for end := now.Add(3 * time.Second); now.Before(end); now = now.Add(10 * time.Millisecond) {
 			held := 0
 			for _, s := range all {
-				s.startScan(t.Context(), now)
-				for s.scan.busy || s.resuming {
+				s.scan.start(t.Context(), now)
+				for s.scan.busy || s.resume.busy {
 					(<-s.events)(now)
 				}
-				s.flush(t.Context(), now)
-				s.readOn(t.Context(), now)
+				s.publish.flush(t.Context(), now)
+				s.resume.readOn(t.Context(), now)
 				envelopes := 0
-				for _, o := range s.book.open {
-					if o.env != nil {
+				for o := range s.state.All() {
+					if o.Env != nil {
 						envelopes++
 					}
 				}
-				if limit := maxHeldAll / shards; envelopes > limit || len(s.book.known) > limit+scanPage {
-					t.Fatalf("shard %d holds %d envelopes and knows %d ids, want at most %d and %d", s.id, envelopes, len(s.book.known), limit, limit+scanPage)
+				if limit := maxHeldAll / shards; envelopes > limit || s.state.Size().Known > limit+scanPage {
+					t.Fatalf("shard %d holds %d envelopes and knows %d ids, want at most %d and %d", s.id, envelopes, s.state.Size().Known, limit, limit+scanPage)
 				}
 				held += envelopes
 			}
@@ -389,12 +391,12 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 			}
 		}
 		for _, s := range all {
-			for s.scan.busy || s.resuming {
+			for s.scan.busy || s.resume.busy {
 				(<-s.events)(now)
 			}
 			s.workers.Wait()
-			if s.scan.more || s.scan.read.Before(now) || s.scan.gap.open(now) {
-				t.Errorf("the scan of shard %d has not come to the end of what is due: it is at %v, the gap is %v", s.id, s.scan.seen, s.scan.gap)
+			if s.scan.More || s.scan.Read.Before(now) || s.scan.Unread.Open(now) {
+				t.Errorf("the scan of shard %d has not come to the end of what is due: it is at %v, the gap is %v", s.id, s.scan.Seen, s.scan.Unread)
 			}
 		}
 		if most < maxHeldAll/2 {
@@ -402,64 +404,4 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 		}
 		t.Logf("of %d entries %d were held at most", each*shards*tenants, most)
 	})
-}
-
-// TestLinesAreFair: the budget gives a newcomer its share at once and no more, and those who wait the rest, by weight and due time.
-func TestLinesAreFair(t *testing.T) {
-	r := newRig(t, 1)
-	defer r.close()
-	s := r.shardOf(r.idle(), 0)
-	b := newBudget()
-	at := subject{0, schema.Normal}
-	b.subjects[at] = &allowance{}
-	seq := uint64(0)
-	wait := func(tenant string, n int) {
-		for range n {
-			seq++
-			id := schema.MakeEntryID(origin, 0, seq)
-			o := &opened{id: id, env: &queue.Envelope{}}
-			b.wait(at, tenant, &claim{o: o, to: s, tenant: tenant, priority: schema.Normal, at: origin, id: id})
-		}
-	}
-	granted := func() map[string]int {
-		got := make(map[string]int)
-		for _, c := range s.mail.take().grants {
-			got[c.tenant]++
-		}
-		return got
-	}
-	b.weigh("heavy", 3, origin)
-	wait("heavy", 1000)
-	wait("light", 1000)
-	if got := granted(); len(got) != 0 {
-		t.Fatalf("granted %v of nothing", got)
-	}
-	b.mu.Lock()
-	b.subjects[at].published = 417
-	b.subjects[at].waiting = minAim / 4
-	b.mu.Unlock()
-	b.refill(at, queue.Load{Waiting: minAim}, origin, 0.1) // as much again, less a tenth of it and of the growth
-	got := granted()
-	if sum := got["heavy"] + got["light"]; got["heavy"] != 3*got["light"] && got["heavy"] != 3*got["light"]+1 || sum < 300 {
-		t.Errorf("granted %v, want 3 to 1", got)
-	}
-	given := b.subjects[at].given
-	early := 0
-	for b.take(at, "new", origin) {
-		early++
-	}
-	if want := given / 5; early != want {
-		t.Errorf("a newcomer had %d at once, want its share of %d: %d", early, given, want)
-	}
-	if b.take(at, "heavy", origin) {
-		t.Error("one that waits was given something out of turn")
-	}
-	// A turn given back is the next one's.
-	b.mu.Lock()
-	b.subjects[at].left = 0
-	b.mu.Unlock()
-	b.give(at, "heavy")
-	if got := granted(); got["heavy"]+got["light"] != 1 {
-		t.Errorf("granted %v of what was given back, want one", got)
-	}
 }

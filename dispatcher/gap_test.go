@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/progress"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -18,7 +20,7 @@ func TestALargeBacklogIsLeftOut(t *testing.T) {
 	}{{"at one instant", 0}, {"over some seconds", 4 * time.Second}} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, r *rig) {
-				const n = 3 * passRows
+				const n = 3 * spillRows
 				h := r.slowHand(nil, 1000, 50*time.Millisecond) // 20,000 a second
 				r.start("d1")
 				time.Sleep(5 * time.Second)
@@ -34,7 +36,7 @@ func TestALargeBacklogIsLeftOut(t *testing.T) {
 				after := r.scattered("little", 300, at.Add(c.span+time.Second), 10*time.Second, rng)
 				time.Sleep(time.Until(at.Add(time.Minute)))
 				h.once(t, "much", much)
-				once := n * time.Second / passRows
+				once := n * time.Second / spillRows
 				if most := slices.Max(h.once(t, "little, due with it", with)); most > c.span+2*once {
 					t.Errorf("one that was due with the backlog was %v late, want at most %v", most, c.span+2*once)
 				}
@@ -81,7 +83,7 @@ func TestAGapOutlivesFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
-				const n = 3 * passRows / 2
+				const n = 3 * spillRows / 2
 				h := r.slowHand(nil, 1000, 50*time.Millisecond) // 20,000 a second
 				d := r.start("d1")
 				time.Sleep(5 * time.Second)
@@ -89,7 +91,7 @@ func TestAGapOutlivesFaults(t *testing.T) {
 				entries := r.of("much", schema.Normal, n, at, 0)
 				entries = append(entries, r.scattered("little", 50, at, time.Millisecond, rand.New(rand.NewPCG(1, 1)))...)
 				time.Sleep(time.Until(at.Add(500 * time.Millisecond)))
-				if counted(t, d.metrics.gaps) == 0 {
+				if counted(t, d.metrics.unreadRanges) == 0 {
 					t.Fatal("nothing was left out by the time of the fault")
 				}
 				c.fault(t, r, d)
@@ -138,17 +140,17 @@ func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
 				}
 				met, unmet := ofNoJob(1), ofNoJob(2)
 				r.put(met, unmet)
-				s.scan.from(now, 0)
-				s.book.meet(met.ID)
+				s.scan.Start(now, 0)
+				s.state.Find(met.ID)
 				if way == "gap" {
-					s.scan.gap = gap{after: below(schema.FirstID(due, 0)), to: due.Add(time.Second)}
-					s.startGap(t.Context(), now)
+					s.scan.Unread = progress.Unread{After: progress.Below(schema.FirstID(due, 0)), To: due.Add(time.Second)}
+					s.resume.readUnread(t.Context(), now)
 				} else {
-					f := s.book.flowOf(&met, false)
-					s.book.pass(f, schema.FirstID(due, 0))
-					s.startResume(t.Context(), f, now)
+					f := s.state.Flows.Of(&met, shardstate.OnTime)
+					s.state.Flows.Spill(f, schema.FirstID(due, 0))
+					s.resume.readSpilled(t.Context(), f, now)
 				}
-				for s.resuming {
+				for s.resume.busy {
 					(<-s.events)(now)
 				}
 				s.workers.Wait()
@@ -172,16 +174,16 @@ func TestAGapIsTold(t *testing.T) {
 		d := r.idle()
 		now := time.Now()
 		told := func() float64 {
-			d.tellWaits(now)
-			return gauged(t, d.metrics.waits.gap)
+			d.reportBacklog(now)
+			return gauged(t, d.metrics.backlog.unread)
 		}
 		if got := told(); got != 0 {
 			t.Errorf("gap_seconds = %g, want 0 while there is no gap", got)
 		}
 		shards := []*shard{r.shardOf(d, 0), r.shardOf(d, 1)}
 		for i, s := range shards {
-			s.scan.gap = gap{after: schema.FirstID(now.Add(-time.Duration(i+1)*time.Minute), s.id), to: now}
-			s.tellUnread()
+			s.scan.Unread = progress.Unread{After: schema.FirstID(now.Add(-time.Duration(i+1)*time.Minute), s.id), To: now}
+			s.reportUnread()
 		}
 		if got := told(); got != 120 {
 			t.Errorf("gap_seconds = %g, want 120, as of the second shard", got)

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/progress"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -49,19 +51,19 @@ func TestHints(t *testing.T) {
 		inBubble(t, 1, func(t *testing.T, r *rig) {
 			s := r.shardOf(r.idle(), 0)
 			now := time.Now()
-			s.scan.from(now, 0)
+			s.scan.Start(now, 0)
 			older := r.run(now.Add(-2*time.Second), 0)
-			s.book.pass(s.book.flowOf(&older, false), older.ID)
-			s.startScan(t.Context(), now)
+			s.state.Flows.Spill(s.state.Flows.Of(&older, shardstate.OnTime), older.ID)
+			s.scan.start(t.Context(), now)
 			synctest.Wait() // it has read what is there by now, and is not through with it
 			read, missed := r.run(now.Add(-time.Second), 0), r.run(now.Add(500*time.Millisecond), 0)
-			s.hinted(&read, now)
-			s.hinted(&missed, now)
+			s.scan.hinted(&read, now)
+			s.scan.hinted(&missed, now)
 			(<-s.events)(now)
-			if s.book.has(read.ID) {
+			if s.state.Has(read.ID) {
 				t.Error("a row before the front was taken at once, want it read with those before it")
 			}
-			if !s.book.has(missed.ID) {
+			if !s.state.Has(missed.ID) {
 				t.Error("the row is not met, and the flow's next page may end before it")
 			}
 			s.workers.Wait()
@@ -76,7 +78,7 @@ func TestHints(t *testing.T) {
 			end := schema.BucketOf(time.Now()).End()
 			time.Sleep(time.Until(end) - 100*time.Millisecond)
 			e := r.run(time.Now(), 0)
-			time.Sleep(sliceSpan + 10*time.Second + 2*scanEvery)
+			time.Sleep(sliceSpan + 10*time.Second + 2*progress.ScanEvery)
 			if seen := h.sights(e.ID); len(seen) != 1 || !seen[0].env.Redispatch {
 				t.Errorf("published %s, want once, by the sweep", describe(seen))
 			}
@@ -104,13 +106,13 @@ func TestHints(t *testing.T) {
 		inBubble(t, 2, func(t *testing.T, r *rig) {
 			s := r.shardOf(r.idle(), 0)
 			now := time.Now()
-			s.scan.from(now, 0)
+			s.scan.Start(now, 0)
 			other := r.entry(now.Add(-time.Second), 1, schema.Spec{})
 			broken := schema.LoadEntry(schema.MakeEntryID(now.Add(-time.Second), 0, 1), []byte("?"), nil, schema.Marks{})
-			s.hinted(&other, now)
-			s.hinted(&broken, now)
-			if len(s.book.open) != 0 {
-				t.Errorf("%d entries were taken from such hints, want none", len(s.book.open))
+			s.scan.hinted(&other, now)
+			s.scan.hinted(&broken, now)
+			if s.state.Size().Open != 0 {
+				t.Errorf("%d entries were taken from such hints, want none", s.state.Size().Open)
 			}
 		})
 	})
@@ -118,13 +120,13 @@ func TestHints(t *testing.T) {
 		inBubble(t, 1, func(t *testing.T, r *rig) {
 			s := r.shardOf(r.idle(), 0)
 			now := time.Now()
-			s.scan.from(now, 0)
-			for i := range maxHeld + 10 {
+			s.scan.Start(now, 0)
+			for i := range shardstate.MaxHeld + 10 {
 				e := schema.Entry{ID: schema.MakeEntryID(now.Add(-time.Second), 0, uint64(i))}
-				s.hinted(&e, now)
+				s.scan.hinted(&e, now)
 			}
-			if len(s.book.open) != maxHeld || len(s.book.known) != maxHeld {
-				t.Errorf("%d open and %d known, want %d of each: the sweep must find the others", len(s.book.open), len(s.book.known), maxHeld)
+			if s.state.Size().Open != shardstate.MaxHeld || s.state.Size().Known != shardstate.MaxHeld {
+				t.Errorf("%d open and %d known, want %d of each: the sweep must find the others", s.state.Size().Open, s.state.Size().Known, shardstate.MaxHeld)
 			}
 		})
 	})
@@ -132,16 +134,16 @@ func TestHints(t *testing.T) {
 
 // TestMailboxIsBounded: advice beyond the bound is dropped, receipts never are.
 func TestMailboxIsBounded(t *testing.T) {
-	m := mailbox{ring: make(chan struct{}, 1)}
+	m := mailbox{wakeUp: make(chan struct{}, 1)}
 	for range maxMail/1000 + 5 {
-		m.addNear(make([]schema.Entry, 1000))
+		m.addHints(make([]schema.Entry, 1000))
 		m.addNotices(make([]schema.Notice, 1000))
 	}
 	for range maxMail + 5 {
 		m.addReceipt(receipt{})
 	}
 	all := m.take()
-	near, notices, receipts := all.near, all.notices, all.receipts
+	near, notices, receipts := all.hints, all.notices, all.receipts
 	if len(near) != maxMail || len(notices) != maxMail || len(receipts) != maxMail+5 {
 		t.Errorf("take = %d hints, %d notices, %d receipts, want %d, %d, %d", len(near), len(notices), len(receipts), maxMail, maxMail, maxMail+5)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/schema"
 )
 
@@ -45,10 +46,10 @@ func TestARowBehindTheSweepIsFound(t *testing.T) {
 		late := r.run(time.Now().Add(-3*time.Minute), 0)
 		at := time.Now()
 		time.Sleep(10 * time.Minute)
-		h.wantOnce(late.ID, at, lateAfter+2*watchStep)
+		h.wantOnce(late.ID, at, progress.LateAfter+2*watchStep)
 		hinted := r.run(at.Add(-30*time.Second), 0)
-		time.Sleep(hintAfter + 10*time.Minute)
-		h.wantOnce(hinted.ID, at, hintAfter+2*watchStep)
+		time.Sleep(progress.HintAfter + 10*time.Minute)
+		h.wantOnce(hinted.ID, at, progress.HintAfter+2*watchStep)
 		h.only(&done)
 		if got := counted(t, d.metrics.late); got != 2 {
 			t.Errorf("%v late rows were found, want 2", got)
@@ -77,8 +78,8 @@ func TestARowBehindAnotherOwnersSweepIsFound(t *testing.T) {
 		}
 		late := r.run(due, 0)
 		at := time.Now()
-		time.Sleep(lateAfter + 5*time.Minute)
-		h.wantOnce(late.ID, at, lateAfter+2*watchStep)
+		time.Sleep(progress.LateAfter + 5*time.Minute)
+		h.wantOnce(late.ID, at, progress.LateAfter+2*watchStep)
 		if got := counted(t, second.metrics.late); got != 1 {
 			t.Errorf("%v late rows were found, want 1", got)
 		}
@@ -183,7 +184,7 @@ func TestWhatAWatchEntryCannotStandForIsNotHandedOn(t *testing.T) {
 // its way comes to lie in a bucket that was settled, and not read again by then. Its distance was taken from the next owner's
 // start: what lay between was never read again.
 func TestARowBehindTheSweepIsFoundAfterAnOutage(t *testing.T) {
-	for _, ago := range []time.Duration{3 * time.Minute, bucketer.Grace + lateAfter + 20*time.Second} {
+	for _, ago := range []time.Duration{3 * time.Minute, bucketer.Grace + progress.LateAfter + 20*time.Second} {
 		t.Run("due "+ago.String()+" before it", func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
 				h := r.hand(nil)

@@ -6,9 +6,10 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// steps are the names under which failures are counted and told.
+// steps are the names under which failures are counted and logged.
 var steps = []string{
-	"scan", "sweep", "look", "hand on", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn", "depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "take starts", "defer", "late",
+	"scan", "sweep", "inspect", "replace", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn",
+	"depth", "front", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "reserve", "defer", "late",
 }
 
 type metrics struct {
@@ -16,14 +17,15 @@ type metrics struct {
 	publishFailures prometheus.Counter
 	redispatched    prometheus.Counter
 	hinted          prometheus.Counter
-	looked          prometheus.Counter
-	handedOn        prometheus.Counter
+	inspected       prometheus.Counter
+	replaced        prometheus.Counter
 	scans, sweeps   prometheus.Counter
 	rereads         prometheus.Counter
 	deferred        prometheus.Counter
-	starts          prometheus.Counter
-	startLeases     prometheus.Counter
-	passed, gaps    prometheus.Counter
+	reservations    prometheus.Counter
+	rateLeases      prometheus.Counter
+	spilled         prometheus.Counter
+	unreadRanges    prometheus.Counter
 	failures        *prometheus.CounterVec
 	takeovers       prometheus.Counter
 	halts           prometheus.Counter
@@ -32,7 +34,7 @@ type metrics struct {
 	depth           *prometheus.GaugeVec
 	settledLag      *prometheus.GaugeVec
 	scanTime        prometheus.Histogram
-	waits           waits
+	backlog         backlogMetrics
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -42,7 +44,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		waits: newWaits(r),
+		backlog: newBacklogMetrics(r),
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "published_total", Help: "Envelopes handed to the queue, by priority.",
@@ -50,18 +52,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		publishFailures: counter("publish_failures_total", "Publications that the queue refused or did not confirm."),
 		redispatched:    counter("redispatched_total", "Entries queued to be published although they may have been before."),
 		hinted:          counter("hinted_total", "Entries taken from near hints."),
-		looked:          counter("looked_total", "Published entries whose rows were looked at for want of a notice."),
-		handedOn:        counter("handed_on_total", "Entries handed on to a watch entry."),
+		inspected:       counter("inspected_total", "Entries whose rows were read for want of a notice."),
+		replaced:        counter("replaced_total", "Entries replaced by a watch entry."),
 		scans:           counter("scans_total", "Reads ahead of due entries."),
-		passed:          counter("passed_over_total", "Rows that were read and passed over, since enough of their tenant and priority waited in memory."),
-		gaps:            counter("gaps_total", "Times a scan left rows out that it would have passed over, to be on time with those after them."),
-		rereads:         counter("rereads_total", "Times what a shard held was read again, since it had waited too long for its turn."),
-		deferred:        counter("deferred_total", "Entries put off to a later time by the rate of their task."),
-		starts:          counter("rate_starts_total", "Starts taken from the rates of tasks, used or not."),
-		startLeases:     counter("rate_leases_total", "Conditional writes by which starts were taken from the rates of tasks."),
+		spilled:         counter("spilled_rows_total", "Rows that were read and left for a later read, since enough of their tenant and priority waited in memory."),
+		unreadRanges:    counter("unread_ranges_total", "Times a scan left rows out that it would have spilled, to be on time with those after them."),
+		rereads:         counter("rereads_total", "Times what a shard held was read again, since it had waited too long for budget."),
+		deferred:        counter("deferred_total", "Entries deferred by the rate of their task."),
+		reservations:    counter("rate_reservations_total", "Starts reserved under the rates of tasks, used or not."),
+		rateLeases:      counter("rate_leases_total", "Conditional writes by which starts were reserved."),
 		sweeps:          counter("sweeps_total", "Slices, or pages of them, that were swept."),
 		ahead:           counter("cursors_ahead_total", "Cursors that lay in the future, and were replaced by one an hour ago."),
-		late:            counter("late_rows_total", "Rows that came to lie behind the sweep, minutes after they were due, and were found and handed on."),
+		late:            counter("late_rows_total", "Rows that came to lie behind the sweep, minutes after they were due, and were found."),
 		takeovers:       counter("takeovers_total", "Shards taken over."),
 		halts:           counter("halts_total", "Times the process was found to have been stopped."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -78,7 +80,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "stream_depth", Help: "Messages that wait or are held by executors, by lane and priority; every dispatcher tells the same.",
+			Name: "stream_depth", Help: "Messages that wait or are held by executors, by lane and priority; the same from every dispatcher.",
 		}, []string{"lane", "priority"}),
 		settledLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -55,7 +56,7 @@ func TestWhatWaitsIsTold(t *testing.T) {
 			r.of(fmt.Sprintf("tenant-%02d", i), schema.Low, 500+10*i, at, 0)
 		}
 		time.Sleep(time.Until(at.Add(20 * time.Second)))
-		w := n.metrics.waits
+		w := n.metrics.backlog
 		if oldest := gauged(t, w.oldest.WithLabelValues("0", "low")); oldest < 18 || oldest > 21 {
 			t.Errorf("oldest_wait_seconds = %g, want about 20", oldest)
 		}
@@ -68,10 +69,10 @@ func TestWhatWaitsIsTold(t *testing.T) {
 			due, stream = max(due, gauged(t, w.due.WithLabelValues("0", "low"))), max(stream, gauged(t, w.streams.WithLabelValues("0", "low")))
 			depth = max(depth, gauged(t, n.metrics.depth.WithLabelValues("0", "low")))
 		}
-		if tenants != tenantsTold+1 {
-			t.Errorf("tenant_waiting has %d series, want %d", tenants, tenantsTold+1)
+		if tenants != tenantsNamed+1 {
+			t.Errorf("tenant_waiting has %d series, want %d", tenants, tenantsNamed+1)
 		}
-		if due < 14*minHeld/4 || due > maxHeld || stream < leastAim/2 || stream > minAim {
+		if due < 14*shardstate.MinHeld/4 || due > shardstate.MaxHeld || stream < leastBudget/2 || stream > firstBudget {
 			t.Errorf("due_waiting = %g, stream_waiting = %g, want what is held of 14 tenants, and what keeps executors busy", due, stream)
 		}
 		if depth < stream/2 {

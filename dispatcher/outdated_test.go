@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/progress"
 )
 
 // TestARowThatWasHeldLateIsLookedAt: a key that was claimed and sent again had its row written 7 s after its due time,
@@ -15,8 +16,8 @@ func TestARowThatWasHeldLateIsLookedAt(t *testing.T) {
 		h := r.hand(always(finish))
 		r.start("d1")
 		time.Sleep(8*time.Second + 100*time.Millisecond)
-		late, soon := r.run(time.Now().Add(-standsIn-time.Second), 0), r.run(time.Now().Add(-time.Second), 0)
-		time.Sleep(scanEvery + time.Second)
+		late, soon := r.run(time.Now().Add(-lateEntryAfter-time.Second), 0), r.run(time.Now().Add(-time.Second), 0)
+		time.Sleep(progress.ScanEvery + time.Second)
 		for _, row := range []struct {
 			name  string
 			seen  []sight
@@ -60,7 +61,7 @@ func TestAShardActsOnNothingFromBeforeAStop(t *testing.T) {
 func TestAChangedTaskWaitsForNoReadThatHangs(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()
-		d.reading <- struct{}{} // a read is under way, and does not end
+		d.readingRates <- struct{}{} // a read is under way, and does not end
 		began := time.Now()
 		if err := d.readRates(t.Context()); err == nil || time.Since(began) != storeTimeout {
 			t.Errorf("readRates() = %v after %v, want an error after %v", err, time.Since(began), storeTimeout)

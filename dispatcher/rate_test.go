@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/ratelimit"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -126,7 +128,7 @@ func TestRatesAreKeptByAllDispatchersTogether(t *testing.T) {
 				for i := range slow {
 					order = append(order, byRun[slow[i].ID])
 				}
-				ahead := row.runs/5 + startsLeast*row.dispatchers
+				ahead := row.runs/5 + ratelimit.MinBlock*row.dispatchers
 				for i := range order {
 					if k := i + ahead; k < len(order) && order[k].Before(order[i]) {
 						t.Fatalf("the run that was due %d places later starts %s before the other", ahead, order[i].Sub(order[k]))
@@ -244,14 +246,10 @@ func TestABacklogBeyondTheReach(t *testing.T) {
 		held := 0
 		for range 20 {
 			time.Sleep(10 * time.Second)
-			d.pacer.mu.Lock()
-			for _, pc := range d.pacer.paces {
-				held = max(held, len(pc.waiting))
-			}
-			d.pacer.mu.Unlock()
+			held = max(held, d.rateLimiter.Waiting())
 		}
-		if held > 2*maxHeld {
-			t.Errorf("%d entries waited for starts at once, want at most %d", held, 2*maxHeld)
+		if held > 2*shardstate.MaxHeld {
+			t.Errorf("%d entries waited for starts at once, want at most %d", held, 2*shardstate.MaxHeld)
 		}
 		time.Sleep(5 * time.Minute)
 		if lag := r.lag(0); lag > 5 {

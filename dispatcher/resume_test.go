@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -23,12 +24,12 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 	}{
 		{"a row that is held late", func(*shard, *schema.Entry) {}, func(_ context.Context, _ *shard, r *rig, other *schema.Entry) { r.put(*other) }},
 		{"a row that was undecided, and is too old when it is decided", func(s *shard, other *schema.Entry) {
-			s.book.meet(other.ID)
-			s.undecided(other, true, time.Now())
+			s.state.Find(other.ID)
+			s.recurring.undecided(other, true, time.Now())
 		}, func(ctx context.Context, s *shard, r *rig, other *schema.Entry) {
 			r.put(*other)
-			s.publishFirst(s.book.open[other.ID], &met{entry: *other, checked: time.Now().Add(-2 * time.Second)})
-			s.flush(ctx, time.Now())
+			s.recurring.publishFirst(pending(s, other.ID), &inspected{entry: *other, checked: time.Now().Add(-2 * time.Second)})
+			s.publish.flush(ctx, time.Now())
 		}},
 	} {
 		for _, ends := range []string{"before", "during", "after"} {
@@ -40,15 +41,15 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 					c.before(s, &other)
 					page := s.pageUnderWay(t, r, due)
 					c.between(t.Context(), s, r, &other)
-					if s.book.has(other.ID) {
+					if s.state.Has(other.ID) {
 						t.Fatal("the row is met: this is to be about one that is not")
 					}
-					time.Sleep(time.Until(s.sweptTo.Add(sliceSpan + bucketer.Grace + time.Second)))
+					time.Sleep(time.Until(s.sweep.to.Add(sliceSpan + bucketer.Grace + time.Second)))
 					if ends == "before" {
 						page(time.Now())
 					}
-					s.startSweep(t.Context(), time.Now())
-					for n := 0; s.sweeping; n++ {
+					s.sweep.start(t.Context(), time.Now())
+					for n := 0; s.sweep.busy; n++ {
 						(<-s.events)(time.Now())
 						if n == 0 && ends == "during" {
 							page(time.Now())
@@ -57,10 +58,10 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 					if ends == "after" {
 						page(time.Now())
 					}
-					if !s.sweptTo.After(other.Due()) {
-						t.Fatalf("swept to %v, want past the row, due at %v", s.sweptTo, other.Due())
+					if !s.sweep.to.After(other.Due()) {
+						t.Fatalf("swept to %v, want past the row, due at %v", s.sweep.to, other.Due())
 					}
-					if !s.book.has(other.ID) && !s.book.flowOf(&other, false).passes(other.ID) {
+					if !s.state.Has(other.ID) && !s.state.Flows.Of(&other, shardstate.OnTime).Spilled(other.ID) {
 						t.Error("the row is behind the sweep, neither met nor to be read again: it is lost")
 					}
 				})
@@ -75,9 +76,9 @@ func resuming(t *testing.T) (s *shard, r *rig, due time.Time, stop func()) {
 	s = r.shardOf(r.idle(), 0)
 	due = time.Now().Truncate(time.Minute).Add(time.Minute + sliceSpan/2)
 	time.Sleep(time.Until(due.Add(-time.Second)))
-	s.sweptTo = due.Truncate(sliceSpan)
-	s.recentDone, s.haveCursor = true, true
-	s.scan.from(due.Add(30*time.Second), 0)
+	s.sweep.to = due.Truncate(sliceSpan)
+	s.sweep.recentDone, s.cursor.known = true, true
+	s.scan.Start(due.Add(30*time.Second), 0)
 	return s, r, due, func() {
 		s.workers.Wait()
 		r.close()
@@ -89,14 +90,14 @@ func resuming(t *testing.T) (s *shard, r *rig, due time.Time, stop func()) {
 func (s *shard) pageUnderWay(t *testing.T, r *rig, due time.Time) (last func(now time.Time)) {
 	t.Helper()
 	e := r.run(due, 0)
-	s.book.meet(e.ID)
-	s.book.add(&queue.Envelope{Entry: e, CheckedAt: time.Now()})
+	s.state.Find(e.ID)
+	s.state.Add(&queue.Envelope{Entry: e, CheckedAt: time.Now()})
 	time.Sleep(time.Until(due.Add(7 * time.Second)))
-	s.flush(t.Context(), time.Now())
-	if s.book.has(e.ID) {
+	s.publish.flush(t.Context(), time.Now())
+	if s.state.Has(e.ID) {
 		t.Fatal("the row is not given up: this is to be about one that is read again")
 	}
-	s.readOn(t.Context(), time.Now())
+	s.resume.readOn(t.Context(), time.Now())
 	(<-s.events)(time.Now())
 	return <-s.events
 }
@@ -111,27 +112,27 @@ func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 		want string // of the row, and of its late entry
 	}{
 		{"the late entry comes before the row is taken", func(t *testing.T, s *shard, row, late *schema.Entry) {
-			s.hinted(late, time.Now())
-			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.scan.hinted(late, time.Now())
+			s.scan.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
 		}, "left, new"},
 		{"while the row waits", func(t *testing.T, s *shard, row, late *schema.Entry) {
-			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
-			s.hinted(late, time.Now())
+			s.scan.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.scan.hinted(late, time.Now())
 		}, "looked at, new"},
 		{"with the row", func(t *testing.T, s *shard, row, late *schema.Entry) {
-			s.found(t.Context(), []schema.Entry{*row, *late}, nil, time.Time{}, time.Now(), time.Now())
+			s.scan.found(t.Context(), []schema.Entry{*row, *late}, nil, time.Time{}, time.Now(), time.Now())
 		}, "looked at, new"},
 		{"when the row is published", func(t *testing.T, s *shard, row, late *schema.Entry) {
-			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
-			s.flush(t.Context(), time.Now())
+			s.scan.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.publish.flush(t.Context(), time.Now())
 			synctest.Wait()
 			s.readMail(t.Context(), time.Now())
-			s.hinted(late, time.Now())
+			s.scan.hinted(late, time.Now())
 		}, "published, watched"},
 		{"when the row is done", func(t *testing.T, s *shard, row, late *schema.Entry) {
-			s.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
-			s.done(row.ID)
-			s.hinted(late, time.Now())
+			s.scan.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
+			s.publish.done(row.ID)
+			s.scan.hinted(late, time.Now())
 		}, "left, new"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,18 +140,18 @@ func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 				s := r.shardOf(r.idle(), 0)
 				row := r.run(time.Now().Add(-7*time.Second), 0)
 				late := r.entry(time.Now(), 0, schema.Spec{Kind: schema.KindLate, Of: row.ID, For: row.ID})
-				s.scan.from(time.Now().Add(time.Second), 0)
+				s.scan.Start(time.Now().Add(time.Second), 0)
 				refilled(s.d)
 				c.meet(t, s, &row, &late)
 				of := func(id schema.EntryID) string {
-					switch o := s.book.open[id]; {
+					switch o := pending(s, id); {
 					case o == nil:
 						return "left"
-					case o.phase == watching:
+					case o.Phase == shardstate.Watching:
 						return "watched"
-					case o.phase == published:
+					case o.Phase == shardstate.Published:
 						return "published"
-					case o.env.Redispatch:
+					case o.Env.Redispatch:
 						return "looked at"
 					}
 					return "new"
@@ -170,33 +171,33 @@ func TestWhatIsDoneIsNotTakenForNew(t *testing.T) {
 		name string
 		meet func(s *shard, e *schema.Entry)
 	}{
-		{"met on time", func(s *shard, e *schema.Entry) { s.book.add(&queue.Envelope{Entry: *e, CheckedAt: time.Now()}) }},
+		{"met on time", func(s *shard, e *schema.Entry) { s.state.Add(&queue.Envelope{Entry: *e, CheckedAt: time.Now()}) }},
 		{"undecided first", func(s *shard, e *schema.Entry) {
-			s.undecided(e, true, time.Now())
-			s.publishFirst(s.book.open[e.ID], &met{entry: *e, checked: time.Now()})
+			s.recurring.undecided(e, true, time.Now())
+			s.recurring.publishFirst(pending(s, e.ID), &inspected{entry: *e, checked: time.Now()})
 		}},
-		{"to be looked at", func(s *shard, e *schema.Entry) { s.redispatch(*e, time.Now(), time.Now()) }},
+		{"to be looked at", func(s *shard, e *schema.Entry) { s.publish.redispatch(*e, time.Now(), time.Now()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, r, due, stop := resuming(t)
 				defer stop()
 				done := r.run(due.Add(time.Second), 0)
-				s.book.meet(done.ID)
+				s.state.Find(done.ID)
 				c.meet(s, &done)
-				s.done(done.ID)
+				s.publish.done(done.ID)
 				e := r.run(due, 0)
-				s.book.pass(s.book.flowOf(&e, false), e.ID)
-				s.sweptTo = s.sweptTo.Add(sliceSpan)
-				s.book.swept(s.sweptTo)
-				s.readOn(t.Context(), time.Now())
-				for s.resuming {
+				s.state.Flows.Spill(s.state.Flows.Of(&e, shardstate.OnTime), e.ID)
+				s.sweep.to = s.sweep.to.Add(sliceSpan)
+				s.state.Swept(s.sweep.to)
+				s.resume.readOn(t.Context(), time.Now())
+				for s.resume.busy {
 					(<-s.events)(time.Now())
 				}
-				if s.book.open[e.ID] == nil {
+				if pending(s, e.ID) == nil {
 					t.Error("the row that was passed over is not met, want it read again")
 				}
-				if s.book.open[done.ID] != nil {
+				if pending(s, done.ID) != nil {
 					t.Error("what is done was taken for new")
 				}
 			})

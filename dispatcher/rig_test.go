@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
@@ -430,7 +432,7 @@ func (r *rig) live() (die func()) {
 	return die
 }
 
-// only fails the test unless the entry was published once, for the first time, and Lead before it was due.
+// only fails the test unless the entry was published once, for the first time, and depth.Lead before it was due.
 func (h *hand) only(e *schema.Entry) {
 	h.r.t.Helper()
 	seen := h.sights(e.ID)
@@ -438,9 +440,9 @@ func (h *hand) only(e *schema.Entry) {
 		h.r.t.Errorf("published %s, want once and for the first time", describe(seen))
 		return
 	}
-	// A few that are due at once are waited for by the next, for some milliseconds: see allowance.leads.
-	if early := e.Due().Sub(seen[0].at); early > Lead+2*flushSlack || early < 0 {
-		h.r.t.Errorf("published %v before it was due, want %v, or up to %v more", early, Lead, 2*flushSlack)
+	// A few that are due at once are waited for by the next, for some milliseconds: see depth.Controller.Leads.
+	if early := e.Due().Sub(seen[0].at); early > depth.Lead+2*flushSlack || early < 0 {
+		h.r.t.Errorf("published %v before it was due, want %v, or up to %v more", early, depth.Lead, 2*flushSlack)
 	}
 }
 
@@ -470,3 +472,16 @@ func (r *rig) idle() *Dispatcher {
 	}
 	return d
 }
+
+// pending returns a pending entry of s, nil if it is not pending.
+func pending(s *shard, id schema.EntryID) *shardstate.Pending {
+	p, _ := s.state.Pending(id)
+	return p
+}
+
+// As in package depth: what may be published to a subject before its first reading, and how many
+// messages wait there at least while there is a backlog.
+const (
+	firstBudget = 1000
+	leastBudget = 100
+)

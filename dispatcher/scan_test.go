@@ -5,6 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/dispatcher/progress"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -17,7 +20,7 @@ func inBubble(t *testing.T, shards int, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// TestEveryRowIsReadOnce: in steady state, over the boundaries of buckets, a row is read once and published Lead before it is due.
+// TestEveryRowIsReadOnce: in steady state, over the boundaries of buckets, a row is read once and published depth.Lead before it is due.
 func TestEveryRowIsReadOnce(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -86,7 +89,7 @@ func TestRowsAtTheBoundaryOfABucket(t *testing.T) {
 // takes them, each once; the memory keeps its bound.
 func TestABurstIsScannedInPages(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
-		const n = 5*maxHeld + 17
+		const n = 5*shardstate.MaxHeld + 17
 		h := r.hand(nil)
 		r.start("d1")
 		time.Sleep(5 * time.Second)
@@ -96,9 +99,9 @@ func TestABurstIsScannedInPages(t *testing.T) {
 			entries[i] = r.entry(at, 0, schema.Spec{})
 		}
 		r.put(entries...)
-		time.Sleep(18400*time.Millisecond + scanEvery) // scanned, not yet about to be published
-		if read := len(r.store.reads()); read > maxHeld+scanPage {
-			t.Errorf("%d rows were read before any was published, want at most %d", read, maxHeld+scanPage)
+		time.Sleep(18400*time.Millisecond + progress.ScanEvery) // scanned, not yet about to be published
+		if read := len(r.store.reads()); read > shardstate.MaxHeld+scanPage {
+			t.Errorf("%d rows were read before any was published, want at most %d", read, shardstate.MaxHeld+scanPage)
 		}
 		time.Sleep(2 * time.Minute)
 		last := at
@@ -171,25 +174,30 @@ func TestACancelWhileItWaitsIsSeen(t *testing.T) {
 		d := r.idle()
 		s := r.shardOf(d, 0)
 		now := time.Now()
-		s.scan.from(now, 0)
+		s.scan.Start(now, 0)
 		e, kept := r.run(now.Add(-time.Second), 0), r.run(now.Add(-time.Second), 0)
-		s.found(t.Context(), []schema.Entry{e, kept}, nil, time.Time{}, now.Add(-1500*time.Millisecond), now)
+		s.scan.found(t.Context(), []schema.Entry{e, kept}, nil, time.Time{}, now.Add(-1500*time.Millisecond), now)
 		if _, err := r.inner.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		s.flush(t.Context(), now)
-		if n := len(s.book.open); n != 0 {
+		s.publish.flush(t.Context(), now)
+		if n := s.state.Size().Open; n != 0 {
 			t.Fatalf("%d are open after a flush of stale rows, want them read again", n)
 		}
-		s.readOn(t.Context(), now)
-		for s.resuming {
+		s.resume.readOn(t.Context(), now)
+		for s.resume.busy {
 			(<-s.events)(now)
 		}
-		held := s.book.held[2]
-		if len(held) != 1 || held[0].id != kept.ID {
+		var held []*shardstate.Pending // on time
+		for p := range s.state.All() {
+			if p.Live(shardstate.Waiting) && p.Flow.Side == shardstate.OnTime {
+				held = append(held, p)
+			}
+		}
+		if len(held) != 1 || held[0].ID != kept.ID {
 			t.Fatalf("%d are held, want only the one that was not cancelled", len(held))
 		}
-		if got := held[0].env.CheckedAt; !got.Equal(now) {
+		if got := held[0].Env.CheckedAt; !got.Equal(now) {
 			t.Errorf("it was checked at %v, want %v", got, now)
 		}
 		s.workers.Wait()
@@ -203,25 +211,25 @@ func TestWhatIsDoneIsNotNewAgain(t *testing.T) {
 		d := r.idle()
 		s := r.shardOf(d, 0)
 		now := time.Now()
-		s.scan.from(now, 0)
+		s.scan.Start(now, 0)
 		late, over := r.run(now.Add(-25*time.Second), 0), r.run(now.Add(-24*time.Second), 0)
-		s.found(t.Context(), []schema.Entry{over}, nil, time.Time{}, now, now)
-		s.flush(t.Context(), now)
+		s.scan.found(t.Context(), []schema.Entry{over}, nil, time.Time{}, now, now)
+		s.publish.flush(t.Context(), now)
 		r.ended(&over, 1, schema.Record{Outcome: schema.Succeeded})
-		s.done(over.ID)
-		s.found(t.Context(), []schema.Entry{late}, nil, time.Time{}, now.Add(-20*time.Second), now)
-		s.sweptTo = now.Add(-20 * time.Second)
-		s.book.swept(s.sweptTo)
-		s.flush(t.Context(), now)
-		s.readOn(t.Context(), now)
-		for s.resuming {
+		s.publish.done(over.ID)
+		s.scan.found(t.Context(), []schema.Entry{late}, nil, time.Time{}, now.Add(-20*time.Second), now)
+		s.sweep.to = now.Add(-20 * time.Second)
+		s.state.Swept(s.sweep.to)
+		s.publish.flush(t.Context(), now)
+		s.resume.readOn(t.Context(), now)
+		for s.resume.busy {
 			(<-s.events)(now)
 		}
-		if o := s.book.open[late.ID]; o == nil || o.phase != publishing {
+		if o := pending(s, late.ID); o == nil || o.Phase != shardstate.Publishing {
 			t.Errorf("what was late is open as %+v, want it published", o)
 		}
-		if o := s.book.open[over.ID]; o != nil {
-			t.Errorf("what was done is to be published again, as %+v", *o.env)
+		if o := pending(s, over.ID); o != nil {
+			t.Errorf("what was done is to be published again, as %+v", *o.Env)
 		}
 		s.workers.Wait()
 	})
@@ -233,53 +241,28 @@ func TestARowIsReadAgainOnce(t *testing.T) {
 		d := r.idle()
 		s := r.shardOf(d, 0)
 		now := time.Now()
-		s.scan.from(now, 0)
+		s.scan.Start(now, 0)
 		e := r.run(now.Add(-time.Second), 0)
 		again := r.entry(now.Add(-2*time.Second), 0, schema.Spec{Kind: schema.KindRetry, Of: e.ID, Attempt: 2})
-		s.found(t.Context(), []schema.Entry{e, again}, nil, time.Time{}, now.Add(-1500*time.Millisecond), now)
-		s.flush(t.Context(), now)
-		if o := s.book.open[again.ID]; o == nil || o.phase != publishing {
+		s.scan.found(t.Context(), []schema.Entry{e, again}, nil, time.Time{}, now.Add(-1500*time.Millisecond), now)
+		s.publish.flush(t.Context(), now)
+		if o := pending(s, again.ID); o == nil || o.Phase != shardstate.Publishing {
 			t.Errorf("a retry is open as %+v, want it published", o)
 		}
-		if s.book.open[e.ID] != nil {
+		if pending(s, e.ID) != nil {
 			t.Fatal("a stale row is open after a flush, want it read again")
 		}
-		s.readOn(t.Context(), now)
-		for s.resuming {
+		s.resume.readOn(t.Context(), now)
+		for s.resume.busy {
 			(<-s.events)(now)
 		}
 		later := now.Add(1500 * time.Millisecond)
-		s.flush(t.Context(), later)
-		if o := s.book.open[e.ID]; o == nil || o.phase != publishing {
+		s.publish.flush(t.Context(), later)
+		if o := pending(s, e.ID); o == nil || o.Phase != shardstate.Publishing {
 			t.Errorf("after it was read again and became too old again it is open as %+v, want it published", o)
 		}
 		s.workers.Wait()
 	})
-}
-
-func TestPaceOfScans(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		every time.Duration
-		rows  int
-		want  time.Duration
-	}{
-		{"idle", scanEvery, 0, scanEvery},
-		{"few rows", scanEvery, busyRows, scanEvery},
-		{"twice as many: twice as often", scanEvery, 2 * busyRows, scanEvery / 2},
-		{"and kept there", scanEvery / 2, busyRows, scanEvery / 2},
-		{"never more often than", scanEvery, 100 * busyRows, scanBusy},
-		{"idle again", scanBusy, 0, scanEvery},
-	} {
-		unread := scanner{every: c.every, rows: c.rows}
-		if unread.pace(); unread.every != c.every {
-			t.Errorf("%s: pace where nothing new was to be read = %v, want it unchanged, %v", c.name, unread.every, c.every)
-		}
-		s := scanner{every: c.every, rows: c.rows, span: c.every}
-		if s.pace(); s.every != c.want || s.rows != 0 || s.span != 0 {
-			t.Errorf("%s: pace after %d rows in %v = %v, want %v", c.name, c.rows, c.every, s.every, c.want)
-		}
-	}
 }
 
 // TestBusyShardsReadLate: where much is due, rows are read no longer than about a second before their start.
@@ -298,7 +281,7 @@ func TestBusyShardsReadLate(t *testing.T) {
 				oldest = max(oldest, due.Sub(s.env.CheckedAt))
 			}
 		}
-		if n, most := len(h.all()), scanBusy+scanSlack+Lead+50*time.Millisecond; n != 8000 || oldest > most {
+		if n, most := len(h.all()), progress.ScanBusy+progress.ScanSlack+depth.Lead+50*time.Millisecond; n != 8000 || oldest > most {
 			t.Errorf("%d of 8000 were published, a row was read up to %v before it was due, want at most %v", n, oldest, most)
 		}
 	})
@@ -331,11 +314,11 @@ func TestScanForgetsWhatTheSweepHasMet(t *testing.T) {
 		d := r.idle()
 		s := r.shardOf(d, 0)
 		now := time.Now()
-		s.sweptTo = now
+		s.sweep.to = now
 		swept, ahead := r.entry(now.Add(-time.Second), 0, schema.Spec{}), r.entry(now.Add(time.Second), 0, schema.Spec{})
-		s.found(t.Context(), []schema.Entry{swept, ahead}, nil, time.Time{}, now, now)
-		if s.book.has(swept.ID) || !s.book.has(ahead.ID) {
-			t.Errorf("has(swept) = %v, has(ahead) = %v, want false, true", s.book.has(swept.ID), s.book.has(ahead.ID))
+		s.scan.found(t.Context(), []schema.Entry{swept, ahead}, nil, time.Time{}, now, now)
+		if s.state.Has(swept.ID) || !s.state.Has(ahead.ID) {
+			t.Errorf("has(swept) = %v, has(ahead) = %v, want false, true", s.state.Has(swept.ID), s.state.Has(ahead.ID))
 		}
 	})
 }
@@ -349,7 +332,7 @@ func TestRowsBehindTheLastOneRead(t *testing.T) {
 		first := r.run(time.Now().Add(time.Second), 0)
 		time.Sleep(3 * time.Second)
 		behind := r.run(time.Now().Add(-time.Second), 0)
-		time.Sleep(scanEvery + 100*time.Millisecond)
+		time.Sleep(progress.ScanEvery + 100*time.Millisecond)
 		h.only(&first)
 		if seen := h.sights(behind.ID); len(seen) != 1 {
 			t.Errorf("a row behind the scan was published %s, want once by the next scan", describe(seen))

@@ -3,206 +3,215 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
-// met is an entry that was read and looked at.
-type met struct {
-	entry    schema.Entry
-	checked  time.Time // the start of the look
-	standing schema.Standing
-	session  schema.SessionRef // of the attempt under way, if there is one
+// settler inspects published and watched entries of which no notice came, and acts on what it finds.
+type settler struct {
+	*shard
+	next     []schema.EntryID // to be inspected as soon as possible
+	busy     bool
+	nextPick time.Time
 
-	marks     schema.Marks     // of the run
-	untouched bool             // nothing is known of the run but its row: nobody had it in hand
-	begun     bool             // an executor had it in hand
-	verdict   bucketer.Verdict // of its job
+	asking       bool // the sessions of watched attempts are being read
+	nextSessions time.Time
 }
 
-// meetIDs reads entries by id and looks at them. Those that have left the store are left out.
-func (s *shard) meetIDs(ctx context.Context, ids []schema.EntryID) ([]met, error) {
-	checked := s.d.now()
-	entries, err := s.readIDs(ctx, ids)
-	if err != nil {
-		return nil, err
+// upkeep starts what is due: pick entries, replace long open ones, read sessions, inspect.
+func (w *settler) upkeep(ctx context.Context, now time.Time) {
+	if !now.Before(w.nextPick) {
+		w.nextPick = now.Add(settleEvery)
+		w.pick(now)
+		w.replace.start(ctx, now)
+		w.reportUnread()
 	}
-	return s.look(ctx, entries, checked)
+	if !w.asking && !now.Before(w.nextSessions) {
+		w.nextSessions = now.Add(sessionsEvery)
+		w.askSessions(ctx)
+	}
+	if len(w.next) > 0 && !w.busy {
+		w.start(ctx, now)
+	}
 }
 
-// readIDs reads entries by id, in the order of their ids.
-func (s *shard) readIDs(ctx context.Context, ids []schema.EntryID) (entries []schema.Entry, err error) {
-	ids = slices.Clone(ids)
-	slices.SortFunc(ids, schema.EntryID.Compare) // by partition
-	ids = slices.Compact(ids)
-	for len(ids) > 0 {
-		p := ids[0].Partition()
-		n := 1
-		for n < len(ids) && n < 100 && ids[n].Partition() == p {
-			n++
-		}
-		rows, err := s.d.store.EntriesByID(ctx, p, ids[:n])
-		if err != nil {
-			return nil, err
-		}
-		entries, ids = append(entries, rows...), ids[n:]
-	}
-	slices.SortFunc(entries, func(a, b schema.Entry) int { return a.ID.Compare(b.ID) })
-	return entries, nil
+// isUnsure reports whether only its rows tell how an entry stands: it is watched, or no notice came for
+// a while after it was published.
+func isUnsure(p *shardstate.Pending, now time.Time) bool {
+	return p.Phase == shardstate.Watching || p.Phase == shardstate.Published && now.Sub(p.PublishedAt) > settleAfter
 }
 
-// meetRange reads the entries of r and looks at those for which there is room. It gives up beyond limit of them, since the sweep will
-// come to them anyway.
-func (s *shard) meetRange(ctx context.Context, b schema.Bucket, r schema.IDRange, limit int, room *admission) ([]met, error) {
-	var entries []schema.Entry
-	checked := s.d.now()
-	for len(entries) < limit {
-		page, err := s.d.store.Entries(ctx, schema.Partition{Bucket: b, Shard: s.id}, r, scanPage)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, page...)
-		if len(page) < scanPage {
-			break
-		}
-		r.After = page[len(page)-1].ID
-	}
-	entries = slices.DeleteFunc(entries, func(e schema.Entry) bool { return e.Fault == nil && !room.admit(&e) })
-	return s.look(ctx, entries, checked)
-}
-
-// look finds out where entries stand: the attempts and marks of their runs, who is alive, and what their jobs say, which go on before.
-func (s *shard) look(ctx context.Context, entries []schema.Entry, checked time.Time) ([]met, error) {
-	runs := make(map[schema.Partition][]schema.RunID)
-	births := make(map[schema.Partition][]schema.RunID) // of later starts: their marks lie with the run
-	for i := range entries {
-		e := &entries[i]
-		run := e.Run()
-		runs[run.Partition()] = append(runs[run.Partition()], run)
-		if run != e.ID {
-			births[run.Partition()] = append(births[run.Partition()], run)
-		}
-	}
-	attempts := make(map[schema.RunID][]schema.Attempt)
-	for p, ids := range runs {
-		some, err := s.d.writer.Attempts(ctx, p, ids)
-		if err != nil {
-			return nil, err
-		}
-		for run, a := range some {
-			attempts[run] = a
-		}
-	}
-	marks := make(map[schema.RunID]schema.Marks)
-	for p, ids := range births {
-		for len(ids) > 0 {
-			n := min(len(ids), 100)
-			rows, err := s.d.store.EntriesByID(ctx, p, ids[:n])
-			if err != nil {
-				return nil, err
+// pick picks the entries to be inspected: watched ones, and published ones without a notice that their
+// stream no longer holds.
+func (w *settler) pick(now time.Time) {
+	for p := range w.state.All() {
+		switch {
+		case p.Parked, now.Sub(p.Inspected) < inspectAgain:
+		case !isUnsure(p, now):
+			continue
+		case p.Phase == shardstate.Watching:
+			w.next = append(w.next, p.ID)
+		default:
+			front, ok := w.d.fronts.get(w.subject(p.Priority), p.PublishedAt, now)
+			if ok && (front.Stream != p.Receipt.Stream || front.Empty || front.Sequence > p.Receipt.Sequence) {
+				w.next = append(w.next, p.ID)
 			}
-			for _, row := range rows {
-				marks[row.ID] = row.Marks
-			}
-			ids = ids[n:]
+		}
+		if len(w.next) >= 10*inspectBatch {
+			return
 		}
 	}
-	mets := make([]met, len(entries))
-	for i := range entries {
-		e := &entries[i]
-		of := attempts[e.Run()]
-		live, err := s.d.live.Of(ctx, of)
-		if err != nil {
-			return nil, err
-		}
-		m := e.Marks
-		if e.Run() != e.ID {
-			m = marks[e.Run()]
-		}
-		mets[i] = met{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live), marks: m, untouched: len(of) == 0}
-		for _, a := range of {
-			if a.Record == nil && a.Session != nil && live(*a.Session) {
-				mets[i].session = *a.Session
-			}
-			mets[i].begun = mets[i].begun || a.Number > 0
-		}
-	}
-	return mets, s.planMet(ctx, mets)
 }
 
-// settleMet acts on entries that were looked at: done, under way, or to be published (again).
-func (s *shard) settleMet(ctx context.Context, mets []met, now time.Time) {
+// start inspects a batch of what was picked. An id may have been picked twice, when its session died
+// and by its time: once it is published again nothing more can be said of it for a while.
+func (w *settler) start(ctx context.Context, now time.Time) {
+	n := min(len(w.next), inspectBatch)
+	ids := make([]schema.EntryID, 0, n)
+	for _, id := range w.next[:n] {
+		if p, ok := w.state.Pending(id); ok && isUnsure(p, now) {
+			ids = append(ids, id)
+		}
+	}
+	w.next = w.next[n:]
+	if len(ids) == 0 {
+		return
+	}
+	w.busy = true
+	w.d.metrics.inspected.Add(float64(len(ids)))
+	var found []inspected
+	w.work(ctx, func(ctx context.Context) (err error) {
+		found, err = w.inspect.ids(ctx, ids)
+		return err
+	}, func(now time.Time, err error) {
+		w.busy = false
+		for _, id := range ids {
+			if p, ok := w.state.Pending(id); ok {
+				p.Inspected = now
+			}
+		}
+		if err != nil {
+			w.failed(ctx, "inspect", err)
+			return
+		}
+		open := make([]inspected, 0, len(found))
+		for i := range found {
+			if _, ok := w.state.Pending(found[i].entry.ID); ok { // no notice came meanwhile
+				open = append(open, found[i])
+			}
+		}
+		w.vanished(ids, found)
+		w.act(ctx, open, now)
+	})
+}
+
+// vanished closes those of ids that were not found: they have left the store. found is in the order of
+// ids.
+func (w *settler) vanished(ids []schema.EntryID, found []inspected) {
+	for _, id := range ids {
+		_, ok := slices.BinarySearchFunc(found, id, func(m inspected, id schema.EntryID) int { return m.entry.ID.Compare(id) })
+		if !ok && w.state.Done(id) {
+			w.log.Warn("entry has left the store unfinished: nothing starts from it any more", "entry", id)
+		}
+	}
+}
+
+// unknown leaves out what was found since it was read.
+func (w *settler) unknown(all []inspected) []inspected {
+	return slices.DeleteFunc(all, func(m inspected) bool { return w.state.Has(m.entry.ID) })
+}
+
+// act acts on inspected entries: they are done, under way, or to be published again.
+func (w *settler) act(ctx context.Context, all []inspected, now time.Time) {
 	var repeat []bucketer.Finished
-	var faulty []schema.Entry
-	for i := range mets {
-		m := &mets[i]
+	var unreadable []schema.Entry
+	for i := range all {
+		m := &all[i]
 		id := m.entry.ID
-		s.book.note(id)
-		o, open := s.book.open[id]
-		if open && (o.phase == waiting || o.phase == lined || o.phase == pacing || o.phase == publishing) {
+		w.state.Note(id)
+		p, open := w.state.Pending(id)
+		if open && p.Phase.Unconfirmed() {
 			continue // on its way by now
 		}
-		if open && o.phase == published && !o.published.Before(m.checked) {
-			continue // published while it was looked at
+		if open && p.Phase == shardstate.Published && !p.PublishedAt.Before(m.checked) {
+			continue // published while it was inspected
 		}
-		switch st := &m.standing; {
+		st := &m.standing
+		switch {
 		case m.verdict == bucketer.Undecided:
-			s.undecided(&m.entry, open && o.first, now)
+			w.recurring.undecided(&m.entry, open && p.NeverPublished, now)
 			continue
 		case m.verdict == bucketer.Dropped:
-			s.book.done(id)
+			w.state.Done(id)
 			continue
-		case open && o.first && !m.begun && !st.Over:
-			s.publishFirst(o, m)
+		case open && p.NeverPublished && !m.begun && !st.Over:
+			w.recurring.publishFirst(p, m)
 			continue
 		}
-		if open && o.kind != schema.KindCatchUp {
-			o.parked = false // it is decided: should what follows fail, a later look does it again
+		if open && p.Kind != schema.KindCatchUp {
+			p.Parked = false // it is decided; if what follows fails, a later inspection does it again
 		}
-		switch st := &m.standing; {
+		switch {
 		case m.entry.Fault != nil && !st.Over:
-			s.book.watch(&m.entry, now)
-			faulty = append(faulty, m.entry)
+			w.state.Watch(&m.entry, now)
+			unreadable = append(unreadable, m.entry)
 		case st.Repeat != nil:
-			s.book.watch(&m.entry, now)
+			w.state.Watch(&m.entry, now)
 			repeat = append(repeat, bucketer.Finished{Entry: m.entry, Attempt: *st.Repeat})
 		case st.Over:
-			s.book.done(id)
+			w.state.Done(id)
 		case st.Live, st.Unnamed:
-			s.book.watch(&m.entry, now)
-			o := s.book.open[id]
-			o.phase, o.looked, o.parked, o.session = watching, now, false, holderOf(&m.session)
-		case m.entry.Due().After(now.Add(Lead)):
-			// Its time has not come: the scan will meet it, or the look that comes with its time.
-			s.book.watch(&m.entry, now)
-			if o := s.book.open[id]; o.phase == watching {
-				o.looked = m.entry.Due().Add(-Lead - lookAgain)
+			p := w.state.Watch(&m.entry, now)
+			p.Phase, p.Inspected, p.Parked, p.Session = shardstate.Watching, now, false, shardstate.SessionOf(&m.session)
+		case m.entry.Due().After(now.Add(depth.Lead)):
+			// Its time has not come: the scan will find it, or it is inspected when its time comes.
+			if p := w.state.Watch(&m.entry, now); p.Phase == shardstate.Watching {
+				p.Inspected = m.entry.Due().Add(-depth.Lead - inspectAgain)
 			}
 		default:
-			s.dispatchAgain(m, now)
+			w.publish.again(m, now)
 		}
 	}
-	if len(faulty) > 0 {
-		s.condemn(ctx, faulty, now)
+	if len(unreadable) > 0 {
+		w.condemn(ctx, unreadable, now)
 	}
 	if len(repeat) > 0 {
-		s.repeat(ctx, repeat)
+		w.repeat(ctx, repeat)
 	}
+}
+
+// condemn records rows whose spec cannot be understood as missed: they are never dropped silently.
+func (w *settler) condemn(ctx context.Context, unreadable []schema.Entry, now time.Time) {
+	attempts := make([]schema.Attempt, len(unreadable))
+	for i := range unreadable {
+		w.log.Error("row cannot be understood", "entry", unreadable[i].ID, "err", unreadable[i].Fault)
+		attempts[i] = w.d.writer.NotStarted(unreadable[i], schema.Record{Outcome: schema.Missed, Reason: "unreadable: " + unreadable[i].Fault.Error()}, now)
+	}
+	w.work(ctx, func(ctx context.Context) error { return w.d.writer.Record(ctx, attempts) },
+		func(_ time.Time, err error) {
+			if err != nil {
+				w.failed(ctx, "condemn", err) // stays open: the next inspection tries again
+				return
+			}
+			for i := range unreadable {
+				w.state.Done(unreadable[i].ID)
+			}
+		})
 }
 
 // repeat repeats the follow-ups of records that came without a notice, and closes their entries.
-func (s *shard) repeat(ctx context.Context, finished []bucketer.Finished) {
+func (w *settler) repeat(ctx context.Context, finished []bucketer.Finished) {
 	var mu sync.Mutex
 	var ok []schema.EntryID
-	s.work(ctx, func(ctx context.Context) error {
+	w.work(ctx, func(ctx context.Context) error {
 		var errs error
-		s.d.writer.FollowUp(ctx, finished, func(i int, err error) {
+		w.d.writer.FollowUp(ctx, finished, func(i int, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -214,178 +223,47 @@ func (s *shard) repeat(ctx context.Context, finished []bucketer.Finished) {
 		return errs
 	}, func(_ time.Time, err error) {
 		if err != nil {
-			s.failed(ctx, "follow up", err)
+			w.failed(ctx, "follow up", err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for _, id := range ok {
-			s.book.done(id)
+			w.state.Done(id)
 		}
 	})
 }
 
-// settle picks the published entries without a notice that their stream no longer holds: they are lost, or done, or
-// under way. Their rows will tell.
-func (s *shard) settle(now time.Time) {
-	for id, o := range s.book.open {
-		switch {
-		case o.parked, now.Sub(o.looked) < lookAgain:
-		case !o.unsure(now):
-			continue
-		case o.phase == watching:
-			s.lookNow = append(s.lookNow, id)
-		default:
-			front, ok := s.d.gauge.front(s.lane, o.priority, o.published, now)
-			if ok && (front.Stream != o.receipt.Stream || front.Empty || front.Sequence > o.receipt.Sequence) {
-				s.lookNow = append(s.lookNow, id)
-			}
-		}
-		if len(s.lookNow) >= 10*lookBatch {
-			return
-		}
-	}
-}
-
-// startLook looks at what was picked. An id may have been picked twice, as its session fell and as its next look came: once it is published again nothing
-// more can be said of it for a while.
-func (s *shard) startLook(ctx context.Context, now time.Time) {
-	n := min(len(s.lookNow), lookBatch)
-	ids := make([]schema.EntryID, 0, n)
-	for _, id := range s.lookNow[:n] {
-		if o, ok := s.book.open[id]; ok && o.unsure(now) {
-			ids = append(ids, id)
-		}
-	}
-	s.lookNow = s.lookNow[n:]
-	if len(ids) == 0 {
+// askSessions finds out whether the sessions of watched attempts live, and has the entries of dead
+// ones inspected at once: not only when their turn comes. It costs a read for each executor.
+func (w *settler) askSessions(ctx context.Context) {
+	of := w.state.Watched()
+	if len(of) == 0 {
 		return
 	}
-	s.looking = true
-	s.d.metrics.looked.Add(float64(len(ids)))
-	var mets []met
-	s.work(ctx, func(ctx context.Context) (err error) {
-		mets, err = s.meetIDs(ctx, ids)
-		return err
-	}, func(now time.Time, err error) {
-		s.looking = false
-		for _, id := range ids {
-			if o, ok := s.book.open[id]; ok {
-				o.looked = now
-			}
-		}
-		if err != nil {
-			s.failed(ctx, "look", err)
-			return
-		}
-		found := make(map[schema.EntryID]bool, len(mets))
-		var open []met
-		for i := range mets {
-			id := mets[i].entry.ID
-			found[id] = true
-			if _, ok := s.book.open[id]; ok { // no notice came meanwhile
-				open = append(open, mets[i])
-			}
-		}
-		for _, id := range ids {
-			if !found[id] && s.book.done(id) {
-				s.log.Warn("entry has left the store unfinished: nothing starts from it any more", "entry", id)
-			}
-		}
-		s.settleMet(ctx, open, now)
-	})
-}
-
-// startHandOn puts watch entries in the place of what is still open long after its bucket's end, so that
-// settled lags by minutes however long runs last.
-func (s *shard) startHandOn(ctx context.Context, now time.Time) {
-	if s.handing {
-		return
-	}
-	// What its stream still holds is left to an executor: handed on, it would be passed over, and a backlog would only grow. But
-	// its rows leave, and to hand it on keeps them (bucketer.Replace, which does so once in half a retention).
-	aging := s.d.writer.Expiry(now, now).Sub(now) / 4
-	var ids []schema.EntryID
-	for id, o := range s.book.open {
-		if len(ids) >= handOnBatch {
-			break
-		}
-		switch {
-		case o.phase == watching && !o.parked && now.After(id.Bucket().End().Add(handOnAfter)):
-			ids = append(ids, id)
-		case o.phase == published && now.Sub(id.Time()) > aging && now.Sub(o.looked) > lookAgain:
-			o.looked = now
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return
-	}
-	s.handing = true
-	var handed, looks []schema.EntryID // looks are left to a look, which closes them or does what is to be done
-	s.work(ctx, func(ctx context.Context) error {
-		mets, err := s.meetIDs(ctx, ids)
-		if err != nil {
-			return err
-		}
-		var from, to []schema.Entry
-		for i := range mets {
-			m := &mets[i]
-			if m.standing.Over || m.verdict > bucketer.Doubtful || !watchable(&m.entry) {
-				looks = append(looks, m.entry.ID)
-				continue
-			}
-			w, err := s.watchEntry(&m.entry, m.standing.Unnamed, now)
+	w.asking = true
+	var dead []schema.EntryID
+	w.work(ctx, func(ctx context.Context) error {
+		for s, ids := range of {
+			ref := schema.SessionRef{Executor: s.Executor, ID: s.ID, Guarded: s.Guarded}
+			lives, err := w.d.live.Of(ctx, []schema.Attempt{{Session: &ref}})
 			if err != nil {
 				return err
 			}
-			from, to = append(from, m.entry), append(to, w)
-		}
-		handed, err = s.d.writer.Replace(ctx, from, to)
-		return err
-	}, func(_ time.Time, err error) {
-		s.handing = false
-		for _, id := range looks {
-			if o, ok := s.book.open[id]; ok && o.phase == published {
-				s.lookNow = append(s.lookNow, id) // of others the next one is near
+			if !lives(ref) {
+				dead = append(dead, ids...)
 			}
 		}
-		for _, id := range handed {
-			s.book.done(id)
-		}
-		s.d.metrics.handedOn.Add(float64(len(handed)))
+		return nil
+	}, func(_ time.Time, err error) {
+		w.asking = false
 		if err != nil {
-			s.failed(ctx, "hand on", err)
+			w.failed(ctx, "sessions", err)
+		}
+		for _, id := range dead {
+			if p, ok := w.state.Pending(id); ok && p.Phase == shardstate.Watching {
+				p.Session = shardstate.Session{} // once
+				w.next = append(w.next, id)
+			}
 		}
 	})
 }
-
-// watchable reports whether a watch entry can take e's place. It starts e's run when nobody has: a catch-up entry is to start
-// others, and of a row that cannot be understood nothing can be started.
-func watchable(e *schema.Entry) bool { return e.Fault == nil && e.Spec.Kind != schema.KindCatchUp }
-
-// watchEntry makes the watch entry that takes e's place, under an id that is a function of what it stands for and of its due time: the
-// smallest multiple of watchStep after e that lies ahead. One that waits to be named may wait for as long as the run
-// does, so its watch entries come at twice the distance each time.
-func (s *shard) watchEntry(e *schema.Entry, unnamed bool, now time.Time) (schema.Entry, error) {
-	due := e.Due()
-	first, _ := e.First() // zero for a later attempt's
-	if unnamed {
-		due = first.Time()
-		step := watchStep
-		for !due.Add(step).After(now) {
-			step *= 2
-		}
-		due = due.Add(step)
-	} else {
-		due = due.Add(now.Sub(due).Truncate(watchStep) + watchStep)
-	}
-	hash := schema.HashOf("watch", e.Run().String(), first.String(), strconv.FormatInt(due.UnixMilli(), 10))
-	id := schema.MakeEntryID(due, e.ID.Shard(), hash)
-	w, err := s.d.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), due)
-	if err != nil {
-		return schema.Entry{}, fmt.Errorf("watch entry of %s: %w", e.Run(), err)
-	}
-	return w, nil
-}
-
-func (s *shard) label() string { return strconv.Itoa(int(s.id)) }

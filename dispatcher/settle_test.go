@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -34,8 +36,8 @@ func TestTheStreamIsDeleted(t *testing.T) {
 				t.Fatalf("published %s, want again after a stream was lost", describe(seen))
 			}
 			for k := 1; k < len(seen); k++ {
-				if gap := seen[k].at.Sub(seen[k-1].at); !seen[k].env.Redispatch || seen[k].id == seen[k-1].id || k > 1 && gap < lookAgain {
-					t.Fatalf("published %s, want redispatches under ids of their own, at least %v apart", describe(seen), lookAgain)
+				if gap := seen[k].at.Sub(seen[k-1].at); !seen[k].env.Redispatch || seen[k].id == seen[k-1].id || k > 1 && gap < inspectAgain {
+					t.Fatalf("published %s, want redispatches under ids of their own, at least %v apart", describe(seen), inspectAgain)
 				}
 			}
 		}
@@ -68,16 +70,16 @@ func TestAFrontReadBeforeThePublication(t *testing.T) {
 		s := r.shardOf(d, 0)
 		now := time.Now()
 		e := r.entry(now, 0, schema.Spec{})
-		o := s.book.add(&queue.Envelope{Entry: e})
-		o.phase, o.env, o.published, o.receipt = published, nil, now, queue.Receipt{Stream: "1", Sequence: 1}
-		d.gauge.set(subject{0, schema.Normal}, queue.Front{Stream: "1", Empty: true}, now.Add(-time.Millisecond))
-		s.settle(now.Add(settleAfter + time.Second))
-		if len(s.lookNow) != 0 {
+		o := s.state.Add(&queue.Envelope{Entry: e})
+		o.Phase, o.Env, o.PublishedAt, o.Receipt = shardstate.Published, nil, now, queue.Receipt{Stream: "1", Sequence: 1}
+		d.fronts.set(depth.Subject{Lane: 0, Priority: schema.Normal}, queue.Front{Stream: "1", Empty: true}, now.Add(-time.Millisecond))
+		s.settle.pick(now.Add(settleAfter + time.Second))
+		if len(s.settle.next) != 0 {
 			t.Error("an entry was taken for lost by a front that is older than its publication")
 		}
-		d.gauge.set(subject{0, schema.Normal}, queue.Front{Stream: "1", Empty: true}, now.Add(time.Second))
-		s.settle(now.Add(settleAfter + 2*time.Second))
-		if len(s.lookNow) != 1 {
+		d.fronts.set(depth.Subject{Lane: 0, Priority: schema.Normal}, queue.Front{Stream: "1", Empty: true}, now.Add(time.Second))
+		s.settle.pick(now.Add(settleAfter + 2*time.Second))
+		if len(s.settle.next) != 1 {
 			t.Error("an entry that its stream does not hold was not picked")
 		}
 	})
@@ -101,12 +103,12 @@ func TestFrontsTellWhatIsLost(t *testing.T) {
 				d := r.idle()
 				s := r.shardOf(d, 0)
 				now := time.Now()
-				o := s.book.add(&queue.Envelope{Entry: r.entry(now, 0, schema.Spec{})})
-				o.phase, o.env, o.published, o.receipt = published, nil, now, held
+				o := s.state.Add(&queue.Envelope{Entry: r.entry(now, 0, schema.Spec{})})
+				o.Phase, o.Env, o.PublishedAt, o.Receipt = shardstate.Published, nil, now, held
 				at := now.Add(settleAfter + time.Millisecond)
-				d.gauge.set(subject{0, schema.Normal}, c.front, at)
-				s.settle(at)
-				if got := len(s.lookNow) == 1; got != c.pick {
+				d.fronts.set(depth.Subject{Lane: 0, Priority: schema.Normal}, c.front, at)
+				s.settle.pick(at)
+				if got := len(s.settle.next) == 1; got != c.pick {
 					t.Errorf("picked %v, want %v", got, c.pick)
 				}
 			})
@@ -122,26 +124,26 @@ func TestPickedTwice(t *testing.T) {
 		s := r.shardOf(d, 0)
 		now := time.Now()
 		e := r.entry(now, 0, schema.Spec{})
-		o := s.book.add(&queue.Envelope{Entry: e})
+		o := s.state.Add(&queue.Envelope{Entry: e})
 		for _, c := range []struct {
 			name  string
-			phase phase
+			phase shardstate.Phase
 			since time.Duration // its publication
 			looks bool
 		}{
-			{"watched", watching, time.Minute, true},
-			{"just published", published, 0, false},
-			{"published a while ago", published, settleAfter + time.Millisecond, true},
+			{"watched", shardstate.Watching, time.Minute, true},
+			{"just published", shardstate.Published, 0, false},
+			{"published a while ago", shardstate.Published, settleAfter + time.Millisecond, true},
 		} {
-			o.phase, o.env, o.published, s.looking, s.lookNow = c.phase, nil, now.Add(-c.since), false, []schema.EntryID{e.ID}
-			s.startLook(t.Context(), now)
-			if s.looking != c.looks || len(s.lookNow) != 0 {
-				t.Errorf("%s: looked at: %v, want %v", c.name, s.looking, c.looks)
+			o.Phase, o.Env, o.PublishedAt, s.settle.busy, s.settle.next = c.phase, nil, now.Add(-c.since), false, []schema.EntryID{e.ID}
+			s.settle.start(t.Context(), now)
+			if s.settle.busy != c.looks || len(s.settle.next) != 0 {
+				t.Errorf("%s: looked at: %v, want %v", c.name, s.settle.busy, c.looks)
 			}
 		}
-		o.phase, o.published = published, now
-		s.settleMet(t.Context(), []met{{entry: e, checked: now.Add(-time.Millisecond)}}, now)
-		if o.phase != published {
+		o.Phase, o.PublishedAt = shardstate.Published, now
+		s.settle.act(t.Context(), []inspected{{entry: e, checked: now.Add(-time.Millisecond)}}, now)
+		if o.Phase != shardstate.Published {
 			t.Error("published again by a look from before its publication")
 		}
 	})
@@ -166,14 +168,14 @@ func TestWhatIsDecidedIsLookedAtAgain(t *testing.T) {
 				now := time.Now()
 				e := r.entry(now.Add(c.due), 0, schema.Spec{})
 				e.Fault = c.fault
-				s.undecided(&e, false, now)
-				s.settleMet(t.Context(), []met{{entry: e, checked: now, standing: c.standing}}, now)
-				s.settle(now.Add(max(c.due, 0) + lookAgain))
-				if !slices.Contains(s.lookNow, e.ID) {
+				s.recurring.undecided(&e, false, now)
+				s.settle.act(t.Context(), []inspected{{entry: e, checked: now, standing: c.standing}}, now)
+				s.settle.pick(now.Add(max(c.due, 0) + inspectAgain))
+				if !slices.Contains(s.settle.next, e.ID) {
 					t.Error("nobody looks at it again")
 				}
-				if c.due > 0 && s.book.open[e.ID].looked.Add(lookAgain).After(e.Due()) {
-					t.Errorf("looked at again only %v after its time", s.book.open[e.ID].looked.Add(lookAgain).Sub(e.Due()))
+				if c.due > 0 && pending(s, e.ID).Inspected.Add(inspectAgain).After(e.Due()) {
+					t.Errorf("looked at again only %v after its time", pending(s, e.ID).Inspected.Add(inspectAgain).Sub(e.Due()))
 				}
 			})
 		})
@@ -353,11 +355,11 @@ func TestWatchEntriesAreFunctions(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
 		e := r.run(time.Now(), 0)
-		first, err := s.watchEntry(&e, false, e.Due().Add(3*time.Minute+time.Second))
+		first, err := s.replace.watchEntry(&e, false, e.Due().Add(3*time.Minute+time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := s.watchEntry(&e, false, e.Due().Add(4*time.Minute-time.Second))
+		second, err := s.replace.watchEntry(&e, false, e.Due().Add(4*time.Minute-time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -411,7 +413,7 @@ func TestLooksAreByPartition(t *testing.T) {
 			ids = append(ids, e.ID, e.ID) // asked for twice
 		}
 		r.counts.Reset()
-		mets, err := s.meetIDs(t.Context(), ids)
+		mets, err := s.inspect.ids(t.Context(), ids)
 		if got := r.counts.Tally("EntriesByID"); err != nil || len(mets) != 90 || got.Calls != 3 || got.Rows != 90 {
 			t.Errorf("meetIDs = %d entries, %v, by %+v, want 90 entries by 3 reads of 90 rows", len(mets), err, got)
 		}
@@ -426,12 +428,12 @@ func TestANoticeClosesItsOwnEntry(t *testing.T) {
 		run := r.entry(now, 0, schema.Spec{})
 		retry := r.entry(now.Add(time.Second), 0, schema.Spec{Kind: schema.KindRetry, Of: run.ID, Attempt: 2})
 		for _, e := range []schema.Entry{run, retry} {
-			s.book.add(&queue.Envelope{Entry: e})
+			s.state.Add(&queue.Envelope{Entry: e})
 		}
 		s.mail.addNotices([]schema.Notice{{Entry: retry.ID, Run: run.ID, Attempt: 2}})
 		s.readMail(t.Context(), now)
-		if s.book.open[retry.ID] != nil || s.book.open[run.ID] == nil {
-			t.Errorf("open: retry %v, run %v, want false, true", s.book.open[retry.ID] != nil, s.book.open[run.ID] != nil)
+		if pending(s, retry.ID) != nil || pending(s, run.ID) == nil {
+			t.Errorf("open: retry %v, run %v, want false, true", pending(s, retry.ID) != nil, pending(s, run.ID) != nil)
 		}
 	})
 }

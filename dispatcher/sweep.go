@@ -2,228 +2,149 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/progress"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
-// sweepPage bounds the ids of one step of a sweep.
-const sweepPage = 1000
-
-// readCursor finds out how far the shard had come: from there the sweep starts.
-func (s *shard) readCursor(ctx context.Context) {
-	var c schema.Cursor
-	s.work(ctx, func(ctx context.Context) error {
-		stored, err := s.d.store.Cursor(ctx, s.id)
-		if err != nil {
-			return err
-		}
-		if c = stored; isAhead(stored, s.d.now()) {
-			c = restored(stored, s.d.now())
-			s.d.metrics.ahead.Inc()
-			s.log.Error("the cursor lay in the future: it goes back, and what was due since is swept again; for what is older there is \"carillon cursor rewind --since SPAN\"",
-				"dispatched", stored.Dispatched.End(), "settled", stored.Settled.End(), "swept_from", c.Settled.End())
-			return s.d.store.AdvanceCursor(ctx, c)
-		}
-		return nil
-	}, func(now time.Time, err error) {
-		if err != nil {
-			s.failed(ctx, "read cursor", err)
-			s.retry(ctx, func() { s.readCursor(ctx) })
-			return
-		}
-		s.cursor, s.haveCursor = c, true
-		// Whatever the cursor says, nothing is taken for swept that is due after now - Grace.
-		first := min(c.Settled, sweepable(now)) + 1
-		s.sweptTo = first.Start()
-		s.late.from(first, now)
-	})
+// sweeper reads the ids behind their time, and inspects those that are not known: late rows, lost
+// hints, and what a former owner left.
+type sweeper struct {
+	*shard
+	to         time.Time      // everything due before it was swept, and may be forgotten …
+	after      schema.EntryID // … and of the slice after it what lies up to here
+	recentDone bool           // what was due just before the take-over was looked through
+	busy       bool
+	next       time.Time // no slice is swept before
 }
 
-// doubtSpan is how far back an owner sweeps whose cursor lay in the future, and so said nothing. A cluster that
-// runs leaves nothing open for longer than some minutes, so this covers an outage of an hour as well. For what
-// is older there is "carillon cursor rewind".
-const doubtSpan = schema.Bucket(time.Hour / time.Minute)
-
-// sweepable is the last bucket that can have been swept by a clock that says now: everything due in it has been
-// due for longer than Grace.
-func sweepable(now time.Time) schema.Bucket { return schema.BucketOf(now.Add(-bucketer.Grace)) - 1 }
-
-// isAhead reports that a cursor lies in the future: no clock that is off by no more than it may be can have moved
-// it there. An owner whose clock is ahead of ours, both within what is allowed, may be one bucket further.
-func isAhead(c schema.Cursor, now time.Time) bool {
-	return max(c.Dispatched, c.Settled) > sweepable(now)+1
+// front returns an id up to which everything was swept.
+func (w *sweeper) front() schema.EntryID {
+	if front := progress.Below(schema.FirstID(w.to, w.id)); front.Compare(w.after) > 0 {
+		return front
+	}
+	return w.after
 }
 
-// restored returns what takes the place of a cursor that lies in the future. Its registers only grow, so this is
-// the first of another epoch. A register that lags by more stays where it is: something is open there. That is harmless
-// even if it is our clock that is wrong: a cursor that stands too low has its owner look at more than it must.
-func restored(c schema.Cursor, now time.Time) schema.Cursor {
-	from := sweepable(now) - doubtSpan
-	return schema.Cursor{Shard: c.Shard, Epoch: c.Epoch + 1, Dispatched: min(c.Dispatched, from), Settled: min(c.Settled, from)}
-}
-
-// retry runs f on the shard's goroutine after a pause.
-func (s *shard) retry(ctx context.Context, f func()) {
-	s.workers.Go(func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(scanEvery):
-		}
-		select {
-		case s.events <- func(time.Time) { f() }:
-		case <-ctx.Done():
-		}
-	})
-}
-
-// sweepRecent looks at once through what was due between floor and end, which is before a take-over: what is in it may have been on its way. It
-// goes slice by slice, the latest first: that is what nobody has dispatched since the owner before us died.
-func (s *shard) sweepRecent(ctx context.Context, floor, end time.Time) {
+// recent looks through what was due between floor and end, just before a take-over: it may have been
+// on its way. It goes slice by slice and begins with the latest, which nobody has published since the
+// owner before us died.
+func (w *sweeper) recent(ctx context.Context, floor, end time.Time) {
 	from := end.Add(-recentSlice)
 	if from.Before(floor) {
 		from = floor
 	}
-	var unmet []met
-	// What there is no room for comes with the sweep, 10 to 20 s later, so appetites do not count: what waits behind its time is looked at by an executor in
-	// any case, however old it is.
-	room := s.book.admission(true, maxHeld, s.d.now()).eager()
-	s.work(ctx, func(ctx context.Context) (err error) {
+	var unknown []inspected
+	// Read-ahead does not count: an executor looks at overdue entries anyway, however old they are. What
+	// there is no room for comes with the sweep, 10 to 20 s later.
+	room := w.state.Flows.Room(shardstate.Overdue, shardstate.MaxHeld, w.d.now()).IgnoreReadAhead()
+	w.work(ctx, func(ctx context.Context) (err error) {
 		for b := schema.BucketOf(from); b <= schema.BucketOf(end) && err == nil; b++ {
-			var part []met
-			part, err = s.meetRange(ctx, b, schema.IDRange{After: below(schema.FirstID(from, s.id)), Before: schema.FirstID(end, s.id)}, maxHeld, room)
-			unmet = append(unmet, part...)
+			r := schema.IDRange{After: progress.Below(schema.FirstID(from, w.id)), Before: schema.FirstID(end, w.id)}
+			var part []inspected
+			part, err = w.inspect.stretch(ctx, b, r, shardstate.MaxHeld, room)
+			unknown = append(unknown, part...)
 		}
 		return err
 	}, func(now time.Time, err error) {
 		if err != nil {
-			s.failed(ctx, "take over", err)
-			s.retry(ctx, func() { s.sweepRecent(ctx, floor, end) })
+			w.failed(ctx, "take over", err)
+			w.retry(ctx, func() { w.recent(ctx, floor, end) })
 			return
 		}
-		s.settleMet(ctx, unmet, now)
-		if from.After(floor) && s.book.waiting[1] < maxHeld {
-			s.sweepRecent(ctx, floor, from)
+		w.settle.act(ctx, unknown, now)
+		if from.After(floor) && w.state.Flows.Waiting(shardstate.Overdue) < shardstate.MaxHeld {
+			w.recent(ctx, floor, from)
 			return
 		}
-		s.recentDone = true
+		w.recentDone = true
 	})
 }
 
-// upkeep starts what is due of the slow work: sweep, settle, hand on, move the cursors.
-func (s *shard) upkeep(ctx context.Context, now time.Time) {
-	if s.haveCursor && s.recentDone && !s.sweeping && !now.Before(s.nextSweep) {
-		s.startSweep(ctx, now)
-	}
-	if !now.Before(s.nextSettle) {
-		s.nextSettle = now.Add(settleEvery)
-		s.settle(now)
-		s.startHandOn(ctx, now)
-		s.tellUnread()
-	}
-	if !s.asking && !now.Before(s.nextSessions) {
-		s.nextSessions = now.Add(sessionsEvery)
-		s.startSessions(ctx)
-	}
-	if len(s.lookNow) > 0 && !s.looking {
-		s.startLook(ctx, now)
-	}
-	if s.haveCursor && !s.advancing && !now.Before(s.nextAdvance) {
-		s.startAdvance(ctx, now)
-	}
-	if len(s.toDecide) > 0 && !s.deciding && !now.Before(s.nextDecide) {
-		s.startDecide(ctx, now)
-	}
-	if len(s.catchUps) > 0 && !s.catching && !now.Before(s.nextCatchUp) {
-		s.startCatchUp(ctx, now)
-	}
-	if s.haveCursor && s.recentDone && !s.late.busy && !now.Before(s.late.at) {
-		s.startLate(ctx, now)
-	}
-	if !s.waking && !now.Before(s.nextWake) {
-		s.startWake(ctx)
-	}
-	if !s.mending && !now.Before(s.nextMend) {
-		s.startMend(ctx)
+// upkeep starts a page of the sweep if its time has come.
+func (w *sweeper) upkeep(ctx context.Context, now time.Time) {
+	if w.cursor.known && w.recentDone && !w.busy && !now.Before(w.next) {
+		w.start(ctx, now)
 	}
 }
 
-// startSweep meets the next stretch of due time whose grace has passed: one slice in steady state, a
-// page of what lies behind after a take-over. What was not met before (late rows, lost hints, what a former owner left) is
-// published as a redispatch, unless its rows say that it is done.
-func (s *shard) startSweep(ctx context.Context, now time.Time) {
-	bucket := schema.BucketOf(s.sweptTo)
-	end := s.sweptTo.Truncate(sliceSpan).Add(sliceSpan)
+// start sweeps the next slice of due time whose grace has passed. After a take-over, far behind, it
+// sweeps whole buckets.
+func (w *sweeper) start(ctx context.Context, now time.Time) {
+	bucket := schema.BucketOf(w.to)
+	end := w.to.Truncate(sliceSpan).Add(sliceSpan)
 	if ready := end.Add(bucketer.Grace); now.Before(ready) {
-		s.nextSweep = ready
+		w.next = ready
 		return
 	}
-	// Far behind, whole buckets are read at a time.
 	if past := bucket.End(); past.Add(bucketer.Grace).Before(now) {
 		end = past
 	}
-	if s.scan.read.Before(end) || s.scan.gap.open(end) {
-		s.nextSweep = now.Add(scanEvery) // what is due before end must be met on time first, or passed over
+	if w.scan.Read.Before(end) || w.scan.Unread.Open(end) {
+		w.next = now.Add(retryStep) // what is due before end must be found on time first, or be spilled
 		return
 	}
-	if now.Before(s.passUntil) {
-		s.nextSweep = s.passUntil
+	if now.Before(w.spillPause) {
+		w.next = w.spillPause
 		return
 	}
-	s.sweeping = true
-	r := schema.IDRange{After: s.sweepAfter}
+	w.busy = true
+	r := schema.IDRange{After: w.after}
 	if r.After.IsZero() {
-		r.After = below(schema.FirstID(s.sweptTo, s.id))
+		r.After = progress.Below(schema.FirstID(w.to, w.id))
 	}
 	if end.Before(bucket.End()) {
-		r.Before = schema.FirstID(end, s.id)
+		r.Before = schema.FirstID(end, w.id)
 	}
 	var ids []schema.EntryID
-	s.work(ctx, func(ctx context.Context) (err error) {
-		ids, err = s.d.store.EntryIDs(ctx, schema.Partition{Bucket: bucket, Shard: s.id}, r, sweepPage)
+	w.work(ctx, func(ctx context.Context) (err error) {
+		ids, err = w.d.store.EntryIDs(ctx, schema.Partition{Bucket: bucket, Shard: w.id}, r, sweepPage)
 		return err
 	}, func(now time.Time, err error) {
 		if err != nil {
-			s.sweepFailed(ctx, err, now)
+			w.pageFailed(ctx, err, now)
 			return
 		}
-		var last schema.EntryID // where the next page starts; zero = the stretch was read to its end
+		var last schema.EntryID // where the next page starts; zero = the slice was read to its end
 		if len(ids) == sweepPage {
 			last = ids[len(ids)-1]
 		}
-		var part digest
-		part.add(ids)
-		s.sweepUnmet(ctx, slices.DeleteFunc(ids, s.book.has), part, end, last)
+		var part progress.Digest
+		part.Add(ids)
+		w.inspectUnknown(ctx, slices.DeleteFunc(ids, w.state.Has), part, end, last)
 	})
 }
 
-// sweepUnmet looks at the ids of a page that were not met, and notes that the stretch up to end is swept up to last.
-func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, part digest, end time.Time, last schema.EntryID) {
-	swept := func() {
-		s.sweeping = false
-		bucket := schema.BucketOf(s.sweptTo)
-		s.late.sweptPart(part, bucket, last.IsZero() && end.Equal(bucket.End()))
-		s.sweepAfter = last
-		if last.IsZero() {
-			s.sweptTo = end
-			s.book.swept(end)
-		}
-		s.d.metrics.sweeps.Inc()
+// swept notes that the slice up to end is swept up to last, or to its end if last is zero.
+func (w *sweeper) swept(part progress.Digest, end time.Time, last schema.EntryID) {
+	w.busy = false
+	bucket := schema.BucketOf(w.to)
+	w.late.Swept(part, bucket, last.IsZero() && end.Equal(bucket.End()))
+	w.after = last
+	if last.IsZero() {
+		w.to = end
+		w.state.Swept(end)
 	}
+	w.d.metrics.sweeps.Inc()
+}
+
+// inspectUnknown inspects the ids of a page that are not known, as far as there is room for them.
+func (w *sweeper) inspectUnknown(ctx context.Context, ids []schema.EntryID, part progress.Digest, end time.Time, last schema.EntryID) {
 	if len(ids) == 0 {
-		swept()
+		w.swept(part, end, last)
 		return
 	}
-	var unmet []met
-	var refused, left []schema.Entry
-	room, scan := s.book.admission(true, maxHeld, s.d.now()), s.book.admission(false, 0, s.d.now())
-	s.work(ctx, func(ctx context.Context) error {
-		checked := s.d.now()
-		entries, err := s.readIDs(ctx, ids)
+	var unknown []inspected
+	var refused, spilled []schema.Entry
+	room := w.state.Flows.Room(shardstate.Overdue, shardstate.MaxHeld, w.d.now())
+	scan := w.state.Flows.Room(shardstate.OnTime, 0, w.d.now())
+	w.work(ctx, func(ctx context.Context) error {
+		checked := w.d.now()
+		entries, err := w.inspect.read(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -232,83 +153,41 @@ func (s *shard) sweepUnmet(ctx context.Context, ids []schema.EntryID, part diges
 			switch e := &entries[i]; {
 			case e.Fault != nil:
 				taken = append(taken, *e)
-			case scan.owns(e):
-				left = append(left, *e) // the scan passed it over, and has it read again
-			case room.admit(e):
+			case scan.Spilled(e):
+				spilled = append(spilled, *e) // by the scan: its flow has it read again
+			case room.Admit(e):
 				taken = append(taken, *e)
 			default:
 				refused = append(refused, *e)
 			}
 		}
-		unmet, err = s.look(ctx, taken, checked)
+		unknown, err = w.inspect.entries(ctx, taken, checked)
 		return err
 	}, func(now time.Time, err error) {
 		if err != nil {
-			s.sweepFailed(ctx, err, now)
+			w.pageFailed(ctx, err, now)
 			return
 		}
 		// What a hint brought meanwhile is on its way.
-		s.settleMet(ctx, s.unmet(unmet), now)
-		for i := range refused {
-			if e := &refused[i]; !s.book.has(e.ID) {
-				s.book.pass(s.book.flowOf(e, true), e.ID)
-			}
-		}
-		// A page that is being read may have missed them, or has ended before them since.
-		for i := range left {
-			if e := &left[i]; !s.book.has(e.ID) {
-				s.book.pass(s.book.flowOf(e, false), e.ID)
-			}
-		}
-		s.over(len(ids)-len(unmet), now)
-		swept()
+		w.settle.act(ctx, w.settle.unknown(unknown), now)
+		w.spill(refused, shardstate.Overdue)
+		w.spill(spilled, shardstate.OnTime) // a page under way may miss them, or has ended before them since
+		w.spilled(len(ids)-len(unknown), now)
+		w.swept(part, end, last)
 	})
 }
 
-// sweepFailed has the same page swept again after a pause.
-func (s *shard) sweepFailed(ctx context.Context, err error, now time.Time) {
-	s.sweeping = false
-	s.failed(ctx, "sweep", err)
-	s.nextSweep = now.Add(scanEvery)
-}
-
-// startAdvance moves the cursors: dispatched to the last bucket that is swept whole and of which nothing waits
-// for publication, settled to the last one up to which nothing is open. Where somebody has put another cursor in
-// its place (a new epoch), or moved it into the future, the shard starts anew.
-func (s *shard) startAdvance(ctx context.Context, now time.Time) {
-	s.nextAdvance = now.Add(sliceSpan)
-	to := s.cursor
-	swept := schema.BucketOf(s.sweptTo) - 1
-	to.Dispatched = max(to.Dispatched, s.book.dispatched(swept))
-	to.Settled = max(to.Settled, s.book.settled(swept))
-	s.d.metrics.settledLag.WithLabelValues(s.label()).Set(now.Sub(to.Settled.End()).Seconds())
-	if to == s.cursor {
-		return
+func (w *sweeper) spill(entries []schema.Entry, side shardstate.Side) {
+	for i := range entries {
+		if e := &entries[i]; !w.state.Has(e.ID) {
+			w.state.Flows.Spill(w.state.Flows.Of(e, side), e.ID)
+		}
 	}
-	s.advancing = true
-	s.work(ctx, func(ctx context.Context) error {
-		stored, err := s.d.store.Cursor(ctx, s.id)
-		switch {
-		case err != nil:
-			return err
-		case stored.Epoch != to.Epoch, isAhead(stored, s.d.now()):
-			return errReplaced
-		}
-		return s.d.store.AdvanceCursor(ctx, to)
-	}, func(now time.Time, err error) {
-		s.advancing = false
-		if errors.Is(err, errReplaced) {
-			s.log.Info("the cursor is another one than ours: everything is read again")
-			s.anew = true
-			return
-		}
-		if err != nil {
-			s.failed(ctx, "advance cursor", err)
-			return
-		}
-		s.cursor = to
-	})
 }
 
-// errReplaced: the shard has a cursor of another epoch than ours, or one that lies in the future.
-var errReplaced = errors.New("the cursor is another one than ours")
+// pageFailed has the same page swept again after a pause.
+func (w *sweeper) pageFailed(ctx context.Context, err error, now time.Time) {
+	w.busy = false
+	w.failed(ctx, "sweep", err)
+	w.next = now.Add(retryStep)
+}

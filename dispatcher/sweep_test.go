@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -99,43 +101,43 @@ func TestASweepPassesOverWhatFindsNoRoom(t *testing.T) {
 		s := r.shardOf(r.idle(), 0)
 		now := time.Now().Add(time.Hour).Truncate(time.Minute)
 		due := now.Add(-30 * time.Minute)
-		s.sweptTo = due
-		s.scan.from(now, 0)
+		s.sweep.to = due
+		s.scan.Start(now, 0)
 		var entries []schema.Entry
-		for range maxHeld + sweepPage {
+		for range shardstate.MaxHeld + sweepPage {
 			entries = append(entries, r.entry(due, 0, schema.Spec{Tenant: "much"}))
 		}
 		for range 5 {
 			entries = append(entries, r.entry(due.Add(time.Second), 0, schema.Spec{Tenant: "little"}))
 		}
 		r.put(entries...)
-		for s.sweptTo.Equal(due) {
-			s.startSweep(t.Context(), now)
-			for s.sweeping {
+		for s.sweep.to.Equal(due) {
+			s.sweep.start(t.Context(), now)
+			for s.sweep.busy {
 				(<-s.events)(now)
 			}
 			now = now.Add(time.Second)
 		}
 		s.workers.Wait()
-		f := s.book.flow("much", schema.Normal, true)
-		if n := f.waiting; n < maxHeld/2 || n > maxHeld {
-			t.Errorf("%d of a tenant wait in memory, want some, and at most %d", n, maxHeld)
+		f := s.state.Flows.Of(&entries[0], shardstate.Overdue)
+		if n := f.Waiting(); n < shardstate.MaxHeld/2 || n > shardstate.MaxHeld {
+			t.Errorf("%d of a tenant wait in memory, want some, and at most %d", n, shardstate.MaxHeld)
 		}
-		if n := s.book.flow("little", schema.Normal, true).waiting; n != 5 {
+		if n := s.state.Flows.Of(&entries[len(entries)-1], shardstate.Overdue).Waiting(); n != 5 {
 			t.Errorf("%d of the other wait, want 5", n)
 		}
-		if !f.over || f.after.Compare(entries[f.waiting-1].ID) < 0 || f.after.Compare(entries[f.waiting].ID) >= 0 {
-			t.Errorf("passed over: %v from %v on, want from the first that does not wait", f.over, f.after)
+		if !f.AnySpilled() || f.After().Compare(entries[f.Waiting()-1].ID) < 0 || f.After().Compare(entries[f.Waiting()].ID) >= 0 {
+			t.Errorf("spilled: %v from %v on, want from the first that does not wait", f.AnySpilled(), f.After())
 		}
 		bucket := schema.BucketOf(due)
-		if got := s.book.settled(bucket + 9); got != bucket-1 {
-			t.Errorf("settled = %d, want the bucket before what was passed over, %d", got, bucket-1)
+		if got := s.state.Settled(bucket + 9); got != bucket-1 {
+			t.Errorf("settled = %d, want the bucket before what was spilled, %d", got, bucket-1)
 		}
-		for id := range s.book.open {
-			s.done(id)
+		for p := range s.state.All() {
+			s.publish.done(p.ID)
 		}
-		if got := s.book.dispatched(bucket + 9); got != bucket-1 {
-			t.Errorf("dispatched = %d, want the bucket before what was passed over, %d", got, bucket-1)
+		if got := s.state.Dispatched(bucket + 9); got != bucket-1 {
+			t.Errorf("dispatched = %d, want the bucket before what was spilled, %d", got, bucket-1)
 		}
 	})
 }
@@ -157,15 +159,15 @@ func TestASweepWaitsForTheScan(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
 				s := r.shardOf(r.idle(), 0)
-				s.sweptTo = now.Add(-20 * time.Second)
-				s.scan.from(now, 0)
-				s.scan.read = s.sweptTo.Add(sliceSpan + c.read)
-				s.scan.gap = gap{after: below(schema.FirstID(s.sweptTo.Add(sliceSpan+c.left), 0)), to: now}
-				s.startSweep(t.Context(), now)
-				if s.sweeping != c.sweep {
-					t.Errorf("sweeping = %v, want %v", s.sweeping, c.sweep)
+				s.sweep.to = now.Add(-20 * time.Second)
+				s.scan.Start(now, 0)
+				s.scan.Read = s.sweep.to.Add(sliceSpan + c.read)
+				s.scan.Unread = progress.Unread{After: progress.Below(schema.FirstID(s.sweep.to.Add(sliceSpan+c.left), 0)), To: now}
+				s.sweep.start(t.Context(), now)
+				if s.sweep.busy != c.sweep {
+					t.Errorf("sweeping = %v, want %v", s.sweep.busy, c.sweep)
 				}
-				if s.sweeping {
+				if s.sweep.busy {
 					(<-s.events)(now)
 				}
 				s.workers.Wait()
@@ -181,17 +183,17 @@ func TestAHintDuringASweepIsNoRedispatch(t *testing.T) {
 		s := r.shardOf(r.idle(), 0)
 		now := time.Now().Add(time.Minute)
 		e := r.run(now.Add(-15*time.Second), 0)
-		s.sweptTo = now.Add(-20 * time.Second)
-		s.scan.from(now, 0)
-		s.startSweep(t.Context(), now)
+		s.sweep.to = now.Add(-20 * time.Second)
+		s.scan.Start(now, 0)
+		s.sweep.start(t.Context(), now)
 		(<-s.events)(now) // the ids
-		s.book.meet(e.ID)
-		o := s.book.add(&queue.Envelope{Entry: e})
-		o.phase, o.env = published, nil
+		s.state.Find(e.ID)
+		o := s.state.Add(&queue.Envelope{Entry: e})
+		o.Phase, o.Env = shardstate.Published, nil
 		(<-s.events)(now) // the look
 		s.workers.Wait()
-		if o.phase != published || len(s.book.behind) != 0 {
-			t.Errorf("phase %d with %d behind, want published and nothing behind", o.phase, len(s.book.behind))
+		if o.Phase != shardstate.Published || s.state.Size().Overdue != 0 {
+			t.Errorf("phase %d with %d behind, want published and nothing behind", o.Phase, s.state.Size().Overdue)
 		}
 	})
 }

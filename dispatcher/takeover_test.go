@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -29,7 +30,7 @@ func TestATakeOverAddsNothingToWhatWasPublished(t *testing.T) {
 			return finish
 		})
 		r.start("d1")
-		time.Sleep(2 * scanEvery)
+		time.Sleep(2 * progress.ScanEvery)
 		for _, row := range []struct {
 			name string
 			id   schema.EntryID
@@ -70,7 +71,7 @@ func TestATakeOverPublishesWhatWasNamedSince(t *testing.T) {
 		}
 		h.change(nil)
 		r.start("d1")
-		time.Sleep(2 * scanEvery)
+		time.Sleep(2 * progress.ScanEvery)
 		if seen := h.sights(moved.ID); len(seen) != 2 || !seen[1].env.Redispatch {
 			t.Errorf("published %s, want again at once after the take-over", describe(seen))
 		}

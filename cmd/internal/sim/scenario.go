@@ -121,7 +121,7 @@ const endLag = 4
 // The counters of an [Outcome].
 const (
 	redispatched = "carillon_dispatcher_redispatched_total"
-	handedOn     = "carillon_dispatcher_handed_on_total"
+	handedOn     = "carillon_dispatcher_replaced_total"
 	halts        = "carillon_dispatcher_halts_total"
 	takeovers    = "carillon_dispatcher_takeovers_total"
 	lateEntries  = "carillon_entries_late_total"

@@ -1,0 +1,142 @@
+package dispatcher
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// tenantsNamed bounds the tenants that metrics name: those with the largest backlog. The others are
+	// added up as otherTenants, which is no tenant's name.
+	tenantsNamed = 10
+	otherTenants = "*"
+)
+
+// backlogMetrics tell operators and autoscalers what waits.
+type backlogMetrics struct {
+	due     *prometheus.GaugeVec
+	oldest  *prometheus.GaugeVec
+	streams *prometheus.GaugeVec
+	tenants *prometheus.GaugeVec
+	unread  prometheus.Gauge
+}
+
+func newBacklogMetrics(r prometheus.Registerer) backlogMetrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "carillon", Subsystem: "dispatcher", Name: name, Help: help}, labels)
+		r.MustRegister(g)
+		return g
+	}
+	left := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "carillon", Subsystem: "dispatcher", Name: "unread_seconds",
+		Help: "For how long the oldest rows have been due that scans left out and that are still to be read; 0 = none are. Set every 5 s.",
+	})
+	r.MustRegister(left)
+	return backlogMetrics{
+		unread:  left,
+		due:     gauge("due_waiting", "Entries in this dispatcher's memory that are due and wait for budget, by lane and priority. Spilled rows are not counted.", "lane", "priority"),
+		oldest:  gauge("oldest_wait_seconds", "For how long the oldest entry has been due that this dispatcher has not published, by lane and priority; 0 = none is.", "lane", "priority"),
+		streams: gauge("stream_waiting", "Messages in the stream that no executor holds, by lane and priority; the same from every dispatcher.", "lane", "priority"),
+		tenants: gauge("tenant_waiting", "Entries in this dispatcher's memory that are due and wait for budget, of the ten tenants with most of them, and of all others (*).", "tenant"),
+	}
+}
+
+// unread is since when rows of a shard have been due that are still to be taken in; zero = there are none.
+type unread struct {
+	spilled [4]time.Time // by priority
+	left    time.Time    // those that the scan left out
+}
+
+// unreadRows are the unread rows of the shards that are dispatched here.
+type unreadRows struct {
+	mu      sync.Mutex
+	byShard map[schema.Shard]unread
+}
+
+func (u *unreadRows) set(shard schema.Shard, of unread) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if of == (unread{}) {
+		delete(u.byShard, shard)
+		return
+	}
+	u.byShard[shard] = of
+}
+
+// oldest returns since when the oldest rows have been due: spilled ones by subject, and those left out.
+func (u *unreadRows) oldest(lanes int) (spilled map[depth.Subject]time.Time, left time.Time) {
+	spilled = make(map[depth.Subject]time.Time)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for shard, of := range u.byShard {
+		left = earlier(left, of.left)
+		for i, at := range of.spilled {
+			s := depth.Subject{Lane: laneOf(shard, lanes), Priority: schema.Priorities[i]}
+			spilled[s] = earlier(spilled[s], at)
+		}
+	}
+	return spilled, left
+}
+
+// earlier returns the earlier of two times, of which zero ones do not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// reportBacklog sets the metrics of what waits.
+func (d *Dispatcher) reportBacklog(now time.Time) {
+	since := func(at time.Time) float64 {
+		if at.IsZero() {
+			return 0
+		}
+		return max(now.Sub(at).Seconds(), 0)
+	}
+	m := d.metrics.backlog
+	spilled, left := d.unread.oldest(d.lanes)
+	m.unread.Set(since(left))
+	byTenant := make(map[string]int)
+	for s, b := range d.depth.Backlogs() {
+		lane, priority := strconv.Itoa(int(s.Lane)), string(s.Priority)
+		m.due.WithLabelValues(lane, priority).Set(float64(b.Queued))
+		m.streams.WithLabelValues(lane, priority).Set(float64(b.InStream))
+		m.oldest.WithLabelValues(lane, priority).Set(since(earlier(b.Oldest, spilled[s])))
+		for tenant, n := range b.Tenants {
+			byTenant[tenant] += n
+		}
+	}
+	names := make([]string, 0, len(byTenant))
+	for name := range byTenant {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(byTenant[b]-byTenant[a], cmp.Compare(a, b)) })
+	m.tenants.Reset()
+	others := 0
+	for i, name := range names {
+		if i < tenantsNamed {
+			m.tenants.WithLabelValues(name).Set(float64(byTenant[name]))
+			continue
+		}
+		others += byTenant[name]
+	}
+	m.tenants.WithLabelValues(otherTenants).Set(float64(others))
+}
+
+// reportUnread notes since when what is still to be taken in has been due.
+func (s *shard) reportUnread() {
+	u := unread{spilled: s.state.Flows.OldestSpilled()}
+	if s.scan.Unread.Any() {
+		u.left = s.scan.Unread.After.Time()
+	}
+	s.d.unread.set(s.id, u)
+}

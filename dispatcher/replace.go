@@ -1,0 +1,113 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/dispatcher/shardstate"
+	"carillon.dev/carillon/schema"
+)
+
+// replacer puts watch entries in the place of what is open long after its bucket's end. So settled lags
+// by minutes, however long runs last.
+type replacer struct {
+	*shard
+	busy bool
+}
+
+// start replaces a batch of entries: watched ones, and published ones whose rows are about to expire.
+// Of other published ones the stream has the message: an executor that got it would find the entry
+// replaced and leave it, so a backlog would only grow.
+func (w *replacer) start(ctx context.Context, now time.Time) {
+	if w.busy {
+		return
+	}
+	aging := w.d.writer.Expiry(now, now).Sub(now) / 4 // a new watch entry once in half a retention at most (bucketer.Replace)
+	var ids []schema.EntryID
+	for p := range w.state.All() {
+		if len(ids) >= replaceBatch {
+			break
+		}
+		switch {
+		case p.Phase == shardstate.Watching && !p.Parked && now.After(p.ID.Bucket().End().Add(replaceAfter)):
+			ids = append(ids, p.ID)
+		case p.Phase == shardstate.Published && now.Sub(p.ID.Time()) > aging && now.Sub(p.Inspected) > inspectAgain:
+			p.Inspected = now
+			ids = append(ids, p.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	w.busy = true
+	var done, others []schema.EntryID // others are left to an inspection, which closes them or acts on them
+	w.work(ctx, func(ctx context.Context) error {
+		found, err := w.inspect.ids(ctx, ids)
+		if err != nil {
+			return err
+		}
+		var from, to []schema.Entry
+		for i := range found {
+			m := &found[i]
+			if m.standing.Over || m.verdict > bucketer.Doubtful || !isReplaceable(&m.entry) {
+				others = append(others, m.entry.ID)
+				continue
+			}
+			watch, err := w.watchEntry(&m.entry, m.standing.Unnamed, now)
+			if err != nil {
+				return err
+			}
+			from, to = append(from, m.entry), append(to, watch)
+		}
+		done, err = w.d.writer.Replace(ctx, from, to)
+		return err
+	}, func(_ time.Time, err error) {
+		w.busy = false
+		for _, id := range others {
+			if p, ok := w.state.Pending(id); ok && p.Phase == shardstate.Published {
+				w.settle.next = append(w.settle.next, id) // others are inspected soon anyway
+			}
+		}
+		for _, id := range done {
+			w.state.Done(id)
+		}
+		w.d.metrics.replaced.Add(float64(len(done)))
+		if err != nil {
+			w.failed(ctx, "replace", err)
+		}
+	})
+}
+
+// isReplaceable reports whether a watch entry can take e's place. A watch entry starts e's run if nobody
+// has. A catch-up entry is to start others, and of an unreadable row nothing can be started.
+func isReplaceable(e *schema.Entry) bool { return e.Fault == nil && e.Spec.Kind != schema.KindCatchUp }
+
+// watchEntry makes the watch entry that takes e's place. Its id is a function of what it stands for and
+// of its due time, so two owners write the same one. due is the smallest that lies ahead of
+//
+//	e is unnamed (it waits for a mark)   first + watchStep · 2^n    such a wait may last as long as the run
+//	else                                 e.Due() + watchStep · n
+func (w *replacer) watchEntry(e *schema.Entry, unnamed bool, now time.Time) (schema.Entry, error) {
+	due := e.Due()
+	first, _ := e.First() // zero for a later attempt's
+	if unnamed {
+		due = first.Time()
+		step := watchStep
+		for !due.Add(step).After(now) {
+			step *= 2
+		}
+		due = due.Add(step)
+	} else {
+		due = due.Add(now.Sub(due).Truncate(watchStep) + watchStep)
+	}
+	hash := schema.HashOf("watch", e.Run().String(), first.String(), strconv.FormatInt(due.UnixMilli(), 10))
+	id := schema.MakeEntryID(due, e.ID.Shard(), hash)
+	watch, err := w.d.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), due)
+	if err != nil {
+		return schema.Entry{}, fmt.Errorf("watch entry of %s: %w", e.Run(), err)
+	}
+	return watch, nil
+}
