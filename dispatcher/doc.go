@@ -2,70 +2,97 @@
 //
 // # What is authoritative
 //
-// The rows and the cursors. What a dispatcher remembers of a shard (its book) is thrown away when the shard goes, or when the
-// process finds that it was stopped, and made anew from the rows. Ownership is an optimisation: two
-// owners of one shard cost duplicate publications, never a run.
+// The rows and the cursors. What a dispatcher remembers of a shard is thrown away when the shard goes,
+// or when the process finds that it was stopped, and is made anew from the rows. Ownership is an
+// optimisation: two owners of one shard cost duplicate publications, never a run.
+//
+// # The way of an entry
+//
+//	store ──scan──▶ shardstate ──budget, rate──▶ publisher ──▶ stream ──▶ executor
+//	  ▲  ──hint──▶     │    ▲                                               │
+//	  │  ──sweep─▶     │    └──────────────── notice ◀──────────────────────┘
+//	  │                └─ no notice: settler inspects the rows: done, watch, or publish again
+//	  └─ cursors: dispatched, settled
+//
+//	step                                             file            pure part
+//	follow the ring, start and stop shards           dispatcher.go
+//	one shard: loop, workers, mail                   shard.go, mailbox.go
+//	read rows ahead of their time; take hints        scan.go         progress.Scan
+//	read spilled rows and the unread range           resume.go       shardstate.Flows, Room
+//	wait for a start of the task's rate, or defer    defer.go        ratelimit
+//	publish, within budget; have it read again       publish.go      depth, shardstate
+//	reserve starts, read rates                       rates.go        ratelimit
+//	read the streams' loads, steer the budget        streams.go      depth
+//	read ids behind their time, take a shard over    sweep.go
+//	read ids again, minutes and hours later          late.go         progress.LateReads
+//	find out by the rows where entries stand         inspect.go      schema.Judge
+//	inspect entries without a notice, and act        settle.go
+//	replace what is open for long                    replace.go
+//	move dispatched and settled                      cursor.go       shardstate, progress
+//	undecided entries, catch-up, lost next runs      recurring.go
+//	wake what limits hold back                       limits.go
+//	tell the ring whether we reach what we need      health.go
+//	say what waits                                   backlog.go
+//
+// A shard is an actor: one goroutine owns its state, workers do the I/O. Sweep, take-over and recovery
+// are one mechanism: the sweep finds every id from the settled cursor on. After a take-over it merely
+// runs behind.
 //
 // # Invariants
 //
-//  1. A shard is scanned once a second, ahead of time; in steady state every row is read once.
-//  2. An entry is published Lead before it is due, and earlier only by what it will wait in its stream (leadMost at most); the executor holds it
-//     until its instant.
-//  3. An entry whose row was held in time (bucketer, invariant 2) is met: by the scan, by its hint, or by the
-//     sweep of its slice, which comes bucketer.Grace after the slice's end. One that was held later, by minutes, is
-//     found when the ids of its bucket are read again. One that the scan finds where it has read before, and later than
-//     a late entry may stand in for it, is published as a redispatch: an executor looks first.
-//  4. An entry that was met is open until its rows say that it is done: a notice, or a look at the
-//     rows, and nothing else, closes it.
-//  5. Dispatched moves over a bucket only when all of it was met and everything met was handed to the queue; settled only over
-//     buckets without open entries. A reader of settled loses nothing.
-//  6. An occurrence of a recurring job is published only when its next one is held, and only if the job's row, read after the occurrence,
-//     lets it start. What may not start is recorded before it is forgotten.
-//  7. What may have been published before is published as a redispatch: an executor looks first. What we have published
-//     goes out under an id of its own, once the stream has let go of it. What another owner may have published goes
-//     out under the id of a first publication, of which the stream keeps one: so nothing is called twice, and
-//     what nobody has published waits for nothing.
-//  8. A row for which there is no room in memory is passed over, and so is what comes after it of the same tenant and priority, until it has been read
-//     again. A stretch of due time that the scan left out (its gap) is met by nobody but a hint until it has been read. No sweep moves over a gap, and no
-//     cursor over either.
-//  9. What waits for a limit of the shard is looked at every 5 s: whoever should have woken it may have died.
-//  10. What is published of a task with a rate has a start of it, taken from a register that all dispatchers share, and not older than StartLife / 2. What has none
-//     yet, or none any more, waits in memory for a conditional write, or is put off to the start that it was given: no cursor moves over it before that is durable.
+//  1. A shard is scanned once a second, ahead of time. In steady state every row is read once.
+//  2. An entry is published depth.Lead before it is due, and earlier by what it will wait in its stream,
+//     depth.LeadMost at most. The executor holds it until its instant.
+//  3. An entry whose row was written in time (bucketer, invariant 2) is found: by the scan, by its hint,
+//     or by the sweep of its slice, bucketer.Grace after the slice's end. A row that is written minutes
+//     later is found when the ids of its bucket are read again. A row that the scan finds where it had
+//     read before, so late that a late entry may stand in for it, is published as a redispatch.
+//  4. An entry that was found is pending until its rows say that it is done. Only a notice or an
+//     inspection closes it.
+//  5. Dispatched moves over a bucket only when all of it was found and the queue has confirmed all of
+//     that. Settled moves only over buckets without a pending entry.
+//  6. An occurrence of a recurring job is published only when its next one is held, and only if the job's
+//     row, read after the occurrence, lets it start. What may not start is recorded before it is
+//     forgotten.
+//  7. What may have been published before is published as a redispatch: an executor inspects it first.
+//     What we have published goes out under an id of its own, once the stream no longer holds the first
+//     message. What another owner may have published goes out under the id of a first publication, of
+//     which the stream keeps one.
+//  8. A row for which there is no room is spilled, and so are the later rows of its tenant and priority,
+//     until they are read again. The scan's unread range is read by nobody else but hints. No sweep and
+//     no cursor moves over an unread range, and no cursor over spilled rows.
+//  9. The wait lists of limits are looked through every 5 s: whoever should wake a run may have died.
+//  10. What is published of a task with a rate has a reservation from the register that all dispatchers
+//     share, not older than schema.ReservationLife / 2. What has none waits in memory for a conditional
+//     write, or is deferred to its start. No cursor moves over it before the deferral is durable.
 //
-// # Fair share
+// # Backlogs
 //
-// What may be published of a lane and priority (the budget) is shared out among tenants by deficit round robin; package fair says why that
-// scheme. Who is refused waits in his tenant's line, one for all shards of the dispatcher, in the order of due times; what is behind its time comes
-// after what is on time. Dispatchers do not tell one another: each gives each tenant its share of what it may publish itself.
-// A tenant that does not wait while others do has its share at once, out of turn, and owes it. What is shared is starts: a tenant whose runs
-// take long holds more slots than its share.
+// A flow (tenant and priority) holds a bounded part of the memory (package shardstate). Beyond that the
+// scan and the sweep read on to the rows of others. So a backlog is read twice: once to see that no
+// rows of others lie in it, and once to be published. Rows of several flows that lie in one another may
+// be read once for each. Rows read in vain are bounded by spillRows a second. Where that would make the
+// scan late, it leaves out what should be published by now, and goes on in the present: who is due after
+// a backlog does not wait until it is read. There is one unread range at most, which grows if it must.
 //
-// A flow (tenant and priority) may hold in memory a part of what is free, and while it is refused no more than was lately published of
-// it. Beyond that its rows are passed over: the scan and the sweep read on to others' rows, and the first that was passed over is remembered. From there
-// the flow is read again when half of its room is free. So a backlog is read twice, once to see that nobody else's rows lie in it and
-// once to be published (and by the sweep, once it is old enough); where several flows with backlogs lie in each other, the second reading is done up to once for each. What is read in
-// vain is bounded by passRows a second for each dispatcher. Where that would make the scan late, it leaves out what should be published by now, and goes on in the
-// present: who is due after a backlog does not wait until it is read, who is due in it does. There is one gap at most, which becomes longer if it must.
+// # Recurring jobs
 //
-// What lies in the stream is beyond any choice. So it is kept short, and who is not late is published so much earlier as it will take to get
-// through: a backlog of one tenant does not make another late.
+// While jobs cannot be planned on, their part of a scan has not happened; one-off runs of the same scan
+// are published. Catch-up entries take their steps while few runs wait in the stream. The jobs of a
+// shard are looked through every few minutes for some without a next run, which is a fault, and mended.
 //
-// # Decisions
+// # Health
 //
-// Sweep, take-over and recovery are one mechanism: the sweep meets every id from the settled cursor on, in
-// order; after a take-over it merely runs behind. A shard is an actor: one goroutine owns the book, workers do the I/O.
-//
-// While jobs cannot be planned on, their part of a scan has not happened, and one-off runs of the same scan are published. Catching up
-// takes its steps while few runs wait in the stream, so that it costs work on time little. The jobs of a shard are looked
-// through every few minutes for some without a next run, which is a fault of something, and mended.
-//
-// A dispatcher that fails to scan or to publish for some seconds tells the ring, and goes on with what it has. Whether others
-// take its shards is decided by the ring alone: they do unless none of them is healthy.
+// A dispatcher that fails to scan or to publish for some seconds tells the ring, and goes on. The ring
+// alone decides whether others take its shards: they do unless none of them is healthy.
 //
 // # If we crash
 //
-// Before a publication: the next owner meets the entry from settled on. After it, before the receipt: the same, as a
-// redispatch, of which the stream keeps one; the executor looks first. Between a watch entry and the attempt 0 that names it: the next owner
-// hands on to the same id. Between a start of a rate and the entry that is due then: the start is lost, and the next owner takes another; between that
-// entry and the attempt 0 that names it: both may be met, and the second finds what the first led to. Before a cursor moved: the next owner meets more than it must.
+//	between                                        what happens
+//	finding an entry and publishing it             the next owner finds it from settled on
+//	publishing it and its receipt                  the same, as a redispatch; the stream keeps one message
+//	a watch entry and the record that names it     the next owner replaces by the same id
+//	a reservation and its late entry               the start is lost; the next owner reserves another
+//	a late entry and the record that names it      both may be found; the second sees what the first did
+//	publishing and moving a cursor                 the next owner inspects more than it must
 package dispatcher
