@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tenantsNamed bounds the tenants that metrics name: those with the largest backlog. The others are
-	// added up as otherTenants, which is no tenant's name.
+	// tenantsNamed bounds the tenants that metrics name: those with the largest backlog. The others
+	// are added up as otherTenants, which is no tenant's name.
 	tenantsNamed = 10
 	otherTenants = "*"
 )
@@ -49,7 +49,8 @@ func newBacklogMetrics(r prometheus.Registerer) backlogMetrics {
 	}
 }
 
-// unread is since when rows of a shard have been due that are still to be taken in; zero = there are none.
+// unread is since when rows of a shard have been due that are still to be taken in; zero = there
+// are none.
 type unread struct {
 	spilled [4]time.Time // by priority
 	left    time.Time    // those that the scan left out
@@ -71,7 +72,8 @@ func (u *unreadRows) set(shard schema.Shard, of unread) {
 	u.byShard[shard] = of
 }
 
-// oldest returns since when the oldest rows have been due: spilled ones by subject, and those left out.
+// oldest returns since when the oldest rows have been due: spilled ones by subject, and those left
+// out.
 func (u *unreadRows) oldest(lanes int) (spilled map[depth.Subject]time.Time, left time.Time) {
 	spilled = make(map[depth.Subject]time.Time)
 	u.mu.Lock()

@@ -60,7 +60,8 @@ func refilled(d *Dispatcher) {
 	d.depth.SetBudget(depth.Subject{Lane: 0, Priority: schema.Normal}, 1<<30)
 }
 
-// TestAllocationsOfARun: from the scan to the notice a run costs its envelope, what is remembered of it, and its receipt.
+// TestAllocationsOfARun: from the scan to the notice a run costs its envelope, what is remembered
+// of it, and its receipt.
 func TestAllocationsOfARun(t *testing.T) {
 	r := newRig(t, 1)
 	defer r.close()

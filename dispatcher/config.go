@@ -14,24 +14,25 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The times of dispatching. Others stand with what they steer: packages depth, progress and ratelimit.
+// The times of dispatching. Others stand with what they steer: packages depth, progress and
+// ratelimit.
 const (
 	// flushSlack is how soon something must follow to be published at once.
 	flushSlack = 20 * time.Millisecond
-	// What waits for budget is read again once it is rereadAfter old and rereadLate behind its time: an
-	// executor would have to look at its rows.
+	// What waits for budget is read again once it is rereadAfter old and rereadLate behind its
+	// time: an executor would have to look at its rows.
 	rereadAfter = time.Second
 	rereadLate  = 100 * time.Millisecond
-	// spillAhead is how long before they are to be published rows are spilled for which there is no room.
-	// Until then the scan waits for room, and tries every cutRetry.
+	// spillAhead is how long before they are to be published rows are spilled for which there is no
+	// room. Until then the scan waits for room, and tries every cutRetry.
 	spillAhead = 250 * time.Millisecond
 	cutRetry   = 50 * time.Millisecond
 	// resumeEvery is how often spilled rows are tried while there is no room for them.
 	resumeEvery = 10 * time.Millisecond
 	// A slice of sliceSpan of due time is swept bucketer.Grace after its end.
 	sliceSpan = 10 * time.Second
-	// recent is how far back a shard that was taken over is looked through at once, recentSlice of it at a
-	// time. All that is older may be swept.
+	// recent is how far back a shard that was taken over is looked through at once, recentSlice of
+	// it at a time. All that is older may be swept.
 	recent      = sliceSpan + bucketer.Grace
 	recentSlice = 2 * time.Second
 	// settleEvery is how often published entries are compared with what their stream still holds.
@@ -40,10 +41,11 @@ const (
 	settleAfter = 3 * time.Second
 	// sessionsEvery is how often the sessions of watched attempts are read.
 	sessionsEvery = time.Second
-	// inspectAgain is the least time between two inspections of one entry, and between two redispatches.
+	// inspectAgain is the least time between two inspections of one entry, and between two
+	// redispatches.
 	inspectAgain = 15 * time.Second
-	// replaceAfter is how long after its bucket's end an entry may be open before a watch entry takes its
-	// place.
+	// replaceAfter is how long after its bucket's end an entry may be open before a watch entry
+	// takes its place.
 	replaceAfter = 2 * time.Minute
 	// watchStep is the distance of watch entries.
 	watchStep = 2 * time.Minute
@@ -56,8 +58,8 @@ const (
 	decideEvery = time.Second
 	// catchUpEvery is the least time between two rounds of catching up.
 	catchUpEvery = time.Second
-	// The jobs of a shard are looked through for some without a next run, a page every mendPace. mendEvery
-	// after the last page it begins anew.
+	// The jobs of a shard are looked through for some without a next run, a page every mendPace.
+	// mendEvery after the last page it begins anew.
 	mendEvery = 5 * time.Minute
 	mendPace  = 5 * time.Second
 	// storeTimeout bounds one read or write of a shard's worker.
@@ -66,16 +68,17 @@ const (
 
 // The bounds of memory and of steps.
 const (
-	// maxHeldAll bounds the envelopes that all shards of a dispatcher hold on time, as long as each may
-	// hold shardstate.MinHeld. One shard holds shardstate.MaxHeld at most.
+	// maxHeldAll bounds the envelopes that all shards of a dispatcher hold on time, as long as each
+	// may hold shardstate.MinHeld. One shard holds shardstate.MaxHeld at most.
 	maxHeldAll = 25_000
-	// spillRows bounds the rows a second that a dispatcher reads and spills: each costs the store some
-	// 15 µs of a core, so three quarters of a core at worst. spillBurst may come at once.
+	// spillRows bounds the rows a second that a dispatcher reads and spills: each costs the store
+	// some 15 µs of a core, so three quarters of a core at worst. spillBurst may come at once.
 	spillRows  = 50_000
 	spillBurst = 5000
 	// flushChunk is how many envelopes a shard publishes before it reads its mail again.
 	flushChunk = 64
-	// scanPage bounds the rows of one read, sweepPage the ids, readBatch the rows that are read by id.
+	// scanPage bounds the rows of one read, sweepPage the ids, readBatch the rows that are read by
+	// id.
 	scanPage  = 500
 	sweepPage = 1000
 	readBatch = 100
@@ -84,8 +87,8 @@ const (
 	// deferBatch bounds the entries deferred in one step, replaceBatch those replaced.
 	deferBatch   = 200
 	replaceBatch = 100
-	// catchUpRuns is about how many runs a second a dispatcher starts that should have started long ago,
-	// over all its shards.
+	// catchUpRuns is about how many runs a second a dispatcher starts that should have started long
+	// ago, over all its shards.
 	catchUpRuns = 500
 	// mendPage bounds the jobs looked through in one step.
 	mendPage = 50
@@ -113,8 +116,8 @@ type Ring interface {
 	Snapshot() *ring.Snapshot
 	Changed() <-chan struct{}
 	Refresh(ctx context.Context) error
-	// ReportHealth tells the others whether we can dispatch. If not, they take our shards, unless none of
-	// them can.
+	// ReportHealth tells the others whether we can dispatch. If not, they take our shards, unless
+	// none of them can.
 	ReportHealth(healthy bool) error
 }
 

@@ -18,8 +18,8 @@ func (r *rig) raise(to schema.Bucket) {
 	}
 }
 
-// TestACursorFromTheFuture: whatever the cursor says, what is due now is published on time, by every owner, and
-// what was due before is met as well.
+// TestACursorFromTheFuture: whatever the cursor says, what is due now is published on time, by
+// every owner, and what was due before is found as well.
 func TestACursorFromTheFuture(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		time.Sleep(30 * time.Minute)
@@ -57,8 +57,8 @@ func TestACursorFromTheFuture(t *testing.T) {
 	})
 }
 
-// TestACursorThatIsAheadByAClock: an owner whose clock is ahead of ours has swept a bucket that is not over by
-// ours. That is no fault, and what is due in that bucket is taken all the same.
+// TestACursorThatIsAheadByAClock: an owner whose clock is ahead of ours has swept a bucket that is
+// not over by ours. That is no fault, and what is due in that bucket is taken all the same.
 func TestACursorThatIsAheadByAClock(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -81,8 +81,8 @@ func TestACursorThatIsAheadByAClock(t *testing.T) {
 	})
 }
 
-// TestTheCursorIsReplaced: an owner takes up what was due after the cursor that another has put in place of its
-// own, and notices when its own was moved into the future.
+// TestTheCursorIsReplaced: an owner takes up what was due after the cursor that another has put in
+// place of its own, and notices when its own was moved into the future.
 func TestTheCursorIsReplaced(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)

@@ -68,14 +68,15 @@ func (w *deferrer) reserved(r reserved, now time.Time) {
 	}
 }
 
-// leave has the entries of this shard wait for starts no more. Starts that they were given are lost.
+// leave has the entries of this shard wait for starts no more. Starts that they were given are
+// lost.
 func (w *deferrer) leave() {
 	w.d.rateLimiter.Leave(func(x ratelimit.Waiter) bool { return x.(*waiter).s == w.shard })
 }
 
 // start defers a batch of entries. The late entry is written first, then that it stands in. If we
-// crash in between, the next owner defers the entry to another start. Then there are two late entries;
-// the one that starts second finds what the first has written, and its start is lost.
+// crash in between, the next owner defers the entry to another start. Then there are two late
+// entries; the one that starts second finds what the first has written, and its start is lost.
 func (w *deferrer) start(ctx context.Context, now time.Time) {
 	if len(w.ready) == 0 || w.busy {
 		return

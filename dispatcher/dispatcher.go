@@ -104,8 +104,8 @@ func (t *tenure) ended() bool {
 	}
 }
 
-// Run dispatches until ctx ends, and returns nil. It follows the ring, and starts everything anew when
-// the process was stopped.
+// Run dispatches until ctx ends, and returns nil. It follows the ring, and starts everything anew
+// when the process was stopped.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	halts := d.halt.Subscribe()
 	tenures := make(map[schema.Shard]*tenure)
@@ -146,8 +146,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// follow makes the tenures what the ring says. A shard that a live peer owns is kept for a while: the
-// peer may not know yet.
+// follow makes the tenures what the ring says. A shard that a live peer owns is kept for a while:
+// the peer may not know yet.
 func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenure, now time.Time) {
 	if d.halt.Halted() {
 		return

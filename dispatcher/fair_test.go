@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// of returns entries of a tenant that are due at at and each step after it, over the shards of the rig.
+// of returns entries of a tenant that are due at at and each step after it, over the shards of the
+// rig.
 func (r *rig) of(tenant string, p schema.Priority, n int, at time.Time, step time.Duration) []schema.Entry {
 	entries := make([]schema.Entry, n)
 	for i := range entries {
@@ -24,7 +25,8 @@ func (r *rig) of(tenant string, p schema.Priority, n int, at time.Time, step tim
 	return entries
 }
 
-// once fails the test unless each entry was published once, as what it is; it returns how late the messages were that a hand took, in order of their due times.
+// once fails the test unless each entry was published once, as what it is; it returns how late the
+// messages were that a hand took, in order of their due times.
 func (h *hand) once(t *testing.T, what string, entries []schema.Entry) []time.Duration {
 	t.Helper()
 	seen := make(map[schema.EntryID][]sight)
@@ -50,12 +52,14 @@ func (h *hand) once(t *testing.T, what string, entries []schema.Entry) []time.Du
 	return late
 }
 
-// atFirst is how late somebody may become of whom nothing is known: what executors can do is not known before they have shown it, and what is published
-// until then lies before what comes. It is how long a slowHand of 2000 a second takes for firstBudget messages, and the 50 ms until it takes the next ones.
+// atFirst is how late somebody may become of whom nothing is known: what executors can do is not
+// known before they have shown it, and what is published until then lies before what comes. It is
+// how long a slowHand of 2000 a second takes for firstBudget messages, and the 50 ms until it takes
+// the next ones.
 const atFirst = firstBudget*time.Second/2000 + 50*time.Millisecond
 
-// TestABacklogHidesNoOtherTenant: a tenant with a backlog holds nobody up who has little to do, is published in the order of its due times,
-// and costs the store a bounded number of reads.
+// TestABacklogHidesNoOtherTenant: a tenant with a backlog holds nobody up who has little to do, is
+// published in the order of its due times, and costs the store a bounded number of reads.
 func TestABacklogHidesNoOtherTenant(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
@@ -90,7 +94,8 @@ func TestABacklogHidesNoOtherTenant(t *testing.T) {
 	}
 }
 
-// scattered returns n entries of a tenant that are due anywhere in span from at on, over the shards of the rig.
+// scattered returns n entries of a tenant that are due anywhere in span from at on, over the shards
+// of the rig.
 func (r *rig) scattered(tenant string, n int, at time.Time, span time.Duration, rng *rand.Rand) []schema.Entry {
 	entries := make([]schema.Entry, n)
 	for i := range entries {
@@ -101,9 +106,10 @@ func (r *rig) scattered(tenant string, n int, at time.Time, span time.Duration, 
 	return entries
 }
 
-// TestAHundredTimesTheLoadBesideMovesNobody: the p99, over five seeds, of how late one of 10 runs a second comes into an executor's hand moves by at most a
-// fifth or 20 ms when another tenant has 1,000 a second and so much behind it that executors have no rest. The other's load begins 4 s before what is
-// measured: what executors can do is known by then.
+// TestAHundredTimesTheLoadBesideMovesNobody: the p99, over five seeds, of how late one of 10 runs a
+// second comes into an executor's hand moves by at most a fifth or 20 ms when another tenant has
+// 1,000 a second and so much behind it that executors have no rest. The other's load begins 4 s
+// before what is measured: what executors can do is known by then.
 func TestAHundredTimesTheLoadBesideMovesNobody(t *testing.T) {
 	const (
 		before, span = 4 * time.Second, 4 * time.Second
@@ -151,9 +157,11 @@ func TestAHundredTimesTheLoadBesideMovesNobody(t *testing.T) {
 	}
 }
 
-// TestDueTimesAreTheOrderWithinATenant: what waits of a tenant and priority is published in the order of due times, over all shards, but for what
-// one shard holds in memory and another has yet to read again. While the budget refuses a flow, that is at most what a shard published of it within
-// window.Span, which is most at the beginning, when what executors can do is being found out.
+// TestDueTimesAreTheOrderWithinATenant: what waits of a tenant and priority is published in the
+// order of due times, over all shards, but for what one shard holds in memory and another has yet
+// to read again. While the budget refuses a flow, that is at most what a shard published of it
+// within window.Span, which is most at the beginning, when what executors can do is being found
+// out.
 func TestDueTimesAreTheOrderWithinATenant(t *testing.T) {
 	const apart = 200 * time.Microsecond // two entries; of a shard shards times as much
 	inBubble(t, 4, func(t *testing.T, r *rig) {
@@ -195,7 +203,8 @@ func TestDueTimesAreTheOrderWithinATenant(t *testing.T) {
 	})
 }
 
-// TestThroughputFollowsWeights: tenants that all have a backlog are published by their weights, which may change meanwhile.
+// TestThroughputFollowsWeights: tenants that all have a backlog are published by their weights,
+// which may change meanwhile.
 func TestThroughputFollowsWeights(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		const n = 30_000
@@ -263,8 +272,8 @@ func TestCriticalDoesNotWaitForLow(t *testing.T) {
 	})
 }
 
-// TestCriticalOvertakesAHundredThousandLow: what is critical and due at once is in an executor's hand within 2 s, however much of the same tenant is low and
-// waits.
+// TestCriticalOvertakesAHundredThousandLow: what is critical and due at once is in an executor's
+// hand within 2 s, however much of the same tenant is low and waits.
 func TestCriticalOvertakesAHundredThousandLow(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		const n = 100_000
@@ -291,9 +300,10 @@ func TestCriticalOvertakesAHundredThousandLow(t *testing.T) {
 	})
 }
 
-// TestATurnComesToSomething: beside a tenant of great weight with an overdue backlog, and executors so slow that turns come more rarely than what was read becomes
-// too old, one who is on time is published when it is his turn.
-func TestATurnComesToSomething(t *testing.T) {
+// TestAnOldTurnIsUsed: beside a tenant of great weight with an overdue backlog, and executors so
+// slow that turns come more rarely than what was read becomes too old, a run that is on time is
+// published when it is its turn.
+func TestAnOldTurnIsUsed(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		r.shares = map[string]int{"much": 100}
 		h := r.slowHand(nil, 6, 100*time.Millisecond) // 60 a second: a round takes 1.7 s
@@ -312,7 +322,8 @@ func TestATurnComesToSomething(t *testing.T) {
 	})
 }
 
-// TestMemoryOfABacklog: however much is due of a tenant, a shard holds shardstate.MaxHeld of it and remembers no more ids.
+// TestMemoryOfABacklog: however much is due of a tenant, a shard holds shardstate.MaxHeld of it and
+// remembers no more ids.
 func TestMemoryOfABacklog(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
@@ -334,21 +345,22 @@ func TestMemoryOfABacklog(t *testing.T) {
 				t.Fatalf("%d wait, %d ids are known, %d entries open, want at most %d of each", waiting, size.Known, size.Open, shardstate.MaxHeld)
 			}
 			if now.Sub(began) > time.Minute {
-				t.Fatalf("after a minute the other tenant was not come to: the scan is at %v, the gap is %v", s.scan.Seen, s.scan.Unread)
+				t.Fatalf("after a minute the other tenant was not reached: the scan is at %v, the unread range is %v", s.scan.Seen, s.scan.Unread)
 			}
 		}
 		s.workers.Wait()
 		if f := s.state.Flows.Of(&little[0], shardstate.OnTime); f.AnySpilled() {
-			t.Error("the other tenant was passed over")
+			t.Error("the other tenant was spilled")
 		}
 		if least := time.Duration(float64(len(entries)-shardstate.MaxHeld-spillBurst) / spillRows * float64(time.Second)); now.Sub(began) < least {
-			t.Errorf("%d rows were passed over in %v, want %v at least", len(entries), now.Sub(began), least)
+			t.Errorf("%d rows were spilled in %v, want %v at least", len(entries), now.Sub(began), least)
 		}
 	})
 }
 
-// TestMemoryOfABacklogOverManyShards: a dispatcher of many shards holds maxHeldAll envelopes of what is due, each shard its part, whoever has much to do and
-// whatever can be published; and it remembers no more ids than these and a page.
+// TestMemoryOfABacklogOverManyShards: a dispatcher of many shards holds maxHeldAll envelopes of
+// what is due, each shard its part, whoever has much to do and whatever can be published; and it
+// remembers no more ids than these and a page.
 func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 	const shards, tenants = 16, 8
 	inBubble(t, shards, func(t *testing.T, r *rig) {
@@ -396,7 +408,7 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 			}
 			s.workers.Wait()
 			if s.scan.More || s.scan.Read.Before(now) || s.scan.Unread.Open(now) {
-				t.Errorf("the scan of shard %d has not come to the end of what is due: it is at %v, the gap is %v", s.id, s.scan.Seen, s.scan.Unread)
+				t.Errorf("the scan of shard %d has not come to the end of what is due: it is at %v, the unread range is %v", s.id, s.scan.Seen, s.scan.Unread)
 			}
 		}
 		if most < maxHeldAll/2 {

@@ -12,34 +12,36 @@ import (
 )
 
 const (
-	// unhealthyAfter is for how long scans, publications or probes fail before a dispatcher says that it is unhealthy.
+	// unhealthyAfter is for how long scans, publications or probes fail before a dispatcher is
+	// unhealthy.
 	unhealthyAfter = 10 * time.Second
-	// healthyAfter is for how long nothing may fail before it is healthy again. After a relapse, within relapseWithin,
-	// it is twice as long as before, healthyAfterMost at most: so a link that flaps changes the ring seldom.
+	// healthyAfter is for how long nothing may fail before it is healthy again. After a relapse
+	// within relapseWithin it doubles, up to healthyAfterMost: a link that flaps changes the ring
+	// seldom.
 	healthyAfter     = 10 * time.Second
 	healthyAfterMost = 2 * time.Minute
 	relapseWithin    = 5 * time.Minute
-	// failureAge is for how long a failed scan or publication says something, if no other follows.
+	// failureAge is for how long a failed scan or publication counts, if no other follows.
 	failureAge = storeTimeout + 5*time.Second
-	// probeEvery is how often store and queue are asked for something small, where nothing else shows that they answer.
+	// probeEvery is how often store and queue are probed where nothing else shows that they answer.
 	probeEvery = time.Second
-	// probeTimeout is when a probe has failed that has not come back.
+	// probeTimeout is after how long a probe that has not come back has failed.
 	probeTimeout = 3 * time.Second
 )
 
-// way is something on which dispatching goes, and that fails by itself.
-type way int
+// path is something that dispatching depends on, and that fails by itself.
+type path int
 
 const (
-	probeStore way = iota
+	probeStore path = iota
 	probeQueue
 	scanning
 	publication
-	ways
+	paths
 )
 
-// wayNames are what fails, in words.
-var wayNames = [ways]string{"the store does not answer", "the queue does not answer", "scans fail", "publications fail"}
+// pathNames say what fails.
+var pathNames = [paths]string{"the store does not answer", "the queue does not answer", "scans fail", "publications fail"}
 
 // failure is a stretch of failures without a success in between.
 type failure struct {
@@ -51,8 +53,8 @@ type failure struct {
 // health finds out whether a dispatcher reaches what it needs. It does no I/O and reads no clock.
 type health struct {
 	mu        sync.Mutex
-	failing   [ways]failure
-	succeeded [ways]time.Time // when each last did
+	failing   [paths]failure
+	succeeded [paths]time.Time // when each last did
 	unhealthy bool
 	cause     error         // while unhealthy: what failed
 	since     time.Time     // while unhealthy: since when nothing fails; zero = something does
@@ -60,8 +62,8 @@ type health struct {
 	recovered time.Time     // when it was last healthy again
 }
 
-// note takes in, at now, how something went that began at the given time.
-func (h *health) note(w way, began, now time.Time, err error) {
+// note takes in, at now, how something went that began at began; nil: it succeeded.
+func (h *health) note(w path, began, now time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.failing[w]
@@ -75,7 +77,7 @@ func (h *health) note(w way, began, now time.Time, err error) {
 	f.last, f.err = now, err
 }
 
-// why says what made the dispatcher unhealthy; nil while it is healthy.
+// why returns what made the dispatcher unhealthy; nil while it is healthy.
 func (h *health) why() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +88,7 @@ func (h *health) why() error {
 }
 
 // works reports whether w succeeded within the last two periods of probes.
-func (h *health) works(w way, now time.Time) bool {
+func (h *health) works(w path, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return now.Sub(h.succeeded[w]) < 2*probeEvery
@@ -96,10 +98,10 @@ func (h *health) works(w way, now time.Time) bool {
 func (h *health) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failing, h.since = [ways]failure{}, time.Time{}
+	h.failing, h.since = [paths]failure{}, time.Time{}
 }
 
-// judge says whether the dispatcher is healthy, and whether that is new.
+// judge returns whether the dispatcher is healthy, and whether that has changed.
 func (h *health) judge(now time.Time) (healthy, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +109,7 @@ func (h *health) judge(now time.Time) (healthy, changed bool) {
 	for w := range h.failing {
 		f := &h.failing[w]
 		until := now
-		if way(w) == scanning || way(w) == publication {
+		if path(w) == scanning || path(w) == publication {
 			if now.Sub(f.last) > failureAge {
 				*f = failure{} // nothing was scanned, or published, here since
 			}
@@ -142,27 +144,30 @@ func (h *health) causes() error {
 	var all []error
 	for w := range h.failing {
 		if f := &h.failing[w]; !f.began.IsZero() {
-			all = append(all, fmt.Errorf("%s: %w", wayNames[w], f.err))
+			all = append(all, fmt.Errorf("%s: %w", pathNames[w], f.err))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// Unhealthy returns why this dispatcher counts as unhealthy, so that others take its shards; nil while it does not.
+// Unhealthy returns why this dispatcher is unhealthy, so that others take its shards; nil if it is
+// not.
 func (d *Dispatcher) Unhealthy() error { return d.health.why() }
 
-// watchHealth asks store and queue for something small every second, unless scans and publications succeed, and tells the ring whether this dispatcher is healthy.
+// watchHealth tells the ring whether this dispatcher is healthy. It probes store and queue every
+// second, unless scans and publications succeed.
 func (d *Dispatcher) watchHealth(ctx context.Context) {
 	var probes sync.WaitGroup
 	defer probes.Wait()
-	turn := 0
+	probed := 0
 	probes.Go(func() {
 		d.probe(ctx, probeStore, func(ctx context.Context) error {
 			if d.health.works(scanning, d.now()) {
 				return nil
 			}
-			turn++
-			p := schema.Partition{Bucket: schema.BucketOf(d.now()), Shard: schema.Shard(turn % max(d.ring.Snapshot().Shards(), 1))} // #nosec G115 -- a shard
+			probed++
+			shard := schema.Shard(probed % max(d.ring.Snapshot().Shards(), 1)) // #nosec G115 -- a shard
+			p := schema.Partition{Bucket: schema.BucketOf(d.now()), Shard: shard}
 			_, err := d.store.EntryIDs(ctx, p, schema.IDRange{}, 1)
 			return err
 		})
@@ -197,14 +202,14 @@ func (d *Dispatcher) watchHealth(ctx context.Context) {
 			d.log.Error("this dispatcher is unhealthy: others take its shards, unless all are", "err", d.health.why())
 		}
 		if err := d.ring.ReportHealth(healthy); err != nil && ctx.Err() == nil {
-			d.log.Warn("the ring could not be told", "healthy", healthy, "err", err)
+			d.log.Warn("health could not be reported to the ring", "healthy", healthy, "err", err)
 		}
 	}
 }
 
-// probe calls f every probeEvery until ctx ends, and notes how it went. A call that does not come back, whatever its
-// context says, has failed, and the next one waits for it.
-func (d *Dispatcher) probe(ctx context.Context, w way, f func(ctx context.Context) error) {
+// probe calls f every probeEvery until ctx ends, and notes how it went. A call that does not come
+// back by its timeout has failed, and the next one waits for it.
+func (d *Dispatcher) probe(ctx context.Context, w path, f func(ctx context.Context) error) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
@@ -236,14 +241,15 @@ func (d *Dispatcher) probe(ctx context.Context, w way, f func(ctx context.Contex
 	}
 }
 
-// noted notes how something went, unless it was told to stop, or the process was stopped meanwhile.
-func (d *Dispatcher) noted(ctx context.Context, w way, began time.Time, err error) {
+// noted notes how something went, unless it was cancelled, or the process was stopped meanwhile.
+func (d *Dispatcher) noted(ctx context.Context, w path, began time.Time, err error) {
 	if ctx.Err() == nil && !(err != nil && d.halt.Halted()) {
 		d.health.note(w, began, d.now(), err)
 	}
 }
 
-// unanswered leaves out those errors of a publication that are answers: any other dispatcher would get the same.
+// unanswered leaves out errors of a publication that are answers: any dispatcher would get the
+// same.
 func unanswered(err error) error {
 	if errors.Is(err, queue.ErrFull) || errors.Is(err, queue.ErrTooLarge) {
 		return nil

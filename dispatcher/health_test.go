@@ -13,18 +13,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestHealth: what fails for long enough makes unhealthy, what succeeds for long enough makes healthy again.
+// TestHealth: what fails for long enough makes unhealthy, what succeeds for long enough makes
+// healthy again.
 func TestHealth(t *testing.T) {
 	const second = time.Second
 	bad := errors.New("bad")
 	start := time.Unix(0, 0)
 	type event struct {
 		at, began time.Duration
-		w         way
+		w         path
 		err       error
 	}
 	// Every second from..to, something that began took before.
-	every := func(from, to, took time.Duration, w way, err error) (all []event) {
+	every := func(from, to, took time.Duration, w path, err error) (all []event) {
 		for at := from; at <= to; at += second {
 			all = append(all, event{at, at - took, w, err})
 		}
@@ -53,7 +54,7 @@ func TestHealth(t *testing.T) {
 			nil,
 		},
 		{
-			"other ways do not help",
+			"other paths do not help",
 			join(every(1*second, 30*second, 0, publication, bad), every(1*second, 30*second, 0, scanning, nil)),
 			[]time.Duration{11 * second, (30 + 16 + 10) * second},
 		},
@@ -98,7 +99,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestAnUnhealthyDispatcherSaysSo: whatever it cannot do, the ring knows after some ten seconds, and again once it can.
+// TestAnUnhealthyDispatcherSaysSo: whatever it cannot do, the ring knows after some ten seconds,
+// and again once it can.
 func TestAnUnhealthyDispatcherSaysSo(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -150,7 +152,8 @@ func TestAnUnhealthyDispatcherSaysSo(t *testing.T) {
 	}
 }
 
-// hang makes calls of the store neither fail nor return, whatever their context says, until it is called again.
+// hang makes calls of the store neither fail nor return, whatever their context says, until it is
+// called again.
 func (s *tapped) hang(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

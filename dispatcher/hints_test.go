@@ -64,7 +64,7 @@ func TestHints(t *testing.T) {
 				t.Error("a row before the front was taken at once, want it read with those before it")
 			}
 			if !s.state.Has(missed.ID) {
-				t.Error("the row is not met, and the flow's next page may end before it")
+				t.Error("the row is not known, and the flow's next page may end before it")
 			}
 			s.workers.Wait()
 		})
@@ -74,7 +74,8 @@ func TestHints(t *testing.T) {
 			h := r.hand(nil)
 			r.start("d1")
 			time.Sleep(11 * time.Second)
-			// The scan has gone on to the next bucket: it cannot find what comes behind it in this one.
+			// The scan has gone on to the next bucket: it cannot find what comes behind it in this
+			// one.
 			end := schema.BucketOf(time.Now()).End()
 			time.Sleep(time.Until(end) - 100*time.Millisecond)
 			e := r.run(time.Now(), 0)
@@ -84,7 +85,7 @@ func TestHints(t *testing.T) {
 			}
 		})
 	})
-	t.Run("of a reschedule that was passed over is published under its own id", func(t *testing.T) {
+	t.Run("of a reschedule that was left aside is published under its own id", func(t *testing.T) {
 		inBubble(t, 1, func(t *testing.T, r *rig) {
 			h := r.hand(always(lose)) // as an executor does that finds it unnamed
 			r.start("d1")

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// inspector finds out by their rows where entries stand. Its methods run in workers: they touch none of
-// the shard's fields that change.
+// inspector finds out by their rows where entries stand. Its methods run in workers: they touch
+// none of the shard's fields that change.
 type inspector struct{ *shard }
 
 // inspected is an entry whose rows were read.
@@ -144,8 +144,8 @@ func (w *inspector) planOn(ctx context.Context, entries []schema.Entry) ([]bucke
 	return w.d.writer.PlanOn(ctx, entries, w.d.now())
 }
 
-// planInspected does the same for inspected entries. Where an executor had the run in hand its job was
-// planned on before: the run had been published.
+// planInspected does the same for inspected entries. Where an executor had the run in hand its job
+// was planned on before: the run had been published.
 func (w *inspector) planInspected(ctx context.Context, all []inspected) error {
 	var entries []schema.Entry
 	var whose []int

@@ -14,9 +14,9 @@ import (
 // latePace is the distance of two steps of a late read: of sweepPage ids, or of inspectBatch rows.
 const latePace = 250 * time.Millisecond
 
-// lateReader finds rows that came to lie behind the sweep. Nobody was told that they were accepted, but
-// they are there to be seen and must not wait for ever. What it finds open is replaced by a watch entry,
-// due within two minutes: so it does not depend on this owner's life.
+// lateReader finds rows that came to lie behind the sweep. Nobody was told that they were accepted,
+// but they are there to be seen and must not wait for ever. What it finds open is replaced by a
+// watch entry, due within two minutes: so it does not depend on this owner's life.
 type lateReader struct {
 	*shard
 	progress.LateReads

@@ -33,8 +33,9 @@ func (h *hand) wantOnce(run schema.RunID, since time.Time, most time.Duration) {
 	}
 }
 
-// TestARowBehindTheSweepIsFound: a row that comes to lie where the sweep has been is started all the same: minutes
-// late by the first read, and after Cassandra's hints are over by the second. What is done is not read again.
+// TestARowBehindTheSweepIsFound: a row that comes to lie where the sweep has been is started all
+// the same: minutes late by the first read, and after Cassandra's hints are over by the second.
+// What is done is not read again.
 func TestARowBehindTheSweepIsFound(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -63,7 +64,8 @@ func TestARowBehindTheSweepIsFound(t *testing.T) {
 	})
 }
 
-// TestARowBehindAnotherOwnersSweepIsFound: what a dead owner, or a client, had on its way when it died is found by the next owner.
+// TestARowBehindAnotherOwnersSweepIsFound: what a dead owner, or a client, had on its way when it
+// died is found by the next owner.
 func TestARowBehindAnotherOwnersSweepIsFound(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -86,7 +88,8 @@ func TestARowBehindAnotherOwnersSweepIsFound(t *testing.T) {
 	})
 }
 
-// TestALateRowIsFoundOverATakeOver: its finder dies before it has handed the row on, and the next owner finds it again.
+// TestALateRowIsFoundOverATakeOver: its finder dies before it has replaced the row, and the next
+// owner finds it again.
 func TestALateRowIsFoundOverATakeOver(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -107,7 +110,8 @@ func TestALateRowIsFoundOverATakeOver(t *testing.T) {
 	})
 }
 
-// outcome returns the one record about the entry among the attempts of its run, nil if there is none.
+// outcome returns the one record about the entry among the attempts of its run, nil if there is
+// none.
 func (r *rig) outcome(e *schema.Entry) *schema.Record {
 	r.t.Helper()
 	attempts, err := r.inner.Attempts(context.Background(), e.Run().Partition(), []schema.RunID{e.Run()})
@@ -126,9 +130,10 @@ func (r *rig) outcome(e *schema.Entry) *schema.Record {
 	return about
 }
 
-// TestWhatAWatchEntryCannotStandForIsNotHandedOn: of the rows that come to lie behind the sweep, a catch-up entry was handed
-// on to a watch entry, and what it stood for never worked off; so was a row that cannot be understood, with nothing to start.
-func TestWhatAWatchEntryCannotStandForIsNotHandedOn(t *testing.T) {
+// TestWhatAWatchEntryCannotStandForIsNotReplaced: of the rows that come to lie behind the sweep, a
+// catch-up entry was replaced by a watch entry, and what it stood for was never caught up; so was a
+// row that cannot be understood, with nothing to start.
+func TestWhatAWatchEntryCannotStandForIsNotReplaced(t *testing.T) {
 	first := func(r *rig) schema.Entry { return r.entry(time.Now().Add(-20*time.Minute), 0, schema.Spec{}) }
 	for _, c := range []struct {
 		name   string
@@ -180,9 +185,10 @@ func TestWhatAWatchEntryCannotStandForIsNotHandedOn(t *testing.T) {
 	}
 }
 
-// TestARowBehindTheSweepIsFoundAfterAnOutage: nobody has the shard for a while, and what the owner before, or a client, had on
-// its way comes to lie in a bucket that was settled, and not read again by then. Its distance was taken from the next owner's
-// start: what lay between was never read again.
+// TestARowBehindTheSweepIsFoundAfterAnOutage: nobody has the shard for a while, and what the owner
+// before, or a client, had on its way comes to lie in a bucket that was settled, and not read again
+// by then. Its distance was taken from the next owner's start: what lay between was never read
+// again.
 func TestARowBehindTheSweepIsFoundAfterAnOutage(t *testing.T) {
 	for _, ago := range []time.Duration{3 * time.Minute, bucketer.Grace + progress.LateAfter + 20*time.Second} {
 		t.Run("due "+ago.String()+" before it", func(t *testing.T) {

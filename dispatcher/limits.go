@@ -7,8 +7,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// wakeEvery is how often the wait lists of a shard's limits are looked through. Whoever releases a slot
-// wakes the next run itself, unless it crashed.
+// wakeEvery is how often the wait lists of a shard's limits are looked through. Whoever releases a
+// slot wakes the next run itself, unless it crashed.
 const wakeEvery = 5 * time.Second
 
 // limits looks through the wait lists of limits for runs that could start.

@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// maxMail bounds the hints and the notices that wait in a mailbox. More are dropped: they are advice.
+// maxMail bounds the hints and the notices that wait in a mailbox. More are dropped: they are
+// advice.
 const maxMail = 50_000
 
 // mailbox takes what arrives from outside without making the sender wait.

@@ -89,7 +89,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		scanTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "scan_seconds", Help: "Time that a read ahead of due entries took, whether it failed or not.",
-			Buckets: prometheus.ExponentialBuckets(0.000125, 2, 18), // 125 µs, which an embedded store takes, to 16 s, more than storeTimeout
+			// From 125 µs, which an embedded store takes, to 16 s, more than storeTimeout.
+			Buckets: prometheus.ExponentialBuckets(0.000125, 2, 18),
 		}),
 	}
 	for _, p := range schema.Priorities {

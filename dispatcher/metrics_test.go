@@ -45,8 +45,9 @@ func TestScansAreTimed(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsIsTold: the backlog is told by lane and priority, since when, and of ten tenants at most by name.
-func TestWhatWaitsIsTold(t *testing.T) {
+// TestTheBacklogIsReported: the metrics have the backlog and its age by lane and priority, and name
+// ten tenants at most.
+func TestTheBacklogIsReported(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		r.handOf(schema.Low, nil, 10, 100*time.Millisecond) // 100 a second
 		n := r.start("d1")
@@ -60,7 +61,8 @@ func TestWhatWaitsIsTold(t *testing.T) {
 		if oldest := gauged(t, w.oldest.WithLabelValues("0", "low")); oldest < 18 || oldest > 21 {
 			t.Errorf("oldest_wait_seconds = %g, want about 20", oldest)
 		}
-		// Each is read at an instant of its own, so they are compared over ten seconds: now and then a tenant has nothing in memory.
+		// Each is read at an instant of its own, so they are compared over ten seconds: now and
+		// then a tenant has nothing in memory.
 		var tenants int
 		var due, stream, depth float64
 		for range 40 {

@@ -20,7 +20,8 @@ func TestAStopOfTenMinutes(t *testing.T) {
 		name   string
 		policy *schema.Misfire
 		period time.Duration
-		// missed says which of the nominal times due in the stop are given up, by how late they are at its end.
+		// missed says which of the nominal times due in the stop are given up, by how late they are
+		// at its end.
 		missed func(late time.Duration, latest bool) bool
 	}{
 		{"by default the latest", nil, time.Minute, func(_ time.Duration, latest bool) bool { return !latest }},
@@ -100,7 +101,8 @@ func differ(got, want []time.Time) string {
 	return out
 }
 
-// missedBy checks that the records of missed stretches cover exactly the nominal times, each once, and that history tells of them.
+// missedBy checks that the records of missed stretches cover exactly the nominal times, each once,
+// and that history has them.
 func (r *rig) missedBy(b *bucketer.Bucketer, job schema.Job, want []time.Time) {
 	r.t.Helper()
 	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, bucketer.JobRunFilter{State: schema.StateMissed}, bucketer.Position{}, 1000)
@@ -131,7 +133,8 @@ func (r *rig) missedBy(b *bucketer.Bucketer, job schema.Job, want []time.Time) {
 	}
 }
 
-// TestCatchUpYields: where executors do little more than what is on time, catching up takes what is left, however long it takes.
+// TestCatchUpYields: where executors do little more than what is on time, catching up takes what is
+// left, however long it takes.
 func TestCatchUpYields(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")
@@ -154,7 +157,8 @@ func TestCatchUpYields(t *testing.T) {
 				late = max(late, s.at.Sub(due))
 			}
 		}
-		// 250 runs may wait before catching up does, which is 12 s of work, and as many again come of one round.
+		// 250 runs may wait before catching up does, which is 12 s of work, and as many again come
+		// of one round.
 		if late > 40*time.Second {
 			t.Errorf("while jobs catch up a run on time comes %v late", late)
 		}
@@ -167,7 +171,8 @@ func TestCatchUpYields(t *testing.T) {
 	})
 }
 
-// TestMendedJobsGoOn: a job that has no next run, however that came to be, gets one, and what was lost is caught up with.
+// TestMendedJobsGoOn: a job that has no next run, however that came to be, gets one, and what was
+// lost is caught up with.
 func TestMendedJobsGoOn(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		r.start("d1")

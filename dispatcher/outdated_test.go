@@ -9,8 +9,9 @@ import (
 	"carillon.dev/carillon/dispatcher/progress"
 )
 
-// TestARowThatWasHeldLateIsLookedAt: a key that was claimed and sent again had its row written 7 s after its due time,
-// and a late entry beside it. The scan took the row for new, and both were started.
+// TestARowThatWasHeldLateIsLookedAt: a key that was claimed and sent again had its row written 7 s
+// after its due time, and a late entry beside it. The scan took the row for new, and both were
+// started.
 func TestARowThatWasHeldLateIsLookedAt(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(finish))
@@ -30,8 +31,8 @@ func TestARowThatWasHeldLateIsLookedAt(t *testing.T) {
 	})
 }
 
-// TestAShardActsOnNothingFromBeforeAStop: what the process remembered when it was stopped was acted on between the
-// moment when the stop was noted and that when the shard was started anew.
+// TestAShardActsOnNothingFromBeforeAStop: what the process remembered when it was stopped was acted
+// on between the moment when the stop was noted and that when the shard was started anew.
 func TestAShardActsOnNothingFromBeforeAStop(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(finish))
@@ -57,7 +58,8 @@ func TestAShardActsOnNothingFromBeforeAStop(t *testing.T) {
 	})
 }
 
-// TestAChangedTaskWaitsForNoReadThatHangs: who asks for the rates to be taken in gives up when its time is up.
+// TestAChangedTaskWaitsForNoReadThatHangs: who asks for the rates to be taken in gives up when its
+// time is up.
 func TestAChangedTaskWaitsForNoReadThatHangs(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()

@@ -17,7 +17,8 @@ func (r *rig) own(names ...string) {
 	}
 }
 
-// TestShardsFollowTheRing: a shard is taken at once, and given up 3 s after a live peer was seen to own it.
+// TestShardsFollowTheRing: a shard is taken at once, and given up 3 s after a live peer was seen to
+// own it.
 func TestShardsFollowTheRing(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, r *rig) {
 		r.own()
@@ -46,7 +47,8 @@ func TestShardsFollowTheRing(t *testing.T) {
 	})
 }
 
-// TestTwoOwners: a shard with two owners loses no run and publishes none twice that its stream knows.
+// TestTwoOwners: a shard with two owners loses no run and publishes none twice that its stream
+// knows.
 func TestTwoOwners(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -73,7 +75,8 @@ func TestTwoOwners(t *testing.T) {
 	})
 }
 
-// TestAHaltStartsEverythingAnew: what a process that was stopped remembers is thrown away, and made anew from the rows.
+// TestAHaltStartsEverythingAnew: what a process that was stopped remembers is thrown away, and made
+// anew from the rows.
 func TestAHaltStartsEverythingAnew(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -93,7 +96,8 @@ func TestAHaltStartsEverythingAnew(t *testing.T) {
 	})
 }
 
-// TestTakingOver: what the former owner left is published, the slice before the take-over first; what is done is not.
+// TestTakingOver: what the former owner left is published, the slice before the take-over first;
+// what is done is not.
 func TestTakingOver(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -119,8 +123,9 @@ func TestTakingOver(t *testing.T) {
 	})
 }
 
-// TestTakingOverABusyShard: what nobody dispatched between a death and the take-over is published at once, also where more
-// was due in the ten seconds before than one reading takes: it read the oldest, and left these to the sweep.
+// TestTakingOverABusyShard: what nobody dispatched between a death and the take-over is published
+// at once, also where more was due in the ten seconds before than one reading takes: it read the
+// oldest, and left these to the sweep.
 func TestTakingOverABusyShard(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -146,7 +151,8 @@ func TestTakingOverABusyShard(t *testing.T) {
 	})
 }
 
-// TestTakingOverStartsFromSettled: what was published and not finished lies between settled and dispatched.
+// TestTakingOverStartsFromSettled: what was published and not finished lies between settled and
+// dispatched.
 func TestTakingOverStartsFromSettled(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -201,7 +207,8 @@ func TestConfigReportsEveryFault(t *testing.T) {
 	}
 }
 
-// TestATakeOverHidesNoTenant: what a tenant left behind in an outage does not hide what others did, which were behind it.
+// TestATakeOverHidesNoTenant: what a tenant left behind in an outage does not hide what others did,
+// which were behind it.
 func TestATakeOverHidesNoTenant(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		const n = 20_000
@@ -215,7 +222,7 @@ func TestATakeOverHidesNoTenant(t *testing.T) {
 		now := r.of("little", schema.Normal, 100, began.Add(2*time.Second), 50*time.Millisecond)
 		time.Sleep(3 * time.Second)
 		if c := r.cursor(0); c.Settled >= much[0].ID.Bucket() || c.Dispatched >= much[0].ID.Bucket() {
-			t.Errorf("cursor = %+v, want it before bucket %d, of which rows were passed over", c, much[0].ID.Bucket())
+			t.Errorf("cursor = %+v, want it before bucket %d, of which rows were spilled", c, much[0].ID.Bucket())
 		}
 		time.Sleep(5 * time.Minute)
 		for i := range little {
@@ -245,8 +252,10 @@ func TestATakeOverHidesNoTenant(t *testing.T) {
 	})
 }
 
-// TestATakeOverMeetsWhatIsRecentAtOnce: what was due since the owner died is published as fast as executors take it. What the budget had refused by then
-// was no reason to leave the rest to the sweep, which comes to it 10 to 20 s later, nor is it that it has been due for longer than a death takes to be noticed.
+// TestATakeOverMeetsWhatIsRecentAtOnce: what was due since the owner died is published as fast as
+// executors take it. What the budget had refused by then was no reason to leave the rest to the
+// sweep, which comes to it 10 to 20 s later, nor is it that it has been due for longer than a death
+// takes to be noticed.
 func TestATakeOverMeetsWhatIsRecentAtOnce(t *testing.T) {
 	const n, span = 4000, 8 * time.Second
 	for _, after := range []time.Duration{0, 5 * time.Second, 11 * time.Second, 30 * time.Second} { // the last was due

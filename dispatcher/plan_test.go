@@ -58,7 +58,8 @@ func (r *rig) times(job schema.Job, from, to time.Time) []time.Time {
 	return all
 }
 
-// TestARecurringJobRunsForEver: every occurrence is published once, on time, fresh, and by nobody but the scan.
+// TestARecurringJobRunsForEver: every occurrence is published once, on time, fresh, and by nobody
+// but the scan.
 func TestARecurringJobRunsForEver(t *testing.T) {
 	for name, period := range map[string]time.Duration{"every second": time.Second, "every 7 s": 7 * time.Second, "every minute": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +85,8 @@ func TestARecurringJobRunsForEver(t *testing.T) {
 	}
 }
 
-// TestNextRunIsHeldBeforeThisOneIsPublished: while the next run cannot be written nothing of the job is published, and one-off
-// jobs are all the same.
+// TestNextRunIsHeldBeforeThisOneIsPublished: while the next run cannot be written nothing of the
+// job is published, and one-off jobs are all the same.
 func TestNextRunIsHeldBeforeThisOneIsPublished(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")
@@ -122,7 +123,8 @@ func TestAOneOffJobCostsNothingMore(t *testing.T) {
 	})
 }
 
-// TestTakeOverGoesOnWithJobs: the dispatcher dies, and another takes over after a while that is no misfire.
+// TestTakeOverGoesOnWithJobs: the dispatcher dies, and another takes over after a while that is no
+// misfire.
 func TestTakeOverGoesOnWithJobs(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")
@@ -220,7 +222,8 @@ func TestAJobFinishes(t *testing.T) {
 	})
 }
 
-// TestADoubtfulRunThatIsLateIsPublished: what an executor must look at anyway was read again and again once it was late, and never published.
+// TestADoubtfulRunThatIsLateIsPublished: a run that an executor must inspect anyway was read again
+// and again once it was late, and never published.
 func TestADoubtfulRunThatIsLateIsPublished(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")
@@ -251,8 +254,9 @@ func TestADoubtfulRunThatIsLateIsPublished(t *testing.T) {
 	})
 }
 
-// TestRunsMetBeforeTheirJob: a first run that is met before the job's row is there waits for it, and no longer than it must.
-func TestRunsMetBeforeTheirJob(t *testing.T) {
+// TestRunsFoundBeforeTheirJob: a first run that is found before the row of its job waits for that
+// row, and no longer.
+func TestRunsFoundBeforeTheirJob(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")
 		h := r.hand(nil)

@@ -137,13 +137,13 @@ func (w *publisher) done(id schema.EntryID) {
 
 // again has an inspected entry published of which nothing says that it must not start.
 //
-//	who may have published it before                 id of the message        why
-//	another owner                                    of a first publication   the stream keeps one of the two
-//	we; or its rows tell of a dead attempt           its own                  the first message may be gone
-//	anybody, and only moved_to lets it start the run its own                  the first one was acknowledged
+//	who may have published it before           id of the message       why
+//	another owner                              a first publication's   the stream keeps one of the two
+//	we; or its rows have a dead attempt        its own                 the first one may be gone
+//	anybody; only moved_to has it start a run  its own                 the first one was acknowledged
 //
-// The stream knows the first id for queue.DuplicateWindow; an executor that has the message leaves a
-// trace in the rows long before that.
+// The stream knows the first id for queue.DuplicateWindow; an executor that has the message leaves
+// a trace in the rows long before that.
 func (w *publisher) again(m *inspected, now time.Time) {
 	w.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
 	first, ok := m.entry.First()
@@ -174,9 +174,9 @@ func isOutdated(p *shardstate.Pending, now time.Time) bool {
 }
 
 // mayReread reports whether p may be read again with what waits of its flow. Each row is read again
-// once: else, where turns are rarer than rows grow old, it would never be published. Rows that the sweep
-// has passed are not, unless they were spilled then: what was published there and is done may be
-// forgotten, and would be taken for new.
+// once: else, where turns are rarer than rows grow old, it would never be published. Rows that the
+// sweep has passed are not, unless they were spilled then: what was published there and is done may
+// be forgotten, and would be taken for new.
 func (w *publisher) mayReread(p *shardstate.Pending) bool {
 	return !p.Flow.Reread(p.ID) && (!p.ID.Time().Before(w.sweep.to) || p.Flow.Spilled(p.ID))
 }

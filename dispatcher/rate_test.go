@@ -49,7 +49,8 @@ func (r *rig) tasked(task string, n int, at time.Time, step time.Duration) []sch
 	return entries
 }
 
-// startTimes returns when executors would have started what they were handed, in order: once for each run, not before its due time.
+// startTimes returns when executors would have started what they were handed, in order: once for
+// each run, not before its due time.
 func (h *hand) startTimes(task string) (times []time.Time, byRun map[schema.RunID]time.Time) {
 	byRun = make(map[schema.RunID]time.Time)
 	for _, s := range h.all() {
@@ -165,7 +166,8 @@ func TestRunsWithinTheRateArePunctual(t *testing.T) {
 	})
 }
 
-// A dispatcher dies between the starts that it took and the entries that it was about to write, at each step once.
+// A dispatcher dies between the starts that it took and the entries that it was about to write, at
+// each step once.
 func TestADispatcherThatDiesWhileItDefers(t *testing.T) {
 	for _, fails := range []string{"PutEntries", "PutAttempts", "SwapLease"} {
 		t.Run(fails, func(t *testing.T) {
@@ -233,7 +235,8 @@ func TestRatesThatChange(t *testing.T) {
 	})
 }
 
-// A backlog that reaches beyond what starts are taken for costs bounded memory, holds no cursor up, and starts all the same.
+// A backlog that reaches beyond what starts are taken for costs bounded memory, holds no cursor up,
+// and starts all the same.
 func TestABacklogBeyondTheReach(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		const n = 6000 // at 5/s: 20 minutes
@@ -253,7 +256,7 @@ func TestABacklogBeyondTheReach(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		if lag := r.lag(0); lag > 5 {
-			t.Errorf("the cursor lies %d buckets behind: what is put off must not hold it up", lag)
+			t.Errorf("the cursor lies %d buckets behind: what is deferred must not hold it up", lag)
 		}
 		time.Sleep(20 * time.Minute)
 		times, _ := h.startTimes("a")

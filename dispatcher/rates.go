@@ -13,8 +13,8 @@ import (
 const (
 	// ratesEvery is how often the rates of tasks are read.
 	ratesEvery = 5 * time.Second
-	// reserveTries bounds how often a block of starts is asked for again at once, because somebody else
-	// reserved one or the outcome is unknown.
+	// reserveTries bounds how often a block of starts is asked for again at once, because somebody
+	// else reserved one or the outcome is unknown.
 	reserveTries = 8
 	// reservers bounds the tasks of which blocks are reserved at once.
 	reservers = 16
@@ -76,8 +76,8 @@ func (d *Dispatcher) reserveFor(ctx context.Context, lim *ratelimit.Limit) {
 	}
 }
 
-// reserveBlock reserves n starts, or as many of them as lie within reach, in the register of the rate.
-// If we crash after it they are lost.
+// reserveBlock reserves n starts, or as many of them as lie within reach, in the register of the
+// rate. If we crash after it they are lost.
 func (d *Dispatcher) reserveBlock(ctx context.Context, lim *ratelimit.Limit, n int) (schema.Reservations, error) {
 	who := d.dispatchID()
 	from, to, block := lim.Next(n, d.now(), who)
@@ -128,8 +128,8 @@ func (d *Dispatcher) readRates(ctx context.Context) error {
 	return nil
 }
 
-// TaskChanged reads the rates of tasks: they hold from its return on. A dispatcher that does not run
-// yet reads them before it dispatches.
+// TaskChanged reads the rates of tasks: they hold from its return on. A dispatcher that does not
+// run yet reads them before it dispatches.
 func (d *Dispatcher) TaskChanged(ctx context.Context) error {
 	if d.rates == nil {
 		return nil
@@ -137,8 +137,8 @@ func (d *Dispatcher) TaskChanged(ctx context.Context) error {
 	return d.readRates(ctx)
 }
 
-// insistRates reads the rates until it has them. Nothing is dispatched before: a node that starts would
-// keep to no rate for a while. False: ctx has ended.
+// insistRates reads the rates until it has them. Nothing is dispatched before: a node that starts
+// would keep to no rate for a while. False: ctx has ended.
 func (d *Dispatcher) insistRates(ctx context.Context) bool {
 	for d.rates != nil && d.readRates(ctx) != nil {
 		select {

@@ -39,12 +39,17 @@ func (w *recurring) upkeep(ctx context.Context, now time.Time) {
 	}
 }
 
-// undecided keeps an entry open of which PlanOn cannot say yet what becomes of it: it is asked again
-// soon.
+// undecided keeps an entry open of which PlanOn cannot say yet what becomes of it: it is asked
+// again soon.
 func (w *recurring) undecided(e *schema.Entry, neverPublished bool, now time.Time) {
 	p := w.state.Watch(e, now)
 	p.Phase, p.Parked, p.NeverPublished = shardstate.Watching, true, neverPublished
 	w.toDecide = append(w.toDecide, p.ID)
+}
+
+// decideNow has an undecided entry inspected at once.
+func (w *recurring) decideNow(id schema.EntryID, now time.Time) {
+	w.toDecide, w.nextDecide = append(w.toDecide, id), now
 }
 
 // decidable reports whether an entry is undecided.

@@ -11,21 +11,22 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// replacer puts watch entries in the place of what is open long after its bucket's end. So settled lags
-// by minutes, however long runs last.
+// replacer puts watch entries in the place of what is open long after its bucket's end. So settled
+// lags by minutes, however long runs last.
 type replacer struct {
 	*shard
 	busy bool
 }
 
-// start replaces a batch of entries: watched ones, and published ones whose rows are about to expire.
-// Of other published ones the stream has the message: an executor that got it would find the entry
-// replaced and leave it, so a backlog would only grow.
+// start replaces a batch of entries: watched ones, and published ones whose rows are about to
+// expire. Of other published ones the stream has the message: an executor that got it would find
+// the entry replaced and leave it, so a backlog would only grow.
 func (w *replacer) start(ctx context.Context, now time.Time) {
 	if w.busy {
 		return
 	}
-	aging := w.d.writer.Expiry(now, now).Sub(now) / 4 // a new watch entry once in half a retention at most (bucketer.Replace)
+	// bucketer.Replace writes a new watch entry once in half a retention at most.
+	aging := w.d.writer.Expiry(now, now).Sub(now) / 4
 	var ids []schema.EntryID
 	for p := range w.state.All() {
 		if len(ids) >= replaceBatch {
@@ -43,7 +44,7 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 		return
 	}
 	w.busy = true
-	var done, others []schema.EntryID // others are left to an inspection, which closes them or acts on them
+	var done, others []schema.EntryID // others are left to an inspection
 	w.work(ctx, func(ctx context.Context) error {
 		found, err := w.inspect.ids(ctx, ids)
 		if err != nil {
@@ -81,15 +82,15 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 	})
 }
 
-// isReplaceable reports whether a watch entry can take e's place. A watch entry starts e's run if nobody
-// has. A catch-up entry is to start others, and of an unreadable row nothing can be started.
+// isReplaceable reports whether a watch entry can take e's place. A watch entry starts e's run if
+// nobody has. A catch-up entry is to start others, and of an unreadable row nothing can be started.
 func isReplaceable(e *schema.Entry) bool { return e.Fault == nil && e.Spec.Kind != schema.KindCatchUp }
 
-// watchEntry makes the watch entry that takes e's place. Its id is a function of what it stands for and
-// of its due time, so two owners write the same one. due is the smallest that lies ahead of
+// watchEntry makes the watch entry that takes e's place. Its id is a function of what it stands for
+// and of its due time, so two owners write the same one. due is the smallest that lies ahead of
 //
-//	e is unnamed (it waits for a mark)   first + watchStep · 2^n    such a wait may last as long as the run
-//	else                                 e.Due() + watchStep · n
+//	e waits for its mark (unnamed)   first + watchStep · 2^n    the run itself may last that long
+//	else                             e.Due() + watchStep · n
 func (w *replacer) watchEntry(e *schema.Entry, unnamed bool, now time.Time) (schema.Entry, error) {
 	due := e.Due()
 	first, _ := e.First() // zero for a later attempt's

@@ -21,8 +21,8 @@ type resumer struct {
 	unreadNext bool      // the unread range is next, of the two
 }
 
-// readOn reads on where there is room by now: ahead, and either the unread range or spilled rows, in
-// turns. It returns when to call it again; zero = nothing is to be read before the next scan.
+// readOn reads on where there is room by now: ahead, and either the unread range or spilled rows,
+// in turns. It returns when to call it again; zero = nothing is to be read before the next scan.
 func (w *resumer) readOn(ctx context.Context, now time.Time) (again time.Time) {
 	if w.scan.ready(now) {
 		w.scan.start(ctx, now)
@@ -71,9 +71,9 @@ func (w *resumer) front(side shardstate.Side) schema.EntryID {
 	return w.sweep.front()
 }
 
-// readSpilled reads a page from where the rows of f were spilled, for f and all other flows with room.
-// With k flows whose rows lie between one another, and that are published at different speeds, a row
-// may be read k times before it is published.
+// readSpilled reads a page from where the rows of f were spilled, for f and all other flows with
+// room. With k flows whose rows lie between one another, and that are published at different
+// speeds, a row may be read k times before it is published.
 func (w *resumer) readSpilled(ctx context.Context, f *shardstate.Flow, now time.Time) {
 	start, side := f.After(), f.Side
 	bucket := start.Bucket()
@@ -153,8 +153,9 @@ func (w *resumer) inDoubt(e *schema.Entry) bool {
 	return e.Due().Before(w.tookOver.Add(handover + depth.Lead + depth.LeadMost))
 }
 
-// read reads a page, and calls sort with the rows that are not known yet: nothing may be decided about
-// the job of a known one. last is the last row of a full page, else zero; rows counts all of them.
+// read reads a page, and calls sort with the rows that are not known yet: nothing may be decided
+// about the job of a known one. last is the last row of a full page, else zero; rows counts all of
+// them.
 func (w *resumer) read(ctx context.Context, p schema.Partition, r schema.IDRange, now time.Time, sort func(entries []schema.Entry, last schema.EntryID, rows int)) {
 	w.busy = true
 	var entries []schema.Entry
@@ -175,8 +176,8 @@ func (w *resumer) read(ctx context.Context, p schema.Partition, r schema.IDRange
 	})
 }
 
-// take takes in rows of a page that was read at checked: sure ones were not published, doubtful ones are
-// inspected. Then it calls then. If it fails, the same page is read again.
+// take takes in rows of a page that was read at checked: sure ones were not published, doubtful
+// ones are inspected. Then it calls then. If it fails, the same page is read again.
 func (w *resumer) take(ctx context.Context, sure, doubtful []schema.Entry, checked time.Time, then func(at time.Time)) {
 	var verdicts []bucketer.Verdict
 	var planErr error

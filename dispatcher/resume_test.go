@@ -13,9 +13,10 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestNoRowIsLostBetweenAPageAndTheSweep: a page of a flow's rows is being read again, and its end may be where the
-// flow has caught up. A row of the flow that comes after the page was read, or is given up after it was sorted, was
-// left to the flow by the sweep, and by the flow to the sweep: it was never started.
+// TestNoRowIsLostBetweenAPageAndTheSweep: a page of a flow's rows is being read again, and its end
+// may be where the flow has caught up. A row of the flow that comes after the page was read, or is
+// given up after it was sorted, was left to the flow by the sweep, and by the flow to the sweep: it
+// was never started.
 func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -42,7 +43,7 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 					page := s.pageUnderWay(t, r, due)
 					c.between(t.Context(), s, r, &other)
 					if s.state.Has(other.ID) {
-						t.Fatal("the row is met: this is to be about one that is not")
+						t.Fatal("the row is known: this is to be about one that is not")
 					}
 					time.Sleep(time.Until(s.sweep.to.Add(sliceSpan + bucketer.Grace + time.Second)))
 					if ends == "before" {
@@ -62,7 +63,7 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 						t.Fatalf("swept to %v, want past the row, due at %v", s.sweep.to, other.Due())
 					}
 					if !s.state.Has(other.ID) && !s.state.Flows.Of(&other, shardstate.OnTime).Spilled(other.ID) {
-						t.Error("the row is behind the sweep, neither met nor to be read again: it is lost")
+						t.Error("the row is behind the sweep, neither known nor to be read again: it is lost")
 					}
 				})
 			})
@@ -70,7 +71,8 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 	}
 }
 
-// resuming makes a shard whose sweep is about to come to a slice, in which due lies, and whose scan has come further.
+// resuming makes a shard whose sweep is about to come to a slice, in which due lies, and whose scan
+// has come further.
 func resuming(t *testing.T) (s *shard, r *rig, due time.Time, stop func()) {
 	r = newRig(t, 1)
 	s = r.shardOf(r.idle(), 0)
@@ -85,8 +87,8 @@ func resuming(t *testing.T) (s *shard, r *rig, due time.Time, stop func()) {
 	}
 }
 
-// pageUnderWay has a row that is due at due become too old before it is published, so that a page from it on is read.
-// It returns the last step of the page, after it was read and sorted.
+// pageUnderWay has a row that is due at due become too old before it is published, so that a page
+// from it on is read. It returns the last step of the page, after it was read and sorted.
 func (s *shard) pageUnderWay(t *testing.T, r *rig, due time.Time) (last func(now time.Time)) {
 	t.Helper()
 	e := r.run(due, 0)
@@ -102,9 +104,10 @@ func (s *shard) pageUnderWay(t *testing.T, r *rig, due time.Time) (last func(now
 	return <-s.events
 }
 
-// TestARowAndItsLateEntryAreNotBothNew: a row was held so late that its writer wrote a late entry of it. The row was met by a
-// page of what had been passed over and went out as new, so its executor did not look; the late entry went out beside it, and
-// its executor looked before there was anything to see. A short run was called twice.
+// TestARowAndItsLateEntryAreNotBothNew: a row was held so late that its writer wrote a late entry
+// of it. The row was found by a page of spilled rows and went out as new, so its executor did not
+// look; the late entry went out beside it, and its executor looked before there was anything to
+// see. A short run was called twice.
 func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -118,10 +121,10 @@ func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 		{"while the row waits", func(t *testing.T, s *shard, row, late *schema.Entry) {
 			s.scan.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
 			s.scan.hinted(late, time.Now())
-		}, "looked at, new"},
+		}, "inspected, new"},
 		{"with the row", func(t *testing.T, s *shard, row, late *schema.Entry) {
 			s.scan.found(t.Context(), []schema.Entry{*row, *late}, nil, time.Time{}, time.Now(), time.Now())
-		}, "looked at, new"},
+		}, "inspected, new"},
 		{"when the row is published", func(t *testing.T, s *shard, row, late *schema.Entry) {
 			s.scan.found(t.Context(), []schema.Entry{*row}, nil, time.Time{}, time.Now(), time.Now())
 			s.publish.flush(t.Context(), time.Now())
@@ -152,7 +155,7 @@ func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 					case o.Phase == shardstate.Published:
 						return "published"
 					case o.Env.Redispatch:
-						return "looked at"
+						return "inspected"
 					}
 					return "new"
 				}
@@ -164,19 +167,20 @@ func TestARowAndItsLateEntryAreNotBothNew(t *testing.T) {
 	}
 }
 
-// TestWhatIsDoneIsNotTakenForNew: the rows of a flow are read again from before one that is done. The sweep had forgotten it
-// if it had been undecided first, or published as one to be looked at: the page published it as new.
+// TestWhatIsDoneIsNotTakenForNew: the rows of a flow are read again from before one that is done.
+// The sweep had forgotten it if it had been undecided first, or published as one to be inspected:
+// the page published it as new.
 func TestWhatIsDoneIsNotTakenForNew(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		meet func(s *shard, e *schema.Entry)
 	}{
-		{"met on time", func(s *shard, e *schema.Entry) { s.state.Add(&queue.Envelope{Entry: *e, CheckedAt: time.Now()}) }},
+		{"found on time", func(s *shard, e *schema.Entry) { s.state.Add(&queue.Envelope{Entry: *e, CheckedAt: time.Now()}) }},
 		{"undecided first", func(s *shard, e *schema.Entry) {
 			s.recurring.undecided(e, true, time.Now())
 			s.recurring.publishFirst(pending(s, e.ID), &inspected{entry: *e, checked: time.Now()})
 		}},
-		{"to be looked at", func(s *shard, e *schema.Entry) { s.publish.redispatch(*e, time.Now(), time.Now()) }},
+		{"to be inspected", func(s *shard, e *schema.Entry) { s.publish.redispatch(*e, time.Now(), time.Now()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -195,7 +199,7 @@ func TestWhatIsDoneIsNotTakenForNew(t *testing.T) {
 					(<-s.events)(time.Now())
 				}
 				if pending(s, e.ID) == nil {
-					t.Error("the row that was passed over is not met, want it read again")
+					t.Error("the row that was spilled is not known, want it read again")
 				}
 				if pending(s, done.ID) != nil {
 					t.Error("what is done was taken for new")

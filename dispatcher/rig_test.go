@@ -432,7 +432,8 @@ func (r *rig) live() (die func()) {
 	return die
 }
 
-// only fails the test unless the entry was published once, for the first time, and depth.Lead before it was due.
+// only fails the test unless the entry was published once, for the first time, and depth.Lead
+// before it was due.
 func (h *hand) only(e *schema.Entry) {
 	h.r.t.Helper()
 	seen := h.sights(e.ID)
@@ -440,7 +441,8 @@ func (h *hand) only(e *schema.Entry) {
 		h.r.t.Errorf("published %s, want once and for the first time", describe(seen))
 		return
 	}
-	// A few that are due at once are waited for by the next, for some milliseconds: see depth.Controller.Leads.
+	// A few that are due at once are waited for by the next, for some milliseconds: see
+	// depth.Controller.Leads.
 	if early := e.Due().Sub(seen[0].at); early > depth.Lead+2*flushSlack || early < 0 {
 		h.r.t.Errorf("published %v before it was due, want %v, or up to %v more", early, depth.Lead, 2*flushSlack)
 	}

@@ -21,8 +21,8 @@ type scanner struct {
 	pauseUntil time.Time // nothing is read before, since the last page spilled rows
 }
 
-// ready reports whether the scan should read on at once. Where there was no room for all that it found
-// it waits for room, or until the next row is about to be due: then rows are spilled.
+// ready reports whether the scan should read on at once. Where there was no room for all that it
+// found it waits for room, or until the next row is about to be due: then rows are spilled.
 func (c *scanner) ready(now time.Time) bool {
 	return c.More && !c.busy && !now.Before(c.pauseUntil) &&
 		(!c.Cut.After(now.Add(depth.Lead+spillAhead)) ||
@@ -65,7 +65,8 @@ func (c *scanner) start(ctx context.Context, now time.Time) {
 			return
 		}
 		c.found(ctx, pg.taken, pg.verdicts, st.Known, now, at)
-		// The scan waits for what it spilled itself, but not for all that others did: it would be late.
+		// The scan waits for what it spilled itself, but not for all that others did: it would be
+		// late.
 		if c.pauseUntil = (time.Time{}); len(pg.refused) > 0 {
 			c.spill(&pg, at)
 			if c.pauseUntil = at.Add(depth.Lead); c.spillPause.Before(c.pauseUntil) {
@@ -98,8 +99,8 @@ type page struct {
 	refused  []schema.Entry
 }
 
-// sort sorts rows by whether there is room for them, and has the jobs planned on of those with room. The
-// others are found later, as if they had not been read.
+// sort sorts rows by whether there is room for them, and has the jobs planned on of those with
+// room. The others are found later, as if they had not been read.
 func (c *scanner) sort(ctx context.Context, entries []schema.Entry, room *shardstate.Room) (pg page) {
 	pg.rows = len(entries)
 	if pg.rows > 0 {
@@ -120,8 +121,8 @@ func (c *scanner) sort(ctx context.Context, entries []schema.Entry, room *shards
 	return pg
 }
 
-// cut cuts a page before the first row for which there is no room, if that row has time: there may be
-// room by then. It returns when the row is due; zero if the page was left as it is.
+// cut cuts a page before the first row for which there is no room, if that row has time: there may
+// be room by then. It returns when the row is due; zero if the page was left as it is.
 func (c *scanner) cut(pg *page, now time.Time) time.Time {
 	if len(pg.refused) == 0 {
 		return time.Time{}
@@ -154,8 +155,8 @@ func (c *scanner) spill(pg *page, now time.Time) {
 	c.spilled(len(pg.refused), now)
 }
 
-// found takes in entries that were read at checked, and what planOn said of their jobs; nil verdicts:
-// no entry has a job with a next run. What is due before known had been read before.
+// found takes in entries that were read at checked, and what planOn said of their jobs; nil
+// verdicts: no entry has a job with a next run. What is due before known had been read before.
 func (c *scanner) found(ctx context.Context, entries []schema.Entry, verdicts []bucketer.Verdict, known, checked, now time.Time) {
 	var unreadable []schema.Entry
 	for i := range entries {
@@ -189,8 +190,8 @@ func (c *scanner) found(ctx context.Context, entries []schema.Entry, verdicts []
 	}
 }
 
-// lateEntryAfter is how long after the due time of a row a late entry may start its run: the late rule,
-// by a writer whose clock is ahead of ours.
+// lateEntryAfter is how long after the due time of a row a late entry may start its run: the late
+// rule, by a writer whose clock is ahead of ours.
 const lateEntryAfter = bucketer.LateAfter - schema.MaxClockDifference
 
 // mayHaveLateEntry reports whether a row was written so late that a late entry may start its run as
@@ -200,9 +201,9 @@ func mayHaveLateEntry(e *schema.Entry, known, checked time.Time) bool {
 }
 
 // watchLate sees to it that a run does not start twice where both its row and its late entry e are
-// found. The executor of a late entry looks at the rows; that of a row published as new does not, and
-// leaves no trace for a while. It reports whether e is watched instead of published, since the row is
-// on its way.
+// found. The executor of a late entry looks at the rows; that of a row published as new does not,
+// and leaves no trace for a while. It reports whether e is watched instead of published, since the
+// row is on its way.
 func (c *scanner) watchLate(e *schema.Entry, now time.Time) (watched bool) {
 	if e.Spec.Kind != schema.KindLate {
 		return false
@@ -241,7 +242,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		c.publish.redispatch(*e, now, now)
 		return
 	case c.recurring.decidable(e.ID):
-		c.recurring.toDecide, c.recurring.nextDecide = append(c.recurring.toDecide, e.ID), now // its job was made, or changed, only now
+		c.recurring.decideNow(e.ID, now) // its job was made, or changed, only now
 		return
 	case !c.Passed(e.ID):
 		return // the scan will find it
@@ -264,6 +265,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		c.recurring.nextDecide = now
 		return
 	}
-	// Nothing can have been said about the run before it was accepted: that is how fresh the row is.
+	// Nothing can have been said about the run before it was accepted: that is how fresh the row
+	// is.
 	c.state.Add(&queue.Envelope{Entry: *e, CheckedAt: time.UnixMicro(e.Spec.Accepted).UTC()})
 }

@@ -20,7 +20,8 @@ func inBubble(t *testing.T, shards int, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// TestEveryRowIsReadOnce: in steady state, over the boundaries of buckets, a row is read once and published depth.Lead before it is due.
+// TestEveryRowIsReadOnce: in steady state, over the boundaries of buckets, a row is read once and
+// published depth.Lead before it is due.
 func TestEveryRowIsReadOnce(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -85,8 +86,8 @@ func TestRowsAtTheBoundaryOfABucket(t *testing.T) {
 	})
 }
 
-// TestABurstIsScannedInPages: more rows at one instant than a page or the memory of a shard holds are published as fast as the queue
-// takes them, each once; the memory keeps its bound.
+// TestABurstIsScannedInPages: more rows at one instant than a page or the memory of a shard holds
+// are published as fast as the queue takes them, each once; the memory keeps its bound.
 func TestABurstIsScannedInPages(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		const n = 5*shardstate.MaxHeld + 17
@@ -118,15 +119,17 @@ func TestABurstIsScannedInPages(t *testing.T) {
 		if len(ids) != n || len(h.all()) != n {
 			t.Errorf("%d entries were published in %d messages, want %d of each", len(ids), len(h.all()), n)
 		}
-		// Once a second 2,000 would take 5 s; what bounds it is the budget: 2,500 at first, 10,000 more a second later.
+		// Once a second 2,000 would take 5 s; what bounds it is the budget: 2,500 at first, 10,000
+		// more a second later.
 		if late := last.Sub(at); late > 2*time.Second {
 			t.Errorf("the last of %d was published %v late, want less than 2 s", n, late)
 		}
 	})
 }
 
-// TestABacklogIsPublishedFresh: what waits for the budget is read again before it is published, since an executor would have to look at
-// each run of which the row was read too long ago. Where 2,000 are drained a second, 12,000 of one instant were up to 6 s old.
+// TestABacklogIsPublishedFresh: what waits for budget is read again before it is published, since
+// an executor would have to inspect each run of which the row was read too long ago. Where 2,000
+// are drained a second, 12,000 of one instant were up to 6 s old.
 func TestABacklogIsPublishedFresh(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		const n = 12_000
@@ -204,8 +207,9 @@ func TestACancelWhileItWaitsIsSeen(t *testing.T) {
 	})
 }
 
-// TestWhatIsDoneIsNotNewAgain: a run that waited until the sweep had been where it is due is published as it was read. Were it read again, one that is due after it
-// and done would be, too, and nobody knows of that any more.
+// TestWhatIsDoneIsNotNewAgain: a run that waited until the sweep had been where it is due is
+// published as it was read. Were it read again, one that is due after it and done would be, too,
+// and nobody knows of that any more.
 func TestWhatIsDoneIsNotNewAgain(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()
@@ -235,7 +239,8 @@ func TestWhatIsDoneIsNotNewAgain(t *testing.T) {
 	})
 }
 
-// TestARowIsReadAgainOnce: what has become too old a second time is published, and so is what an executor looks at in any case.
+// TestARowIsReadAgainOnce: what has become too old a second time is published, and so is what an
+// executor inspects in any case.
 func TestARowIsReadAgainOnce(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()
@@ -265,7 +270,8 @@ func TestARowIsReadAgainOnce(t *testing.T) {
 	})
 }
 
-// TestBusyShardsReadLate: where much is due, rows are read no longer than about a second before their start.
+// TestBusyShardsReadLate: where much is due, rows are read no longer than about a second before
+// their start.
 func TestBusyShardsReadLate(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -287,8 +293,8 @@ func TestBusyShardsReadLate(t *testing.T) {
 	})
 }
 
-// TestFailedScanOfAnEmptyBucketIsRepeated: what a scan that failed should have read was left to the sweep if nothing had been read
-// of the bucket before.
+// TestFailedScanOfAnEmptyBucketIsRepeated: what a scan that failed should have read was left to the
+// sweep if nothing had been read of the bucket before.
 func TestFailedScanOfAnEmptyBucketIsRepeated(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -307,9 +313,9 @@ func TestFailedScanOfAnEmptyBucketIsRepeated(t *testing.T) {
 	})
 }
 
-// TestScanForgetsWhatTheSweepHasMet: after scans had failed for a while, a row that the sweep had met, and that was done, was
-// published once more as if for the first time.
-func TestScanForgetsWhatTheSweepHasMet(t *testing.T) {
+// TestScanForgetsWhatTheSweepHasFound: after scans had failed for a while, a row that the sweep had
+// found, and that was done, was published once more as if for the first time.
+func TestScanForgetsWhatTheSweepHasFound(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()
 		s := r.shardOf(d, 0)
@@ -323,7 +329,8 @@ func TestScanForgetsWhatTheSweepHasMet(t *testing.T) {
 	})
 }
 
-// TestRowsBehindTheLastOneRead: a row written between the last id read and the horizon is found by the next scan, without a hint.
+// TestRowsBehindTheLastOneRead: a row written between the last id read and the horizon is found by
+// the next scan, without a hint.
 func TestRowsBehindTheLastOneRead(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -365,7 +372,8 @@ func TestMarkedRunsAreNotPublished(t *testing.T) {
 	})
 }
 
-// TestFaultyRowsAreMissed: a row that cannot be understood is recorded as missed, also if that fails at first, and holds nothing up.
+// TestFaultyRowsAreMissed: a row that cannot be understood is recorded as missed, also if that
+// fails at first, and holds nothing up.
 func TestFaultyRowsAreMissed(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)

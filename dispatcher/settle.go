@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// settler inspects published and watched entries of which no notice came, and acts on what it finds.
+// settler inspects published and watched entries of which no notice came, and acts on what it
+// finds.
 type settler struct {
 	*shard
 	next     []schema.EntryID // to be inspected as soon as possible
@@ -41,14 +42,14 @@ func (w *settler) upkeep(ctx context.Context, now time.Time) {
 	}
 }
 
-// isUnsure reports whether only its rows tell how an entry stands: it is watched, or no notice came for
-// a while after it was published.
+// isUnsure reports whether only its rows tell how an entry stands: it is watched, or no notice came
+// for a while after it was published.
 func isUnsure(p *shardstate.Pending, now time.Time) bool {
 	return p.Phase == shardstate.Watching || p.Phase == shardstate.Published && now.Sub(p.PublishedAt) > settleAfter
 }
 
-// pick picks the entries to be inspected: watched ones, and published ones without a notice that their
-// stream no longer holds.
+// pick picks the entries to be inspected: watched ones, and published ones without a notice that
+// their stream no longer holds.
 func (w *settler) pick(now time.Time) {
 	for p := range w.state.All() {
 		switch {
@@ -69,8 +70,8 @@ func (w *settler) pick(now time.Time) {
 	}
 }
 
-// start inspects a batch of what was picked. An id may have been picked twice, when its session died
-// and by its time: once it is published again nothing more can be said of it for a while.
+// start inspects a batch of what was picked. An id may have been picked twice, when its session
+// died and by its time: once it is published again nothing more can be said of it for a while.
 func (w *settler) start(ctx context.Context, now time.Time) {
 	n := min(len(w.next), inspectBatch)
 	ids := make([]schema.EntryID, 0, n)
@@ -111,8 +112,8 @@ func (w *settler) start(ctx context.Context, now time.Time) {
 	})
 }
 
-// vanished closes those of ids that were not found: they have left the store. found is in the order of
-// ids.
+// vanished closes those of ids that were not found: they have left the store. found is in the order
+// of ids.
 func (w *settler) vanished(ids []schema.EntryID, found []inspected) {
 	for _, id := range ids {
 		_, ok := slices.BinarySearchFunc(found, id, func(m inspected, id schema.EntryID) int { return m.entry.ID.Compare(id) })

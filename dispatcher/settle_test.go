@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestTheStreamIsDeleted: everything unfinished is published again, at most once in 15 s, each time under an id of its own.
+// TestTheStreamIsDeleted: everything unfinished is published again, at most once in 15 s, each time
+// under an id of its own.
 func TestTheStreamIsDeleted(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(keep))
@@ -48,7 +49,8 @@ func TestTheStreamIsDeleted(t *testing.T) {
 	})
 }
 
-// TestWhatItsStreamHoldsIsLeft: an entry whose message waits in its stream is neither looked at nor published again.
+// TestWhatItsStreamHoldsIsLeft: an entry whose message waits in its stream is neither inspected nor
+// published again.
 func TestWhatItsStreamHoldsIsLeft(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(keep))
@@ -62,8 +64,9 @@ func TestWhatItsStreamHoldsIsLeft(t *testing.T) {
 	})
 }
 
-// TestAFrontReadBeforeThePublication: the front of a stream from before an entry was published says nothing about it. An empty
-// one made an entry count as lost whose message had just been stored, when reading the front failed for some seconds.
+// TestAFrontReadBeforeThePublication: the front of a stream from before an entry was published says
+// nothing about it. An empty one made an entry count as lost whose message had just been stored,
+// when reading the front failed for some seconds.
 func TestAFrontReadBeforeThePublication(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()
@@ -116,8 +119,9 @@ func TestFrontsTellWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestPickedTwice: a run was picked to be looked at as the session fell under which it ran, and picked once more as the time for its next look came; the second look
-// published it again at once, when nothing could be known of the message that the first had sent.
+// TestPickedTwice: a run was picked when the session died under which it ran, and picked once more
+// when the time for its next inspection came; the second inspection published it again at once,
+// when nothing could be known of the message that the first had sent.
 func TestPickedTwice(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		d := r.idle()
@@ -138,7 +142,7 @@ func TestPickedTwice(t *testing.T) {
 			o.Phase, o.Env, o.PublishedAt, s.settle.busy, s.settle.next = c.phase, nil, now.Add(-c.since), false, []schema.EntryID{e.ID}
 			s.settle.start(t.Context(), now)
 			if s.settle.busy != c.looks || len(s.settle.next) != 0 {
-				t.Errorf("%s: looked at: %v, want %v", c.name, s.settle.busy, c.looks)
+				t.Errorf("%s: inspected: %v, want %v", c.name, s.settle.busy, c.looks)
 			}
 		}
 		o.Phase, o.PublishedAt = shardstate.Published, now
@@ -149,9 +153,10 @@ func TestPickedTwice(t *testing.T) {
 	})
 }
 
-// TestWhatIsDecidedIsLookedAtAgain: of an entry nothing could be said at first, and then what followed from it failed, or its time had not come. Nobody looked at it any more,
-// and settled stayed where it was for as long as its dispatcher lived.
-func TestWhatIsDecidedIsLookedAtAgain(t *testing.T) {
+// TestWhatIsDecidedIsInspectedAgain: an entry was undecided at first; then what followed from the
+// decision failed, or its time had not come. It was never inspected again, and settled stayed where
+// it was for as long as its dispatcher lived.
+func TestWhatIsDecidedIsInspectedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		due      time.Duration // from now
@@ -175,14 +180,15 @@ func TestWhatIsDecidedIsLookedAtAgain(t *testing.T) {
 					t.Error("nobody looks at it again")
 				}
 				if c.due > 0 && pending(s, e.ID).Inspected.Add(inspectAgain).After(e.Due()) {
-					t.Errorf("looked at again only %v after its time", pending(s, e.ID).Inspected.Add(inspectAgain).Sub(e.Due()))
+					t.Errorf("inspected again only %v after its time", pending(s, e.ID).Inspected.Add(inspectAgain).Sub(e.Due()))
 				}
 			})
 		})
 	}
 }
 
-// TestARecordWithoutNotice: its follow-ups are repeated, then the entry is closed; what they name runs.
+// TestARecordWithoutNotice: its follow-ups are repeated, then the entry is closed; what they name
+// runs.
 func TestARecordWithoutNotice(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		var next schema.EntryID
@@ -208,7 +214,7 @@ func TestARecordWithoutNotice(t *testing.T) {
 	})
 }
 
-// TestNoticesAreAdvice: without any, every entry is looked at and closed.
+// TestNoticesAreAdvice: without any, every entry is inspected and closed.
 func TestNoticesAreAdvice(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(silent))
@@ -224,7 +230,8 @@ func TestNoticesAreAdvice(t *testing.T) {
 	})
 }
 
-// TestSessions: what runs in a session that stands is left alone; when the session falls it is published again.
+// TestSessions: what runs in a session that stands is left alone; when the session falls it is
+// published again.
 func TestSessions(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		die := r.live()
@@ -242,8 +249,9 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// TestReplacedSession: the executor of an attempt that goes on is back at once, in its next life. What it ran is published again at once, but what it had claimed
-// only when the life that claimed it would have been declared dead.
+// TestReplacedSession: the executor of an attempt that goes on is back at once, in its next life.
+// What it ran is published again at once, but what it had claimed only when the life that claimed
+// it would have been declared dead.
 func TestReplacedSession(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -285,7 +293,8 @@ func TestReplacedSession(t *testing.T) {
 	}
 }
 
-// TestStoppedAttempt: what an executor cut short when it was told to stop is published again once its session has ended, under its number.
+// TestStoppedAttempt: what an executor cut short when it was told to stop is published again once
+// its session has ended, under its number.
 func TestStoppedAttempt(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		die := r.live()
@@ -312,8 +321,9 @@ func TestStoppedAttempt(t *testing.T) {
 	})
 }
 
-// TestALongRunIsWatched: settled lags by minutes while a run lasts for ten, through a chain of watch entries, also
-// over a change of owner; when its session falls the last of them starts it again.
+// TestALongRunIsWatched: settled lags by minutes while a run lasts for ten, through a chain of
+// watch entries, also over a change of owner; when its session falls the last of them starts it
+// again.
 func TestALongRunIsWatched(t *testing.T) {
 	for _, handOver := range []bool{false, true} {
 		inBubble(t, 1, func(t *testing.T, r *rig) {
@@ -350,7 +360,8 @@ func TestALongRunIsWatched(t *testing.T) {
 	}
 }
 
-// TestWatchEntriesAreFunctions: two owners that hand on one entry write one row, and its due time lies ahead.
+// TestWatchEntriesAreFunctions: two owners that replace one entry write one row, and its due time
+// lies ahead.
 func TestWatchEntriesAreFunctions(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
@@ -372,9 +383,10 @@ func TestWatchEntriesAreFunctions(t *testing.T) {
 	})
 }
 
-// TestWhatItsStreamHoldsIsNotHandedOn: a run that waits in its stream long after its bucket's end was handed on, and its executor, if it
-// looked, passed it over for up to two minutes; in a backlog each such run cost three more rows.
-func TestWhatItsStreamHoldsIsNotHandedOn(t *testing.T) {
+// TestWhatItsStreamHoldsIsNotReplaced: a run that waits in its stream long after its bucket's end
+// was replaced, and its executor, if it looked, passed it over for up to two minutes; in a backlog
+// each such run cost three more rows.
+func TestWhatItsStreamHoldsIsNotReplaced(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(keep))
 		e := r.run(time.Now().Add(10*time.Second), 0)
@@ -438,7 +450,8 @@ func TestANoticeClosesItsOwnEntry(t *testing.T) {
 	})
 }
 
-// TestARecordThatCannotBeUnderstood: its run is over, and holds up neither the runs beside it nor the cursors.
+// TestARecordThatCannotBeUnderstood: its run is over, and holds up neither the runs beside it nor
+// the cursors.
 func TestARecordThatCannotBeUnderstood(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)

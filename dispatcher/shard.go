@@ -106,7 +106,8 @@ func (s *shard) run(ctx context.Context) {
 	nextScan := start
 	for {
 		now := s.d.now()
-		if s.d.halt.Halted() || s.d.halt.Halts() != s.halts { // in this order: what is noted meanwhile is counted first
+		// In this order: a stop that is noted meanwhile was counted first.
+		if s.d.halt.Halted() || s.d.halt.Halts() != s.halts {
 			// Nothing held in memory may be acted on: the dispatcher will start this shard anew.
 			select {
 			case <-ctx.Done():
@@ -235,8 +236,8 @@ func (s *shard) limit(side shardstate.Side) int {
 	return min(max(maxHeldAll/max(s.d.Owned(), 1), shardstate.MinHeld), shardstate.MaxHeld)
 }
 
-// spilled takes rows out of what may be spilled in a second. Once that is used up, what may have to be
-// spilled is not read for a while.
+// spilled takes rows out of what may be spilled in a second. Once that is used up, what may have to
+// be spilled is not read for a while.
 func (s *shard) spilled(rows int, now time.Time) {
 	if rows == 0 {
 		return

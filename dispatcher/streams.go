@@ -57,8 +57,8 @@ func (f *fronts) set(s depth.Subject, front queue.Front, at time.Time) {
 	f.read[s] = reading{front, at}
 }
 
-// watchStreams reads the streams' loads and fronts every depth.ReadEvery, and the loads sooner under
-// pressure.
+// watchStreams reads the streams' loads and fronts every depth.ReadEvery, and the loads sooner
+// under pressure.
 func (d *Dispatcher) watchStreams(ctx context.Context) {
 	tick := time.NewTicker(depth.ReadEvery)
 	defer tick.Stop()

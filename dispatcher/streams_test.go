@@ -46,7 +46,8 @@ func TestFrontsAge(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreRefilled: more than the first budget is published, since loads are read every second.
+// TestBudgetsAreRefilled: more than the first budget is published, since loads are read every
+// second.
 func TestBudgetsAreRefilled(t *testing.T) {
 	const mostPublished = 10_000 // ten times what a dispatcher begins with
 	inBubble(t, 1, func(t *testing.T, r *rig) {

@@ -30,17 +30,17 @@ func (w *sweeper) front() schema.EntryID {
 	return w.after
 }
 
-// recent looks through what was due between floor and end, just before a take-over: it may have been
-// on its way. It goes slice by slice and begins with the latest, which nobody has published since the
-// owner before us died.
+// recent looks through what was due between floor and end, just before a take-over: it may have
+// been on its way. It goes slice by slice and begins with the latest, which nobody has published
+// since the owner before us died.
 func (w *sweeper) recent(ctx context.Context, floor, end time.Time) {
 	from := end.Add(-recentSlice)
 	if from.Before(floor) {
 		from = floor
 	}
 	var unknown []inspected
-	// Read-ahead does not count: an executor looks at overdue entries anyway, however old they are. What
-	// there is no room for comes with the sweep, 10 to 20 s later.
+	// Read-ahead does not count: an executor looks at overdue entries anyway, however old they are.
+	// What there is no room for comes with the sweep, 10 to 20 s later.
 	room := w.state.Flows.Room(shardstate.Overdue, shardstate.MaxHeld, w.d.now()).IgnoreReadAhead()
 	w.work(ctx, func(ctx context.Context) (err error) {
 		for b := schema.BucketOf(from); b <= schema.BucketOf(end) && err == nil; b++ {
@@ -171,7 +171,7 @@ func (w *sweeper) inspectUnknown(ctx context.Context, ids []schema.EntryID, part
 		// What a hint brought meanwhile is on its way.
 		w.settle.act(ctx, w.settle.unknown(unknown), now)
 		w.spill(refused, shardstate.Overdue)
-		w.spill(spilled, shardstate.OnTime) // a page under way may miss them, or has ended before them since
+		w.spill(spilled, shardstate.OnTime) // again: a page under way may miss them, or has ended since
 		w.spilled(len(ids)-len(unknown), now)
 		w.swept(part, end, last)
 	})

@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// before puts rows of a bucket that is long past, as a former owner may have left them, and lets the cursor lie before it.
+// before puts rows of a bucket that is long past, as a former owner may have left them, and lets
+// the cursor lie before it.
 func (r *rig) before(n int, at time.Time) []schema.Entry {
 	r.t.Helper()
 	entries := make([]schema.Entry, n)
@@ -27,8 +28,8 @@ func (r *rig) before(n int, at time.Time) []schema.Entry {
 	return entries
 }
 
-// TestASweepOfMoreThanAPage: many thousands of entries at one millisecond are met by pages of ids, within the bound of
-// what may wait, and each is published.
+// TestASweepOfMoreThanAPage: many thousands of entries at one millisecond are found by pages of
+// ids, within the bound of what may wait, and each is published.
 func TestASweepOfMoreThanAPage(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		const n = 20*sweepPage + 1
@@ -54,8 +55,9 @@ func TestASweepOfMoreThanAPage(t *testing.T) {
 	})
 }
 
-// TestASweepOfWhatWasMetLooksAtNothing: 20,000 entries at one instant that the scan has met cost pages of ids.
-func TestASweepOfWhatWasMetLooksAtNothing(t *testing.T) {
+// TestASweepOfWhatIsKnownInspectsNothing: 20,000 entries at one instant that the scan has found
+// cost pages of ids.
+func TestASweepOfWhatIsKnownInspectsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("20,000 rows")
 	}
@@ -75,7 +77,8 @@ func TestASweepOfWhatWasMetLooksAtNothing(t *testing.T) {
 	})
 }
 
-// TestSweptRowsThatAreDoneAreNotPublished: what a former owner published and executors finished is met, looked at, and left.
+// TestSweptRowsThatAreDoneAreNotPublished: what a former owner published and executors finished is
+// found, inspected, and left.
 func TestSweptRowsThatAreDoneAreNotPublished(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -94,8 +97,8 @@ func TestSweptRowsThatAreDoneAreNotPublished(t *testing.T) {
 	})
 }
 
-// TestASweepPassesOverWhatFindsNoRoom: a sweep that finds as much of a tenant behind its time as may wait goes on to what is others', and the
-// cursors stay before what it passed over.
+// TestASweepPassesOverWhatFindsNoRoom: a sweep that finds as much of a tenant behind its time as
+// may wait goes on to what is others', and the cursors stay before what it spilled.
 func TestASweepPassesOverWhatFindsNoRoom(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
@@ -142,8 +145,9 @@ func TestASweepPassesOverWhatFindsNoRoom(t *testing.T) {
 	})
 }
 
-// TestASweepWaitsForTheScan: a sweep meets a slice only after everything in it was read; it overtook a scan that was
-// behind, and had what lay ahead of the scan published as redispatches.
+// TestASweepWaitsForTheScan: a sweep reads a slice only after everything in it was read by the
+// scan; it overtook a scan that was behind, and had what lay ahead of the scan published as
+// redispatches.
 func TestASweepWaitsForTheScan(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 40, 0, time.UTC)
 	for _, c := range []struct {
@@ -176,8 +180,8 @@ func TestASweepWaitsForTheScan(t *testing.T) {
 	}
 }
 
-// TestAHintDuringASweepIsNoRedispatch: an id that a sweep listed as unmet and that a hint brought before the sweep had looked was
-// published twice.
+// TestAHintDuringASweepIsNoRedispatch: an id that a sweep listed as unmet and that a hint brought
+// before the sweep had looked was published twice.
 func TestAHintDuringASweepIsNoRedispatch(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
@@ -198,7 +202,8 @@ func TestAHintDuringASweepIsNoRedispatch(t *testing.T) {
 	})
 }
 
-// TestDispatchedWaitsForWhatIsNotPublished: dispatched moved over buckets whose swept entries still waited for the queue.
+// TestDispatchedWaitsForWhatIsNotPublished: dispatched moved over buckets whose swept entries still
+// waited for the queue.
 func TestDispatchedWaitsForWhatIsNotPublished(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(nil)
@@ -221,7 +226,8 @@ func TestDispatchedWaitsForWhatIsNotPublished(t *testing.T) {
 	})
 }
 
-// TestSettledNeverPassesWhatIsOpen: whatever fails, on its way to settled the cursor passes no bucket with a run that has not ended.
+// TestSettledNeverPassesWhatIsOpen: whatever fails, on its way to settled the cursor passes no
+// bucket with a run that has not ended.
 func TestSettledNeverPassesWhatIsOpen(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -300,6 +306,6 @@ func TestSettledNeverPassesWhatIsOpen(t *testing.T) {
 // TestGraceIsLongEnough: what the late rule lets count is there when its slice is swept.
 func TestGraceIsLongEnough(t *testing.T) {
 	if bucketer.Grace < sliceSpan/2 || recent < bucketer.Grace {
-		t.Errorf("grace %v, recent %v: a row held half a grace late must be met by a sweep or a take-over", bucketer.Grace, recent)
+		t.Errorf("grace %v, recent %v: a row held half a grace late must be found by a sweep or a take-over", bucketer.Grace, recent)
 	}
 }

@@ -9,9 +9,10 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestATakeOverAddsNothingToWhatWasPublished: everything of the last 20 s that had no outcome was published again, under
-// ids of its own. What the owner before had published lay in the stream, or ran without a trace, and was started twice.
-// Then all of it waited until the stream had let go, also what nobody had published.
+// TestATakeOverAddsNothingToWhatWasPublished: everything of the last 20 s that had no outcome was
+// published again, under ids of its own. What the owner before had published lay in the stream, or
+// ran without a trace, and was started twice. Then all of it waited until the stream had let go,
+// also what nobody had published.
 func TestATakeOverAddsNothingToWhatWasPublished(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(keep))
@@ -50,9 +51,10 @@ func TestATakeOverAddsNothingToWhatWasPublished(t *testing.T) {
 	})
 }
 
-// TestATakeOverPublishesWhatWasNamedSince: the owner before published an entry that starts its run only while moved_to names
-// it, before it was named, and an executor passed it over. The next owner published it under the same id, and the stream,
-// which keeps one of the two, swallowed it: the run came 15 s late and more.
+// TestATakeOverPublishesWhatWasNamedSince: the owner before published an entry that starts its run
+// only while moved_to names it, before it was named, and an executor passed it over. The next owner
+// published it under the same id, and the stream, which keeps one of the two, swallowed it: the run
+// came 15 s late and more.
 func TestATakeOverPublishesWhatWasNamedSince(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		h := r.hand(always(lose)) // as an executor does that finds an entry unnamed

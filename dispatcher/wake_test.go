@@ -42,8 +42,8 @@ func (r *rig) holdBack(b *bucketer.Bucketer, job schema.Job, due time.Time) sche
 	return e
 }
 
-// TestWhoWaitsIsWokenOnceASlotIsFree: by whoever owns the shard, should the holder have died, within seconds; and a limit for which nothing waits any more is
-// forgotten.
+// TestWhoWaitsIsWokenOnceASlotIsFree: by whoever owns the shard, should the holder have died,
+// within seconds; and a limit for which nothing waits any more is forgotten.
 func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		n := r.start("d1")
@@ -111,7 +111,8 @@ func TestWhoWaitsIsWokenOnceASlotIsFree(t *testing.T) {
 	})
 }
 
-// TestAFailingLookAtLimitsIsRepeated: what the store could not tell is asked again, and one limit's trouble is not another's.
+// TestAFailingLookAtLimitsIsRepeated: what the store could not tell is asked again, and one limit's
+// trouble is not another's.
 func TestAFailingLookAtLimitsIsRepeated(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// targetSpan is for how long what waits in a subject should keep executors busy. Less means idle
-	// executors until the next reading takes effect; more means entries that are too old at their start.
+	// targetSpan is for how long what waits in a subject should keep executors busy. Less means
+	// idle executors until the next reading takes effect; more means entries that are too old at
+	// their start.
 	targetSpan = 400 * time.Millisecond
-	// minTarget and maxTarget bound the target depth. leastTarget is the lower bound once executors are
-	// loaded: what waits in a stream delays a tenant that has little to do.
+	// minTarget and maxTarget bound the target depth. leastTarget is the lower bound once executors
+	// are loaded: what waits in a stream delays a tenant that has little to do.
 	minTarget   = 1000
 	leastTarget = 100
 	maxTarget   = 10_000

@@ -21,8 +21,8 @@ const (
 	ReadPressed = 100 * time.Millisecond
 	// Idle is for how long a subject that nobody asks about is still read.
 	Idle = 10 * time.Second
-	// readApart is the least time between two readings that count. The second of two close ones would
-	// grant again what is on its way. The two periods above coincide once a second.
+	// readApart is the least time between two readings that count. The second of two close ones
+	// would grant again what is on its way. The two periods above coincide once a second.
 	readApart = ReadPressed / 4
 )
 
@@ -59,8 +59,8 @@ func (c *Controller) budget(s Subject) *budget {
 	return b
 }
 
-// SetBudget replaces a subject's budget by one that has read nothing. It is for tests of the users of
-// this package.
+// SetBudget replaces a subject's budget by one that has read nothing. It is for tests of the users
+// of this package.
 func (c *Controller) SetBudget(s Subject, left int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,9 @@ func (c *Controller) press() {
 	}
 }
 
-// Take takes one publication of a tenant from the budget of a subject, and reports whether it could.
-// While others are queued, a tenant that is not may take its share of what the last reading granted.
+// Take takes one publication of a tenant from the budget of a subject, and reports whether it
+// could. While others are queued, a tenant that is not may take its share of what the last reading
+// granted.
 func (c *Controller) Take(s Subject, tenant string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +104,8 @@ func (c *Controller) Take(s Subject, tenant string, now time.Time) bool {
 	return true
 }
 
-// Queue puts an entry that Take refused into its tenant's line. Its recipient hears when it is granted.
+// Queue puts an entry that Take refused into its tenant's line. Its recipient hears when it is
+// granted.
 func (c *Controller) Queue(t *Ticket) {
 	c.mu.Lock()
 	b := c.budget(t.Subject)
@@ -134,7 +136,8 @@ func (c *Controller) Return(s Subject, tenant string) {
 	deliver(granted)
 }
 
-// Crowded reports whether so much waits in a subject that work without a deadline should not add to it.
+// Crowded reports whether so much waits in a subject that work without a deadline should not add to
+// it.
 func (c *Controller) Crowded(s Subject, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

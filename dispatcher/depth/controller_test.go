@@ -85,7 +85,8 @@ type stream struct {
 	at               time.Time
 }
 
-// step lets the time between two readings pass: each dispatcher reads the load and publishes what it may of what it wants in a second.
+// step lets the time between two readings pass: each dispatcher reads the load and publishes what
+// it may of what it wants in a second.
 func (s *stream) step(as []budget, want []int, drain int) {
 	load := queue.Load{Waiting: s.waiting, Delivered: s.delivered}
 	s.at = s.at.Add(ReadPressed)
@@ -104,8 +105,9 @@ func (s *stream) drain(n int) {
 	s.delivered += uint64(s.drained)
 }
 
-// TestStreamsStayShallow: however the work is spread over the dispatchers, no more waits than is drained in a second and twice the largest target some time
-// after what executors can do has changed, they are kept busy, and no dispatcher starves.
+// TestStreamsStayShallow: however the work is spread over the dispatchers, no more waits than is
+// drained in a second and twice the largest target some time after what executors can do has
+// changed, they are kept busy, and no dispatcher starves.
 func TestStreamsStayShallow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "dispatchers")
@@ -145,8 +147,9 @@ func TestStreamsStayShallow(t *testing.T) {
 	})
 }
 
-// TestDispatchersWithABacklogPublishByTheirShards: whoever had begun with more published more until its backlog was through, nearly all of it with eight, and
-// what was due in the shards of the others at the same instants waited for that. Each reads the load at times of its own, as they do.
+// TestDispatchersWithABacklogPublishByTheirShards: whoever had begun with more published more until
+// its backlog was through, nearly all of it with eight, and what was due in the shards of the
+// others at the same instants waited for that. Each reads the load at times of its own, as they do.
 func TestDispatchersWithABacklogPublishByTheirShards(t *testing.T) {
 	const (
 		drain  = 20_000 // a second
@@ -186,8 +189,9 @@ func TestDispatchersWithABacklogPublishByTheirShards(t *testing.T) {
 	}
 }
 
-// TestTheWorkOfOneDispatcherAmongMany: the others' publications cannot be seen, and were guessed to be as many as our own: with eight
-// dispatchers of which one had the work the stream grew without bound.
+// TestTheWorkOfOneDispatcherAmongMany: the others' publications cannot be seen, and were guessed to
+// be as many as our own: with eight dispatchers of which one had the work the stream grew without
+// bound.
 func TestTheWorkOfOneDispatcherAmongMany(t *testing.T) {
 	const drain = 20_000
 	for _, n := range []int{2, 4, 8} {
@@ -236,7 +240,8 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	}
 }
 
-// TestACrowdedSubjectIsReadOn: what can wait asked whether a subject was crowded, which was then read no more, and so was crowded for ever.
+// TestACrowdedSubjectIsReadOn: what can wait asked whether a subject was crowded, which was then
+// read no more, and so was crowded for ever.
 func TestACrowdedSubjectIsReadOn(t *testing.T) {
 	b := New()
 	now := time.Unix(1000, 0)
@@ -256,7 +261,8 @@ func TestACrowdedSubjectIsReadOn(t *testing.T) {
 	}
 }
 
-// TestMuchIsReadSoon: what executors have not asked for yet was noticed a second after it began to wait, since there was budget left until then.
+// TestMuchIsReadSoon: what executors have not asked for yet was noticed a second after it began to
+// wait, since there was budget left until then.
 func TestMuchIsReadSoon(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := Subject{0, schema.Normal}
@@ -287,8 +293,8 @@ type recipient struct{ granted []*Ticket }
 
 func (r *recipient) Granted(t *Ticket) { r.granted = append(r.granted, t) }
 
-// TestLinesAreFair: a newcomer gets its share at once and no more, and those who are queued the rest, by
-// weight and due time.
+// TestLinesAreFair: a newcomer gets its share at once and no more, and those who are queued the
+// rest, by weight and due time.
 func TestLinesAreFair(t *testing.T) {
 	b := New()
 	var to recipient

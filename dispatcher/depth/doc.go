@@ -1,13 +1,14 @@
 // Package depth decides how much may be published to a stream now, and whose turn it is.
 //
 // What waits in a stream can no longer be reordered. So the streams are kept shallow: a dispatcher
-// publishes about what executors drain, and what it may not publish yet is queued in its memory, in a
-// line for each tenant. The package does no I/O and reads no clock. A [Controller] is safe for
+// publishes about what executors drain, and what it may not publish yet is queued in its memory, in
+// a line for each tenant. The package does no I/O and reads no clock. A [Controller] is safe for
 // concurrent use.
 //
 // # Invariants
 //
-//  1. A publication was granted: by Take, at once, or later to its Ticket. What is not used is returned.
+//  1. A publication was granted: by Take, at once, or later to its Ticket. What is not used is
+//     returned.
 //  2. Each ticket is granted once, or withdrawn: Withdraw reports false for one that was granted.
 //  3. Nothing is left over while somebody is queued in its subject.
 //  4. Between two readings, newcomers get at most as much out of turn as the last reading granted.
@@ -37,9 +38,9 @@
 // The first term alone would be content with any division of the work among dispatchers: one that
 // began with more, or read at a quieter moment, would keep nearly everything. The lower bound gives
 // every dispatcher its portion of the drain. The yield and the half of part that goes by portion
-// make the rest fair in time: an increase that is alike for all and a decrease in proportion converge
-// (Chiu and Jain, "Analysis of the Increase and Decrease Algorithms", 1989). A dispatcher that alone
-// has work gets back most of what it yields.
+// make the rest fair in time: an increase that is alike for all and a decrease in proportion
+// converge (Chiu and Jain, "Analysis of the Increase and Decrease Algorithms", 1989). A dispatcher
+// that alone has work gets back most of what it yields.
 //
 // # Whose turn it is
 //

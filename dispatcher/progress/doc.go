@@ -1,7 +1,7 @@
 // Package progress says how far an owner has read a shard's rows, and what it reads next.
 //
-// Rows are read by due time, in three passes. The package holds the arithmetic of each; it does no I/O
-// and reads no clock.
+// Rows are read by due time, in three passes. The package holds the arithmetic of each; it does no
+// I/O and reads no clock.
 //
 //	pass        when a row is read             of it                          type
 //	scan        up to 1.75 s before its time   whole rows                     [Scan]

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// LateAfter is how long after its sweep a bucket is read again: a write may wait for minutes in a
-	// client, its kernel or a coordinator.
+	// LateAfter is how long after its sweep a bucket is read again: a write may wait for minutes in
+	// a client, its kernel or a coordinator.
 	LateAfter = 5 * time.Minute
-	// HintAfter is when it is read for the last time: after Cassandra's hints, which are kept for 3 h.
-	// A bucket that another owner swept is not, since its sum is not known.
+	// HintAfter is when it is read for the last time: after Cassandra's hints, which are kept for 3
+	// h. A bucket that another owner swept is not, since its sum is not known.
 	HintAfter = 3*time.Hour + 15*time.Minute
 )
 
@@ -35,8 +35,9 @@ func (d *Digest) Add(ids []schema.EntryID) {
 }
 
 // LateReads is how far the later reads of a shard's buckets have come. A row may come to lie behind
-// the sweep if its writer died, or gave up, while the write was on its way. So the ids of each bucket
-// are read twice more, and its rows are inspected where the digest has changed since the sweep.
+// the sweep if its writer died, or gave up, while the write was on its way. So the ids of each
+// bucket are read twice more, and its rows are inspected where the digest has changed since the
+// sweep.
 type LateReads struct {
 	sweeping Digest                         // of the bucket being swept, up to where the sweep is
 	swept    map[schema.Bucket]Digest       // of the buckets swept here
@@ -52,9 +53,9 @@ type LateReads struct {
 // NewLateReads returns LateReads that know no bucket.
 func NewLateReads() LateReads { return LateReads{swept: make(map[schema.Bucket]Digest)} }
 
-// Start begins the rounds of an owner whose sweep begins with bucket first. The first round goes back
-// to what the owner before had not read again when it stopped. When that was is not known: it was
-// there when the bucket before first was settled, and at now at the latest.
+// Start begins the rounds of an owner whose sweep begins with bucket first. The first round goes
+// back to what the owner before had not read again when it stopped. When that was is not known: it
+// was there when the bucket before first was settled, and at now at the latest.
 func (l *LateReads) Start(first schema.Bucket, now time.Time) {
 	stopped := first.Start().Add(bucketer.Grace)
 	if now.Before(stopped) {
@@ -118,7 +119,8 @@ func (l *LateReads) changed() bool {
 	return !known || was != l.digest
 }
 
-// ToInspect returns the next ids to be inspected, at most limit; none while the bucket is being read.
+// ToInspect returns the next ids to be inspected, at most limit; none while the bucket is being
+// read.
 func (l *LateReads) ToInspect(limit int) []schema.EntryID {
 	if !l.inspects {
 		return nil

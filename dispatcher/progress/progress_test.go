@@ -7,8 +7,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestARegisterThatLagsStaysWhereItIs: a cursor of which only one register lies in the future does not
-// forget what is open since before that.
+// TestARegisterThatLagsStaysWhereItIs: a cursor of which only one register lies in the future does
+// not forget what is open since before that.
 func TestARegisterThatLagsStaysWhereItIs(t *testing.T) {
 	now := time.Now()
 	lags := schema.BucketOf(now.Add(-3 * time.Hour))

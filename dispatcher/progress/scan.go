@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// ScanEvery is how often a shard is scanned. A busy one is scanned up to every ScanBusy: what is read
-	// later is fresher at its start.
+	// ScanEvery is how often a shard is scanned. A busy one is scanned up to every ScanBusy: what
+	// is read later is fresher at its start.
 	ScanEvery = time.Second
 	ScanBusy  = 250 * time.Millisecond
 	// ScanSlack is how far a scan looks beyond what will be published before the next one.
@@ -63,8 +63,8 @@ type Stretch struct {
 	Known     time.Time // what is due before it had been read by then
 }
 
-// Begin returns the stretch to be read now; false if the scan has read far enough ahead. From now on
-// hints count for what lies before its end: the read may miss them.
+// Begin returns the stretch to be read now; false if the scan has read far enough ahead. From now
+// on hints count for what lies before its end: the read may miss them.
 func (c *Scan) Begin(shard schema.Shard, now time.Time) (Stretch, bool) {
 	horizon := now.Add(c.Reach()).Truncate(time.Millisecond)
 	if horizon.Before(c.Until) { // an earlier scan looked further ahead
@@ -87,10 +87,10 @@ func (c *Scan) Begin(shard schema.Shard, now time.Time) (Stretch, bool) {
 	return st, true
 }
 
-// Advance takes in a page of a stretch: its rows, the last of them, whether the page was full or cut,
-// and whether rows were spilled. Where rows are spilled that should be published by now, what comes
-// after them is about to be late as well: the scan leaves out what is due until now, and leftOut is true.
-// again says that the next stretch should be read at once.
+// Advance takes in a page of a stretch: its rows, the last of them, whether the page was full or
+// cut, and whether rows were spilled. Where rows are spilled that should be published by now, what
+// comes after them is about to be late as well: the scan leaves out what is due until now, and
+// leftOut is true. again says that the next stretch should be read at once.
 func (c *Scan) Advance(st Stretch, rows int, last schema.EntryID, full, spilled bool, at time.Time) (leftOut, again bool) {
 	c.Rows += rows
 	if !last.IsZero() {
@@ -144,8 +144,8 @@ func (c *Scan) SetPace() {
 // Reach is how far beyond now a scan reads.
 func (c *Scan) Reach() time.Duration { return c.Every + ScanSlack + depth.Lead }
 
-// NextAfter returns when the next scan comes that is due at t by the pace. One that comes less often
-// than the last one had read ahead for would be too late.
+// NextAfter returns when the next scan comes that is due at t by the pace. One that comes less
+// often than the last one had read ahead for would be too late.
 func (c *Scan) NextAfter(t, now time.Time) time.Time {
 	end := c.Ahead.Add(-ScanSlack - depth.Lead)
 	if !t.After(end.Add(ScanSlack / 2)) {

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// Reach is how far ahead starts are reserved. An entry that finds none is deferred by as much, and
-	// asks again.
+	// Reach is how far ahead starts are reserved. An entry that finds none is deferred by as much,
+	// and asks again.
 	Reach = 10 * time.Minute
-	// MinBlock is how many starts a dispatcher may reserve at a time, however low the rate. Of a higher
-	// rate it may reserve what is due in blockSpan.
+	// MinBlock is how many starts a dispatcher may reserve at a time, however low the rate. Of a
+	// higher rate it may reserve what is due in blockSpan.
 	MinBlock  = 10
 	blockSpan = time.Second
 	// extraSpan is for how much more demand, at the current rate of asking, a block is reserved.
 	extraSpan = 250 * time.Millisecond
-	// maxEarly is how long before its reserved start a run may start. A deferral by a few ms would cost
-	// more than it is worth.
+	// maxEarly is how long before its reserved start a run may start. A deferral by a few ms would
+	// cost more than it is worth.
 	maxEarly = 100 * time.Millisecond
 	// maxUnused is for how long after its instant a start may still be used.
 	maxUnused = 500 * time.Millisecond
@@ -60,7 +60,8 @@ type Limiter struct {
 	hungry []*Limit // of which a block is to be reserved
 }
 
-// Limit is what a dispatcher knows of one task's rate. The limiter's mutex guards it, but for known.
+// Limit is what a dispatcher knows of one task's rate. The limiter's mutex guards it, but for
+// known.
 type Limit struct {
 	Task schema.TaskName
 
@@ -114,8 +115,8 @@ func (l *Limiter) SetRates(rates map[schema.TaskName]schema.Rate) {
 	}
 }
 
-// Reserve returns a start for an entry under rate r, at now or later. It reports false if none can be
-// named at once: then w is told.
+// Reserve returns a start for an entry under rate r, at now or later. It reports false if none can
+// be named at once: then w is told.
 func (l *Limiter) Reserve(e *schema.Entry, r schema.Rate, w Waiter, now time.Time) (Reservation, bool) {
 	task := schema.TaskName{Tenant: e.Spec.Tenant, Name: e.Spec.Task}
 	l.mu.Lock()
@@ -179,8 +180,8 @@ func (l *Limiter) Leave(gone func(Waiter) bool) {
 // Wanting is signalled when TakeWanting has something to return.
 func (l *Limiter) Wanting() <-chan struct{} { return l.wanting }
 
-// TakeWanting returns the limits of which blocks are to be reserved now. The caller asks Want, makes
-// the write and calls Deal, for each until Want reports false.
+// TakeWanting returns the limits of which blocks are to be reserved now. The caller asks Want,
+// makes the write and calls Deal, for each until Want reports false.
 func (l *Limiter) TakeWanting() []*Limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,8 +203,8 @@ func (l *Limiter) Want(lim *Limit, now time.Time) (int, bool) {
 	return min(len(lim.waiting)+soon, max(lim.rate.In(blockSpan), MinBlock)), true
 }
 
-// Next returns the register as it is known, as it will be with the next n starts reserved by who, and
-// these starts: fewer, or none, if the others lie beyond Reach.
+// Next returns the register as it is known, as it will be with the next n starts reserved by who,
+// and these starts: fewer, or none, if the others lie beyond Reach.
 func (lim *Limit) Next(n int, now time.Time, who string) (from, to schema.Lease, block schema.Reservations) {
 	to, block = lim.known.Reserve(lim.rate, n, now, Reach, who)
 	return lim.known, to, block
@@ -215,8 +216,8 @@ func (lim *Limit) Saw(l schema.Lease) {
 	lim.known = l
 }
 
-// Deal deals a block to those who wait, in the order of their due times, and keeps the rest. An empty
-// block means that there is no start within Reach.
+// Deal deals a block to those who wait, in the order of their due times, and keeps the rest. An
+// empty block means that there is no start within Reach.
 func (l *Limiter) Deal(lim *Limit, block schema.Reservations, now time.Time) {
 	type deal struct {
 		to Waiter

@@ -36,7 +36,8 @@ func limited(t *testing.T, rate string) (*Limiter, schema.Rate) {
 	return l, r
 }
 
-// reserve reserves one block, as the user of the package does against a register that nobody else uses.
+// reserve reserves one block, as the user of the package does against a register that nobody else
+// uses.
 func reserve(l *Limiter, now time.Time) {
 	for _, lim := range l.TakeWanting() {
 		for n, ok := l.Want(lim, now); ok; n, ok = l.Want(lim, now) {
@@ -47,8 +48,8 @@ func reserve(l *Limiter, now time.Time) {
 	}
 }
 
-// TestStartsAreDealtByDueTime: those who wait get the starts of a block in the order of their due times,
-// one rate interval apart, and each is answered once.
+// TestStartsAreDealtByDueTime: those who wait get the starts of a block in the order of their due
+// times, one rate interval apart, and each is answered once.
 func TestStartsAreDealtByDueTime(t *testing.T) {
 	l, r := limited(t, "10/s")
 	var all []*waiting
@@ -72,7 +73,8 @@ func TestStartsAreDealtByDueTime(t *testing.T) {
 	}
 }
 
-// TestUnusedStartsExpire: what is left of a block is given out at once, but not long after its instant.
+// TestUnusedStartsExpire: what is left of a block is given out at once, but not long after its
+// instant.
 func TestUnusedStartsExpire(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
@@ -95,7 +97,8 @@ func TestUnusedStartsExpire(t *testing.T) {
 	}
 }
 
-// TestNoStartWithinReach: those who wait are told when to ask again, and so is whoever asks for a while.
+// TestNoStartWithinReach: those who wait are told when to ask again, and so is whoever asks for a
+// while.
 func TestNoStartWithinReach(t *testing.T) {
 	l, r := limited(t, "1/m")
 	w := due(origin, 1)

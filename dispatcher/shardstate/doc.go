@@ -12,19 +12,19 @@
 //	          └──▶ Reserving         waits for a start of its task's rate, or is being deferred to one
 //	Watch ──▶ Watching               an attempt is under way, or something is to be found out first
 //
-// Waiting, Queued and Reserving entries hold an envelope in memory. Published and Watching ones do not;
-// Hold makes any of them Waiting again, with a new envelope.
+// Waiting, Queued and Reserving entries hold an envelope in memory. Published and Watching ones do
+// not; Hold makes any of them Waiting again, with a new envelope.
 //
 // # Invariants
 //
 //  1. An id is known until the sweep has passed it, and longer while its flow's rows are read again
 //     from before it. A pending entry stays until Done, whatever the sweep does.
-//  2. Settled is below the bucket of every pending entry; Dispatched below every one that the queue has
-//     not confirmed. Both are below the first spilled row of every flow.
-//  3. Due returns entries on time by priority, then by due time; overdue ones after them, first come,
-//     first served.
-//  4. A flow with spilled rows knows an id before the first of them. No row after that id is taken but
-//     by reading it again, so nothing is skipped.
+//  2. Settled is below the bucket of every pending entry; Dispatched below every one that the queue
+//     has not confirmed. Both are below the first spilled row of every flow.
+//  3. Due returns entries on time by priority, then by due time; overdue ones after them, first
+//     come, first served.
+//  4. A flow with spilled rows knows an id before the first of them. No row after that id is taken
+//     but by reading it again, so nothing is skipped.
 //
 // # Bounded memory
 //

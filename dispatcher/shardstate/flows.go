@@ -126,8 +126,8 @@ func (fs *Flows) count(f *Flow, n int) {
 // AnySpilled reports whether some flow has spilled rows.
 func (fs *Flows) AnySpilled() bool { return len(fs.spilled) > 0 }
 
-// Spill leaves the row id of f, and the rows after it, for a later read. A page under way may miss the
-// row, so it is remembered until that page is through.
+// Spill leaves the row id of f, and the rows after it, for a later read. A page under way may miss
+// the row, so it is remembered until that page is through.
 func (fs *Flows) Spill(f *Flow, id schema.EntryID) {
 	if fs.page.has(id) {
 		f.missed = append(f.missed, id)
@@ -146,8 +146,8 @@ func (fs *Flows) caughtUp(f *Flow) {
 }
 
 // NextToResume returns the flow whose spilled rows are to be read again first: the oldest among the
-// flows with half of their room free. limit is how many entries may wait, front up to where all rows
-// were found once, by Side. It returns nil if there is none.
+// flows with half of their room free. limit is how many entries may wait, front up to where all
+// rows were found once, by Side. It returns nil if there is none.
 func (fs *Flows) NextToResume(limit [2]int, front [2]schema.EntryID, now time.Time) (next *Flow) {
 	for f := range fs.spilled {
 		free := max(limit[f.Side]-fs.waiting[f.Side], 0)
@@ -179,7 +179,8 @@ func (fs *Flows) CutPage(last schema.EntryID) { fs.page.to = last }
 func (fs *Flows) AbortPage() { fs.page = page{} }
 
 // EndPage notes how far each flow has come with a page of spilled rows, after start and up to end,
-// that were taken by room. front is up to where all rows were found once; has says which ids are known.
+// that were taken by room. front is up to where all rows were found once; has says which ids are
+// known.
 func (fs *Flows) EndPage(room *Room, start, end, front schema.EntryID, has func(schema.EntryID) bool) {
 	fs.page = page{}
 	for f := range fs.spilled {

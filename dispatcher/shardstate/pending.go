@@ -60,8 +60,8 @@ func (p *Pending) PublishAt(lead time.Duration) time.Time {
 	return at
 }
 
-// Live reports whether the entry is in the phase and has an envelope: it may be done, or have moved on,
-// since a worker was given it.
+// Live reports whether the entry is in the phase and has an envelope: it may be done, or have moved
+// on, since a worker was given it.
 func (p *Pending) Live(phase Phase) bool { return p.Phase == phase && p.Env != nil }
 
 // Session names an executor's session, and says whether the attempt under way is claimed under it.
@@ -73,7 +73,8 @@ type Session struct {
 // SessionOf returns the Session that ref names.
 func SessionOf(ref *schema.SessionRef) Session { return Session{ref.Executor, ref.ID, ref.Guarded} }
 
-// Rank returns the place of a priority in schema.Priorities; that of normal for one that is not there.
+// Rank returns the place of a priority in schema.Priorities; that of normal for one that is not
+// there.
 func Rank(p schema.Priority) int {
 	if i := slices.Index(schema.Priorities, p); i >= 0 {
 		return i

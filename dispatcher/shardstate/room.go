@@ -6,8 +6,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Room says for which rows there is room in memory, in the order in which they are read. The owner of
-// a State makes it; one worker uses it.
+// Room says for which rows there is room in memory, in the order in which they are read. The owner
+// of a State makes it; one worker uses it.
 type Room struct {
 	side  Side
 	free  int

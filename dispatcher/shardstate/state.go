@@ -14,8 +14,8 @@ import (
 type State struct {
 	Flows Flows
 
-	// known are the ids found that are not swept yet: the sweep inspects only others. An id that waits
-	// maps to the flow among whose rows it is on time.
+	// known are the ids found that are not swept yet: the sweep inspects only others. An id that
+	// waits maps to the flow among whose rows it is on time.
 	known map[schema.EntryID]*Flow
 	open  map[schema.EntryID]*Pending
 	// openIn counts the pending entries by bucket: the first bucket with one holds settled back.
@@ -78,7 +78,8 @@ func (s *State) All() iter.Seq[*Pending] { return maps.Values(s.open) }
 // Queued returns the entries that wait for budget, in no order.
 func (s *State) Queued() iter.Seq[*Pending] { return maps.Keys(s.queued) }
 
-// Add makes an entry pending that is to be published at its time, or as overdue if it is a redispatch.
+// Add makes an entry pending that is to be published at its time, or as overdue if it is a
+// redispatch.
 func (s *State) Add(env *queue.Envelope) *Pending {
 	e := &env.Entry
 	p := s.put(e)
@@ -87,7 +88,8 @@ func (s *State) Add(env *queue.Envelope) *Pending {
 	return p
 }
 
-// Watch makes an entry pending that is not to be published for now. One that is pending stays as it is.
+// Watch makes an entry pending that is not to be published for now. One that is pending stays as it
+// is.
 func (s *State) Watch(e *schema.Entry, inspected time.Time) *Pending {
 	if p, ok := s.open[e.ID]; ok {
 		return p
@@ -143,7 +145,8 @@ func (s *State) Done(id schema.EntryID) bool {
 	return true
 }
 
-// release counts an entry no more among those that wait. The order drops it once it has no envelope.
+// release counts an entry no more among those that wait. The order drops it once it has no
+// envelope.
 func (s *State) release(p *Pending) {
 	if p.Live(Waiting) || p.Phase == Queued || p.Phase == Reserving {
 		s.Flows.count(p.Flow, -1)
@@ -154,8 +157,8 @@ func (s *State) release(p *Pending) {
 	}
 }
 
-// Due returns the next Waiting entry to be published at now, or nil. It stays where it is, until one of
-// Take, Queue and Reserve.
+// Due returns the next Waiting entry to be published at now, or nil. It stays where it is, until
+// one of Take, Queue and Reserve.
 func (s *State) Due(now time.Time, leads *depth.Leads) *Pending { return s.order.due(now, leads) }
 
 // NextDue returns when Due will return something; false if nothing waits for its time.
@@ -188,8 +191,8 @@ func (s *State) Granted(p *Pending) {
 	p.Phase, p.Ticket = Publishing, nil
 }
 
-// GiveUp forgets first, which was taken, and every entry of its flow that waits and may be reread: their
-// rows are spilled. It returns the tickets of those that were queued.
+// GiveUp forgets first, which was taken, and every entry of its flow that waits and may be reread:
+// their rows are spilled. It returns the tickets of those that were queued.
 func (s *State) GiveUp(first *Pending, may func(*Pending) bool) (tickets []*depth.Ticket) {
 	f, all := first.Flow, []*Pending{first}
 	for _, p := range s.order.onTime[Rank(f.Priority)] {
@@ -213,7 +216,8 @@ func (s *State) GiveUp(first *Pending, may func(*Pending) bool) (tickets []*dept
 	return tickets
 }
 
-// Swept forgets the ids that are due before t, but for spilled rows, and flows of which nothing waits.
+// Swept forgets the ids that are due before t, but for spilled rows, and flows of which nothing
+// waits.
 func (s *State) Swept(t time.Time) {
 	for id, f := range s.known {
 		if id.Time().Before(t) && !f.Spilled(id) {

@@ -72,9 +72,9 @@ const retry = 250 * time.Millisecond
 
 var origin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestStateIsItsModel: whatever the order of what happens to entries, a State returns those on time in
-// the order of their due times and then the others in the order in which they came, holds the cursors
-// back for what is pending, and remembers nothing in the end.
+// TestStateIsItsModel: whatever the order of what happens to entries, a State returns those on time
+// in the order of their due times and then the others in the order in which they came, holds the
+// cursors back for what is pending, and remembers nothing in the end.
 func TestStateIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := New()

@@ -11,8 +11,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestALargeBacklogIsLeftOut: a backlog that is larger than what can be passed over in a few seconds holds nobody up who is due after it, and those that are
-// due with it for as long as it takes to read it once; nothing is lost of what the scan left out, and nothing is published twice.
+// TestALargeBacklogIsLeftOut: a backlog larger than what can be spilled in a few seconds delays no
+// run that is due after it. Runs that are due with it wait for as long as it takes to read it once.
+// Nothing of what the scan left out is lost, and nothing is published twice.
 func TestALargeBacklogIsLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -54,9 +55,10 @@ func TestALargeBacklogIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestAGapOutlivesFaults: whatever befalls while a gap is read, what is in it is published: where the store fails the same page is read again, and whoever
-// takes the shard over, or up anew, meets it as it meets all that was left behind.
-func TestAGapOutlivesFaults(t *testing.T) {
+// TestAnUnreadRangeOutlivesFaults: whatever happens while an unread range is read, what is in it is
+// published. If the store fails the same page is read again. The next owner finds it as it finds
+// all that was left behind.
+func TestAnUnreadRangeOutlivesFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		same  bool // the one who left it out reads it
@@ -127,9 +129,10 @@ func (h *hand) least(t *testing.T, entries []schema.Entry) {
 	}
 }
 
-// TestWhatWasMetIsNotPlannedOnAgain: where rows are read again, nothing is said of the jobs of those that were met: they may have run by now.
-func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
-	for _, way := range []string{"gap", "resume"} {
+// TestWhatWasFoundIsNotPlannedOnAgain: where rows are read again, nothing is decided about the jobs
+// of known ones: they may have run by now.
+func TestWhatWasFoundIsNotPlannedOnAgain(t *testing.T) {
+	for _, way := range []string{"unread range", "spilled rows"} {
 		t.Run(way, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, r *rig) {
 				s := r.shardOf(r.idle(), 0)
@@ -142,7 +145,7 @@ func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
 				r.put(met, unmet)
 				s.scan.Start(now, 0)
 				s.state.Find(met.ID)
-				if way == "gap" {
+				if way == "unread range" {
 					s.scan.Unread = progress.Unread{After: progress.Below(schema.FirstID(due, 0)), To: due.Add(time.Second)}
 					s.resume.readUnread(t.Context(), now)
 				} else {
@@ -160,7 +163,7 @@ func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
 						t.Fatal(err)
 					}
 					if want := e == &unmet; (len(rows) == 1) != want {
-						t.Errorf("%d records of a run that was met: %t; want one only of the other", len(rows), !want)
+						t.Errorf("%d records of a run that was found: %t; want one only of the other", len(rows), !want)
 					}
 				}
 			})
@@ -168,8 +171,9 @@ func TestWhatWasMetIsNotPlannedOnAgain(t *testing.T) {
 	}
 }
 
-// TestAGapIsTold: since when what was left out has been due, of the shard where that is longest.
-func TestAGapIsTold(t *testing.T) {
+// TestAnUnreadRangeIsReported: the metric says since when the oldest rows that were left out have
+// been due, over all shards.
+func TestAnUnreadRangeIsReported(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, r *rig) {
 		d := r.idle()
 		now := time.Now()
@@ -178,7 +182,7 @@ func TestAGapIsTold(t *testing.T) {
 			return gauged(t, d.metrics.backlog.unread)
 		}
 		if got := told(); got != 0 {
-			t.Errorf("gap_seconds = %g, want 0 while there is no gap", got)
+			t.Errorf("unread_seconds = %g, want 0 while nothing was left out", got)
 		}
 		shards := []*shard{r.shardOf(d, 0), r.shardOf(d, 1)}
 		for i, s := range shards {
@@ -186,11 +190,11 @@ func TestAGapIsTold(t *testing.T) {
 			s.reportUnread()
 		}
 		if got := told(); got != 120 {
-			t.Errorf("gap_seconds = %g, want 120, as of the second shard", got)
+			t.Errorf("unread_seconds = %g, want 120, as of the second shard", got)
 		}
 		shards[1].relinquish()
 		if got := told(); got != 60 {
-			t.Errorf("gap_seconds = %g, want 60 once the second shard is another's", got)
+			t.Errorf("unread_seconds = %g, want 60 once the second shard is another's", got)
 		}
 	})
 }
