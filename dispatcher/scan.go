@@ -215,7 +215,8 @@ func (c *scanner) watchLate(e *schema.Entry, now time.Time) (watched bool) {
 	p, open := c.state.Pending(row)
 	switch {
 	case !open && !c.state.Has(row):
-		c.state.NoteIn(row, c.state.Flows.Of(e, shardstate.OnTime)) // a page that brings the row leaves it to e
+		// A page that brings the row leaves it to e.
+		c.state.Note(row, c.state.Flows.Of(e, shardstate.OnTime))
 	case !open:
 	case p.Phase == shardstate.Publishing, p.Phase == shardstate.Published:
 		c.state.Watch(e, now)
@@ -235,7 +236,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		return
 	case e.Spec.Kind == schema.KindReschedule:
 		// A mark names it only now: what was published of it before may have been left aside.
-		c.state.Note(e.ID)
+		c.state.Note(e.ID, nil)
 		if p, ok := c.state.Pending(e.ID); ok && p.Phase != shardstate.Published && p.Phase != shardstate.Watching {
 			return
 		}
@@ -250,10 +251,9 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		return // the sweep has found it, or it came too late to count
 	case !c.resume.busy && c.state.Flows.Of(e, shardstate.OnTime).Spilled(e.ID) && e.ID.Compare(c.Front(c.id)) <= 0:
 		return // it is read with the spilled rows; beyond the front a scan under way may miss it
-	case !c.state.Find(e.ID):
-		return
 	case c.state.Flows.Waiting(shardstate.OnTime) >= shardstate.MaxHeld:
-		c.state.Forget(e.ID) // the sweep will find it
+		return // the sweep will find it
+	case !c.state.Find(e.ID):
 		return
 	}
 	c.d.metrics.hinted.Inc()

@@ -135,7 +135,7 @@ func (w *settler) act(ctx context.Context, all []inspected, now time.Time) {
 	for i := range all {
 		m := &all[i]
 		id := m.entry.ID
-		w.state.Note(id)
+		w.state.Note(id, nil)
 		p, open := w.state.Pending(id)
 		if open && p.Phase.Unconfirmed() {
 			continue // on its way by now

@@ -53,18 +53,12 @@ func (s *State) Find(id schema.EntryID) bool {
 	return true
 }
 
-// Note notes an id that was found, whether it is pending or not.
-func (s *State) Note(id schema.EntryID) {
+// Note notes an id, pending or not, as one of the rows of f; nil: of no flow yet.
+func (s *State) Note(id schema.EntryID, f *Flow) {
 	if _, ok := s.known[id]; !ok {
-		s.known[id] = nil
+		s.known[id] = f
 	}
 }
-
-// NoteIn notes an id as one of the rows of f.
-func (s *State) NoteIn(id schema.EntryID, f *Flow) { s.known[id] = f }
-
-// Forget takes back that an id was found.
-func (s *State) Forget(id schema.EntryID) { delete(s.known, id) }
 
 // Pending returns a pending entry.
 func (s *State) Pending(id schema.EntryID) (*Pending, bool) {
