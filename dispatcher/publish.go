@@ -135,7 +135,7 @@ func (w *publisher) done(id schema.EntryID) {
 	w.state.Done(id)
 }
 
-// again has an inspected entry published of which nothing says that it must not start.
+// publishAgain has an inspected entry published of which nothing says that it must not start.
 //
 //	who may have published it before           id of the message       why
 //	another owner                              a first publication's   the stream keeps one of the two
@@ -144,7 +144,7 @@ func (w *publisher) done(id schema.EntryID) {
 //
 // The stream knows the first id for queue.DuplicateWindow; an executor that has the message leaves
 // a trace in the rows long before that.
-func (w *publisher) again(m *inspected, now time.Time) {
+func (w *publisher) publishAgain(m *inspected, now time.Time) {
 	w.redispatch(m.entry, checkedAt(m.verdict, m.checked), now)
 	first, ok := m.entry.First()
 	byName := ok && first != m.entry.Run()

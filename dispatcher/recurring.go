@@ -80,7 +80,7 @@ func (w *recurring) decide(ctx context.Context, now time.Time) {
 			return
 		}
 		w.settle.vanished(ids, found)
-		w.settle.act(ctx, slices.DeleteFunc(found, func(m inspected) bool { return !w.decidable(m.entry.ID) }), now)
+		w.settle.actOn(ctx, slices.DeleteFunc(found, func(m inspected) bool { return !w.decidable(m.entry.ID) }), now)
 	})
 }
 

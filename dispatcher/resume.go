@@ -104,7 +104,7 @@ func (w *resumer) readSpilled(ctx context.Context, f *shardstate.Flow, now time.
 			}
 		}
 		w.take(ctx, sure, doubtful, now, func(at time.Time) {
-			w.spilled(rows-len(sure)-len(doubtful), at)
+			w.countSpilled(rows-len(sure)-len(doubtful), at)
 			w.state.Flows.EndPage(room, start, end, w.front(side), w.state.Has)
 		})
 	})
@@ -196,7 +196,7 @@ func (w *resumer) take(ctx context.Context, sure, doubtful []schema.Entry, check
 		}
 		w.busy = false
 		w.scan.found(ctx, sure, verdicts, time.Time{}, checked, at)
-		w.settle.act(ctx, w.settle.unknown(found), at)
+		w.settle.actOn(ctx, w.settle.unknown(found), at)
 		then(at)
 	})
 }

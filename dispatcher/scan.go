@@ -152,7 +152,7 @@ func (c *scanner) spill(pg *page, now time.Time) {
 			c.state.Flows.Spill(c.state.Flows.Of(e, shardstate.OnTime), e.ID)
 		}
 	}
-	c.spilled(len(pg.refused), now)
+	c.countSpilled(len(pg.refused), now)
 }
 
 // found takes in entries that were read at checked, and what planOn said of their jobs; nil

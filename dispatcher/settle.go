@@ -108,7 +108,7 @@ func (w *settler) start(ctx context.Context, now time.Time) {
 			}
 		}
 		w.vanished(ids, found)
-		w.act(ctx, open, now)
+		w.actOn(ctx, open, now)
 	})
 }
 
@@ -128,8 +128,8 @@ func (w *settler) unknown(all []inspected) []inspected {
 	return slices.DeleteFunc(all, func(m inspected) bool { return w.state.Has(m.entry.ID) })
 }
 
-// act acts on inspected entries: they are done, under way, or to be published again.
-func (w *settler) act(ctx context.Context, all []inspected, now time.Time) {
+// actOn acts on inspected entries: they are done, under way, or to be published again.
+func (w *settler) actOn(ctx context.Context, all []inspected, now time.Time) {
 	var repeat []bucketer.Finished
 	var unreadable []schema.Entry
 	for i := range all {
@@ -176,7 +176,7 @@ func (w *settler) act(ctx context.Context, all []inspected, now time.Time) {
 				p.Inspected = m.entry.Due().Add(-depth.Lead - inspectAgain)
 			}
 		default:
-			w.publish.again(m, now)
+			w.publish.publishAgain(m, now)
 		}
 	}
 	if len(unreadable) > 0 {
@@ -235,7 +235,7 @@ func (w *settler) repeat(ctx context.Context, finished []bucketer.Finished) {
 }
 
 // askSessions finds out whether the sessions of watched attempts live, and has the entries of dead
-// ones inspected at once: not only when their turn comes. It costs a read for each executor.
+// ones inspected at once, not only by their time. It costs a read for each executor.
 func (w *settler) askSessions(ctx context.Context) {
 	of := w.state.Watched()
 	if len(of) == 0 {

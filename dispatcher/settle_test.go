@@ -146,7 +146,7 @@ func TestPickedTwice(t *testing.T) {
 			}
 		}
 		o.Phase, o.PublishedAt = shardstate.Published, now
-		s.settle.act(t.Context(), []inspected{{entry: e, checked: now.Add(-time.Millisecond)}}, now)
+		s.settle.actOn(t.Context(), []inspected{{entry: e, checked: now.Add(-time.Millisecond)}}, now)
 		if o.Phase != shardstate.Published {
 			t.Error("published again by a look from before its publication")
 		}
@@ -174,7 +174,7 @@ func TestWhatIsDecidedIsInspectedAgain(t *testing.T) {
 				e := r.entry(now.Add(c.due), 0, schema.Spec{})
 				e.Fault = c.fault
 				s.recurring.undecided(&e, false, now)
-				s.settle.act(t.Context(), []inspected{{entry: e, checked: now, standing: c.standing}}, now)
+				s.settle.actOn(t.Context(), []inspected{{entry: e, checked: now, standing: c.standing}}, now)
 				s.settle.pick(now.Add(max(c.due, 0) + inspectAgain))
 				if !slices.Contains(s.settle.next, e.ID) {
 					t.Error("nobody looks at it again")

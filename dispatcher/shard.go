@@ -236,9 +236,9 @@ func (s *shard) limit(side shardstate.Side) int {
 	return min(max(maxHeldAll/max(s.d.Owned(), 1), shardstate.MinHeld), shardstate.MaxHeld)
 }
 
-// spilled takes rows out of what may be spilled in a second. Once that is used up, what may have to
+// countSpilled takes rows out of what may be spilled in a second. Once that is used up, what may have to
 // be spilled is not read for a while.
-func (s *shard) spilled(rows int, now time.Time) {
+func (s *shard) countSpilled(rows int, now time.Time) {
 	if rows == 0 {
 		return
 	}

@@ -56,7 +56,7 @@ func (w *sweeper) recent(ctx context.Context, floor, end time.Time) {
 			w.retry(ctx, func() { w.recent(ctx, floor, end) })
 			return
 		}
-		w.settle.act(ctx, unknown, now)
+		w.settle.actOn(ctx, unknown, now)
 		if from.After(floor) && w.state.Flows.Waiting(shardstate.Overdue) < shardstate.MaxHeld {
 			w.recent(ctx, floor, from)
 			return
@@ -169,10 +169,10 @@ func (w *sweeper) inspectUnknown(ctx context.Context, ids []schema.EntryID, part
 			return
 		}
 		// What a hint brought meanwhile is on its way.
-		w.settle.act(ctx, w.settle.unknown(unknown), now)
+		w.settle.actOn(ctx, w.settle.unknown(unknown), now)
 		w.spill(refused, shardstate.Overdue)
 		w.spill(spilled, shardstate.OnTime) // again: a page under way may miss them, or has ended since
-		w.spilled(len(ids)-len(unknown), now)
+		w.countSpilled(len(ids)-len(unknown), now)
 		w.swept(part, end, last)
 	})
 }

@@ -52,12 +52,12 @@ func (r Reservation) Fits(e *schema.Entry, now time.Time) bool {
 
 // Limiter gives out the starts of tasks with a rate, for one dispatcher.
 type Limiter struct {
-	rates   atomic.Pointer[map[schema.TaskName]schema.Rate] // nil: no task has one
-	wanting chan struct{}                                   // cap 1
+	rates  atomic.Pointer[map[schema.TaskName]schema.Rate] // nil: no task has one
+	signal chan struct{}                                   // cap 1
 
-	mu     sync.Mutex
-	limits map[schema.TaskName]*Limit
-	hungry []*Limit // of which a block is to be reserved
+	mu      sync.Mutex
+	limits  map[schema.TaskName]*Limit
+	wanting []*Limit // of which a block is to be reserved
 }
 
 // Limit is what a dispatcher knows of one task's rate. The limiter's mutex guards it, but for
@@ -79,7 +79,7 @@ type Limit struct {
 
 // New returns a Limiter for which no task has a rate.
 func New() *Limiter {
-	return &Limiter{wanting: make(chan struct{}, 1), limits: make(map[schema.TaskName]*Limit)}
+	return &Limiter{signal: make(chan struct{}, 1), limits: make(map[schema.TaskName]*Limit)}
 }
 
 // Rate returns the rate of an entry's task, if it has one.
@@ -144,12 +144,12 @@ func (l *Limiter) Reserve(e *schema.Entry, r schema.Rate, w Waiter, now time.Tim
 	idle := !lim.reserving
 	if idle {
 		lim.reserving = true
-		l.hungry = append(l.hungry, lim)
+		l.wanting = append(l.wanting, lim)
 	}
 	l.mu.Unlock()
 	if idle {
 		select {
-		case l.wanting <- struct{}{}:
+		case l.signal <- struct{}{}:
 		default:
 		}
 	}
@@ -178,15 +178,15 @@ func (l *Limiter) Leave(gone func(Waiter) bool) {
 }
 
 // Wanting is signalled when TakeWanting has something to return.
-func (l *Limiter) Wanting() <-chan struct{} { return l.wanting }
+func (l *Limiter) Wanting() <-chan struct{} { return l.signal }
 
 // TakeWanting returns the limits of which blocks are to be reserved now. The caller asks Want,
 // makes the write and calls Deal, for each until Want reports false.
 func (l *Limiter) TakeWanting() []*Limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wanting := l.hungry
-	l.hungry = nil
+	wanting := l.wanting
+	l.wanting = nil
 	return wanting
 }
 
