@@ -21,7 +21,7 @@ type Ticket struct {
 	index int // in its line; -1 = granted or withdrawn
 }
 
-// Recipient is told when a ticket was granted. It must not call back.
+// Recipient is told when a ticket was granted. Granted must not block.
 type Recipient interface{ Granted(t *Ticket) }
 
 // deliver tells the recipients; the caller does not hold the controller's mutex.

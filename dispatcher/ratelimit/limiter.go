@@ -33,7 +33,7 @@ const (
 // Waiter is an entry that waits for a start.
 type Waiter interface {
 	ID() schema.EntryID
-	// Reserved brings the answer. It must not call back. After the zero Reservation the entry asks
+	// Reserved brings the answer; it must not block. After the zero Reservation the entry asks
 	// again, if its task still has a rate.
 	Reserved(r Reservation)
 }
