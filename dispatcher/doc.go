@@ -27,7 +27,8 @@
 //	read ids behind their time, take a shard over    sweep.go
 //	read ids again, minutes and hours later          late.go         progress.LateReads
 //	find out by the rows where entries stand         inspect.go      schema.Judge
-//	inspect entries without a notice, and act        settle.go
+//	pick entries without a notice, and act on them   settle.go
+//	decide what follows from an inspection           decide.go       nextAction
 //	replace what is open for long                    replace.go
 //	move dispatched and settled                      cursor.go       shardstate, progress
 //	undecided entries, catch-up, lost next runs      recurring.go

@@ -128,54 +128,41 @@ func (w *settler) unknown(all []inspected) []inspected {
 	return slices.DeleteFunc(all, func(m inspected) bool { return w.state.Has(m.entry.ID) })
 }
 
-// actOn acts on inspected entries: they are done, under way, or to be published again.
+// actOn does what follows from an inspection of entries.
 func (w *settler) actOn(ctx context.Context, all []inspected, now time.Time) {
 	var repeat []bucketer.Finished
 	var unreadable []schema.Entry
 	for i := range all {
 		m := &all[i]
-		id := m.entry.ID
-		w.state.Note(id, nil)
-		p, open := w.state.Pending(id)
-		if open && p.Phase.Unconfirmed() {
-			continue // on its way by now
-		}
-		if open && p.Phase == shardstate.Published && !p.PublishedAt.Before(m.checked) {
-			continue // published while it was inspected
-		}
-		st := &m.standing
-		switch {
-		case m.verdict == bucketer.Undecided:
-			w.recurring.undecided(&m.entry, open && p.NeverPublished, now)
-			continue
-		case m.verdict == bucketer.Dropped:
-			w.state.Done(id)
-			continue
-		case open && p.NeverPublished && !m.begun && !st.Over:
-			w.recurring.publishFirst(p, m)
-			continue
-		}
-		if open && p.Kind != schema.KindCatchUp {
+		e := &m.entry
+		w.state.Note(e.ID, nil)
+		p, open := w.state.Pending(e.ID)
+		next := nextAction(m, p, now)
+		if open && next >= closeEntry && p.Kind != schema.KindCatchUp {
 			p.Parked = false // it is decided; if what follows fails, a later inspection does it again
 		}
-		switch {
-		case m.entry.Fault != nil && !st.Over:
-			w.state.Watch(&m.entry, now)
-			unreadable = append(unreadable, m.entry)
-		case st.Repeat != nil:
-			w.state.Watch(&m.entry, now)
-			repeat = append(repeat, bucketer.Finished{Entry: m.entry, Attempt: *st.Repeat})
-		case st.Over:
-			w.state.Done(id)
-		case st.Live, st.Unnamed:
-			p := w.state.Watch(&m.entry, now)
+		switch next {
+		case leave:
+		case askAgain:
+			w.recurring.undecided(e, open && p.NeverPublished, now)
+		case publishNew:
+			w.recurring.publishFirst(p, m)
+		case closeEntry:
+			w.state.Done(e.ID)
+		case condemn:
+			w.state.Watch(e, now)
+			unreadable = append(unreadable, *e)
+		case repeatFollowUp:
+			w.state.Watch(e, now)
+			repeat = append(repeat, bucketer.Finished{Entry: *e, Attempt: *m.standing.Repeat})
+		case watch:
+			p := w.state.Watch(e, now)
 			p.Phase, p.Inspected, p.Parked, p.Session = shardstate.Watching, now, false, shardstate.SessionOf(&m.session)
-		case m.entry.Due().After(now.Add(depth.Lead)):
-			// Its time has not come: the scan will find it, or it is inspected when its time comes.
-			if p := w.state.Watch(&m.entry, now); p.Phase == shardstate.Watching {
-				p.Inspected = m.entry.Due().Add(-depth.Lead - inspectAgain)
+		case watchUntilDue:
+			if p := w.state.Watch(e, now); p.Phase == shardstate.Watching {
+				p.Inspected = e.Due().Add(-depth.Lead - inspectAgain)
 			}
-		default:
+		case publishAgain:
 			w.publish.publishAgain(m, now)
 		}
 	}

@@ -23,8 +23,8 @@
 //     has not confirmed. Both are below the first spilled row of every flow.
 //  3. Due returns entries on time by priority, then by due time; overdue ones after them, first
 //     come, first served.
-//  4. A flow with spilled rows knows an id before the first of them. No row after that id is taken
-//     but by reading it again, so nothing is skipped.
+//  4. A flow with spilled rows knows an id before the first of them. A row after that id is
+//     taken by reading it again, or by a hint, so nothing is skipped.
 //
 // # Bounded memory
 //
