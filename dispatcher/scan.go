@@ -265,7 +265,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		c.recurring.nextDecide = now
 		return
 	}
-	// Nothing can have been said about the run before it was accepted: that is how fresh the row
-	// is.
+	// Nothing can have been said about the run before it was accepted: that is how
+	// fresh the row is.
 	c.state.Add(&queue.Envelope{Entry: *e, CheckedAt: time.UnixMicro(e.Spec.Accepted).UTC()})
 }

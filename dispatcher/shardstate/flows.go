@@ -21,6 +21,7 @@ const (
 // Side tells whether entries wait on time, or overdue: published after all that is on time.
 type Side uint8
 
+// The sides of a flow.
 const (
 	OnTime Side = iota
 	Overdue

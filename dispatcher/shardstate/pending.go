@@ -12,6 +12,7 @@ import (
 // Phase is where a pending entry stands with its dispatcher.
 type Phase uint8
 
+// The phases; how they follow each other stands in the package comment.
 const (
 	Waiting    Phase = iota // held in memory for its time, or overdue
 	Queued                  // the budget refused it: it has a ticket
