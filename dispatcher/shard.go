@@ -236,8 +236,8 @@ func (s *shard) limit(side shardstate.Side) int {
 	return min(max(maxHeldAll/max(s.d.Owned(), 1), shardstate.MinHeld), shardstate.MaxHeld)
 }
 
-// countSpilled takes rows out of what may be spilled in a second. Once that is used up, what may have to
-// be spilled is not read for a while.
+// countSpilled takes rows out of what may be spilled in a second. Once that is used up, what may
+// have to be spilled is not read for a while.
 func (s *shard) countSpilled(rows int, now time.Time) {
 	if rows == 0 {
 		return
