@@ -9,11 +9,6 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// limiter is a target of scripts that knows how many of one may run at once.
-type limiter interface {
-	Limit(t *schema.ScriptTarget) int
-}
-
 // wishOf says what work of a tenant needs of the gate.
 func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
 	ask := wish{target: targetKey{tenant: tenant}}
@@ -24,9 +19,7 @@ func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
 		ask.target.name, ask.breaks = w.NATS.Subject, true
 	case w.Script != nil:
 		ask.target.name = "script " + w.Script.Command
-		if s, ok := x.targets.Script.(limiter); ok {
-			ask.limit = s.Limit(w.Script)
-		}
+		ask.limit = x.targets.ScriptLimit(w.Script)
 	}
 	return ask
 }

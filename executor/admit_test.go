@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -44,11 +45,11 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		var broken atomic.Bool
 		broken.Store(true)
 		n := w.begin("e-1")
-		w.answerHosts(func(c Call) Result {
+		w.answerHosts(func(c target.Call) target.Result {
 			if broken.Load() {
-				return Result{Outcome: schema.Failed, Error: "no"}
+				return target.Result{Outcome: schema.Failed, Error: "no"}
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		for range breakerAttempts {
 			w.publish(w.entry(inAWhile(time.Second)), time.Now())
@@ -101,7 +102,7 @@ func TestAFewArePutOffAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const runs, each = 1000, 20 * time.Millisecond
 		w.begin("e-1")
-		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
+		w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Failed, Error: "no"} })
 		for range breakerAttempts {
 			w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		}
@@ -150,7 +151,7 @@ func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("e-1")
-				w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
+				w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Failed, Error: "no"} })
 				for range breakerAttempts {
 					w.publish(w.entry(inAWhile(time.Second)), time.Now())
 				}
@@ -192,7 +193,7 @@ func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const runs, each = 1000, 200 * time.Millisecond
 		x := w.begin("e-1")
-		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
+		w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Failed, Error: "no"} })
 		for range breakerAttempts {
 			w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		}
@@ -215,7 +216,7 @@ func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 		if took := time.Since(began); took > 2*each {
 			t.Errorf("the stop took %v, want what is being written, at most %v", took, 2*each)
 		}
-		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.begin("e-2")
 		time.Sleep(time.Minute)
 		starts := make(map[schema.RunID]int)
@@ -250,11 +251,11 @@ func hangs(t *testing.T, work schema.Work) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("e-1", func(c *Config) { c.Slots = 64 })
 		release := make(chan struct{})
-		w.answerHosts(func(c Call) Result {
+		w.answerHosts(func(c target.Call) target.Result {
 			if c.Work.NATS != nil || strings.Contains(c.Work.HTTP.URL, "hung") {
 				<-release
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		hung := func(s *schema.Spec) { s.Tenant, s.Work = "a", &work }
 		var hanging []schema.Entry
@@ -291,6 +292,6 @@ func hangs(t *testing.T, work schema.Work) {
 }
 
 // answerHosts sets what the callee does.
-func (w *world) answerHosts(f func(c Call) Result) {
-	w.answer(func(_ context.Context, c Call) Result { return f(c) })
+func (w *world) answerHosts(f func(c target.Call) target.Result) {
+	w.answer(func(_ context.Context, c target.Call) target.Result { return f(c) })
 }

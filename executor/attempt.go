@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -62,8 +63,8 @@ type attempt struct {
 	silent     chan struct{} // closed once it must be silent; nil: never. Set before it is exclusive
 	hush       sync.Once
 
-	signing signing // set before the start
-	health  health  // of the target, as the attempt found it
+	signing signing       // set before the start
+	health  target.Health // of the target, as the attempt found it
 }
 
 // handle takes the message through: look if in doubt, hold to the instant, run, record.
@@ -216,7 +217,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	case x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()): // before: the clock was set back under us
 		a.giveBack()
 		return
-	case !alive, !x.targets.reach(work): // a renewal is late, or the connection to workers lost: it is not pulled again and again until then
+	case !alive, !x.targets.Reachable(work): // a renewal is late, or the connection to workers lost: it is not pulled again and again until then
 		a.giveBackLater(ctx)
 		return
 	}
@@ -242,34 +243,34 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 	if k.number == 1 {
 		x.metrics.lateness.Observe(now.Sub(e.LatenessFrom()).Seconds())
 	}
-	res := Result{Outcome: schema.Failed, Final: true}
+	res := target.Result{Outcome: schema.Failed, Final: true}
 	if fault != nil {
 		res.Error = fault.Error()
 	} else {
 		res = a.call(run, work, payload)
 		if a.signing.fault == "" {
-			a.health = healthOf(&res)
+			a.health = res.Health()
 		}
-		if res.gone != nil {
+		if res.Lingering != nil {
 			x.metrics.scriptsLeft.Inc()
 			if w := x.wishOf(spec.Tenant, &work); w.limit > 0 {
-				x.gate.linger(w.target, res.gone)
+				x.gate.linger(w.target, res.Lingering)
 			}
 		}
 	}
 	a.exclusive.Store(false)
 	switch {
 	case res.Stopped && work.Guarantee == schema.AtLeastOnce:
-		res.room.give()
+		res.Memory.Release()
 		a.interrupted()
 		return
-	case errors.Is(context.Cause(run), errSilent) && res.Outcome != schema.Succeeded: // it counts: the callee may have done it
-		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), Final: res.gone != nil, room: res.room} // what surely goes on would be overlapped
+	case errors.Is(context.Cause(run), target.ErrAbandoned) && res.Outcome != schema.Succeeded: // it counts: the callee may have done it
+		res = target.Result{Outcome: schema.Lost, Error: target.ErrAbandoned.Error(), Final: res.Lingering != nil, Memory: res.Memory} // what surely goes on would be overlapped
 	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // it does not count, and the run is free again
 		x.metrics.running.Dec()
-		res.room.give()
+		res.Memory.Release()
 		a.keepReport(&schema.Attempt{Record: new(schema.Record)}) // for whoever reads the log: the row says nothing of it
-		a.release(attempts, ErrStopped, a.afterStop(attempts, work, res.gone == nil))
+		a.release(attempts, target.ErrStopped, a.afterStop(attempts, work, res.Lingering == nil))
 		return
 	}
 	a.conclude(attempts, res, work)
@@ -298,40 +299,40 @@ func (a *attempt) begin(began, now time.Time, number int, session string, stop c
 	defer a.mu.Unlock()
 	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, fence, session, stop
 	if a.told {
-		stop(ErrCancelled)
+		stop(target.ErrCancelled)
 	}
 }
 
 // call runs the work.
-func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (res Result) {
-	target := a.x.targets.of(work)
-	if target == nil {
-		return Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
+func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (res target.Result) {
+	callee := a.x.targets.For(work)
+	if callee == nil {
+		return target.Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
 	}
 	if a.signing.fault != "" {
-		return Result{Outcome: schema.Failed, Error: a.signing.fault} // not final: it is no fault of the run, and may be mended
+		return target.Result{Outcome: schema.Failed, Error: a.signing.fault} // not final: it is no fault of the run, and may be mended
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), target.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			// What was panicked with may hold secrets of the payload: it goes to the log's stack, not into the record.
 			a.x.log.Error("a target panicked", "run", a.entry.Run(), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
-			res = Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
+			res = target.Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
 		}
 	}()
-	call := Call{
+	call := target.Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.RequestedAt(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a, silent: a.silent,
+		Due: a.entry.RequestedAt(), Work: work, Payload: payload, Secrets: a.signing.secrets, Feedback: a, Abandoned: a.silent,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal
 	}
-	res = target.Run(ctx, call)
+	res = callee.Run(ctx, call)
 	switch res.Outcome {
 	case schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled:
 	default: // whatever a target says, a run must come to an end
-		res = Result{Outcome: schema.Failed, Error: "the target gave no outcome"}
+		res = target.Result{Outcome: schema.Failed, Error: "the target gave no outcome"}
 	}
 	return res
 }
@@ -348,13 +349,13 @@ func (a *attempt) end() time.Time {
 }
 
 // conclude turns the result into a record and hands it to the recorder, or for a guarded run to the lease first.
-func (a *attempt) conclude(attempts context.Context, res Result, work schema.Work) {
+func (a *attempt) conclude(attempts context.Context, res target.Result, work schema.Work) {
 	x, e := a.x, a.entry
 	now := a.end()
 	x.metrics.running.Dec()
 	rec := schema.Record{
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
-		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status,
+		Outcome: res.Outcome, Error: target.Truncate(res.Error, target.MaxError), Status: res.Status,
 		Redispatched: a.env.Redispatch || a.delivery.Redelivered(),
 	}
 	if due, again := after(res, *work.Retry, a.number, now); again {
@@ -401,7 +402,7 @@ func (a *attempt) interrupted() {
 		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: schema.UnstartedAt(a.started), Expires: a.expiry(now),
 		Record: &schema.Record{
 			Entry: a.entry.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
-			Error: ErrStopped.Error(), Unstarted: true,
+			Error: target.ErrStopped.Error(), Unstarted: true,
 		},
 	}
 	a.keepReport(&row)

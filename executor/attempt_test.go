@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -192,10 +193,10 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 				}
 				w.begin("x1")
 				var cause error
-				w.answer(func(ctx context.Context, _ Call) Result {
+				w.answer(func(ctx context.Context, _ target.Call) target.Result {
 					<-ctx.Done()
 					cause = context.Cause(ctx)
-					return ended(ctx)
+					return target.Ended(ctx)
 				})
 				due := inAWhile(time.Second)
 				e := w.entry(due, c.change)
@@ -203,8 +204,8 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 				time.Sleep(time.Until(due) + c.want + 500*time.Millisecond)
 				synctest.Wait()
 				starts := w.started()
-				if len(starts) != 1 || !errors.Is(cause, ErrTimeout) {
-					t.Fatalf("%s after the start: %d starts, ended because of %v; want one, ended because of %v", c.want, len(starts), cause, ErrTimeout)
+				if len(starts) != 1 || !errors.Is(cause, target.ErrTimeout) {
+					t.Fatalf("%s after the start: %d starts, ended because of %v; want one, ended because of %v", c.want, len(starts), cause, target.ErrTimeout)
 				}
 				rec := w.only(e.ID)
 				if end := starts[0].at.Add(c.want); rec.Outcome != schema.TimedOut || rec.Final || !rec.Started.Equal(starts[0].at) || !rec.Finished.Equal(end) {
@@ -225,14 +226,16 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		want   time.Duration
 	}{
 		"an hour":               {"3600", time.Hour},
-		"a week":                {"604800", maxRetryAfter},
+		"a week":                {"604800", target.MaxRetryAfter},
 		"less than the backoff": {"0", time.Second},
 	} {
 		for _, g := range []schema.Guarantee{schema.AtLeastOnce, schema.EffectivelyOnce} {
 			t.Run(name+", "+string(g), func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					w.begin("x1")
-					w.answer(func(context.Context, Call) Result { return verdict(http.StatusTooManyRequests, c.header, time.Now()) })
+					w.answer(func(context.Context, target.Call) target.Result {
+						return target.StatusResult(http.StatusTooManyRequests, c.header, time.Now())
+					})
 					e := w.entry(inAWhile(time.Second), guarded(g))
 					w.publish(e, time.Now())
 					time.Sleep(2 * time.Second)

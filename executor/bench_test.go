@@ -12,6 +12,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
@@ -62,7 +63,7 @@ func grind(t testing.TB, f func(m *mill)) {
 	}
 	x, err := executor.New(executor.Config{
 		Name: "mill", Store: m.counts, Writer: b, Tasks: b.TaskCache(), Queue: m, Notices: m,
-		Targets: executor.Targets{HTTP: executor.Noop{}}, Halt: halt,
+		Targets: target.Set{HTTP: target.Noop{}}, Halt: halt,
 	})
 	if err != nil {
 		t.Fatalf("New: %v", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -84,7 +85,7 @@ type crowd struct {
 
 // in has each call take that long.
 func (c *crowd) in(w *world, took func() time.Duration) {
-	w.answer(func(ctx context.Context, _ Call) Result {
+	w.answer(func(ctx context.Context, _ target.Call) target.Result {
 		c.mu.Lock()
 		c.now++
 		c.most = max(c.most, c.now)
@@ -98,9 +99,9 @@ func (c *crowd) in(w *world, took func() time.Duration) {
 		c.ends = append(c.ends, time.Now())
 		c.mu.Unlock()
 		if ctx.Err() != nil {
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
-		return Result{Outcome: schema.Succeeded}
+		return target.Result{Outcome: schema.Succeeded}
 	})
 }
 
@@ -391,7 +392,7 @@ func TestALimitWithoutTarget(t *testing.T) {
 		if len(passes) != 2 || parked != 2 || passes[0].session != "s" {
 			t.Errorf("with 2 slots %d of 4 began and %d wait, want 2 and 2", len(passes), parked)
 		}
-		endAll(passes, well)
+		endAll(passes, target.Healthy)
 		if held, busy := g.use(); held != 2 || busy != 0 || g.waiting != 2 {
 			t.Errorf("%d slots held, %d busy, %d wait; want 2, none and 2", held, busy, g.waiting)
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"carillon.dev/carillon/executor/target"
 )
 
 // The rules of breakers.
@@ -73,16 +75,16 @@ func (b *breaker) begin(admitted bool) (opened int) {
 }
 
 // end takes in what an attempt found that was begun after so many openings, and reports whether the breaker opened or closed by it.
-func (b *breaker) end(h health, opened int) (changed bool) {
+func (b *breaker) end(h target.Health, opened int) (changed bool) {
 	if opened != b.opened {
 		return false
 	}
 	switch h {
-	case well:
+	case target.Healthy:
 		b.circuit.RecordSuccess()
-	case sick:
+	case target.Unhealthy:
 		b.circuit.RecordFailure()
-	case unknownHealth:
+	case target.UnknownHealth:
 		b.spare++ // the next probe's; while closed they count for nothing
 	}
 	closed := b.closed()

@@ -5,14 +5,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/executor/target"
 )
 
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "http://h")
-		again := func(n int, h health) {
+		again := func(n int, h target.Health) {
 			t.Helper()
 			for range n {
 				passes, _, _ := beginAll(g, w, 1)
@@ -22,16 +22,16 @@ func TestBreaker(t *testing.T) {
 				endAll(passes, h)
 			}
 		}
-		again(100, well)
+		again(100, target.Healthy)
 		if g.loads[w.target].breaker != nil {
 			t.Error("a target that never failed has a breaker")
 		}
-		again(breakerAttempts-1, sick)
-		again(10, unknownHealth)
+		again(breakerAttempts-1, target.Unhealthy)
+		again(10, target.UnknownHealth)
 		if got := counted(t, g.metrics.broken); got != 0 {
 			t.Errorf("%v targets are broken after %d failures, want 0", got, breakerAttempts-1)
 		}
-		again(1, sick)
+		again(1, target.Unhealthy)
 		v, _ := g.ask(w, nil)
 		if v.ok || v.putOff < putOffFirst || v.putOff > 2*putOffFirst || counted(t, g.metrics.broken) != 1 {
 			t.Errorf("after %d failures: %+v, want it put off by %s or a little more", breakerAttempts, v, putOffFirst)
@@ -49,7 +49,7 @@ func TestBreaker(t *testing.T) {
 		if passes, _, _ := beginAll(g, later, 1); len(passes) != 1 {
 			t.Errorf("what was put off %d times is put off, want that it begins", maxPutOffs)
 		} else {
-			endAll(passes, sick)
+			endAll(passes, target.Unhealthy)
 		}
 		if passes, _, _ := beginAll(g, hostWish("b", "http://h"), 1); len(passes) != 1 {
 			t.Error("another tenant's call to the same host does not begin")
@@ -62,8 +62,8 @@ func TestBreaker(t *testing.T) {
 		if len(probes) != breakerProbes || putOff != 10-breakerProbes {
 			t.Errorf("after the delay %d begin and %d are put off, want %d probes", len(probes), putOff, breakerProbes)
 		}
-		endAll(probes[:1], sick)
-		endAll(probes[1:], unknownHealth)
+		endAll(probes[:1], target.Unhealthy)
+		endAll(probes[1:], target.UnknownHealth)
 		if passes, _, _ := beginAll(g, w, 1); len(passes) != 0 {
 			t.Error("an attempt begins after a probe failed")
 		}
@@ -76,7 +76,7 @@ func TestBreaker(t *testing.T) {
 		if len(probes) != breakerProbes {
 			t.Errorf("after twice the delay %d begin, want %d probes", len(probes), breakerProbes)
 		}
-		endAll(probes, well)
+		endAll(probes, target.Healthy)
 		if passes, _, _ := beginAll(g, w, 10); len(passes) != 10 || counted(t, g.metrics.broken) != 0 {
 			t.Errorf("after the probes succeeded %d of 10 begin, and %v targets are broken; want all, and none", len(passes), counted(t, g.metrics.broken))
 		}
@@ -97,55 +97,30 @@ func TestBreakerHearsOnlyWhatBeganSinceItOpened(t *testing.T) {
 			}
 		}
 		slow, _, _ := beginAll(g, w, breakerAttempts+20)
-		endAll(slow[:breakerAttempts], sick)
+		endAll(slow[:breakerAttempts], target.Unhealthy)
 		slow = slow[breakerAttempts:]
 		broken("after failures enough", 1)
 
 		time.Sleep(breakerDelay)
 		probes, _, _ := beginAll(g, w, breakerProbes)
 		others, _, _ := beginAll(g, forced, 2)
-		endAll(slow[:10], well)
-		endAll(others[:1], well)
+		endAll(slow[:10], target.Healthy)
+		endAll(others[:1], target.Healthy)
 		broken("while it is probed, and others ended well,", 1)
-		endAll(slow[10:], sick)
-		endAll(others[1:], sick)
+		endAll(slow[10:], target.Unhealthy)
+		endAll(others[1:], target.Unhealthy)
 		if more, _, _ := beginAll(g, w, 1); len(more) != 0 {
 			t.Error("one more than the probes begins since others ended")
 		}
-		endAll(probes, unknownHealth)
+		endAll(probes, target.UnknownHealth)
 		if probes, _, _ = beginAll(g, w, 2*breakerProbes); len(probes) != breakerProbes {
 			t.Errorf("after probes that tell nothing %d begin, want %d", len(probes), breakerProbes)
 		}
-		endAll(probes, well)
+		endAll(probes, target.Healthy)
 		broken("after the probes succeeded", 0)
 
 		passes, _, _ := beginAll(g, forced, breakerAttempts)
-		endAll(passes, sick)
+		endAll(passes, target.Unhealthy)
 		broken("after failures of what has been put off often", 1)
 	})
-}
-
-func TestHealthOf(t *testing.T) {
-	for name, c := range map[string]struct {
-		res  Result
-		want health
-	}{
-		"success":          {Result{Outcome: schema.Succeeded, Status: 200}, well},
-		"500":              {Result{Outcome: schema.Failed, Status: 500}, sick},
-		"503":              {Result{Outcome: schema.Failed, Status: 503}, sick},
-		"429":              {Result{Outcome: schema.Failed, Status: 429}, sick},
-		"404":              {Result{Outcome: schema.Failed, Status: 404, Final: true}, well},
-		"408":              {Result{Outcome: schema.Failed, Status: 408}, well},
-		"not reached":      {Result{Outcome: schema.Failed, Error: "connection refused"}, sick},
-		"time-out":         {Result{Outcome: schema.TimedOut}, sick},
-		"broken off":       {Result{Outcome: schema.TimedOut, Status: 200}, sick},
-		"denied":           {Result{Outcome: schema.Failed, Final: true}, unknownHealth},
-		"cancelled":        {Result{Outcome: schema.Cancelled}, unknownHealth},
-		"we were stopped":  {Result{Outcome: schema.Failed, Stopped: true}, unknownHealth},
-		"nothing was done": {Result{}, unknownHealth},
-	} {
-		if got := healthOf(&c.res); got != c.want {
-			t.Errorf("%s: healthOf(%+v): got %d, want %d", name, c.res, got, c.want)
-		}
-	}
 }

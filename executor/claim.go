@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -15,9 +16,6 @@ import (
 
 // claimTries bounds how often the lease is read or claimed again because somebody else was faster.
 const claimTries = 5
-
-// errSilent ends an effectively_once attempt whose session may have been declared dead: another may start.
-var errSilent = errors.New("the executor could not renew its session in time, so the attempt was stopped")
 
 // errLateClaim: by the time that the claim stood the start rested on nothing any more.
 var errLateClaim = errors.New("not started: the run could not be claimed in time")
@@ -402,7 +400,7 @@ func (a *attempt) silence(now time.Time) {
 	session := a.session
 	a.mu.Unlock()
 	if current, alive := a.x.keeper.current(now); !alive || current != session {
-		a.cancel(errSilent)
+		a.cancel(target.ErrAbandoned)
 		a.hush.Do(func() { close(a.silent) })
 	}
 }

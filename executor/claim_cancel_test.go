@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -20,12 +21,12 @@ func TestCancelOfAGuardedRunEndsItsClaim(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, hears of it: %v", g, hears), func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					x := w.begin("x1")
-					w.answer(func(ctx context.Context, _ Call) Result {
+					w.answer(func(ctx context.Context, _ target.Call) target.Result {
 						select {
 						case <-time.After(20 * time.Second):
-							return Result{Outcome: schema.Succeeded}
+							return target.Result{Outcome: schema.Succeeded}
 						case <-ctx.Done():
-							return Result{Outcome: schema.Cancelled}
+							return target.Result{Outcome: schema.Cancelled}
 						}
 					})
 					b := w.bucketer()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -89,9 +90,9 @@ func TestAtMostOnceOutlivesItsTask(t *testing.T) {
 					w.begin("x1", cutOff(store), func(cfg *Config) {
 						cfg.Tasks = tasksFunc(func() (schema.Task, error) { return asTask(schema.AtMostOnce, time.Time{}), nil })
 					})
-					w.answer(func(context.Context, Call) Result {
+					w.answer(func(context.Context, target.Call) target.Result {
 						time.Sleep(time.Hour)
-						return Result{Outcome: schema.Succeeded}
+						return target.Result{Outcome: schema.Succeeded}
 					})
 					e := w.entry(inAWhile(time.Second), byTask)
 					if !known {

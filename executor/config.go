@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -62,13 +63,11 @@ const (
 	fetchEvery = 5 * time.Millisecond
 	// fetchWait bounds one request for messages.
 	fetchWait = 5 * time.Second
-	// maxRetryAfter bounds what a callee may ask for.
-	maxRetryAfter = 24 * time.Hour
 )
 
 // Bounds of an executor's memory.
 const (
-	DefaultSlots = 2048
+	DefaultSlots = target.DefaultMaxConnsPerHost
 	// handPerSlot is how many messages may be in hand for each slot.
 	handPerSlot = 2
 	// wakePart is the part of the messages that may be in hand for which room is pulled for before their rows are held: for each alone a fetch would cost more
@@ -92,15 +91,6 @@ const (
 	maxUnrecorded = 20_000
 	// outputHead bounds the output kept in a record, bytes.
 	outputHead = 2 << 10
-	// errorHead bounds the error kept in a record, bytes.
-	errorHead = 1 << 10
-)
-
-// The causes for which an attempt's context ends.
-var (
-	ErrTimeout   = errors.New("time-out")
-	ErrCancelled = errors.New("cancelled")
-	ErrStopped   = errors.New("the executor was stopped before the attempt ended")
 )
 
 // Store is what an executor needs of a store besides what bucketer writes for it.
@@ -160,7 +150,7 @@ type Config struct {
 	Tasks   Tasks
 	Queue   queue.Consumer
 	Notices schema.Notices
-	Targets Targets
+	Targets target.Set
 	Signer  Signer // nil: no call is signed
 	// Signals tells other executors that somebody waits for slots of a task's limit, or has given some up; nil: they find out by themselves, within seconds.
 	Signals bucketer.Signaller
@@ -190,7 +180,7 @@ func (c Config) Validate() error {
 		{c.Halt == nil, "no halt detector"},
 		{c.Slots < 0, "slots must be positive"},
 		{c.Lanes < 0, "lanes must be positive"},
-		{c.MaxOutput < 0 || c.MaxOutput > MaxMaxOutput, "the most that is kept of an output must be between 1 byte and 16 MiB"},
+		{c.MaxOutput < 0 || c.MaxOutput > target.MaxMaxOutput, "the most that is kept of an output must be between 1 byte and 16 MiB"},
 	} {
 		if f.wrong {
 			faults = append(faults, errors.New("executor: "+f.what))

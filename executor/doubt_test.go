@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -191,9 +192,9 @@ func TestCellNamesTheSessionInForce(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				began := time.Now().Truncate(time.Millisecond)
 				w.begin("x1")
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					time.Sleep(20 * time.Second)
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				e := w.entry(began.Add(5800 * time.Millisecond)) // beats are 3 s apart, and half a second after a failure
 				w.publish(e, e.Due())

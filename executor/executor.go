@@ -12,6 +12,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -25,7 +26,7 @@ type Executor struct {
 	signer       Signer
 	queue        queue.Consumer
 	notices      schema.Notices
-	targets      Targets
+	targets      target.Set
 	halt         *bucketer.Halt
 	drain        time.Duration
 	maxOutput    int
@@ -74,7 +75,7 @@ func New(c Config) (*Executor, error) {
 		c.DrainTimeout = 30 * time.Second
 	}
 	if c.MaxOutput == 0 {
-		c.MaxOutput = DefaultMaxOutput
+		c.MaxOutput = target.DefaultMaxOutput
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -156,7 +157,7 @@ func (x *Executor) Run(ctx context.Context) error {
 	case <-ended:
 	case <-time.After(x.drain):
 		x.log.Warn("drain time-out: attempts under way are stopped", "messages", x.inHand.Load())
-		stopAttempts(ErrStopped)
+		stopAttempts(target.ErrStopped)
 		<-ended
 	}
 	stopRecording()
@@ -328,7 +329,7 @@ func (x *Executor) Cancel(run schema.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.cancels.note(run, time.Now())
-	x.hand.of(run, func(a *attempt) { a.cancel(ErrCancelled) })
+	x.hand.of(run, func(a *attempt) { a.cancel(target.ErrCancelled) })
 }
 
 // SlotsChanged has it looked whether slots of a limit are wanted, or free: the body of a signal of topic "slots" is the limit's key.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -60,10 +61,10 @@ func TestGivesBackWhileTheClockIsWrong(t *testing.T) {
 func TestHoldsWhileTheClockIsSetBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			x.skew.Store(int64(-time.Hour))
 			time.Sleep(900 * time.Millisecond)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.breakDown("PutAttempts") // so that it stays in hand
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
@@ -127,19 +128,19 @@ func TestDrain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) { c.DrainTimeout = 10 * time.Second })
 		var stopped atomic.Int64
-		w.answer(func(ctx context.Context, c Call) Result {
+		w.answer(func(ctx context.Context, c target.Call) target.Result {
 			wait := 5 * time.Second
 			if c.Run.Hash() == 2 {
 				wait = time.Hour
 			}
 			select {
 			case <-time.After(wait):
-				return Result{Outcome: schema.Succeeded}
+				return target.Result{Outcome: schema.Succeeded}
 			case <-ctx.Done():
-				if errors.Is(context.Cause(ctx), ErrStopped) {
+				if errors.Is(context.Cause(ctx), target.ErrStopped) {
 					stopped.Add(1)
 				}
-				return ended(ctx)
+				return target.Ended(ctx)
 			}
 		})
 		short, hanging, waiting := w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second)), w.entry(inAWhile(3*time.Second))
@@ -192,9 +193,9 @@ func TestHandIsBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const slots = 16
 		x := w.begin("x1", func(c *Config) { c.Slots = slots })
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			time.Sleep(300 * time.Millisecond)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		ahead := func() int {
 			synctest.Wait()
@@ -235,9 +236,9 @@ func TestOnePriorityFillsEverySlot(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const slots = 16
 		w.begin("x1", func(c *Config) { c.Slots = slots })
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			time.Sleep(10 * time.Second)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		for i := range 3 * slots {
 			w.publish(w.entry(inAWhile(0), ofOneOfTwo(i)), time.Now())
@@ -254,9 +255,9 @@ func TestFewSlotsAreKeptBusy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const slots, runs, takes = 8, 1400, 10 * time.Millisecond
 		w.begin("x1", func(c *Config) { c.Slots = slots })
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			time.Sleep(takes)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		for i := range runs {
 			w.publish(w.entry(inAWhile(0), ofOneOfTwo(i)), time.Now())
@@ -353,9 +354,9 @@ func TestOneHeartbeat(t *testing.T) {
 	beats := func(runs int) (n int) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.begin("x1", func(c *Config) { c.Slots = runs })
-			w.answer(func(ctx context.Context, _ Call) Result {
+			w.answer(func(ctx context.Context, _ target.Call) target.Result {
 				<-ctx.Done()
-				return Result{Outcome: schema.Cancelled}
+				return target.Result{Outcome: schema.Cancelled}
 			})
 			for i := range runs {
 				w.publish(w.entry(inAWhile(0), ofOneOfTwo(i), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(time.Hour) }), time.Now())

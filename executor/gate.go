@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -363,34 +364,8 @@ func (l *load) tell() {
 	}
 }
 
-// health is what an attempt tells of its target.
-type health int
-
-const (
-	unknownHealth health = iota
-	well
-	sick
-)
-
-// healthOf says what a result tells: a target that refuses a run is well.
-func healthOf(res *Result) health {
-	switch {
-	case res.Outcome == schema.Succeeded:
-		return well
-	case res.Outcome == schema.TimedOut:
-		return sick
-	case res.Outcome != schema.Failed || res.Stopped:
-		return unknownHealth
-	case res.Status >= 500, res.Status == 429, res.Status == 0 && !res.Final:
-		return sick
-	case res.Status > 0:
-		return well
-	}
-	return unknownHealth
-}
-
 // end gives the pass back, with what the attempt tells of its target.
-func (p pass) end(found *health) {
+func (p pass) end(found *target.Health) {
 	if p.g == nil {
 		return
 	}
@@ -417,7 +392,7 @@ func (p pass) end(found *health) {
 		g.mu.Unlock()
 		return
 	}
-	if p.breaks && h == sick && host.breaker == nil {
+	if p.breaks && h == target.Unhealthy && host.breaker == nil {
 		host.breaker = newBreaker() // a target that never fails needs none
 	}
 	changed, closed := false, false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -38,7 +39,7 @@ func beginAll(g *gate, w wish, n int) (passes []pass, parked, putOff int) {
 	return passes, parked, putOff
 }
 
-func endAll(passes []pass, h health) {
+func endAll(passes []pass, h target.Health) {
 	for _, p := range passes {
 		p.end(&h)
 	}
@@ -55,17 +56,17 @@ func TestGateSharesSlots(t *testing.T) {
 		if other, _, _ := beginAll(g, hostWish("b", "h"), 1); len(other) != 1 {
 			t.Error("another tenant finds no slot beside one that has all it may have")
 		} else {
-			endAll(other, well)
+			endAll(other, target.Healthy)
 		}
 		time.Sleep(2 * stuckAfter)
 		if _, parked, putOff := beginAll(g, hung, 10); parked != 0 || putOff != 10 {
 			t.Errorf("10 more once they are slow: %d wait, %d were put off; want all put off, since enough wait", parked, putOff)
 		}
-		endAll(passes[:24], well)
+		endAll(passes[:24], target.Healthy)
 		if more, _, _ := beginAll(g, hung, 10); len(more) != 0 {
 			t.Errorf("with 32 of a slow target under way %d of 10 began, want none: with another tenant about it has half", len(more))
 		}
-		endAll(passes[24:25], well)
+		endAll(passes[24:25], target.Healthy)
 		if more, _, _ := beginAll(g, hung, 1); len(more) != 1 {
 			t.Error("with 31 of a slow target under way none began, want that it has half")
 		}
@@ -95,7 +96,7 @@ func TestGateGivesHalfToWhoIsSlowWhenOthersAreAbout(t *testing.T) {
 					if c.other == hostWish("a", "h") {
 						began += len(other)
 					} else {
-						endAll(other, well)
+						endAll(other, target.Healthy)
 					}
 					time.Sleep(500 * time.Millisecond)
 				}
@@ -123,7 +124,7 @@ func TestGateHoldsUpNobodyWhoIsQuick(t *testing.T) {
 			}
 			g.loads[w.target].parked, g.loads[w.target].waits = 0, [4]waiters{}
 			time.Sleep(100 * time.Millisecond)
-			endAll(passes, well)
+			endAll(passes, target.Healthy)
 			all += len(passes)
 		}
 		t.Logf("%d in %s", all, time.Since(began))
@@ -150,7 +151,7 @@ func TestGateWakesByPriority(t *testing.T) {
 		}
 		var at *load
 		for range 150 { // ten rounds
-			passes[0].end(new(health))
+			passes[0].end(new(target.Health))
 			passes = passes[1:]
 			class := slices.IndexFunc(waits[:], func(c <-chan struct{}) bool { return len(c) > 0 })
 			if class < 0 {
@@ -180,7 +181,7 @@ func TestGateWakesByPriority(t *testing.T) {
 				<-c
 			}
 		}
-		if passes[0].end(new(health)); len(waits[3]) != 1 {
+		if passes[0].end(new(target.Health)); len(waits[3]) != 1 {
 			t.Error("the last who waits was not woken")
 		}
 	})
@@ -194,7 +195,7 @@ func TestGateLimitsScripts(t *testing.T) {
 		if len(passes) != 2 || parked != 3 {
 			t.Errorf("of a script that may run twice at once %d began and %d wait, want 2 and 3", len(passes), parked)
 		}
-		endAll(passes[:1], sick)
+		endAll(passes[:1], target.Unhealthy)
 		if more, _, _ := beginAll(g, w, 5); len(more) != 1 {
 			t.Errorf("after one ended %d began, want 1", len(more))
 		}
@@ -210,7 +211,7 @@ func TestGatePutsRunsOffToTheirTurn(t *testing.T) {
 		w := hostWish("a", "h")
 		passes, _, _ := beginAll(g, w, 100)
 		time.Sleep(10 * time.Second)
-		endAll(passes, well) // so an attempt takes 10 s
+		endAll(passes, target.Healthy) // so an attempt takes 10 s
 		beginAll(g, w, 100)
 		time.Sleep(2 * stuckAfter)
 		var waits []time.Duration
@@ -232,7 +233,7 @@ func TestManyBehindABreakerComeBackInALine(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "h")
 		passes, _, _ := beginAll(g, w, breakerAttempts)
-		endAll(passes, sick)
+		endAll(passes, target.Unhealthy)
 		putOff := func() time.Duration {
 			v, _ := g.ask(w, nil)
 			if v.putOff == 0 {
@@ -270,7 +271,7 @@ func TestGateRemembersABoundedNumberOfTargets(t *testing.T) {
 			}
 			for range n {
 				passes, _, _ := beginAll(g, w, 1)
-				endAll(passes, sick)
+				endAll(passes, target.Unhealthy)
 			}
 		}
 		if len(g.loads) > maxTargets+len(pass{}.loads) || g.shares.used.Len() != len(g.loads) {
@@ -306,7 +307,7 @@ func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
 		others := func() {
 			for i := range 3 * maxTargets {
 				began, _, _ := beginAll(g, hostWish("c", fmt.Sprint("http://h", i)), 1)
-				endAll(began, well)
+				endAll(began, target.Healthy)
 			}
 		}
 		others()
@@ -323,14 +324,14 @@ func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
 				t.Fatalf("%v is forgotten though an attempt waits", l.key)
 			}
 		}
-		endAll(passes, well)
+		endAll(passes, target.Healthy)
 		for i, l := range waits {
 			if i%4 < 2 {
 				g.unpark(l, 0)
 			} else if v, at := g.ask(hostWish("a", "http://now"), l); at != nil {
 				t.Fatalf("who waited asks for another target: %+v, want that it begins", v)
 			} else {
-				v.pass.end(new(health))
+				v.pass.end(new(target.Health))
 			}
 		}
 		others()
@@ -371,7 +372,7 @@ func TestGateDoesNotAllocate(t *testing.T) {
 	url := "http://a.test:8080/hook"
 	x := &Executor{gate: g}
 	work := schema.Work{HTTP: &schema.HTTPTarget{URL: url}}
-	ok := well
+	ok := target.Healthy
 	if n := testing.AllocsPerRun(1000, func() {
 		v, _ := g.ask(x.wishOf("t", &work), nil)
 		v.pass.end(&ok)
@@ -383,7 +384,7 @@ func TestGateDoesNotAllocate(t *testing.T) {
 func BenchmarkGate(b *testing.B) {
 	g := gateOf(2048)
 	w := hostWish("t", "http://a.test")
-	ok := well
+	ok := target.Healthy
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -401,7 +402,7 @@ func TestWhatLingeredMayBeForgotten(t *testing.T) {
 		g.linger(k, gone)
 		for i := range maxTargets + 10 { // of the same share
 			began, _, _ := beginAll(g, hostWish("", fmt.Sprint("http://h", i)), 1)
-			endAll(began, well)
+			endAll(began, target.Healthy)
 		}
 		l := g.loads[k]
 		if l == nil || l.place != nil {

@@ -9,14 +9,15 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // onStop is a callee that never answers, and ends as targets do.
-func onStop(ctx context.Context, _ Call) Result {
+func onStop(ctx context.Context, _ target.Call) target.Result {
 	<-ctx.Done()
-	return ended(ctx)
+	return target.Ended(ctx)
 }
 
 // TestStopCountsNoAttempt: an attempt that the drain cut short was recorded as failed. It used one up, the last one allowed ended its run, and the next
@@ -59,7 +60,7 @@ func TestStopCountsNoAttempt(t *testing.T) {
 				if c.gone { // as a dispatcher does that found the session ended
 					w.publish(e, time.Now(), redispatched)
 				}
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 				w.begin("x2")
 				time.Sleep(2 * time.Second)
 				starts := w.started()
@@ -78,9 +79,9 @@ func TestStopCountsNoAttempt(t *testing.T) {
 func TestStopOfAnAnsweredAttempt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			return Result{Outcome: schema.Failed, Status: 400, Final: true}
+			return target.Result{Outcome: schema.Failed, Status: 400, Final: true}
 		})
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		time.Sleep(1500 * time.Millisecond)
@@ -94,28 +95,28 @@ func TestDeadLetters(t *testing.T) {
 	const gap = 10 * time.Second
 	for _, c := range []struct {
 		name     string
-		answer   Result
+		answer   target.Result
 		attempts int
 		want     string
 		last     schema.Outcome
 	}{
 		{
-			name: "a final answer", answer: Result{Outcome: schema.Failed, Status: 404, Error: "answered 404 Not Found", Final: true}, attempts: 1,
+			name: "a final answer", answer: target.Result{Outcome: schema.Failed, Status: 404, Error: "answered 404 Not Found", Final: true}, attempts: 1,
 			want: "start 1, record 1 failed, letter, notice, ack", last: schema.Failed,
 		},
 		{
-			name: "every attempt failed", answer: Result{Outcome: schema.Failed, Status: 500, Error: "answered 500"}, attempts: 3,
+			name: "every attempt failed", answer: target.Result{Outcome: schema.Failed, Status: 500, Error: "answered 500"}, attempts: 3,
 			want: "session 3, start 3, record 3 failed, letter, notice, ack", last: schema.Failed,
 		},
 		{
-			name: "every attempt took too long", answer: Result{Outcome: schema.TimedOut, Error: "too long"}, attempts: 3,
+			name: "every attempt took too long", answer: target.Result{Outcome: schema.TimedOut, Error: "too long"}, attempts: 3,
 			want: "session 3, start 3, record 3 timed_out, letter, notice, ack", last: schema.TimedOut,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("x1")
-				w.answer(func(context.Context, Call) Result { return c.answer })
+				w.answer(func(context.Context, target.Call) target.Result { return c.answer })
 				run := w.entry(inAWhile(time.Second))
 				e := run
 				var first time.Time
@@ -211,9 +212,9 @@ func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("x1")
 				end := make(chan struct{})
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					<-end
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				e := w.entry(inAWhile(time.Second))
 				if c.name == "noted too late" {
@@ -243,12 +244,12 @@ const outlived = "entry watch, record 0 handed_on, record 1 succeeded, overtaken
 func (w *world) outlive(end chan struct{}) (x1 *node, e schema.Entry) {
 	w.t.Helper()
 	x1 = w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
-	w.answer(func(ctx context.Context, _ Call) Result {
+	w.answer(func(ctx context.Context, _ target.Call) target.Result {
 		select {
 		case <-end:
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		case <-ctx.Done():
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
 	})
 	e = w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry = &schema.Retry{MaxAttempts: 1} })
@@ -434,7 +435,9 @@ func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 			}
 			c.Writer = b
 		})
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed, Status: 500} })
+		w.answer(func(context.Context, target.Call) target.Result {
+			return target.Result{Outcome: schema.Failed, Status: 500}
+		})
 		run := w.entry(inAWhile(time.Second))
 		w.publish(run, time.Now())
 		time.Sleep(2 * time.Second)
@@ -445,7 +448,7 @@ func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 		if x.recorder.overfull() {
 			t.Error("the executor takes nothing on, want that it does")
 		}
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		time.Sleep(2 * time.Second)
 		w.want("another run", "start 1, record 1 succeeded, notice, ack")

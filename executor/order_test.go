@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -33,7 +34,7 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Failed} })
 				x := w.begin("x1")
 				e := w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry.Initial = schema.Duration(time.Hour) })
 				w.befallOnce(tc.op, tc.fault)
@@ -81,9 +82,9 @@ func TestKeepsOutcomesWhileTheStoreIsDown(t *testing.T) {
 func TestLongRunLeavesTheStreamOnceItsSessionIsHeld(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			time.Sleep(20 * time.Second)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.breakDown("PutAttempts")
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
@@ -142,9 +143,9 @@ func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
 // TestRunThatKillsItsExecutorsEnds: after max_attempts, whatever dies of it.
 func TestRunThatKillsItsExecutorsEnds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			return Result{Outcome: schema.Failed}
+			return target.Result{Outcome: schema.Failed}
 		})
 		e := w.entry(inAWhile(time.Second))
 		w.publish(e, time.Now())
@@ -183,12 +184,12 @@ func TestRunThatKillsItsExecutorsEnds(t *testing.T) {
 func TestCancelEndsTheAttempt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), ErrCancelled) {
-				t.Errorf("cause: got %v, want %v", context.Cause(ctx), ErrCancelled)
+			if !errors.Is(context.Cause(ctx), target.ErrCancelled) {
+				t.Errorf("cause: got %v, want %v", context.Cause(ctx), target.ErrCancelled)
 			}
-			return Result{Outcome: schema.Cancelled}
+			return target.Result{Outcome: schema.Cancelled}
 		})
 		e, other := w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second))
 		w.publish(e, time.Now())
@@ -261,9 +262,9 @@ func TestACancelAsTheCallBegins(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
 	a := &attempt{x: &Executor{metrics: newMetrics(prometheus.NewRegistry())}, entry: &schema.Entry{ID: schema.MakeEntryID(time.Now(), 0, 1)}}
-	a.cancel(ErrCancelled)
+	a.cancel(target.ErrCancelled)
 	a.begin(time.Now(), time.Now(), 1, "s", stop)
-	if !errors.Is(context.Cause(ctx), ErrCancelled) {
-		t.Errorf("cause of its end = %v, want %v", context.Cause(ctx), ErrCancelled)
+	if !errors.Is(context.Cause(ctx), target.ErrCancelled) {
+		t.Errorf("cause of its end = %v, want %v", context.Cause(ctx), target.ErrCancelled)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -13,7 +14,9 @@ import (
 func TestARecordOutlivesTheRowOfItsRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x")
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed, Final: true} })
+		w.answer(func(context.Context, target.Call) target.Result {
+			return target.Result{Outcome: schema.Failed, Final: true}
+		})
 		e := w.entry(inAWhile(time.Second))
 		w.publish(e, time.Now())
 		time.Sleep(2 * time.Second)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -36,14 +37,6 @@ const (
 	maxProgressText = 512
 )
 
-// Teller takes what a worker tells while it runs. Its methods do not block.
-type Teller interface {
-	// Log keeps the lines of a text.
-	Log(text string)
-	// Progress notes how far the worker has come; total 0 means that it does not say of how much.
-	Progress(done, total int64, text string)
-}
-
 // report is what the worker of one attempt has told.
 type report struct {
 	by      *reporter
@@ -67,18 +60,18 @@ type report struct {
 	number int // of the last report that is held; of who holds writing
 }
 
-// Log implements Teller.
+// Log implements Feedback.
 func (a *attempt) Log(text string) {
 	if r := a.openReport(); r != nil {
 		r.log(text, a.x.now())
 	}
 }
 
-// Progress implements Teller.
+// Progress implements Feedback.
 func (a *attempt) Progress(done, total int64, text string) {
 	if r := a.openReport(); r != nil {
 		at := a.x.now().UTC().Truncate(time.Millisecond)
-		r.tell(schema.RunProgress{Done: done, Total: total, Text: head(text, maxProgressText), At: at})
+		r.tell(schema.RunProgress{Done: done, Total: total, Text: target.Truncate(text, maxProgressText), At: at})
 	}
 }
 
@@ -140,10 +133,10 @@ func cleanLine(line string) string {
 	line = strings.TrimSuffix(line, "\r")
 	long := len(line) > maxLine
 	if long {
-		line = string(wholeRunes([]byte(line[:maxLine])))
+		line = string(target.TrimPartialRune([]byte(line[:maxLine])))
 	}
 	if line = strings.ToValidUTF8(line, "\uFFFD"); long || len(line) > maxLine {
-		line = head(line, maxLine) + "…"
+		line = target.Truncate(line, maxLine) + "…"
 	}
 	return line
 }

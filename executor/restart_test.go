@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -43,11 +44,11 @@ func TestClaimsOutlastTheNextLife(t *testing.T) {
 				x1 := w.begin("x1", cutOff(new(alone)))
 				hang := make(chan struct{})
 				w.stops = append(w.stops, func() { close(hang) })
-				w.answer(func(_ context.Context, call Call) Result {
+				w.answer(func(_ context.Context, call target.Call) target.Result {
 					if call.Number == 1 {
 						<-hang // deaf, and at work for longer than anybody waits
 					}
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(c.g))
 				w.publish(e, time.Now())
@@ -124,10 +125,10 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 				x := w.begin("x1", scripts, func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
 				gone := make(chan struct{})
 				w.stops = append(w.stops, func() { close(gone) })
-				w.answer(func(ctx context.Context, call Call) Result {
+				w.answer(func(ctx context.Context, call target.Call) target.Result {
 					res := onStop(ctx, call)
 					if c.left {
-						res.gone = gone
+						res.Lingering = gone
 					}
 					return res
 				})
@@ -139,7 +140,7 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 				w.publish(run, time.Now())
 				time.Sleep(time.Until(run.Due().Add(c.after)))
 				x.kill()
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 				w.begin("x2", scripts)
 				next := run
 				for _, a := range w.attempts(run.ID) {
@@ -195,7 +196,7 @@ func TestDeathBetweenStandInAndRelease(t *testing.T) {
 		if next.ID.IsZero() {
 			t.Fatal("no entry stands in")
 		}
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.begin("x2")
 		time.Sleep(30 * time.Second) // its session falls
 		for _, e := range []schema.Entry{run, next} {
@@ -216,7 +217,7 @@ func TestAStandInThatMayBeThere(t *testing.T) {
 		x, run := w.halfway()
 		w.befallOnce("PutEntries", schematest.Fault{Lose: true})
 		x.kill()
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.begin("x2")
 		w.publish(run, time.Now(), redispatched)
 		there := 0

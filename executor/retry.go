@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,7 +22,7 @@ func backOff(r schema.Retry, n int, draw func() float64) time.Duration {
 }
 
 // after decides what follows attempt number n with that result: the due time of the next attempt, or none.
-func after(res Result, r schema.Retry, n int, finished time.Time) (time.Time, bool) {
+func after(res target.Result, r schema.Retry, n int, finished time.Time) (time.Time, bool) {
 	switch res.Outcome {
 	case schema.Failed, schema.TimedOut:
 	default:
@@ -30,7 +31,7 @@ func after(res Result, r schema.Retry, n int, finished time.Time) (time.Time, bo
 	if res.Final || n >= r.MaxAttempts {
 		return time.Time{}, false
 	}
-	wait := max(backOff(r, n, rand.Float64), min(res.RetryAfter, maxRetryAfter))
+	wait := max(backOff(r, n, rand.Float64), min(res.RetryAfter, target.MaxRetryAfter))
 	due := finished.Add(wait)
 	if cut := due.Truncate(time.Millisecond); cut.Before(due) { // ids hold ms: never sooner than was asked
 		due = cut.Add(time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -78,24 +79,24 @@ func TestAfter(t *testing.T) {
 	finished := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	policy := schema.Retry{MaxAttempts: 3, Initial: span, Factor: 2, Max: 600 * span, Jitter: "none"}
 	for name, c := range map[string]struct {
-		res   Result
+		res   target.Result
 		n     int
 		want  time.Duration
 		again bool
 	}{
-		"failed":                  {Result{Outcome: schema.Failed}, 1, time.Second, true},
-		"failed again":            {Result{Outcome: schema.Failed}, 2, 2 * time.Second, true},
-		"timed out":               {Result{Outcome: schema.TimedOut}, 1, time.Second, true},
-		"last allowed":            {Result{Outcome: schema.Failed}, 3, 0, false},
-		"past the last":           {Result{Outcome: schema.Failed}, 4, 0, false},
-		"final":                   {Result{Outcome: schema.Failed, Final: true}, 1, 0, false},
-		"final with retry-after":  {Result{Outcome: schema.Failed, Final: true, RetryAfter: time.Hour}, 1, 0, false},
-		"succeeded":               {Result{Outcome: schema.Succeeded}, 1, 0, false},
-		"cancelled":               {Result{Outcome: schema.Cancelled}, 1, 0, false},
-		"retry-after":             {Result{Outcome: schema.Failed, RetryAfter: time.Hour}, 1, time.Hour, true},
-		"retry-after, sooner":     {Result{Outcome: schema.Failed, RetryAfter: time.Millisecond}, 1, time.Second, true},
-		"retry-after of a week":   {Result{Outcome: schema.Failed, RetryAfter: 168 * time.Hour}, 1, 24 * time.Hour, true},
-		"retry-after in the past": {Result{Outcome: schema.Failed, RetryAfter: -time.Hour}, 1, time.Second, true},
+		"failed":                  {target.Result{Outcome: schema.Failed}, 1, time.Second, true},
+		"failed again":            {target.Result{Outcome: schema.Failed}, 2, 2 * time.Second, true},
+		"timed out":               {target.Result{Outcome: schema.TimedOut}, 1, time.Second, true},
+		"last allowed":            {target.Result{Outcome: schema.Failed}, 3, 0, false},
+		"past the last":           {target.Result{Outcome: schema.Failed}, 4, 0, false},
+		"final":                   {target.Result{Outcome: schema.Failed, Final: true}, 1, 0, false},
+		"final with retry-after":  {target.Result{Outcome: schema.Failed, Final: true, RetryAfter: time.Hour}, 1, 0, false},
+		"succeeded":               {target.Result{Outcome: schema.Succeeded}, 1, 0, false},
+		"cancelled":               {target.Result{Outcome: schema.Cancelled}, 1, 0, false},
+		"retry-after":             {target.Result{Outcome: schema.Failed, RetryAfter: time.Hour}, 1, time.Hour, true},
+		"retry-after, sooner":     {target.Result{Outcome: schema.Failed, RetryAfter: time.Millisecond}, 1, time.Second, true},
+		"retry-after of a week":   {target.Result{Outcome: schema.Failed, RetryAfter: 168 * time.Hour}, 1, 24 * time.Hour, true},
+		"retry-after in the past": {target.Result{Outcome: schema.Failed, RetryAfter: -time.Hour}, 1, time.Second, true},
 	} {
 		due, again := after(c.res, policy, c.n, finished)
 		var want time.Time
@@ -114,10 +115,10 @@ func TestAfterIsNeverBeforeTheEndOfTheAttempt(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	finished := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for range 10_000 {
-		res := Result{Outcome: schema.Failed, RetryAfter: time.Duration(r.Int64()) - 1<<62}
+		res := target.Result{Outcome: schema.Failed, RetryAfter: time.Duration(r.Int64()) - 1<<62}
 		due, again := after(res, schema.DefaultRetry, 1+r.IntN(4), finished)
-		if wait := due.Sub(finished); !again || wait < 0 || wait < min(res.RetryAfter, maxRetryAfter) || wait > maxRetryAfter {
-			t.Fatalf("after(%+v): got %s after the end, %v, want within %s", res, wait, again, maxRetryAfter)
+		if wait := due.Sub(finished); !again || wait < 0 || wait < min(res.RetryAfter, target.MaxRetryAfter) || wait > target.MaxRetryAfter {
+			t.Fatalf("after(%+v): got %s after the end, %v, want within %s", res, wait, again, target.MaxRetryAfter)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -28,12 +29,12 @@ func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x", func(c *Config) { c.Slots, c.Targets.Script = 1, oneScript{w} })
 		gone := make(chan struct{})
-		w.answer(func(ctx context.Context, c Call) Result {
+		w.answer(func(ctx context.Context, c target.Call) target.Result {
 			if c.Work.Script == nil || c.Work.Script.Command == "quick" || len(w.started()) > 1 {
-				return Result{Outcome: schema.Succeeded}
+				return target.Result{Outcome: schema.Succeeded}
 			}
 			<-ctx.Done()
-			return Result{Outcome: schema.TimedOut, Error: "it may still run", gone: gone}
+			return target.Result{Outcome: schema.TimedOut, Error: "it may still run", Lingering: gone}
 		})
 		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
 		w.publish(stuck, time.Now())
@@ -71,9 +72,9 @@ func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 		x := w.begin("x", func(c *Config) { c.Targets.Script = c.Targets.HTTP })
 		gone := make(chan struct{})
 		defer close(gone)
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			return Result{Outcome: schema.TimedOut, Error: "it may still run", gone: gone}
+			return target.Result{Outcome: schema.TimedOut, Error: "it may still run", Lingering: gone}
 		})
 		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
 		w.publish(stuck, time.Now())
@@ -97,12 +98,12 @@ func TestAScriptThatIsLeftInSilenceIsTheLast(t *testing.T) {
 				w.begin("x", cutOff(alone), func(c *Config) { c.Targets.Script = c.Targets.HTTP })
 				gone := make(chan struct{})
 				defer close(gone)
-				w.answer(func(ctx context.Context, _ Call) Result {
+				w.answer(func(ctx context.Context, _ target.Call) target.Result {
 					<-ctx.Done()
 					if !left {
-						return Result{Outcome: schema.Cancelled}
+						return target.Result{Outcome: schema.Cancelled}
 					}
-					return Result{Outcome: schema.Cancelled, gone: gone}
+					return target.Result{Outcome: schema.Cancelled, Lingering: gone}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce), ofScript("stuck"), func(s *schema.Spec) {
 					s.Work.Guarantee, s.Work.Timeout, s.Work.Retry = schema.EffectivelyOnce, schema.Duration(time.Minute), &schema.Retry{MaxAttempts: 3, Jitter: "none"}

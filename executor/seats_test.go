@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -69,13 +70,13 @@ func (w *world) lingering() (end func(schema.RunID)) {
 		}
 		return over[run]
 	}
-	w.answer(func(ctx context.Context, c Call) Result {
+	w.answer(func(ctx context.Context, c target.Call) target.Result {
 		select {
 		case <-of(c.Run):
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		case <-ctx.Done():
 			time.Sleep(300 * time.Millisecond) // longer than it takes to hold the next one back
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
 	})
 	return func(run schema.RunID) { close(of(run)) }
@@ -398,7 +399,7 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 		w.begin("y")
 		job := w.limited(2, schema.OnLimitQueue)
 		running, most := 0, 0
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			w.mu.Lock()
 			running++
 			most = max(most, running)
@@ -407,7 +408,7 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 			w.mu.Lock()
 			running--
 			w.mu.Unlock()
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.befall(schematest.Seeded(7, schematest.Odds{Delay: 0.1, Fail: 0.1, Lose: 0.2, MaxDelay: 50 * time.Millisecond}))
 		var runs []schema.RunID

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon.dev/carillon/executor/target"
 )
 
 // TestManyTargetsOfOneTenantMakeNoOtherForget: a tenant that called new hosts all the time had the open breakers of all others forgotten.
@@ -19,12 +21,12 @@ func TestManyTargetsOfOneTenantMakeNoOtherForget(t *testing.T) {
 		for _, w := range failing {
 			for range breakerAttempts {
 				passes, _, _ := beginAll(g, w, 1)
-				endAll(passes, sick)
+				endAll(passes, target.Unhealthy)
 			}
 		}
 		for i := range 3 * maxTargets {
 			passes, _, _ := beginAll(g, hostWish("c", fmt.Sprint("http://h", i)), 1)
-			endAll(passes, well)
+			endAll(passes, target.Healthy)
 		}
 		for _, w := range failing {
 			if v, _ := g.ask(w, nil); v.why != "breaker" {
@@ -80,17 +82,17 @@ func TestWhatIsStaleIsForgottenFirst(t *testing.T) {
 		g := gateOf(64)
 		for i := range maxTargets {
 			passes, _, _ := beginAll(g, hostWish(fmt.Sprint("t", i), "http://h"), 1)
-			endAll(passes, well)
+			endAll(passes, target.Healthy)
 		}
 		time.Sleep(staleAfter)
 		w := hostWish("a", "http://h")
 		for range breakerAttempts {
 			passes, _, _ := beginAll(g, w, 1)
-			endAll(passes, sick)
+			endAll(passes, target.Unhealthy)
 		}
 		for i := range 1000 { // others come and go
 			passes, _, _ := beginAll(g, hostWish(fmt.Sprint("u", i), "http://h"), 1)
-			endAll(passes, well)
+			endAll(passes, target.Healthy)
 		}
 		if v, _ := g.ask(w, nil); v.why != "breaker" {
 			t.Errorf("a run whose target's breaker is open: %+v, want it put off", v)

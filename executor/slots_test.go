@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -185,9 +186,9 @@ func TestCriticalOvertakesLow(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				const size, urgent = 256, 1000
 				w.begin("x1", func(c *Config) { c.Slots = size })
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					time.Sleep(100*time.Millisecond + rand.N(200*time.Millisecond))
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				priority := make(map[schema.RunID]schema.Priority)
 				publish := func(p schema.Priority, n int) {
@@ -233,13 +234,13 @@ func TestOnlyWhatCanStartIsFetched(t *testing.T) {
 		const size = 128
 		x := w.begin("x1", func(c *Config) { c.Slots = size })
 		var calls atomic.Int64
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			takes := 8 * time.Second
 			if n := calls.Add(1); n <= size { // then 16 of them end in each second
 				takes = time.Duration(n) * takes / size
 			}
 			time.Sleep(takes)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		for range 1000 {
 			w.publish(w.entry(inAWhile(0)), time.Now())
@@ -261,9 +262,9 @@ func TestSlotsAreCounted(t *testing.T) {
 		const size, more = 8, 12
 		x := w.begin("x1", func(c *Config) { c.Slots = size })
 		end := make(chan struct{})
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			<-end
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		publish := func(n int, of ...schema.Priority) {
 			for i := range n { // of as many tenants: none has more than its part

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -33,7 +34,7 @@ func TestWhatIsToldOfATarget(t *testing.T) {
 		if got := g.states("b", time.Now()); len(got) != 0 {
 			t.Errorf("another tenant is told of %+v", got)
 		}
-		endAll(passes, sick)
+		endAll(passes, target.Unhealthy)
 		opened := time.Now().UTC()
 		time.Sleep(time.Second)
 		beginAll(g, w, 7)
@@ -46,7 +47,7 @@ func TestWhatIsToldOfATarget(t *testing.T) {
 			t.Errorf("after its delay: %+v, want it half open since %v", got, opened)
 		}
 		probes, _, _ := beginAll(g, w, 1)
-		endAll(probes, sick)
+		endAll(probes, target.Unhealthy)
 		reopened := time.Now().UTC()
 		want = TargetState{Target: "http://h", Circuit: CircuitOpen, Since: opened, NextProbe: reopened.Add(2 * breakerDelay), Failures: breakerAttempts + 1, Deferrals: 7}
 		if got := g.one(t, "a"); got != want {
@@ -54,7 +55,7 @@ func TestWhatIsToldOfATarget(t *testing.T) {
 		}
 		time.Sleep(2 * breakerDelay)
 		probes, _, _ = beginAll(g, w, breakerProbes)
-		endAll(probes, well)
+		endAll(probes, target.Healthy)
 		if got, want := g.one(t, "a"), (TargetState{Target: "http://h", Circuit: CircuitClosed}); got != want {
 			t.Errorf("after it worked again: %+v, want %+v", got, want)
 		}
@@ -66,9 +67,9 @@ func TestAResetClosesACircuit(t *testing.T) {
 		g := gateOf(64)
 		w, other := hostWish("a", "http://h"), hostWish("b", "http://h")
 		slow, _, _ := beginAll(g, w, 2*breakerAttempts)
-		endAll(slow[:breakerAttempts], sick)
+		endAll(slow[:breakerAttempts], target.Unhealthy)
 		passes, _, _ := beginAll(g, other, breakerAttempts)
-		endAll(passes, sick)
+		endAll(passes, target.Unhealthy)
 		for _, k := range []targetKey{{"a", "http://other"}, {"c", "http://h"}, {"a", ""}} {
 			if g.reset(k) {
 				t.Errorf("reset of %v, of which nothing is known, = true", k)
@@ -85,8 +86,8 @@ func TestAResetClosesACircuit(t *testing.T) {
 		if !g.reset(w.target) || g.reset(w.target) {
 			t.Error("reset, twice, is not true and then false")
 		}
-		endAll(slow[breakerAttempts:], sick) // begun before: they tell nothing
-		endAll(probes, sick)
+		endAll(slow[breakerAttempts:], target.Unhealthy) // begun before: they tell nothing
+		endAll(probes, target.Unhealthy)
 		if passes, _, _ = beginAll(g, w, 30); len(passes) != 30 {
 			t.Errorf("%d of 30 begin after the reset, want all", len(passes))
 		}
@@ -99,7 +100,7 @@ func TestAResetClosesACircuit(t *testing.T) {
 		if n := counted(t, g.metrics.broken); n != 1 {
 			t.Errorf("%v targets are broken, want one", n)
 		}
-		endAll(passes[:breakerAttempts], sick)
+		endAll(passes[:breakerAttempts], target.Unhealthy)
 		if got := g.one(t, "a"); got.Circuit != CircuitOpen {
 			t.Errorf("after failures since the reset: %+v, want it open again", got)
 		}
@@ -111,7 +112,7 @@ func TestWhyAStartIsDeferred(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "http://h")
 		passes, _, _ := beginAll(g, w, breakerAttempts)
-		endAll(passes, sick)
+		endAll(passes, target.Unhealthy)
 		if v, _ := g.ask(w, nil); v.cause != schema.CauseBreaker {
 			t.Errorf("where the circuit is open: %+v, want the cause breaker", v)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -21,9 +22,9 @@ func another(n int) func(*queue.Envelope) {
 
 // lasting has calls take so long.
 func (w *world) lasting(d time.Duration) {
-	w.answer(func(context.Context, Call) Result {
+	w.answer(func(context.Context, target.Call) target.Result {
 		time.Sleep(d)
-		return Result{Outcome: schema.Succeeded}
+		return target.Result{Outcome: schema.Succeeded}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -59,18 +60,18 @@ func TestASlotThatWasLostIsTakenAnew(t *testing.T) {
 		w.limit(1)
 		free := make(chan struct{})
 		var under string // whose the task's slot was when its run began
-		w.answer(func(ctx context.Context, c Call) Result {
+		w.answer(func(ctx context.Context, c target.Call) target.Result {
 			if c.Tenant == "u" {
 				select {
 				case <-free:
 				case <-ctx.Done():
 				}
-				return Result{Outcome: schema.Succeeded}
+				return target.Result{Outcome: schema.Succeeded}
 			}
 			if b := w.taskSlots().Blocks; len(b) == 1 && b[0].Held == 1 {
 				under = b[0].Session
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.publish(w.entry(inAWhile(500*time.Millisecond), func(s *schema.Spec) { s.Tenant = "u" }), time.Now())
 		time.Sleep(time.Second)

@@ -19,6 +19,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
@@ -34,7 +35,7 @@ type world struct {
 	broker *inproc.Broker
 	conn   *inproc.Conn
 	plan   atomic.Pointer[schematest.Plan]
-	callee atomic.Pointer[func(context.Context, Call) Result]
+	callee atomic.Pointer[func(context.Context, target.Call) target.Result]
 
 	deliveries atomic.Int64
 
@@ -50,7 +51,7 @@ type world struct {
 
 // start is one call of the callee.
 type start struct {
-	Call
+	target.Call
 	at time.Time
 }
 
@@ -76,7 +77,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 			return inproc.Verdict{}
 		}})
 		w.conn = w.broker.Connect("test")
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		defer func() {
 			for _, stop := range slices.Backward(w.stops) {
 				stop()
@@ -213,10 +214,10 @@ func (w *world) breakDown(ops ...string) {
 }
 
 // answer sets what the callee does.
-func (w *world) answer(f func(context.Context, Call) Result) { w.callee.Store(&f) }
+func (w *world) answer(f func(context.Context, target.Call) target.Result) { w.callee.Store(&f) }
 
 // Run is the target of the world.
-func (w *world) Run(ctx context.Context, c Call) Result {
+func (w *world) Run(ctx context.Context, c target.Call) target.Result {
 	w.mu.Lock()
 	w.starts = append(w.starts, start{c, time.Now()})
 	w.events = append(w.events, fmt.Sprintf("start %d", c.Number))
@@ -267,7 +268,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		w.t.Fatalf("bucketer: %v", err)
 	}
 	c := Config{
-		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w, NATS: w}, Signals: n.conn,
+		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: target.Set{HTTP: w, NATS: w}, Signals: n.conn,
 		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"container/list"
@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// MaxLeftDials bounds the dials that go on though their attempts have ended, of all hosts together.
-const MaxLeftDials = 512
+// MaxOrphanedDials bounds the dials that go on though their attempts have ended, of all hosts together.
+const MaxOrphanedDials = 512
 
 // dialer makes the connections of an HTTP.
 //
@@ -25,17 +25,17 @@ const MaxLeftDials = 512
 // their own, or wait until they may begin one (MaxConnsPerHost), and then the end of this one lets them. A connection that is
 // made goes to whoever waits for its host, and it is a kept one from then on, bounded as those are.
 type dialer struct {
-	connect func(ctx context.Context, network, address string) (net.Conn, error) // asks the guard
-	tls     *tls.Config
-	most    int // left
+	connect    func(ctx context.Context, network, address string) (net.Conn, error) // asks the guard
+	tls        *tls.Config
+	maxOrphans int // left
 
 	// endIdle ends the idle connections; it is called for each maxIdle of HTTP/2 that were made. net/http itself bounds the number of those of HTTP/1.1 alone.
 	endIdle func()
 	maxIdle int64
 	made    atomic.Int64
 
-	mu   sync.Mutex
-	left list.List // of *dial, in the order in which their attempts ended
+	mu      sync.Mutex
+	orphans list.List // of *dial, in the order in which their attempts ended
 }
 
 // dial is a connection that is being made.
@@ -61,7 +61,7 @@ func newDialer(connect func(ctx context.Context, network, address string) (net.C
 	if base.NextProtos == nil {
 		base.NextProtos = []string{"h2", "http/1.1"}
 	}
-	return &dialer{connect: connect, tls: base, most: most, maxIdle: maxIdle}
+	return &dialer{connect: connect, tls: base, maxOrphans: most, maxIdle: maxIdle}
 }
 
 // dial makes a connection without TLS.
@@ -108,22 +108,22 @@ func (d *dialer) begin(ctx context.Context) (context.Context, func()) {
 		return ctx, end
 	}
 	one := &dial{end: end}
-	attempted := context.AfterFunc(attempt, func() { d.leave(one) })
+	attempted := context.AfterFunc(attempt, func() { d.orphan(one) })
 	return ctx, func() {
 		attempted()
-		d.forget(one)
+		d.finish(one)
 		end()
 	}
 }
 
 // leave notes that the attempt of a dial has ended.
-func (d *dialer) leave(one *dial) {
+func (d *dialer) orphan(one *dial) {
 	d.mu.Lock()
 	var first *dial
 	if !one.over {
-		one.at = d.left.PushBack(one)
-		if d.left.Len() > d.most {
-			first = d.left.Remove(d.left.Front()).(*dial)
+		one.at = d.orphans.PushBack(one)
+		if d.orphans.Len() > d.maxOrphans {
+			first = d.orphans.Remove(d.orphans.Front()).(*dial)
 			first.at = nil
 		}
 	}
@@ -134,12 +134,12 @@ func (d *dialer) leave(one *dial) {
 }
 
 // forget notes that a dial is over.
-func (d *dialer) forget(one *dial) {
+func (d *dialer) finish(one *dial) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	one.over = true
 	if one.at != nil {
-		d.left.Remove(one.at)
+		d.orphans.Remove(one.at)
 		one.at = nil
 	}
 }

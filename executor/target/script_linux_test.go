@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -158,7 +158,7 @@ func TestScriptFloodIsBounded(t *testing.T) {
 }
 
 func TestScriptOutputTakesRoom(t *testing.T) {
-	const half = 2 * roomStep // what one tenant has
+	const half = 2 * grantStep // what one tenant has
 	for name, c := range map[string]struct {
 		text      string
 		max, left int
@@ -167,7 +167,7 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 		cut       bool
 	}{
 		"short":                    {`head -c 65536 /dev/zero`, 1 << 20, 0, nil, freeOutput, false},
-		"a byte more":              {`head -c 65537 /dev/zero`, 1 << 20, roomStep, nil, freeOutput + 1, false},
+		"a byte more":              {`head -c 65537 /dev/zero`, 1 << 20, grantStep, nil, freeOutput + 1, false},
 		"a byte more without room": {`head -c 65537 /dev/zero`, 1 << 20, 0, nil, freeOutput, true},
 		"as much as there is":      {`head -c 196608 /dev/zero`, 1 << 20, 2 * half, nil, freeOutput + half, false},
 		"more than there is":       {`head -c 1000000 /dev/zero`, 1 << 20, 2 * half, nil, freeOutput + half, true},
@@ -177,7 +177,7 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "written")
 			s, call := shell(t, c.text, func(sc *ScriptCommand) { sc.Args = append(sc.Args, file) })
-			s.maxOutput, s.room = c.max, NewByteBudget(c.left)
+			s.maxOutput, s.budget = c.max, NewByteBudget(c.left)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			if c.cause != nil {
@@ -190,9 +190,9 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 			if (res.Outcome == schema.Succeeded) != (c.cause == nil) || len(res.Output) != c.kept || res.OutputCut != c.cut {
 				t.Errorf("Run: %s with %d bytes, cut %t; want %d, %t", res.Outcome, len(res.Output), res.OutputCut, c.kept, c.cut)
 			}
-			want := max(0, (c.kept-freeOutput+roomStep-1)/roomStep) * roomStep
-			if got := c.left - s.room.left; got != want || res.room.bytes != want {
-				t.Errorf("Run: %d bytes of room are gone and %d said to be, want %d", got, res.room.bytes, want)
+			want := max(0, (c.kept-freeOutput+grantStep-1)/grantStep) * grantStep
+			if got := c.left - s.budget.free; got != want || res.Memory.bytes != want {
+				t.Errorf("Run: %d bytes of room are gone and %d said to be, want %d", got, res.Memory.bytes, want)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestScriptOutputTakesRoom(t *testing.T) {
 func TestScriptOutputsOfATenantLeaveRoom(t *testing.T) {
 	s, call := shell(t, `head -c 196607 /dev/zero`)
 	leavesRoom(t, func(room *ByteBudget, tenant string) Result {
-		s.room, call.Tenant = room, tenant
+		s.budget, call.Tenant = room, tenant
 		return s.Run(t.Context(), call)
 	})
 }
@@ -231,7 +231,7 @@ func TestScriptEndsWithItsContext(t *testing.T) {
 		"children make groups":        {`timeout 1000 sh -c 'trap "" TERM; touch "$0"; sleep 1000 & sleep 1000' "$0"`, ErrCancelled, schema.Cancelled, ""},
 		"children leave the session":  {`setsid sleep 1000 & touch "$0"; wait`, ErrCancelled, schema.Cancelled, ""},
 		"grandchildren leave it":      {`setsid sh -c 'trap "" TERM; sleep 1000 & sleep 1000' & touch "$0"; wait`, ErrStopped, schema.Failed, ""},
-		"the session is lost":         {`trap 'echo bye; exit 0' TERM; touch "$0"; while :; do sleep 0.01; done`, errSilent, schema.Failed, ""},
+		"the session is lost":         {`trap 'echo bye; exit 0' TERM; touch "$0"; while :; do sleep 0.01; done`, ErrAbandoned, schema.Failed, ""},
 		"it was stopped (by SIGSTOP)": {`touch "$0"; kill -STOP $$`, ErrTimeout, schema.TimedOut, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestScriptInItsGraceEndsWhenItMustBeSilent(t *testing.T) {
 	s, call := shell(t, `trap 'touch "$1"' TERM; touch "$0"; while :; do sleep 0.01; done`, func(sc *ScriptCommand) {
 		sc.Args, sc.Grace = append(sc.Args, begun, termed), time.Minute
 	})
-	call.silent = silent
+	call.Abandoned = silent
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		started(t, begun)

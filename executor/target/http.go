@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // Bounds of HTTP calls.
 const (
 	DefaultMaxBody         = 1 << 20
-	DefaultMaxConnsPerHost = DefaultSlots
+	DefaultMaxConnsPerHost = 2048 // as many as an executor has slots, if it is not told
 	// maxRedirects bounds the redirects followed in one attempt.
 	maxRedirects = 5
 	// maxDiscard bounds what is read of the body of a redirect to keep its connection, bytes.
@@ -39,22 +39,22 @@ const (
 
 // HTTPConfig says how HTTP tasks are called. The zero value calls public addresses only.
 type HTTPConfig struct {
-	Allow           []netip.Prefix   // non-public addresses that may be called
-	Never           []netip.Prefix   // addresses that may not be called, though public or allowed
-	Deny            []netip.AddrPort // nor these; an unspecified address stands for every one of this machine
+	AllowPrefixes   []netip.Prefix   // non-public addresses that may be called
+	DenyPrefixes    []netip.Prefix   // addresses that may not be called, though public or allowed
+	DenyAddresses   []netip.AddrPort // nor these; an unspecified address stands for every one of this machine
 	MaxBody         int              // bytes read of an answer's body, after which the connection is dropped; default DefaultMaxBody
 	MaxOutput       int              // bytes of it that are kept; default DefaultMaxOutput
-	Room            *ByteBudget            // for what is kept beyond 64 KiB of each
+	Budget          *ByteBudget      // for what is kept beyond 64 KiB of each
 	MaxConnsPerHost int              // connections to one host, in use, idle or being made; default DefaultMaxConnsPerHost
 	Now             func() time.Time
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer // nil: no metrics
 
-	resolver *net.Resolver // of tests
-	tls      *tls.Config   // of tests
-	maxLeft  int           // of tests; default MaxLeftDials
-	patience time.Duration // of tests; default pingAfter
-	maxIdle  int           // of tests; default maxIdle, or MaxConnsPerHost if that is more
+	resolver   *net.Resolver // of tests
+	tls        *tls.Config   // of tests
+	maxOrphans int           // of tests; default MaxOrphanedDials
+	patience   time.Duration // of tests; default pingAfter
+	maxIdle    int           // of tests; default maxIdle, or MaxConnsPerHost if that is more
 }
 
 // HTTP is the Target of tasks of the kind http. It keeps connections between calls.
@@ -77,7 +77,7 @@ type HTTP struct {
 	transport *http.Transport
 	maxBody   int
 	maxOutput int
-	room      *ByteBudget
+	budget    *ByteBudget
 	now       func() time.Time
 	log       *slog.Logger
 }
@@ -88,7 +88,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		Namespace: "carillon", Subsystem: "executor",
 		Name: "http_denied_total", Help: "Connections refused because tasks may not call the address.",
 	})
-	g, err := newGuard(c.Allow, c.Never, c.Deny, denied.Inc)
+	g, err := newGuard(c.AllowPrefixes, c.DenyPrefixes, c.DenyAddresses, denied.Inc)
 	if c.MaxBody < 0 {
 		err = errors.Join(err, errors.New("executor: the largest body must not be negative"))
 	}
@@ -118,8 +118,8 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.maxLeft == 0 {
-		c.maxLeft = MaxLeftDials
+	if c.maxOrphans == 0 {
+		c.maxOrphans = MaxOrphanedDials
 	}
 	if c.patience == 0 {
 		c.patience = pingAfter
@@ -127,9 +127,9 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.maxIdle == 0 {
 		c.maxIdle = max(maxIdle, c.MaxConnsPerHost)
 	}
-	d := newDialer(g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}), c.tls, c.maxLeft)
+	d := newDialer(g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}), c.tls, c.maxOrphans)
 	h := &HTTP{
-		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), room: c.Room, now: c.Now, log: c.Logger,
+		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), budget: c.Budget, now: c.Now, log: c.Logger,
 		transport: &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our stead, past the guard
 			DialContext:            d.dial,
@@ -185,18 +185,18 @@ func (h *HTTP) Run(ctx context.Context, c Call) Result {
 // unanswered says how an attempt ended that got no answer.
 func (h *HTTP) unanswered(ctx context.Context, c *Call, host string, err error) Result {
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return Ended(ctx)
 	}
 	denied := errors.Is(err, errDenied)
 	if denied {
-		h.log.Info("call to a denied address", "tenant", c.Tenant, "run", c.Run, "host", named(host))
+		h.log.Info("call to a denied address", "tenant", c.Tenant, "run", c.Run, "host", boundedHost(host))
 	}
 	text, final := explain(err, host)
 	return Result{Outcome: schema.Failed, Error: text, Final: denied || final}
 }
 
 // ended says how an attempt ended whose context did.
-func ended(ctx context.Context) Result {
+func Ended(ctx context.Context) Result {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrCancelled):
 		return Result{Outcome: schema.Cancelled, Error: ErrCancelled.Error()}

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"encoding/hex"
@@ -23,8 +23,8 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 // newHTTP returns a target that may call loopback, closed with the test.
 func newHTTP(t testing.TB, c HTTPConfig) *HTTP {
 	t.Helper()
-	if c.Allow == nil {
-		c.Allow = loopback
+	if c.AllowPrefixes == nil {
+		c.AllowPrefixes = loopback
 	}
 	h, err := NewHTTP(c)
 	if err != nil {

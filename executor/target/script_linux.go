@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -33,13 +33,13 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 	p, err := s.launch(s.commands[t.Command], &call)
 	if err != nil {
 		s.log.Warn("script could not be started", "script", t.Command, "run", call.Run, "err", err)
-		return Result{Outcome: schema.Failed, Error: notLaunched(err)}
+		return Result{Outcome: schema.Failed, Error: launchFault(err)}
 	}
 	stopped, exited := p.await(ctx)
 	if !exited {
-		return s.leave(ctx, p, &call)
+		return s.abandon(ctx, p, &call)
 	}
-	state, left := p.bury()
+	state, left := p.reap()
 	if left > 0 {
 		s.log.Warn("a script left processes behind that could not be ended", "script", t.Command, "run", call.Run, "processes", left)
 	}
@@ -49,15 +49,15 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 	} else {
 		res = p.verdict(state)
 	}
-	res.Output, res.OutputCut, res.room = p.head.kept, p.head.cut, p.head.room
+	res.Output, res.OutputCut, res.Memory = p.head.kept, p.head.cut, p.head.memory
 	return res
 }
 
 // leave ends the attempt of a command that cannot be ended. The command is buried once it has ended by itself: nobody waits for that, since it may never be.
-func (s *Script) leave(ctx context.Context, p *process, call *Call) Result {
+func (s *Script) abandon(ctx context.Context, p *process, call *Call) Result {
 	s.log.Error("a script could not be ended: its attempt is over, and it may still run", "script", p.command.name, "run", call.Run, "pid", p.cmd.Process.Pid)
 	p.sweep() // what else there is
-	p.hangUp()
+	p.closePipes()
 	res, gone := scriptEnded(ctx), make(chan struct{})
 	if res.Outcome == schema.TimedOut {
 		res.Error = "it had not ended at the time-out, and could not be killed: it may still run"
@@ -65,11 +65,11 @@ func (s *Script) leave(ctx context.Context, p *process, call *Call) Result {
 	} else {
 		res.Error += ": the script could not be killed, and may still run"
 	}
-	res.Output, res.OutputCut, res.room, res.gone = p.head.kept, p.head.cut, p.head.room, gone
+	res.Output, res.OutputCut, res.Memory, res.Lingering = p.head.kept, p.head.cut, p.head.memory, gone
 	go func() {
 		defer close(gone)
 		<-p.exited
-		_, left := p.bury()
+		_, left := p.reap()
 		s.log.Info("a script that could not be ended has ended", "script", p.command.name, "run", call.Run, "processes", left)
 	}()
 	return res
@@ -88,15 +88,15 @@ func (p *process) verdict(state *os.ProcessState) Result {
 
 // scriptEnded says how an attempt ended whose command was ended because ctx was.
 func scriptEnded(ctx context.Context) Result {
-	res := ended(ctx)
+	res := Ended(ctx)
 	if res.Outcome == schema.TimedOut {
 		res.Error = "it had not ended at the time-out, and was killed"
 	}
 	return res
 }
 
-// notLaunched says why a command could not be started, without its path.
-func notLaunched(err error) string {
+// launchFault says why a command could not be started, without its path.
+func launchFault(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "the script could not be started: its file or directory does not exist here"
@@ -118,9 +118,9 @@ type process struct {
 	most    int  // bytes of the output that are kept
 	head    body // of the output
 
-	script *Script
-	run    schema.RunID
-	silent <-chan struct{} // see Call
+	script    *Script
+	run       schema.RunID
+	abandoned <-chan struct{} // see Call
 }
 
 // ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
@@ -133,7 +133,7 @@ var ownDescriptors = sync.OnceFunc(func() {
 func (s *Script) launch(c *command, call *Call) (*process, error) {
 	ownDescriptors()
 	env, marks := c.environment(call)
-	p := &process{command: c, most: s.maxOutput, head: body{room: s.room.of(call.Tenant)}, script: s, run: call.Run, silent: call.silent, exited: make(chan struct{})}
+	p := &process{command: c, most: s.maxOutput, head: body{memory: s.budget.Grant(call.Tenant)}, script: s, run: call.Run, abandoned: call.Abandoned, exited: make(chan struct{})}
 	for _, m := range marks {
 		p.marks = append(p.marks, append([]byte(m), 0))
 	}
@@ -191,7 +191,7 @@ func (p *process) untilExit() {
 			return
 		}
 	}
-	for pause := time.Millisecond; !p.hasExited(); pause = min(2*pause, scriptLook) { // an older kernel, or one that does not let us
+	for pause := time.Millisecond; !p.hasExited(); pause = min(2*pause, scriptPoll) { // an older kernel, or one that does not let us
 		time.Sleep(pause)
 	}
 }
@@ -216,8 +216,8 @@ func (p *process) drain() {
 	keep := min(most, freeOutput) // as yet
 	for {
 		n, err := p.output.Read(buf)
-		for len(h.kept)+n > keep && keep < most && h.room.more() {
-			keep = min(keep+roomStep, most)
+		for len(h.kept)+n > keep && keep < most && h.memory.grow() {
+			keep = min(keep+grantStep, most)
 		}
 		fits := min(n, keep-len(h.kept))
 		h.kept = append(h.kept, buf[:fits]...)
@@ -237,14 +237,14 @@ func (p *process) await(ctx context.Context) (stopped, exited bool) {
 		return false, true
 	case <-ctx.Done():
 	}
-	if !errors.Is(context.Cause(ctx), errSilent) {
+	if !errors.Is(context.Cause(ctx), ErrAbandoned) {
 		p.signal(syscall.SIGTERM)
-		if p.exitsWithin(p.command.Grace, p.silent) {
+		if p.exitsWithin(p.command.Grace, p.abandoned) {
 			return true, true
 		}
 	}
 	p.signal(syscall.SIGKILL)
-	return true, p.exitsWithin(p.script.deaf, nil)
+	return true, p.exitsWithin(p.script.killWait, nil)
 }
 
 // exitsWithin waits until the command has ended, for at most d and not once it must be silent.
@@ -267,7 +267,7 @@ func (p *process) signal(s syscall.Signal) {
 		kill = p.script.kill
 	}
 	if err := kill(-p.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) { // nobody left is as good
-		p.script.unheard.Do(func() {
+		p.script.signalFailures.Do(func() {
 			p.script.log.Warn("a script could not be signalled", "script", p.command.name, "run", p.run, "signal", s.String(), "err", err)
 		})
 	}
@@ -275,10 +275,10 @@ func (p *process) signal(s syscall.Signal) {
 
 // bury kills what the command has left behind, waits for the command itself and for the end of its output, and returns how it ended and
 // how many processes are still there.
-func (p *process) bury() (state *os.ProcessState, left int) {
+func (p *process) reap() (state *os.ProcessState, left int) {
 	left = p.sweep()
 	_ = p.cmd.Wait() // the state says it
-	p.hangUp()
+	p.closePipes()
 	return p.cmd.ProcessState, left
 }
 
@@ -297,9 +297,9 @@ func (p *process) sweep() (left int) {
 	return left
 }
 
-// hangUp waits for the end of the output, not for long, and closes both ends of ours. Then head is whole.
-func (p *process) hangUp() {
-	late := time.Now().Add(scriptDrain)
+// closePipes waits for the end of the output, not for long, and closes both ends of ours. Then head is whole.
+func (p *process) closePipes() {
+	late := time.Now().Add(scriptDrainWait)
 	_, _ = p.output.SetReadDeadline(late), p.input.SetWriteDeadline(late)
 	p.io.Wait()
 	_ = p.output.Close() // again, it does nothing
@@ -318,7 +318,7 @@ func (p *process) killStrays() (found int) {
 	}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || pid == p.cmd.Process.Pid || pid == os.Getpid() || !p.strays(name) {
+		if err != nil || pid == p.cmd.Process.Pid || pid == os.Getpid() || !p.isStray(name) {
 			continue
 		}
 		found++
@@ -328,7 +328,7 @@ func (p *process) killStrays() (found int) {
 }
 
 // strays reports whether a process lives and is of the command.
-func (p *process) strays(pid string) bool {
+func (p *process) isStray(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return false

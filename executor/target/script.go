@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"errors"
@@ -27,18 +27,18 @@ const (
 	DefaultScriptGrace = 5 * time.Second
 	// maxScriptGrace bounds what an operator may set: a stop of the node waits as long.
 	maxScriptGrace = time.Minute
-	// scriptDeaf is for how long after SIGKILL the end of a command is waited for: one that waits for a file system that is away, or is another's, may never end.
-	scriptDeaf = 5 * time.Second
+	// scriptKillWait is for how long after SIGKILL the end of a command is waited for: one that waits for a file system that is away, or is another's, may never end.
+	scriptKillWait = 5 * time.Second
 	// scriptPath is the PATH of a command whose environment names none.
 	scriptPath = "/usr/local/bin:/usr/bin:/bin"
-	// scriptDrain bounds how long output is waited for after the last process that we know of was killed.
-	scriptDrain = time.Second
+	// scriptDrainWait bounds how long output is waited for after the last process that we know of was killed.
+	scriptDrainWait = time.Second
 	// scriptSweeps bounds how often it is looked for processes that a command has left behind.
 	scriptSweeps = 10
 	// scriptSweepers bounds the attempts that look for such processes at once: who reads /proc keeps a thread.
 	scriptSweepers = 16
-	// scriptLook is how often it is looked whether a command has ended, at least, where the kernel does not tell.
-	scriptLook = 50 * time.Millisecond
+	// scriptPoll is how often it is looked whether a command has ended, at least, where the kernel does not tell.
+	scriptPoll = 50 * time.Millisecond
 )
 
 // ScriptCommand is a command of the operator's allow list: all that a task says of it is its name and the arguments that AllowArgs lets through.
@@ -68,7 +68,7 @@ type ScriptConfig struct {
 	Commands  map[string]ScriptCommand // by the name that tasks say
 	Root      bool                     // the process is root's
 	MaxOutput int                      // bytes of an output that are kept; default DefaultMaxOutput
-	Room      *ByteBudget                    // for what is kept beyond 64 KiB of each
+	Budget    *ByteBudget              // for what is kept beyond 64 KiB of each
 	Logger    *slog.Logger
 }
 
@@ -101,29 +101,29 @@ type owner struct{ uid, gid uint32 }
 // environment (run and fence). Not covered: a process that has left the session and changed its environment or that we may not
 // look at; and, if we ourselves are killed, everything but the command.
 //
-// A command that goes on scriptDeaf after SIGKILL is left alone: it hangs in the kernel (a dead NFS mount), or we may not signal it (it has become
+// A command that goes on scriptKillWait after SIGKILL is left alone: it hangs in the kernel (a dead NFS mount), or we may not signal it (it has become
 // another user's). The attempt ends as it would have, without what is written from then on, and says that the command may still run; until it has ended it
 // keeps its place of MaxRunning. A time-out of effectively_once work is final then, since the next attempt could overlap with it; what a stop cut short of it
 // begins again as late as after an HTTP call.
 //
 // Neither memory nor processor time are bounded: give the node's service such limits, they are inherited.
 type Script struct {
-	commands  map[string]*command
-	maxOutput int
-	room      *ByteBudget
-	log       *slog.Logger
-	sweeping  chan struct{}  // cap scriptSweepers: held by who looks for what a command has left behind
-	unheard   rate.Sometimes // signals that fail are told of now and then
+	commands       map[string]*command
+	maxOutput      int
+	budget         *ByteBudget
+	log            *slog.Logger
+	sweeping       chan struct{}  // cap scriptSweepers: held by who looks for what a command has left behind
+	signalFailures rate.Sometimes // signals that fail are told of now and then
 
-	deaf time.Duration                         // scriptDeaf, but in tests
-	kill func(pid int, s syscall.Signal) error // of tests; nil: the kernel's
+	killWait time.Duration                         // scriptKillWait, but in tests
+	kill     func(pid int, s syscall.Signal) error // of tests; nil: the kernel's
 }
 
 // NewScript returns a Script of those commands. It looks users up, and reads nothing else. The error names every fault of c.
 func NewScript(c ScriptConfig) (*Script, error) {
 	s := &Script{
-		commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, room: c.Room, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers),
-		unheard: rate.Sometimes{Interval: 10 * time.Second}, deaf: scriptDeaf,
+		commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, budget: c.Budget, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers),
+		signalFailures: rate.Sometimes{Interval: 10 * time.Second}, killWait: scriptKillWait,
 	}
 	if s.maxOutput == 0 {
 		s.maxOutput = DefaultMaxOutput

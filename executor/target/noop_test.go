@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestNoopSucceedsWhateverTheWork(t *testing.T) {
-	targets := Targets{HTTP: Noop{}, NATS: Noop{}, Script: Noop{}}
+	targets := Set{HTTP: Noop{}, NATS: Noop{}, Script: Noop{}}
 	rows := []struct {
 		name string
 		work schema.Work
@@ -17,7 +17,7 @@ func TestNoopSucceedsWhateverTheWork(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			got := targets.of(row.work).Run(t.Context(), Call{Work: row.work})
+			got := targets.For(row.work).Run(t.Context(), Call{Work: row.work})
 			if got.Outcome != schema.Succeeded || got.Error != "" || string(got.Output) != "noop" {
 				t.Errorf("Run = %+v, want succeeded with the output noop", got)
 			}

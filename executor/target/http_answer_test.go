@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -80,8 +80,8 @@ func FuzzParseRetryAfter(f *testing.F) {
 		f.Add(s, int64(0))
 	}
 	f.Fuzz(func(t *testing.T, s string, unix int64) {
-		if got := parseRetryAfter(s, time.Unix(unix, 0)); got < 0 || got > maxRetryAfter {
-			t.Errorf("parseRetryAfter(%q, %d): got %s, want between 0 and %s", s, unix, got, maxRetryAfter)
+		if got := parseRetryAfter(s, time.Unix(unix, 0)); got < 0 || got > MaxRetryAfter {
+			t.Errorf("parseRetryAfter(%q, %d): got %s, want between 0 and %s", s, unix, got, MaxRetryAfter)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func TestReadBodyEndsAtTheLimit(t *testing.T) {
 		for _, limit := range []int{1, 511, freeOutput, freeOutput + 1, 1 << 20} {
 			r := new(reader)
 			keep := min(limit, 200_000)
-			b, err := (&HTTP{maxBody: limit, maxOutput: keep}).readBody(r, length, holding{})
+			b, err := (&HTTP{maxBody: limit, maxOutput: keep}).readBody(r, length, ByteGrant{})
 			if err != nil || len(b.kept) != keep || !b.cut || r.read > int64(limit)+1 {
 				t.Errorf("readBody of an endless body, limit %d: got %d bytes of %d read, cut %t, %v; want %d of at most %d", limit, len(b.kept), r.read, b.cut, err, keep, limit+1)
 			}
@@ -168,19 +168,19 @@ func TestReadBodyEndsAtTheLimit(t *testing.T) {
 }
 
 func TestReadBodyTakesRoom(t *testing.T) {
-	room := NewByteBudget(6 * roomStep) // half of it for one tenant
+	room := NewByteBudget(6 * grantStep) // half of it for one tenant
 	h := &HTTP{maxBody: 1 << 20, maxOutput: 1 << 20}
-	first, err := h.readBody(new(reader), -1, room.of("t"))
-	if err != nil || len(first.kept) != freeOutput+3*roomStep || first.room.bytes != 3*roomStep || !first.cut {
-		t.Errorf("readBody with room for %d: got %d bytes, %d of room, cut %t, %v", 3*roomStep, len(first.kept), first.room.bytes, first.cut, err)
+	first, err := h.readBody(new(reader), -1, room.Grant("t"))
+	if err != nil || len(first.kept) != freeOutput+3*grantStep || first.memory.bytes != 3*grantStep || !first.cut {
+		t.Errorf("readBody with room for %d: got %d bytes, %d of room, cut %t, %v", 3*grantStep, len(first.kept), first.memory.bytes, first.cut, err)
 	}
-	second, err := h.readBody(new(reader), -1, room.of("t"))
-	if err != nil || len(second.kept) != freeOutput || second.room.bytes != 0 || !second.cut {
-		t.Errorf("readBody without room: got %d bytes, %d of room, cut %t, %v; want the first %d", len(second.kept), second.room.bytes, second.cut, err, freeOutput)
+	second, err := h.readBody(new(reader), -1, room.Grant("t"))
+	if err != nil || len(second.kept) != freeOutput || second.memory.bytes != 0 || !second.cut {
+		t.Errorf("readBody without room: got %d bytes, %d of room, cut %t, %v; want the first %d", len(second.kept), second.memory.bytes, second.cut, err, freeOutput)
 	}
-	first.room.give()
-	if third, err := h.readBody(new(reader), -1, room.of("t")); err != nil || third.room.bytes != 3*roomStep {
-		t.Errorf("readBody with room again: got %d bytes of it, %v", third.room.bytes, err)
+	first.memory.Release()
+	if third, err := h.readBody(new(reader), -1, room.Grant("t")); err != nil || third.memory.bytes != 3*grantStep {
+		t.Errorf("readBody with room again: got %d bytes of it, %v", third.memory.bytes, err)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestEndedSaysWhy(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(c.cause)
-		if got := ended(ctx); got.Outcome != c.want.Outcome || got.Error != c.want.Error || got.Final {
+		if got := Ended(ctx); got.Outcome != c.want.Outcome || got.Error != c.want.Error || got.Final {
 			t.Errorf("%s: ended: got %+v, want %+v", name, got, c.want)
 		}
 	}

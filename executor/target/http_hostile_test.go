@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -63,7 +63,7 @@ func TestHTTPFollowsNoRedirectToADeniedAddress(t *testing.T) {
 				answers[name] = a
 			}
 			n := &names{answers: answers}
-			h := newHTTP(t, HTTPConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
+			h := newHTTP(t, HTTPConfig{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
 			was := open.Load()
 			res := h.Run(t.Context(), callTo("http://hooks.test:"+portOf(at)))
 			if res.Outcome != schema.Failed || c.error != "" && res.Error != c.error {
@@ -166,7 +166,7 @@ func TestHTTPDripsEndWithTheTimeout(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			res := newHTTP(t, HTTPConfig{}).Run(ctx, callTo(url))
-			if res.Outcome != schema.TimedOut || res.Final || healthOf(&res) != sick {
+			if res.Outcome != schema.TimedOut || res.Final || res.Health() != Unhealthy {
 				t.Errorf("Run: got %+v after %s, want that it timed out", res, time.Since(began))
 			}
 		})

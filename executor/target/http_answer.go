@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"context"
@@ -20,19 +20,19 @@ import (
 // read takes in the answer to a call of a tenant and says how the attempt ended.
 func (h *HTTP) read(ctx context.Context, tenant string, answer *http.Response) Result {
 	defer answer.Body.Close()
-	res := verdict(answer.StatusCode, answer.Header.Get("Retry-After"), h.now())
+	res := StatusResult(answer.StatusCode, answer.Header.Get("Retry-After"), h.now())
 	if answer.StatusCode < http.StatusOK {
 		return res // a switch of protocols: what follows is not a body
 	}
 	var err error
 	var body body
-	body, err = h.readBody(answer.Body, answer.ContentLength, h.room.of(tenant))
-	res.Output, res.OutputCut, res.room = body.kept, body.cut, body.room
+	body, err = h.readBody(answer.Body, answer.ContentLength, h.budget.Grant(tenant))
+	res.Output, res.OutputCut, res.Memory = body.kept, body.cut, body.memory
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		res = ended(ctx)
-		res.Status, res.Output, res.OutputCut, res.room = answer.StatusCode, body.kept, body.cut, body.room
+		res = Ended(ctx)
+		res.Status, res.Output, res.OutputCut, res.Memory = answer.StatusCode, body.kept, body.cut, body.memory
 	case res.Outcome == schema.Succeeded:
 		text, _ := explain(err, "")
 		res.Outcome, res.Error = schema.Failed, "the answer broke off: "+text
@@ -41,7 +41,7 @@ func (h *HTTP) read(ctx context.Context, tenant string, answer *http.Response) R
 }
 
 // verdict says what a status means.
-func verdict(status int, retryAfter string, now time.Time) Result {
+func StatusResult(status int, retryAfter string, now time.Time) Result {
 	if status >= 200 && status < 300 {
 		return Result{Outcome: schema.Succeeded, Status: status}
 	}
@@ -60,7 +60,7 @@ func verdict(status int, retryAfter string, now time.Time) Result {
 }
 
 // parseRetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It returns 0 for what is neither,
-// or in the past, and at most maxRetryAfter.
+// or in the past, and at most MaxRetryAfter.
 func parseRetryAfter(s string, now time.Time) time.Duration {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -68,8 +68,8 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 	}
 	if strings.Trim(s, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(s, 10, 64)
-		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
-			return maxRetryAfter
+		if err != nil || seconds > int64(MaxRetryAfter/time.Second) {
+			return MaxRetryAfter
 		}
 		return time.Duration(seconds) * time.Second
 	}
@@ -77,18 +77,18 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
+	return min(max(at.Sub(now), 0), MaxRetryAfter)
 }
 
 // body is what was kept of what a callee said: its head.
 type body struct {
-	kept []byte
-	cut  bool // there was more
-	room holding
+	kept   []byte
+	cut    bool // there was more
+	memory ByteGrant
 }
 
 // readBody reads a body of length bytes (-1: not known) to its end, or to the bound of a body, and keeps its beginning, for which it takes room.
-func (h *HTTP) readBody(from io.Reader, length int64, room holding) (b body, err error) {
+func (h *HTTP) readBody(from io.Reader, length int64, room ByteGrant) (b body, err error) {
 	if length == 0 {
 		return body{}, nil
 	}
@@ -96,14 +96,14 @@ func (h *HTTP) readBody(from io.Reader, length int64, room holding) (b body, err
 	if length > 0 {
 		size = int(min(length, int64(min(h.maxOutput, freeOutput))))
 	}
-	b.kept, b.room = make([]byte, 0, size+1), room
+	b.kept, b.memory = make([]byte, 0, size+1), room
 	keep := min(h.maxOutput, freeOutput) // as yet
 	for {
 		if len(b.kept) == keep {
-			if keep == h.maxOutput || !b.room.more() {
+			if keep == h.maxOutput || !b.memory.grow() {
 				break
 			}
-			keep = min(keep+roomStep, h.maxOutput)
+			keep = min(keep+grantStep, h.maxOutput)
 		}
 		if len(b.kept) == cap(b.kept) {
 			b.kept = append(b.kept, 0)[:len(b.kept)]
@@ -149,14 +149,14 @@ func explain(err error, host string) (text string, final bool) {
 	)
 	switch {
 	case errors.Is(err, errDenied):
-		return named(host) + ": " + errDenied.Error(), true
+		return boundedHost(host) + ": " + errDenied.Error(), true
 	case errors.Is(err, errUnreached):
-		return named(host) + ": " + errUnreached.Error(), false
+		return boundedHost(host) + ": " + errUnreached.Error(), false
 	case errors.As(err, &dns):
 		if dns.IsNotFound {
-			return named(host) + ": host not found", false
+			return boundedHost(host) + ": host not found", false
 		}
-		return named(host) + ": name look-up failed", false
+		return boundedHost(host) + ": name look-up failed", false
 	case errors.As(err, &hostname):
 		return "the certificate is not for this host", false
 	case errors.As(err, &unknown):
@@ -201,4 +201,4 @@ func explain(err error, host string) (text string, final bool) {
 }
 
 // named returns a host for a text: bounded, as a redirect may name anything.
-func named(host string) string { return head(host, 253) }
+func boundedHost(host string) string { return Truncate(host, 253) }

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -111,7 +111,7 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 	}
 	f := factsOf(c)
 	h.run = f.run
-	h.state(f, now)
+	h.setFacts(f, now)
 	if t.Body != "none" && c.Payload != nil {
 		h.body = c.Payload
 		if _, stated := h.header["Content-Type"]; !stated {
@@ -130,7 +130,7 @@ func (h *hop) sign() {
 }
 
 // state sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme are there also where nothing is signed.
-func (h *hop) state(f facts, now time.Time) {
+func (h *hop) setFacts(f facts, now time.Time) {
 	stated := [...]struct{ name, value string }{
 		{"Carillon-Run-Id", f.run},
 		{"Carillon-Job-Id", f.job},
@@ -182,7 +182,7 @@ func (h *hop) follow(status int, location string) error {
 		return errors.New("redirected to something that is not an http or https URL")
 	}
 	if h.url.Scheme == "https" && to.Scheme == "http" {
-		return fmt.Errorf("redirected from https to http at %s", named(to.Hostname()))
+		return fmt.Errorf("redirected from https to http at %s", boundedHost(to.Hostname()))
 	}
 	to.User = nil
 	h.header = h.header.Clone() // the transport may still read the one it was given

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"context"
@@ -73,14 +73,14 @@ func TestOfDialsThatAreLeftTheFirstEnds(t *testing.T) {
 		synctest.Wait()
 		attempts[6]()
 		after("an attempt ends whose dial is over", "host:2", "host:0")
-		if n := d.left.Len(); n != 3 {
+		if n := d.orphans.Len(); n != 3 {
 			t.Errorf("left: %d, want 3", n)
 		}
 		for _, i := range []string{"host:1", "host:4", "host:5"} {
 			close(release[i])
 		}
 		dials.Wait()
-		if n := d.left.Len(); n != 0 {
+		if n := d.orphans.Len(); n != 0 {
 			t.Errorf("left when all are over: %d, want 0", n)
 		}
 	})
@@ -117,7 +117,7 @@ func TestHTTPDialsDoNotOutliveTheirAttemptsInNumbers(t *testing.T) {
 		server.Wait()
 	})
 	t.Cleanup(func() { _ = l.Close() })
-	h := newHTTP(t, HTTPConfig{maxLeft: most})
+	h := newHTTP(t, HTTPConfig{maxOrphans: most})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var running sync.WaitGroup
 	for range attempts {

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"context"
@@ -185,8 +185,8 @@ func TestGuardControl(t *testing.T) {
 
 func TestNewHTTPNamesEveryFault(t *testing.T) {
 	_, err := NewHTTP(HTTPConfig{
-		Allow: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")}, Never: []netip.Prefix{netip.MustParsePrefix("::ffff:10.1.0.0/112")},
-		Deny: []netip.AddrPort{{}}, MaxBody: -1, MaxConnsPerHost: -1,
+		AllowPrefixes: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")}, DenyPrefixes: []netip.Prefix{netip.MustParsePrefix("::ffff:10.1.0.0/112")},
+		DenyAddresses: []netip.AddrPort{{}}, MaxBody: -1, MaxConnsPerHost: -1,
 	})
 	for _, want := range []string{"invalid Prefix", "denied address", "::ffff:10.0.0.0/104", "denied prefix \"::ffff:10.1.0.0/112", "largest body", "connections per host"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -333,7 +333,7 @@ func TestGuardSeesWhatANameResolvesTo(t *testing.T) {
 				t.Skip("there is no IPv6 here: nothing is dialled that the guard could see")
 			}
 			n := &names{answers: map[string][][]string{"hooks.test": c.answers}}
-			h := newHTTP(t, HTTPConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
+			h := newHTTP(t, HTTPConfig{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
 			for i, want := range c.want {
 				was := open.Load()
 				res := h.Run(t.Context(), callTo("http://hooks.test:"+port+"/"))
@@ -362,7 +362,7 @@ func TestGuardDoesNotEndARunWhoseAllowedAddressIsDown(t *testing.T) {
 	_ = l.Close() // nobody listens there now
 	for _, order := range [][]string{{"127.0.0.1", "127.0.0.2"}, {"127.0.0.2", "127.0.0.1"}} {
 		n := &names{answers: map[string][][]string{"hooks.test": {order}}}
-		h := newHTTP(t, HTTPConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
+		h := newHTTP(t, HTTPConfig{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: n.resolver()})
 		res := h.Run(t.Context(), callTo("http://hooks.test:"+port+"/"))
 		if res.Outcome != schema.Failed || res.Final || strings.Contains(res.Error, "127.0.0.") {
 			t.Errorf("Run with %v, of which one is denied and one down: got %+v, want a failure that is retried and names no address", order, res)
@@ -372,7 +372,7 @@ func TestGuardDoesNotEndARunWhoseAllowedAddressIsDown(t *testing.T) {
 
 func TestGuardIsNotFooledByTheFormOfAnAddress(t *testing.T) {
 	port, _, closed := pair(t)
-	h := newHTTP(t, HTTPConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: (&names{}).resolver()})
+	h := newHTTP(t, HTTPConfig{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, resolver: (&names{}).resolver()})
 	for _, host := range []string{
 		"127.0.0.2", "127.2", "127.0.2", "2130706434", "0x7f000002", "0177.0.0.2", "0x7f.0.0.2", "127.0.0.2.", "[::ffff:127.0.0.2]", "[::ffff:7f00:2]", "[::127.0.0.2]", "[fe80::1%25lo]",
 	} {

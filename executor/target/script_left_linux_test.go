@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func TestAScriptThatCannotBeKilledIsLeft(t *testing.T) {
 			s, call := shell(t, `echo hi; touch "$0"; exec sleep 1000`, func(sc *ScriptCommand) { sc.Args, sc.Grace = append(sc.Args, file), time.Millisecond })
 			call.Work.Guarantee = c.guarantee
 			var log bytes.Buffer // read when nobody writes it
-			s.log, s.deaf, s.unheard = slog.New(slog.NewTextHandler(&log, nil)), time.Millisecond, rate.Sometimes{First: 1}
+			s.log, s.killWait, s.signalFailures = slog.New(slog.NewTextHandler(&log, nil)), time.Millisecond, rate.Sometimes{First: 1}
 			var group atomic.Int64
 			s.kill = func(pid int, _ syscall.Signal) error {
 				group.Store(int64(pid))
@@ -80,18 +80,18 @@ func TestAScriptThatCannotBeKilledIsLeft(t *testing.T) {
 				<-ended
 				return
 			}
-			if res.Outcome != c.want.Outcome || res.Error != c.want.Error || res.Final != c.want.Final || res.Stopped != c.want.Stopped || string(res.Output) != "hi\n" || res.gone == nil {
+			if res.Outcome != c.want.Outcome || res.Error != c.want.Error || res.Final != c.want.Final || res.Stopped != c.want.Stopped || string(res.Output) != "hi\n" || res.Lingering == nil {
 				t.Fatalf("Run: got %+v (%q), want %+v with its output, and what tells of its end", res, res.Output, c.want)
 			}
 			select {
-			case <-res.gone:
+			case <-res.Lingering:
 				t.Error("the command is said to have ended, and goes on")
 			default:
 			}
 			if err := syscall.Kill(int(group.Load()), syscall.SIGKILL); err != nil {
 				t.Errorf("kill what was left: %v, want that it goes on", err)
 			}
-			<-res.gone
+			<-res.Lingering
 			if pids := living(t, call); len(pids) > 0 {
 				t.Errorf("processes %v of the run live on", pids)
 			}

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"context"
@@ -25,11 +25,11 @@ var errUnreached = errors.New("no allowed address answers")
 // It sits in the dialer, behind name resolution: a name that resolves to a harmless address when it is looked at and to another
 // when it is dialled gains nothing.
 type guard struct {
-	allow  []netip.Prefix
-	never  []netip.Prefix // comes before allow
-	deny   []netip.AddrPort
-	public *ssrf.Guardian // knows the special-purpose registries of IANA
-	denied func()         // counts
+	allowPrefixes []netip.Prefix
+	denyPrefixes  []netip.Prefix // comes before allow
+	denyAddresses []netip.AddrPort
+	public        *ssrf.Guardian // knows the special-purpose registries of IANA
+	onDenied      func()         // counts
 }
 
 // alsoDenied are addresses of public ranges behind which cloud providers answer from inside.
@@ -58,11 +58,11 @@ func newGuard(allow, never []netip.Prefix, deny []netip.AddrPort, denied func())
 		return nil, err
 	}
 	return &guard{
-		allow:  slices.Clone(allow),
-		never:  slices.Clone(never),
-		deny:   slices.Clone(deny),
-		public: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork(), ssrf.WithDeniedV4Prefixes(slices.Clone(alsoDenied)...)),
-		denied: denied,
+		allowPrefixes: slices.Clone(allow),
+		denyPrefixes:  slices.Clone(never),
+		denyAddresses: slices.Clone(deny),
+		public:        ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork(), ssrf.WithDeniedV4Prefixes(slices.Clone(alsoDenied)...)),
+		onDenied:      denied,
 	}, nil
 }
 
@@ -88,7 +88,7 @@ func (g *guard) dialContext(d net.Dialer) func(ctx context.Context, network, add
 func (g *guard) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") || !g.allows(to.Addr()) || g.denies(to) {
-		g.denied()
+		g.onDenied()
 		return errDenied
 	}
 	if allowed, ok := ctx.Value(dialKey{}).(*atomic.Bool); ok {
@@ -104,10 +104,10 @@ func (g *guard) allows(a netip.Addr) bool {
 		return false
 	}
 	plain := a.WithZone("")
-	if slices.ContainsFunc(g.never, func(p netip.Prefix) bool { return covers(p, plain) }) {
+	if slices.ContainsFunc(g.denyPrefixes, func(p netip.Prefix) bool { return covers(p, plain) }) {
 		return false
 	}
-	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(plain) }) {
+	if slices.ContainsFunc(g.allowPrefixes, func(p netip.Prefix) bool { return p.Contains(plain) }) {
 		return true
 	}
 	if a.Zone() != "" || !a.IsGlobalUnicast() || a.IsPrivate() {
@@ -124,7 +124,7 @@ func covers(p netip.Prefix, a netip.Addr) bool {
 // denies reports whether to may not be called even where its address is allowed. The kernel takes a call to an unspecified
 // address to this machine, so one is as good as a denied address with its port.
 func (g *guard) denies(to netip.AddrPort) bool {
-	return slices.ContainsFunc(g.deny, func(d netip.AddrPort) bool {
+	return slices.ContainsFunc(g.denyAddresses, func(d netip.AddrPort) bool {
 		if d.Port() != to.Port() {
 			return false
 		}

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func TestNATSSendsWhatATaskReceives(t *testing.T) {
 
 func TestNATSVerdicts(t *testing.T) {
 	type headers = map[string]string
-	text := strings.Repeat("é", errorHead)
+	text := strings.Repeat("é", MaxError)
 	for name, c := range map[string]struct {
 		reply   []byte
 		headers headers
@@ -88,10 +88,10 @@ func TestNATSVerdicts(t *testing.T) {
 		"not final":              {nil, headers{"Carillon-Error": "no", "Carillon-Error-Final": "false"}, nil, Result{Outcome: schema.Failed, Error: "no"}},
 		"final without an error": {nil, headers{"Carillon-Error-Final": "true"}, nil, Result{Outcome: schema.Succeeded}},
 		"retry later":            {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "1.5"}, nil, Result{Outcome: schema.Failed, Error: "no", RetryAfter: 1500 * time.Millisecond}},
-		"retry in a year":        {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "31536000"}, nil, Result{Outcome: schema.Failed, Error: "no", RetryAfter: maxRetryAfter}},
+		"retry in a year":        {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "31536000"}, nil, Result{Outcome: schema.Failed, Error: "no", RetryAfter: MaxRetryAfter}},
 		"retry in no number":     {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "NaN"}, nil, Result{Outcome: schema.Failed, Error: "no"}},
 		"retry before":           {nil, headers{"Carillon-Error": "no", "Carillon-Retry-After": "-1e99"}, nil, Result{Outcome: schema.Failed, Error: "no"}},
-		"a long error":           {nil, headers{"Carillon-Error": text}, nil, Result{Outcome: schema.Failed, Error: text[:errorHead]}},
+		"a long error":           {nil, headers{"Carillon-Error": text}, nil, Result{Outcome: schema.Failed, Error: text[:MaxError]}},
 		"an error of no UTF-8":   {nil, headers{"Carillon-Error": "a\xffb"}, nil, Result{Outcome: schema.Failed, Error: "ab"}},
 		"all that is kept":       {make([]byte, DefaultMaxOutput), nil, nil, Result{Outcome: schema.Succeeded, Status: DefaultMaxOutput}},
 		"more than is kept":      {make([]byte, DefaultMaxOutput+1), nil, nil, Result{Outcome: schema.Succeeded, Status: DefaultMaxOutput, OutputCut: true}},
@@ -107,8 +107,8 @@ func TestNATSVerdicts(t *testing.T) {
 			return c.err
 		})
 		got := n.Run(t.Context(), natsCall())
-		got.Status, got.Output, got.room = len(got.Output), nil, holding{}
-		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{}, holding{})); diff != "" {
+		got.Status, got.Output, got.Memory = len(got.Output), nil, ByteGrant{}
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Result{}, ByteGrant{})); diff != "" {
 			t.Errorf("%s: Run (-want +got):\n%s", name, diff)
 		}
 	}
@@ -116,14 +116,14 @@ func TestNATSVerdicts(t *testing.T) {
 
 // Results of workers share the room of all outputs, of which one tenant has half; what finds none is cut, and what is left of it holds no message.
 func TestNATSResultsTakeRoom(t *testing.T) {
-	const half = 3 * roomStep
+	const half = 3 * grantStep
 	for name, c := range map[string]struct {
 		reply, max, left int
 		kept             int
 		cut              bool
 	}{
 		"short":                      {freeOutput, 1 << 20, 0, freeOutput, false},
-		"a byte more":                {freeOutput + 1, 1 << 20, roomStep, freeOutput + 1, false},
+		"a byte more":                {freeOutput + 1, 1 << 20, grantStep, freeOutput + 1, false},
 		"a byte more, without room":  {freeOutput + 1, 1 << 20, 0, freeOutput, true},
 		"as much as there is":        {freeOutput + half, 1 << 20, 2 * half, freeOutput + half, false},
 		"more than there is":         {1 << 20, 1 << 20, 2 * half, freeOutput + half, true},
@@ -135,7 +135,7 @@ func TestNATSResultsTakeRoom(t *testing.T) {
 		if c.left >= 0 {
 			r = NewByteBudget(c.left)
 		}
-		n := NewNATS(NATSConfig{MaxOutput: c.max, Room: r, Requester: asker(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+		n := NewNATS(NATSConfig{MaxOutput: c.max, Budget: r, Requester: asker(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 			hear(queue.Reply{Body: make([]byte, c.reply)})
 			return nil
 		})})
@@ -149,24 +149,24 @@ func TestNATSResultsTakeRoom(t *testing.T) {
 		if r == nil {
 			continue
 		}
-		want := max(0, (c.kept-freeOutput+roomStep-1)/roomStep) * roomStep
-		if got := c.left - r.left; got != want || res.room.bytes != want {
-			t.Errorf("%s: Run: %d bytes of room are gone and %d said to be, want %d", name, got, res.room.bytes, want)
+		want := max(0, (c.kept-freeOutput+grantStep-1)/grantStep) * grantStep
+		if got := c.left - r.free; got != want || res.Memory.bytes != want {
+			t.Errorf("%s: Run: %d bytes of room are gone and %d said to be, want %d", name, got, res.Memory.bytes, want)
 		}
 	}
 }
 
 // A result that comes as the attempt ends is dropped, and its room with it.
 func TestNATSResultThatIsTooLateKeepsNoRoom(t *testing.T) {
-	r := NewByteBudget(roomStep)
+	r := NewByteBudget(grantStep)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	n := NewNATS(NATSConfig{Room: r, Requester: asker(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
+	n := NewNATS(NATSConfig{Budget: r, Requester: asker(func(ctx context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 		hear(queue.Reply{Body: make([]byte, freeOutput+1)})
 		cancel(ErrCancelled)
 		return ctx.Err()
 	})})
-	if res := n.Run(ctx, natsCall()); res.Outcome != schema.Cancelled || res.room.bytes != 0 || r.left != roomStep {
-		t.Errorf("Run: got %+v with %d of room left, want a cancelled attempt and all of it", res, r.left)
+	if res := n.Run(ctx, natsCall()); res.Outcome != schema.Cancelled || res.Memory.bytes != 0 || r.free != grantStep {
+		t.Errorf("Run: got %+v with %d of room left, want a cancelled attempt and all of it", res, r.free)
 	}
 }
 
@@ -186,7 +186,7 @@ func say(word, body string) queue.Reply {
 func TestNATSHearsAWorkerThatTalks(t *testing.T) {
 	var heard listener
 	c := natsCall()
-	c.Tell = &heard
+	c.Feedback = &heard
 	acks := 0
 	n := newNATS(func(_ context.Context, _ string, _ map[string]string, _ []byte, hear func(queue.Reply) bool) error {
 		for _, r := range []queue.Reply{
@@ -294,7 +294,7 @@ func TestNATSGivesUpASilentWorker(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		res := n.Run(ctx, natsCall())
-		if took := time.Since(began); res.Outcome != schema.Failed || res.Final || res.Error != errUnheard.Error() || took != 9*(maxSilence-time.Second)+maxSilence {
+		if took := time.Since(began); res.Outcome != schema.Failed || res.Final || res.Error != errWorkerSilent.Error() || took != 9*(maxSilence-time.Second)+maxSilence {
 			t.Errorf("Run: got %+v after %v, want a failure %v after the last word", res, took, maxSilence)
 		}
 		if len(told) != 1 || told[0] != "timeout" {
@@ -313,7 +313,7 @@ func TestNATSGivesUpAWorkerAfterItsOnlyWord(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, ErrTimeout)
 		defer cancel()
 		began := time.Now()
-		if res := n.Run(ctx, natsCall()); res.Error != errUnheard.Error() || time.Since(began) != maxSilence {
+		if res := n.Run(ctx, natsCall()); res.Error != errWorkerSilent.Error() || time.Since(began) != maxSilence {
 			t.Errorf("Run: got %+v after %v, want a failure after %v", res, time.Since(began), maxSilence)
 		}
 	})

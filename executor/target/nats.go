@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"bytes"
@@ -36,8 +36,8 @@ const (
 // NATSConfig says how workers are asked.
 type NATSConfig struct {
 	Requester queue.Requester
-	MaxOutput int   // bytes of a result that are kept; default DefaultMaxOutput
-	Room      *ByteBudget // for what is kept beyond 64 KiB of each
+	MaxOutput int         // bytes of a result that are kept; default DefaultMaxOutput
+	Budget    *ByteBudget // for what is kept beyond 64 KiB of each
 }
 
 // NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the subject, which may tell of itself while it works.
@@ -45,7 +45,7 @@ type NATSConfig struct {
 type NATS struct {
 	requester queue.Requester
 	maxOutput int
-	room      *ByteBudget
+	budget    *ByteBudget
 }
 
 // NewNATS returns a NATS that has asked nobody yet.
@@ -53,11 +53,11 @@ func NewNATS(c NATSConfig) *NATS {
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
 	}
-	return &NATS{requester: c.Requester, maxOutput: c.MaxOutput, room: c.Room}
+	return &NATS{requester: c.Requester, maxOutput: c.MaxOutput, budget: c.Budget}
 }
 
-// errUnheard is the cause for which a talk ends whose worker is not heard of any more.
-var errUnheard = errors.New("the worker fell silent")
+// errWorkerSilent is the cause for which a talk ends whose worker is not heard of any more.
+var errWorkerSilent = errors.New("the worker fell silent")
 
 // Reachable implements reacher.
 func (n *NATS) Reachable() bool { return n.requester.Reachable() }
@@ -81,7 +81,7 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 		}
 		select {
 		case <-ctx.Done():
-			return ended(ctx)
+			return Ended(ctx)
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
 	}
@@ -109,13 +109,13 @@ func (n *NATS) headers(c *Call) map[string]string {
 func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	t := &talk{tell: c.Tell, maxOutput: n.maxOutput, res: Result{room: n.room.of(c.Tenant)}, silent: func() { stop(errUnheard) }}
-	err := n.requester.Request(ctx, c.Work.NATS.Subject, headers, c.Payload, t.hear)
+	t := &conversation{feedback: c.Feedback, maxOutput: n.maxOutput, res: Result{Memory: n.budget.Grant(c.Tenant)}, onSilence: func() { stop(errWorkerSilent) }}
+	err := n.requester.Request(ctx, c.Work.NATS.Subject, headers, c.Payload, t.onReply)
 	if t.silence != nil {
 		t.silence.Stop()
 	}
 	if err != nil {
-		t.res.room.give() // a result that came with the end of ctx
+		t.res.Memory.Release() // a result that came with the end of ctx
 	}
 	switch {
 	case err == nil:
@@ -124,11 +124,11 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 			t.res.Outcome = schema.TimedOut
 		}
 		return t.res, t.declined
-	case errors.Is(context.Cause(ctx), errUnheard):
+	case errors.Is(context.Cause(ctx), errWorkerSilent):
 		t.cancel("timeout") // should it live
-		return Result{Outcome: schema.Failed, Error: errUnheard.Error()}, false
+		return Result{Outcome: schema.Failed, Error: errWorkerSilent.Error()}, false
 	case ctx.Err() != nil:
-		res = ended(ctx)
+		res = Ended(ctx)
 		t.cancel(map[schema.Outcome]string{schema.Cancelled: "cancelled", schema.TimedOut: "timeout", schema.Failed: "stopped"}[res.Outcome])
 		return res, false
 	case errors.Is(err, queue.ErrOffline): // it was not sent, and the connection may be there again in a moment
@@ -146,10 +146,10 @@ func timeIsUp(ctx context.Context) bool {
 }
 
 // talk is what one worker says about one run. Its fields belong to the hearer until the request has ended.
-type talk struct {
-	tell      Teller // nil: nobody listens
+type conversation struct {
+	feedback  Feedback // nil: nobody listens
 	maxOutput int
-	silent    func()
+	onSilence func()
 	silence   *time.Timer                                  // ends the talk; nil until the worker has said a word
 	answer    func(headers map[string]string, body []byte) // where the worker wants to be told
 	res       Result                                       // holds room from the beginning
@@ -157,11 +157,11 @@ type talk struct {
 }
 
 // hear takes a reply in. It does not block.
-func (t *talk) hear(r queue.Reply) (more bool) {
+func (t *conversation) onReply(r queue.Reply) (more bool) {
 	word, _ := header(r.Headers, wordHeader)
 	switch strings.ToLower(word) {
 	case "", "result":
-		t.res = t.end(r)
+		t.res = t.result(r)
 		if r.Answer != nil {
 			r.Answer(map[string]string{ackHeader: "true"}, nil)
 		}
@@ -170,8 +170,8 @@ func (t *talk) hear(r queue.Reply) (more bool) {
 		t.declined = true
 		return false
 	case "log":
-		if t.tell != nil {
-			t.tell.Log(string(r.Body))
+		if t.feedback != nil {
+			t.feedback.Log(string(r.Body))
 		}
 	case "progress":
 		t.progress(r.Body)
@@ -180,7 +180,7 @@ func (t *talk) hear(r queue.Reply) (more bool) {
 		t.answer = r.Answer
 	}
 	if t.silence == nil {
-		t.silence = time.AfterFunc(maxSilence, t.silent)
+		t.silence = time.AfterFunc(maxSilence, t.onSilence)
 	} else {
 		t.silence.Reset(maxSilence)
 	}
@@ -188,30 +188,30 @@ func (t *talk) hear(r queue.Reply) (more bool) {
 }
 
 // progress takes in how far the worker has come. What cannot be read is passed over: it is no reason to fail.
-func (t *talk) progress(body []byte) {
+func (t *conversation) progress(body []byte) {
 	var p struct {
 		Done  int64  `json:"done"`
 		Total int64  `json:"total"`
 		Text  string `json:"text"`
 	}
-	if t.tell == nil || len(body) > maxProgress || json.Unmarshal(body, &p) != nil || p.Done < 0 || p.Total < 0 {
+	if t.feedback == nil || len(body) > maxProgress || json.Unmarshal(body, &p) != nil || p.Done < 0 || p.Total < 0 {
 		return
 	}
-	t.tell.Progress(p.Done, p.Total, p.Text)
+	t.feedback.Progress(p.Done, p.Total, p.Text)
 }
 
 // cancel tells the worker that nobody waits for its result any more. One that has said no word cannot be told: it is answered that the run
 // is gone when it says one.
-func (t *talk) cancel(why string) {
+func (t *conversation) cancel(why string) {
 	if t.answer != nil {
 		t.answer(map[string]string{cancelHeader: why}, nil)
 	}
 }
 
 // end says what the last reply means.
-func (t *talk) end(r queue.Reply) Result {
-	res := Result{Outcome: schema.Succeeded, Output: r.Body, room: t.res.room}
-	if keep := res.room.fit(min(len(r.Body), t.maxOutput)); keep < len(r.Body) {
+func (t *conversation) result(r queue.Reply) Result {
+	res := Result{Outcome: schema.Succeeded, Output: r.Body, Memory: t.res.Memory}
+	if keep := res.Memory.Fit(min(len(r.Body), t.maxOutput)); keep < len(r.Body) {
 		res.Output, res.OutputCut = bytes.Clone(r.Body[:keep]), true // a slice would hold the whole message
 	}
 	if cut, _ := header(r.Headers, "Carillon-Output-Cut"); strings.EqualFold(cut, "true") {
@@ -221,7 +221,7 @@ func (t *talk) end(r queue.Reply) Result {
 	if !failed {
 		return res
 	}
-	res.Outcome, res.Error = schema.Failed, head(text, errorHead)
+	res.Outcome, res.Error = schema.Failed, Truncate(text, MaxError)
 	if res.Error == "" {
 		res.Error = "the worker answered with an error"
 	}
@@ -238,8 +238,8 @@ func parseSeconds(s string) time.Duration {
 	switch {
 	case err != nil || !(f > 0): // NaN too
 		return 0
-	case f > maxRetryAfter.Seconds():
-		return maxRetryAfter
+	case f > MaxRetryAfter.Seconds():
+		return MaxRetryAfter
 	}
 	return time.Duration(f * float64(time.Second))
 }

@@ -1,4 +1,4 @@
-package executor
+package target
 
 import (
 	"net"
@@ -68,9 +68,9 @@ func TestDeniedAddressIsNotCalled(t *testing.T) {
 	t.Cleanup(s.Close)
 	at := netip.MustParseAddrPort(s.Listener.Addr().String())
 	for _, deny := range []bool{false, true} {
-		c := HTTPConfig{Allow: loopback}
+		c := HTTPConfig{AllowPrefixes: loopback}
 		if deny {
-			c.Deny = []netip.AddrPort{at}
+			c.DenyAddresses = []netip.AddrPort{at}
 		}
 		res := newHTTP(t, c).Run(t.Context(), callTo(s.URL))
 		if (res.Outcome == schema.Succeeded) == deny || deny && !res.Final {
@@ -86,7 +86,7 @@ func TestDeniedAddressIsNotCalled(t *testing.T) {
 func TestDeniedRangeIsNotCalled(t *testing.T) {
 	port, open, closed := pair(t)
 	n := &names{answers: map[string][][]string{"rebound.test": {{"127.0.0.1"}, {"127.0.0.2"}}, "both.test": {{"127.0.0.2", "127.0.0.1"}}}}
-	h := newHTTP(t, HTTPConfig{Allow: loopback, Never: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: n.resolver()})
+	h := newHTTP(t, HTTPConfig{AllowPrefixes: loopback, DenyPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: n.resolver()})
 	away := httptest.NewServer(http.RedirectHandler("http://127.0.0.2:"+port+"/", http.StatusTemporaryRedirect))
 	t.Cleanup(away.Close)
 	for _, c := range []struct {

@@ -1,0 +1,2 @@
+// Package target calls the targets of tasks.
+package target
