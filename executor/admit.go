@@ -3,101 +3,75 @@ package executor
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
+	"carillon.dev/carillon/executor/admission"
 	"carillon.dev/carillon/schema"
 )
 
-// wishOf says what work of a tenant needs of the gate.
-func (x *Executor) wishOf(tenant string, w *schema.Work) wish {
-	ask := wish{target: targetKey{tenant: tenant}}
-	switch {
-	case w.HTTP != nil:
-		ask.target.name, ask.breaks = hostOf(w.HTTP.URL), true
-	case w.NATS != nil: // no host has such a name, and no script
-		ask.target.name, ask.breaks = w.NATS.Subject, true
-	case w.Script != nil:
-		ask.target.name = "script " + w.Script.Command
-		ask.limit = x.targets.ScriptLimit(w.Script)
-	}
-	return ask
-}
-
-// hostOf returns scheme, host and port of a URL that was found to be one, without allocating.
-func hostOf(url string) string {
-	at := strings.Index(url, "://")
-	if at < 0 {
-		return url
-	}
-	at += len("://")
-	if end := strings.IndexAny(url[at:], "/?#"); end >= 0 {
-		url = url[:at+end]
-	}
-	return strings.ToLower(url)
-}
-
 // admit asks the gate for the right to begin, and waits for it; false means that the message has been dealt with.
-func (a *attempt) admit(ctx context.Context) (p pass, ok bool) {
+func (a *attempt) admit(ctx context.Context) (p admission.Permit, ok bool) {
 	x, spec := a.x, &a.entry.Spec
-	var at *load
+	var at *admission.Load
 	for {
 		w, err := a.wish(ctx)
 		switch {
 		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
 			if at == nil {
-				return pass{}, true // start says what is wrong
+				return admission.Permit{}, true // start says what is wrong
 			}
 		case err != nil:
 			if at != nil {
-				x.gate.unpark(at, rank(spec.Priority))
+				x.admission.Leave(at, admission.Rank(spec.Priority))
 			}
 			a.postpone(ctx, "read work", err)
-			return pass{}, false
+			return admission.Permit{}, false
 		}
-		var v ruling
-		v, at = x.gate.ask(w, at)
+		var v admission.Decision
+		v, at = x.admission.Admit(w, at)
 		switch {
-		case v.ok:
-			return v.pass, true
-		case v.putOff > 0 && v.why == "limit":
-			a.awaitSlot(ctx, v.putOff)
-			return pass{}, false
-		case v.putOff > 0:
-			a.putOff(ctx, v.putOff, v.cause)
-			return pass{}, false
+		case v.Admitted:
+			return v.Permit, true
+		case v.Defer > 0 && v.Reason == "limit":
+			a.awaitSlot(ctx, v.Defer)
+			return admission.Permit{}, false
+		case v.Defer > 0:
+			a.putOff(ctx, v.Defer, v.Cause)
+			return admission.Permit{}, false
 		}
-		timer := time.NewTimer(gateEvery)
+		timer := time.NewTimer(admission.RecheckEvery)
 		select {
-		case <-v.wait:
+		case <-v.Wait:
 			timer.Stop()
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			x.gate.unpark(at, w.class)
+			x.admission.Leave(at, w.Rank)
 			a.giveBack()
-			return pass{}, false
+			return admission.Permit{}, false
 		}
 	}
 }
 
 // wish returns what the attempt asks the gate for. Its task is asked each time: while it waits its limit may be raised, or lifted.
-func (a *attempt) wish(ctx context.Context) (wish, error) {
+func (a *attempt) wish(ctx context.Context) (admission.Request, error) {
 	x, spec := a.x, &a.entry.Spec
-	var w wish
+	var w admission.Request
 	if spec.Work != nil {
-		w = x.wishOf(spec.Tenant, spec.Work)
+		w = admission.NewRequest(spec.Tenant, spec.Work, x.targets)
 	} else {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		task, err := x.tasks.Task(bounded, spec.Tenant, spec.Task)
 		cancel()
 		if err != nil {
-			return wish{target: targetKey{tenant: spec.Tenant}, class: rank(spec.Priority)}, err
+			w = admission.NewRequest(spec.Tenant, &schema.Work{}, x.targets)
+			w.Rank = admission.Rank(spec.Priority)
+			return w, err
 		}
-		w = x.wishOf(spec.Tenant, &task.Work)
-		w.task, w.most, a.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
+		w = admission.NewRequest(spec.Tenant, &task.Work, x.targets)
+		w.Task, w.TaskLimit, a.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
 	}
-	w.class, w.putOffs, w.again = rank(spec.Priority), spec.Deferrals, spec.Kind == schema.KindDeferral
+	w.Rank, w.Deferrals, w.Deferred = admission.Rank(spec.Priority), spec.Deferrals, spec.Kind == schema.KindDeferral
 	return w, nil
 }
 
@@ -107,7 +81,7 @@ func (a *attempt) awaitSlot(ctx context.Context, wait time.Duration) {
 	a.handOn(ctx, schema.CauseLimit, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now.Add(wait), "", now) })
 }
 
-// putOff lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
+// Defer lets an entry that is due later stand in for the one at hand, which costs no attempt. Crash before it is said that it does, and both may be
 // met: who starts second finds what the first has written.
 func (a *attempt) putOff(ctx context.Context, wait time.Duration, cause schema.Cause) {
 	e := a.entry
@@ -120,7 +94,7 @@ func (a *attempt) putOff(ctx context.Context, wait time.Duration, cause schema.C
 // askAgain has a run ask for another start of its task's rate: it comes too late for its own, and with others that do would be more at once than the
 // rate says.
 func (a *attempt) askAgain(ctx context.Context) {
-	a.x.gate.metrics.putOff.WithLabelValues("rate").Inc()
+	a.x.admission.CountDeferral("rate")
 	a.handOn(ctx, schema.CauseRate, func(now time.Time) (schema.Entry, error) { return a.x.writer.Defer(a.entry, now, "", now) })
 }
 
@@ -128,7 +102,7 @@ func (a *attempt) askAgain(ctx context.Context) {
 func (a *attempt) handOn(ctx context.Context, cause schema.Cause, later func(now time.Time) (schema.Entry, error)) {
 	x, e := a.x, a.entry
 	a.claimed() // others may claim while it waits
-	if !x.putOffs.take(ctx, e.Spec.Priority, e.Spec.Tenant) {
+	if !x.deferSlots.Acquire(ctx, e.Spec.Priority, e.Spec.Tenant) {
 		a.giveBack()
 		return
 	}
@@ -141,7 +115,7 @@ func (a *attempt) handOn(ctx context.Context, cause schema.Cause, later func(now
 		}
 	}
 	cancel()
-	x.putOffs.release()
+	x.deferSlots.Release()
 	if err != nil {
 		a.postpone(ctx, "put off", err)
 		return

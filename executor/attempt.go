@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/admission"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
@@ -29,7 +30,7 @@ type attempt struct {
 	claiming  bool        // it has a turn to claim; its own goroutine's
 	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
 	slotOf    string      // the session under which it has a slot of its task's limit; "": none. Its own goroutine's, as hold
-	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
+	jobSlot   *jobSlot    // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
 	sat       bool        // it has, or had, a slot of its job's limit …
 	waits     bool        // … or was held back by it
 	listed    bool        // it has a slot, and stands among what waits for one
@@ -87,14 +88,14 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 	if !ok {
 		return
 	}
-	defer leave.end(&a.health)
-	a.slotOf = leave.session
-	if !x.slots.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant) {
+	defer leave.End(&a.health)
+	a.slotOf = leave.Session
+	if !x.slots.Acquire(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant) {
 		a.giveBack()
 		return
 	}
-	defer x.slots.release()
-	x.seated(a)
+	defer x.slots.Release()
+	x.leavePending(a)
 	a.start(ctx, attempts, known)
 }
 
@@ -173,7 +174,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		a.giveBack()
 		return
 	}
-	enters := k.limit != nil && a.seat == nil
+	enters := k.limit != nil && a.jobSlot == nil
 	if waited || enters { // one of a run that was begun is not held back, or skipped
 		if k, ok = a.fresh(ctx, k); !ok {
 			return
@@ -253,9 +254,7 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 		}
 		if res.Lingering != nil {
 			x.metrics.scriptsLeft.Inc()
-			if w := x.wishOf(spec.Tenant, &work); w.limit > 0 {
-				x.gate.linger(w.target, res.Lingering)
-			}
+			x.admission.Linger(admission.NewRequest(spec.Tenant, &work, x.targets), res.Lingering)
 		}
 	}
 	a.exclusive.Store(false)
@@ -278,11 +277,11 @@ func (a *attempt) start(ctx, attempts context.Context, k known) {
 
 // under returns the session under which the attempt would begin at now, and whether it may.
 func (a *attempt) under(now time.Time) (string, bool) {
-	if a.hold == nil && a.seat == nil && a.slotOf == "" {
+	if a.hold == nil && a.jobSlot == nil && a.slotOf == "" {
 		return a.x.keeper.current(now)
 	}
 	session, ample := a.x.keeper.ample(now)
-	return session, ample && (a.seat == nil || a.seat.session == session) && (a.slotOf == "" || a.slotOf == session)
+	return session, ample && (a.jobSlot == nil || a.jobSlot.session == session) && (a.slotOf == "" || a.slotOf == session)
 }
 
 // begin notes that the attempt is under way. If a cancel was heard of since it was looked at, it ends at once.
@@ -432,7 +431,7 @@ func (a *attempt) put(row schema.Attempt, notify bool) {
 	marked := a.marked
 	a.mu.Unlock()
 	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, marked: marked, then: a.finish})
-	if x := a.x; x.ended.Add(1)%int64(max(x.allowed/wakePart, 1)) == 0 && x.slots.unwanted() {
+	if x := a.x; x.ended.Add(1)%int64(max(x.allowed/wakePart, 1)) == 0 && x.slots.Unwanted() {
 		x.wake()
 	}
 }

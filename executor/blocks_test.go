@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -323,42 +322,6 @@ func TestALimitUnderFaults(t *testing.T) {
 	}
 }
 
-// TestFewWaitInMemoryForALimit: of a burst a few wait, whatever the number of tasks; all others are put off, and later ones further than earlier ones.
-func TestFewWaitInMemoryForALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gateOf(64)
-		wishOf := func(task int, again bool) wish {
-			return wish{target: targetKey{"t", "h"}, task: fmt.Sprint("task ", task), most: 1, again: again}
-		}
-		if passes, parked, putOff := beginAll(g, wishOf(0, false), 100); len(passes) != 0 || parked != 6 || putOff != 94 {
-			t.Errorf("100 runs without a slot: %d began, %d wait, %d are put off; want 6 to wait and the others put off", len(passes), parked, putOff)
-		}
-		if _, parked, _ := beginAll(g, wishOf(0, true), 100); parked != 2 {
-			t.Errorf("of 100 that were put off before %d wait, want 2 more", parked)
-		}
-		all := 8
-		for task := range 100 {
-			_, parked, _ := beginAll(g, wishOf(task, true), 10)
-			all += parked
-		}
-		if all != 32 {
-			t.Errorf("%d runs of 100 tasks wait in memory, want half as many as there are slots", all)
-		}
-		time.Sleep(newlyOff)
-		var waits []time.Duration
-		for range 2000 {
-			v, at := g.ask(wishOf(0, true), nil)
-			if v.putOff == 0 || v.why != "limit" {
-				t.Fatalf("ask = %+v, %v; want it put off for its limit", v, at)
-			}
-			waits = append(waits, v.putOff)
-		}
-		if first, last := waits[0], waits[len(waits)-1]; first > 3*time.Second || last < 10*time.Minute || last > 12*time.Minute {
-			t.Errorf("the first is put off by %s and the last one by %s, want a second or two, and ten minutes", first, last)
-		}
-	})
-}
-
 // TestALimitOnAnExecutorWithOneSlot: its runs start. None of them waited in memory, so no slot of the limit was ever asked for, and all were put off for ever.
 func TestALimitOnAnExecutorWithOneSlot(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -371,30 +334,6 @@ func TestALimitOnAnExecutorWithOneSlot(t *testing.T) {
 		n, _ := c.done()
 		if most := c.seen(); n != 10 || most != 1 {
 			t.Errorf("%d of 10 runs have ended, %d at once; want all, one at a time", n, most)
-		}
-	})
-}
-
-// TestALimitWithoutTarget: a task whose target has no name has its limit too.
-func TestALimitWithoutTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gateOf(64)
-		w := wish{target: targetKey{tenant: "t"}, task: "a", most: 3}
-		_, at := g.ask(w, nil)
-		if at == nil || at.block.key != "task/t/a" {
-			t.Fatalf("a run without a slot waits at %+v, want at its task's limit", at)
-		}
-		g.mu.Lock()
-		at.block.held, at.block.use, at.block.session = 2, 2, "s"
-		g.mu.Unlock()
-		g.unpark(at, 0)
-		passes, parked, _ := beginAll(g, w, 4)
-		if len(passes) != 2 || parked != 2 || passes[0].session != "s" {
-			t.Errorf("with 2 slots %d of 4 began and %d wait, want 2 and 2", len(passes), parked)
-		}
-		endAll(passes, target.Healthy)
-		if held, busy := g.use(); held != 2 || busy != 0 || g.waiting != 2 {
-			t.Errorf("%d slots held, %d busy, %d wait; want 2, none and 2", held, busy, g.waiting)
 		}
 	})
 }

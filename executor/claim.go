@@ -55,7 +55,7 @@ func (a *attempt) guard(is bool) {
 // may wait. False means that ctx ended.
 func (a *attempt) mayClaim(ctx context.Context) bool {
 	if !a.claiming {
-		a.claiming = a.x.claims.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant)
+		a.claiming = a.x.claimSlots.Acquire(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant)
 	}
 	return a.claiming
 }
@@ -63,7 +63,7 @@ func (a *attempt) mayClaim(ctx context.Context) bool {
 func (a *attempt) claimed() {
 	if a.claiming {
 		a.claiming = false
-		a.x.claims.release()
+		a.x.claimSlots.Release()
 	}
 }
 

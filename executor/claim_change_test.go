@@ -54,7 +54,7 @@ func TestTheTurnToClaimComesBack(t *testing.T) {
 				if reads.Load() < 3 || len(w.started()) != 1 {
 					t.Fatalf("%d reads of the task, %d starts, want a look and a start", reads.Load(), len(w.started()))
 				}
-				if busy, _ := x.claims.use(); busy != 0 {
+				if busy, _ := x.claimSlots.InUse(); busy != 0 {
 					t.Errorf("%d turns to claim are taken, and nothing runs", busy)
 				}
 			})

@@ -55,8 +55,6 @@ const (
 	markWithin = 2 * time.Millisecond
 	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
 	recordLast = 5 * time.Second
-	// vacateFor bounds for how long who leaves a slot tries to wake who waits for it.
-	vacateFor = time.Minute
 	// storeTimeout bounds one read or write.
 	storeTimeout = 5 * time.Second
 	// fetchEvery is the least time between two requests for messages of a lane and priority: where many come, each brings several.
@@ -79,10 +77,10 @@ const (
 	// hand to ask at once, each answer would come too late for a start to rest on, and the next try would find the store as busy. It is
 	// more than what keeps a store busy: at 40 ms for each, 1,600 a second.
 	claimsAtOnce = 64
-	// putOffsAtOnce bounds the runs that are being put off at once, two writes and two reads each: when a breaker opens thousands are in hand, and what others need
+	// deferralsAtOnce bounds the runs that are being put off at once, two writes and two reads each: when a breaker opens thousands are in hand, and what others need
 	// would wait behind all of them. Beside a target that hangs others' p99 was 70 and 23 ms in two rounds with 64 at once, and 35 and 13 ms with 16,
 	// which at 4 ms for each are 4,000 a second.
-	putOffsAtOnce = 16
+	deferralsAtOnce = 16
 	// recordRows bounds the rows of one batch of records.
 	recordRows = 100
 	// recordWriters bounds the batches under way.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/admission"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
@@ -34,18 +34,18 @@ type Executor struct {
 	log          *slog.Logger
 	metrics      *metrics
 
-	keeper   *keeper
-	looker   *looker
-	recorder *recorder
-	reporter *reporter
-	gate     *gate
-	slots    *slots
-	ended    atomic.Int64 // attempts whose rows were handed to the recorder
-	claims   *slots       // what may look at leases and claim at once
-	putOffs  *slots       // what may be put off at once
-	limits   *seats
-	blocks   *blocks
-	troubled atomic.Bool // the last read before a start failed
+	keeper     *keeper
+	looker     *looker
+	recorder   *recorder
+	reporter   *reporter
+	admission  *admission.Controller
+	slots      *admission.Slots
+	ended      atomic.Int64     // attempts whose rows were handed to the recorder
+	claimSlots *admission.Slots // what may look at leases and claim at once
+	deferSlots *admission.Slots // what may be put off at once
+	limiter    *admission.SlotLimiter
+	quotas     *admission.QuotaAllocator
+	troubled   atomic.Bool // the last read before a start failed
 
 	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
 
@@ -89,14 +89,12 @@ func New(c Config) (*Executor, error) {
 	m := newMetrics(c.Registerer)
 	pullers := max(c.Lanes, 1) * len(schema.Priorities)
 	allowed := handPerSlot * max(c.Slots, pullers)
-	gate := newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer))
+	gate := admission.NewController(c.Slots, c.Logger, c.Registerer)
 	keeper := newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
 	looker := newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
-	blocks := &blocks{
-		g: gate, store: c.Store, live: looker.live, name: c.Name, session: keeper.current, signals: c.Signals, now: c.Now, log: c.Logger,
-		metrics: newBlockMetrics(c.Registerer), told: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}),
-	}
-	gate.tend = blocks.tend
+	blocks := admission.NewQuotaAllocator(gate, admission.QuotaConfig{
+		Store: c.Store, Live: looker.live, Name: c.Name, Session: keeper.current, Signals: c.Signals, Now: c.Now, Log: c.Logger, Registerer: c.Registerer,
+	})
 	return &Executor{
 		// What all fetches together ask for is at most half of what is allowed, so that those that wait in
 		// vain leave enough to fill every slot.
@@ -104,18 +102,24 @@ func New(c Config) (*Executor, error) {
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
-		keeper:   keeper,
-		looker:   looker,
-		limits:   newSeats(c.Store, looker.live, c.Name, c.Now, c.Logger),
-		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
-		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
-		gate:     gate,
-		blocks:   blocks,
-		slots:    newSlots(c.Slots, c.Now),
-		claims:   newSlots(claimsAtOnce, c.Now),
-		putOffs:  newSlots(putOffsAtOnce, c.Now),
-		hand:     hand{byRun: make(map[schema.RunID]*attempt)},
-		freed:    make(chan struct{}, 1),
+		keeper: keeper,
+		looker: looker,
+		limiter: admission.NewSlotLimiter(admission.SlotLimiterConfig{
+			Store: c.Store, Live: looker.live, Name: c.Name, Session: keeper.current, Now: c.Now, Log: c.Logger,
+			Wake: func(ctx context.Context, key schema.LimitKey) error {
+				_, err := c.Writer.WakeWaiters(ctx, key, looker.live)
+				return err
+			},
+		}),
+		recorder:   newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
+		reporter:   newReporter(c.Writer, c.Now, c.Logger, m),
+		admission:  gate,
+		quotas:     blocks,
+		slots:      admission.NewSlots(c.Slots, c.Now),
+		claimSlots: admission.NewSlots(claimsAtOnce, c.Now),
+		deferSlots: admission.NewSlots(deferralsAtOnce, c.Now),
+		hand:       hand{byRun: make(map[schema.RunID]*attempt)},
+		freed:      make(chan struct{}, 1),
 	}, nil
 }
 
@@ -162,8 +166,8 @@ func (x *Executor) Run(ctx context.Context) error {
 	}
 	stopRecording()
 	recorders.Wait()
-	x.limits.end()
-	x.blocks.end()
+	x.limiter.Close()
+	x.quotas.Close()
 	stopKeeping()
 	keepers.Wait()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -217,7 +221,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 func (x *Executor) ask(p schema.Priority) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	class := rank(p)
+	class := admission.Rank(p)
 	free := x.allowed - max(x.hand.n-x.recorder.ending(), 0)
 	for q := range x.asked {
 		free -= x.asked[q]
@@ -226,7 +230,7 @@ func (x *Executor) ask(p schema.Priority) int {
 		}
 	}
 	n := min(x.askLimit, free)
-	if room, full := x.slots.room(class); full {
+	if room, full := x.slots.Room(class); full {
 		n = min(n, room-x.asked[class]-x.pending[class])
 	}
 	n = max(n, 0)
@@ -237,17 +241,17 @@ func (x *Executor) ask(p schema.Priority) int {
 // answered gives back what a fetch had reserved; what it brought is in hand by now.
 func (x *Executor) answered(p schema.Priority, n int) {
 	x.mu.Lock()
-	x.asked[rank(p)] -= n
+	x.asked[admission.Rank(p)] -= n
 	x.mu.Unlock()
 	x.wake()
 }
 
 // seated notes that a message has its slot, or that it needs none any more.
-func (x *Executor) seated(a *attempt) {
+func (x *Executor) leavePending(a *attempt) {
 	x.mu.Lock()
 	if a.pending {
 		a.pending = false
-		x.pending[rank(a.entry.Spec.Priority)]--
+		x.pending[admission.Rank(a.entry.Spec.Priority)]--
 	}
 	x.mu.Unlock()
 }
@@ -268,7 +272,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	x.mu.Lock()
 	a.told = x.cancels.heard(a.entry.Run()) || x.hand.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.held)
 	x.hand.add(a)
-	x.pending[rank(a.entry.Spec.Priority)]++
+	x.pending[admission.Rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
 	x.handlers.Go(func() { a.handle(ctx, attempts) })
@@ -276,7 +280,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 
 // leave ends a message's stay.
 func (x *Executor) leave(a *attempt) {
-	x.seated(a)
+	x.leavePending(a)
 	x.mu.Lock()
 	x.pass(a)
 	x.hand.remove(a)
@@ -312,12 +316,10 @@ func (x *Executor) tend(ctx context.Context) {
 
 // tellSlots sets the metrics of slots.
 func (x *Executor) tellSlots() {
-	busy, waiting := x.slots.use()
-	x.metrics.slots.Set(float64(x.slots.size))
+	busy, waiting := x.slots.InUse()
+	x.metrics.slots.Set(float64(x.slots.Size()))
 	x.metrics.busy.Set(float64(busy))
-	held, used := x.gate.use()
-	x.blocks.metrics.held.Set(float64(held))
-	x.blocks.metrics.busy.Set(float64(used))
+	x.quotas.SetMetrics()
 	for i, p := range schema.Priorities {
 		x.metrics.waiting.WithLabelValues(string(p)).Set(float64(waiting[i]))
 	}
@@ -333,4 +335,4 @@ func (x *Executor) Cancel(run schema.RunID) {
 }
 
 // SlotsChanged has it looked whether slots of a limit are wanted, or free: the body of a signal of topic "slots" is the limit's key.
-func (x *Executor) SlotsChanged(body []byte) { x.blocks.changed(body) }
+func (x *Executor) SlotsChanged(body []byte) { x.quotas.Changed(body) }

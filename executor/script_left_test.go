@@ -79,11 +79,9 @@ func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
 		w.publish(stuck, time.Now())
 		time.Sleep(5 * time.Second)
-		x.gate.mu.Lock()
-		defer x.gate.mu.Unlock()
-		l := x.gate.loads[targetKey{"t", "script stuck"}]
-		if l == nil || l.busy != 0 || w.state(stuck.ID) != schema.StateFailed {
-			t.Errorf("the run is %s, and its command has %+v under way; want failed, and nothing", w.state(stuck.ID), l)
+		busy, known := x.admission.UnderWay("t", "script stuck")
+		if !known || busy != 0 || w.state(stuck.ID) != schema.StateFailed {
+			t.Errorf("the run is %s, and its command has %d under way (known: %t); want failed, and nothing", w.state(stuck.ID), busy, known)
 		}
 	})
 }

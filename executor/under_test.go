@@ -20,7 +20,7 @@ func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 		name   string
 		left   time.Duration // of the session
 		slotOf string        // of its task's limit
-		seat   *seat         // of its job's limit
+		seat   *jobSlot      // of its job's limit
 		hold   *hold         // of its own lease
 		want   bool
 	}{
@@ -29,12 +29,12 @@ func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 		{name: "a slot of its task", left: 7 * time.Second, slotOf: is, want: true},
 		{name: "a slot of its task, late in the session", left: 5 * time.Second, slotOf: is},
 		{name: "a slot of its task under the session before", left: 7 * time.Second, slotOf: was},
-		{name: "a slot of its job", left: 7 * time.Second, seat: &seat{session: is}, want: true},
-		{name: "a slot of its job under the session before", left: 7 * time.Second, seat: &seat{session: was}},
-		{name: "both", left: 7 * time.Second, slotOf: is, seat: &seat{session: is}, want: true},
-		{name: "both, late in the session", left: 5 * time.Second, slotOf: is, seat: &seat{session: is}},
-		{name: "both, that of its task under the session before", left: 7 * time.Second, slotOf: was, seat: &seat{session: is}},
-		{name: "both, that of its job under the session before", left: 7 * time.Second, slotOf: is, seat: &seat{session: was}},
+		{name: "a slot of its job", left: 7 * time.Second, seat: &jobSlot{session: is}, want: true},
+		{name: "a slot of its job under the session before", left: 7 * time.Second, seat: &jobSlot{session: was}},
+		{name: "both", left: 7 * time.Second, slotOf: is, seat: &jobSlot{session: is}, want: true},
+		{name: "both, late in the session", left: 5 * time.Second, slotOf: is, seat: &jobSlot{session: is}},
+		{name: "both, that of its task under the session before", left: 7 * time.Second, slotOf: was, seat: &jobSlot{session: is}},
+		{name: "both, that of its job under the session before", left: 7 * time.Second, slotOf: is, seat: &jobSlot{session: was}},
 		{name: "a guarantee", left: 7 * time.Second, hold: new(hold), want: true},
 		{name: "a guarantee, and a slot of its task", left: 7 * time.Second, hold: new(hold), slotOf: is, want: true},
 		{name: "a guarantee, and a slot of its task under the session before", left: 7 * time.Second, hold: new(hold), slotOf: was},
@@ -44,7 +44,7 @@ func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 			now := time.Now()
 			k := newKeeper(nil, "x", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
 			k.set(schema.Session{Executor: "x", ID: is}, now.Add(row.left), now)
-			a := &attempt{x: &Executor{keeper: k}, slotOf: row.slotOf, seat: row.seat, hold: row.hold}
+			a := &attempt{x: &Executor{keeper: k}, slotOf: row.slotOf, jobSlot: row.seat, hold: row.hold}
 			if session, ok := a.under(now); ok != row.want || ok && session != is {
 				t.Errorf("under = %q, %v, want %v, under %q", session, ok, row.want, is)
 			}

@@ -1,4 +1,4 @@
-package executor
+package admission
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 
 // The rules of breakers.
 const (
-	// A breaker opens when of at least breakerAttempts in the last breakerPeriod the part breakerFailed failed.
-	breakerAttempts = 20
+	// A breaker opens when of at least BreakerAttempts in the last breakerPeriod the part breakerFailed failed.
+	BreakerAttempts = 20
 	breakerPeriod   = 30 * time.Second
 	breakerFailed   = 0.9
 	// breakerDelay is how long it is open before breakerProbes attempts at once are let through. It closes once as many of them succeeded. As soon as one
@@ -38,12 +38,12 @@ type breaker struct {
 }
 
 // deaf is the opening of an attempt that tells the breaker nothing.
-const deaf = -1
+const ignored = -1
 
 func newBreaker() *breaker { return &breaker{circuit: newCircuit(breakerDelay)} }
 
 func newCircuit(delay time.Duration) circuitbreaker.CircuitBreaker[any] {
-	return circuitbreaker.NewBuilder[any]().WithFailureRateThreshold(breakerFailed, breakerAttempts, breakerPeriod).
+	return circuitbreaker.NewBuilder[any]().WithFailureRateThreshold(breakerFailed, BreakerAttempts, breakerPeriod).
 		WithSuccessThreshold(breakerProbes).WithDelay(delay).Build()
 }
 
@@ -67,7 +67,7 @@ func (b *breaker) begin(admitted bool) (opened int) {
 	switch {
 	case b.closed():
 	case !admitted:
-		return deaf
+		return ignored
 	default:
 		b.spare--
 	}

@@ -1,4 +1,4 @@
-package executor
+package admission
 
 import (
 	"testing"
@@ -26,28 +26,28 @@ func TestBreaker(t *testing.T) {
 		if g.loads[w.target].breaker != nil {
 			t.Error("a target that never failed has a breaker")
 		}
-		again(breakerAttempts-1, target.Unhealthy)
+		again(BreakerAttempts-1, target.Unhealthy)
 		again(10, target.UnknownHealth)
-		if got := counted(t, g.metrics.broken); got != 0 {
-			t.Errorf("%v targets are broken after %d failures, want 0", got, breakerAttempts-1)
+		if got := counted(t, g.metrics.open); got != 0 {
+			t.Errorf("%v targets are broken after %d failures, want 0", got, BreakerAttempts-1)
 		}
 		again(1, target.Unhealthy)
-		v, _ := g.ask(w, nil)
-		if v.ok || v.putOff < putOffFirst || v.putOff > 2*putOffFirst || counted(t, g.metrics.broken) != 1 {
-			t.Errorf("after %d failures: %+v, want it put off by %s or a little more", breakerAttempts, v, putOffFirst)
+		v, _ := g.Admit(w, nil)
+		if v.Admitted || v.Defer < DeferFirst || v.Defer > 2*DeferFirst || counted(t, g.metrics.open) != 1 {
+			t.Errorf("after %d failures: %+v, want it put off by %s or a little more", BreakerAttempts, v, DeferFirst)
 		}
 		later := w
-		later.putOffs = 3
-		if v, _ := g.ask(later, nil); v.putOff < 8*putOffFirst {
-			t.Errorf("what was put off three times is put off by %s, want at least %s", v.putOff, 8*putOffFirst)
+		later.Deferrals = 3
+		if v, _ := g.Admit(later, nil); v.Defer < 8*DeferFirst {
+			t.Errorf("what was put off three times is put off by %s, want at least %s", v.Defer, 8*DeferFirst)
 		}
-		later.putOffs = 9
-		if v, _ := g.ask(later, nil); v.putOff < putOffMost || v.putOff > putOffMost*3/2 {
-			t.Errorf("what was put off nine times is put off by %s, want %s or a little more", v.putOff, putOffMost)
+		later.Deferrals = 9
+		if v, _ := g.Admit(later, nil); v.Defer < deferMost || v.Defer > deferMost*3/2 {
+			t.Errorf("what was put off nine times is put off by %s, want %s or a little more", v.Defer, deferMost)
 		}
-		later.putOffs = maxPutOffs
+		later.Deferrals = maxDeferrals
 		if passes, _, _ := beginAll(g, later, 1); len(passes) != 1 {
-			t.Errorf("what was put off %d times is put off, want that it begins", maxPutOffs)
+			t.Errorf("what was put off %d times is put off, want that it begins", maxDeferrals)
 		} else {
 			endAll(passes, target.Unhealthy)
 		}
@@ -77,8 +77,8 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("after twice the delay %d begin, want %d probes", len(probes), breakerProbes)
 		}
 		endAll(probes, target.Healthy)
-		if passes, _, _ := beginAll(g, w, 10); len(passes) != 10 || counted(t, g.metrics.broken) != 0 {
-			t.Errorf("after the probes succeeded %d of 10 begin, and %v targets are broken; want all, and none", len(passes), counted(t, g.metrics.broken))
+		if passes, _, _ := beginAll(g, w, 10); len(passes) != 10 || counted(t, g.metrics.open) != 0 {
+			t.Errorf("after the probes succeeded %d of 10 begin, and %v targets are broken; want all, and none", len(passes), counted(t, g.metrics.open))
 		}
 	})
 }
@@ -89,16 +89,16 @@ func TestBreakerHearsOnlyWhatBeganSinceItOpened(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "http://h")
 		forced := w
-		forced.putOffs = maxPutOffs
+		forced.Deferrals = maxDeferrals
 		broken := func(when string, want float64) {
 			t.Helper()
-			if got := counted(t, g.metrics.broken); got != want {
+			if got := counted(t, g.metrics.open); got != want {
 				t.Errorf("%s %v targets are broken, want %v", when, got, want)
 			}
 		}
-		slow, _, _ := beginAll(g, w, breakerAttempts+20)
-		endAll(slow[:breakerAttempts], target.Unhealthy)
-		slow = slow[breakerAttempts:]
+		slow, _, _ := beginAll(g, w, BreakerAttempts+20)
+		endAll(slow[:BreakerAttempts], target.Unhealthy)
+		slow = slow[BreakerAttempts:]
 		broken("after failures enough", 1)
 
 		time.Sleep(breakerDelay)
@@ -119,7 +119,7 @@ func TestBreakerHearsOnlyWhatBeganSinceItOpened(t *testing.T) {
 		endAll(probes, target.Healthy)
 		broken("after the probes succeeded", 0)
 
-		passes, _, _ := beginAll(g, forced, breakerAttempts)
+		passes, _, _ := beginAll(g, forced, BreakerAttempts)
 		endAll(passes, target.Unhealthy)
 		broken("after failures of what has been put off often", 1)
 	})

@@ -1,4 +1,4 @@
-package executor
+package admission
 
 import (
 	"fmt"
@@ -16,20 +16,20 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-func gateOf(slots int) *gate {
-	return newGate(slots, slog.New(slog.DiscardHandler), newGateMetrics(prometheus.NewRegistry()))
+func gateOf(slots int) *Controller {
+	return NewController(slots, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-func hostWish(tenant, host string) wish {
-	return wish{target: targetKey{tenant, host}, breaks: true}
+func hostWish(tenant, host string) Request {
+	return Request{target: targetKey{tenant, host}, hasBreaker: true}
 }
 
 // begin asks n times and returns the passes, and how many wishes parked and were put off.
-func beginAll(g *gate, w wish, n int) (passes []pass, parked, putOff int) {
+func beginAll(g *Controller, w Request, n int) (passes []Permit, parked, putOff int) {
 	for range n {
-		switch v, at := g.ask(w, nil); {
-		case v.ok:
-			passes = append(passes, v.pass)
+		switch v, at := g.Admit(w, nil); {
+		case v.Admitted:
+			passes = append(passes, v.Permit)
 		case at != nil:
 			parked++
 		default:
@@ -39,9 +39,9 @@ func beginAll(g *gate, w wish, n int) (passes []pass, parked, putOff int) {
 	return passes, parked, putOff
 }
 
-func endAll(passes []pass, h target.Health) {
+func endAll(passes []Permit, h target.Health) {
 	for _, p := range passes {
-		p.end(&h)
+		p.End(&h)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestGateSharesSlots(t *testing.T) {
 		} else {
 			endAll(other, target.Healthy)
 		}
-		time.Sleep(2 * stuckAfter)
+		time.Sleep(2 * slowAfter)
 		if _, parked, putOff := beginAll(g, hung, 10); parked != 0 || putOff != 10 {
 			t.Errorf("10 more once they are slow: %d wait, %d were put off; want all put off, since enough wait", parked, putOff)
 		}
@@ -75,14 +75,14 @@ func TestGateSharesSlots(t *testing.T) {
 
 func TestGateGivesHalfToWhoIsSlowWhenOthersAreAbout(t *testing.T) {
 	for name, c := range map[string]struct {
-		other wish
+		other Request
 		want  int
 	}{
 		"alone":                   {hostWish("a", "h"), 56},
 		"another host":            {hostWish("a", "other"), 32},
 		"another tenant":          {hostWish("b", "h"), 32},
 		"another tenant, by NATS": {hostWish("b", "work.email"), 32},
-		"another, of no target":   {wish{target: targetKey{tenant: "b"}}, 32},
+		"another, of no target":   {Request{target: targetKey{tenant: "b"}}, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestGateHoldsUpNobodyWhoIsQuick(t *testing.T) {
 			if _, parked, putOff := beginAll(g, w, 100); parked != 100 || putOff > 0 {
 				t.Fatalf("after %d: %d wait and %d were put off, want none of who is quick", all, parked, putOff)
 			}
-			g.loads[w.target].parked, g.loads[w.target].waits = 0, [4]waiters{}
+			g.loads[w.target].waiting, g.loads[w.target].waits = 0, [4]waiters{}
 			time.Sleep(100 * time.Millisecond)
 			endAll(passes, target.Healthy)
 			all += len(passes)
@@ -140,18 +140,18 @@ func TestGateWakesByPriority(t *testing.T) {
 		woken := make([]int, 4)
 		var waits [4]<-chan struct{}
 		for class := range waits {
-			w.class = class
+			w.Rank = class
 			for range 100 {
-				v, at := g.ask(w, nil)
+				v, at := g.Admit(w, nil)
 				if at == nil {
 					t.Fatalf("one more than seven eighths: %+v, want that it waits", v)
 				}
-				waits[class] = v.wait
+				waits[class] = v.Wait
 			}
 		}
-		var at *load
+		var at *Load
 		for range 150 { // ten rounds
-			passes[0].end(new(target.Health))
+			passes[0].End(new(target.Health))
 			passes = passes[1:]
 			class := slices.IndexFunc(waits[:], func(c <-chan struct{}) bool { return len(c) > 0 })
 			if class < 0 {
@@ -159,12 +159,12 @@ func TestGateWakesByPriority(t *testing.T) {
 			}
 			<-waits[class]
 			woken[class]++
-			w.class, at = class, g.loads[w.target]
-			v, _ := g.ask(w, at)
-			if !v.ok {
+			w.Rank, at = class, g.loads[w.target]
+			v, _ := g.Admit(w, at)
+			if !v.Admitted {
 				t.Fatalf("who was woken: %+v, want that it begins", v)
 			}
-			passes = append(passes, v.pass)
+			passes = append(passes, v.Permit)
 		}
 		if want := []int{80, 40, 20, 10}; !slices.Equal(woken, want) {
 			t.Errorf("woken by priority: %v, want %v", woken, want)
@@ -172,7 +172,7 @@ func TestGateWakesByPriority(t *testing.T) {
 		for class := range waits { // all but one of low give up
 			for n := range 100 - woken[class] {
 				if class < 3 || n > 0 {
-					g.unpark(at, class)
+					g.Leave(at, class)
 				}
 			}
 		}
@@ -181,7 +181,7 @@ func TestGateWakesByPriority(t *testing.T) {
 				<-c
 			}
 		}
-		if passes[0].end(new(target.Health)); len(waits[3]) != 1 {
+		if passes[0].End(new(target.Health)); len(waits[3]) != 1 {
 			t.Error("the last who waits was not woken")
 		}
 	})
@@ -190,7 +190,7 @@ func TestGateWakesByPriority(t *testing.T) {
 func TestGateLimitsScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
-		w := wish{target: targetKey{"a", "script report"}, limit: 2}
+		w := Request{target: targetKey{"a", "script report"}, targetLimit: 2}
 		passes, parked, _ := beginAll(g, w, 5)
 		if len(passes) != 2 || parked != 3 {
 			t.Errorf("of a script that may run twice at once %d began and %d wait, want 2 and 3", len(passes), parked)
@@ -213,11 +213,11 @@ func TestGatePutsRunsOffToTheirTurn(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		endAll(passes, target.Healthy) // so an attempt takes 10 s
 		beginAll(g, w, 100)
-		time.Sleep(2 * stuckAfter)
+		time.Sleep(2 * slowAfter)
 		var waits []time.Duration
 		for range 560 {
-			v, _ := g.ask(w, nil)
-			waits = append(waits, v.putOff)
+			v, _ := g.Admit(w, nil)
+			waits = append(waits, v.Defer)
 		}
 		slices.Sort(waits)
 		// 56 at once, 10 s each: 560 need 100 s. Each wait has up to half of it on top.
@@ -232,29 +232,29 @@ func TestManyBehindABreakerComeBackInALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "h")
-		passes, _, _ := beginAll(g, w, breakerAttempts)
+		passes, _, _ := beginAll(g, w, BreakerAttempts)
 		endAll(passes, target.Unhealthy)
 		putOff := func() time.Duration {
-			v, _ := g.ask(w, nil)
-			if v.putOff == 0 {
+			v, _ := g.Admit(w, nil)
+			if v.Defer == 0 {
 				t.Fatalf("asked of a target that fails: got %+v, want it put off", v)
 			}
-			return v.putOff
+			return v.Defer
 		}
 		if got := putOff(); got < breakerDelay || got > breakerDelay*3/2 {
 			t.Errorf("the first is put off by %s, want the delay of the breaker and up to half of it", got)
 		}
 		const seconds = 60
 		var back [4 * seconds]int // in each second
-		for range seconds * putOffPace {
+		for range seconds * deferredPerSecond {
 			back[int(putOff().Seconds())]++
 		}
 		// The first ones wait for the breaker, all at once; what comes after them stands in the line.
 		const first = 10
 		all := 0
 		for s, n := range back {
-			if all += n; s >= first && n > putOffPace*3/2 || s == first && all > (first+1)*putOffPace {
-				t.Errorf("%d come back in second %d, %d until then, want about %d in each at most", n, s, all, putOffPace)
+			if all += n; s >= first && n > deferredPerSecond*3/2 || s == first && all > (first+1)*deferredPerSecond {
+				t.Errorf("%d come back in second %d, %d until then, want about %d in each at most", n, s, all, deferredPerSecond)
 			}
 		}
 	})
@@ -267,17 +267,17 @@ func TestGateRemembersABoundedNumberOfTargets(t *testing.T) {
 			w := hostWish(fmt.Sprint("t", i%1000), fmt.Sprint("http://h", i))
 			n := 1
 			if i < 3 {
-				n = breakerAttempts // these break
+				n = BreakerAttempts // these break
 			}
 			for range n {
 				passes, _, _ := beginAll(g, w, 1)
 				endAll(passes, target.Unhealthy)
 			}
 		}
-		if len(g.loads) > maxTargets+len(pass{}.loads) || g.shares.used.Len() != len(g.loads) {
-			t.Errorf("%d targets are remembered, %d in shares; want at most %d", len(g.loads), g.shares.used.Len(), maxTargets)
+		if len(g.loads) > maxTargets+len(Permit{}.loads) || g.idle.all.Len() != len(g.loads) {
+			t.Errorf("%d targets are remembered, %d in shares; want at most %d", len(g.loads), g.idle.all.Len(), maxTargets)
 		}
-		if got := counted(t, g.metrics.broken); got != 0 {
+		if got := counted(t, g.metrics.open); got != 0 {
 			t.Errorf("%v targets count as broken that are forgotten, want 0", got)
 		}
 	})
@@ -288,16 +288,16 @@ func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		const long = 20 // of each kind
-		var passes []pass
-		var waits []*load
+		var passes []Permit
+		var waits []*Load
 		for i := range long {
 			began, _, _ := beginAll(g, hostWish("a", fmt.Sprint("http://long", i)), 1)
 			passes = append(passes, began...)
-			w := wish{target: targetKey{"b", fmt.Sprint("script ", i)}, limit: 1}
+			w := Request{target: targetKey{"b", fmt.Sprint("script ", i)}, targetLimit: 1}
 			began, _, _ = beginAll(g, w, 1)
 			passes = append(passes, began...)
-			for _, w := range []wish{w, {target: targetKey{tenant: "l"}, task: fmt.Sprint("k", i), most: 1}} {
-				if v, at := g.ask(w, nil); at == nil {
+			for _, w := range []Request{w, {target: targetKey{tenant: "l"}, Task: fmt.Sprint("k", i), TaskLimit: 1}} {
+				if v, at := g.Admit(w, nil); at == nil {
 					t.Fatalf("one more than its limit: %+v, want that it waits", v)
 				} else {
 					waits = append(waits, at)
@@ -311,7 +311,7 @@ func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
 			}
 		}
 		others()
-		if got, most := len(g.loads), maxTargets+len(pass{}.loads)+len(passes)+len(waits)+2; len(passes) != 2*long || got > most {
+		if got, most := len(g.loads), maxTargets+len(Permit{}.loads)+len(passes)+len(waits)+2; len(passes) != 2*long || got > most {
 			t.Errorf("%d targets are remembered beside %d attempts under way, want at most %d", got, len(passes), most)
 		}
 		for _, p := range passes {
@@ -327,26 +327,26 @@ func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
 		endAll(passes, target.Healthy)
 		for i, l := range waits {
 			if i%4 < 2 {
-				g.unpark(l, 0)
-			} else if v, at := g.ask(hostWish("a", "http://now"), l); at != nil {
+				g.Leave(l, 0)
+			} else if v, at := g.Admit(hostWish("a", "http://now"), l); at != nil {
 				t.Fatalf("who waited asks for another target: %+v, want that it begins", v)
 			} else {
-				v.pass.end(new(target.Health))
+				v.Permit.End(new(target.Health))
 			}
 		}
 		others()
-		k := &blocks{g: g, session: func(time.Time) (string, bool) { return "", false }}
+		k := &QuotaAllocator{controller: g, QuotaConfig: QuotaConfig{Session: func(time.Time) (string, bool) { return "", false }}}
 		for l := range g.limited {
 			if g.loads[l.key] != l {
 				t.Fatalf("%v is forgotten though its block is looked after", l.key)
 			}
-			l.block.sure = true
-			if _, done := k.wake(l, l.block, time.Now()); !done {
+			l.block.absent = true
+			if _, done := k.begin(l, l.block, time.Now()); !done {
 				t.Fatalf("the block of %v is needed, want it let go", l.key)
 			}
 		}
 		others()
-		if got := len(g.loads); got > maxTargets+len(pass{}.loads) {
+		if got := len(g.loads); got > maxTargets+len(Permit{}.loads) {
 			t.Errorf("%d targets are remembered once nothing is under way, want at most %d", got, maxTargets)
 		}
 	})
@@ -357,7 +357,7 @@ func TestGateKeepsNoURLs(t *testing.T) {
 	g := gateOf(64)
 	url := "http://a.test/" + strings.Repeat("x", 2000)
 	work := schema.Work{HTTP: &schema.HTTPTarget{URL: url}}
-	beginAll(g, (&Executor{gate: g}).wishOf("t", &work), 1)
+	beginAll(g, NewRequest("t", &work, target.Set{}), 1)
 	for k, l := range g.loads {
 		for _, name := range []string{k.name, l.key.name} {
 			if name != "" && unsafe.StringData(name) == unsafe.StringData(url) { // #nosec G103 -- compared alone
@@ -370,12 +370,11 @@ func TestGateKeepsNoURLs(t *testing.T) {
 func TestGateDoesNotAllocate(t *testing.T) {
 	g := gateOf(64)
 	url := "http://a.test:8080/hook"
-	x := &Executor{gate: g}
 	work := schema.Work{HTTP: &schema.HTTPTarget{URL: url}}
 	ok := target.Healthy
 	if n := testing.AllocsPerRun(1000, func() {
-		v, _ := g.ask(x.wishOf("t", &work), nil)
-		v.pass.end(&ok)
+		v, _ := g.Admit(NewRequest("t", &work, target.Set{}), nil)
+		v.Permit.End(&ok)
 	}); n > 0 {
 		t.Errorf("a pass allocates %v times, want none", n)
 	}
@@ -388,8 +387,8 @@ func BenchmarkGate(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			v, _ := g.ask(w, nil)
-			v.pass.end(&ok)
+			v, _ := g.Admit(w, nil)
+			v.Permit.End(&ok)
 		}
 	})
 }
@@ -399,19 +398,19 @@ func TestWhatLingeredMayBeForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		k, gone := targetKey{name: "script stuck"}, make(chan struct{})
-		g.linger(k, gone)
+		g.Linger(Request{target: k, targetLimit: 1}, gone)
 		for i := range maxTargets + 10 { // of the same share
 			began, _, _ := beginAll(g, hostWish("", fmt.Sprint("http://h", i)), 1)
 			endAll(began, target.Healthy)
 		}
 		l := g.loads[k]
-		if l == nil || l.place != nil {
+		if l == nil || l.inTenant != nil {
 			t.Fatalf("a script that goes on: %+v, want that it is remembered, and out of turn", l)
 		}
 		close(gone)
 		synctest.Wait()
-		if l.busy != 0 || l.place == nil {
-			t.Errorf("a script that has ended keeps %d places, and may be forgotten: %t; want none, and that it may", l.busy, l.place != nil)
+		if l.busy != 0 || l.inTenant == nil {
+			t.Errorf("a script that has ended keeps %d places, and may be forgotten: %t; want none, and that it may", l.busy, l.inTenant != nil)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package executor
+package admission
 
 import (
 	"fmt"
@@ -14,12 +14,12 @@ import (
 func TestManyTargetsOfOneTenantMakeNoOtherForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
-		var failing []wish
+		var failing []Request
 		for i := range 100 {
 			failing = append(failing, hostWish("a", fmt.Sprint("http://h", i)), hostWish(fmt.Sprint("b", i), "http://h"))
 		}
 		for _, w := range failing {
-			for range breakerAttempts {
+			for range BreakerAttempts {
 				passes, _, _ := beginAll(g, w, 1)
 				endAll(passes, target.Unhealthy)
 			}
@@ -29,12 +29,12 @@ func TestManyTargetsOfOneTenantMakeNoOtherForget(t *testing.T) {
 			endAll(passes, target.Healthy)
 		}
 		for _, w := range failing {
-			if v, _ := g.ask(w, nil); v.why != "breaker" {
+			if v, _ := g.Admit(w, nil); v.Reason != "breaker" {
 				t.Fatalf("asked for %v, whose breaker is open: %+v, want it put off", w.target, v)
 			}
 		}
-		if got := len(g.loads); got < maxTargets || counted(t, g.metrics.broken) != float64(len(failing)) {
-			t.Errorf("%d targets are remembered, %v of them broken; want %d and %d", got, counted(t, g.metrics.broken), maxTargets, len(failing))
+		if got := len(g.loads); got < maxTargets || counted(t, g.metrics.open) != float64(len(failing)) {
+			t.Errorf("%d targets are remembered, %v of them broken; want %d and %d", got, counted(t, g.metrics.open), maxTargets, len(failing))
 		}
 		if first, last := (targetKey{"c", "http://h0"}), (targetKey{"c", fmt.Sprint("http://h", 3*maxTargets-1)}); g.loads[first] != nil || g.loads[last] == nil {
 			t.Errorf("of who called most the first is remembered: %t, the last: %t; want the last alone", g.loads[first] != nil, g.loads[last] != nil)
@@ -47,13 +47,13 @@ func TestWhoHasMostForgetsFirst(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	s := shares{of: make(map[string]*share)}
-	held := make(map[string][]*load) // oldest first
+	s := loadCache{byTenant: make(map[string]*tenantLoads)}
+	held := make(map[string][]*Load) // oldest first
 	now := time.Now()
 	n := 0
 	for i := range 20_000 {
 		if n == 0 || r.IntN(10) < 6-i/10_000*2 { // it grows at first, and shrinks then
-			l := &load{key: targetKey{tenant: fmt.Sprint("t", r.IntN(1+r.IntN(30)))}}
+			l := &Load{key: targetKey{tenant: fmt.Sprint("t", r.IntN(1+r.IntN(30)))}}
 			held[l.key.tenant] = append(held[l.key.tenant], l)
 			s.put(l, now)
 			n++
@@ -63,15 +63,15 @@ func TestWhoHasMostForgetsFirst(t *testing.T) {
 		for _, loads := range held {
 			most = max(most, len(loads))
 		}
-		l := s.take(now)
+		l := s.evict(now)
 		if mine := held[l.key.tenant]; len(mine) != most || mine[0] != l {
 			t.Fatalf("step %d: one of %d of tenant %s was taken, want the oldest of one who has most, %d", i, len(mine), l.key.tenant, most)
 		}
 		if held[l.key.tenant] = held[l.key.tenant][1:]; len(held[l.key.tenant]) == 0 {
 			delete(held, l.key.tenant)
 		}
-		if n--; s.used.Len() != n || len(s.of) != len(held) || len(s.most) != len(held) {
-			t.Fatalf("step %d: %d loads of %d tenants, want %d of %d", i, s.used.Len(), len(s.of), n, len(held))
+		if n--; s.all.Len() != n || len(s.byTenant) != len(held) || len(s.largest) != len(held) {
+			t.Fatalf("step %d: %d loads of %d tenants, want %d of %d", i, s.all.Len(), len(s.byTenant), n, len(held))
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestWhatIsStaleIsForgottenFirst(t *testing.T) {
 		}
 		time.Sleep(staleAfter)
 		w := hostWish("a", "http://h")
-		for range breakerAttempts {
+		for range BreakerAttempts {
 			passes, _, _ := beginAll(g, w, 1)
 			endAll(passes, target.Unhealthy)
 		}
@@ -94,10 +94,10 @@ func TestWhatIsStaleIsForgottenFirst(t *testing.T) {
 			passes, _, _ := beginAll(g, hostWish(fmt.Sprint("u", i), "http://h"), 1)
 			endAll(passes, target.Healthy)
 		}
-		if v, _ := g.ask(w, nil); v.why != "breaker" {
+		if v, _ := g.Admit(w, nil); v.Reason != "breaker" {
 			t.Errorf("a run whose target's breaker is open: %+v, want it put off", v)
 		}
-		if got := g.shares.used.Len(); got > maxTargets+len(pass{}.loads) {
+		if got := g.idle.all.Len(); got > maxTargets+len(Permit{}.loads) {
 			t.Errorf("%d targets are remembered, want at most %d", got, maxTargets)
 		}
 	})

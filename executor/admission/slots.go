@@ -1,4 +1,4 @@
-package executor
+package admission
 
 import (
 	"context"
@@ -18,13 +18,13 @@ var priorityWeights = [4]int{8, 4, 2, 1}
 const (
 	// rateSpan is how far back the rate is measured at which runs of a priority get slots.
 	rateSpan = time.Second
-	// leastPart is the part of the slots for which a priority may wait that has started nothing lately: a sixty-fourth.
-	leastPart = 64
+	// leastWaitingPart is the part of the slots for which a priority may wait that has started nothing lately: a sixty-fourth.
+	leastWaitingPart = 64
 )
 
 // slots are the attempts that may be under way at once, and who waits for one: by weight of the priority, within it in
 // turn of the tenants, and of each tenant in the order in which they came.
-type slots struct {
+type Slots struct {
 	now func() time.Time
 
 	mu      sync.Mutex
@@ -33,14 +33,14 @@ type slots struct {
 	waiting int
 	round   fair.Round[*class]
 	classes [4]class
-	idle    []*seeker // at most as many as there are slots: waiting allocates nothing then
+	idle    []*waiter // at most as many as there are slots: waiting allocates nothing then
 }
 
 // class is what waits of a priority.
 type class struct {
 	flow     fair.Flow[*class]
-	tenants  fair.Round[*client]
-	byTenant map[string]*client // those of whom something waits
+	tenants  fair.Round[*tenantQueue]
+	byTenant map[string]*tenantQueue // those of whom something waits
 	waiting  int
 
 	since       time.Time
@@ -48,32 +48,32 @@ type class struct {
 }
 
 // client is a tenant whose runs wait for slots.
-type client struct {
+type tenantQueue struct {
 	tenant string
-	flow   fair.Flow[*client]
-	queue  []*seeker
+	flow   fair.Flow[*tenantQueue]
+	queue  []*waiter
 }
 
 // seeker is one that waits for a slot.
-type seeker struct {
-	client *client
+type waiter struct {
+	client *tenantQueue
 	given  chan struct{} // cap 1
 	has    bool
 }
 
-func newSlots(size int, now func() time.Time) *slots {
-	s := &slots{now: now, size: size, free: size}
+func NewSlots(size int, now func() time.Time) *Slots {
+	s := &Slots{now: now, size: size, free: size}
 	for i := range s.classes {
 		c := &s.classes[i]
 		c.flow.Of = c
-		c.byTenant = make(map[string]*client)
+		c.byTenant = make(map[string]*tenantQueue)
 		s.round.Weigh(&c.flow, priorityWeights[i])
 	}
 	return s
 }
 
 // rank returns the place of a priority in schema.Priorities; 2, that of normal, for one that is not there.
-func rank(p schema.Priority) int {
+func Rank(p schema.Priority) int {
 	if i := slices.Index(schema.Priorities, p.Or()); i >= 0 {
 		return i
 	}
@@ -81,16 +81,16 @@ func rank(p schema.Priority) int {
 }
 
 // take waits for a slot. It reports false, and has none, if ctx ended before.
-func (s *slots) take(ctx context.Context, p schema.Priority, tenant string) bool {
-	c := &s.classes[rank(p)]
+func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) bool {
+	c := &s.classes[Rank(p)]
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--
-		c.start(s.now())
+		c.granted(s.now())
 		s.mu.Unlock()
 		return true
 	}
-	w := s.seeker()
+	w := s.newWaiter()
 	c.add(w, tenant)
 	s.waiting++
 	s.round.Join(&c.flow)
@@ -98,7 +98,7 @@ func (s *slots) take(ctx context.Context, p schema.Priority, tenant string) bool
 
 	select {
 	case <-w.given:
-		s.keep(w)
+		s.recycle(w)
 		return true
 	case <-ctx.Done():
 	}
@@ -114,17 +114,17 @@ func (s *slots) take(ctx context.Context, p schema.Priority, tenant string) bool
 	s.mu.Unlock()
 	if has {
 		<-w.given
-		s.release()
+		s.Release()
 	}
-	s.keep(w)
+	s.recycle(w)
 	return false
 }
 
 // seeker returns an idle one, or makes it; mu is held.
-func (s *slots) seeker() *seeker {
+func (s *Slots) newWaiter() *waiter {
 	n := len(s.idle)
 	if n == 0 {
-		return &seeker{given: make(chan struct{}, 1)}
+		return &waiter{given: make(chan struct{}, 1)}
 	}
 	w := s.idle[n-1]
 	s.idle = s.idle[:n-1]
@@ -133,7 +133,7 @@ func (s *slots) seeker() *seeker {
 }
 
 // keep makes a seeker idle.
-func (s *slots) keep(w *seeker) {
+func (s *Slots) recycle(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.idle) < s.size {
@@ -142,7 +142,7 @@ func (s *slots) keep(w *seeker) {
 }
 
 // release gives a slot back: to whose turn it is.
-func (s *slots) release() {
+func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.round.Next()
@@ -156,26 +156,29 @@ func (s *slots) release() {
 	if c.waiting == 0 {
 		s.round.Leave(f)
 	}
-	c.start(s.now())
+	c.granted(s.now())
 	w.has = true
 	w.given <- struct{}{}
 }
 
 // room returns how many messages of a priority may be in hand and wait, while somebody waits for a slot: as many as were given slots in
 // the last second, since more could not start within the next. ok is false while there are slots for all.
-func (s *slots) room(class int) (n int, ok bool) {
+func (s *Slots) Room(class int) (n int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting == 0 {
 		return 0, false
 	}
 	c := &s.classes[class]
-	c.turn(s.now())
-	return max(c.now, c.before, s.size/leastPart, 1), true
+	c.advance(s.now())
+	return max(c.now, c.before, s.size/leastWaitingPart, 1), true
 }
 
+// capacity returns how many slots there are.
+func (s *Slots) Size() int { return s.size }
+
 // use returns how many slots are taken, and how many runs of each priority wait for one.
-func (s *slots) use() (busy int, waiting [4]int) {
+func (s *Slots) InUse() (busy int, waiting [4]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.classes {
@@ -185,13 +188,13 @@ func (s *slots) use() (busy int, waiting [4]int) {
 }
 
 // unwanted reports whether nobody waits for a slot.
-func (s *slots) unwanted() bool {
+func (s *Slots) Unwanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiting == 0
 }
 
-func (c *class) turn(now time.Time) {
+func (c *class) advance(now time.Time) {
 	switch d := now.Sub(c.since); {
 	case d >= 2*rateSpan || d < 0:
 		c.since, c.now, c.before = now, 0, 0
@@ -200,15 +203,15 @@ func (c *class) turn(now time.Time) {
 	}
 }
 
-func (c *class) start(now time.Time) {
-	c.turn(now)
+func (c *class) granted(now time.Time) {
+	c.advance(now)
 	c.now++
 }
 
-func (c *class) add(w *seeker, tenant string) {
+func (c *class) add(w *waiter, tenant string) {
 	t, ok := c.byTenant[tenant]
 	if !ok {
-		t = &client{tenant: tenant}
+		t = &tenantQueue{tenant: tenant}
 		t.flow.Of = t
 		c.byTenant[tenant] = t
 	}
@@ -219,7 +222,7 @@ func (c *class) add(w *seeker, tenant string) {
 }
 
 // next removes and returns the one whose turn it is; there must be one.
-func (c *class) next() *seeker {
+func (c *class) next() *waiter {
 	t := c.tenants.Next().Of
 	w := t.queue[0]
 	t.queue[0] = nil
@@ -228,7 +231,7 @@ func (c *class) next() *seeker {
 	return w
 }
 
-func (c *class) remove(w *seeker) {
+func (c *class) remove(w *waiter) {
 	t := w.client
 	i := slices.Index(t.queue, w)
 	t.queue = slices.Delete(t.queue, i, i+1)
@@ -236,7 +239,7 @@ func (c *class) remove(w *seeker) {
 }
 
 // left notes that one of t waits no more. A tenant of whom nothing waits is forgotten: its flow has no credit left, and here no debt.
-func (c *class) left(t *client) {
+func (c *class) left(t *tenantQueue) {
 	c.waiting--
 	if len(t.queue) == 0 {
 		c.tenants.Leave(&t.flow)

@@ -1,4 +1,4 @@
-package executor
+package admission
 
 import (
 	"testing"
@@ -10,9 +10,9 @@ import (
 )
 
 // one returns what is told of the only target of a tenant.
-func (g *gate) one(t *testing.T, tenant string) TargetState {
+func (g *Controller) one(t *testing.T, tenant string) TargetState {
 	t.Helper()
-	states := g.states(tenant, time.Now().UTC())
+	states := g.TargetStates(tenant, time.Now().UTC())
 	if len(states) != 1 {
 		t.Fatalf("%d targets of %s: %+v; want one", len(states), tenant, states)
 	}
@@ -23,22 +23,22 @@ func TestWhatIsToldOfATarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "http://h")
-		script := wish{target: targetKey{"a", "script report"}, limit: 2}
+		script := Request{target: targetKey{"a", "script report"}, targetLimit: 2}
 		if _, _, deferred := beginAll(g, script, 1); deferred != 0 {
 			t.Fatal("a script is deferred")
 		}
-		passes, _, _ := beginAll(g, w, breakerAttempts)
-		if got, want := g.one(t, "a"), (TargetState{Target: "http://h", Circuit: CircuitClosed, Running: breakerAttempts}); got != want {
+		passes, _, _ := beginAll(g, w, BreakerAttempts)
+		if got, want := g.one(t, "a"), (TargetState{Target: "http://h", Circuit: CircuitClosed, Running: BreakerAttempts}); got != want {
 			t.Errorf("while calls go on: %+v, want %+v", got, want)
 		}
-		if got := g.states("b", time.Now()); len(got) != 0 {
+		if got := g.TargetStates("b", time.Now()); len(got) != 0 {
 			t.Errorf("another tenant is told of %+v", got)
 		}
 		endAll(passes, target.Unhealthy)
 		opened := time.Now().UTC()
 		time.Sleep(time.Second)
 		beginAll(g, w, 7)
-		want := TargetState{Target: "http://h", Circuit: CircuitOpen, Since: opened, NextProbe: opened.Add(breakerDelay), Failures: breakerAttempts, Deferrals: 7}
+		want := TargetState{Target: "http://h", Circuit: CircuitOpen, Since: opened, NextProbe: opened.Add(breakerDelay), Failures: BreakerAttempts, Deferrals: 7}
 		if got := g.one(t, "a"); got != want {
 			t.Errorf("after failures: %+v, want %+v", got, want)
 		}
@@ -49,7 +49,7 @@ func TestWhatIsToldOfATarget(t *testing.T) {
 		probes, _, _ := beginAll(g, w, 1)
 		endAll(probes, target.Unhealthy)
 		reopened := time.Now().UTC()
-		want = TargetState{Target: "http://h", Circuit: CircuitOpen, Since: opened, NextProbe: reopened.Add(2 * breakerDelay), Failures: breakerAttempts + 1, Deferrals: 7}
+		want = TargetState{Target: "http://h", Circuit: CircuitOpen, Since: opened, NextProbe: reopened.Add(2 * breakerDelay), Failures: BreakerAttempts + 1, Deferrals: 7}
 		if got := g.one(t, "a"); got != want {
 			t.Errorf("after a probe that failed: %+v, want %+v", got, want)
 		}
@@ -66,12 +66,12 @@ func TestAResetClosesACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		w, other := hostWish("a", "http://h"), hostWish("b", "http://h")
-		slow, _, _ := beginAll(g, w, 2*breakerAttempts)
-		endAll(slow[:breakerAttempts], target.Unhealthy)
-		passes, _, _ := beginAll(g, other, breakerAttempts)
+		slow, _, _ := beginAll(g, w, 2*BreakerAttempts)
+		endAll(slow[:BreakerAttempts], target.Unhealthy)
+		passes, _, _ := beginAll(g, other, BreakerAttempts)
 		endAll(passes, target.Unhealthy)
 		for _, k := range []targetKey{{"a", "http://other"}, {"c", "http://h"}, {"a", ""}} {
-			if g.reset(k) {
+			if g.ResetTarget(k.tenant, k.name) {
 				t.Errorf("reset of %v, of which nothing is known, = true", k)
 			}
 		}
@@ -83,10 +83,10 @@ func TestAResetClosesACircuit(t *testing.T) {
 		if len(probes) != breakerProbes {
 			t.Fatalf("%d probes, want %d", len(probes), breakerProbes)
 		}
-		if !g.reset(w.target) || g.reset(w.target) {
+		if !g.ResetTarget(w.target.tenant, w.target.name) || g.ResetTarget(w.target.tenant, w.target.name) {
 			t.Error("reset, twice, is not true and then false")
 		}
-		endAll(slow[breakerAttempts:], target.Unhealthy) // begun before: they tell nothing
+		endAll(slow[BreakerAttempts:], target.Unhealthy) // begun before: they tell nothing
 		endAll(probes, target.Unhealthy)
 		if passes, _, _ = beginAll(g, w, 30); len(passes) != 30 {
 			t.Errorf("%d of 30 begin after the reset, want all", len(passes))
@@ -97,10 +97,10 @@ func TestAResetClosesACircuit(t *testing.T) {
 		if got := g.one(t, "b"); got.Circuit == CircuitClosed {
 			t.Errorf("of another tenant: %+v, want it not closed still", got)
 		}
-		if n := counted(t, g.metrics.broken); n != 1 {
+		if n := counted(t, g.metrics.open); n != 1 {
 			t.Errorf("%v targets are broken, want one", n)
 		}
-		endAll(passes[:breakerAttempts], target.Unhealthy)
+		endAll(passes[:BreakerAttempts], target.Unhealthy)
 		if got := g.one(t, "a"); got.Circuit != CircuitOpen {
 			t.Errorf("after failures since the reset: %+v, want it open again", got)
 		}
@@ -111,27 +111,27 @@ func TestWhyAStartIsDeferred(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
 		w := hostWish("a", "http://h")
-		passes, _, _ := beginAll(g, w, breakerAttempts)
+		passes, _, _ := beginAll(g, w, BreakerAttempts)
 		endAll(passes, target.Unhealthy)
-		if v, _ := g.ask(w, nil); v.cause != schema.CauseBreaker {
+		if v, _ := g.Admit(w, nil); v.Cause != schema.CauseBreaker {
 			t.Errorf("where the circuit is open: %+v, want the cause breaker", v)
 		}
-		deferred := func(wishes ...wish) (cause schema.Cause) {
+		deferred := func(wishes ...Request) (cause schema.Cause) {
 			g := gateOf(64)
 			for range 200 {
 				for _, w := range wishes {
-					if v, _ := g.ask(w, nil); v.putOff > 0 {
-						return v.cause
+					if v, _ := g.Admit(w, nil); v.Defer > 0 {
+						return v.Cause
 					}
 				}
-				time.Sleep(stuckAfter / 10)
+				time.Sleep(slowAfter / 10)
 			}
 			return ""
 		}
 		if got := deferred(hostWish("a", "http://h")); got != schema.CauseTargetShare {
 			t.Errorf("one slow target: %q, want target_share", got)
 		}
-		var many []wish
+		var many []Request
 		for i := range 20 {
 			many = append(many, hostWish("a", "http://h"+string(rune('a'+i))))
 		}

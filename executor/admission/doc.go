@@ -1,0 +1,2 @@
+// Package admission decides which attempts may start now.
+package admission
