@@ -300,7 +300,7 @@ func TestEarlyStartsAreCounted(t *testing.T) {
 			at   time.Time
 			want float64
 		}{{e.Due(), 0}, {e.Due().Add(time.Nanosecond), 0}, {e.Due().Add(-time.Nanosecond), 1}, {e.Due().Add(-time.Hour), 2}} {
-			a := &attempt{x: x.Executor, entry: &e}
+			a := attemptOf(x.Executor, &e)
 			a.begin(time.Now(), c.at, 1, "s", func(error) {})
 			if got := counted(t, x.metrics.early); got != c.want {
 				t.Errorf("begun at %v of %v: early starts counted: got %v, want %v", c.at, e.Due(), got, c.want)

@@ -249,8 +249,8 @@ func (x *Executor) answered(p schema.Priority, n int) {
 // seated notes that a message has its slot, or that it needs none any more.
 func (x *Executor) leavePending(a *attempt) {
 	x.mu.Lock()
-	if a.pending {
-		a.pending = false
+	if a.place.pending {
+		a.place.pending = false
 		x.pending[admission.Rank(a.entry.Spec.Priority)]--
 	}
 	x.mu.Unlock()
@@ -264,13 +264,20 @@ func (x *Executor) wake() {
 	}
 }
 
+// newAttempt returns an attempt that has got no further than its message.
+func newAttempt(x *Executor, d queue.Delivery, env *queue.Envelope) *attempt {
+	a := &attempt{message: message{x: x, delivery: d, env: env, entry: &env.Entry}}
+	a.owner, a.limits.a, a.lease.a, a.rows.a = a, a, a, a
+	return a
+}
+
 // take starts handling a message.
 func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
-	a := &attempt{x: x, delivery: d, env: d.Envelope(), entry: &d.Envelope().Entry}
-	a.held = time.Now()
-	a.pending = true
+	a := newAttempt(x, d, d.Envelope())
+	a.heldAt = time.Now()
+	a.place.pending = true
 	x.mu.Lock()
-	a.told = x.cancels.heard(a.entry.Run()) || x.hand.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.held)
+	a.recheck = x.cancels.heard(a.entry.Run()) || x.hand.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.heldAt)
 	x.hand.add(a)
 	x.pending[admission.Rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()

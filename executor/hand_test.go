@@ -21,7 +21,7 @@ func TestMessagesOfOneRunInHand(t *testing.T) {
 				if i == 3 {
 					e.ID = other
 				}
-				left = append(left, &attempt{entry: e})
+				left = append(left, attemptOf(nil, e))
 				h.add(left[i])
 			}
 			for n, i := range order {
@@ -58,7 +58,7 @@ func TestMessagesOfOneRunInHand(t *testing.T) {
 func BenchmarkCancelOfOneInHand(b *testing.B) {
 	x := &Executor{hand: hand{byRun: make(map[schema.RunID]*attempt)}}
 	for i := range 200_000 {
-		x.hand.add(&attempt{entry: &schema.Entry{ID: schema.MakeEntryID(time.Now(), 1, uint64(i))}})
+		x.hand.add(attemptOf(nil, &schema.Entry{ID: schema.MakeEntryID(time.Now(), 1, uint64(i))}))
 	}
 	other := schema.MakeEntryID(time.Now(), 2, 5)
 	for b.Loop() {

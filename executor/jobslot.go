@@ -8,32 +8,33 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// seat is what an attempt has of a limit.
+// jobSlot is a slot of the limit of a job, held under a session.
 type jobSlot struct {
 	key     schema.LimitKey
 	session string
 }
 
-// enter asks the limit of the run's job for a slot, where as many runs are under way as may does what the job says of that, and reports whether the
-// attempt may begin; if not, the message has been dealt with.
-func (a *attempt) enter(ctx context.Context, k known) bool {
+// acquireJobSlot asks the limit of the run's job for a slot, and reports whether the attempt may go on. If as many runs are under way as may, it does what
+// the job says of that; then the message has been dealt with.
+func (l *limits) acquireJobSlot(ctx context.Context) bool {
+	a := l.a
 	x, e := a.x, a.entry
-	key := schema.JobLimit(e.Spec.Job)
+	key, limit := schema.JobLimit(e.Spec.Job), a.basis.limit
 	session, alive := x.keeper.ample(x.now())
 	if !alive {
 		a.giveBackLater(ctx)
 		return false
 	}
-	seat := &jobSlot{key, session}
-	is, err := a.sit(ctx, seat, k.limit.Limit)
+	slot := &jobSlot{key, session}
+	is, err := l.tryJobSlot(ctx, slot, limit.Limit)
 	switch {
 	case err != nil:
 		a.postpone(ctx, "take a slot", err)
 		return false
 	case is == admission.HasSlot:
 		return true
-	case is == admission.NoSlot && !a.queues(k):
-		if done := a.makeWay(ctx, key, k); done {
+	case is == admission.NoSlot && !l.waitsForJobSlot():
+		if done := l.makeWay(ctx, key); done {
 			return false
 		}
 	}
@@ -42,60 +43,62 @@ func (a *attempt) enter(ctx context.Context, k known) bool {
 			a.postpone(ctx, "hold back", err)
 			return false
 		}
-		// What left its slot before the row could be seen has woken nobody.
-		if is, err = a.sit(ctx, seat, k.limit.Limit); err != nil {
+		// A run that gave its slot back before the row could be seen has woken nobody.
+		if is, err = l.tryJobSlot(ctx, slot, limit.Limit); err != nil {
 			a.postpone(ctx, "take a slot", err)
 			return false
 		}
 	}
 	switch is {
 	case admission.HasSlot:
-		// Its row stays: the message may go back before it begins, and wait again. Who wakes it sees by its session cell that it has begun, and takes the
-		// row out once it is over.
-		a.listed = true
+		// The row stays in the wait list: the message may go back before the run begins, and wait again. An executor that wakes the run sees by its session
+		// cell that it has begun, and takes the row out once the run is over.
+		l.listed = true
 		return true
-	case admission.SlotElsewhere: // it runs, or did until now: its rows will tell
+	case admission.SlotElsewhere: // the run is under way, or was until now: its rows will tell
 		a.giveBackLater(ctx)
 	default:
-		a.waits = true
+		l.heldBack = true
 		x.metrics.passed.WithLabelValues("limit").Inc()
-		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + k.many()}, x.now()), true)
+		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + underWay(limit)}, x.now()))
 	}
 	return false
 }
 
-// sit asks for a slot, and notes it if there is one.
-func (a *attempt) sit(ctx context.Context, s *jobSlot, most int) (admission.SlotState, error) {
-	is, err := a.x.limiter.Acquire(ctx, s.key, a.entry.Run(), s.session, most)
+// tryJobSlot asks for a slot, and notes it if there is one.
+func (l *limits) tryJobSlot(ctx context.Context, s *jobSlot, most int) (admission.SlotState, error) {
+	is, err := l.a.x.limiter.Acquire(ctx, s.key, l.a.entry.Run(), s.session, most)
 	switch {
 	case err != nil:
-		a.jobSlot = s // it may be ours all the same
-		a.rise()
+		l.jobSlot = s // it may be ours all the same
+		l.releaseJobSlot()
 	case is == admission.HasSlot:
-		a.jobSlot, a.sat = s, true
+		l.jobSlot, l.hadJobSlot = s, true
 	}
 	return is, err
 }
 
-// queues reports whether the run waits for a slot, whatever the job says: it has begun before, or is one of many that were asked for one by one.
-func (a *attempt) queues(k known) bool {
-	switch k.limit.OnLimit {
+// waitsForJobSlot reports whether the run waits for a slot, whatever the job says: it has begun before, or is one of many that were asked for one by one.
+func (l *limits) waitsForJobSlot() bool {
+	a := l.a
+	switch a.basis.limit.OnLimit {
 	case schema.OnLimitSkip:
-		return k.number > 1 || a.entry.Spec.Trigger == schema.TriggerBackfill
+		return a.basis.number > 1 || a.entry.Spec.Trigger == schema.TriggerBackfill
 	case schema.OnLimitCancelOldest:
 		return a.entry.Spec.Trigger == schema.TriggerBackfill
 	}
 	return true
 }
 
-// makeWay does what the job says of a run for which there is no slot, other than to wait. True means that the run has ended by that, or that the message went back.
-func (a *attempt) makeWay(ctx context.Context, key schema.LimitKey, k known) bool {
-	if k.limit.OnLimit == schema.OnLimitSkip {
-		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "skipped: " + k.many()})
+// makeWay does what the job says of a run for which there is no slot, other than to wait. True means that the message has been dealt with.
+func (l *limits) makeWay(ctx context.Context, key schema.LimitKey) bool {
+	a, limit := l.a, l.a.basis.limit
+	if limit.OnLimit == schema.OnLimitSkip {
+		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "skipped: " + underWay(limit)})
 		return true
 	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-	over, err := a.x.writer.CancelOldest(bounded, key, a.entry, k.limit.Limit)
+	over, err := a.x.writer.CancelOldest(bounded, key, a.entry, limit.Limit)
 	cancel()
 	switch {
 	case err != nil:
@@ -108,28 +111,29 @@ func (a *attempt) makeWay(ctx context.Context, key schema.LimitKey, k known) boo
 	return true
 }
 
-// many says how many runs there are as there may be.
-func (k known) many() string {
-	if k.limit.Limit == 1 {
+// underWay says how many runs there are when as many run as may.
+func underWay(limit *schema.Concurrency) string {
+	if limit.Limit == 1 {
 		return "a run of the job was under way"
 	}
-	return fmt.Sprintf("%d runs of the job were under way", k.limit.Limit)
+	return fmt.Sprintf("%d runs of the job were under way", limit.Limit)
 }
 
-// rise gives the slot back.
-func (a *attempt) rise() {
-	x, s, run := a.x, a.jobSlot, a.entry.Run()
+// releaseJobSlot gives the slot back.
+func (l *limits) releaseJobSlot() {
+	s := l.jobSlot
 	if s == nil {
 		return
 	}
-	a.jobSlot = nil
-	x.limiter.Release(s.key, run, s.session)
+	l.jobSlot = nil
+	l.a.x.limiter.Release(s.key, l.a.entry.Run(), s.session)
 }
 
-// unkeep gives the slot back that was kept for the run, if it came to an end without it.
-func (a *attempt) unkeep() {
-	if a.entry.Spec.Kind != schema.KindFromWaitList || a.sat || a.waits || a.returned.Load() {
+// releaseKeptSlot gives back the slot that the wait list kept for the run, if the message came to an end without it.
+func (l *limits) releaseKeptSlot() {
+	e := l.a.entry
+	if e.Fault != nil || e.Spec.Kind != schema.KindFromWaitList || l.hadJobSlot || l.heldBack || l.a.returned.Load() {
 		return
 	}
-	a.x.limiter.Release(schema.JobLimit(a.entry.Spec.Job), a.entry.Run(), "")
+	l.a.x.limiter.Release(schema.JobLimit(e.Spec.Job), e.Run(), "")
 }

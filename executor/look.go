@@ -184,16 +184,3 @@ func (l *looker) readJobs(ctx context.Context, batch []lookup, views map[schema.
 	}
 	return nil
 }
-
-// standing looks at the run of e and judges where e stands.
-func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standing, view, error) {
-	v, err := x.looker.look(ctx, e)
-	if err != nil {
-		return schema.Standing{}, v, err
-	}
-	st := schema.Judge(e, v.marks, v.attempts, v.live)
-	if !v.exists && len(v.attempts) == 0 {
-		st.Over = true // the row has left the store, or never was: nothing was asked for
-	}
-	return st, v, nil
-}

@@ -261,7 +261,7 @@ func TestACancelIsHeardBeforeItsMessage(t *testing.T) {
 func TestACancelAsTheCallBegins(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
-	a := &attempt{x: &Executor{metrics: newMetrics(prometheus.NewRegistry())}, entry: &schema.Entry{ID: schema.MakeEntryID(time.Now(), 0, 1)}}
+	a := attemptOf(&Executor{metrics: newMetrics(prometheus.NewRegistry())}, &schema.Entry{ID: schema.MakeEntryID(time.Now(), 0, 1)})
 	a.cancel(target.ErrCancelled)
 	a.begin(time.Now(), time.Now(), 1, "s", stop)
 	if !errors.Is(context.Cause(ctx), target.ErrCancelled) {

@@ -85,19 +85,19 @@ func (x *Executor) takeTurn(ctx context.Context, a *attempt) (waited, ok bool) {
 		x.mu.Lock()
 		var holder *attempt
 		x.hand.of(a.entry.Run(), func(b *attempt) {
-			if b.turn {
+			if b.place.turn {
 				holder = b
 			}
 		})
 		if holder == nil || holder == a {
-			a.turn = true
+			a.place.turn = true
 			x.mu.Unlock()
 			return waited, true
 		}
-		if holder.passed == nil {
-			holder.passed = make(chan struct{})
+		if holder.place.passed == nil {
+			holder.place.passed = make(chan struct{})
 		}
-		passed := holder.passed
+		passed := holder.place.passed
 		x.mu.Unlock()
 		waited = true
 		select {
@@ -118,33 +118,34 @@ func (x *Executor) passTurn(a *attempt) {
 
 // pass is passTurn; x.mu is held.
 func (x *Executor) pass(a *attempt) {
-	if !a.turn {
+	if !a.place.turn {
 		return
 	}
-	a.turn = false
+	a.place.turn = false
 	x.hand.of(a.entry.Run(), func(b *attempt) {
 		if b != a {
 			b.mu.Lock()
-			b.told = true
+			b.recheck = true
 			b.mu.Unlock()
 		}
 	})
-	if a.passed != nil {
-		close(a.passed)
-		a.passed = nil
+	if a.place.passed != nil {
+		close(a.place.passed)
+		a.place.passed = nil
 	}
 }
 
 // confirm reads the rows of the run once more, now that they hold our session cell. It returns nil if they still say
 // that this attempt may start, and errRival if not.
 //
-// Who sees the cell of a rival may be the second of two, whatever its fence: it does not start while that stands. Of
-// two that see each other the one with the higher fence yields, and the other one waits for that.
-func (a *attempt) confirm(ctx context.Context, number int) (err error) {
+// An attempt that sees the cell of a rival may be the second of two, whatever its fence: it does not start while that cell stands. Of two that see each
+// other, the one with the higher fence yields, and the other one waits for that.
+func (c *rowCheck) confirm(ctx context.Context) (err error) {
+	a := c.a
 	for range confirmTries {
 		var v view
 		if v, err = a.x.looker.look(ctx, a.entry); err == nil {
-			switch rivals, first := a.rivals(&v, number); {
+			switch rivals, first := c.rivals(&v, a.basis.number); {
 			case !rivals:
 				return nil
 			case !first:
@@ -161,10 +162,11 @@ func (a *attempt) confirm(ctx context.Context, number int) (err error) {
 	return err
 }
 
-// rivals reports whether the rows say anything but that attempt number starts, our own cell aside: and if so, whether
-// that is but cells of higher fences, which will yield to ours if they have seen it. That another entry stands in for
-// ours by now says nothing: whoever looks at that one sees our cell, and leaves the run to us.
-func (a *attempt) rivals(v *view, number int) (any, first bool) {
+// rivals reports whether the rows say anything but that attempt number starts, our own cell aside (any). first means that only cells of higher fences
+// do, which will yield to ours if they have seen it. A later entry that stands in for ours does not count: an executor that takes it sees our cell, and
+// leaves the run to us.
+func (c *rowCheck) rivals(v *view, number int) (any, first bool) {
+	a := c.a
 	others := make([]schema.Attempt, 0, len(v.attempts))
 	own, lower := false, false
 	for _, b := range v.attempts {

@@ -220,9 +220,10 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			{"it has ended", []schema.Attempt{own, said(1, schema.Succeeded)}, true},
 			{"our cell was overwritten", nil, true},
 		} {
-			a := &attempt{x: n.Executor, entry: &e, number: 1, fence: own.Fence, session: "mine"}
+			a := attemptOf(n.Executor, &e)
+			a.number, a.fence, a.session = 1, own.Fence, "mine"
 			v := view{exists: true, attempts: tc.rows, live: func(schema.SessionRef) bool { return true }}
-			if got, _ := a.rivals(&v, 1); got != tc.rivals {
+			if got, _ := a.rows.rivals(&v, 1); got != tc.rivals {
 				t.Errorf("%s: rivals = %t, want %t", tc.name, got, tc.rivals)
 			}
 		}

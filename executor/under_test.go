@@ -17,36 +17,37 @@ import (
 func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 	const is, was = "is", "was"
 	rows := []struct {
-		name   string
-		left   time.Duration // of the session
-		slotOf string        // of its task's limit
-		seat   *jobSlot      // of its job's limit
-		hold   *hold         // of its own lease
-		want   bool
+		name    string
+		left    time.Duration // of the session
+		permit  string        // of its task's limit
+		slot    *jobSlot      // of its job's limit
+		guarded bool          // of its own lease
+		want    bool
 	}{
 		{name: "it needs nothing", left: time.Second, want: true},
 		{name: "it needs nothing, and there is no session any more", left: -time.Second},
-		{name: "a slot of its task", left: 7 * time.Second, slotOf: is, want: true},
-		{name: "a slot of its task, late in the session", left: 5 * time.Second, slotOf: is},
-		{name: "a slot of its task under the session before", left: 7 * time.Second, slotOf: was},
-		{name: "a slot of its job", left: 7 * time.Second, seat: &jobSlot{session: is}, want: true},
-		{name: "a slot of its job under the session before", left: 7 * time.Second, seat: &jobSlot{session: was}},
-		{name: "both", left: 7 * time.Second, slotOf: is, seat: &jobSlot{session: is}, want: true},
-		{name: "both, late in the session", left: 5 * time.Second, slotOf: is, seat: &jobSlot{session: is}},
-		{name: "both, that of its task under the session before", left: 7 * time.Second, slotOf: was, seat: &jobSlot{session: is}},
-		{name: "both, that of its job under the session before", left: 7 * time.Second, slotOf: is, seat: &jobSlot{session: was}},
-		{name: "a guarantee", left: 7 * time.Second, hold: new(hold), want: true},
-		{name: "a guarantee, and a slot of its task", left: 7 * time.Second, hold: new(hold), slotOf: is, want: true},
-		{name: "a guarantee, and a slot of its task under the session before", left: 7 * time.Second, hold: new(hold), slotOf: was},
+		{name: "a slot of its task", left: 7 * time.Second, permit: is, want: true},
+		{name: "a slot of its task, late in the session", left: 5 * time.Second, permit: is},
+		{name: "a slot of its task under the session before", left: 7 * time.Second, permit: was},
+		{name: "a slot of its job", left: 7 * time.Second, slot: &jobSlot{session: is}, want: true},
+		{name: "a slot of its job under the session before", left: 7 * time.Second, slot: &jobSlot{session: was}},
+		{name: "both", left: 7 * time.Second, permit: is, slot: &jobSlot{session: is}, want: true},
+		{name: "both, late in the session", left: 5 * time.Second, permit: is, slot: &jobSlot{session: is}},
+		{name: "both, that of its task under the session before", left: 7 * time.Second, permit: was, slot: &jobSlot{session: is}},
+		{name: "both, that of its job under the session before", left: 7 * time.Second, permit: is, slot: &jobSlot{session: was}},
+		{name: "a guarantee", left: 7 * time.Second, guarded: true, want: true},
+		{name: "a guarantee, and a slot of its task", left: 7 * time.Second, guarded: true, permit: is, want: true},
+		{name: "a guarantee, and a slot of its task under the session before", left: 7 * time.Second, guarded: true, permit: was},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			now := time.Now()
 			k := newKeeper(nil, "x", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
 			k.set(schema.Session{Executor: "x", ID: is}, now.Add(row.left), now)
-			a := &attempt{x: &Executor{keeper: k}, slotOf: row.slotOf, jobSlot: row.seat, hold: row.hold}
-			if session, ok := a.under(now); ok != row.want || ok && session != is {
-				t.Errorf("under = %q, %v, want %v, under %q", session, ok, row.want, is)
+			a := attemptOf(&Executor{keeper: k}, &schema.Entry{})
+			a.limits.permit.Session, a.limits.jobSlot, a.lease.guarded = row.permit, row.slot, row.guarded
+			if session, ok := a.sessionAt(now); ok != row.want || ok && session != is {
+				t.Errorf("sessionAt = %q, %v, want %v, under %q", session, ok, row.want, is)
 			}
 		})
 	}

@@ -453,3 +453,8 @@ func (w *world) find(id schema.EntryID) schema.Entry {
 	}
 	return rows[0]
 }
+
+// attemptOf returns an attempt of a message that nobody has delivered.
+func attemptOf(x *Executor, e *schema.Entry) *attempt {
+	return newAttempt(x, nil, &queue.Envelope{Entry: *e})
+}

@@ -85,8 +85,9 @@ func TestYieldToItsOwn(t *testing.T) {
 						c.change(s)
 					})
 				}
-				a := &attempt{x: n.Executor, entry: &run, awaited: waits.ID}
-				got, err := a.yield(t.Context(), "")
+				a := attemptOf(n.Executor, &run)
+				a.rows.awaited = waits.ID
+				got, err := a.limits.yield(t.Context(), "")
 				if err != nil || got != c.want {
 					t.Fatalf("yield: got %t, %v; want %t", got, err, c.want)
 				}

@@ -155,7 +155,15 @@ const (
 	ofTask
 )
 
-// ruling is what the gate says.
+// The reasons of deferrals.
+const (
+	ReasonBreaker = "breaker" // the target fails again and again
+	ReasonShare   = "crowded" // the target, or the tenant, is slow and has its share of the slots
+	ReasonLimit   = "limit"   // as many runs of the task are under way as may
+	ReasonRate    = "rate"    // the reservation under the rate of the task has expired
+)
+
+// Decision is what the gate says.
 type Decision struct {
 	Permit   Permit
 	Admitted bool
@@ -187,7 +195,7 @@ func (g *Controller) Admit(w Request, parked *Load) (v Decision, at *Load) {
 	if host != nil && host.breaker != nil && admitted {
 		if ok, wait := host.breaker.admits(); !ok {
 			host.breaker.deferred++
-			return g.deferBy("breaker", schema.CauseBreaker, max(wait, backedOff(w.Deferrals), host.untilTurn(now, time.Second/deferredPerSecond))), nil
+			return g.deferBy(ReasonBreaker, schema.CauseBreaker, max(wait, backedOff(w.Deferrals), host.untilTurn(now, time.Second/deferredPerSecond))), nil
 		}
 	}
 	var room [3]int // at each
@@ -217,7 +225,7 @@ func (g *Controller) Admit(w Request, parked *Load) (v Decision, at *Load) {
 			if i == ofTenant {
 				cause = schema.CauseTenantShare
 			}
-			return g.deferBy("crowded", cause, wait), nil
+			return g.deferBy(ReasonShare, cause, wait), nil
 		}
 		return Decision{Wait: l.wait(w.Rank)}, l
 	}

@@ -128,13 +128,13 @@ func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *L
 	if l.waiting < most && g.inMemory < max(g.slots/inMemoryPart, 1) { // if none waited, no slot would ever be asked for
 		return Decision{Wait: l.wait(w.Rank)}, l
 	}
-	g.metrics.deferrals.WithLabelValues("limit").Inc()
+	g.metrics.deferrals.WithLabelValues(ReasonLimit).Inc()
 	age := now.Sub(b.reached)
 	if age < unknownSpeedFor {
-		return Decision{Defer: unknownSpeedLeast + rand.N(unknownSpeedFor*3/2), Reason: "limit"}, nil
+		return Decision{Defer: unknownSpeedLeast + rand.N(unknownSpeedFor*3/2), Reason: ReasonLimit}, nil
 	}
 	wait := max(l.untilTurn(now, time.Second/time.Duration(max(lineSpeed*speed, retriesPerSecond/len(g.limited), 1))), min(age/agePart, ageMost))
-	return Decision{Defer: wait + rand.N(wait/8+1), Reason: "limit"}, nil
+	return Decision{Defer: wait + rand.N(wait/8+1), Reason: ReasonLimit}, nil
 }
 
 // freed notes that an attempt of the task has ended. The caller holds the gate's mu.
