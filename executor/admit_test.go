@@ -30,7 +30,8 @@ func (w *world) deferrals(e schema.Entry) (all []schema.Entry) {
 	return all
 }
 
-// A target that fails again and again has the runs after that put off: no attempt is used up, and they start when it works again.
+// A target that fails again and again has the runs after that put off: no attempt is used up, and
+// they start when it works again.
 func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var broken atomic.Bool
@@ -87,8 +88,8 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 	})
 }
 
-// TestAFewArePutOffAtOnce: when a breaker opens all that is in hand for its target is put off, deferralsAtOnce at a time: what others ask of the store does not wait
-// behind it.
+// TestAFewArePutOffAtOnce: when a breaker opens all that is in hand for its target is put off,
+// deferralsAtOnce at a time: what others ask of the store does not wait behind it.
 func TestAFewArePutOffAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const runs, each = 1000, 20 * time.Millisecond
@@ -179,7 +180,8 @@ func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
 	}
 }
 
-// TestAStopWhileRunsWaitToBePutOff: what waits for its turn to be put off when its executor is stopped goes back at once, and is met by the next.
+// TestAStopWhileRunsWaitToBePutOff: what waits for its turn to be put off when its executor is
+// stopped goes back at once, and is met by the next.
 func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const runs, each = 1000, 200 * time.Millisecond
@@ -227,7 +229,8 @@ func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 	})
 }
 
-// One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it is due.
+// One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it
+// is due.
 func TestAHungTargetHarmsNoOtherTenant(t *testing.T) {
 	for name, work := range map[string]schema.Work{
 		"host":    {HTTP: &schema.HTTPTarget{URL: "http://hung"}},

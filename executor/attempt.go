@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// attempt is one message in hand, from delivery to acknowledgement. Its own goroutine alone uses what no comment gives to another.
+// attempt is one message in hand, from delivery to acknowledgement. Its own goroutine alone uses
+// what no comment gives to another.
 type attempt struct {
 	message
 	place placement // the executor's mutex guards it
@@ -49,7 +50,8 @@ type startPoint struct {
 	alive   bool      // and enough of it is left
 }
 
-// execution is what tend, a cancel and the callee's reports need of an attempt under way. mu guards all up to it.
+// execution is what tend, a cancel and the callee's reports need of an attempt under way. mu guards
+// all up to it.
 type execution struct {
 	mu         sync.Mutex
 	running    bool
@@ -118,7 +120,8 @@ func (a *attempt) facts(ctx context.Context) facts {
 	return f
 }
 
-// isGuarded reports whether the run is claimed before it starts. Where the task is gone nobody knows, and to claim is safe.
+// isGuarded reports whether the run is claimed before it starts. Where the task is gone the
+// guarantee is unknown, and to claim is safe.
 func (a *attempt) isGuarded() bool {
 	return a.work.Guarantee.Guarded() || a.guarantee() == ""
 }
@@ -131,9 +134,10 @@ func (a *attempt) guarantee() schema.Guarantee {
 	return a.work.Guarantee
 }
 
-// needsCell reports whether the session must be in the rows before the call. A claim says all that a session cell would.
+// needsCell reports whether the session must be in the rows before the call. A claim says all that
+// a session cell would.
 func (a *attempt) needsCell() bool {
-	return !a.lease.guarded && (a.basis.looked || a.limits.listed)
+	return !a.lease.guarded && (a.basis.fromRows || a.limits.listed)
 }
 
 // advance notes a stage that was reached.
@@ -142,8 +146,8 @@ func (a *attempt) advance(s stage) bool {
 	return true
 }
 
-// step does what was decided, and reports whether the attempt goes on. If not, the message has been dealt with. Until the call an attempt is
-// ended by ctx, then by attempts.
+// step does what was decided, and reports whether the attempt goes on. If not, the message has been
+// dealt with. Until the call an attempt is ended by ctx, then by attempts.
 func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool) {
 	x, spec := a.x, &a.entry.Spec
 	switch next {
@@ -153,7 +157,7 @@ func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool)
 		a.basis = startBasis{checked: a.env.CheckedAt, number: spec.AttemptNumber(), limit: spec.Concurrency}
 		return a.advance(stageBased)
 	case doReadRows:
-		if !a.wait(ctx, a.entry.Due().Add(-lookBefore)) {
+		if !a.wait(ctx, a.entry.Due().Add(-readBefore)) {
 			a.giveBack()
 			return false
 		}
@@ -221,7 +225,8 @@ func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool)
 	return false
 }
 
-// claimRun claims the run. Where another executor was faster, the rows and the lease tell what is left to do: the attempt reads its work again.
+// claimRun claims the run. Where another executor was faster, the rows and the lease tell what is
+// left to do: the attempt reads its work again.
 func (a *attempt) claimRun(ctx, attempts context.Context) (goesOn bool) {
 	switch a.lease.claim(ctx, attempts) {
 	case claimMade:
@@ -281,17 +286,19 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	}
 }
 
-// sessionAt returns the session under which the attempt would begin at now, and whether it may. Where others wait for the end of the attempt,
-// enough of the session must be left, and what the attempt has must be held under it.
+// sessionAt returns the session under which the attempt would begin at now, and whether it may.
+// Where others wait for the end of the attempt, enough of the session must be left, and what the
+// attempt has must be held under it.
 func (a *attempt) sessionAt(now time.Time) (string, bool) {
 	if !a.lease.guarded && a.limits.jobSlot == nil && a.limits.permit.Session == "" {
-		return a.x.keeper.current(now)
+		return a.x.session.current(now)
 	}
-	session, ample := a.x.keeper.ample(now)
+	session, ample := a.x.session.currentWithReserve(now)
 	return session, ample && a.limits.heldUnder(session)
 }
 
-// begin notes that the attempt is under way. If a cancel was heard of since the rows were read, it ends at once.
+// begin notes that the attempt is under way. If a cancel was heard of since the rows were read, it
+// ends at once.
 func (a *attempt) begin(began, now time.Time, number int, session string, stop context.CancelCauseFunc) {
 	a.x.metrics.running.Inc()
 	if now.Before(a.entry.Due()) {
@@ -323,7 +330,8 @@ func (a *attempt) call(ctx context.Context) (res target.Result) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			// The value of the panic may hold secrets of the payload: the stack goes to the log, and nothing into the record.
+			// The value of the panic may hold secrets of the payload: the stack goes to the log,
+			// and nothing into the record.
 			a.x.log.Error("a target panicked", "run", a.entry.Run(), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 			res = target.Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
 		}
@@ -354,7 +362,8 @@ func (a *attempt) cancel(cause error) {
 	}
 }
 
-// abandonIfSessionLost stops an effectively_once attempt once its session is not to be trusted any more: another may start.
+// abandonIfSessionLost stops an effectively_once attempt once its session is not to be trusted any
+// more: another may start.
 func (a *attempt) abandonIfSessionLost(now time.Time) {
 	if !a.exclusive.Load() {
 		return
@@ -362,7 +371,7 @@ func (a *attempt) abandonIfSessionLost(now time.Time) {
 	a.mu.Lock()
 	session := a.session
 	a.mu.Unlock()
-	if current, alive := a.x.keeper.current(now); !alive || current != session {
+	if current, alive := a.x.session.current(now); !alive || current != session {
 		a.cancel(target.ErrAbandoned)
 		a.abandonOnce.Do(func() { close(a.abandoned) })
 	}

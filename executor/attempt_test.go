@@ -32,8 +32,8 @@ func TestStartsAtTheInstant(t *testing.T) {
 	})
 }
 
-// TestLooksWhenInDoubt: what is fresh starts without a look; whoever is in doubt reads the rows, has its session held
-// before the start, and reads them again.
+// TestLooksWhenInDoubt: what is fresh starts without a look; whoever is in doubt reads the rows,
+// has its session held before the start, and reads them again.
 func TestLooksWhenInDoubt(t *testing.T) {
 	const once = "start 1, record 1 succeeded, notice, ack"
 	const marked = "session 1, " + once
@@ -67,8 +67,9 @@ func TestLooksWhenInDoubt(t *testing.T) {
 				if got := w.counts.Tally("EntriesByID").Calls; got != tc.looks {
 					t.Errorf("looks: got %d, want %d", got, tc.looks)
 				}
-				// A session cell is written first, with others of its partition, which is then read again.
-				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due) || starts[0].at.After(due.Add(markWithin+lookWithin)) ||
+				// A session cell is written first, with others of its partition, which is then read
+				// again.
+				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due) || starts[0].at.After(due.Add(markWithin+batchWithin)) ||
 					tc.want == once && !starts[0].at.Equal(due)) {
 					t.Errorf("start: got %v, want %v", starts[0].at, due)
 				}
@@ -170,7 +171,8 @@ func TestRowThatHasLeftStartsNothing(t *testing.T) {
 	})
 }
 
-// TestAnAttemptHasItsTimeout: that long after its start the callee is told to end, and why. The attempt counts, and the next one has its row.
+// TestAnAttemptHasItsTimeout: that long after its start the callee is told to end, and why. The
+// attempt counts, and the next one has its row.
 func TestAnAttemptHasItsTimeout(t *testing.T) {
 	const two = schema.Duration(2 * time.Second)
 	retry := &schema.Retry{MaxAttempts: 3, Jitter: "none"}
@@ -219,7 +221,8 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsHeeded: a callee that says how long it wants to be left alone is, though the run's own back-off is shorter, but for no longer than a day.
+// TestRetryAfterIsHeeded: a callee that says how long it wants to be left alone is, though the
+// run's own back-off is shorter, but for no longer than a day.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string

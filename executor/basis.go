@@ -8,15 +8,18 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// rowCheck reads the rows of an attempt's run, acts on what they say, and so gives the attempt what its start rests on.
+// rowCheck reads the rows of an attempt's run, acts on what they say, and so gives the attempt what
+// its start rests on.
 type rowCheck struct {
 	a *attempt
 
-	// awaited is an entry to which a start of the run was deferred, by the last read (schema.Standing).
+	// awaited is an entry to which a start of the run was deferred, by the last read
+	// (schema.Standing).
 	awaited schema.EntryID
 }
 
-// check reads the rows. True means that the attempt may start, on the basis that it has now; false, that the message has been dealt with.
+// check reads the rows. True means that the attempt may start, on the basis that it has now; false,
+// that the message has been dealt with.
 func (c *rowCheck) check(ctx context.Context) bool {
 	a := c.a
 	x, e := a.x, a.entry
@@ -35,13 +38,14 @@ func (c *rowCheck) check(ctx context.Context) bool {
 		a.postpone(ctx, "look", err)
 		return false
 	}
-	x.troubled.Store(false)
+	x.storeFailing.Store(false)
 	c.awaited = st.Awaited
 	switch {
 	case st.Repeat != nil:
-		// Its follow-ups may be missing: they are repeated before the message goes. The record stands.
+		// Its follow-ups may be missing: they are repeated before the message goes. The record
+		// stands.
 		x.metrics.passed.WithLabelValues("over").Inc()
-		x.recorder.put(word{entry: *e, attempt: *st.Repeat, held: true, notify: true, then: a.finish})
+		x.recorder.put(pendingWrite{entry: *e, attempt: *st.Repeat, recorded: true, notify: true, then: a.finish})
 		return false
 	case st.Over:
 		x.metrics.passed.WithLabelValues("over").Inc()
@@ -59,7 +63,8 @@ func (c *rowCheck) check(ctx context.Context) bool {
 	a.lease.setGuarded(guarded)
 	switch {
 	case guarded && a.isFirst() && a.lease.tries == 0 && st.Next == e.Spec.AttemptNumber() && len(st.Dead) == 0:
-		// The rows were read for the age of the envelope alone: that nobody has claimed the run is a guess. A claim that finds otherwise reads the rows again.
+		// The rows were read for the age of the envelope alone: that nobody has claimed the run is
+		// a guess. A claim that finds otherwise reads the rows again.
 		a.lease.was = schema.Lease{}
 	case guarded:
 		var free bool
@@ -77,11 +82,12 @@ func (c *rowCheck) check(ctx context.Context) bool {
 	if v.job != nil {
 		limit = v.job.Current.Spec.Concurrency // as it is now
 	}
-	a.basis = startBasis{checked: v.at, number: st.Next, looked: true, limit: limit, before: before}
+	a.basis = startBasis{checked: v.at, number: st.Next, fromRows: true, limit: limit, before: before}
 	return true
 }
 
-// mayStart asks the row of the run's job, if the job can have many runs, whether attempt number n may start, and until when. If not, it records why.
+// mayStart asks the row of the run's job, if the job can have many runs, whether attempt number n
+// may start, and until when. If not, it records why.
 func (c *rowCheck) mayStart(ctx context.Context, n int, job *schema.Job) (before time.Time, ok bool) {
 	a := c.a
 	x, e := a.x, a.entry
@@ -124,7 +130,8 @@ func (c *rowCheck) mayStart(ctx context.Context, n int, job *schema.Job) (before
 	return right.Before, true
 }
 
-// recordLost records attempts whose sessions were declared dead as lost. The last one allowed ends the run, and the message: then it returns false.
+// recordLost records attempts whose sessions were declared dead as lost. The last one allowed ends
+// the run, and the message: then it returns false.
 func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 	a := c.a
 	x := a.x
@@ -146,7 +153,7 @@ func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 		rows[i].Record = lostRecord(d.Session, now, final)
 		rows[i].Written, rows[i].Expires = schema.LostAt(d.Session.Started), a.expiry(now)
 	}
-	// All of them before the notice: it ends the entry, and nobody would count the rest.
+	// All of them before the notice: it ends the entry, and the rest would not be counted.
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := x.writer.Record(bounded, rows); err != nil {
@@ -156,7 +163,7 @@ func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 	x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Add(float64(len(rows)))
 	if last >= 0 {
 		// What follows from the end of the run, such as its dead letter, comes before the notice.
-		x.recorder.put(word{entry: *a.entry, attempt: rows[last], held: true, notify: true, then: a.finish})
+		x.recorder.put(pendingWrite{entry: *a.entry, attempt: rows[last], recorded: true, notify: true, then: a.finish})
 	}
 	return last < 0
 }
@@ -173,14 +180,15 @@ func lostRecord(session *schema.SessionRef, now time.Time, final bool) *schema.R
 	}
 }
 
-// revalidate reads the rows again while the basis of the start is too old, or a cancel was heard of since. Results as of check.
+// revalidate reads the rows again while the basis of the start is too old, or a cancel was heard of
+// since. Results as of check.
 func (c *rowCheck) revalidate(ctx context.Context) bool {
 	a := c.a
 	maxAge := freshFor
 	if a.limits.claimSlot {
 		maxAge -= claimWithin
 	}
-	for range lookTries {
+	for range readTries {
 		a.mu.Lock()
 		recheck := a.recheck
 		a.recheck = false
@@ -196,7 +204,8 @@ func (c *rowCheck) revalidate(ctx context.Context) bool {
 	return false
 }
 
-// mayStillStart judges again after a write before the start, which may have taken its time: the start needs the same session, a fresh basis and a right clock.
+// mayStillStart judges again after a write before the start, which may have taken its time: the
+// start needs the same session, a fresh basis and a right clock.
 func (c *rowCheck) mayStillStart(ctx context.Context, session string) bool {
 	a := c.a
 	now := a.x.now()
@@ -206,8 +215,8 @@ func (c *rowCheck) mayStillStart(ctx context.Context, session string) bool {
 }
 
 // standing reads the rows of the run that e starts and judges where e stands.
-func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standing, view, error) {
-	v, err := x.looker.look(ctx, e)
+func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standing, runRows, error) {
+	v, err := x.reader.read(ctx, e)
 	if err != nil {
 		return schema.Standing{}, v, err
 	}

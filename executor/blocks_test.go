@@ -15,7 +15,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// limit makes, or changes, the task "a", of which most runs may be under way at once, and tells everybody.
+// limit makes, or changes, the task "a", of which most runs may be under way at once, and tells
+// everybody.
 func (w *world) limit(most int, change ...func(*schema.Task)) {
 	w.t.Helper()
 	task := schema.Task{
@@ -137,7 +138,8 @@ func (w *world) taskSlots() schema.Slots {
 	return s
 }
 
-// TestManyShortRunsUnderALimit: a thousand runs of 0.1 s, ten at a time, take little more than ten seconds, and a conditional write serves many of them.
+// TestManyShortRunsUnderALimit: a thousand runs of 0.1 s, ten at a time, take little more than ten
+// seconds, and a conditional write serves many of them.
 func TestManyShortRunsUnderALimit(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -219,7 +221,8 @@ func TestALimitIsChanged(t *testing.T) {
 	})
 }
 
-// TestOneSlotOfManyExecutors: all that is handed out runs, wherever it is, one after the other and without long pauses.
+// TestOneSlotOfManyExecutors: all that is handed out runs, wherever it is, one after the other and
+// without long pauses.
 func TestOneSlotOfManyExecutors(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 4 {
@@ -271,7 +274,8 @@ func TestBlocksOfTheDeadComeBack(t *testing.T) {
 	})
 }
 
-// TestALimitUnderFaults: whatever the store answers and wherever executors come and go in order, never more are under way than may.
+// TestALimitUnderFaults: whatever the store answers and wherever executors come and go in order,
+// never more are under way than may.
 func TestALimitUnderFaults(t *testing.T) {
 	for range 5 {
 		seed := rand.Uint64()
@@ -322,7 +326,8 @@ func TestALimitUnderFaults(t *testing.T) {
 	}
 }
 
-// TestALimitOnAnExecutorWithOneSlot: its runs start. None of them waited in memory, so no slot of the limit was ever asked for, and all were put off for ever.
+// TestALimitOnAnExecutorWithOneSlot: its runs start. None of them waited in memory, so no slot of
+// the limit was ever asked for, and all were put off for ever.
 func TestALimitOnAnExecutorWithOneSlot(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x", func(c *Config) { c.Slots = 1 })
@@ -374,7 +379,8 @@ func TestLimitsTogether(t *testing.T) {
 	})
 }
 
-// TestWhatIsGivenUpIsNotUsed: from when on slots are about to be given back nothing begins under them, though the store has not answered: another may have them by then.
+// TestWhatIsGivenUpIsNotUsed: from when on slots are about to be given back nothing begins under
+// them, though the store has not answered: another may have them by then.
 func TestWhatIsGivenUpIsNotUsed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")

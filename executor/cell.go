@@ -8,21 +8,25 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// errOutdated: between the read of the rows and the start too much time passed, the session was lost, or the clock was set back.
+// errOutdated: between the read of the rows and the start too much time passed, the session was
+// lost, or the clock was set back.
 var errOutdated = errors.New("noting the session took too long")
 
-// noteSession writes the session cell before the start, and reports whether the start goes on. If not, the message has been dealt with.
+// noteSession writes the session cell before the start, and reports whether the start goes on. If
+// not, the message has been dealt with.
 //
-// The cell goes the way of records, in batches of a partition: a backlog after trouble consists of starts in doubt, and a write for each would cost
-// more than the runs. Then the rows are read again (confirm): a rival that read them before they held the cell may have started.
+// The cell goes the way of records, in batches of a partition: a backlog after trouble consists of
+// starts in doubt, and a write for each would cost more than the runs. Then the rows are read again
+// (confirm): a rival that read them before they held the cell may have started.
 //
-// A cell that stands says that the attempt is under way, for as long as our session lives. So where the attempt does not start after all, it is recorded
-// as lost and unstarted before the message goes back.
+// A cell that stands says that the attempt is under way, for as long as our session lives. So where
+// the attempt does not start after all, it is recorded as lost and unstarted before the message
+// goes back.
 func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) {
 	x := a.x
 	row := a.cell(now)
 	held := make(chan struct{})
-	x.recorder.put(word{entry: *a.entry, attempt: row, then: func() { close(held) }})
+	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: func() { close(held) }})
 	x.recorder.hurry()
 	var err error
 	switch {
@@ -55,11 +59,12 @@ func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) 
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 		Error: "not started: the session could not be noted in time", Unstarted: true,
 	}
-	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack})
 	return false
 }
 
-// awaitHeld waits until the row is held; false means that ctx ended first. A message that waits for long is returned meanwhile.
+// awaitHeld waits until the row is held; false means that ctx ended first. A message that waits for
+// long is returned meanwhile.
 func (m *message) awaitHeld(ctx context.Context, held <-chan struct{}) bool {
 	for {
 		select {
@@ -85,20 +90,21 @@ func (a *attempt) cell(now time.Time) schema.Attempt {
 	}
 }
 
-// tend keeps the message in progress, and acknowledges it once the store knows that the attempt runs.
+// tend keeps the message in progress, and acknowledges it once the store knows that the attempt
+// runs.
 func (a *attempt) tend(now time.Time) {
 	a.abandonIfSessionLost(now)
 	if a.acked.Load() {
 		return
 	}
 	a.mu.Lock()
-	// What has passed is told by the monotonic clock: the wall clock may be set back meanwhile.
+	// By the monotonic clock: the wall clock may be set back meanwhile.
 	long := a.running && !a.cellSent && time.Since(a.began) >= ackAfter
 	known := a.running && a.cellHeld && time.Since(a.began) >= ackAfter
 	if long && !a.lease.guarded {
-		// The session in force now, which is another one if that of the start was declared dead meanwhile. While
-		// there is none to be trusted the message stays in hand.
-		if session, alive := a.x.keeper.current(now); alive {
+		// The session in force now, which is another one if that of the start was declared dead
+		// meanwhile. While there is none to be trusted the message stays in hand.
+		if session, alive := a.x.session.current(now); alive {
 			a.session = session
 		} else {
 			long = false
@@ -106,7 +112,7 @@ func (a *attempt) tend(now time.Time) {
 	}
 	a.mu.Unlock()
 	if long {
-		a.x.recorder.put(word{entry: *a.entry, attempt: a.cell(now), then: a.noted})
+		a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: a.cell(now), then: a.noted})
 	} else if known {
 		a.ack()
 	}

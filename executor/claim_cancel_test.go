@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestCancelOfAGuardedRunEndsItsClaim: an executor that does not hear of the cancel changes nothing.
+// TestCancelOfAGuardedRunEndsItsClaim: an executor that does not hear of the cancel changes
+// nothing.
 func TestCancelOfAGuardedRunEndsItsClaim(t *testing.T) {
 	for _, g := range guarantees {
 		for _, hears := range []bool{false, true} {
@@ -79,7 +80,8 @@ func TestCancelOfAPendingGuardedRunIsExact(t *testing.T) {
 	})
 }
 
-// TestCancelOfARunThatEndedInItsLease: what the lease says stands, also where nobody has written it down.
+// TestCancelOfARunThatEndedInItsLease: what the lease says stands, also where nobody has written it
+// down.
 func TestCancelOfARunThatEndedInItsLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")

@@ -24,8 +24,9 @@ func asTask(g schema.Guarantee, at time.Time) schema.Task {
 	return schema.Task{Tenant: "t", Name: "t", UpdatedAt: at, Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://a.example/"}, Guarantee: g}}
 }
 
-// TestTheTurnToClaimComesBack: a task became guarded, or was deleted, between the two times that an attempt read it. The look took a turn to claim which nobody gave back, and
-// with the last of them every guarded run of the executor would have waited for ever.
+// TestTheTurnToClaimComesBack: a task became guarded, or was deleted, between the two times that an
+// attempt read it. The look took a turn to claim which nobody gave back, and with the last of them
+// every guarded run of the executor would have waited for ever.
 func TestTheTurnToClaimComesBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -62,8 +63,9 @@ func TestTheTurnToClaimComesBack(t *testing.T) {
 	}
 }
 
-// TestAtMostOnceOutlivesItsTask: whether a lost attempt may be followed by another is for the guarantee to say under which it claimed the run. Its task said it, and where that
-// was changed or away for a moment, a run of at_most_once started twice.
+// TestAtMostOnceOutlivesItsTask: whether a lost attempt may be followed by another is for the
+// guarantee to say under which it claimed the run. Its task said it, and where that was changed or
+// away for a moment, a run of at_most_once started twice.
 func TestAtMostOnceOutlivesItsTask(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -119,8 +121,9 @@ func TestAtMostOnceOutlivesItsTask(t *testing.T) {
 	}
 }
 
-// odd answers one swap of a lease by an error that is no sentinel, as a store does that cannot look up a role's permissions for a moment; and every one from then on, of that
-// lease alone, if it goes on.
+// odd answers one swap of a lease by an error that is no sentinel, as a store does that cannot look
+// up a role's permissions for a moment; and every one from then on, of that lease alone, if it goes
+// on.
 type odd struct {
 	Store
 	nth    int64
@@ -141,8 +144,8 @@ func (s *odd) SwapLease(ctx context.Context, was, is schema.Lease, expires time.
 	return s.Store.SwapLease(ctx, was, is, expires)
 }
 
-// TestAnOddErrorEndsNoClaim: an outcome that could not be written into the lease once, for a reason that nobody knows, was dropped, and the run counted as running for as long as
-// its executor lived.
+// TestAnOddErrorEndsNoClaim: an outcome that could not be written into the lease once, for a reason
+// that nobody knows, was dropped, and the run counted as running for as long as its executor lived.
 func TestAnOddErrorEndsNoClaim(t *testing.T) {
 	for _, g := range guarantees {
 		for _, c := range []struct {
@@ -164,7 +167,8 @@ func TestAnOddErrorEndsNoClaim(t *testing.T) {
 	}
 }
 
-// TestALeaseThatCannotBeSwappedHoldsUpNobody: what is odd about one lease, such as a holder whom another version wrote down, is no failure of the store: other runs are taken on.
+// TestALeaseThatCannotBeSwappedHoldsUpNobody: what is odd about one lease, such as a holder whom
+// another version wrote down, is no failure of the store: other runs are taken on.
 func TestALeaseThatCannotBeSwappedHoldsUpNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1", func(cfg *Config) { cfg.Store = &odd{Store: cfg.Store, nth: 2, goesOn: true} })

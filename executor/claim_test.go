@@ -61,8 +61,9 @@ func TestUnguardedRunTouchesNoLease(t *testing.T) {
 	})
 }
 
-// TestARunThatItsLeaseGaveUpIsRecordedSo: a dispatcher ended the run in its lease as missed, and died before it recorded that.
-// Another, which would have recorded something else, leaves it to an executor: that records what the lease says.
+// TestARunThatItsLeaseGaveUpIsRecordedSo: a dispatcher ended the run in its lease as missed, and
+// died before it recorded that. Another, which would have recorded something else, leaves it to an
+// executor: that records what the lease says.
 func TestARunThatItsLeaseGaveUpIsRecordedSo(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 	})
 }
 
-// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt, and whoever does the work; also when its executor dies meanwhile.
+// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt, and whoever does the work;
+// also when its executor dies meanwhile.
 func TestGuardedRunStartsOnce(t *testing.T) {
 	for name, work := range map[string]schema.Work{
 		"http": {HTTP: &schema.HTTPTarget{URL: "http://sink"}}, "nats": {NATS: &schema.NATSTarget{Subject: "work.a"}}, "script": {Script: &schema.ScriptTarget{Command: "report"}},
@@ -190,8 +192,8 @@ func startsOnce(t *testing.T, g schema.Guarantee, work *schema.Work) {
 	})
 }
 
-// TestFrozenHolderChangesNothing: an executor is cut off past its session while its callee goes on, deaf or not; another ends the run; then
-// the first comes back.
+// TestFrozenHolderChangesNothing: an executor is cut off past its session while its callee goes on,
+// deaf or not; another ends the run; then the first comes back.
 func TestFrozenHolderChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -273,7 +275,8 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestClaimsOfOneInstantDiffer: two messages of one run that are here at once, which claim it in the same ns under the same fence, would both start.
+// TestClaimsOfOneInstantDiffer: two messages of one run that are here at once, which claim it in
+// the same ns under the same fence, would both start.
 func TestClaimsOfOneInstantDiffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x, now := w.begin("x1"), time.Now()
@@ -322,7 +325,8 @@ func TestClaimOfUnknownOutcome(t *testing.T) {
 							w.publish(e, time.Now())
 							w.publish(e, time.Now(), redispatched)
 							time.Sleep(time.Minute)
-							// A claim that was decided too late to start from is given up, and leaves a row that stands for nothing.
+							// A claim that was decided too late to start from is given up, and
+							// leaves a row that stands for nothing.
 							story := strings.TrimPrefix(w.story(e.ID), "1 unstarted, ")
 							w.ends(e.ID, schema.StateSucceeded, w.story(e.ID))
 							if story != "1 succeeded" {
@@ -339,8 +343,8 @@ func TestClaimOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestOutcomeInTheLeaseAloneIsRecorded: the executor ends its claim and dies before it records: who comes next writes what the lease says, and
-// what follows from it.
+// TestOutcomeInTheLeaseAloneIsRecorded: the executor ends its claim and dies before it records: who
+// comes next writes what the lease says, and what follows from it.
 func TestOutcomeInTheLeaseAloneIsRecorded(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -384,7 +388,8 @@ func TestOutcomeInTheLeaseAloneIsRecorded(t *testing.T) {
 	}
 }
 
-// TestLateClaimIsGivenUp: a claim whose answer came so late that the start rests on nothing any more starts nothing, and is free again.
+// TestLateClaimIsGivenUp: a claim whose answer came so late that the start rests on nothing any
+// more starts nothing, and is free again.
 func TestLateClaimIsGivenUp(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {
@@ -457,8 +462,9 @@ func TestCrashedGuardedAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAClaimThatIsNotAnsweredHoldsNoRunUp: an executor that is cut from the store while it claims keeps the run until its
-// session may have been declared dead, and no longer. It kept it for as long as the cut lasted, 5 minutes in a chaos run.
+// TestAClaimThatIsNotAnsweredHoldsNoRunUp: an executor that is cut from the store while it claims
+// keeps the run until its session may have been declared dead, and no longer. It kept it for as
+// long as the cut lasted, 5 minutes in a chaos run.
 func TestAClaimThatIsNotAnsweredHoldsNoRunUp(t *testing.T) {
 	for _, c := range []struct {
 		name    string

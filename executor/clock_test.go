@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// An attempt that was under way while the clock was set back ended before it had started, and the retry drawn from that lay behind what the
-// dispatcher had swept.
+// An attempt that was under way while the clock was set back ended before it had started, and the
+// retry drawn from that lay behind what the dispatcher had swept.
 func TestAttemptEndsAfterItsStartWhileTheClockIsSet(t *testing.T) {
 	const took = 700 * time.Millisecond
 	for name, c := range map[string]struct {

@@ -7,14 +7,17 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// This file holds the decisions of an attempt, as pure functions: what to do next (decide), and what an attempt that ended came to (decideEnd). The
-// methods of attempt do what is decided. A message comes this way:
+// This file holds the decisions of an attempt, as pure functions: what to do next (decide), and
+// what an attempt that ended came to (decideEnd). The methods of attempt do what is decided. A
+// message comes this way:
 //
-//	received ─ based ─ arrived ─ admitted ─ slotted ─ prepared ─ alone ─ rechecked ─ limited ─ judged ─ claimed ─ (the call)
-//	   │         │                             ▲                                                  │
-//	   └ rows ───┘                             └────────── rows: another took the lease ──────────┘
+//	received ─ based ─ arrived ─ admitted ─ slotted ─ prepared ─ alone ─ …
+//	… ─ rechecked ─ limited ─ mayClaim ─ judged ─ claimed ─ the call
 //
-// Every action may also end the message: the rows say that nothing is to start, the store fails, or the executor stops.
+// Where another executor takes the lease first, the attempt reads the rows and is slotted again.
+//
+// Every action may also end the message: the rows say that nothing is to start, the store fails, or
+// the executor stops.
 
 // stage says how far an attempt has come.
 type stage int
@@ -130,11 +133,11 @@ func decide(f facts) action {
 
 // startBasis is what a start rests on.
 type startBasis struct {
-	checked time.Time           // the rows said so at this time
-	number  int                 // of the attempt
-	looked  bool                // the rows were read for this start: its session cell is written before, and the rows are read again
-	limit   *schema.Concurrency // of the job; nil: none
-	before  time.Time           // the job lets the attempt start before this; zero: at any time
+	checked  time.Time           // the rows said so at this time
+	number   int                 // of the attempt
+	fromRows bool                // the rows were read for this start: its session cell is written before, and the rows are read again
+	limit    *schema.Concurrency // of the job; nil: none
+	before   time.Time           // the job lets the attempt start before this; zero: at any time
 }
 
 // holds reports whether a start at now may rest on the basis, which must not be older than maxAge.
@@ -152,7 +155,8 @@ const (
 	endReleased                  // a stop cut an effectively_once attempt short: it does not count, and the run is free again
 )
 
-// decideEnd says what follows from a result. abandoned: the attempt was stopped since its session may have been declared dead.
+// decideEnd says what follows from a result. abandoned: the attempt was stopped since its session
+// may have been declared dead.
 func decideEnd(res *target.Result, g schema.Guarantee, abandoned bool) ending {
 	switch {
 	case res.Stopped && g == schema.AtLeastOnce:

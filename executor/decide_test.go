@@ -55,7 +55,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideComesToAnEnd: every action either ends the message or advances the stage, so no fact keeps an attempt where it is.
+// TestDecideComesToAnEnd: every action either ends the message or advances the stage, so no fact
+// keeps an attempt where it is.
 func TestDecideComesToAnEnd(t *testing.T) {
 	next := map[action]stage{
 		doTrustEnvelope: stageBased, doReadRows: stageBased, doWaitUntilDue: stageArrived, doAskAdmission: stageAdmitted, doTakeSlot: stageSlotted,

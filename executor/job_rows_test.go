@@ -32,8 +32,9 @@ func (w *world) history(job schema.JobID, due time.Time) []schema.JobRun {
 	return lines
 }
 
-// TestWhatAFirstStartOfAJobWrites: the record first, then what follows from it, the line of history among that, and only then a word to anybody. A line
-// is written once, at the end of the run, and says what the record says. A run that ends well costs one write of each.
+// TestWhatAFirstStartOfAJobWrites: the record first, then what follows from it, the line of history
+// among that, and only then a word to anybody. A line is written once, at the end of the run, and
+// says what the record says. A run that ends well costs one write of each.
 func TestWhatAFirstStartOfAJobWrites(t *testing.T) {
 	succeeded, failed, final := target.Result{Outcome: schema.Succeeded}, target.Result{Outcome: schema.Failed, Error: "no"}, target.Result{Outcome: schema.Failed, Error: "no", Final: true}
 	for _, c := range []struct {
@@ -145,7 +146,8 @@ func TestWhatAFirstStartOfAJobWrites(t *testing.T) {
 	}
 }
 
-// TestALineOfHistoryIsHeldBeforeTheEndIsTold: whatever fails on the way is tried again, and nobody is told before the line is held.
+// TestALineOfHistoryIsHeldBeforeTheEndIsTold: whatever fails on the way is tried again, and nobody
+// is told before the line is held.
 func TestALineOfHistoryIsHeldBeforeTheEndIsTold(t *testing.T) {
 	const record, end = "record 1 succeeded", "line succeeded, notice, ack"
 	for _, c := range []struct {

@@ -14,13 +14,14 @@ type jobSlot struct {
 	session string
 }
 
-// acquireJobSlot asks the limit of the run's job for a slot, and reports whether the attempt may go on. If as many runs are under way as may, it does what
-// the job says of that; then the message has been dealt with.
+// acquireJobSlot asks the limit of the run's job for a slot, and reports whether the attempt may go
+// on. If as many runs are under way as may, it does what the job says of that; then the message has
+// been dealt with.
 func (l *limits) acquireJobSlot(ctx context.Context) bool {
 	a := l.a
 	x, e := a.x, a.entry
 	key, limit := schema.JobLimit(e.Spec.Job), a.basis.limit
-	session, alive := x.keeper.ample(x.now())
+	session, alive := x.session.currentWithReserve(x.now())
 	if !alive {
 		a.giveBackLater(ctx)
 		return false
@@ -51,8 +52,9 @@ func (l *limits) acquireJobSlot(ctx context.Context) bool {
 	}
 	switch is {
 	case admission.HasSlot:
-		// The row stays in the wait list: the message may go back before the run begins, and wait again. An executor that wakes the run sees by its session
-		// cell that it has begun, and takes the row out once the run is over.
+		// The row stays in the wait list: the message may go back before the run begins, and wait
+		// again. An executor that wakes the run sees by its session cell that it has begun, and
+		// takes the row out once the run is over.
 		l.listed = true
 		return true
 	case admission.SlotElsewhere: // the run is under way, or was until now: its rows will tell
@@ -78,7 +80,8 @@ func (l *limits) tryJobSlot(ctx context.Context, s *jobSlot, most int) (admissio
 	return is, err
 }
 
-// waitsForJobSlot reports whether the run waits for a slot, whatever the job says: it has begun before, or is one of many that were asked for one by one.
+// waitsForJobSlot reports whether the run waits for a slot, whatever the job says: it has begun
+// before, or is one of many that were asked for one by one.
 func (l *limits) waitsForJobSlot() bool {
 	a := l.a
 	switch a.basis.limit.OnLimit {
@@ -90,7 +93,8 @@ func (l *limits) waitsForJobSlot() bool {
 	return true
 }
 
-// makeWay does what the job says of a run for which there is no slot, other than to wait. True means that the message has been dealt with.
+// makeWay does what the job says of a run for which there is no slot, other than to wait. True
+// means that the message has been dealt with.
 func (l *limits) makeWay(ctx context.Context, key schema.LimitKey) bool {
 	a, limit := l.a, l.a.basis.limit
 	if limit.OnLimit == schema.OnLimitSkip {
@@ -129,7 +133,8 @@ func (l *limits) releaseJobSlot() {
 	l.a.x.limiter.Release(s.key, l.a.entry.Run(), s.session)
 }
 
-// releaseKeptSlot gives back the slot that the wait list kept for the run, if the message came to an end without it.
+// releaseKeptSlot gives back the slot that the wait list kept for the run, if the message came to
+// an end without it.
 func (l *limits) releaseKeptSlot() {
 	e := l.a.entry
 	if e.Fault != nil || e.Spec.Kind != schema.KindFromWaitList || l.hadJobSlot || l.heldBack || l.a.returned.Load() {

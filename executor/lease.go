@@ -10,17 +10,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Runs of at_most_once and effectively_once are guarded: an attempt claims its run before it starts, and ends the claim before it says how
-// it went, both by conditional writes on the run's lease (schema.Claim). What the lease says counts; the rows of attempts follow it.
+// Runs of at_most_once and effectively_once are guarded: an attempt claims its run before it
+// starts, and ends the claim before it says how it went, both by conditional writes on the run's
+// lease (schema.Claim). What the lease says counts; the rows of attempts follow it.
 
-// claimTries bounds how often the lease is read or claimed again because another executor was faster.
+// claimTries bounds how often the lease is read or claimed again because another executor was
+// faster.
 const claimTries = 5
 
 // errLateClaim: by the time that the claim stood the start rested on nothing any more.
 var errLateClaim = errors.New("not started: the run could not be claimed in time")
 
-// taskReach is for how long after a task was put attempts may still have begun by what it was before: executors remember it for 10 s, and their
-// clocks differ.
+// taskReach is for how long after a task was put attempts may still have begun by what it was
+// before: executors remember it for 10 s, and their clocks differ.
 const taskReach = 20 * time.Second
 
 // runLease is what an attempt knows of the lease of its run, and has of it.
@@ -39,8 +41,9 @@ func (l *runLease) setGuarded(is bool) {
 	}
 }
 
-// mayBeGuarded reports whether attempts of the entry claim the run, or may have claimed it. That is unknown where the task is gone, and where the
-// entry may have been in other hands before and the task was put since the run was about to start: then the lease tells, and to claim is safe.
+// mayBeGuarded reports whether attempts of the entry claim the run, or may have claimed it. That is
+// unknown where the task is gone, and where the entry may have been in other hands before and the
+// task was put since the run was about to start: then the lease tells, and to claim is safe.
 func (l *runLease) mayBeGuarded(ctx context.Context) (bool, error) {
 	a := l.a
 	spec := &a.entry.Spec
@@ -58,13 +61,16 @@ func (l *runLease) mayBeGuarded(ctx context.Context) (bool, error) {
 	return task.Work.InForce().Guarantee.Guarded() || again && task.UpdatedAt.After(a.entry.Run().Time().Add(-taskReach)), nil
 }
 
-// swap swaps the lease until it is known what became of that: nil and ErrConflict come with what stands. To swap again is harmless, and what an
-// unanswered swap may still do is decided by the next one.
+// swap swaps the lease until it is known what became of that: nil and ErrConflict come with what
+// stands. To swap again is harmless, and what an unanswered swap may still do is decided by the
+// next one.
 //
-// With keep a store that does not answer is asked until it does. Without, nothing is under way yet: an error means that nothing was done, and a message
-// whose swap is unanswered for long is returned meanwhile.
+// With keep a store that does not answer is asked until it does. Without, nothing is under way yet:
+// an error means that nothing was done, and a message whose swap is unanswered for long is returned
+// meanwhile.
 //
-// An error also means that ctx ended and the store did not answer for as long as the stop waits: then our session ends as well, and with it what we hold.
+// An error also means that ctx ended and the store did not answer for as long as the stop waits:
+// then our session ends as well, and with it what we hold.
 func (l *runLease) swap(ctx context.Context, was, is schema.Lease, keep bool) (schema.Lease, error) {
 	a, x := l.a, l.a.x
 	is.Key = schema.RunLease(a.entry.Run())
@@ -90,7 +96,7 @@ func (l *runLease) swap(ctx context.Context, was, is schema.Lease, keep bool) (s
 		if ctx.Err() != nil {
 			if now := time.Now(); stopped.IsZero() {
 				stopped = now
-			} else if now.Sub(stopped) >= x.recorder.patient {
+			} else if now.Sub(stopped) >= x.recorder.drainFor {
 				return schema.Lease{}, err
 			}
 		}
@@ -100,7 +106,7 @@ func (l *runLease) swap(ctx context.Context, was, is schema.Lease, keep bool) (s
 			if !x.recorder.failing.Swap(true) {
 				x.log.Warn("claims cannot be decided: they are kept, and nothing new is taken on", "err", err)
 			}
-		case !odd: // it may pass, such as that the store could not look up our permissions; or be of this lease alone, and no other run waits for it
+		case !odd: // it may pass, or be of this lease alone: no other run waits for it
 			odd = true
 			x.log.Warn("a claim cannot be decided: it is kept", "run", a.entry.Run(), "err", err)
 		}
@@ -111,9 +117,11 @@ func (l *runLease) swap(ctx context.Context, was, is schema.Lease, keep bool) (s
 	}
 }
 
-// reconcile reads the run's lease and brings the rows up to it. It ends a claim whose session was declared dead as lost, and writes a record that the
-// rows do not have, with what follows from it. True means that the run is free, for attempt number next; false, that the message has been dealt with.
-func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v view) (next int, free bool) {
+// reconcile reads the run's lease and brings the rows up to it. It ends a claim whose session was
+// declared dead as lost, and writes a record that the rows do not have, with what follows from it.
+// True means that the run is free, for attempt number next; false, that the message has been dealt
+// with.
+func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows) (next int, free bool) {
 	a, x, run := l.a, l.a.x, l.a.entry.Run()
 	lease, err := l.read(ctx)
 	for range claimTries {
@@ -132,16 +140,17 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v view) (n
 		switch {
 		case lease.Holder != nil:
 			row := schema.Attempt{Run: run, Number: c.Number, Fence: c.Fence, Session: lease.Holder, Written: lease.Holder.Started.UnixMicro()}
-			live, err := x.looker.live.Of(ctx, []schema.Attempt{row})
+			live, err := x.reader.live.Of(ctx, []schema.Attempt{row})
 			if err != nil {
 				a.postpone(ctx, "read session", err)
 				return 0, false
 			}
 			if live(*lease.Holder) {
-				// Its holder says so in the rows after a second; from then on the store knows, and the dispatcher watches.
+				// Its holder says so in the rows after a second; from then on the store knows, and
+				// the dispatcher watches.
 				x.metrics.passed.WithLabelValues("live").Inc()
 				row.Expires = a.expiry(x.now())
-				x.recorder.put(word{entry: *a.entry, attempt: row, then: a.finish})
+				x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.finish})
 				return 0, false
 			}
 			if lease, err = l.endLost(ctx, lease, c, row); err != nil {
@@ -163,7 +172,7 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v view) (n
 			})
 			if c.Over() || !known && !c.Record.Next.IsZero() {
 				x.metrics.passed.WithLabelValues("over").Inc()
-				x.recorder.put(word{entry: *a.entry, attempt: row, held: known, notify: true, then: a.finish})
+				x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, recorded: known, notify: true, then: a.finish})
 				return 0, false
 			}
 			if !known { // a bare "lost": this very entry starts again
@@ -184,8 +193,9 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v view) (n
 	return 0, false
 }
 
-// failRun ends the run since what its lease says cannot be understood. Whether an attempt may start is not known, so none does. The holder of the claim
-// can change nothing either, for a claim is ended over what it said.
+// failRun ends the run since what its lease says cannot be understood. Whether an attempt may start
+// is not known, so none does. The holder of the claim can change nothing either, for a claim is
+// ended over what it said.
 func (l *runLease) failRun(err error) {
 	a, x := l.a, l.a.x
 	x.log.Error("a claim cannot be understood: its run has failed", "run", a.entry.Run(), "err", err)
@@ -205,8 +215,9 @@ func (l *runLease) read(ctx context.Context) (schema.Lease, error) {
 	return lease, err
 }
 
-// endLost ends the claim c of a session that was declared dead, and returns the lease as it stands then, also where another executor was faster. The
-// guarantee under which the run was claimed says whether that ends the run: its task may have another by now, or be gone.
+// endLost ends the claim c of a session that was declared dead, and returns the lease as it stands
+// then, also where another executor was faster. The guarantee under which the run was claimed says
+// whether that ends the run: its task may have another by now, or be gone.
 func (l *runLease) endLost(ctx context.Context, lease schema.Lease, c schema.Claim, row schema.Attempt) (schema.Lease, error) {
 	x := l.a.x
 	work, err := l.a.readTask(ctx)
@@ -233,8 +244,9 @@ func (l *runLease) endLost(ctx context.Context, lease schema.Lease, c schema.Cla
 	return stands, nil
 }
 
-// instant returns now, or some ns later, so that it differs from all that it returned before. Two messages of one run may be here at once. The fence, of
-// which ten bits are drawn, and this instant tell their claims apart: equal claims would both count as made.
+// instant returns now, or some ns later, so that it differs from all that it returned before. Two
+// messages of one run may be here at once. The fence, of which ten bits are drawn, and this instant
+// tell their claims apart: equal claims would both count as made.
 func (x *Executor) instant(now time.Time) time.Time {
 	for {
 		last := x.lastClaim.Load()
@@ -253,7 +265,8 @@ const (
 	claimConflict                    // another executor was faster: the rows and the lease tell what is left to do
 )
 
-// claim takes the run for the attempt number of the start basis, under the session in force when that was judged.
+// claim takes the run for the attempt number of the start basis, under the session in force when
+// that was judged.
 func (l *runLease) claim(ctx, attempts context.Context) claimResult {
 	a, x, number, session := l.a, l.a.x, l.a.basis.number, l.a.start.session
 	now := x.now()
@@ -285,8 +298,9 @@ func (l *runLease) claim(ctx, attempts context.Context) claimResult {
 	return claimGaveUp
 }
 
-// release gives up a claim under which nothing was started, or of which the stop of the executor left nothing. The row says that nothing stands behind
-// its number, also where another executor wrote the session on our behalf. then ends the message once the row is held.
+// release gives up a claim under which nothing was started, or of which the stop of the executor
+// left nothing. The row says that nothing stands behind its number, also where another executor
+// wrote the session on our behalf. then ends the message once the row is held.
 func (l *runLease) release(ctx context.Context, why error, then func()) {
 	a, x := l.a, l.a.x
 	now := x.now()
@@ -305,11 +319,12 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 		a.giveBack()
 		return
 	}
-	x.recorder.put(word{entry: *a.entry, attempt: row, then: then})
+	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: then})
 }
 
-// afterStop says how the message ends of an effectively_once attempt that the stop of the executor cut short. A script is gone, unless gone says otherwise;
-// what was called may work on. So the next attempt waits as long as after a crash, that is for CalleeTime by any right clock: a later entry
+// afterStop says how the message ends of an effectively_once attempt that the stop of the executor
+// cut short. A script is gone, unless gone says otherwise; what was called may work on. So the next
+// attempt waits as long as after a crash, that is for CalleeTime by any right clock: a later entry
 // stands in for this one.
 func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
 	a, x, e := l.a, l.a.x, l.a.entry
@@ -331,8 +346,8 @@ func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
 	return func() { a.finishEntry(e.Spec.AttemptNumber()) }
 }
 
-// commit ends the claim with the attempt's row. If the claim is no longer ours, the outcome counts for nothing: what the lease says instead is recorded, if
-// it says anything.
+// commit ends the claim with the attempt's row. If the claim is no longer ours, the outcome counts
+// for nothing: what the lease says instead is recorded, if it says anything.
 func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	a, x := l.a, l.a.x
 	is, err := l.mine.Ended(row)
@@ -343,7 +358,7 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	switch {
 	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
-		x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+		x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack})
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
 		a.put(row)
@@ -364,7 +379,8 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	}
 }
 
-// close ends the run in its lease with the row that says why nothing started. False means that another executor was faster, or that the store did not answer.
+// close ends the run in its lease with the row that says why nothing started. False means that
+// another executor was faster, or that the store did not answer.
 func (l *runLease) close(ctx context.Context, row schema.Attempt) bool {
 	is, err := l.was.EndedByOther(row, l.a.x.now())
 	if err == nil {

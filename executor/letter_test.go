@@ -20,8 +20,8 @@ func onStop(ctx context.Context, _ target.Call) target.Result {
 	return target.Ended(ctx)
 }
 
-// TestStopCountsNoAttempt: an attempt that the drain cut short was recorded as failed. It used one up, the last one allowed ended its run, and the next
-// waited for the back-off.
+// TestStopCountsNoAttempt: an attempt that the drain cut short was recorded as failed. It used one
+// up, the last one allowed ended its run, and the next waited for the back-off.
 func TestStopCountsNoAttempt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -90,7 +90,8 @@ func TestStopOfAnAnsweredAttempt(t *testing.T) {
 	})
 }
 
-// TestDeadLetters: a run that has failed for good has its letter before anything is told, and says in it how it ended.
+// TestDeadLetters: a run that has failed for good has its letter before anything is told, and says
+// in it how it ended.
 func TestDeadLetters(t *testing.T) {
 	const gap = 10 * time.Second
 	for _, c := range []struct {
@@ -157,7 +158,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLetterOfALostRun: nobody records the end of an attempt whose executor died; who finds it lost and the last one allowed writes the letter.
+// TestDeadLetterOfALostRun: nobody records the end of an attempt whose executor died; who finds it
+// lost and the last one allowed writes the letter.
 func TestDeadLetterOfALostRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -191,8 +193,8 @@ func TestDeadLetterIsRepeated(t *testing.T) {
 	})
 }
 
-// TestLateSuccessTakesTheLetterBack: an execution that was thought lost ends well when another has failed for good. Its success says that it may not be
-// alone.
+// TestLateSuccessTakesTheLetterBack: an execution that was thought lost ends well when another has
+// failed for good. Its success says that it may not be alone.
 func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -240,7 +242,8 @@ func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 // outlived is what a success does that comes when the session of its attempt has fallen.
 const outlived = "entry watch, record 0 handed_on, record 1 succeeded, overtaken, notice"
 
-// outlive has an attempt, the only one allowed, be under way on x1 when its session is declared dead, and returns its entry. end ends it well.
+// outlive has an attempt, the only one allowed, be under way on x1 when its session is declared
+// dead, and returns its entry. end ends it well.
 func (w *world) outlive(end chan struct{}) (x1 *node, e schema.Entry) {
 	w.t.Helper()
 	x1 = w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
@@ -261,7 +264,8 @@ func (w *world) outlive(end chan struct{}) (x1 *node, e schema.Entry) {
 	return x1, e
 }
 
-// findLost has an executor look at the entry of an attempt whose session fell, as a dispatcher does.
+// findLost has an executor look at the entry of an attempt whose session fell, as a dispatcher
+// does.
 func (w *world) findLost(e schema.Entry) {
 	w.t.Helper()
 	w.publish(e, time.Now(), redispatched)
@@ -269,8 +273,10 @@ func (w *world) findLost(e schema.Entry) {
 	w.want("found lost", "record 1 lost, letter, notice, ack")
 }
 
-// TestLateSuccessOverwritesTheLoss: the last attempt allowed was found lost and the letter written, and then it succeeds after all: its record takes the place of the
-// loss in the same row, and the letter, of which no record tells any more, is taken back. Should the executor die before that, somebody else does it.
+// TestLateSuccessOverwritesTheLoss: the last attempt allowed was found lost and the letter written,
+// and then it succeeds after all: its record takes the place of the loss in the same row, and the
+// letter, of which no record tells any more, is taken back. Should the executor die before that,
+// somebody else does it.
 func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -325,8 +331,9 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 	}
 }
 
-// TestDeathBeforeALateSuccess: an executor whose attempt was found lost dies when it has somebody look after the success that it is about to record. Nobody knows of the
-// success: the run failed, its letter stays, and the entry that stands in ends with it.
+// TestDeathBeforeALateSuccess: an executor whose attempt was found lost dies when it has somebody
+// look after the success that it is about to record. Nobody knows of the success: the run failed,
+// its letter stays, and the entry that stands in ends with it.
 func TestDeathBeforeALateSuccess(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		end := make(chan struct{})
@@ -355,8 +362,8 @@ func TestDeathBeforeALateSuccess(t *testing.T) {
 	})
 }
 
-// TestLossIsAGuess: what an attempt came to stands, though others, who have read before it was written, say afterwards that it was lost; also where it is
-// written after that.
+// TestLossIsAGuess: what an attempt came to stands, though others, who have read before it was
+// written, say afterwards that it was lost; also where it is written after that.
 func TestLossIsAGuess(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -397,7 +404,8 @@ func TestLossIsAGuess(t *testing.T) {
 	}
 }
 
-// TestStopOfWhatWasFoundLost: an attempt that a stop cuts short does not count, but where others have found it lost, and ended the run, it has counted.
+// TestStopOfWhatWasFoundLost: an attempt that a stop cuts short does not count, but where others
+// have found it lost, and ended the run, it has counted.
 func TestStopOfWhatWasFoundLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x1, e := w.outlive(make(chan struct{}))
@@ -422,7 +430,8 @@ func (s noRetries) PutEntries(ctx context.Context, rows []schema.Entry) error {
 	return s.Store.PutEntries(ctx, rows)
 }
 
-// TestRetryThatIsTooLargeStallsNobody: its executor tried to write it for ever, and took nothing else on.
+// TestRetryThatIsTooLargeStallsNobody: its executor tried to write it for ever, and took nothing
+// else on.
 func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) {

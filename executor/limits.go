@@ -29,7 +29,8 @@ func (l *limits) heldUnder(session string) bool {
 	return (l.jobSlot == nil || l.jobSlot.session == session) && (l.permit.Session == "" || l.permit.Session == session)
 }
 
-// acquireClaimSlot waits until the attempt may use the lease of its run. What waits rests on nothing yet, so that it may wait. False means that ctx ended.
+// acquireClaimSlot waits until the attempt may use the lease of its run. What waits rests on
+// nothing yet, so that it may wait. False means that ctx ended.
 func (l *limits) acquireClaimSlot(ctx context.Context) bool {
 	if !l.claimSlot {
 		l.claimSlot = l.a.x.claimSlots.Acquire(ctx, l.a.entry.Spec.Priority, l.a.entry.Spec.Tenant)
@@ -90,7 +91,8 @@ func (l *limits) admit(ctx context.Context) bool {
 	}
 }
 
-// request returns what the attempt asks of admission. Its task is read each time: while the attempt waits the limit may be raised, or lifted.
+// request returns what the attempt asks of admission. Its task is read each time: while the attempt
+// waits the limit may be raised, or lifted.
 func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	x, spec := l.a.x, &l.a.entry.Spec
 	var r admission.Request
@@ -112,16 +114,17 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	return r, nil
 }
 
-// deferForQuota defers the entry since the limit of its task is reached. That does not count as a deferral for its target's sake, and the reservation under
-// the rate of the task is given up.
+// deferForQuota defers the entry since the limit of its task is reached. That does not count as a
+// deferral for its target's sake, and the reservation under the rate of the task is given up.
 func (l *limits) deferForQuota(ctx context.Context, wait time.Duration) {
 	l.replace(ctx, schema.CauseLimit, func(now time.Time) (schema.Entry, error) {
 		return l.a.x.writer.Defer(l.a.entry, now.Add(wait), "", now)
 	})
 }
 
-// deferForTarget defers the entry since its target, or its tenant, may not have more attempts now. That costs no attempt. If we crash before it is said that the
-// later entry stands in, both entries may be delivered: the second start finds what the first has written.
+// deferForTarget defers the entry since its target, or its tenant, may not have more attempts now.
+// That costs no attempt. If we crash before it is said that the later entry stands in, both entries
+// may be delivered: the second start finds what the first has written.
 func (l *limits) deferForTarget(ctx context.Context, wait time.Duration, cause schema.Cause) {
 	e := l.a.entry
 	l.replace(ctx, cause, func(now time.Time) (schema.Entry, error) {
@@ -130,7 +133,8 @@ func (l *limits) deferForTarget(ctx context.Context, wait time.Duration, cause s
 	})
 }
 
-// deferForRate defers the entry to a new reservation: its own has expired, and with others that are late as well more would start at once than the rate says.
+// deferForRate defers the entry to a new reservation: its own has expired, and with others that are
+// late as well more would start at once than the rate says.
 func (l *limits) deferForRate(ctx context.Context) {
 	l.a.x.admission.CountDeferral(admission.ReasonRate)
 	l.replace(ctx, schema.CauseRate, func(now time.Time) (schema.Entry, error) {
@@ -158,17 +162,19 @@ func (l *limits) replace(ctx context.Context, cause schema.Cause, later func(now
 	cancel()
 	x.deferSlots.Release()
 	if err != nil {
-		a.postpone(ctx, "put off", err)
+		a.postpone(ctx, "defer", err)
 		return
 	}
 	a.finishEntry(e.Spec.AttemptNumber())
 }
 
-// yield reports whether an entry that was deferred to before stands in for this one, and has the rows say so.
+// yield reports whether an entry that was deferred to before stands in for this one, and has the
+// rows say so.
 //
-// An executor that writes a later entry and cannot say so leaves two entries of one run, and so on with each of them: in a long backlog runs would come to
-// consist of copies that hold each other up. Of two the one that is due first yields, and only to one that a record names, which therefore is in the
-// store: never each to the other.
+// An executor that writes a later entry and cannot say so leaves two entries of one run, and so on
+// with each of them: in a long backlog runs would come to consist of copies that hold each other
+// up. Of two the one that is due first yields, and only to one that a record names, which therefore
+// is in the store: never each to the other.
 func (l *limits) yield(ctx context.Context, cause schema.Cause) (bool, error) {
 	x, e, awaited := l.a.x, l.a.entry, l.a.rows.awaited
 	if awaited.IsZero() {

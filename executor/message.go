@@ -26,12 +26,14 @@ type message struct {
 	returned atomic.Bool   // returned
 }
 
-// isFirst reports whether the message is the only one that there has been of the run, as far as is known.
+// isFirst reports whether the message is the only one that there has been of the run, as far as is
+// known.
 func (m *message) isFirst() bool {
 	return !m.delivery.Redelivered() && !m.env.Redispatch && m.entry.Run() == m.entry.ID
 }
 
-// inDoubt reports whether the envelope alone is not enough to start by: it may be one of several, or will be too old at the start.
+// inDoubt reports whether the envelope alone is not enough to start by: it may be one of several,
+// or will be too old at the start.
 func (m *message) inDoubt() bool {
 	first, at := m.isFirst(), m.x.now()
 	if m.entry.Due().After(at) {
@@ -53,7 +55,8 @@ func (m *message) finish() {
 	m.x.leave(m.owner)
 }
 
-// finishEntry tells the owner of the shard that the entry is finished, by attempt number or before it, and ends the message.
+// finishEntry tells the owner of the shard that the entry is finished, by attempt number or before
+// it, and ends the message.
 func (m *message) finishEntry(number int) {
 	e := m.entry
 	m.x.notices.Done(e.ID.Shard(), []schema.Notice{{Entry: e.ID, Run: e.Run(), Attempt: number}})
@@ -83,16 +86,17 @@ func (m *message) giveBackLater(ctx context.Context) {
 // postpone gives the message back later, after a call of the store that failed.
 func (m *message) postpone(ctx context.Context, act string, err error) {
 	x := m.x
-	if ctx.Err() == nil && !x.troubled.Swap(true) {
+	if ctx.Err() == nil && !x.storeFailing.Swap(true) {
 		x.log.Warn("store fails: messages that need it go back", "act", act, "run", m.entry.Run(), "err", err)
 	}
 	m.giveBackLater(ctx)
 }
 
-// returnWhileWaiting returns the message once others may have declared our session dead, so that they start the run. The attempt goes on waiting for
-// the answer of the store: what stands in its name by then would hold the run as long as our session lives, if nobody has declared it dead.
+// returnWhileWaiting returns the message once others may have declared our session dead, so that
+// they start the run. The attempt goes on waiting for the answer of the store: what stands in its
+// name by then would hold the run as long as our session lives, unless it is declared dead.
 func (m *message) returnWhileWaiting() {
-	if !m.x.keeper.lapsed(m.x.now()) || m.returned.Swap(true) {
+	if !m.x.session.lapsed(m.x.now()) || m.returned.Swap(true) {
 		return
 	}
 	if !m.acked.Swap(true) {
@@ -101,8 +105,9 @@ func (m *message) returnWhileWaiting() {
 	m.x.passTurn(m.owner)
 }
 
-// wait waits until t by the executor's clock. False means that ctx ended first, or that the clock is wrong: one that was set back would keep the
-// message from executors with right clocks for as long as it is slow.
+// wait waits until t by the executor's clock. False means that ctx ended first, or that the clock
+// is wrong: one that was set back would keep the message from executors with right clocks for as
+// long as it is slow.
 func (m *message) wait(ctx context.Context, t time.Time) bool {
 	for {
 		d := t.Sub(m.x.now())
@@ -122,8 +127,9 @@ func (m *message) wait(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// expiry returns when a row of the attempt leaves the store that is written at now: a retention after the attempt may
-// have ended, and after the run's own row. That row may be due later than the entry, if the run was moved forward.
+// expiry returns when a row of the attempt leaves the store that is written at now: a retention
+// after the attempt may have ended, and after the run's own row. That row may be due later than the
+// entry, if the run was moved forward.
 func (m *message) expiry(now time.Time) time.Time {
 	return m.x.writer.Expiry(later(m.entry.Due(), m.entry.Run().Time()), now.Add(m.timeout)).Add(bucketer.Outlast)
 }
@@ -139,7 +145,8 @@ func later(t, other time.Time) time.Time {
 var (
 	// errNoTask: the entry names a task that does not exist.
 	errNoTask = errors.New("the task does not exist any more")
-	// errOddTask: the entry names a task that exists and cannot be understood. It may be put again, and the run's dead letter replayed.
+	// errOddTask: the entry names a task that exists and cannot be understood. It may be put again,
+	// and the run's dead letter replayed.
 	errOddTask = errors.New("what is stored of the task cannot be understood")
 	// errNoPayload: the payload has left the store.
 	errNoPayload = errors.New("the payload does not exist any more")
@@ -166,7 +173,8 @@ func (m *message) readTask(ctx context.Context) (schema.Work, error) {
 	return task.Work.InForce(), nil
 }
 
-// prepare reads into w what the attempt runs with, and by what its call is signed. An error is the store's.
+// prepare reads into w what the attempt runs with, and by what its call is signed. An error is the
+// store's.
 func (m *message) prepare(ctx context.Context, w *workload) (err error) {
 	if err = m.readWork(ctx, w); err != nil || w.fault != nil || w.HTTP == nil || m.x.signer == nil {
 		return err

@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestRecordThenFollowUpsThenNoticeThenAck: whatever fails on the way is tried again, and nothing is said before what it says is held.
+// TestRecordThenFollowUpsThenNoticeThenAck: whatever fails on the way is tried again, and nothing
+// is said before what it says is held.
 func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 	const failed, then = "record 1 failed", "entry retry, notice, ack"
 	for _, tc := range []struct {
@@ -44,7 +45,7 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 				if got := x.Running(); got != 0 {
 					t.Errorf("messages in hand: got %d, want none", got)
 				}
-				if got := x.recorder.kept.Load(); got != 0 {
+				if got := x.recorder.unwritten.Load(); got != 0 {
 					t.Errorf("kept outcomes: got %d, want none", got)
 				}
 			})
@@ -52,7 +53,8 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 	}
 }
 
-// TestKeepsOutcomesWhileTheStoreIsDown: they are kept, nothing new is taken on, the message stays ours, and all goes on afterwards.
+// TestKeepsOutcomesWhileTheStoreIsDown: they are kept, nothing new is taken on, the message stays
+// ours, and all goes on afterwards.
 func TestKeepsOutcomesWhileTheStoreIsDown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -98,8 +100,8 @@ func TestLongRunLeavesTheStreamOnceItsSessionIsHeld(t *testing.T) {
 	})
 }
 
-// TestStartInDoubtWhoseSessionCameTooLateIsLost: by then the look is too old to start from, and the cell would count as under way for as
-// long as we live.
+// TestStartInDoubtWhoseSessionCameTooLateIsLost: by then the look is too old to start from, and the
+// cell would count as under way for as long as we live.
 func TestStartInDoubtWhoseSessionCameTooLateIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -125,8 +127,8 @@ func TestStartInDoubtWhoseSessionCameTooLateIsLost(t *testing.T) {
 	}
 }
 
-// TestLostAttemptsAreHeldBeforeTheyAreTold: of several lost attempts only the first was waited for, so that the entry could be told as
-// finished while the one that ends the run was not held.
+// TestLostAttemptsAreHeldBeforeTheyAreTold: of several lost attempts only the first was waited for,
+// so that the entry could be told as finished while the one that ends the run was not held.
 func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -207,7 +209,8 @@ func TestCancelEndsTheAttempt(t *testing.T) {
 	})
 }
 
-// TestCancelledInHandDoesNotStart: a message that waited for its instant started although the cancel had been heard of.
+// TestCancelledInHandDoesNotStart: a message that waited for its instant started although the
+// cancel had been heard of.
 func TestCancelledInHandDoesNotStart(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -223,8 +226,8 @@ func TestCancelledInHandDoesNotStart(t *testing.T) {
 	})
 }
 
-// TestACancelIsHeardBeforeItsMessage: a run that is cancelled between the scan that reads its row and the message that starts it was called, and nobody told that call
-// to end.
+// TestACancelIsHeardBeforeItsMessage: a run that is cancelled between the scan that reads its row
+// and the message that starts it was called, and nobody told that call to end.
 func TestACancelIsHeardBeforeItsMessage(t *testing.T) {
 	for _, c := range []struct {
 		after  time.Duration // the cancel the message comes
@@ -257,7 +260,8 @@ func TestACancelIsHeardBeforeItsMessage(t *testing.T) {
 	}
 }
 
-// TestACancelAsTheCallBegins: the call is ended by one that is heard between the last look and its begin.
+// TestACancelAsTheCallBegins: the call is ended by one that is heard between the last look and its
+// begin.
 func TestACancelAsTheCallBegins(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)

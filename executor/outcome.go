@@ -11,12 +11,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// This file is about how an attempt ends: its record, what follows, and successes that come late, when others may have begun the run again or ended it as
-// failed.
+// This file is about how an attempt ends: its record, what follows, and successes that come late,
+// when others may have begun the run again or ended it as failed.
 
-// end returns when what ends now has ended: by the clock, or by the start and what has passed since if the clock was set back
-// meanwhile. Nothing starts by a clock that is known to be wrong. So what is drawn from it, such as the next start, does not lie behind what the
-// dispatcher has swept, and the outcome is not older than what was written about the attempt before.
+// end returns when what ends now has ended: by the clock, or by the start and what has passed
+// since, if the clock was set back meanwhile. So the next start does not lie behind what the
+// dispatcher has swept, and the outcome is not older than what was written about the attempt
+// before. (Nothing starts by a clock that is known to be wrong.)
 func (a *attempt) end() time.Time {
 	now := a.x.now()
 	if by := a.started.Add(time.Since(a.began)); by.After(now.Round(0)) {
@@ -25,7 +26,8 @@ func (a *attempt) end() time.Time {
 	return now
 }
 
-// conclude turns the result into a record and hands it to the recorder, or for a guarded run to the lease first.
+// conclude turns the result into a record and hands it to the recorder, or for a guarded run to the
+// lease first.
 func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	x, e, retry := a.x, a.entry, a.work.Retry
 	now := a.end()
@@ -42,7 +44,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	} else if res.Outcome == schema.Lost {
 		rec.Final = res.Final || a.number >= retry.MaxAttempts
 	}
-	rec.Doubt = res.Outcome == schema.Succeeded && !a.lease.guarded && a.interfered(now) // nobody interferes with a claim
+	rec.Doubt = res.Outcome == schema.Succeeded && !a.lease.guarded && a.interfered(now) // a claim excludes interference
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
@@ -54,7 +56,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	a.keepOutput(&row, &res)
 	if rec.Doubt && a.outlived(now) {
 		rec.Outlived = true
-		a.haveWatched(attempts, now)
+		a.writeWatchEntry(attempts, now)
 	}
 	if a.lease.guarded {
 		a.lease.commit(attempts, row)
@@ -64,9 +66,9 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	a.put(row)
 }
 
-// interrupted ends an attempt that the stop of the executor cut short. It does not count, since nothing of the run's failed: its row, if there
-// is one, is closed as unstarted, and the number is free again. The message goes back; where it has gone already, the
-// dispatcher finds the entry open once our session has ended.
+// interrupted ends an attempt that the stop of the executor cut short. It does not count. Its row,
+// if there is one, is closed as unstarted, and the number is free again. The message goes back; if
+// it is acknowledged already, the dispatcher finds the entry open once our session has ended.
 func (a *attempt) interrupted() {
 	x := a.x
 	now := a.end()
@@ -87,38 +89,39 @@ func (a *attempt) interrupted() {
 		a.giveBack()
 		return
 	}
-	x.recorder.put(word{then: a.giveBack, entry: *a.entry, attempt: row})
+	x.recorder.put(pendingWrite{then: a.giveBack, entry: *a.entry, attempt: row})
 }
 
 // notStarted records why nothing started here.
 func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 	row := a.x.writer.NotStarted(*a.entry, rec, a.x.now())
 	if a.lease.guarded && !a.lease.close(ctx, row) {
-		a.giveBack() // who gets it next finds what stands
+		a.giveBack() // the next executor finds what stands
 		return
 	}
 	a.x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
 	a.put(row)
 }
 
-// put hands a row to the recorder; the message ends when the row and what follows are held. What waits for that takes no room in hand
-// (ask), so where nobody waits for the slots that come free more is pulled, a wakePart of the room at a time. Else it has time until the rows are held, which many
-// messages are at once.
+// put hands a row to the recorder. The message ends when the row and what follows are held. Until
+// then it takes no room in hand (reserveRoom), so if no attempt waits for a slot more is fetched,
+// for 1/refillPart of maxInHand at a time.
 func (a *attempt) put(row schema.Attempt) {
 	a.mu.Lock()
 	cellSent := a.cellSent
 	a.mu.Unlock()
-	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: true, marked: cellSent, then: a.finish})
-	if x := a.x; x.ended.Add(1)%int64(max(x.allowed/wakePart, 1)) == 0 && x.slots.Unwanted() {
-		x.wake()
+	a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish})
+	if x := a.x; x.endedAttempts.Add(1)%int64(max(x.maxInHand/refillPart, 1)) == 0 && x.slots.Unwanted() {
+		x.wakePuller()
 	}
 }
 
-// watchAfter is how long after a success that outlived its session somebody looks whether what follows from it was done.
+// watchAfter is how long after a success that outlived its session its watch entry is due.
 const watchAfter = time.Minute
 
-// interfered reports whether another execution of the run may have been begun before this one ended at now: what was handed out twice, what went
-// on without the store or the stream knowing, and what outlived its session.
+// interfered reports whether another execution of the run may have been begun before this one ended
+// at now: the run was delivered twice, ran on without the store or the stream knowing, or outlived
+// its session.
 func (a *attempt) interfered(now time.Time) bool {
 	if a.env.Redispatch || a.delivery.Redelivered() {
 		return true
@@ -128,26 +131,28 @@ func (a *attempt) interfered(now time.Time) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.knownAfter == 0 || a.knownAfter >= heldFor || a.fallen(now)
+	return a.knownAfter == 0 || a.knownAfter >= heldFor || a.sessionLost(now)
 }
 
-// outlived reports whether others may have found the attempt, in its own row, under a session that does not stand any more at now.
+// outlived reports whether other executors may have found the attempt, by its cell, under a session
+// that does not stand any more at now.
 func (a *attempt) outlived(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.cellSent && a.fallen(now)
+	return a.cellSent && a.sessionLost(now)
 }
 
-// fallen reports whether the session of the attempt does not stand at now; mu is held.
-func (a *attempt) fallen(now time.Time) bool {
-	session, alive := a.x.keeper.current(now)
+// sessionLost reports whether the session of the attempt does not stand at now; mu is held.
+func (a *attempt) sessionLost(now time.Time) bool {
+	session, alive := a.x.session.current(now)
 	return !alive || session != a.session
 }
 
-// haveWatched has an entry stand in for the one at hand that comes to be looked at in a while. Whoever declared the attempt lost has closed the entry, and its
-// message went long ago: were we to die between the record and the dead letter that it takes back, nobody would meet the record. If that cannot be
-// written, the record says all the same what the attempt came to.
-func (a *attempt) haveWatched(ctx context.Context, now time.Time) {
+// writeWatchEntry has a watch entry stand in for the one at hand, due in a while. The executor that
+// declared the attempt lost has closed the entry, and its message went long ago. If we died between
+// the record and the resolution of the dead letter, nothing would lead to the record again. If the
+// entry cannot be written, the record still says what the attempt came to.
+func (a *attempt) writeWatchEntry(ctx context.Context, now time.Time) {
 	e := a.entry
 	id := schema.MakeEntryID(now.Add(watchAfter), e.ID.Shard(), schema.HashOf("outlived", e.ID.String(), strconv.FormatInt(int64(a.fence), 10)))
 	to, err := a.x.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), now)
@@ -157,13 +162,13 @@ func (a *attempt) haveWatched(ctx context.Context, now time.Time) {
 		cancel()
 	}
 	if err != nil {
-		a.x.log.Warn("nobody will look after a success that outlived its session", "run", e.Run(), "err", err)
+		a.x.log.Warn("a success that outlived its session has no watch entry", "run", e.Run(), "err", err)
 	}
 }
 
-// backOff returns how long to wait after the failure of attempt number n (from 1): initial × factor^(n−1), at most max. With
-// full jitter it is drawn evenly between 0 and that (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture
-// Blog, 2015); draw returns a number in [0, 1).
+// backOff returns how long to wait after the failure of attempt number n (from 1): initial ×
+// factor^(n−1), at most max. With full jitter it is drawn evenly between 0 and that (M. Brooker,
+// "Exponential Backoff And Jitter", AWS Architecture Blog, 2015); draw returns a number in [0, 1).
 func backOff(r schema.Retry, n int, draw func() float64) time.Duration {
 	d := float64(r.Initial) * math.Pow(r.Factor, float64(n-1))
 	d = min(d, float64(r.Max))
@@ -173,7 +178,8 @@ func backOff(r schema.Retry, n int, draw func() float64) time.Duration {
 	return time.Duration(d)
 }
 
-// after decides what follows attempt number n with that result: the due time of the next attempt, or none.
+// after decides what follows attempt number n with that result: the due time of the next attempt,
+// or none.
 func after(res target.Result, r schema.Retry, n int, finished time.Time) (time.Time, bool) {
 	switch res.Outcome {
 	case schema.Failed, schema.TimedOut:

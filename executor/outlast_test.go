@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A run's row is kept from the due time of an entry on, which may lie minutes after its end. Its record left first,
-// and a run that had failed was pending again.
+// A run's row is kept from the due time of an entry on, which may lie minutes after its end. Its
+// record left first, and a run that had failed was pending again.
 func TestARecordOutlivesTheRowOfItsRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x")

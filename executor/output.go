@@ -8,8 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// keepOutput writes the output where it does not fit the record of row, and says in the record how much there is. It comes before the
-// record, so that what a record tells of can be read. It never loses the outcome: an output that cannot be written is cut.
+// keepOutput writes the output where it does not fit the record of row, and says in the record how
+// much there is. It comes before the record, so that what a record tells of can be read. It never
+// loses the outcome: an output that cannot be written is cut.
 func (a *attempt) keepOutput(row *schema.Attempt, res *target.Result) {
 	x, rec, output := a.x, row.Record, res.Output
 	defer res.Memory.Release()

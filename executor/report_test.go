@@ -156,7 +156,8 @@ func TestWhatIsTooMuchIsDropped(t *testing.T) {
 	}
 }
 
-// A line that finds no room takes the rest of its text with it: while nothing is kept, nothing is looked at line by line.
+// A line that finds no room takes the rest of its text with it: while nothing is kept, nothing is
+// looked at line by line.
 func TestATextIsDroppedFromItsFirstLineThatFindsNoRoom(t *testing.T) {
 	const fits = maxWaiting/(7900+45) - 1
 	inWorld(t, func(t *testing.T, w *world) {

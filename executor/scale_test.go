@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestExecutorsJoinAndLeaveUnderLoad: 200 runs a second for a minute, while executors come, and go as SIGTERM has them go. Each run is
-// executed once, on its instant.
+// TestExecutorsJoinAndLeaveUnderLoad: 200 runs a second for a minute, while executors come, and go
+// as SIGTERM has them go. Each run is executed once, on its instant.
 func TestExecutorsJoinAndLeaveUnderLoad(t *testing.T) {
 	const (
 		every   = 50 * time.Millisecond

@@ -23,8 +23,9 @@ func ofScript(command string) func(*schema.Spec) {
 	}
 }
 
-// TestAScriptThatIsLeftKeepsItsPlaceAlone: a script that could not be ended kept its slot, and its run was running, for as long as it went on. It keeps its place
-// of those that may run of its command, and nothing else.
+// TestAScriptThatIsLeftKeepsItsPlaceAlone: a script that could not be ended kept its slot, and its
+// run was running, for as long as it went on. It keeps its place of those that may run of its
+// command, and nothing else.
 func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x", func(c *Config) { c.Slots, c.Targets.Script = 1, oneScript{w} })
@@ -66,7 +67,8 @@ func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 	})
 }
 
-// TestAScriptThatIsLeftKeepsNothingWithoutALimit: it counted among what its tenant has under way, as one that takes long.
+// TestAScriptThatIsLeftKeepsNothingWithoutALimit: it counted among what its tenant has under way,
+// as one that takes long.
 func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x", func(c *Config) { c.Targets.Script = c.Targets.HTTP })
@@ -86,8 +88,9 @@ func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 	})
 }
 
-// TestAScriptThatIsLeftInSilenceIsTheLast: an executor that misses its session for a while tells its effectively_once scripts to end. The run of one that could not be ended
-// started again at once when the session was renewed after all, beside the script.
+// TestAScriptThatIsLeftInSilenceIsTheLast: an executor that misses its session for a while tells
+// its effectively_once scripts to end. The run of one that could not be ended started again at once
+// when the session was renewed after all, beside the script.
 func TestAScriptThatIsLeftInSilenceIsTheLast(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		t.Run(fmt.Sprintf("left: %t", left), func(t *testing.T) {

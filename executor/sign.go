@@ -8,8 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// signing returns the secrets by which a call of the tenant is signed that names that key, or none. A call that must be signed and cannot be is not
-// made: a fault is for the record of its attempt. An error is the store's, and the message goes back.
+// signing returns the secrets by which a call of the tenant is signed that names that key, or none.
+// A call that must be signed and cannot be is not made: a fault is for the record of its attempt.
+// An error is the store's, and the message goes back.
 func (x *Executor) signing(ctx context.Context, tenant, name string) (secrets [][]byte, fault string, err error) {
 	stated := name != ""
 	if !stated {

@@ -68,7 +68,8 @@ func TestAnAttemptIsSignedByTheKeyOfItsTask(t *testing.T) {
 	}
 }
 
-// What cannot be read is not taken for "not signed": the message goes back, and no attempt is used up.
+// What cannot be read is not taken for "not signed": the message goes back, and no attempt is used
+// up.
 func TestAnAttemptWaitsForItsKey(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var down atomic.Bool

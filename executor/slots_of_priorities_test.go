@@ -13,8 +13,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestCriticalOvertakesLow: runs of critical start while an executor is full of low ones, before what it has in hand of them: where slots are what is
-// scarce, and where it is a tenant's part of them, or a target's.
+// TestCriticalOvertakesLow: runs of critical start while an executor is full of low ones, before
+// what it has in hand of them: where slots are what is scarce, and where it is a tenant's part of
+// them, or a target's.
 func TestCriticalOvertakesLow(t *testing.T) {
 	for name, of := range map[string]struct{ tenants, targets int }{"slots are scarce": {16, 16}, "a tenant's part is": {1, 16}, "a target's part is": {1, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +53,8 @@ func TestCriticalOvertakesLow(t *testing.T) {
 						low++
 					}
 				}
-				// Of 9 starts 8 could be critical, while some wait: it takes a moment until others have been fetched.
+				// Of 9 starts 8 could be critical, while some wait: it takes a moment until others
+				// have been fetched.
 				if n != urgent || before > urgent*2/3 || before < urgent/14 {
 					t.Errorf("%d of %d critical runs started, and %d low ones before the last of them; want all, and from %d to %d", n, urgent, before, urgent/14, urgent*2/3)
 				} else {
@@ -63,7 +65,8 @@ func TestCriticalOvertakesLow(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatCanStartIsFetched: while every slot is taken, what waits for one in memory is what can start within a second.
+// TestOnlyWhatCanStartIsFetched: while every slot is taken, what waits for one in memory is what
+// can start within a second.
 func TestOnlyWhatCanStartIsFetched(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const size = 128
@@ -91,7 +94,8 @@ func TestOnlyWhatCanStartIsFetched(t *testing.T) {
 	})
 }
 
-// TestSlotsAreCounted: the gauges tell how many slots are taken and who waits for one, and that nobody does when all have ended.
+// TestSlotsAreCounted: the gauges tell how many slots are taken and who waits for one, and that
+// nobody does when all have ended.
 func TestSlotsAreCounted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const size, more = 8, 12
@@ -107,7 +111,8 @@ func TestSlotsAreCounted(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		// want checks the gauges: who is in hand and has no slot waits for one, some of waiters and of nobody else.
+		// want checks the gauges: who is in hand and has no slot waits for one, some of waiters and
+		// of nobody else.
 		want := func(when string, started int, busy float64, waiters ...schema.Priority) {
 			t.Helper()
 			if got := counted(t, x.metrics.slots); got != size {

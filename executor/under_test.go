@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestASlotIsGoodForItsSessionAlone: an attempt begins only under the session under which it has what it has, and with enough left of it; who has nothing begins under
-// whichever stands.
+// TestASlotIsGoodForItsSessionAlone: an attempt begins only under the session under which it has
+// what it has, and with enough left of it; who has nothing begins under whichever stands.
 func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 	const is, was = "is", "was"
 	rows := []struct {
@@ -42,9 +42,9 @@ func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			now := time.Now()
-			k := newKeeper(nil, "x", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
+			k := newSessionKeeper(nil, "x", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
 			k.set(schema.Session{Executor: "x", ID: is}, now.Add(row.left), now)
-			a := attemptOf(&Executor{keeper: k}, &schema.Entry{})
+			a := attemptOf(&Executor{session: k}, &schema.Entry{})
 			a.limits.permit.Session, a.limits.jobSlot, a.lease.guarded = row.permit, row.slot, row.guarded
 			if session, ok := a.sessionAt(now); ok != row.want || ok && session != is {
 				t.Errorf("sessionAt = %q, %v, want %v, under %q", session, ok, row.want, is)
@@ -53,8 +53,9 @@ func TestASlotIsGoodForItsSessionAlone(t *testing.T) {
 	}
 }
 
-// TestASlotThatWasLostIsTakenAnew: a run that had its slot of the task's limit, and waited for one of the executor's while the session fell, goes back, and begins
-// under a slot of the next session. Its former slot may be somebody else's by then.
+// TestASlotThatWasLostIsTakenAnew: a run that had its slot of the task's limit, and waited for one
+// of the executor's while the session fell, goes back, and begins under a slot of the next session.
+// Its former slot may be somebody else's by then.
 func TestASlotThatWasLostIsTakenAnew(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x", func(c *Config) { c.Slots = 1 })

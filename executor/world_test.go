@@ -25,8 +25,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// world is a store, a queue and a callee, in a bubble. What happens to them is written down in the order in which it
-// happens.
+// world is a store, a queue and a callee, in a bubble. What happens to them is written down in the
+// order in which it happens.
 type world struct {
 	t      *testing.T
 	inner  *embedded.Store           // past every fault
@@ -359,7 +359,8 @@ func (w *world) attempt(e schema.Entry, number int, rec *schema.Record, session 
 	return a
 }
 
-// session opens the session of an executor that is not there, until `until`, and returns a reference of e to it.
+// session opens the session of an executor that is not there, until `until`, and returns a
+// reference of e to it.
 func (w *world) session(e schema.Entry, id string, until time.Time) *schema.SessionRef {
 	w.t.Helper()
 	name := "elsewhere-" + id

@@ -24,8 +24,9 @@ func (w *world) ahead(now time.Time) map[schema.RunID]int {
 	return n
 }
 
-// TestARunWaitsOnce: what was put off, and could not be recorded as such, was put off once more, and from then on each of the two by itself: the longer a backlog
-// waited, the more of it were copies.
+// TestARunWaitsOnce: what was put off, and could not be recorded as such, was put off once more,
+// and from then on each of the two by itself: the longer a backlog waited, the more of it were
+// copies.
 func TestARunWaitsOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")

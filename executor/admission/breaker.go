@@ -11,20 +11,23 @@ import (
 
 // The rules of breakers.
 const (
-	// A breaker opens when of at least BreakerAttempts in the last breakerPeriod the part breakerFailed failed.
+	// A breaker opens when of at least BreakerAttempts in the last breakerPeriod the part
+	// breakerFailed failed.
 	BreakerAttempts = 20
 	breakerPeriod   = 30 * time.Second
 	breakerFailed   = 0.9
-	// breakerDelay is how long it is open before breakerProbes attempts at once are let through. It closes once as many of them succeeded. As soon as one
-	// fails it opens anew, with a delay that doubles up to breakerMost.
+	// breakerDelay is how long it is open before breakerProbes attempts at once are let through. It
+	// closes once that many of them succeeded. It opens anew as soon as one fails, with a delay
+	// that doubles up to breakerMost.
 	breakerDelay  = 5 * time.Second
 	breakerMost   = time.Minute
 	breakerProbes = 3
 )
 
-// breaker keeps attempts from a target that fails again and again (a circuit breaker: M. Nygard, "Release It!", 2007). The states and the counting are
-// failsafe-go's. What is ours is who is heard: attempts that were begun before it opened last tell nothing any more. Of a target that hangs they end, one
-// after the other, while it is probed. It has no lock of its own.
+// breaker keeps attempts from a target that fails again and again (a circuit breaker: M. Nygard,
+// "Release It!", 2007). States and counting are failsafe-go's. It counts only attempts that were
+// begun since it opened last: earlier ones, such as those of a target that hangs, end one after the
+// other while it is probed. It has no lock.
 type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any] // a new one whenever it opens, as the delay of one is fixed
 	delay   time.Duration                      // while it is not closed; 0 = closed
@@ -37,7 +40,7 @@ type breaker struct {
 	deferred int       // how often a start was deferred because of it
 }
 
-// deaf is the opening of an attempt that tells the breaker nothing.
+// ignored is the opening of an attempt that tells the breaker nothing.
 const ignored = -1
 
 func newBreaker() *breaker { return &breaker{circuit: newCircuit(breakerDelay)} }
@@ -61,8 +64,8 @@ func (b *breaker) admits() (ok bool, wait time.Duration) {
 	return b.spare > 0, cmp.Or(b.circuit.RemainingDelay(), b.delay)
 }
 
-// begin has an attempt begin, whether admits let it through or was not asked. It returns what end wants to know of it; 0 is that of one which
-// began before there was a breaker.
+// begin notes that an attempt begins, whether admits let it through or was not asked. It returns
+// what end needs to know of it; 0 is that of an attempt which began before there was a breaker.
 func (b *breaker) begin(admitted bool) (opened int) {
 	switch {
 	case b.closed():
@@ -74,7 +77,8 @@ func (b *breaker) begin(admitted bool) (opened int) {
 	return b.opened
 }
 
-// end takes in what an attempt found that was begun after so many openings, and reports whether the breaker opened or closed by it.
+// end takes in what an attempt found that was begun after so many openings, and reports whether the
+// breaker opened or closed by it.
 func (b *breaker) end(h target.Health, opened int) (changed bool) {
 	if opened != b.opened {
 		return false
@@ -105,10 +109,11 @@ func (b *breaker) end(h target.Health, opened int) (changed bool) {
 	return false
 }
 
-// reset closes it. Attempts that were begun before tell it nothing any more.
+// reset closes it. Attempts that were begun before do not count any more.
 func (b *breaker) reset() { *b = breaker{circuit: newCircuit(breakerDelay), opened: b.opened + 1} }
 
-// state returns where it stands: CircuitClosed, CircuitOpen, or CircuitHalfOpen once its delay is over, and when it probes next.
+// state returns where it stands: CircuitClosed, CircuitOpen, or CircuitHalfOpen once its delay is
+// over, and when it probes next.
 func (b *breaker) state(now time.Time) (state string, probe time.Time) {
 	switch left := b.circuit.RemainingDelay(); {
 	case b.closed():

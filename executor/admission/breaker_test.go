@@ -83,7 +83,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Of a target that hangs what was begun before the breaker opened ends while it is probed: it is no probe.
+// Of a target that hangs what was begun before the breaker opened ends while it is probed: it is no
+// probe.
 func TestBreakerHearsOnlyWhatBeganSinceItOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)

@@ -6,21 +6,24 @@ import (
 	"time"
 )
 
-// staleAfter is how long ago a load must have been used for it to be forgotten whoever has most: nothing that was put off comes back later.
+// staleAfter is how long ago a load must have been used to be forgotten first: nothing that was
+// deferred comes back later.
 const staleAfter = 3 * deferMost
 
-// shares are the loads that a gate remembers, by tenant: what is stale is forgotten first, and then by whoever has most of them, the one it used longest ago. Without the
-// former many tenants that once made a call would in time leave no room to those that make some. In one order for all a tenant
-// that calls a new host each time would have the open breakers of all others forgotten, and each of their targets called BreakerAttempts times more. A bound
-// for each tenant would have to be small, for there may be many, and forget what there is room for. Loads with an open breaker are not preferred: what a
-// tenant forgets is its own.
+// loadCache are the loads that a controller remembers, by tenant. It forgets stale ones first, then
+// the oldest of the tenant that has most.
+//
+// Without the first rule, many tenants that once made a call would in time leave no room to those
+// that make some. In one order for all, a tenant that calls a new host each time would have the
+// open circuits of all others forgotten. A bound for each tenant would have to be small, as there
+// may be many. Loads with an open circuit are not preferred: what a tenant forgets is its own.
 type loadCache struct {
 	byTenant map[string]*tenantLoads // by tenant; none is empty
-	largest  []*tenantLoads          // a heap: who has most first
+	largest  []*tenantLoads          // a heap: the tenant with most first
 	all      list.List               // of *load, of all tenants, the one used last in front
 }
 
-// share is what is remembered of one tenant.
+// tenantLoads is what is remembered of one tenant.
 type tenantLoads struct {
 	order list.List // of *load, the one used last in front
 	at    int       // in most
@@ -45,7 +48,7 @@ func (s *loadCache) touch(l *Load, now time.Time) {
 	l.used = now
 }
 
-// take takes out what is to be forgotten next. There must be some.
+// evict takes out what is to be forgotten next. There must be some.
 func (s *loadCache) evict(now time.Time) *Load {
 	l := s.all.Back().Value.(*Load)
 	if now.Sub(l.used) < staleAfter {

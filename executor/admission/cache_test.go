@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/executor/target"
 )
 
-// TestManyTargetsOfOneTenantMakeNoOtherForget: a tenant that called new hosts all the time had the open breakers of all others forgotten.
+// TestManyTargetsOfOneTenantMakeNoOtherForget: a tenant that called new hosts all the time had the
+// open breakers of all others forgotten.
 func TestManyTargetsOfOneTenantMakeNoOtherForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
@@ -42,7 +43,8 @@ func TestManyTargetsOfOneTenantMakeNoOtherForget(t *testing.T) {
 	})
 }
 
-// TestWhoHasMostForgetsFirst puts loads in and takes them out at random: each that is taken is the oldest of a tenant that has most.
+// TestWhoHasMostForgetsFirst puts loads in and takes them out at random: each that is taken is the
+// oldest of a tenant that has most.
 func TestWhoHasMostForgetsFirst(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -76,7 +78,8 @@ func TestWhoHasMostForgetsFirst(t *testing.T) {
 	}
 }
 
-// TestWhatIsStaleIsForgottenFirst: tenants of which each had made one call, long ago, left no room to one that has two targets.
+// TestWhatIsStaleIsForgottenFirst: tenants of which each had made one call, long ago, left no room
+// to one that has two targets.
 func TestWhatIsStaleIsForgottenFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)

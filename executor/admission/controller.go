@@ -24,40 +24,39 @@ const (
 
 // The rules by which one target, or one tenant, is kept from taking everything.
 const (
-	// reserved is which part of the slots nobody gets who has all others: an eighth, so that whoever comes finds one.
+	// reservedPart is the part of the slots that a target, or a tenant, never gets: others find
+	// one.
 	reservedPart = 8
-	// rivalsFor is how long somebody else counts as being there.
+	// rivalsFor is how long another target, or tenant, counts as present after it asked.
 	rivalsFor = time.Minute
-	// slowAfter is from when on an attempt holds its slot for long: between one and two of it.
+	// slowAfter is from when on an attempt counts as slow: between one and two of it.
 	slowAfter = time.Second
-	// waitingPart and waitingLeast bound who waits in memory for a slow target: that part of the slots, or as many.
+	// waitingPart and waitingLeast bound how many attempts wait in memory for a slow target:
+	// max(slots/waitingPart, waitingLeast).
 	waitingPart, waitingLeast = 4, 8
-	// RecheckEvery is how often who waits looks again, should nobody tell.
+	// RecheckEvery is how often an attempt that waits asks again without having been woken.
 	RecheckEvery = 250 * time.Millisecond
-	// maxTargets bounds the targets and tenants that are remembered, besides those to which something is under way: of these there are no more than
-	// attempts in hand, and blocks.
+	// maxTargets bounds the idle targets and tenants that are remembered. Those with something
+	// under way are no more than attempts in hand, and blocks.
 	maxTargets = 10_000
 
-	// The delay of a run that is put off begins with DeferFirst and doubles up to deferMost, with up to half of it at random on top.
+	// The delay of a deferral begins with DeferFirst and doubles up to deferMost. Up to half of it
+	// is added at random.
 	DeferFirst = breakerDelay
 	deferMost  = 5 * time.Minute
-	// maxDeferrals is how often a start is put off because its target fails, 25 min in all or more: then it counts as an attempt, or a run whose target is
-	// gone for good would never fail.
+	// maxDeferrals is how often a start is deferred because its target fails, in 25 min or more.
+	// After that it counts as an attempt: a run whose target is gone for good must fail in the end.
 	maxDeferrals = 10
-	// deferredPerSecond is how many runs a second come back to one target that fails, by each executor, once many of them are put off: each time costs the store two writes and two
-	// reads, which are others' too; and a target that has recovered is not met by all of them at once. It bounds the line to [load.untilTurn]'s end: beyond
-	// 120,000 more come back.
+	// deferredPerSecond is how many deferred runs a second come back to one failing target, on each
+	// executor. A deferral costs the store two writes and two reads, and a target that has
+	// recovered must not get all of them at once. It bounds the line only up to the end of
+	// [Load.untilTurn]: 120,000 runs.
 	deferredPerSecond = 200
 )
 
-// gate decides whether an attempt may begin now, must wait, or is put off. It keeps targets that fail, hang or drip from harming others:
-//
-//   - One target (a host or NATS subject of a tenant, a script), and one tenant, has at most seven eighths of the slots; and no more than half of them in
-//     attempts that take longer than slowAfter, if another has asked lately. Who is quick is held up by the first rule alone, in memory.
-//   - Behind who is slow only a few wait in memory. The rest are put off to about the time when it will be their turn.
-//   - Of a host or subject that fails again and again (a circuit breaker) everything is put off but a few probes.
-//
-// To be put off costs no attempt: an entry that is due later stands in for the one at hand.
+// Controller decides whether an attempt may begin now, must wait, or is deferred. Targets that
+// fail, hang or drip thus harm no others (the rules: package comment). A deferral costs no attempt:
+// a later entry stands in for the one at hand.
 type Controller struct {
 	slots   int
 	log     *slog.Logger
@@ -73,17 +72,17 @@ type Controller struct {
 	attend   func(*Load)        // begins to look after the block of one
 }
 
-// targetKey names a target of a tenant, or, without a name, the tenant. Tenants do not share the fate of a host: one that breaks a host's breaker with
-// calls that cannot succeed must not stop the calls of others.
+// targetKey names a target of a tenant or, without a name, the tenant. Tenants do not share a host:
+// one that opens a circuit with calls that cannot succeed must not stop the calls of others.
 type targetKey struct{ tenant, name string }
 
-// asked remembers who asked last, and when somebody else did.
+// rivalry remembers which key asked last, and when another one did.
 type rivalry struct {
 	last      targetKey
 	at, other time.Time
 }
 
-// note takes down that k asks, and reports whether another did lately.
+// note notes that k asks, and reports whether another key did lately.
 func (a *rivalry) note(k targetKey, now time.Time) bool {
 	if k != a.last {
 		a.other, a.last = a.at, k
@@ -92,14 +91,14 @@ func (a *rivalry) note(k targetKey, now time.Time) bool {
 	return !a.other.IsZero() && now.Sub(a.other) < rivalsFor
 }
 
-// load is what is under way to a target, of a tenant, or of a task with a limit.
+// Load is what is under way to a target, of a tenant, or of a task with a limit.
 type Load struct {
 	key      targetKey
 	busy     int           // attempts that have begun, or are about to
 	waiting  int           // attempts that wait in memory …
 	waits    [4]waiters    // … by priority
 	took     time.Duration // about how long an attempt takes
-	nextTurn time.Time     // when the next of those put off will find room
+	nextTurn time.Time     // when the next deferred run will find room
 	breaker  *breaker      // nil until an attempt fails
 	block    *block        // of a task: what we have of its limit; nil while there is nothing to do
 	owner    *tenantLoads  // of its tenant …
@@ -118,7 +117,7 @@ type waiters struct {
 	wakeUp chan struct{} // cap 1: it is their turn; nil until one has waited
 }
 
-// stuck returns how many attempts surely take longer than slowAfter.
+// slow returns how many attempts surely take longer than slowAfter.
 func (l *Load) slow(now time.Time) int {
 	l.roll(now)
 	return l.busy - l.begun - l.before
@@ -134,11 +133,17 @@ func (l *Load) roll(now time.Time) {
 	}
 }
 
+// NewController returns a Controller of an executor with that many slots.
 func NewController(slots int, log *slog.Logger, r prometheus.Registerer) *Controller {
-	return &Controller{slots: slots, log: log, metrics: newControllerMetrics(r), loads: make(map[targetKey]*Load), idle: loadCache{byTenant: make(map[string]*tenantLoads)}, limited: make(map[*Load]struct{})}
+	return &Controller{
+		slots: slots, log: log, metrics: newControllerMetrics(r),
+		loads: make(map[targetKey]*Load), idle: loadCache{byTenant: make(map[string]*tenantLoads)},
+		limited: make(map[*Load]struct{}),
+	}
 }
 
-// pass is the right to begin an attempt. The zero pass is of work whose target cannot be told and whose task has no limit.
+// Permit is the right to begin an attempt. The zero Permit is of work whose target is unknown and
+// whose task has no limit.
 type Permit struct {
 	g          *Controller
 	loads      [3]*Load // those that there are of host, tenant and task
@@ -148,7 +153,7 @@ type Permit struct {
 	Session    string // under which the slot of the task's limit is held; "": it has none
 }
 
-// The places in a pass.
+// The places in a Permit.
 const (
 	ofHost = iota
 	ofTenant
@@ -163,46 +168,48 @@ const (
 	ReasonRate    = "rate"    // the reservation under the rate of the task has expired
 )
 
-// Decision is what the gate says.
+// Decision is what becomes of a Request.
 type Decision struct {
 	Permit   Permit
 	Admitted bool
 	Wait     <-chan struct{} // not now: until this tells, or RecheckEvery has passed
 	Defer    time.Duration   // not now: that much later
 	Reason   string
-	Cause    schema.Cause // of a deferrals
+	Cause    schema.Cause // of a deferral
 }
 
-// ask decides on a wish; parked is the load at which the same wish waits already, or nil. What it answers with is where it waits from then on.
-func (g *Controller) Admit(w Request, parked *Load) (v Decision, at *Load) {
+// Admit decides on a request. waitsAt is the Load at which the same request waits already, or nil.
+// With Decision.Wait, the request waits at the Load that is returned until Admit or Leave is called
+// with it.
+func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trim(now)
-	rivals := [...]bool{ofHost: g.targets.note(w.target, now), ofTenant: g.tenants.note(targetKey{tenant: w.target.tenant}, now)}
-	if parked != nil {
-		parked.unwait(w.Rank)
-		g.remember(parked)
+	rivals := [...]bool{ofHost: g.targets.note(r.target, now), ofTenant: g.tenants.note(targetKey{tenant: r.target.tenant}, now)}
+	if waitsAt != nil {
+		waitsAt.unwait(r.Rank)
+		g.remember(waitsAt)
 	}
-	p := Permit{g: g, at: now, hasBreaker: w.hasBreaker}
-	if w.target.name != "" {
-		p.loads[ofHost], p.loads[ofTenant] = g.load(w.target, now), g.load(targetKey{tenant: w.target.tenant}, now)
-	} else if w.TaskLimit == 0 {
+	p := Permit{g: g, at: now, hasBreaker: r.hasBreaker}
+	if r.target.name != "" {
+		p.loads[ofHost], p.loads[ofTenant] = g.load(r.target, now), g.load(targetKey{tenant: r.target.tenant}, now)
+	} else if r.TaskLimit == 0 {
 		return Decision{Admitted: true}, nil
 	}
 	host := p.loads[ofHost]
-	admitted := w.Deferrals < maxDeferrals
+	admitted := r.Deferrals < maxDeferrals
 	if host != nil && host.breaker != nil && admitted {
 		if ok, wait := host.breaker.admits(); !ok {
 			host.breaker.deferred++
-			return g.deferBy(ReasonBreaker, schema.CauseBreaker, max(wait, backedOff(w.Deferrals), host.untilTurn(now, time.Second/deferredPerSecond))), nil
+			return g.deferBy(ReasonBreaker, schema.CauseBreaker, max(wait, backedOff(r.Deferrals), host.untilTurn(now, time.Second/deferredPerSecond))), nil
 		}
 	}
 	var room [3]int // at each
-	if w.TaskLimit > 0 {
-		t := g.taskLoad(w)
+	if r.TaskLimit > 0 {
+		t := g.taskLoad(r)
 		if room[ofTask] = t.block.usable - t.busy; room[ofTask] <= 0 {
-			return g.awaitQuota(t, w, now)
+			return g.awaitQuota(t, r, now)
 		}
 		p.loads[ofTask], p.Session = t, t.block.session
 	}
@@ -211,8 +218,8 @@ func (g *Controller) Admit(w Request, parked *Load) (v Decision, at *Load) {
 			break
 		}
 		most, half := max(g.slots-g.slots/reservedPart, 1), max(g.slots/2, 1)
-		if l == host && w.targetLimit > 0 {
-			most, half = min(most, w.targetLimit), min(half, w.targetLimit)
+		if l == host && r.targetLimit > 0 {
+			most, half = min(most, r.targetLimit), min(half, r.targetLimit)
 		}
 		room[i] = most - l.busy
 		stuck := l.slow(now)
@@ -220,14 +227,14 @@ func (g *Controller) Admit(w Request, parked *Load) (v Decision, at *Load) {
 			continue
 		}
 		if stuck >= max(min(most, half)/2, 1) && l.waiting >= max(g.slots/waitingPart, waitingLeast) {
-			wait := max(l.untilTurn(now, max(l.took, slowAfter)/time.Duration(most)), backedOff(w.Deferrals)/(1<<2))
+			wait := max(l.untilTurn(now, max(l.took, slowAfter)/time.Duration(most)), backedOff(r.Deferrals)/(1<<2))
 			cause := schema.CauseTargetShare
 			if i == ofTenant {
 				cause = schema.CauseTenantShare
 			}
 			return g.deferBy(ReasonShare, cause, wait), nil
 		}
-		return Decision{Wait: l.wait(w.Rank)}, l
+		return Decision{Wait: l.wait(r.Rank)}, l
 	}
 	if host != nil && host.breaker != nil {
 		p.opened = host.breaker.begin(admitted)
@@ -249,20 +256,20 @@ func (g *Controller) Admit(w Request, parked *Load) (v Decision, at *Load) {
 	return Decision{Permit: p, Admitted: true}, nil
 }
 
-// later puts off. The caller holds mu.
+// deferBy defers a start. The caller holds mu.
 func (g *Controller) deferBy(why string, cause schema.Cause, wait time.Duration) Decision {
 	g.metrics.deferrals.WithLabelValues(why).Inc()
 	return Decision{Defer: wait + rand.N(wait/2+1), Reason: why, Cause: cause}
 }
 
-// CountDeferral counts a deferral for a reason that the gate does not know of.
+// CountDeferral counts a deferral that was not decided here.
 func (g *Controller) CountDeferral(why string) { g.metrics.deferrals.WithLabelValues(why).Inc() }
 
-// backedOff returns how long a start waits that was put off n times before.
+// backedOff returns how long a start waits that was deferred n times before.
 func backedOff(n int) time.Duration { return min(DeferFirst<<min(n, 10), deferMost) }
 
-// untilTurn returns how long it will be until one more of those put off finds room: each takes a place in a line that moves by one in every step. The caller
-// holds mu.
+// untilTurn returns how long it will be until one more deferred run finds room. Each takes a place
+// in a line that moves by one in every step. The caller holds mu.
 func (l *Load) untilTurn(now time.Time, step time.Duration) time.Duration {
 	if l.nextTurn.Before(now.Add(time.Second)) {
 		l.nextTurn = now.Add(time.Second)
@@ -288,8 +295,9 @@ func (g *Controller) load(k targetKey, now time.Time) *Load {
 	return l
 }
 
-// trim forgets loads, until maxTargets are left in the shares. It comes before an ask takes loads, so that it forgets none of them. Those that are
-// not idle only leave their share: if they kept their places, long calls would in time be all that is at its end. The caller holds mu.
+// trim forgets loads until maxTargets are left in the cache. It comes before a request takes loads,
+// so that it forgets none of them. A load that is not idle only leaves the cache: if it kept its
+// place, long calls would in time be all that is at the end. The caller holds mu.
 func (g *Controller) trim(now time.Time) {
 	for g.idle.all.Len() > maxTargets {
 		l := g.idle.evict(now)
@@ -303,17 +311,17 @@ func (g *Controller) trim(now time.Time) {
 	}
 }
 
-// rest follows wherever less is under way at a load: one that is idle comes back into its share. The caller holds mu.
+// remember puts a load that has become idle back into the cache. The caller holds mu.
 func (g *Controller) remember(l *Load) {
 	if l.inTenant == nil && l.isIdle() {
 		g.idle.put(l, time.Now())
 	}
 }
 
-// idle reports whether nobody needs the load but for what it remembers.
+// isIdle reports whether the load is kept only for what it remembers.
 func (l *Load) isIdle() bool { return l.busy == 0 && l.waiting == 0 && l.block == nil }
 
-// unpark gives up waiting at a load.
+// Leave gives up waiting at a load.
 func (g *Controller) Leave(at *Load, class int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -322,7 +330,8 @@ func (g *Controller) Leave(at *Load, class int) {
 	g.remember(at)
 }
 
-// wait has one more of a priority wait, and returns what tells that it is its turn. The caller holds mu.
+// wait notes that one more attempt of a priority waits, and returns what tells that it is its turn.
+// The caller holds mu.
 func (l *Load) wait(class int) <-chan struct{} {
 	l.waiting++
 	if l.block != nil {
@@ -335,10 +344,10 @@ func (l *Load) wait(class int) <-chan struct{} {
 	return w.wakeUp
 }
 
-// leave has one less of a priority wait. The caller holds mu.
+// unwait notes that one attempt less of a priority waits. The caller holds mu.
 func (l *Load) unwait(class int) {
 	l.waiting--
-	if l.block != nil { // it stays as long as somebody waits
+	if l.block != nil { // the block stays as long as attempts wait
 		*l.block.inMemory--
 	}
 	if w := &l.waits[class]; w.n > 1 {
@@ -348,8 +357,8 @@ func (l *Load) unwait(class int) {
 	}
 }
 
-// tell wakes one of those who wait at a load, by the weights of their priorities: they meet no other rule where a target is what is scarce, and not
-// the slots. The caller holds mu.
+// wakeOne wakes one of the attempts that wait at a load, by the weights of their priorities. Where
+// a target is scarce and the slots are not, no other rule orders them. The caller holds mu.
 func (l *Load) wakeOne() {
 	if l.waiting == 0 {
 		return
@@ -372,7 +381,7 @@ func (l *Load) wakeOne() {
 	}
 }
 
-// end gives the pass back, with what the attempt tells of its target.
+// End gives the permit back, with what the attempt tells of its target.
 func (p Permit) End(found *target.Health) {
 	if p.g == nil {
 		return
@@ -415,11 +424,12 @@ func (p Permit) End(found *target.Health) {
 		g.log.Info("a target works again", "tenant", key.tenant, "target", key.name)
 	case changed:
 		g.metrics.open.Inc()
-		g.log.Warn("a target fails again and again: its runs are put off", "tenant", key.tenant, "target", key.name)
+		g.log.Warn("a target fails again and again: its runs are deferred", "tenant", key.tenant, "target", key.name)
 	}
 }
 
-// linger keeps one place of a target with a limit, not of its tenant, for what goes on though its attempt has ended, until it is gone. Nobody waits for it: it may never be.
+// Linger keeps one place of a target with a limit for what goes on though its attempt has ended,
+// until it is gone. Nothing waits for that: it may never be.
 func (g *Controller) Linger(w Request, gone <-chan struct{}) {
 	if w.targetLimit == 0 {
 		return

@@ -131,7 +131,8 @@ func TestGateHoldsUpNobodyWhoIsQuick(t *testing.T) {
 	})
 }
 
-// TestGateWakesByPriority: of those who wait for the same target each priority is woken by its weight, and none is forgotten.
+// TestGateWakesByPriority: of those who wait for the same target each priority is woken by its
+// weight, and none is forgotten.
 func TestGateWakesByPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
@@ -227,7 +228,8 @@ func TestGatePutsRunsOffToTheirTurn(t *testing.T) {
 	})
 }
 
-// TestManyBehindABreakerComeBackInALine: those that were put off came back every 5, 10, 20 s each, and cost others' runs more than if their target had been well.
+// TestManyBehindABreakerComeBackInALine: those that were put off came back every 5, 10, 20 s each,
+// and cost others' runs more than if their target had been well.
 func TestManyBehindABreakerComeBackInALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
@@ -249,7 +251,8 @@ func TestManyBehindABreakerComeBackInALine(t *testing.T) {
 		for range seconds * deferredPerSecond {
 			back[int(putOff().Seconds())]++
 		}
-		// The first ones wait for the breaker, all at once; what comes after them stands in the line.
+		// The first ones wait for the breaker, all at once; what comes after them stands in the
+		// line.
 		const first = 10
 		all := 0
 		for s, n := range back {
@@ -283,7 +286,8 @@ func TestGateRemembersABoundedNumberOfTargets(t *testing.T) {
 	})
 }
 
-// TestLongCallsKeepNothingElseRemembered: once a few targets with long calls were those used longest ago, no target was forgotten any more.
+// TestLongCallsKeepNothingElseRemembered: once a few targets with long calls were those used
+// longest ago, no target was forgotten any more.
 func TestLongCallsKeepNothingElseRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
@@ -393,7 +397,8 @@ func BenchmarkGate(b *testing.B) {
 	})
 }
 
-// TestWhatLingeredMayBeForgotten: so is the place that a script kept which could not be ended, once it has ended.
+// TestWhatLingeredMayBeForgotten: so is the place that a script kept which could not be ended, once
+// it has ended.
 func TestWhatLingeredMayBeForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)

@@ -15,9 +15,10 @@ import (
 const (
 	// limitTries bounds how often slots are asked for again because another executor was faster.
 	limitTries = 12
-	// wakeFor bounds for how long a slot that was given back is followed by tries to wake those who wait for it.
+	// wakeFor bounds for how long after a slot was given back runs that wait for it are tried to be
+	// woken.
 	wakeFor = time.Minute
-	// maxLimits bounds the limits of which it is remembered how they stood last, besides those that are asked about.
+	// maxLimits bounds the idle limits of which the last state of the lease is remembered.
 	maxLimits = 10_000
 )
 
@@ -32,8 +33,9 @@ type SlotLimiterConfig struct {
 	Log     *slog.Logger
 }
 
-// seats asks limits for slots and gives them back. What is wished of one limit while it is being asked is asked for together, so a limit costs an
-// executor a conditional write at a time, however many runs want it.
+// SlotLimiter acquires slots of limits and gives them back. Requests of one limit that come while
+// its lease is being written are served together: a limit costs an executor one conditional write
+// at a time, however many runs want it.
 type SlotLimiter struct {
 	SlotLimiterConfig
 
@@ -43,7 +45,7 @@ type SlotLimiter struct {
 	ending chan struct{} // closed when nothing more is tried twice
 }
 
-// limit is what is known of one limit.
+// limitState is what is known of one limit.
 type limitState struct {
 	lease    schema.Lease // as it stood last; zero key: not known
 	requests []*slotRequest
@@ -55,18 +57,18 @@ type limitState struct {
 type slotRequest struct {
 	run     schema.RunID
 	session string
-	limit   int  // of a wish for a slot: the limit
+	limit   int  // of a request for a slot: the limit
 	release bool // it gives one back
 	answer  chan slotReply
 }
 
-// slotReply is what became of a wish.
+// slotReply is what became of a request.
 type slotReply struct {
 	state SlotState
 	err   error // the store's: nothing is known
 }
 
-// seating says whether a run has a slot.
+// SlotState says whether a run has a slot.
 type SlotState int
 
 const (
@@ -82,7 +84,8 @@ func NewSlotLimiter(c SlotLimiterConfig) *SlotLimiter {
 	return &SlotLimiter{SlotLimiterConfig: c, limits: make(map[schema.LimitKey]*limitState), ending: make(chan struct{})}
 }
 
-// take asks for a slot for a run under the session. With an error it may have got one all the same: drop sees to that.
+// Acquire asks for a slot for a run under the session, of a limit of most. After an error the run
+// may have a slot all the same: the caller releases it.
 func (l *SlotLimiter) Acquire(ctx context.Context, key schema.LimitKey, run schema.RunID, session string, most int) (SlotState, error) {
 	l.mu.Lock()
 	k := l.limit(key)
@@ -99,7 +102,7 @@ func (l *SlotLimiter) Acquire(ctx context.Context, key schema.LimitKey, run sche
 	return a.state, a.err
 }
 
-// unhold notes that no attempt here has the run's slot.
+// forget notes that no attempt here has the run's slot.
 func (l *SlotLimiter) forget(key schema.LimitKey, run schema.RunID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +129,7 @@ func (l *SlotLimiter) limit(key schema.LimitKey) *limitState {
 	return k
 }
 
-// ask has a wish granted, or not, and waits for the answer.
+// request has a request served, and waits for the reply.
 func (l *SlotLimiter) request(ctx context.Context, key schema.LimitKey, w slotRequest) slotReply {
 	w.answer = make(chan slotReply, 1)
 	l.mu.Lock()
@@ -145,7 +148,7 @@ func (l *SlotLimiter) request(ctx context.Context, key schema.LimitKey, w slotRe
 	}
 }
 
-// serve asks for what is wished of a limit until nothing is.
+// serve serves the requests of a limit until there are none.
 func (l *SlotLimiter) serve(ctx context.Context, key schema.LimitKey, k *limitState) {
 	for {
 		l.mu.Lock()
@@ -170,8 +173,9 @@ func (l *SlotLimiter) serve(ctx context.Context, key schema.LimitKey, k *limitSt
 	}
 }
 
-// grant swaps the lease of a limit for one in which the wishes are granted as far as there are slots, and answers each. What it does not know anew it
-// takes from how the lease stood last: if that is outdated the swap says so, and nothing is refused before the lease was read.
+// update swaps the lease of a limit for one in which the requests are granted as far as there are
+// slots, and answers each. It begins with the lease as it stood last: if that is outdated the swap
+// says so, and nothing is refused before the lease was read.
 func (l *SlotLimiter) update(ctx context.Context, key schema.LimitKey, k *limitState, wishes []*slotRequest) ([]SlotState, error) {
 	lease, anew := k.lease, false
 	defer func() { k.lease = lease }()
@@ -225,7 +229,8 @@ func (l *SlotLimiter) update(ctx context.Context, key schema.LimitKey, k *limitS
 		case errors.Is(err, schema.ErrConflict):
 			lease, anew = stood, true
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			// Read and asked again: what stands then, if it was done, grants the same; if it was not, another swap shuts it out.
+			// Read and asked again: what stands then, if it was done, grants the same; if it was
+			// not, another swap shuts it out.
 			lease = schema.Lease{}
 		default:
 			lease = schema.Lease{}
@@ -236,7 +241,7 @@ func (l *SlotLimiter) update(ctx context.Context, key schema.LimitKey, k *limitS
 	return nil, fmt.Errorf("%w: %w", schema.ErrUnavailable, errBusyLimit)
 }
 
-// of grants the wish in s, if there is room, and reports whether that changed anything.
+// apply grants the request in s, if there is room, and reports whether that changed anything.
 func (w *slotRequest) apply(s *schema.Slots, executor string) (SlotState, bool) {
 	if w.release {
 		return NoSlot, s.Release(w.run, w.session)
@@ -260,14 +265,15 @@ func (l *SlotLimiter) read(ctx context.Context, key schema.LimitKey) (schema.Lea
 	return lease, err
 }
 
-// end waits until every slot has been given back, or been tried to for a last time.
+// Close waits until every slot has been given back, or was tried to for a last time.
 func (l *SlotLimiter) Close() {
 	close(l.ending)
 	l.calls.Wait()
 }
 
-// release gives the slot of a run back and wakes the runs that wait for one. It does not wait for that: the slot is the session's until then, and comes
-// back with the session's end at the latest.
+// Release gives the slot of a run back and wakes the runs that wait for one. It does not wait for
+// that: the slot is the session's until then, and comes back with the session's end at the latest.
+// Without a session it is the slot that the wait list keeps for the run.
 func (l *SlotLimiter) Release(key schema.LimitKey, run schema.RunID, session string) {
 	l.calls.Go(func() {
 		l.giveBack(key, run, session)
@@ -277,8 +283,8 @@ func (l *SlotLimiter) Release(key schema.LimitKey, run schema.RunID, session str
 	})
 }
 
-// vacate takes the slot of a run out of a limit, however long that takes while the session stands that has it, and wakes the runs that wait. The
-// owner of the shard would do both later.
+// giveBack takes the slot of a run out of a limit, and wakes the runs that wait. It tries while the
+// session stands that has the slot. The owner of the shard would do both later.
 func (l *SlotLimiter) giveBack(key schema.LimitKey, run schema.RunID, session string) {
 	began, left := time.Now(), false
 	for {
@@ -297,7 +303,7 @@ func (l *SlotLimiter) giveBack(key schema.LimitKey, run schema.RunID, session st
 		}
 		current, _ := l.Session(l.Now())
 		if left && time.Since(began) >= wakeFor || session != "" && current != session {
-			l.Log.Warn("a slot is left to whoever looks after its limit", "limit", key, "run", run, "err", err)
+			l.Log.Warn("a slot is left to the owner of its limit's shard", "limit", key, "run", run, "err", err)
 			return
 		}
 		select {

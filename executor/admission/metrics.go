@@ -2,7 +2,8 @@ package admission
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// controllerMetrics tell what the gate does. Targets are not told apart: there are as many as tenants like.
+// controllerMetrics tell what the controller does. Targets are not told apart: there are as many as
+// tenants like.
 type controllerMetrics struct {
 	deferrals *prometheus.CounterVec
 	open      prometheus.Gauge
@@ -13,8 +14,8 @@ func newControllerMetrics(r prometheus.Registerer) *controllerMetrics {
 		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
 	}
 	m := &controllerMetrics{
-		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were put off, by reason: the target fails again and again (breaker), is slow and has its share of the slots (crowded), the run came too late for its start of the rate of its task (rate), or as many runs of its task are under way as may (limit).")), []string{"reason"}),
-		open:      prometheus.NewGauge(prometheus.GaugeOpts(opts("targets_broken", "Targets that fail again and again, whose runs are put off but for a few probes."))),
+		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts(opts("put_off_total", "Starts that were deferred, by reason: the circuit of the target is open (breaker), the target is slow and has its share of the slots (crowded), the reservation under the rate of the task has expired (rate), or as many runs of the task are under way as may (limit).")), []string{"reason"}),
+		open:      prometheus.NewGauge(prometheus.GaugeOpts(opts("targets_broken", "Targets whose circuit is open: their runs are deferred, but for a few probes."))),
 	}
 	for _, reason := range []string{"breaker", "crowded", "rate", "limit"} {
 		m.deferrals.WithLabelValues(reason)

@@ -17,45 +17,60 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The runs of a task with max_concurrent take their slots from a block that the executor has of the task's limit (schema.Block): to start and to end
-// one is a matter of memory. What the lease of the limit says is looked at, and swapped, only when more slots are needed than are there, when some have been
-// idle, and when others wait for theirs.
+// The runs of a task with max_concurrent take their slots from a block that the executor has of the
+// task's limit (schema.Block). To start and to end a run is then a matter of memory. The lease of
+// the limit is read and swapped only when more slots are needed than are there, when some have been
+// idle, and when other executors wait for theirs.
 //
-// A run for which there is no slot waits here if it is one of a few, about as many as start within a second. All others are put off: a deferral stands in, due
-// about when it will be their turn. So a backlog of a task, however large, lies in Cassandra, in the minutes in which it will
-// be tried, one row a run; it holds up no cursor, and no partition of it grows without bound. (Rows of what waits, as for the limit of a job, would be one partition for each task,
-// that is written and deleted at its head a million times; they would have to be woken one by one, by who has slots, and be put in order by somebody.) The price is
-// that who was due first is not always the first to start, and that a run is put off more than once where nobody knew how fast the line would move.
+// A run without a slot waits in memory if it is one of a few, about as many as start within a
+// second. All others are deferred to about their turn. So the backlog of a task lies in the store,
+// in the minutes in which it will be tried, one row a run. It holds up no cursor, and no partition
+// grows without bound. A wait list, as limits of jobs have, would be one partition a task that is
+// written and deleted at its head a million times, and something would have to wake its runs one by
+// one. The price: the run that was due first is not always the first to start, and a run is
+// deferred more than once where it was unknown how fast the line would move.
 //
-// So that slots do not stand idle while runs wait for their time, the line moves twice as fast as runs start, and by retriesPerSecond runs a second at least; who has waited long is asked
-// less often. Hence a limit that is raised is used up within seconds, but for what has waited for many minutes.
+// So that slots do not stand idle while deferred runs wait for their time, the line moves by
+//
+//	max(lineSpeed × starts in the last second, retriesPerSecond ÷ limited tasks, 1) runs a second
+//
+// and a run that has waited long is tried less often. A limit that is raised is thus used up within
+// seconds, but for runs that have waited for many minutes.
 const (
-	// blockTick is how often it is looked whether slots are idle, contestedTick how often while others could use them: what was not in use for one to two of it is
-	// given back. A turn lasts as long as a blockTick.
+	// blockTick is how often idle slots are looked for, contestedTick how often while other
+	// executors could use them. A slot that was unused for one to two of it is given back. A turn
+	// lasts a blockTick.
 	blockTick, contestedTick = time.Second, 100 * time.Millisecond
-	// blockReadEvery is how often the lease of a limit is read again of which we have slots, should no signal have told that others wait.
+	// blockReadEvery is how often the lease is read again of a limit of which we have slots,
+	// without a signal.
 	blockReadEvery = 5 * time.Second
-	// Who waits for slots reads the lease again after shortFirst, then after twice as long each time, up to shortMost.
+	// An executor that waits for slots reads the lease again after shortFirst, then after twice as
+	// long each time, up to shortMost.
 	shortFirst, shortMost = 50 * time.Millisecond, 2 * time.Second
-	// blockPause is the least time between two looks.
+	// blockPause is the least time between two steps.
 	blockPause = 10 * time.Millisecond
 
-	// reachedFor is how long after the last run found no slot a limit counts as reached no more.
+	// reachedFor is how long after a run last found no slot a limit counts as reached.
 	reachedFor = 5 * time.Second
-	// unknownSpeedFor is for how long after a limit was reached nobody knows how fast runs start: all are put off by up to half as much again, and unknownSpeedLeast at least.
+	// unknownSpeedFor is for how long after a limit was reached nobody knows how fast runs start.
+	// Meanwhile a deferral is unknownSpeedLeast plus up to 1.5 × unknownSpeedFor, at random.
 	unknownSpeedFor, unknownSpeedLeast = time.Second, 100 * time.Millisecond
 	// lineSpeed is by how many runs the line moves for each that starts.
 	lineSpeed = 2
-	// inMemoryPart bounds the runs that wait in memory for slots of any task's limit: that part of the executor's slots, and one at least.
+	// inMemoryPart bounds the runs that wait in memory for slots of tasks' limits:
+	// max(slots/inMemoryPart, 1).
 	inMemoryPart = 2
-	// retriesPerSecond is how many of those put off are tried in a second at least, on one executor, shared by the tasks whose limits are reached; each has one.
+	// retriesPerSecond is how many deferred runs are tried in a second at least, on one executor.
+	// Tasks whose limits are reached share it; each has one.
 	retriesPerSecond = 50
-	// Who is put off is not tried again before a agePart of the time since which the limit is reached has passed once more, at most ageMost.
+	// A deferred run is tried again after 1/agePart of the time for which the limit has been
+	// reached, at most ageMost, besides its turn.
 	agePart = 8
 	ageMost = 5 * time.Minute
 )
 
-// block is what an executor has of the limit of a task. The gate's mutex guards it, but for what its keeper alone touches.
+// block is what an executor has of the limit of a task. The controller's mutex guards it, but for
+// what its own goroutine alone uses.
 type block struct {
 	key     schema.LimitKey
 	limit   int       // as the task says
@@ -63,7 +78,7 @@ type block struct {
 	held    int       // slots that are ours for sure
 	usable  int       // of these, so many may be in use
 	since   time.Time // when we got the first of them: our turn began
-	changed bool      // somebody says that the lease has changed
+	changed bool      // a signal says that the lease has changed
 
 	peak, before int       // the most slots that were in use in this tick, and in the one before
 	tick         time.Time // when this one began
@@ -73,7 +88,7 @@ type block struct {
 	inMemory *int          // how many wait for slots of any task's limit
 	wakeUp   chan struct{} // cap 1
 
-	// The keeper's own.
+	// Of the block's goroutine alone.
 	tickLength time.Duration // how long a tick lasts
 	lease      schema.Lease  // as it stood last; zero key: not known
 	absent     bool          // it says nothing of us
@@ -81,7 +96,7 @@ type block struct {
 	shortages  int // how often in a row there were too few slots
 }
 
-// call has the keeper of the block look what is to be done.
+// wake has the goroutine of the block see what is to be done.
 func (b *block) wake() {
 	select {
 	case b.wakeUp <- struct{}{}:
@@ -89,10 +104,11 @@ func (b *block) wake() {
 	}
 }
 
-// taskKey returns under which key the gate counts the runs of a task.
+// taskKey returns under which key the runs of a task are counted.
 func taskKey(tenant, name string) targetKey { return targetKey{tenant, "task " + name} }
 
-// task returns the load of the task of a wish, with a block that somebody looks after. The caller holds mu.
+// taskLoad returns the load of the task of a request, with a block that is looked after. The caller
+// holds mu.
 func (g *Controller) taskLoad(w Request) *Load {
 	l := g.load(taskKey(w.target.tenant, w.Task), time.Now())
 	b := l.block
@@ -111,7 +127,7 @@ func (g *Controller) taskLoad(w Request) *Load {
 	return l
 }
 
-// await has a wish wait for a slot of its task's limit, or puts it off. The caller holds mu.
+// awaitQuota has a request wait for a slot of its task's limit, or defers it. The caller holds mu.
 func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *Load) {
 	b := l.block
 	b.wake()
@@ -123,7 +139,7 @@ func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *L
 	speed := max(l.begun, l.before) // starts a second
 	most := max(waitingLeast, min(speed, g.slots/waitingPart))
 	if !w.Deferred {
-		most -= most / 4 // who was put off before finds room
+		most -= most / 4 // a run that was deferred before finds room
 	}
 	if l.waiting < most && g.inMemory < max(g.slots/inMemoryPart, 1) { // if none waited, no slot would ever be asked for
 		return Decision{Wait: l.wait(w.Rank)}, l
@@ -137,14 +153,14 @@ func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *L
 	return Decision{Defer: wait + rand.N(wait/8+1), Reason: ReasonLimit}, nil
 }
 
-// freed notes that an attempt of the task has ended. The caller holds the gate's mu.
+// taskEnded notes that an attempt of the task has ended. The caller holds the controller's mu.
 func (l *Load) taskEnded() {
 	if b := l.block; b != nil && b.held > b.usable {
 		b.wake() // others wait for what is free now
 	}
 }
 
-// began notes that one more slot is in use. The caller holds the gate's mu.
+// began notes that one more slot is in use. The caller holds the controller's mu.
 func (b *block) began(busy int) { b.peak = max(b.peak, busy) }
 
 // QuotaConfig is what a quota allocator needs.
@@ -159,7 +175,8 @@ type QuotaConfig struct {
 	Registerer prometheus.Registerer
 }
 
-// blocks keeps the blocks of an executor: a goroutine for each looks after it while runs of its task are in hand.
+// QuotaAllocator keeps the blocks of an executor. One goroutine a block looks after it while runs
+// of its task are in hand.
 type QuotaAllocator struct {
 	QuotaConfig
 	controller *Controller
@@ -170,7 +187,7 @@ type QuotaAllocator struct {
 	loops  sync.WaitGroup
 }
 
-// NewQuotaAllocator returns a quota allocator that serves a gate.
+// NewQuotaAllocator returns a quota allocator that serves a controller.
 func NewQuotaAllocator(g *Controller, c QuotaConfig) *QuotaAllocator {
 	k := &QuotaAllocator{
 		QuotaConfig: c, controller: g, metrics: newQuotaMetrics(c.Registerer),
@@ -180,13 +197,14 @@ func NewQuotaAllocator(g *Controller, c QuotaConfig) *QuotaAllocator {
 	return k
 }
 
-// tend looks after the block of a load until nobody needs it. The gate's mutex is held.
+// attend looks after the block of a load until nobody needs it. The controller's mutex is held.
 func (k *QuotaAllocator) attend(l *Load) {
 	b := l.block
 	k.loops.Go(func() { k.run(l, b) })
 }
 
-// changed has the keeper of a limit look at its lease, if there is one here: the body of a signal of topic "slots" is the key of the limit.
+// Changed has the lease of a limit read, if there is a block of it here. The body of a signal of
+// topic "slots" is the key of the limit.
 func (k *QuotaAllocator) Changed(body []byte) {
 	task, ok := schema.LimitKey(body).Task()
 	if !ok {
@@ -200,13 +218,13 @@ func (k *QuotaAllocator) Changed(body []byte) {
 	}
 }
 
-// end gives every slot back, and waits until that is done, or was tried.
+// Close gives every slot back, and waits until that is done or was tried.
 func (k *QuotaAllocator) Close() {
 	close(k.ending)
 	k.loops.Wait()
 }
 
-// keep looks after a block until nobody needs it.
+// run looks after a block until nobody needs it.
 func (k *QuotaAllocator) run(l *Load, b *block) {
 	var again time.Time // when the lease is read again
 	for {
@@ -244,7 +262,8 @@ func (k *QuotaAllocator) run(l *Load, b *block) {
 	}
 }
 
-// wake begins a step: it reports whether somebody said that the lease has changed, and whether the block is not needed any more.
+// begin begins a step. look: a signal said that the lease has changed. done: nobody needs the block
+// any more.
 func (k *QuotaAllocator) begin(l *Load, b *block, now time.Time) (look, done bool) {
 	session, alive := k.Session(now)
 	k.controller.mu.Lock()
@@ -268,7 +287,8 @@ func (k *QuotaAllocator) begin(l *Load, b *block, now time.Time) (look, done boo
 	return look, false
 }
 
-// step brings the block to what is needed, as far as it goes. With look the lease is read before; else only where what is known of it says too little.
+// step brings the block to what is needed, as far as that is possible. With look the lease is read
+// first; otherwise only where what is known of it says too little.
 func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 	if b.session == "" {
 		return nil // nothing can be had
@@ -296,7 +316,7 @@ func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 		}
 		p := k.plan(l, b, &slots, now)
 		if p.short && !anew && b.shortages == 0 {
-			look = true // before it counts, who has them is asked for
+			look = true // the lease is read before a shortage counts
 			continue
 		}
 		if p.changed || pruned {
@@ -320,7 +340,7 @@ func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 	return fmt.Errorf("%w: %w", schema.ErrUnavailable, errBusyLimit)
 }
 
-// planned is what a step is about to do.
+// quotaPlan is what a step is about to do.
 type quotaPlan struct {
 	held, usable int
 	changed      bool
@@ -329,7 +349,8 @@ type quotaPlan struct {
 	signal       bool // others should look: some may have what we gave up, or have too much where we have too little
 }
 
-// plan says in slots what we need of them. What we are to have less of is not used from here on; what more, once the lease says so.
+// plan writes into slots what we need of them. What we are to have less of is not used from here
+// on; what more, once the lease says so.
 func (k *QuotaAllocator) plan(l *Load, b *block, slots *schema.Slots, now time.Time) (p quotaPlan) {
 	ended := false
 	select {
@@ -362,7 +383,7 @@ func (k *QuotaAllocator) plan(l *Load, b *block, slots *schema.Slots, now time.T
 	return p
 }
 
-// settle takes what the lease says now.
+// settle notes what the lease says now.
 func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, now time.Time) {
 	k.controller.mu.Lock()
 	grown := p.held > b.held
@@ -375,7 +396,7 @@ func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, now time.Time) {
 	b.held, b.usable = p.held, min(p.usable, b.limit)
 	b.absent = p.held == 0 && !p.waits
 	if b.usable > l.busy {
-		l.wakeOne() // who is told tells the next
+		l.wakeOne() // the one that is woken wakes the next
 	}
 	k.controller.mu.Unlock()
 	switch {
@@ -406,7 +427,7 @@ func (k *QuotaAllocator) readLease(ctx context.Context, b *block, now time.Time)
 	return nil
 }
 
-// prune takes away what those had whose sessions fell.
+// prune takes away what executors had whose sessions were declared dead.
 func (k *QuotaAllocator) prune(ctx context.Context, slots *schema.Slots, now time.Time) (some bool, err error) {
 	stands, err := k.Live.Of(ctx, slots.Sessions())
 	if err != nil {
@@ -417,7 +438,8 @@ func (k *QuotaAllocator) prune(ctx context.Context, slots *schema.Slots, now tim
 	return len(slots.Blocks)+len(slots.Taken) != before, nil
 }
 
-// swap has the lease say slots. With an error it is known how it stands, or that it must be read.
+// swap has the lease say slots. After an error it is known how the lease stands, or it must be
+// read.
 func (k *QuotaAllocator) swap(ctx context.Context, b *block, slots schema.Slots, now time.Time) error {
 	was := b.lease
 	is, err := was.WithSlots(slots, now)
@@ -440,7 +462,7 @@ func (k *QuotaAllocator) swap(ctx context.Context, b *block, slots schema.Slots,
 	return err
 }
 
-// SetMetrics sets the metrics of how many slots of limits we have, and how many of them are in use.
+// SetMetrics tells how many slots of limits we have, and how many of them are in use.
 func (k *QuotaAllocator) SetMetrics() {
 	held, busy := 0, 0
 	k.controller.mu.Lock()

@@ -9,7 +9,8 @@ import (
 	"carillon.dev/carillon/executor/target"
 )
 
-// TestFewWaitInMemoryForALimit: of a burst a few wait, whatever the number of tasks; all others are put off, and later ones further than earlier ones.
+// TestFewWaitInMemoryForALimit: of a burst a few wait, whatever the number of tasks; all others are
+// put off, and later ones further than earlier ones.
 func TestFewWaitInMemoryForALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf(64)
@@ -69,7 +70,8 @@ func TestALimitWithoutTarget(t *testing.T) {
 	})
 }
 
-// heldAndBusy returns how many slots of limits the blocks of a gate have, and how many of them are in use.
+// heldAndBusy returns how many slots of limits the blocks of a gate have, and how many of them are
+// in use.
 func heldAndBusy(g *Controller) (held, busy int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// wish is what an attempt asks the gate for.
+// Request is what an attempt asks for.
 type Request struct {
 	target      targetKey
 	Rank        int  // the rank of its priority
 	targetLimit int  // attempts of its tenant at once; 0 = what the slots give
 	hasBreaker  bool // it has a breaker
-	Deferrals   int  // how often it was put off
+	Deferrals   int  // how often its start was deferred for the sake of its target
 
 	Task      string // of its tenant …
 	TaskLimit int    // … whose runs may be under way at once, so many in the whole cluster; 0 = any number
-	Deferred  bool   // it was put off before
+	Deferred  bool   // its entry is a deferral
 }
 
 // NewRequest returns the request of work of a tenant: its target, and what is known of that.

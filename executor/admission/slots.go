@@ -10,20 +10,21 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// priorityWeights are how many of the slots that come free each priority is given, as in schema.Priorities, while all have runs that wait for one. The share of one
-// that has none goes to the others. So of any 15 slots that are given while a run of low waits, one is given to low: that is how
-// long it can be starved.
+// priorityWeights are how many of the slots that come free each priority gets, in the order of
+// schema.Priorities, while runs of all of them wait. What one does not want goes to the others.
 var priorityWeights = [4]int{8, 4, 2, 1}
 
 const (
-	// rateSpan is how far back the rate is measured at which runs of a priority get slots.
+	// rateSpan is how far back it is counted how many runs of a priority got slots.
 	rateSpan = time.Second
-	// leastWaitingPart is the part of the slots for which a priority may wait that has started nothing lately: a sixty-fourth.
+	// leastWaitingPart is the part of the slots for which a priority may wait that has started
+	// nothing lately.
 	leastWaitingPart = 64
 )
 
-// slots are the attempts that may be under way at once, and who waits for one: by weight of the priority, within it in
-// turn of the tenants, and of each tenant in the order in which they came.
+// Slots are the attempts that may be under way at once, and the attempts that wait for one. A slot
+// goes to a priority by deficit round robin with priorityWeights (package fair), within it to
+// tenants in turn, and within a tenant in the order of asking.
 type Slots struct {
 	now func() time.Time
 
@@ -47,14 +48,14 @@ type class struct {
 	now, before int // slots given in this span, and the one before
 }
 
-// client is a tenant whose runs wait for slots.
+// tenantQueue is what waits of a tenant.
 type tenantQueue struct {
 	tenant string
 	flow   fair.Flow[*tenantQueue]
 	queue  []*waiter
 }
 
-// seeker is one that waits for a slot.
+// waiter is an attempt that waits for a slot.
 type waiter struct {
 	client *tenantQueue
 	given  chan struct{} // cap 1
@@ -72,7 +73,7 @@ func NewSlots(size int, now func() time.Time) *Slots {
 	return s
 }
 
-// rank returns the place of a priority in schema.Priorities; 2, that of normal, for one that is not there.
+// Rank returns the place of a priority in schema.Priorities; that of normal for an unknown one.
 func Rank(p schema.Priority) int {
 	if i := slices.Index(schema.Priorities, p.Or()); i >= 0 {
 		return i
@@ -80,7 +81,7 @@ func Rank(p schema.Priority) int {
 	return 2
 }
 
-// take waits for a slot. It reports false, and has none, if ctx ended before.
+// Acquire waits for a slot. It reports false, and has none, if ctx ended before.
 func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) bool {
 	c := &s.classes[Rank(p)]
 	s.mu.Lock()
@@ -120,7 +121,7 @@ func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) b
 	return false
 }
 
-// seeker returns an idle one, or makes it; mu is held.
+// newWaiter returns an idle waiter, or makes one; mu is held.
 func (s *Slots) newWaiter() *waiter {
 	n := len(s.idle)
 	if n == 0 {
@@ -132,7 +133,7 @@ func (s *Slots) newWaiter() *waiter {
 	return w
 }
 
-// keep makes a seeker idle.
+// recycle makes a waiter idle.
 func (s *Slots) recycle(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +142,7 @@ func (s *Slots) recycle(w *waiter) {
 	}
 }
 
-// release gives a slot back: to whose turn it is.
+// Release gives a slot back, to the waiter whose turn it is.
 func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +162,9 @@ func (s *Slots) Release() {
 	w.given <- struct{}{}
 }
 
-// room returns how many messages of a priority may be in hand and wait, while somebody waits for a slot: as many as were given slots in
-// the last second, since more could not start within the next. ok is false while there are slots for all.
+// Room returns how many messages of a priority may be in hand and wait, while attempts wait for a
+// slot: as many as got slots in the last second, since more could not start within the next. ok is
+// false while nothing waits.
 func (s *Slots) Room(class int) (n int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,10 +176,10 @@ func (s *Slots) Room(class int) (n int, ok bool) {
 	return max(c.now, c.before, s.size/leastWaitingPart, 1), true
 }
 
-// capacity returns how many slots there are.
+// Size returns how many slots there are.
 func (s *Slots) Size() int { return s.size }
 
-// use returns how many slots are taken, and how many runs of each priority wait for one.
+// InUse returns how many slots are taken, and how many runs of each priority wait for one.
 func (s *Slots) InUse() (busy int, waiting [4]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +189,7 @@ func (s *Slots) InUse() (busy int, waiting [4]int) {
 	return s.size - s.free, waiting
 }
 
-// unwanted reports whether nobody waits for a slot.
+// Unwanted reports that nothing waits for a slot.
 func (s *Slots) Unwanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +223,7 @@ func (c *class) add(w *waiter, tenant string) {
 	c.tenants.Join(&t.flow)
 }
 
-// next removes and returns the one whose turn it is; there must be one.
+// next removes and returns the waiter whose turn it is; there must be one.
 func (c *class) next() *waiter {
 	t := c.tenants.Next().Of
 	w := t.queue[0]
@@ -238,7 +240,8 @@ func (c *class) remove(w *waiter) {
 	c.left(t)
 }
 
-// left notes that one of t waits no more. A tenant of whom nothing waits is forgotten: its flow has no credit left, and here no debt.
+// left notes that one waiter of t waits no more. A tenant without waiters is forgotten: its flow
+// has neither credit nor debt.
 func (c *class) left(t *tenantQueue) {
 	c.waiting--
 	if len(t.queue) == 0 {

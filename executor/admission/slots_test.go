@@ -26,8 +26,8 @@ func queued(s *Slots, p schema.Priority, tenant string, n int, got *[]string, wg
 	}
 }
 
-// TestSlotsFollowPriorities: while all priorities have work, of any 15 slots low is given one, and the others what their weights say; what one
-// does not want goes to the others.
+// TestSlotsFollowPriorities: while all priorities have work, of any 15 slots low is given one, and
+// the others what their weights say; what one does not want goes to the others.
 func TestSlotsFollowPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, time.Now)
@@ -69,7 +69,8 @@ func TestSlotsFollowPriorities(t *testing.T) {
 	})
 }
 
-// TestTenantsTakeTurnsForSlots: within a priority a tenant with many runs in hand does not hold up one with few.
+// TestTenantsTakeTurnsForSlots: within a priority a tenant with many runs in hand does not hold up
+// one with few.
 func TestTenantsTakeTurnsForSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, time.Now)
@@ -89,8 +90,8 @@ func TestTenantsTakeTurnsForSlots(t *testing.T) {
 	})
 }
 
-// TestOnlyTenantsThatWaitAreRemembered: as many tenants as ever wait or have waited, those of whom nothing waits are gone with their last one, so that
-// nobody who comes has to look for them.
+// TestOnlyTenantsThatWaitAreRemembered: as many tenants as ever wait or have waited, those of whom
+// nothing waits are gone with their last one, so that nobody who comes has to look for them.
 func TestOnlyTenantsThatWaitAreRemembered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &NewSlots(1, time.Now).classes[2]
@@ -126,7 +127,8 @@ func TestOnlyTenantsThatWaitAreRemembered(t *testing.T) {
 	})
 }
 
-// TestNoSlotIsLost: whoever comes and gives up, as many are in use as there are, and none is idle while somebody waits.
+// TestNoSlotIsLost: whoever comes and gives up, as many are in use as there are, and none is idle
+// while somebody waits.
 func TestNoSlotIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {

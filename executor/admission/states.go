@@ -14,7 +14,8 @@ const (
 	CircuitHalfOpen = "half_open" // a few start, to see whether the target works again
 )
 
-// TargetState is what one executor knows of a target of a tenant: the host of HTTP calls, or the subject of NATS requests.
+// TargetState is what one executor knows of a target of a tenant: the host of HTTP calls, or the
+// subject of NATS requests.
 type TargetState struct {
 	Target    string    `json:"target"`
 	Circuit   string    `json:"circuit"`             // CircuitClosed, CircuitOpen or CircuitHalfOpen
@@ -25,7 +26,8 @@ type TargetState struct {
 	Running   int       `json:"running,omitempty"`   // attempts under way
 }
 
-// isCallee reports whether the key names what has a circuit: the gate counts scripts, tasks and tenants too.
+// isCallee reports whether the key names what has a circuit: the controller counts scripts, tasks and
+// tenants too.
 func (k targetKey) isCallee() bool {
 	return k.name != "" && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, "task ")
 }
@@ -58,7 +60,8 @@ func (g *Controller) TargetStates(tenant string, now time.Time) []TargetState {
 	return states
 }
 
-// UnderWay returns how many attempts are under way to a target of a tenant, and whether anything is known of it.
+// UnderWay returns how many attempts are under way to a target of a tenant, and whether anything is
+// known of it.
 func (g *Controller) UnderWay(tenant, name string) (n int, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,10 +8,12 @@ import (
 
 // Bounds of outputs.
 const (
-	// DefaultMaxOutput is how much of an output is kept, bytes, and MaxMaxOutput the most that may be.
+	// DefaultMaxOutput is how much of an output is kept, bytes, and MaxMaxOutput the most that may
+	// be.
 	DefaultMaxOutput = 1 << 20
 	MaxMaxOutput     = 16 << 20
-	// DefaultByteBudget is what long outputs of all attempts under way may take of memory together, bytes.
+	// DefaultByteBudget is what long outputs of all attempts under way may take of memory together,
+	// bytes.
 	DefaultByteBudget = 128 << 20
 	// freeOutput is what an output may have without asking for room, bytes: slots are bounded too.
 	freeOutput = 64 << 10
@@ -19,9 +21,11 @@ const (
 	grantStep = 64 << 10
 )
 
-// ByteBudget is memory that the outputs of attempts under way share, beyond the first 64 KiB of each. A tenant gets more while it holds less than is
-// left, as flows of the dispatcher do (flowShare): one alone has half, and a newcomer finds some beside others that take all they can. Who finds none has
-// its output cut: nobody waits for room, since who has it may be slow to give it back. A nil ByteBudget has no bound.
+// ByteBudget is memory that the outputs of attempts under way share, beyond the first 64 KiB of
+// each. A tenant gets more while it holds less than is left, as flows of the dispatcher do
+// (flowShare): one alone has half, and a newcomer finds some beside others that take all they can.
+// Who finds none has its output cut: nobody waits for room, since who has it may be slow to give it
+// back. A nil ByteBudget has no bound.
 type ByteBudget struct {
 	mu   sync.Mutex
 	free int

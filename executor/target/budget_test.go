@@ -32,7 +32,8 @@ func TestATenantLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
-// leavesRoom checks that beside a tenant that keeps all it can get another finds budget. run has a target take in an output of 64 KiB and two steps, less a byte.
+// leavesRoom checks that beside a tenant that keeps all it can get another finds budget. run has a
+// target take in an output of 64 KiB and two steps, less a byte.
 func leavesRoom(t *testing.T, run func(budget *ByteBudget, tenant string) Result) {
 	t.Helper()
 	const steps = 8
@@ -63,7 +64,8 @@ func leavesRoom(t *testing.T, run func(budget *ByteBudget, tenant string) Result
 	}
 }
 
-// TestAHeadHoldsNoMore: the header of a worker's error may be as long as a message, and its head stays in memory until the record is written.
+// TestAHeadHoldsNoMore: the header of a worker's error may be as long as a message, and its head
+// stays in memory until the record is written.
 func TestAHeadHoldsNoMore(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	var got string

@@ -10,26 +10,31 @@ import (
 	"sync/atomic"
 )
 
-// MaxOrphanedDials bounds the dials that go on though their attempts have ended, of all hosts together.
+// MaxOrphanedDials bounds the dials that go on though their attempts have ended, of all hosts
+// together.
 const MaxOrphanedDials = 512
 
 // dialer makes the connections of an HTTP.
 //
-// net/http makes one for each request that finds none, and does not end it with the request: who cannot connect within his time-out leaves a connection
-// for the next attempt, and while all connections are busy their number grows to what is needed, though each of those who wait
-// gets one that comes free before his own is made. Were a dial to end with its attempt, neither would be so. But attempts of a few
-// milliseconds, each to another host that is silent, would leave any number of sockets, for 20 s each. So at most so many are left: one more ends
-// the one that was left first.
+// net/http makes one for each request that finds none, and does not end it with the request: who
+// cannot connect within his time-out leaves a connection for the next attempt, and while all
+// connections are busy their number grows to what is needed, though each of those who wait gets one
+// that comes free before his own is made. Were a dial to end with its attempt, neither would be so.
+// But attempts of a few milliseconds, each to another host that is silent, would leave any number
+// of sockets, for 20 s each. So at most so many are left: one more ends the one that was left
+// first.
 //
-// That fails nobody else. The error of a dial goes to the request that began it alone, and that one is over; others to the same host have dials of
-// their own, or wait until they may begin one (MaxConnsPerHost), and then the end of this one lets them. A connection that is
-// made goes to whoever waits for its host, and it is a kept one from then on, bounded as those are.
+// That fails nobody else. The error of a dial goes to the request that began it alone, and that one
+// is over; others to the same host have dials of their own, or wait until they may begin one
+// (MaxConnsPerHost), and then the end of this one lets them. A connection that is made goes to
+// whoever waits for its host, and it is a kept one from then on, bounded as those are.
 type dialer struct {
 	connect    func(ctx context.Context, network, address string) (net.Conn, error) // asks the guard
 	tls        *tls.Config
 	maxOrphans int // left
 
-	// endIdle ends the idle connections; it is called for each maxIdle of HTTP/2 that were made. net/http itself bounds the number of those of HTTP/1.1 alone.
+	// endIdle ends the idle connections; it is called for each maxIdle of HTTP/2 that were made.
+	// net/http itself bounds the number of those of HTTP/1.1 alone.
 	endIdle func()
 	maxIdle int64
 	made    atomic.Int64
@@ -71,7 +76,8 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.connect(ctx, network, address)
 }
 
-// dialTLS makes a connection with TLS. The transport would do so by itself, but of the attempt only its dial knows.
+// dialTLS makes a connection with TLS. The transport would do so by itself, but of the attempt only
+// its dial knows.
 func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, over := d.begin(ctx)
 	defer over()
@@ -100,7 +106,8 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn
 	return secure, nil
 }
 
-// begin returns the context of a dial, which ends if it is left and too many are, and what is to be called when it is over.
+// begin returns the context of a dial, which ends if it is left and too many are, and what is to be
+// called when it is over.
 func (d *dialer) begin(ctx context.Context) (context.Context, func()) {
 	attempt, _ := ctx.Value(attemptKey{}).(context.Context)
 	ctx, end := context.WithCancel(ctx)

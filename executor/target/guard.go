@@ -20,10 +20,11 @@ var errDenied = errors.New("address is not allowed")
 // errUnreached: of several addresses some are denied and the others do not answer.
 var errUnreached = errors.New("no allowed address answers")
 
-// guard decides which addresses may be dialled: those of the public internet, and what the operator allows; never what the operator denies.
+// guard decides which addresses may be dialled: those of the public internet, and what the operator
+// allows; never what the operator denies.
 //
-// It sits in the dialer, behind name resolution: a name that resolves to a harmless address when it is looked at and to another
-// when it is dialled gains nothing.
+// It sits in the dialer, behind name resolution: a name that resolves to a harmless address when it
+// is looked at and to another when it is dialled gains nothing.
 type guard struct {
 	allowPrefixes []netip.Prefix
 	denyPrefixes  []netip.Prefix // comes before allow
@@ -66,12 +67,13 @@ func newGuard(allow, never []netip.Prefix, deny []netip.AddrPort, denied func())
 	}, nil
 }
 
-// dialKey is the context key of the *atomic.Bool that says whether a dial came across an address that is allowed.
+// dialKey is the context key of the *atomic.Bool that says whether a dial came across an address
+// that is allowed.
 type dialKey struct{}
 
-// dialContext returns a function that dials with d as its base, allowed addresses only. Where a name has several it passes over the others.
-// The error is errDenied only if every address was: a callee that is down for a moment is not denied because it has a
-// private address as well.
+// dialContext returns a function that dials with d as its base, allowed addresses only. Where a
+// name has several it passes over the others. The error is errDenied only if every address was: a
+// callee that is down for a moment is not denied because it has a private address as well.
 func (g *guard) dialContext(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d.ControlContext = g.control
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -97,8 +99,9 @@ func (g *guard) control(ctx context.Context, network, address string, _ syscall.
 	return nil
 }
 
-// allows reports whether a may be called. An IPv4 address in IPv6 clothes is refused even where its plain form is allowed:
-// Go dials the plain form, so whatever brings the other one means to get past somebody.
+// allows reports whether a may be called. An IPv4 address in IPv6 clothes is refused even where its
+// plain form is allowed: Go dials the plain form, so whatever brings the other one means to get
+// past somebody.
 func (g *guard) allows(a netip.Addr) bool {
 	if !a.IsValid() || a.Is4In6() {
 		return false
@@ -116,13 +119,15 @@ func (g *guard) allows(a netip.Addr) bool {
 	return g.public.SafeAddr(a) == nil
 }
 
-// covers reports whether a call to a goes to an address of p. The kernel takes one to an unspecified address to the loopback interface.
+// covers reports whether a call to a goes to an address of p. The kernel takes one to an
+// unspecified address to the loopback interface.
 func covers(p netip.Prefix, a netip.Addr) bool {
 	return p.Contains(a) || a.IsUnspecified() && (p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || p.Contains(netip.IPv6Loopback()))
 }
 
-// denies reports whether to may not be called even where its address is allowed. The kernel takes a call to an unspecified
-// address to this machine, so one is as good as a denied address with its port.
+// denies reports whether to may not be called even where its address is allowed. The kernel takes a
+// call to an unspecified address to this machine, so one is as good as a denied address with its
+// port.
 func (g *guard) denies(to netip.AddrPort) bool {
 	return slices.ContainsFunc(g.denyAddresses, func(d netip.AddrPort) bool {
 		if d.Port() != to.Port() {
@@ -135,7 +140,8 @@ func (g *guard) denies(to netip.AddrPort) bool {
 	})
 }
 
-// ofThisMachine reports whether a is an address of this machine. Where that cannot be told it says yes.
+// ofThisMachine reports whether a is an address of this machine. Where that cannot be told it says
+// yes.
 func ofThisMachine(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true

@@ -82,7 +82,8 @@ func TestDeniedAddressIsNotCalled(t *testing.T) {
 	}
 }
 
-// TestDeniedRangeIsNotCalled: there was no list of addresses that may not be called, so those of public or allowed ranges could not be denied.
+// TestDeniedRangeIsNotCalled: there was no list of addresses that may not be called, so those of
+// public or allowed ranges could not be denied.
 func TestDeniedRangeIsNotCalled(t *testing.T) {
 	port, open, closed := pair(t)
 	n := &names{answers: map[string][][]string{"rebound.test": {{"127.0.0.1"}, {"127.0.0.2"}}, "both.test": {{"127.0.0.2", "127.0.0.1"}}}}

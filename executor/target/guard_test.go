@@ -195,8 +195,9 @@ func TestNewHTTPNamesEveryFault(t *testing.T) {
 	}
 }
 
-// names answers questions for names, without a network. Each name has a list of answers: the n-th question for its IPv4 addresses gets the n-th,
-// and the last one stands. The IPv6 addresses are those of the answer that stands when they are asked for.
+// names answers questions for names, without a network. Each name has a list of answers: the n-th
+// question for its IPv4 addresses gets the n-th, and the last one stands. The IPv6 addresses are
+// those of the answer that stands when they are asked for.
 type names struct {
 	mu      sync.Mutex
 	answers map[string][][]string
@@ -270,7 +271,8 @@ func (n *names) answer(q []byte) []byte {
 	return a
 }
 
-// pair starts two servers on one port of 127.0.0.1 and 127.0.0.2 that count their calls and keep no connection.
+// pair starts two servers on one port of 127.0.0.1 and 127.0.0.2 that count their calls and keep no
+// connection.
 func pair(t *testing.T) (port string, first, second *atomic.Int64) {
 	t.Helper()
 	var counts [2]atomic.Int64

@@ -28,12 +28,14 @@ const (
 	maxAnswerHeaders = 64 << 10
 	// maxIdle bounds the idle connections of all hosts together, of HTTP/1.1 and of HTTP/2.
 	maxIdle = 2 * DefaultMaxConnsPerHost
-	// connectTimeout bounds look-up and connecting, and once more the TLS handshake, where the attempt leaves that long.
+	// connectTimeout bounds look-up and connecting, and once more the TLS handshake, where the
+	// attempt leaves that long.
 	connectTimeout = 10 * time.Second
 	// idleTimeout is how long an idle connection is kept.
 	idleTimeout = 30 * time.Second
-	// pingAfter is how long an HTTP/2 connection may be silent before it is asked whether it lives, and how long it may take nothing of what is written: who reads
-	// nothing, but speaks, would keep it for good.
+	// pingAfter is how long an HTTP/2 connection may be silent before it is asked whether it lives,
+	// and how long it may take nothing of what is written: who reads nothing, but speaks, would
+	// keep it for good.
 	pingAfter = 15 * time.Second
 )
 
@@ -59,20 +61,22 @@ type HTTPConfig struct {
 
 // HTTP is the Target of tasks of the kind http. It keeps connections between calls.
 //
-// An attempt is one request, as far as HTTP lets it be: a request other than GET, HEAD and OPTIONS that was written to a
-// connection is never repeated by the client itself, so a call that a closing connection swallowed is a failed attempt,
-// counted and retried like any other.
+// An attempt is one request, as far as HTTP lets it be: a request other than GET, HEAD and OPTIONS
+// that was written to a connection is never repeated by the client itself, so a call that a closing
+// connection swallowed is a failed attempt, counted and retried like any other.
 //
 // # Redirects
 //
-// At most maxRedirects are followed, to http and https URLs only and never from https to http. 307 and 308 repeat method and
-// body, 301, 302 and 303 become a GET without a body (a HEAD stays one). Carillon's own headers go to every hop: they say which run this is
-// and open nothing. The task's headers may be credentials: from the first hop of another origin on (scheme, host
-// or port differ) they are left out, also if a later hop leads back.
+// At most maxRedirects are followed, to http and https URLs only and never from https to http. 307
+// and 308 repeat method and body, 301, 302 and 303 become a GET without a body (a HEAD stays one).
+// Carillon's own headers go to every hop: they say which run this is and open nothing. The task's
+// headers may be credentials: from the first hop of another origin on (scheme, host or port differ)
+// they are left out, also if a later hop leads back.
 //
 // # What errors say
 //
-// Texts of ours, about hosts as the task or a redirect names them: no URL, no header, nothing that a name resolved to.
+// Texts of ours, about hosts as the task or a redirect names them: no URL, no header, nothing that
+// a name resolved to.
 type HTTP struct {
 	transport *http.Transport
 	maxBody   int
@@ -151,9 +155,10 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 // Close closes the idle connections. Calls may still be made.
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
-// Run implements Target. A 2xx answer is a success. 429 and 503 are retried after their Retry-After, 408, 425, everything
-// outside 4xx and everything that goes wrong on the way as the policy says; other 4xx and a denied address are final. Whoever calls it
-// ends ctx when it has returned: the dials of the attempt are left then.
+// Run implements Target. A 2xx answer is a success. 429 and 503 are retried after their
+// Retry-After, 408, 425, everything outside 4xx and everything that goes wrong on the way as the
+// policy says; other 4xx and a denied address are final. Whoever calls it ends ctx when it has
+// returned: the dials of the attempt are left then.
 func (h *HTTP) Run(ctx context.Context, c Call) Result {
 	if c.Work.HTTP == nil {
 		return Result{Outcome: schema.Failed, Error: "not an HTTP task", Final: true}

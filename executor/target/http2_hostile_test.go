@@ -45,7 +45,8 @@ func literal(name, value string) string {
 	return "\x00" + text(name) + text(value)
 }
 
-// speak2 starts a server of HTTP/2 that reads the first request of a connection and hands that to f, with the number of the stream that waits for an answer.
+// speak2 starts a server of HTTP/2 that reads the first request of a connection and hands that to
+// f, with the number of the stream that waits for an answer.
 func speak2(t *testing.T, f func(conn net.Conn, stream uint32)) (url string, trust *tls.Config) {
 	t.Helper()
 	certified := httptest.NewTLSServer(http.NotFoundHandler())
@@ -93,7 +94,8 @@ func speak2(t *testing.T, f func(conn net.Conn, stream uint32)) (url string, tru
 	return "https://" + l.Addr().String() + "/", certified.Client().Transport.(*http.Transport).TLSClientConfig
 }
 
-// TestHTTP2BoundsHeaders: headers without end, in whatever frames they come, cost a failed attempt and no more than a connection's buffers.
+// TestHTTP2BoundsHeaders: headers without end, in whatever frames they come, cost a failed attempt
+// and no more than a connection's buffers.
 func TestHTTP2BoundsHeaders(t *testing.T) {
 	const (
 		ok, hints = "\x88", "\x08\x03103" // :status

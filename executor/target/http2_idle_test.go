@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Who calls another host each time leaves no more connections of HTTP/2 behind than may be idle, and those that were in use when the others were ended.
+// Who calls another host each time leaves no more connections of HTTP/2 behind than may be idle,
+// and those that were in use when the others were ended.
 func TestHTTP2IdleConnectionsAreFew(t *testing.T) {
 	const most, hosts = 3, 21
 	l, err := net.Listen("tcp4", "0.0.0.0:0")

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Who takes nothing in, but says something now and then so that nobody asks whether he lives, keeps no connection for good.
+// Who takes nothing in, but says something now and then so that nobody asks whether he lives, keeps
+// no connection for good.
 func TestHTTP2ConnectionThatIsNotReadEnds(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	certified := httptest.NewTLSServer(http.NotFoundHandler())
@@ -50,8 +51,8 @@ func TestHTTP2ConnectionThatIsNotReadEnds(t *testing.T) {
 	<-attempt
 }
 
-// stall speaks HTTP/2 until a request has come, then lets all of its body come but reads no more of it, and says something every so often that needs
-// no answer, until the connection ends.
+// stall speaks HTTP/2 until a request has come, then lets all of its body come but reads no more of
+// it, and says something every so often that needs no answer, until the connection ends.
 func stall(conn net.Conn, often time.Duration) error {
 	defer conn.Close()
 	if _, err := io.ReadFull(conn, make([]byte, len(preface))); err != nil {

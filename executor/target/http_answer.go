@@ -59,8 +59,8 @@ func StatusResult(status int, retryAfter string, now time.Time) Result {
 	return res
 }
 
-// parseRetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It returns 0 for what is neither,
-// or in the past, and at most MaxRetryAfter.
+// parseRetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It
+// returns 0 for what is neither, or in the past, and at most MaxRetryAfter.
 func parseRetryAfter(s string, now time.Time) time.Duration {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -87,7 +87,8 @@ type body struct {
 	memory ByteGrant
 }
 
-// readBody reads a body of length bytes (-1: not known) to its end, or to the bound of a body, and keeps its beginning, for which it takes room.
+// readBody reads a body of length bytes (-1: not known) to its end, or to the bound of a body, and
+// keeps its beginning, for which it takes room.
 func (h *HTTP) readBody(from io.Reader, length int64, room ByteGrant) (b body, err error) {
 	if length == 0 {
 		return body{}, nil
@@ -132,8 +133,8 @@ func discard(answer *http.Response) {
 	_ = answer.Body.Close()
 }
 
-// explain puts an error of the HTTP client into words of ours, which name neither addresses nor anything that was sent;
-// final means that it will never be otherwise.
+// explain puts an error of the HTTP client into words of ours, which name neither addresses nor
+// anything that was sent; final means that it will never be otherwise.
 func explain(err error, host string) (text string, final bool) {
 	var (
 		dns      *net.DNSError

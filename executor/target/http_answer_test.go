@@ -205,7 +205,8 @@ func TestEndedSaysWhy(t *testing.T) {
 	}
 }
 
-// Each end of an attempt at each point of the call. The server waits for the client to hang up, so that no test waits for time.
+// Each end of an attempt at each point of the call. The server waits for the client to hang up, so
+// that no test waits for time.
 func TestHTTPEndsWithItsContext(t *testing.T) {
 	type state struct{ reached, gone chan struct{} }
 	points := map[string]func(w http.ResponseWriter){

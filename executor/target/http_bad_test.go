@@ -19,7 +19,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// speak starts a server that reads one request a connection and hands the connection to f, until the test ends.
+// speak starts a server that reads one request a connection and hands the connection to f, until
+// the test ends.
 func speak(t *testing.T, f func(conn net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -242,7 +243,8 @@ func TestHTTPKeepsConnections(t *testing.T) {
 	}
 }
 
-// A connection that dies under a request is a failed attempt: the client must not execute the run a second time on its own, whatever headers the task states.
+// A connection that dies under a request is a failed attempt: the client must not execute the run a
+// second time on its own, whatever headers the task states.
 func TestHTTPNeverRepeatsARequest(t *testing.T) {
 	for name, headers := range map[string]map[string]string{
 		"no headers":                nil,

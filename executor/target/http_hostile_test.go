@@ -18,7 +18,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A redirect is a way to have us call what the task itself may not: every hop is looked at as the first is.
+// A redirect is a way to have us call what the task itself may not: every hop is looked at as the
+// first is.
 func TestHTTPFollowsNoRedirectToADeniedAddress(t *testing.T) {
 	port, open, closed := pair(t)
 	for name, c := range map[string]struct {
@@ -79,7 +80,8 @@ func TestHTTPFollowsNoRedirectToADeniedAddress(t *testing.T) {
 	}
 }
 
-// What a redirect names may be as long as the headers of an answer; the log has one line for each such call.
+// What a redirect names may be as long as the headers of an answer; the log has one line for each
+// such call.
 func TestHTTPLogsHostsInShort(t *testing.T) {
 	first := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "http://[fe80::1%25"+strings.Repeat("x", 32<<10)+"]/")
@@ -100,7 +102,8 @@ func portOf(a netip.AddrPort) string {
 	return port
 }
 
-// What is compressed stays so: a bomb is as small as it was sent, and what it would be is nobody's memory.
+// What is compressed stays so: a bomb is as small as it was sent, and what it would be is nobody's
+// memory.
 func TestHTTPDoesNotUnpackBombs(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -128,7 +131,8 @@ func TestHTTPDoesNotUnpackBombs(t *testing.T) {
 	}
 }
 
-// Whoever gives a byte now and then is held to the time-out of the attempt, wherever in the answer they do.
+// Whoever gives a byte now and then is held to the time-out of the attempt, wherever in the answer
+// they do.
 func TestHTTPDripsEndWithTheTimeout(t *testing.T) {
 	for name, c := range map[string]struct{ head, drip string }{
 		"before anything":     {"", ""},

@@ -23,14 +23,16 @@ import (
 // dueForm is how times are written: RFC 3339 in UTC with milliseconds.
 const dueForm = "2006-01-02T15:04:05.000Z"
 
-// These names of headers are in lower case, on purpose: net/http takes a POST with one of them in its canonical form for one that it
-// may repeat by itself, and such an execution would not be counted. To a callee case makes no difference.
+// These names of headers are in lower case, on purpose: net/http takes a POST with one of them in
+// its canonical form for one that it may repeat by itself, and such an execution would not be
+// counted. To a callee case makes no difference.
 const (
 	idempotencyKey  = "idempotency-key"
 	xIdempotencyKey = "x-idempotency-key" // a task may state it
 )
 
-// ignored are headers of a task that are not sent: they belong to a connection, or to what HTTP frames itself.
+// ignored are headers of a task that are not sent: they belong to a connection, or to what HTTP
+// frames itself.
 var ignored = []string{
 	"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Idempotency-Key", "Traceparent", "Tracestate",
@@ -58,8 +60,8 @@ func factsOf(c *Call) facts {
 	return f
 }
 
-// traceParent returns the W3C trace context of an attempt: a run is a trace, an attempt a span in it. Sampled, because
-// callees that follow their caller's flag would otherwise never trace a run.
+// traceParent returns the W3C trace context of an attempt: a run is a trace, an attempt a span in
+// it. Sampled, because callees that follow their caller's flag would otherwise never trace a run.
 func traceParent(run schema.RunID) string {
 	span := rand.Uint64() | 1 // zero is no span
 	b := make([]byte, 0, 55)
@@ -122,14 +124,16 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 	return h, nil
 }
 
-// sign signs what is sent (Standard Webhooks). The signature goes to every hop as Carillon's other headers do: it lets nobody make another one.
+// sign signs what is sent (Standard Webhooks). The signature goes to every hop as Carillon's other
+// headers do: it lets nobody make another one.
 func (h *hop) sign() {
 	if len(h.secrets) > 0 {
 		h.header[webhook.HeaderSignature] = []string{webhook.Sign(h.run, h.at, h.body, h.secrets...)}
 	}
 }
 
-// state sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme are there also where nothing is signed.
+// state sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme are
+// there also where nothing is signed.
 func (h *hop) setFacts(f facts, now time.Time) {
 	stated := [...]struct{ name, value string }{
 		{"Carillon-Run-Id", f.run},
@@ -155,7 +159,8 @@ func (h *hop) setFacts(f facts, now time.Time) {
 	}
 }
 
-// request makes the request of the hop. Its header is shared by hops that are sent one after the other.
+// request makes the request of the hop. Its header is shared by hops that are sent one after the
+// other.
 func (h *hop) request(ctx context.Context) *http.Request {
 	r := &http.Request{Method: h.method, URL: h.url, Host: h.url.Host, Header: h.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if body := h.body; len(body) > 0 {
@@ -208,7 +213,8 @@ func (h *hop) follow(status int, location string) error {
 	return nil
 }
 
-// isMethod reports whether s is a token of upper-case letters, as every registered method is but for hyphens.
+// isMethod reports whether s is a token of upper-case letters, as every registered method is but
+// for hyphens.
 func isMethod(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return (r < 'A' || r > 'Z') && r != '-' }) && s != http.MethodConnect
 }

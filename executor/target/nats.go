@@ -18,8 +18,8 @@ import (
 const (
 	// maxSilence is how long a worker that has said a word may be silent.
 	maxSilence = 35 * time.Second
-	// declinedFirst and declinedMost are the pauses before a run is offered again that was declined, at most: each is twice the one before, and
-	// drawn from its upper half.
+	// declinedFirst and declinedMost are the pauses before a run is offered again that was
+	// declined, at most: each is twice the one before, and drawn from its upper half.
 	declinedFirst = 50 * time.Millisecond
 	declinedMost  = 2 * time.Second
 	// maxProgress bounds the body of a progress, bytes.
@@ -40,8 +40,9 @@ type NATSConfig struct {
 	Budget    *ByteBudget // for what is kept beyond 64 KiB of each
 }
 
-// NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the subject, which may tell of itself while it works.
-// executor/worker/PROTOCOL.md is the contract. A reply without a word is the end, so whoever just replies is a worker too.
+// NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the
+// subject, which may tell of itself while it works. executor/worker/PROTOCOL.md is the contract. A
+// reply without a word is the end, so whoever just replies is a worker too.
 type NATS struct {
 	requester queue.Requester
 	maxOutput int
@@ -70,7 +71,8 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	headers := n.headers(&c)
 	for pause := declinedFirst; ; pause = min(2*pause, declinedMost) {
 		if deadline, ok := ctx.Deadline(); ok {
-			// Rounded up: a worker that gives up by its own clock does so no earlier than the executor.
+			// Rounded up: a worker that gives up by its own clock does so no earlier than the
+			// executor.
 			left := max((time.Until(deadline) + time.Millisecond - 1).Truncate(time.Millisecond), time.Millisecond)
 			headers["Carillon-Timeout-Ms"] = strconv.FormatInt(left.Milliseconds(), 10)
 			headers["Carillon-Deadline"] = time.Now().Add(left).UTC().Format(dueForm) // the time-out begins whenever the request comes
@@ -87,8 +89,9 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	}
 }
 
-// headers returns the facts of an attempt: those of an HTTP call, less the webhook-* ones, which belong to a scheme of HTTP, and whose run it is: a subject belongs to
-// nobody, and any tenant may name it.
+// headers returns the facts of an attempt: those of an HTTP call, less the webhook-* ones, which
+// belong to a scheme of HTTP, and whose run it is: a subject belongs to nobody, and any tenant may
+// name it.
 func (n *NATS) headers(c *Call) map[string]string {
 	f := factsOf(c)
 	headers := map[string]string{
@@ -105,7 +108,8 @@ func (n *NATS) headers(c *Call) map[string]string {
 	return headers
 }
 
-// ask offers the run once and hears what comes back. declined: whoever took it gave it back unbegun, or nobody could be asked.
+// ask offers the run once and hears what comes back. declined: whoever took it gave it back
+// unbegun, or nobody could be asked.
 func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -120,7 +124,8 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 	switch {
 	case err == nil:
 		if t.res.Outcome == schema.Failed && !t.res.Final && timeIsUp(ctx) {
-			// A worker that gives up when its time is up fails as its language has it. Whoever notices first, it was the time-out.
+			// A worker that gives up when its time is up fails as its language has it. Whoever
+			// notices first, it was the time-out.
 			t.res.Outcome = schema.TimedOut
 		}
 		return t.res, t.declined
@@ -145,7 +150,8 @@ func timeIsUp(ctx context.Context) bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-// talk is what one worker says about one run. Its fields belong to the hearer until the request has ended.
+// talk is what one worker says about one run. Its fields belong to the hearer until the request has
+// ended.
 type conversation struct {
 	feedback  Feedback // nil: nobody listens
 	maxOutput int
@@ -187,7 +193,8 @@ func (t *conversation) onReply(r queue.Reply) (more bool) {
 	return true
 }
 
-// progress takes in how far the worker has come. What cannot be read is passed over: it is no reason to fail.
+// progress takes in how far the worker has come. What cannot be read is passed over: it is no
+// reason to fail.
 func (t *conversation) progress(body []byte) {
 	var p struct {
 		Done  int64  `json:"done"`
@@ -200,8 +207,8 @@ func (t *conversation) progress(body []byte) {
 	t.feedback.Progress(p.Done, p.Total, p.Text)
 }
 
-// cancel tells the worker that nobody waits for its result any more. One that has said no word cannot be told: it is answered that the run
-// is gone when it says one.
+// cancel tells the worker that nobody waits for its result any more. One that has said no word
+// cannot be told: it is answered that the run is gone when it says one.
 func (t *conversation) cancel(why string) {
 	if t.answer != nil {
 		t.answer(map[string]string{cancelHeader: why}, nil)
@@ -244,8 +251,8 @@ func parseSeconds(s string) time.Duration {
 	return time.Duration(f * float64(time.Second))
 }
 
-// header returns a header of a reply. NATS distinguishes their case, but a worker that writes Carillon-Error otherwise
-// does not mean a success.
+// header returns a header of a reply. NATS distinguishes their case, but a worker that writes
+// Carillon-Error otherwise does not mean a success.
 func header(headers map[string]string, name string) (string, bool) {
 	if value, ok := headers[name]; ok {
 		return value, true

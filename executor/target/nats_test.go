@@ -114,7 +114,8 @@ func TestNATSVerdicts(t *testing.T) {
 	}
 }
 
-// Results of workers share the room of all outputs, of which one tenant has half; what finds none is cut, and what is left of it holds no message.
+// Results of workers share the room of all outputs, of which one tenant has half; what finds none
+// is cut, and what is left of it holds no message.
 func TestNATSResultsTakeRoom(t *testing.T) {
 	const half = 3 * grantStep
 	for name, c := range map[string]struct {
@@ -360,7 +361,8 @@ func TestNATSEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestNATSTimeOutHasOneName: whoever of executor and worker notices first that the time is up, it is a time-out.
+// TestNATSTimeOutHasOneName: whoever of executor and worker notices first that the time is up, it
+// is a time-out.
 func TestNATSTimeOutHasOneName(t *testing.T) {
 	const timeout = 300*time.Millisecond + time.Nanosecond
 	for name, c := range map[string]struct {

@@ -6,8 +6,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Noop is a Target of any kind that calls nobody: every attempt succeeds at once. It is for measurements, which it leaves
-// with what Carillon itself costs, as a handler within the process would. Its output tells who reads the record that nothing was called.
+// Noop is a Target of any kind that calls nobody: every attempt succeeds at once. It is for
+// measurements, which it leaves with what Carillon itself costs, as a handler within the process
+// would. Its output tells who reads the record that nothing was called.
 type Noop struct{}
 
 // noopOutput is shared by all results; nobody writes to it.

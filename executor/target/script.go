@@ -21,35 +21,42 @@ import (
 
 // Bounds of scripts.
 const (
-	// DefaultScriptArgs is how many arguments a task may give to a command that takes some and says no number.
+	// DefaultScriptArgs is how many arguments a task may give to a command that takes some and says
+	// no number.
 	DefaultScriptArgs = 16
 	// DefaultScriptGrace is the time between SIGTERM and SIGKILL.
 	DefaultScriptGrace = 5 * time.Second
 	// maxScriptGrace bounds what an operator may set: a stop of the node waits as long.
 	maxScriptGrace = time.Minute
-	// scriptKillWait is for how long after SIGKILL the end of a command is waited for: one that waits for a file system that is away, or is another's, may never end.
+	// scriptKillWait is for how long after SIGKILL the end of a command is waited for: one that
+	// waits for a file system that is away, or is another's, may never end.
 	scriptKillWait = 5 * time.Second
 	// scriptPath is the PATH of a command whose environment names none.
 	scriptPath = "/usr/local/bin:/usr/bin:/bin"
-	// scriptDrainWait bounds how long output is waited for after the last process that we know of was killed.
+	// scriptDrainWait bounds how long output is waited for after the last process that we know of
+	// was killed.
 	scriptDrainWait = time.Second
 	// scriptSweeps bounds how often it is looked for processes that a command has left behind.
 	scriptSweeps = 10
-	// scriptSweepers bounds the attempts that look for such processes at once: who reads /proc keeps a thread.
+	// scriptSweepers bounds the attempts that look for such processes at once: who reads /proc
+	// keeps a thread.
 	scriptSweepers = 16
-	// scriptPoll is how often it is looked whether a command has ended, at least, where the kernel does not tell.
+	// scriptPoll is how often it is looked whether a command has ended, at least, where the kernel
+	// does not tell.
 	scriptPoll = 50 * time.Millisecond
 )
 
-// ScriptCommand is a command of the operator's allow list: all that a task says of it is its name and the arguments that AllowArgs lets through.
+// ScriptCommand is a command of the operator's allow list: all that a task says of it is its name
+// and the arguments that AllowArgs lets through.
 type ScriptCommand struct {
 	Path string   `yaml:"path"` // absolute; started as it is, by no shell
 	Args []string `yaml:"args"` // before those of the task
-	// AllowArgs are patterns (RE2), one of which each argument of a task must match whole. Empty: a task gives none.
+	// AllowArgs are patterns (RE2), one of which each argument of a task must match whole. Empty: a
+	// task gives none.
 	AllowArgs []string `yaml:"allow_args"`
 	MaxArgs   int      `yaml:"max_args"` // 0: DefaultScriptArgs
-	// User and Group (by name or number) are whose the process is: another than ours needs us to be root, and root itself must be named. Empty:
-	// we, if we are not root; the user's own group.
+	// User and Group (by name or number) are whose the process is: another than ours needs us to be
+	// root, and root itself must be named. Empty: we, if we are not root; the user's own group.
 	User    string            `yaml:"user"`
 	Group   string            `yaml:"group"`
 	Dir     string            `yaml:"dir"`     // absolute; empty: /
@@ -57,7 +64,8 @@ type ScriptCommand struct {
 	Tenants []string          `yaml:"tenants"` // who may run it; empty: everybody
 	// FinalCodes are exit codes after which no attempt follows.
 	FinalCodes []int `yaml:"final_codes"`
-	// MaxRunning bounds how many of each tenant run at once on this node, with those that could not be ended, 0: the slots do. Who comes later is put off.
+	// MaxRunning bounds how many of each tenant run at once on this node, with those that could not
+	// be ended, 0: the slots do. Who comes later is put off.
 	MaxRunning int `yaml:"max_running"`
 	// Grace is the time between SIGTERM and SIGKILL; 0: DefaultScriptGrace.
 	Grace time.Duration `yaml:"grace"`
@@ -84,29 +92,38 @@ type command struct {
 // owner is whose a process is.
 type owner struct{ uid, gid uint32 }
 
-// Script is the Target of tasks of the kind script: commands that the operator allows, run without a shell.
+// Script is the Target of tasks of the kind script: commands that the operator allows, run without
+// a shell.
 //
 // # What a command gets
 //
-// The payload on its standard input, the facts of the attempt as environment (CARILLON_RUN_ID, CARILLON_JOB_ID, CARILLON_ATTEMPT, CARILLON_FENCE,
-// CARILLON_DUE_AT, CARILLON_NOMINAL_AT of a recurring job's run, CARILLON_TENANT, IDEMPOTENCY_KEY, TRACEPARENT), and nothing of our own environment, descriptors or terminal. Both outputs are one
-// stream, of which the head is kept; the rest is read and dropped, so that a flood costs no memory and the command is not held up.
+// The payload on its standard input, the facts of the attempt as environment (CARILLON_RUN_ID,
+// CARILLON_JOB_ID, CARILLON_ATTEMPT, CARILLON_FENCE, CARILLON_DUE_AT, CARILLON_NOMINAL_AT of a
+// recurring job's run, CARILLON_TENANT, IDEMPOTENCY_KEY, TRACEPARENT), and nothing of our own
+// environment, descriptors or terminal. Both outputs are one stream, of which the head is kept; the
+// rest is read and dropped, so that a flood costs no memory and the command is not held up.
 //
-// Exit code 0 is a success. Any other is a failure, final if it is among FinalCodes; the record has it as its status.
+// Exit code 0 is a success. Any other is a failure, final if it is among FinalCodes; the record has
+// it as its status.
 //
 // # How it ends
 //
-// A command is the first of a session and a process group of its own, and is killed if we die. On a time-out or a cancel the group gets SIGTERM,
-// and after Grace SIGKILL; of effectively_once work whose executor must be silent SIGKILL at once. Whatever way the command ends, all that it left behind is killed then: its group, its session, and what carries its
-// environment (run and fence). Not covered: a process that has left the session and changed its environment or that we may not
+// A command is the first of a session and a process group of its own, and is killed if we die. On a
+// time-out or a cancel the group gets SIGTERM, and after Grace SIGKILL; of effectively_once work
+// whose executor must be silent SIGKILL at once. Whatever way the command ends, all that it left
+// behind is killed then: its group, its session, and what carries its environment (run and fence).
+// Not covered: a process that has left the session and changed its environment or that we may not
 // look at; and, if we ourselves are killed, everything but the command.
 //
-// A command that goes on scriptKillWait after SIGKILL is left alone: it hangs in the kernel (a dead NFS mount), or we may not signal it (it has become
-// another user's). The attempt ends as it would have, without what is written from then on, and says that the command may still run; until it has ended it
-// keeps its place of MaxRunning. A time-out of effectively_once work is final then, since the next attempt could overlap with it; what a stop cut short of it
-// begins again as late as after an HTTP call.
+// A command that goes on scriptKillWait after SIGKILL is left alone: it hangs in the kernel (a dead
+// NFS mount), or we may not signal it (it has become another user's). The attempt ends as it would
+// have, without what is written from then on, and says that the command may still run; until it has
+// ended it keeps its place of MaxRunning. A time-out of effectively_once work is final then, since
+// the next attempt could overlap with it; what a stop cut short of it begins again as late as after
+// an HTTP call.
 //
-// Neither memory nor processor time are bounded: give the node's service such limits, they are inherited.
+// Neither memory nor processor time are bounded: give the node's service such limits, they are
+// inherited.
 type Script struct {
 	commands       map[string]*command
 	maxOutput      int
@@ -119,7 +136,8 @@ type Script struct {
 	kill     func(pid int, s syscall.Signal) error // of tests; nil: the kernel's
 }
 
-// NewScript returns a Script of those commands. It looks users up, and reads nothing else. The error names every fault of c.
+// NewScript returns a Script of those commands. It looks users up, and reads nothing else. The
+// error names every fault of c.
 func NewScript(c ScriptConfig) (*Script, error) {
 	s := &Script{
 		commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, budget: c.Budget, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers),
@@ -244,8 +262,8 @@ func ownerOf(name, group string, root bool) (*owner, error) {
 	return &owner{uint32(uidN), uint32(gidN)}, nil
 }
 
-// Fault says what is wrong with a script task of the tenant, and of which field: "command", "args" or one of args such as
-// "args[2]". Empty: nothing. It never repeats an argument.
+// Fault says what is wrong with a script task of the tenant, and of which field: "command", "args"
+// or one of args such as "args[2]". Empty: nothing. It never repeats an argument.
 func (s *Script) Fault(tenant string, t *schema.ScriptTarget) (field, fault string) {
 	c := s.commands[t.Command]
 	if c == nil || len(c.Tenants) > 0 && !slices.Contains(c.Tenants, tenant) {
@@ -265,7 +283,8 @@ func (s *Script) Fault(tenant string, t *schema.ScriptTarget) (field, fault stri
 	return "", ""
 }
 
-// Limit returns how many attempts of the task's command may run at once here; 0: as many as there are slots.
+// Limit returns how many attempts of the task's command may run at once here; 0: as many as there
+// are slots.
 func (s *Script) Limit(t *schema.ScriptTarget) int {
 	if c := s.commands[t.Command]; c != nil {
 		return c.MaxRunning

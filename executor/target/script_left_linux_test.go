@@ -18,7 +18,8 @@ import (
 
 const leftLog = "a script could not be ended: its attempt is over, and it may still run"
 
-// TestAScriptThatCannotBeKilledIsLeft: a command that was another user's, or that hung in the kernel, held its attempt up for ever, and nothing said so.
+// TestAScriptThatCannotBeKilledIsLeft: a command that was another user's, or that hung in the
+// kernel, held its attempt up for ever, and nothing said so.
 func TestAScriptThatCannotBeKilledIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		guarantee schema.Guarantee

@@ -53,7 +53,8 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 	return res
 }
 
-// leave ends the attempt of a command that cannot be ended. The command is buried once it has ended by itself: nobody waits for that, since it may never be.
+// leave ends the attempt of a command that cannot be ended. The command is buried once it has ended
+// by itself: nobody waits for that, since it may never be.
 func (s *Script) abandon(ctx context.Context, p *process, call *Call) Result {
 	s.log.Error("a script could not be ended: its attempt is over, and it may still run", "script", p.command.name, "run", call.Run, "pid", p.cmd.Process.Pid)
 	p.sweep() // what else there is
@@ -123,7 +124,8 @@ type process struct {
 	abandoned <-chan struct{} // see Call
 }
 
-// ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a command is started.
+// ownDescriptors has what the node itself was started with (Go marks what it opens) closed where a
+// command is started.
 var ownDescriptors = sync.OnceFunc(func() {
 	const closeRange, onExec, first, last = 436, 1 << 2, 3, 1<<32 - 1                     // close_range(2), CLOSE_RANGE_CLOEXEC, since Linux 5.11
 	_, _, _ = syscall.Syscall(closeRange, uintptr(first), uintptr(last), uintptr(onExec)) // an older kernel passes them on
@@ -151,9 +153,10 @@ func (s *Script) launch(c *command, call *Call) (*process, error) {
 	p.cmd = &exec.Cmd{
 		Path: c.Path, Args: append(append([]string{c.Path}, c.Args...), call.Work.Script.Args...), Env: env, Dir: c.Dir,
 		Stdin: inR, Stdout: outW, Stderr: outW,
-		// Pdeathsig is sent when the thread that forks ends; those of Go do not, unless a goroutine keeps one to itself, and none here does.
-		// Setsid rather than Setpgid: it makes a group as well, leaves no terminal, and the session's number stays with children that
-		// make groups of their own.
+		// Pdeathsig is sent when the thread that forks ends; those of Go do not, unless a goroutine
+		// keeps one to itself, and none here does. Setsid rather than Setpgid: it makes a group as
+		// well, leaves no terminal, and the session's number stays with children that make groups
+		// of their own.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	if c.as != nil {
@@ -179,8 +182,9 @@ func (s *Script) launch(c *command, call *Call) (*process, error) {
 	return p, nil
 }
 
-// untilExit waits until the command has ended, and leaves it to be waited for. A wait in the kernel would keep a thread for as long, and Go
-// ends a process that has 10,000 of them. So the poller waits, as it does for connections.
+// untilExit waits until the command has ended, and leaves it to be waited for. A wait in the kernel
+// would keep a thread for as long, and Go ends a process that has 10,000 of them. So the poller
+// waits, as it does for connections.
 func (p *process) untilExit() {
 	const pidfdOpen = 434                                                                                  // pidfd_open(2), since Linux 5.3, without blocking since 5.10
 	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(p.cmd.Process.Pid), uintptr(syscall.O_NONBLOCK), 0) // #nosec G115 -- positive
@@ -230,7 +234,8 @@ func (p *process) drain() {
 	}
 }
 
-// await waits until the command has ended, and ends it if ctx ends first: stopped means that it was told to. Without exited it goes on all the same.
+// await waits until the command has ended, and ends it if ctx ends first: stopped means that it was
+// told to. Without exited it goes on all the same.
 func (p *process) await(ctx context.Context) (stopped, exited bool) {
 	select {
 	case <-p.exited:
@@ -273,8 +278,8 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// bury kills what the command has left behind, waits for the command itself and for the end of its output, and returns how it ended and
-// how many processes are still there.
+// bury kills what the command has left behind, waits for the command itself and for the end of its
+// output, and returns how it ended and how many processes are still there.
 func (p *process) reap() (state *os.ProcessState, left int) {
 	left = p.sweep()
 	_ = p.cmd.Wait() // the state says it
@@ -297,7 +302,8 @@ func (p *process) sweep() (left int) {
 	return left
 }
 
-// closePipes waits for the end of the output, not for long, and closes both ends of ours. Then head is whole.
+// closePipes waits for the end of the output, not for long, and closes both ends of ours. Then head
+// is whole.
 func (p *process) closePipes() {
 	late := time.Now().Add(scriptDrainWait)
 	_, _ = p.output.SetReadDeadline(late), p.input.SetWriteDeadline(late)
@@ -305,7 +311,8 @@ func (p *process) closePipes() {
 	_ = p.output.Close() // again, it does nothing
 }
 
-// killStrays kills the living processes of the session, and those that carry the attempt's environment, and returns how many it found.
+// killStrays kills the living processes of the session, and those that carry the attempt's
+// environment, and returns how many it found.
 func (p *process) killStrays() (found int) {
 	proc, err := os.Open("/proc")
 	if err != nil {

@@ -128,7 +128,8 @@ func TestScriptVerdicts(t *testing.T) {
 	}
 }
 
-// TestScriptIsStartedByNoShell: what the list lets through comes to the command letter by letter; nothing expands it, splits it or runs it.
+// TestScriptIsStartedByNoShell: what the list lets through comes to the command letter by letter;
+// nothing expands it, splits it or runs it.
 func TestScriptIsStartedByNoShell(t *testing.T) {
 	path, err := exec.LookPath("printf")
 	if err != nil {
@@ -337,7 +338,8 @@ func threads(t *testing.T) int {
 	return len(all)
 }
 
-// Go ends a process of 10,000 threads: however many scripts are under way, they must not keep one each.
+// Go ends a process of 10,000 threads: however many scripts are under way, they must not keep one
+// each.
 func TestScriptsUnderWayKeepNoThreads(t *testing.T) {
 	const scripts = 120
 	dir := t.TempDir()

@@ -18,7 +18,8 @@ const (
 
 // The causes for which an attempt's context ends.
 var (
-	// ErrAbandoned: the session of an effectively_once attempt may have been declared dead, so another attempt may start.
+	// ErrAbandoned: the session of an effectively_once attempt may have been declared dead, so
+	// another attempt may start.
 	ErrAbandoned = errors.New("the executor could not renew its session in time, so the attempt was stopped")
 	ErrTimeout   = errors.New("time-out")
 	ErrCancelled = errors.New("cancelled")
@@ -65,13 +66,15 @@ type Result struct {
 	Lingering <-chan struct{} // nil, or what was started could not be ended with the attempt: closed when it has ended
 }
 
-// Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has: then with TimedOut,
-// Cancelled, or Failed and Stopped, as ctx's cause says (ErrTimeout, ErrCancelled, ErrStopped). It may be called from many goroutines.
+// Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has:
+// then with TimedOut, Cancelled, or Failed and Stopped, as ctx's cause says (ErrTimeout,
+// ErrCancelled, ErrStopped). It may be called from many goroutines.
 type Target interface {
 	Run(ctx context.Context, c Call) Result
 }
 
-// reacher is a target that knows when it can reach nobody at all. Nothing starts then: the message goes back, to an executor that can.
+// reacher is a target that knows when it can reach nobody at all. Nothing starts then: the message
+// goes back, to an executor that can.
 type reacher interface {
 	Reachable() bool
 }
@@ -104,7 +107,8 @@ type limiter interface {
 	Limit(t *schema.ScriptTarget) int
 }
 
-// ScriptLimit returns how many attempts of a script one tenant may run at once here; 0: as many as there are slots.
+// ScriptLimit returns how many attempts of a script one tenant may run at once here; 0: as many as
+// there are slots.
 func (t Set) ScriptLimit(s *schema.ScriptTarget) int {
 	if l, ok := t.Script.(limiter); ok {
 		return l.Limit(s)

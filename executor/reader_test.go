@@ -49,13 +49,13 @@ func (l *library) Attempts(context.Context, schema.Partition, []schema.RunID) (m
 
 // looks looks at n runs spread over shards at once, and returns the answers.
 func (l *library) looks(ctx context.Context, n, shards int) []error {
-	looker := newLooker(l, l, bucketer.NewReaper(nil, time.Now, nil), time.Now)
+	looker := newRowReader(l, l, bucketer.NewReaper(nil, time.Now, nil), time.Now)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
 			run := wordOf(schema.Shard(i%shards), i, nil).attempt.Run // #nosec G115 -- small
-			v, err := looker.look(ctx, &schema.Entry{ID: run})
+			v, err := looker.read(ctx, &schema.Entry{ID: run})
 			if errs[i] = err; err == nil && !v.exists {
 				errs[i] = errors.New("no row")
 			}
@@ -72,8 +72,8 @@ func TestLooksAreBatchedByPartition(t *testing.T) {
 	}{
 		{"one", 1, 1, 1},
 		{"a few of one partition", 40, 1, 1},
-		{"a full batch", lookRows, 1, 1},
-		{"more than a batch", 2*lookRows + 50, 1, 3},
+		{"a full batch", batchRows, 1, 1},
+		{"more than a batch", 2*batchRows + 50, 1, 3},
 		{"of three partitions", 150, 3, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -84,33 +84,33 @@ func TestLooksAreBatchedByPartition(t *testing.T) {
 						t.Errorf("look %d: got %v, want nil", i, err)
 					}
 				}
-				if l.reads.Load() != int64(tc.reads) || l.widest.Load() > lookRows || l.mixed.Load() {
-					t.Errorf("got %d reads of up to %d rows, mixed %v, want %d of up to %d of one partition", l.reads.Load(), l.widest.Load(), l.mixed.Load(), tc.reads, lookRows)
+				if l.reads.Load() != int64(tc.reads) || l.widest.Load() > batchRows || l.mixed.Load() {
+					t.Errorf("got %d reads of up to %d rows, mixed %v, want %d of up to %d of one partition", l.reads.Load(), l.widest.Load(), l.mixed.Load(), tc.reads, batchRows)
 				}
 			})
 		})
 	}
 }
 
-// TestCancelledLeaderFailsNobody: who reads for a batch may be stopped, while it waits for company or while it reads; the others get
-// their answers.
+// TestCancelledLeaderFailsNobody: who reads for a batch may be stopped, while it waits for company
+// or while it reads; the others get their answers.
 func TestCancelledLeaderFailsNobody(t *testing.T) {
-	for _, after := range []time.Duration{lookWithin / 2, 2 * lookWithin} {
+	for _, after := range []time.Duration{batchWithin / 2, 2 * batchWithin} {
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &library{delay: time.Second}
-				looker := newLooker(l, l, bucketer.NewReaper(nil, time.Now, nil), time.Now)
+				looker := newRowReader(l, l, bucketer.NewReaper(nil, time.Now, nil), time.Now)
 				stopped, cancel := context.WithTimeout(t.Context(), after)
 				defer cancel()
 				var all sync.WaitGroup
 				look := func(ctx context.Context, n int, want error) {
 					all.Go(func() {
-						if _, err := looker.look(ctx, &schema.Entry{ID: wordOf(0, n, nil).attempt.Run}); !errors.Is(err, want) {
+						if _, err := looker.read(ctx, &schema.Entry{ID: wordOf(0, n, nil).attempt.Run}); !errors.Is(err, want) {
 							t.Errorf("look %d: got %v, want %v", n, err, want)
 						}
 					})
 				}
-				all.Go(func() { _, _ = looker.look(stopped, &schema.Entry{ID: wordOf(0, 0, nil).attempt.Run}) }) // with or without its answer
+				all.Go(func() { _, _ = looker.read(stopped, &schema.Entry{ID: wordOf(0, 0, nil).attempt.Run}) }) // with or without its answer
 				synctest.Wait()
 				for n := range 49 {
 					look(t.Context(), n+1, nil)

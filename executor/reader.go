@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// lookWithin is how long a look waits for others of its partition.
-	lookWithin = 2 * time.Millisecond
-	// lookRows bounds the runs of one look, the contract's bound.
-	lookRows = 100
-	// lookWorkers bounds the looks under way.
-	lookWorkers = 16
+	// batchWithin is how long a read waits for others of its partition.
+	batchWithin = 2 * time.Millisecond
+	// batchRows bounds the runs of one read, as the contract of the store does.
+	batchRows = 100
+	// readWorkers bounds the reads under way.
+	readWorkers = 16
 )
 
-// view is what the rows of a run say.
-type view struct {
+// runRows is what the rows of a run say.
+type runRows struct {
 	at       time.Time // when the read began
 	exists   bool      // the run's row stands
 	marks    schema.Marks
@@ -29,86 +29,87 @@ type view struct {
 	job      *schema.Job // of a run of a job that can have many; nil = there is none
 }
 
-// looker reads what is known of runs, many of a partition at a time.
-type looker struct {
+// rowReader reads what is known of runs, many of a partition at a time.
+type rowReader struct {
 	store  Store
 	writer Writer
 	live   *bucketer.Liveness
 	now    func() time.Time
 
 	mu      sync.Mutex
-	waiting map[schema.Partition][]lookup
+	waiting map[schema.Partition][]rowRequest
 	tokens  chan struct{}
 }
 
-type lookup struct {
+type rowRequest struct {
 	run    schema.RunID
-	job    schema.JobID  // zero: a one-off job
-	answer chan<- looked // buffered
+	job    schema.JobID     // zero: a one-off job
+	answer chan<- rowAnswer // buffered
 }
 
-type looked struct {
-	view view
+type rowAnswer struct {
+	view runRows
 	err  error
 }
 
-func newLooker(store Store, writer Writer, live *bucketer.Liveness, now func() time.Time) *looker {
-	return &looker{
+func newRowReader(store Store, writer Writer, live *bucketer.Liveness, now func() time.Time) *rowReader {
+	return &rowReader{
 		store: store, writer: writer, live: live, now: now,
-		waiting: make(map[schema.Partition][]lookup), tokens: make(chan struct{}, lookWorkers),
+		waiting: make(map[schema.Partition][]rowRequest), tokens: make(chan struct{}, readWorkers),
 	}
 }
 
-// look reads the marks and attempts of the run that e starts, and then the row of its job.
-func (l *looker) look(ctx context.Context, e *schema.Entry) (view, error) {
-	answer := make(chan looked, 1)
+// read reads the marks and attempts of the run that e starts, and then the row of its job.
+func (l *rowReader) read(ctx context.Context, e *schema.Entry) (runRows, error) {
+	answer := make(chan rowAnswer, 1)
 	run := e.Run()
 	p := run.Partition()
 	l.mu.Lock()
-	l.waiting[p] = append(l.waiting[p], lookup{run, e.Spec.Job, answer})
-	var batch []lookup
+	l.waiting[p] = append(l.waiting[p], rowRequest{run, e.Spec.Job, answer})
+	var batch []rowRequest
 	first := len(l.waiting[p]) == 1
-	if len(l.waiting[p]) == lookRows {
+	if len(l.waiting[p]) == batchRows {
 		batch = l.take(p)
 	}
 	l.mu.Unlock()
 	switch {
 	case batch != nil:
 		l.tokens <- struct{}{}
-		l.read(ctx, p, batch)
+		l.readBatch(ctx, p, batch)
 		<-l.tokens
 	case first:
-		// The first of a batch leads it: it waits a little for company, then reads for all, unless the
-		// batch was full before.
+		// The first of a batch leads it: it waits a little for others, then reads for all, unless
+		// the batch was full before.
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookWithin):
+		case <-time.After(batchWithin):
 		}
-		// Who waits for a turn joins it: the slower the store, the more each read is for.
+		// Requests that come while it waits for a token join it: the slower the store, the more
+		// each read is for.
 		l.tokens <- struct{}{}
 		l.mu.Lock()
 		batch = l.take(p)
 		l.mu.Unlock()
-		l.read(ctx, p, batch)
+		l.readBatch(ctx, p, batch)
 		<-l.tokens
 	}
 	select {
 	case a := <-answer:
 		return a.view, a.err
 	case <-ctx.Done():
-		return view{}, fmt.Errorf("look at %s: %w", run, ctx.Err())
+		return runRows{}, fmt.Errorf("look at %s: %w", run, ctx.Err())
 	}
 }
 
 // take removes what waits of p; mu is held.
-func (l *looker) take(p schema.Partition) []lookup {
+func (l *rowReader) take(p schema.Partition) []rowRequest {
 	batch := l.waiting[p]
 	delete(l.waiting, p)
 	return batch
 }
 
-// read reads for a batch and answers it; its caller holds a token.
-func (l *looker) read(ctx context.Context, p schema.Partition, batch []lookup) {
+// readBatch reads for a batch and answers it; its caller holds a token.
+func (l *rowReader) readBatch(ctx context.Context, p schema.Partition, batch []rowRequest) {
 	if len(batch) == 0 {
 		return
 	}
@@ -120,16 +121,16 @@ func (l *looker) read(ctx context.Context, p schema.Partition, batch []lookup) {
 	for _, b := range batch {
 		v := views[b.run]
 		v.at = at
-		b.answer <- looked{v, err}
+		b.answer <- rowAnswer{v, err}
 	}
 }
 
-func (l *looker) readAll(ctx context.Context, p schema.Partition, batch []lookup) (map[schema.RunID]view, error) {
+func (l *rowReader) readAll(ctx context.Context, p schema.Partition, batch []rowRequest) (map[schema.RunID]runRows, error) {
 	ids := make([]schema.RunID, 0, len(batch))
-	views := make(map[schema.RunID]view, len(batch))
+	views := make(map[schema.RunID]runRows, len(batch))
 	for _, b := range batch {
 		if _, twice := views[b.run]; !twice {
-			views[b.run] = view{}
+			views[b.run] = runRows{}
 			ids = append(ids, b.run)
 		}
 	}
@@ -139,7 +140,7 @@ func (l *looker) readAll(ctx context.Context, p schema.Partition, batch []lookup
 		return nil, fmt.Errorf("look at rows in %s: %w", p, err)
 	}
 	for _, row := range rows {
-		views[row.ID] = view{exists: true, marks: row.Marks}
+		views[row.ID] = runRows{exists: true, marks: row.Marks}
 	}
 	attempts, err := l.writer.Attempts(ctx, p, ids)
 	if err != nil {
@@ -159,9 +160,9 @@ func (l *looker) readAll(ctx context.Context, p schema.Partition, batch []lookup
 	return views, l.readJobs(ctx, batch, views)
 }
 
-// readJobs reads the jobs of those runs that are of one. They are read anew for every look: whether a run may start hangs on how fresh
-// that is.
-func (l *looker) readJobs(ctx context.Context, batch []lookup, views map[schema.RunID]view) error {
+// readJobs reads the jobs of those runs that have one, anew for every read: whether a run may start
+// depends on how fresh that is.
+func (l *rowReader) readJobs(ctx context.Context, batch []rowRequest, views map[schema.RunID]runRows) error {
 	var ids []schema.JobID
 	for _, b := range batch {
 		if !b.job.IsZero() {
