@@ -20,13 +20,14 @@ type attempt struct {
 	message
 	place placement // the executor's mutex guards it
 
-	stage  stage
-	waited bool // other messages of the run had the turn since the basis was judged
-	basis  startBasis
-	work   workload
-	limits limits
-	lease  runLease
-	rows   rowCheck
+	stage    stage
+	waited   bool // other messages of the run had the turn since the basis was judged
+	basis    startBasis
+	work     workload
+	limits   limits
+	lease    runLease
+	rows     rowCheck
+	feedback feedback
 
 	start     startPoint
 	execution // its mutex guards most of it
@@ -40,6 +41,20 @@ type workload struct {
 	secrets     [][]byte // the call is signed by these
 	fault       error    // the work cannot be known, or the payload is gone: the attempt fails
 	unsigned    string   // why the call cannot be signed, though it must be
+}
+
+// guarantee returns that of the work; "" where the task is gone.
+func (w *workload) guarantee() schema.Guarantee {
+	if withoutTask(w.fault) {
+		return ""
+	}
+	return w.Guarantee
+}
+
+// isGuarded reports whether the run is claimed before it starts. Where the task is gone the
+// guarantee is unknown, and to claim is safe.
+func (w *workload) isGuarded() bool {
+	return w.Guarantee.Guarded() || w.guarantee() == ""
 }
 
 // startPoint is the moment at which it was judged whether the attempt may start.
@@ -99,9 +114,9 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.unreadable = e.Fault != nil
 		f.inDoubt = !f.unreadable && a.inDoubt()
 	case a.stage == stageAlone, a.stage == stageRechecked:
-		f.waited, f.jobSlot, f.guarded = a.waited, a.limits.wantsJobSlot && a.basis.limit != nil && a.limits.jobSlot == nil, a.isGuarded()
+		f.waited, f.jobSlot, f.guarded = a.waited, a.limits.wantsJobSlot && a.basis.limit != nil && a.limits.jobSlot == nil, a.work.isGuarded()
 	case a.stage == stageLimited, a.stage == stageMayClaim:
-		f.guarded = a.isGuarded()
+		f.guarded = a.work.isGuarded()
 	case a.stage == stageJudged:
 		began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
 		session, alive := a.sessionAt(now)
@@ -118,20 +133,6 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.needsCell = a.needsCell()
 	}
 	return f
-}
-
-// isGuarded reports whether the run is claimed before it starts. Where the task is gone the
-// guarantee is unknown, and to claim is safe.
-func (a *attempt) isGuarded() bool {
-	return a.work.Guarantee.Guarded() || a.guarantee() == ""
-}
-
-// guarantee returns that of the work; "" where the task is gone.
-func (a *attempt) guarantee() schema.Guarantee {
-	if withoutTask(a.work.fault) {
-		return ""
-	}
-	return a.work.Guarantee
 }
 
 // needsCell reports whether the session must be in the rows before the call. A claim says all that
@@ -204,7 +205,7 @@ func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool)
 		if !a.rows.revalidate(ctx) {
 			return false
 		}
-		a.lease.setGuarded(a.isGuarded())
+		a.lease.setGuarded(a.work.isGuarded())
 		if !a.lease.guarded {
 			a.limits.releaseClaimSlot() // rows.check may have taken it
 		}
@@ -276,7 +277,7 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	case endReleased:
 		x.metrics.running.Dec()
 		res.Memory.Release()
-		a.keepReport(&schema.Attempt{Record: new(schema.Record)}) // for readers of the log: the row says nothing of it
+		a.feedback.keep(&schema.Attempt{Record: new(schema.Record)}) // for readers of the log: the row says nothing of it
 		a.lease.release(attempts, target.ErrStopped, a.lease.afterStop(attempts, res.Lingering == nil))
 	case endLost: // final where the work surely goes on: another attempt would overlap with it
 		res = target.Result{Outcome: schema.Lost, Error: target.ErrAbandoned.Error(), Final: res.Lingering != nil, Memory: res.Memory}
@@ -338,7 +339,7 @@ func (a *attempt) call(ctx context.Context) (res target.Result) {
 	}()
 	call := target.Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.RequestedAt(), Work: work.Work, Payload: work.payload, Secrets: work.secrets, Feedback: a, Abandoned: a.abandoned,
+		Due: a.entry.RequestedAt(), Work: work.Work, Payload: work.payload, Secrets: work.secrets, Feedback: &a.feedback, Abandoned: a.abandoned,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

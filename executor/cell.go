@@ -53,7 +53,7 @@ func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) 
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
-	now = a.end()
+	now = a.endedAt(x.now())
 	row.Session, row.Written = nil, schema.UnstartedAt(a.started)
 	row.Record = &schema.Record{
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,

@@ -269,7 +269,7 @@ func (x *Executor) wakePuller() {
 // newAttempt returns an attempt at its first stage.
 func newAttempt(x *Executor, d queue.Delivery, env *queue.Envelope) *attempt {
 	a := &attempt{message: message{x: x, delivery: d, env: env, entry: &env.Entry}}
-	a.owner, a.limits.a, a.lease.a, a.rows.a = a, a, a, a
+	a.owner, a.limits.a, a.lease.a, a.rows.a, a.feedback.a = a, a, a, a, a
 	return a
 }
 

@@ -270,7 +270,7 @@ const (
 func (l *runLease) claim(ctx, attempts context.Context) claimResult {
 	a, x, number, session := l.a, l.a.x, l.a.basis.number, l.a.start.session
 	now := x.now()
-	is, err := l.was.Claimed(number, a.guarantee(), schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID, Guarded: true}, now)
+	is, err := l.was.Claimed(number, a.work.guarantee(), schema.SessionRef{Executor: x.name, ID: session, Started: x.instant(now), Entry: a.entry.ID, Guarded: true}, now)
 	if err != nil {
 		a.postpone(ctx, "claim", err)
 		return claimGaveUp

@@ -14,13 +14,12 @@ import (
 // This file is about how an attempt ends: its record, what follows, and successes that come late,
 // when others may have begun the run again or ended it as failed.
 
-// end returns when what ends now has ended: by the clock, or by the start and what has passed
-// since, if the clock was set back meanwhile. So the next start does not lie behind what the
+// endedAt returns when what ends at now has ended: by the clock, or by the start and what has
+// passed since, if the clock was set back meanwhile. So the next start does not lie behind what the
 // dispatcher has swept, and the outcome is not older than what was written about the attempt
 // before. (Nothing starts by a clock that is known to be wrong.)
-func (a *attempt) end() time.Time {
-	now := a.x.now()
-	if by := a.started.Add(time.Since(a.began)); by.After(now.Round(0)) {
+func (e *execution) endedAt(now time.Time) time.Time {
+	if by := e.started.Add(time.Since(e.began)); by.After(now.Round(0)) {
 		return by
 	}
 	return now
@@ -30,7 +29,7 @@ func (a *attempt) end() time.Time {
 // lease first.
 func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	x, e, retry := a.x, a.entry, a.work.Retry
-	now := a.end()
+	now := a.endedAt(x.now())
 	x.metrics.running.Dec()
 	rec := schema.Record{
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
@@ -52,11 +51,11 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
 		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
 	}
-	a.keepReport(&row)
+	a.feedback.keep(&row)
 	a.keepOutput(&row, &res)
 	if rec.Doubt && a.outlived(now) {
 		rec.Outlived = true
-		a.writeWatchEntry(attempts, now)
+		a.writeWatchEntry(attempts, a.fence, now)
 	}
 	if a.lease.guarded {
 		a.lease.commit(attempts, row)
@@ -71,7 +70,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 // it is acknowledged already, the dispatcher finds the entry open once our session has ended.
 func (a *attempt) interrupted() {
 	x := a.x
-	now := a.end()
+	now := a.endedAt(x.now())
 	x.metrics.running.Dec()
 	a.mu.Lock()
 	a.running = false
@@ -84,7 +83,7 @@ func (a *attempt) interrupted() {
 			Error: target.ErrStopped.Error(), Unstarted: true,
 		},
 	}
-	a.keepReport(&row)
+	a.feedback.keep(&row)
 	if !cellSent {
 		a.giveBack()
 		return
@@ -152,17 +151,17 @@ func (a *attempt) sessionLost(now time.Time) bool {
 // declared the attempt lost has closed the entry, and its message went long ago. If we died between
 // the record and the resolution of the dead letter, nothing would lead to the record again. If the
 // entry cannot be written, the record still says what the attempt came to.
-func (a *attempt) writeWatchEntry(ctx context.Context, now time.Time) {
-	e := a.entry
-	id := schema.MakeEntryID(now.Add(watchAfter), e.ID.Shard(), schema.HashOf("outlived", e.ID.String(), strconv.FormatInt(int64(a.fence), 10)))
-	to, err := a.x.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), now)
+func (m *message) writeWatchEntry(ctx context.Context, fence schema.Fence, now time.Time) {
+	e := m.entry
+	id := schema.MakeEntryID(now.Add(watchAfter), e.ID.Shard(), schema.HashOf("outlived", e.ID.String(), strconv.FormatInt(int64(fence), 10)))
+	to, err := m.x.writer.LaterStart(e, schema.KindWatch, id, e.Spec.AttemptNumber(), now)
 	if err == nil {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-		_, err = a.x.writer.Replace(bounded, []schema.Entry{*e}, []schema.Entry{to})
+		_, err = m.x.writer.Replace(bounded, []schema.Entry{*e}, []schema.Entry{to})
 		cancel()
 	}
 	if err != nil {
-		a.x.log.Warn("a success that outlived its session has no watch entry", "run", e.Run(), "err", err)
+		m.x.log.Warn("a success that outlived its session has no watch entry", "run", e.Run(), "err", err)
 	}
 }
 

@@ -64,23 +64,28 @@ type report struct {
 	number int // of the last report that is held; guarded by writing
 }
 
-// Log implements Feedback.
-func (a *attempt) Log(text string) {
-	if r := a.openReport(); r != nil {
-		r.log(text, a.x.now())
+// feedback is where the target of an attempt says what its worker tells.
+type feedback struct{ a *attempt }
+
+// Log implements target.Feedback.
+func (f *feedback) Log(text string) {
+	if r := f.open(); r != nil {
+		r.log(text, f.a.x.now())
 	}
 }
 
-// Progress implements Feedback.
-func (a *attempt) Progress(done, total int64, text string) {
-	if r := a.openReport(); r != nil {
-		at := a.x.now().UTC().Truncate(time.Millisecond)
-		r.setProgress(schema.RunProgress{Done: done, Total: total, Text: target.Truncate(text, maxProgressText), At: at})
+// Progress implements target.Feedback.
+func (f *feedback) Progress(done, total int64, text string) {
+	if r := f.open(); r != nil {
+		at := f.a.x.now().UTC().Truncate(time.Millisecond)
+		text = target.Truncate(text, maxProgressText)
+		r.setProgress(schema.RunProgress{Done: done, Total: total, Text: text, At: at})
 	}
 }
 
-// openReport returns the attempt's report, or nil if it does not run.
-func (a *attempt) openReport() *report {
+// open returns the attempt's report, or nil if it does not run.
+func (f *feedback) open() *report {
+	a := f.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.running {
@@ -95,12 +100,12 @@ func (a *attempt) openReport() *report {
 	return a.report
 }
 
-// keepReport writes what is left of the report, and says in the record of row what it came to. The
+// keep writes what is left of the report, and says in the record of row what it came to. The
 // attempt runs no more.
-func (a *attempt) keepReport(row *schema.Attempt) {
-	a.mu.Lock()
-	r := a.report
-	a.mu.Unlock()
+func (f *feedback) keep(row *schema.Attempt) {
+	f.a.mu.Lock()
+	r := f.a.report
+	f.a.mu.Unlock()
 	if r == nil {
 		return
 	}
@@ -170,7 +175,7 @@ func (r *report) drop(n int) {
 	r.dropped += n
 }
 
-// tell notes progress.
+// setProgress notes progress.
 func (r *report) setProgress(p schema.RunProgress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +222,7 @@ func (r *report) flush(ctx context.Context, now time.Time, all bool) error {
 	}
 }
 
-// pick returns the next report to write, and whether it is one that waits: that one stays until it
+// next returns the next report to write, and whether it is one that waits: that one stays until it
 // is held, and is the same at a second try.
 func (r *report) next(now time.Time, all bool) (out schema.Report, row schema.Attempt, lines, more bool) {
 	r.mu.Lock()
@@ -294,7 +299,7 @@ func newReporter(w Writer, now func() time.Time, log *slog.Logger, m *metrics) *
 	return &reporter{writer: w, now: now, log: log, metrics: m, dirty: make(map[*report]struct{})}
 }
 
-// take reserves memory for a line.
+// reserve reserves memory for a line.
 func (p *reporter) reserve(n int) bool {
 	if p.waiting.Add(int64(n)) > maxAllWaiting {
 		p.waiting.Add(-int64(n))
@@ -305,7 +310,7 @@ func (p *reporter) reserve(n int) bool {
 
 func (p *reporter) release(n int) { p.waiting.Add(-int64(n)) }
 
-// touch has a report written at the next turn.
+// schedule has a report written at the next turn.
 func (p *reporter) schedule(r *report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,8 +26,8 @@ type TargetState struct {
 	Running   int       `json:"running,omitempty"`   // attempts under way
 }
 
-// isCallee reports whether the key names what has a circuit: the controller counts scripts, tasks and
-// tenants too.
+// isCallee reports whether the key names what has a circuit: the controller counts scripts, tasks
+// and tenants too.
 func (k targetKey) isCallee() bool {
 	return k.name != "" && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, "task ")
 }

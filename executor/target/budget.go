@@ -15,17 +15,16 @@ const (
 	// DefaultByteBudget is what long outputs of all attempts under way may take of memory together,
 	// bytes.
 	DefaultByteBudget = 128 << 20
-	// freeOutput is what an output may have without asking for room, bytes: slots are bounded too.
+	// freeOutput is what an output may have without a grant, bytes: slots are bounded too.
 	freeOutput = 64 << 10
-	// grantStep is how much room is asked for at once, bytes.
+	// grantStep is by how much a grant grows at once, bytes.
 	grantStep = 64 << 10
 )
 
 // ByteBudget is memory that the outputs of attempts under way share, beyond the first 64 KiB of
-// each. A tenant gets more while it holds less than is left, as flows of the dispatcher do
-// (flowShare): one alone has half, and a newcomer finds some beside others that take all they can.
-// Who finds none has its output cut: nobody waits for room, since who has it may be slow to give it
-// back. A nil ByteBudget has no bound.
+// each. A tenant gets more while it holds less than is left: one alone has half, and a newcomer
+// finds some beside tenants that take all they can. An output that gets none is cut. It does not
+// wait: memory may be given back slowly. A nil ByteBudget has no bound.
 type ByteBudget struct {
 	mu   sync.Mutex
 	free int
@@ -44,17 +43,17 @@ func (r *ByteBudget) Use() (left, tenants int) {
 	return r.free, len(r.held)
 }
 
-// of returns what an output of a tenant holds: nothing yet.
+// Grant returns what an output of a tenant holds: nothing yet.
 func (r *ByteBudget) Grant(tenant string) ByteGrant { return ByteGrant{budget: r, tenant: tenant} }
 
-// holding is what an output holds of a ByteBudget. The zero value has no bound.
+// ByteGrant is what an output holds of a ByteBudget. The zero value has no bound.
 type ByteGrant struct {
 	budget *ByteBudget
 	tenant string
 	bytes  int
 }
 
-// more takes a grantStep, or nothing.
+// grow takes a grantStep, or nothing.
 func (h *ByteGrant) grow() bool {
 	r := h.budget
 	if r == nil {
@@ -71,7 +70,7 @@ func (h *ByteGrant) grow() bool {
 	return true
 }
 
-// fit takes room for n bytes that are there already, and returns how many of them may be kept.
+// Fit takes memory for n bytes that are there already, and returns how many of them may be kept.
 func (h *ByteGrant) Fit(n int) (keep int) {
 	keep = min(n, freeOutput)
 	for keep < n && h.grow() {
@@ -80,7 +79,7 @@ func (h *ByteGrant) Fit(n int) (keep int) {
 	return keep
 }
 
-// give returns all that was taken.
+// Release gives back all that was taken.
 func (h *ByteGrant) Release() {
 	if h.bytes == 0 {
 		return
@@ -95,7 +94,7 @@ func (h *ByteGrant) Release() {
 	h.bytes = 0
 }
 
-// TrimPartialRune returns b without a character at its end that is not complete.
+// TrimPartialRune returns b without an incomplete character at its end.
 func TrimPartialRune(b []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax, len(b)); i++ {
 		if rest := b[len(b)-i:]; utf8.RuneStart(rest[0]) {
@@ -108,7 +107,8 @@ func TrimPartialRune(b []byte) []byte {
 	return b
 }
 
-// head returns the first n bytes of s, cut at a character's border, as valid UTF-8.
+// Truncate returns the first n bytes of s, cut at a character's border, as valid UTF-8. What it
+// cuts is a copy.
 func Truncate(s string, n int) string {
 	if len(s) > n {
 		s = strings.Clone(s[:n]) // a slice would hold all of it

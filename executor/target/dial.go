@@ -16,18 +16,17 @@ const MaxOrphanedDials = 512
 
 // dialer makes the connections of an HTTP.
 //
-// net/http makes one for each request that finds none, and does not end it with the request: who
-// cannot connect within his time-out leaves a connection for the next attempt, and while all
-// connections are busy their number grows to what is needed, though each of those who wait gets one
-// that comes free before his own is made. Were a dial to end with its attempt, neither would be so.
-// But attempts of a few milliseconds, each to another host that is silent, would leave any number
-// of sockets, for 20 s each. So at most so many are left: one more ends the one that was left
-// first.
+// net/http dials for each request that finds no idle connection, and does not end the dial with the
+// request. That is of use: a callee that cannot be connected to within the time-out has a
+// connection ready for the next attempt, and while all connections are busy, their number grows to
+// what is needed. But attempts of a few milliseconds, each to another silent host, would leave any
+// number of sockets for 20 s each. So the number of dials that outlast their attempt is bounded:
+// one more ends the oldest of them (an orphan).
 //
-// That fails nobody else. The error of a dial goes to the request that began it alone, and that one
-// is over; others to the same host have dials of their own, or wait until they may begin one
-// (MaxConnsPerHost), and then the end of this one lets them. A connection that is made goes to
-// whoever waits for its host, and it is a kept one from then on, bounded as those are.
+// That fails no other request. The error of a dial goes only to the request that began it, and that
+// one is over. Other requests to the host have dials of their own, or wait until they may begin one
+// (MaxConnsPerHost); the end of this dial lets them. A connection that is made goes to a request
+// that waits for its host, and is bounded from then on as idle connections are.
 type dialer struct {
 	connect    func(ctx context.Context, network, address string) (net.Conn, error) // asks the guard
 	tls        *tls.Config
@@ -106,8 +105,8 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn
 	return secure, nil
 }
 
-// begin returns the context of a dial, which ends if it is left and too many are, and what is to be
-// called when it is over.
+// begin returns the context of a dial, which ends if the dial is an orphan and there are too many,
+// and what is called when the dial is over.
 func (d *dialer) begin(ctx context.Context) (context.Context, func()) {
 	attempt, _ := ctx.Value(attemptKey{}).(context.Context)
 	ctx, end := context.WithCancel(ctx)
@@ -123,7 +122,7 @@ func (d *dialer) begin(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// leave notes that the attempt of a dial has ended.
+// orphan notes that the attempt of a dial has ended.
 func (d *dialer) orphan(one *dial) {
 	d.mu.Lock()
 	var first *dial
@@ -140,7 +139,7 @@ func (d *dialer) orphan(one *dial) {
 	}
 }
 
-// forget notes that a dial is over.
+// finish notes that a dial is over.
 func (d *dialer) finish(one *dial) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,11 +20,11 @@ var errDenied = errors.New("address is not allowed")
 // errUnreached: of several addresses some are denied and the others do not answer.
 var errUnreached = errors.New("no allowed address answers")
 
-// guard decides which addresses may be dialled: those of the public internet, and what the operator
-// allows; never what the operator denies.
+// guard decides which addresses may be dialled: those of the public internet, and those that the
+// operator allows; never those that the operator denies.
 //
-// It sits in the dialer, behind name resolution: a name that resolves to a harmless address when it
-// is looked at and to another when it is dialled gains nothing.
+// It sits in the dialer, behind name resolution. So a name gains nothing that resolves to a
+// harmless address when it is checked, and to another one when it is dialled.
 type guard struct {
 	allowPrefixes []netip.Prefix
 	denyPrefixes  []netip.Prefix // comes before allow
@@ -72,8 +72,9 @@ func newGuard(allow, never []netip.Prefix, deny []netip.AddrPort, denied func())
 type dialKey struct{}
 
 // dialContext returns a function that dials with d as its base, allowed addresses only. Where a
-// name has several it passes over the others. The error is errDenied only if every address was: a
-// callee that is down for a moment is not denied because it has a private address as well.
+// name has several addresses it skips the others. The error is errDenied only if every address was
+// denied: a callee that is down for a moment is not denied because it has a private address as
+// well.
 func (g *guard) dialContext(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d.ControlContext = g.control
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -99,9 +100,9 @@ func (g *guard) control(ctx context.Context, network, address string, _ syscall.
 	return nil
 }
 
-// allows reports whether a may be called. An IPv4 address in IPv6 clothes is refused even where its
-// plain form is allowed: Go dials the plain form, so whatever brings the other one means to get
-// past somebody.
+// allows reports whether a may be called. An IPv4-mapped IPv6 address is refused even where its
+// plain form is allowed: Go dials the plain form, so the mapped one can only be meant to pass a
+// check.
 func (g *guard) allows(a netip.Addr) bool {
 	if !a.IsValid() || a.Is4In6() {
 		return false

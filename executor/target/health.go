@@ -2,7 +2,7 @@ package target
 
 import "carillon.dev/carillon/schema"
 
-// health is what an attempt tells of its target.
+// Health is what an attempt tells of its target.
 type Health int
 
 const (
@@ -11,7 +11,7 @@ const (
 	Unhealthy
 )
 
-// health says what the result tells of its target: one that refuses a run is healthy.
+// Health says what the result tells of its target: one that refuses a run is healthy.
 func (res *Result) Health() Health {
 	switch {
 	case res.Outcome == schema.Succeeded:

@@ -33,9 +33,9 @@ const (
 	connectTimeout = 10 * time.Second
 	// idleTimeout is how long an idle connection is kept.
 	idleTimeout = 30 * time.Second
-	// pingAfter is how long an HTTP/2 connection may be silent before it is asked whether it lives,
-	// and how long it may take nothing of what is written: who reads nothing, but speaks, would
-	// keep it for good.
+	// pingAfter is how long an HTTP/2 connection may be silent before it is pinged, and how long it
+	// may take nothing of what is written: a peer that speaks but reads nothing would keep the
+	// connection for good.
 	pingAfter = 15 * time.Second
 )
 
@@ -155,10 +155,10 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 // Close closes the idle connections. Calls may still be made.
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
-// Run implements Target. A 2xx answer is a success. 429 and 503 are retried after their
-// Retry-After, 408, 425, everything outside 4xx and everything that goes wrong on the way as the
-// policy says; other 4xx and a denied address are final. Whoever calls it ends ctx when it has
-// returned: the dials of the attempt are left then.
+// Run implements Target. 2xx is a success. 429 and 503 are retried after their Retry-After; 408,
+// 425, all outside 4xx and all that goes wrong on the way, as the policy says. Other 4xx and a
+// denied address are final. The caller ends ctx when Run has returned: its dials become orphans
+// then.
 func (h *HTTP) Run(ctx context.Context, c Call) Result {
 	if c.Work.HTTP == nil {
 		return Result{Outcome: schema.Failed, Error: "not an HTTP task", Final: true}
@@ -200,7 +200,7 @@ func (h *HTTP) unanswered(ctx context.Context, c *Call, host string, err error) 
 	return Result{Outcome: schema.Failed, Error: text, Final: denied || final}
 }
 
-// ended says how an attempt ended whose context did.
+// Ended says how an attempt ended whose context did.
 func Ended(ctx context.Context) Result {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrCancelled):

@@ -40,7 +40,7 @@ func (h *HTTP) read(ctx context.Context, tenant string, answer *http.Response) R
 	return res
 }
 
-// verdict says what a status means.
+// StatusResult says what the status of an answer means.
 func StatusResult(status int, retryAfter string, now time.Time) Result {
 	if status >= 200 && status < 300 {
 		return Result{Outcome: schema.Succeeded, Status: status}
@@ -201,5 +201,5 @@ func explain(err error, host string) (text string, final bool) {
 	return "the connection failed", false
 }
 
-// named returns a host for a text: bounded, as a redirect may name anything.
+// boundedHost returns a host for a text: bounded, as a redirect may name anything.
 func boundedHost(host string) string { return Truncate(host, 253) }

@@ -124,16 +124,16 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 	return h, nil
 }
 
-// sign signs what is sent (Standard Webhooks). The signature goes to every hop as Carillon's other
-// headers do: it lets nobody make another one.
+// sign signs what is sent (Standard Webhooks). The signature goes to every hop, as Carillon's other
+// headers do: it does not let its reader make another one.
 func (h *hop) sign() {
 	if len(h.secrets) > 0 {
 		h.header[webhook.HeaderSignature] = []string{webhook.Sign(h.run, h.at, h.body, h.secrets...)}
 	}
 }
 
-// state sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme are
-// there also where nothing is signed.
+// setFacts sets the headers that Carillon sends. Id and timestamp of the Standard Webhooks scheme
+// are there also where nothing is signed.
 func (h *hop) setFacts(f facts, now time.Time) {
 	stated := [...]struct{ name, value string }{
 		{"Carillon-Run-Id", f.run},

@@ -40,16 +40,16 @@ type NATSConfig struct {
 	Budget    *ByteBudget // for what is kept beyond 64 KiB of each
 }
 
-// NATS is the Target of tasks of the kind nats: a request to whichever worker listens on the
-// subject, which may tell of itself while it works. executor/worker/PROTOCOL.md is the contract. A
-// reply without a word is the end, so whoever just replies is a worker too.
+// NATS is the Target of tasks of the kind nats: a request to a worker that listens on the subject,
+// and may report while it works. executor/worker/PROTOCOL.md is the contract. A reply without a
+// word is the end: a service that just replies is a worker too.
 type NATS struct {
 	requester queue.Requester
 	maxOutput int
 	budget    *ByteBudget
 }
 
-// NewNATS returns a NATS that has asked nobody yet.
+// NewNATS returns a NATS. It sends nothing.
 func NewNATS(c NATSConfig) *NATS {
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
@@ -57,7 +57,7 @@ func NewNATS(c NATSConfig) *NATS {
 	return &NATS{requester: c.Requester, maxOutput: c.MaxOutput, budget: c.Budget}
 }
 
-// errWorkerSilent is the cause for which a talk ends whose worker is not heard of any more.
+// errWorkerSilent is the cause for which a conversation ends whose worker fell silent.
 var errWorkerSilent = errors.New("the worker fell silent")
 
 // Reachable implements reacher.
@@ -89,9 +89,8 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	}
 }
 
-// headers returns the facts of an attempt: those of an HTTP call, less the webhook-* ones, which
-// belong to a scheme of HTTP, and whose run it is: a subject belongs to nobody, and any tenant may
-// name it.
+// headers returns the facts of an attempt: those of an HTTP call without the webhook-* ones, which
+// belong to a scheme of HTTP, and with the tenant: any tenant may name a subject.
 func (n *NATS) headers(c *Call) map[string]string {
 	f := factsOf(c)
 	headers := map[string]string{
@@ -108,8 +107,8 @@ func (n *NATS) headers(c *Call) map[string]string {
 	return headers
 }
 
-// ask offers the run once and hears what comes back. declined: whoever took it gave it back
-// unbegun, or nobody could be asked.
+// ask offers the run once and takes in the replies. declined: the worker gave it back before it
+// began, or no worker could be asked.
 func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res Result, declined bool) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -124,7 +123,7 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 	switch {
 	case err == nil:
 		if t.res.Outcome == schema.Failed && !t.res.Final && timeIsUp(ctx) {
-			// A worker that gives up when its time is up fails as its language has it. Whoever
+			// A worker that gives up when its time is up fails as its language has it. Whichever
 			// notices first, it was the time-out.
 			t.res.Outcome = schema.TimedOut
 		}
@@ -150,10 +149,10 @@ func timeIsUp(ctx context.Context) bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-// talk is what one worker says about one run. Its fields belong to the hearer until the request has
-// ended.
+// conversation is what one worker says about one run. Its fields belong to onReply until the
+// request has ended.
 type conversation struct {
-	feedback  Feedback // nil: nobody listens
+	feedback  Feedback // nil: it is dropped
 	maxOutput int
 	onSilence func()
 	silence   *time.Timer                                  // ends the talk; nil until the worker has said a word
@@ -162,7 +161,7 @@ type conversation struct {
 	declined  bool
 }
 
-// hear takes a reply in. It does not block.
+// onReply takes a reply in. It does not block.
 func (t *conversation) onReply(r queue.Reply) (more bool) {
 	word, _ := header(r.Headers, wordHeader)
 	switch strings.ToLower(word) {
@@ -207,15 +206,15 @@ func (t *conversation) progress(body []byte) {
 	t.feedback.Progress(p.Done, p.Total, p.Text)
 }
 
-// cancel tells the worker that nobody waits for its result any more. One that has said no word
-// cannot be told: it is answered that the run is gone when it says one.
+// cancel tells the worker that its result is not waited for any more. A worker that has sent no
+// word cannot be told: its first word is answered that the run is gone.
 func (t *conversation) cancel(why string) {
 	if t.answer != nil {
 		t.answer(map[string]string{cancelHeader: why}, nil)
 	}
 }
 
-// end says what the last reply means.
+// result says what the last reply means.
 func (t *conversation) result(r queue.Reply) Result {
 	res := Result{Outcome: schema.Succeeded, Output: r.Body, Memory: t.res.Memory}
 	if keep := res.Memory.Fit(min(len(r.Body), t.maxOutput)); keep < len(r.Body) {

@@ -6,12 +6,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Noop is a Target of any kind that calls nobody: every attempt succeeds at once. It is for
-// measurements, which it leaves with what Carillon itself costs, as a handler within the process
-// would. Its output tells who reads the record that nothing was called.
+// Noop is a Target of any kind that calls nothing: every attempt succeeds at once. Measurements
+// with it see what Carillon itself costs. Its output says so in the record.
 type Noop struct{}
 
-// noopOutput is shared by all results; nobody writes to it.
+// noopOutput is shared by all results, and read only.
 var noopOutput = []byte("noop")
 
 // Run implements Target.

@@ -28,21 +28,20 @@ const (
 	DefaultScriptGrace = 5 * time.Second
 	// maxScriptGrace bounds what an operator may set: a stop of the node waits as long.
 	maxScriptGrace = time.Minute
-	// scriptKillWait is for how long after SIGKILL the end of a command is waited for: one that
-	// waits for a file system that is away, or is another's, may never end.
+	// scriptKillWait is how long after SIGKILL the end of a command is waited for. A command that
+	// waits for a dead file system, or has become another user's, may never end.
 	scriptKillWait = 5 * time.Second
 	// scriptPath is the PATH of a command whose environment names none.
 	scriptPath = "/usr/local/bin:/usr/bin:/bin"
-	// scriptDrainWait bounds how long output is waited for after the last process that we know of
-	// was killed.
+	// scriptDrainWait bounds how long output is waited for after the last known process was killed.
 	scriptDrainWait = time.Second
-	// scriptSweeps bounds how often it is looked for processes that a command has left behind.
+	// scriptSweeps bounds how often processes are looked for that a command has left behind.
 	scriptSweeps = 10
-	// scriptSweepers bounds the attempts that look for such processes at once: who reads /proc
-	// keeps a thread.
+	// scriptSweepers bounds the attempts that look for such processes at once: a read of /proc
+	// holds a thread.
 	scriptSweepers = 16
-	// scriptPoll is how often it is looked whether a command has ended, at least, where the kernel
-	// does not tell.
+	// scriptPoll is the longest time between two checks whether a command has ended, where the
+	// kernel does not tell.
 	scriptPoll = 50 * time.Millisecond
 )
 
@@ -55,17 +54,17 @@ type ScriptCommand struct {
 	// task gives none.
 	AllowArgs []string `yaml:"allow_args"`
 	MaxArgs   int      `yaml:"max_args"` // 0: DefaultScriptArgs
-	// User and Group (by name or number) are whose the process is: another than ours needs us to be
-	// root, and root itself must be named. Empty: we, if we are not root; the user's own group.
+	// User and Group (by name or number) own the process. Another user than ours needs us to be
+	// root, and root itself must be named. Empty: ours, if we are not root; the user's own group.
 	User    string            `yaml:"user"`
 	Group   string            `yaml:"group"`
 	Dir     string            `yaml:"dir"`     // absolute; empty: /
 	Env     map[string]string `yaml:"env"`     // all there is, besides PATH and the facts of the attempt
-	Tenants []string          `yaml:"tenants"` // who may run it; empty: everybody
+	Tenants []string          `yaml:"tenants"` // those that may run it; empty: all
 	// FinalCodes are exit codes after which no attempt follows.
 	FinalCodes []int `yaml:"final_codes"`
 	// MaxRunning bounds how many of each tenant run at once on this node, with those that could not
-	// be ended, 0: the slots do. Who comes later is put off.
+	// be ended; 0: the slots do. Runs beyond it are deferred.
 	MaxRunning int `yaml:"max_running"`
 	// Grace is the time between SIGTERM and SIGKILL; 0: DefaultScriptGrace.
 	Grace time.Duration `yaml:"grace"`
@@ -89,7 +88,7 @@ type command struct {
 	as       *owner // nil: ourselves
 }
 
-// owner is whose a process is.
+// owner is the user and group of a process.
 type owner struct{ uid, gid uint32 }
 
 // Script is the Target of tasks of the kind script: commands that the operator allows, run without
@@ -129,7 +128,7 @@ type Script struct {
 	maxOutput      int
 	budget         *ByteBudget
 	log            *slog.Logger
-	sweeping       chan struct{}  // cap scriptSweepers: held by who looks for what a command has left behind
+	sweeping       chan struct{}  // cap scriptSweepers: held during a sweep
 	signalFailures rate.Sometimes // signals that fail are told of now and then
 
 	killWait time.Duration                         // scriptKillWait, but in tests

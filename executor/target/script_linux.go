@@ -53,8 +53,8 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 	return res
 }
 
-// leave ends the attempt of a command that cannot be ended. The command is buried once it has ended
-// by itself: nobody waits for that, since it may never be.
+// abandon ends the attempt of a command that cannot be ended. The command is reaped once it has
+// ended by itself; the attempt does not wait for that, since it may never be.
 func (s *Script) abandon(ctx context.Context, p *process, call *Call) Result {
 	s.log.Error("a script could not be ended: its attempt is over, and it may still run", "script", p.command.name, "run", call.Run, "pid", p.cmd.Process.Pid)
 	p.sweep() // what else there is
@@ -112,7 +112,7 @@ type process struct {
 	command *command
 	cmd     *exec.Cmd
 	marks   [][]byte
-	exited  chan struct{} // closed when the command has ended and not been waited for: its number stands for nobody else
+	exited  chan struct{} // closed when the command has ended and not been waited for: its number is no other process's
 	output  *os.File
 	input   *os.File
 	io      sync.WaitGroup
@@ -252,7 +252,7 @@ func (p *process) await(ctx context.Context) (stopped, exited bool) {
 	return true, p.exitsWithin(p.script.killWait, nil)
 }
 
-// exitsWithin waits until the command has ended, for at most d and not once it must be silent.
+// exitsWithin waits until the command has ended, for at most d, and not once it is abandoned.
 func (p *process) exitsWithin(d time.Duration, silent <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -271,14 +271,14 @@ func (p *process) signal(s syscall.Signal) {
 	if p.script.kill != nil {
 		kill = p.script.kill
 	}
-	if err := kill(-p.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) { // nobody left is as good
+	if err := kill(-p.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) { // none left is as good
 		p.script.signalFailures.Do(func() {
 			p.script.log.Warn("a script could not be signalled", "script", p.command.name, "run", p.run, "signal", s.String(), "err", err)
 		})
 	}
 }
 
-// bury kills what the command has left behind, waits for the command itself and for the end of its
+// reap kills what the command has left behind, waits for the command itself and for the end of its
 // output, and returns how it ended and how many processes are still there.
 func (p *process) reap() (state *os.ProcessState, left int) {
 	left = p.sweep()
@@ -302,8 +302,8 @@ func (p *process) sweep() (left int) {
 	return left
 }
 
-// closePipes waits for the end of the output, not for long, and closes both ends of ours. Then head
-// is whole.
+// closePipes waits for the end of the output, not for long, and closes our ends of the pipes. Then
+// head is whole.
 func (p *process) closePipes() {
 	late := time.Now().Add(scriptDrainWait)
 	_, _ = p.output.SetReadDeadline(late), p.input.SetWriteDeadline(late)
@@ -334,7 +334,7 @@ func (p *process) killStrays() (found int) {
 	return found
 }
 
-// strays reports whether a process lives and is of the command.
+// isStray reports whether a process lives and is of the command.
 func (p *process) isStray(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

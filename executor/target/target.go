@@ -33,14 +33,16 @@ type Call struct {
 	Job      schema.JobID
 	Number   int // of the attempt, from 1
 	Fence    schema.Fence
-	Due      time.Time   // when it was asked for: of a first attempt when the run was due, though it was put off since; of a later one when that was
+	Due      time.Time   // when the attempt was asked for, whatever it was deferred to
 	Nominal  time.Time   // what the schedule names: long before Due in a backfill; zero in a one-off job
 	Work     schema.Work // in force
 	Payload  []byte      // JSON, or nil
 	Secrets  [][]byte    // by which an HTTP call is signed; none: it is not
-	Feedback Feedback    // takes what the callee tells while it runs; nil: nobody listens
+	Feedback Feedback    // takes what the callee tells while it runs; nil: that is dropped
 
-	Abandoned <-chan struct{} // closed when another attempt may begin any moment, though this one should be ending already; nil: that never happens
+	// Abandoned is closed when another attempt may begin any moment, so that this one must end at
+	// once; nil: that never happens.
+	Abandoned <-chan struct{}
 }
 
 // Feedback takes what a worker tells while it runs. Its methods do not block.
@@ -73,8 +75,8 @@ type Target interface {
 	Run(ctx context.Context, c Call) Result
 }
 
-// reacher is a target that knows when it can reach nobody at all. Nothing starts then: the message
-// goes back, to an executor that can.
+// reacher is a target that knows when it can reach no callee at all. Nothing starts then: the
+// message goes back, to an executor that can.
 type reacher interface {
 	Reachable() bool
 }
@@ -84,6 +86,7 @@ type Set struct {
 	HTTP, NATS, Script Target
 }
 
+// For returns the target of w, or nil.
 func (t Set) For(w schema.Work) Target {
 	switch {
 	case w.HTTP != nil:
@@ -96,7 +99,7 @@ func (t Set) For(w schema.Work) Target {
 	return nil
 }
 
-// reach reports whether the target of w can be reached, as far as is known.
+// Reachable reports whether the target of w can be reached, as far as is known.
 func (t Set) Reachable(w schema.Work) bool {
 	r, ok := t.For(w).(reacher)
 	return !ok || r.Reachable()
