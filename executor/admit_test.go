@@ -8,19 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/admission"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
-
-func TestHostOf(t *testing.T) {
-	for url, want := range map[string]string{
-		"http://a.test/x?y#z": "http://a.test", "https://A.test:8443": "https://a.test:8443", "http://a.test?u=http://b.test": "http://a.test", "http://[::1]:80/": "http://[::1]:80", "x": "x", "": "",
-	} {
-		if got := hostOf(url); got != want {
-			t.Errorf("hostOf(%q): got %q, want %q", url, got, want)
-		}
-	}
-}
 
 // deferrals returns the entries that stand in for e, oldest first.
 func (w *world) deferrals(e schema.Entry) (all []schema.Entry) {
@@ -38,19 +30,20 @@ func (w *world) deferrals(e schema.Entry) (all []schema.Entry) {
 	return all
 }
 
-// A target that fails again and again has the runs after that put off: no attempt is used up, and they start when it works again.
+// A target that fails again and again has the runs after that put off: no attempt is used up, and
+// they start when it works again.
 func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var broken atomic.Bool
 		broken.Store(true)
 		n := w.begin("e-1")
-		w.answerHosts(func(c Call) Result {
+		w.answerHosts(func(c target.Call) target.Result {
 			if broken.Load() {
-				return Result{Outcome: schema.Failed, Error: "no"}
+				return target.Result{Outcome: schema.Failed, Error: "no"}
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
-		for range breakerAttempts {
+		for range admission.BreakerAttempts {
 			w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		}
 		time.Sleep(2 * time.Second)
@@ -62,8 +55,8 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		if len(all) != 1 || all[0].Spec.Kind != schema.KindDeferral || all[0].Spec.AttemptNumber() != 1 || all[0].Spec.Deferrals != 1 || all[0].Spec.For != e.ID || all[0].Run() != e.ID {
 			t.Fatalf("entries that stand in: %+v, want one for the first attempt", all)
 		}
-		if wait := all[0].Due().Sub(e.Due()); wait < putOffFirst || wait > 2*putOffFirst {
-			t.Errorf("it was put off by %s, want %s or a little more", wait, putOffFirst)
+		if wait := all[0].Due().Sub(e.Due()); wait < admission.DeferFirst || wait > 2*admission.DeferFirst {
+			t.Errorf("it was put off by %s, want %s or a little more", wait, admission.DeferFirst)
 		}
 		w.want("put off", "entry deferral, record 0 handed_on, notice, ack")
 		if got := w.state(e.Run()); got != schema.StatePending {
@@ -78,7 +71,7 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		w.publish(d, time.Now())
 		time.Sleep(time.Second)
 		starts := w.started()
-		if last := starts[len(starts)-1]; len(starts) != breakerAttempts+1 || last.Run != e.ID || last.Number != 1 {
+		if last := starts[len(starts)-1]; len(starts) != admission.BreakerAttempts+1 || last.Run != e.ID || last.Number != 1 {
 			t.Errorf("%d starts, the last %+v; want the run's first attempt", len(starts), last)
 		} else if late := counted(t, n.metrics.lateness); !last.Due.Equal(e.Due()) || late < d.Due().Sub(e.Due()).Seconds() {
 			t.Errorf("it is told that it was due %v, and starts count as %g s late in all; want %v, and all of the wait", last.Due, late, e.Due())
@@ -89,20 +82,20 @@ func TestRunsOfABrokenTargetArePutOff(t *testing.T) {
 		// The message of the entry that was put off comes once more: nothing starts from it.
 		w.publish(e, time.Now(), redispatched)
 		time.Sleep(2 * time.Second)
-		if n := len(w.started()); n != breakerAttempts+1 {
-			t.Errorf("%d starts after the first message came again, want %d", n, breakerAttempts+1)
+		if n := len(w.started()); n != admission.BreakerAttempts+1 {
+			t.Errorf("%d starts after the first message came again, want %d", n, admission.BreakerAttempts+1)
 		}
 	})
 }
 
-// TestAFewArePutOffAtOnce: when a breaker opens all that is in hand for its target is put off, putOffsAtOnce at a time: what others ask of the store does not wait
-// behind it.
+// TestAFewArePutOffAtOnce: when a breaker opens all that is in hand for its target is put off,
+// deferralsAtOnce at a time: what others ask of the store does not wait behind it.
 func TestAFewArePutOffAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const runs, each = 1000, 20 * time.Millisecond
 		w.begin("e-1")
-		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
-		for range breakerAttempts {
+		w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Failed, Error: "no"} })
+		for range admission.BreakerAttempts {
 			w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		}
 		time.Sleep(2 * time.Second)
@@ -138,8 +131,8 @@ func TestAFewArePutOffAtOnce(t *testing.T) {
 			}
 			most = max(most, i-first+1)
 		}
-		if most != putOffsAtOnce {
-			t.Errorf("%d were written at once, want %d", most, putOffsAtOnce)
+		if most != deferralsAtOnce {
+			t.Errorf("%d were written at once, want %d", most, deferralsAtOnce)
 		}
 	})
 }
@@ -150,14 +143,14 @@ func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("e-1")
-				w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
-				for range breakerAttempts {
+				w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Failed, Error: "no"} })
+				for range admission.BreakerAttempts {
 					w.publish(w.entry(inAWhile(time.Second)), time.Now())
 				}
 				time.Sleep(2 * time.Second)
 				at := inAWhile(100 * time.Millisecond)
 				w.breakDown(op)
-				entries := make([]schema.Entry, 3*putOffsAtOnce) // each turn fails, and is another's afterwards
+				entries := make([]schema.Entry, 3*deferralsAtOnce) // each turn fails, and is another's afterwards
 				waits := make(map[schema.RunID]bool)
 				for i := range entries {
 					entries[i] = w.entry(at)
@@ -187,13 +180,14 @@ func TestAPutOffThatCannotBeWrittenIsRepeated(t *testing.T) {
 	}
 }
 
-// TestAStopWhileRunsWaitToBePutOff: what waits for its turn to be put off when its executor is stopped goes back at once, and is met by the next.
+// TestAStopWhileRunsWaitToBePutOff: what waits for its turn to be put off when its executor is
+// stopped goes back at once, and is met by the next.
 func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const runs, each = 1000, 200 * time.Millisecond
 		x := w.begin("e-1")
-		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Failed, Error: "no"} })
-		for range breakerAttempts {
+		w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Failed, Error: "no"} })
+		for range admission.BreakerAttempts {
 			w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		}
 		time.Sleep(2 * time.Second)
@@ -215,7 +209,7 @@ func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 		if took := time.Since(began); took > 2*each {
 			t.Errorf("the stop took %v, want what is being written, at most %v", took, 2*each)
 		}
-		w.answerHosts(func(Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answerHosts(func(target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.begin("e-2")
 		time.Sleep(time.Minute)
 		starts := make(map[schema.RunID]int)
@@ -235,7 +229,8 @@ func TestAStopWhileRunsWaitToBePutOff(t *testing.T) {
 	})
 }
 
-// One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it is due.
+// One tenant's target hangs, and its runs come by the hundred: another tenant's run starts when it
+// is due.
 func TestAHungTargetHarmsNoOtherTenant(t *testing.T) {
 	for name, work := range map[string]schema.Work{
 		"host":    {HTTP: &schema.HTTPTarget{URL: "http://hung"}},
@@ -250,11 +245,11 @@ func hangs(t *testing.T, work schema.Work) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("e-1", func(c *Config) { c.Slots = 64 })
 		release := make(chan struct{})
-		w.answerHosts(func(c Call) Result {
+		w.answerHosts(func(c target.Call) target.Result {
 			if c.Work.NATS != nil || strings.Contains(c.Work.HTTP.URL, "hung") {
 				<-release
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		hung := func(s *schema.Spec) { s.Tenant, s.Work = "a", &work }
 		var hanging []schema.Entry
@@ -291,6 +286,6 @@ func hangs(t *testing.T, work schema.Work) {
 }
 
 // answerHosts sets what the callee does.
-func (w *world) answerHosts(f func(c Call) Result) {
-	w.answer(func(_ context.Context, c Call) Result { return f(c) })
+func (w *world) answerHosts(f func(c target.Call) target.Result) {
+	w.answer(func(_ context.Context, c target.Call) target.Result { return f(c) })
 }

@@ -11,8 +11,10 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestWhatOthersWaitForBeginsEarlyInASession: a claim or a slot is taken over 2 s after the session's expiry, and the target of an executor that crashed may
-// work on for as long as was promised to whoever reads of it; so neither is begun late in a session, as what nobody waits for is.
+// TestWhatOthersWaitForBeginsEarlyInASession: a claim or a slot is taken over 2 s after the
+// session's expiry, and the target of an executor that crashed may work on for as long as was
+// promised to whoever reads of it; so neither is begun late in a session, as what nobody waits for
+// is.
 func TestWhatOthersWaitForBeginsEarlyInASession(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -65,9 +67,10 @@ func TestWhatOthersWaitForBeginsEarlyInASession(t *testing.T) {
 	}
 }
 
-// TestRenewalsAreCountedFromOneToTheNext: however long each takes, or there would be less left of a session than it takes to begin.
+// TestRenewalsAreCountedFromOneToTheNext: however long each takes, or there would be less left of a
+// session than it takes to begin.
 func TestRenewalsAreCountedFromOneToTheNext(t *testing.T) {
-	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+	inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 		s.delay = 900 * time.Millisecond
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -76,8 +79,8 @@ func TestRenewalsAreCountedFromOneToTheNext(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		for range 200 {
 			time.Sleep(100 * time.Millisecond)
-			if _, ample := k.ample(time.Now()); !ample {
-				t.Fatalf("with renewals that take %v less than %v of the session was left", s.delay, sessionAmple)
+			if _, ample := k.currentWithReserve(time.Now()); !ample {
+				t.Fatalf("with renewals that take %v less than %v of the session was left", s.delay, sessionReserve)
 			}
 		}
 	})

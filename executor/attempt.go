@@ -9,529 +9,371 @@ import (
 	"sync/atomic"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/admission"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
-// attempt is one message in hand, from delivery to acknowledgement.
+// attempt is one message in hand, from delivery to acknowledgement. Its own goroutine alone uses
+// what no comment gives to another.
 type attempt struct {
-	x        *Executor
-	delivery queue.Delivery
-	env      *queue.Envelope
-	entry    *schema.Entry
+	message
+	place placement // the executor's mutex guards it
 
-	held  time.Time // when the message was last kept in progress; only tend looks at it
-	acked atomic.Bool
+	stage    stage
+	waited   bool // other messages of the run had the turn since the basis was judged
+	basis    startBasis
+	work     workload
+	limits   limits
+	lease    runLease
+	rows     rowCheck
+	feedback feedback
 
-	hold      *hold       // nil: the run is not guarded. Set before the start, by the attempt's own goroutine
-	claiming  bool        // it has a turn to claim; its own goroutine's
-	exclusive atomic.Bool // it is under way, and must be silent when the session is lost
-	slotOf    string      // the session under which it has a slot of its task's limit; "": none. Its own goroutine's, as hold
-	seat      *seat       // what it has of its job's limit; nil: nothing. Its own goroutine's, as hold
-	sat       bool        // it has, or had, a slot of its job's limit …
-	waits     bool        // … or was held back by it
-	listed    bool        // it has a slot, and stands among what waits for one
-	returned  atomic.Bool // the message went back
-	rated     bool        // its task has a rate; set by the attempt's own goroutine
-	pending   bool        // it has no slot yet; the executor's mutex guards it …
-	twin      *attempt    // … and this: another message of its run in hand …
+	start     startPoint
+	execution // its mutex guards most of it
+	health    target.Health
+}
 
-	turn   bool          // … and these: of the messages of its run in hand it alone may start (turn.go) …
-	passed chan struct{} // … and closed when it may not any more; nil: nobody waits for that
+// workload is what an attempt runs, and what is wrong with that.
+type workload struct {
+	schema.Work // in force
+	payload     []byte
+	secrets     [][]byte // the call is signed by these
+	fault       error    // the work cannot be known, or the payload is gone: the attempt fails
+	unsigned    string   // why the call cannot be signed, though it must be
+}
 
-	// awaited is an entry to which a start of the run was put off, by its last look (schema.Standing); its own goroutine's.
-	awaited schema.EntryID
+// guarantee returns that of the work; "" where the task is gone.
+func (w *workload) guarantee() schema.Guarantee {
+	if withoutTask(w.fault) {
+		return ""
+	}
+	return w.Guarantee
+}
 
-	lasts time.Duration // how long it may last; set before the start
+// isGuarded reports whether the run is claimed before it starts. Where the task is gone the
+// guarantee is unknown, and to claim is safe.
+func (w *workload) isGuarded() bool {
+	return w.Guarantee.Guarded() || w.guarantee() == ""
+}
 
-	mu      sync.Mutex
-	running bool
+// startPoint is the moment at which it was judged whether the attempt may start.
+type startPoint struct {
 	began   time.Time // by the monotonic clock
-	started time.Time // by the executor's wall clock, UTC
-	number  int
-	fence   schema.Fence
-	session string
-	told    bool // a cancel was heard of before the start, or the run was begun here, or may be: the rows are looked at
-	marked  bool // the session cell is on its way …
-	known   bool // … or held: the store knows that the attempt runs …
-	// … since so long after the start; 0 = not yet.
-	knownAfter time.Duration
+	now     time.Time // by the executor's
+	session string    // in force then
+	alive   bool      // and enough of it is left
+}
+
+// execution is what tend, a cancel and the callee's reports need of an attempt under way. mu guards
+// all up to it.
+type execution struct {
+	mu         sync.Mutex
+	running    bool
+	began      time.Time // by the monotonic clock
+	started    time.Time // by the executor's wall clock, UTC
+	number     int
+	fence      schema.Fence
+	session    string
+	recheck    bool          // the rows are read again before the start: they may say something new, such as a cancel
+	cellSent   bool          // the session cell was given to the recorder …
+	cellHeld   bool          // … and the store has it
+	knownAfter time.Duration // so long after the start the store knew of it; 0: not yet
 	stop       context.CancelCauseFunc
-	report     *report       // what its worker tells; nil: nothing yet
-	silent     chan struct{} // closed once it must be silent; nil: never. Set before it is exclusive
-	hush       sync.Once
+	report     *report // what the callee tells; nil: nothing yet
 
-	signing signing // set before the start
-	health  health  // of the target, as the attempt found it
+	exclusive   atomic.Bool   // it must be abandoned when the session is lost
+	abandoned   chan struct{} // closed when it is; nil: never. Set before it is exclusive
+	abandonOnce sync.Once
 }
 
-// handle takes the message through: look if in doubt, hold to the instant, run, record.
+// handle takes the message through its stages.
 func (a *attempt) handle(ctx, attempts context.Context) {
-	x := a.x
-	if a.entry.Fault != nil {
+	defer a.releaseAll()
+	for a.step(ctx, attempts, decide(a.facts(ctx))) {
+	}
+}
+
+// releaseAll gives back what the attempt still has when its message has been dealt with.
+func (a *attempt) releaseAll() {
+	a.limits.releaseClaimSlot()
+	a.limits.releaseJobSlot()
+	if a.limits.slot {
+		a.x.slots.Release()
+	}
+	a.limits.permit.End(&a.health)
+	a.limits.releaseKeptSlot()
+}
+
+// facts collects what decide needs at this stage.
+func (a *attempt) facts(ctx context.Context) facts {
+	x, e, spec := a.x, a.entry, &a.entry.Spec
+	f := facts{stage: a.stage}
+	switch {
+	case a.stage == stageReceived:
+		f.unreadable = e.Fault != nil
+		f.inDoubt = !f.unreadable && a.inDoubt()
+	case a.stage == stageAlone, a.stage == stageRechecked:
+		f.waited, f.jobSlot, f.guarded = a.waited, a.limits.wantsJobSlot && a.basis.limit != nil && a.limits.jobSlot == nil, a.work.isGuarded()
+	case a.stage == stageLimited, a.stage == stageMayClaim:
+		f.guarded = a.work.isGuarded()
+	case a.stage == stageJudged:
+		began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
+		session, alive := a.sessionAt(now)
+		a.start = startPoint{began, now, session, alive}
+		limit, isLimited := spec.Misfire.Limit()
+		f.tooLate = isLimited && now.Sub(e.MisfireFrom()) > limit && a.basis.number == 1
+		f.rateExpired = a.limits.rated && now.Sub(e.Due()) > schema.ReservationLife
+		f.stopping = x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()) // the last: the clock was set back under us
+		f.noSession = !alive
+		f.unreachable = alive && !x.targets.Reachable(a.work.Work)
+		f.guarded = a.lease.guarded
+		f.needsCell = a.needsCell()
+	case a.stage == stageClaimed:
+		f.needsCell = a.needsCell()
+	}
+	return f
+}
+
+// needsCell reports whether the session must be in the rows before the call. A claim says all that
+// a session cell would.
+func (a *attempt) needsCell() bool {
+	return !a.lease.guarded && (a.basis.fromRows || a.limits.listed)
+}
+
+// advance notes a stage that was reached.
+func (a *attempt) advance(s stage) bool {
+	a.stage = s
+	return true
+}
+
+// step does what was decided, and reports whether the attempt goes on. If not, the message has been
+// dealt with. Until the call an attempt is ended by ctx, then by attempts.
+func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool) {
+	x, spec := a.x, &a.entry.Spec
+	switch next {
+	case doRecordUnreadable:
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "unreadable: " + a.entry.Fault.Error()})
-		return
-	}
-	defer a.unkeep()
-	known, ok := a.clear(ctx)
-	if !ok {
-		return
-	}
-	if !a.wait(ctx, a.entry.Due()) {
-		a.giveBack()
-		return
-	}
-	leave, ok := a.admit(ctx)
-	if !ok {
-		return
-	}
-	defer leave.end(&a.health)
-	a.slotOf = leave.session
-	if !x.slots.take(ctx, a.entry.Spec.Priority, a.entry.Spec.Tenant) {
-		a.giveBack()
-		return
-	}
-	defer x.slots.release()
-	x.seated(a)
-	a.start(ctx, attempts, known)
-}
-
-// postpone gives the message back after a call of the store that failed, a little later: it would come again at once.
-func (a *attempt) postpone(ctx context.Context, act string, err error) {
-	x := a.x
-	if ctx.Err() == nil && !x.troubled.Swap(true) {
-		x.log.Warn("store fails: messages that need it go back", "act", act, "run", a.entry.Run(), "err", err)
-	}
-	a.giveBackLater(ctx)
-}
-
-// errNoTask: the entry names a task that does not exist.
-var errNoTask = errors.New("the task does not exist any more")
-
-// errOddTask: the entry names a task of which nothing is known but that it is there. It may be put again, and the run's dead letter replayed.
-var errOddTask = errors.New("what is stored of the task cannot be understood")
-
-// withoutTask reports whether err says that the task of an entry is not to be had, for good.
-func withoutTask(err error) bool { return errors.Is(err, errNoTask) || errors.Is(err, errOddTask) }
-
-// errNoPayload: the payload has left the store.
-var errNoPayload = errors.New("the payload does not exist any more")
-
-// work returns the entry's work, with every default filled in.
-func (a *attempt) work(ctx context.Context) (schema.Work, error) {
-	spec := &a.entry.Spec
-	if spec.Work != nil {
-		return spec.Work.InForce(), nil
-	}
-	task, err := a.x.tasks.Task(ctx, spec.Tenant, spec.Task)
-	switch {
-	case errors.Is(err, schema.ErrNotFound):
-		return schema.Work{}.InForce(), errNoTask
-	case errors.Is(err, schema.ErrNotUnderstood):
-		return schema.Work{}.InForce(), errOddTask
-	case err != nil:
-		return schema.Work{}, err
-	}
-	return task.Work.InForce(), nil
-}
-
-// needs reads what the attempt runs with. An error other than one that the record shall tell is the store's.
-func (a *attempt) needs(ctx context.Context) (work schema.Work, payload []byte, fault error, err error) {
-	if _, large := a.entry.LargePayload(); !large && a.entry.Spec.Work != nil {
-		return a.entry.Spec.Work.InForce(), a.entry.Payload, nil, nil // the message has it all
-	}
-	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	work, err = a.work(bounded)
-	if withoutTask(err) {
-		return work, nil, fmt.Errorf("%w: %s", err, a.entry.Spec.Task), nil
-	}
-	if err != nil {
-		return work, nil, nil, err
-	}
-	payload, err = a.x.writer.EntryPayload(bounded, a.entry)
-	if errors.Is(err, schema.ErrNotFound) {
-		return work, nil, errNoPayload, nil // it will not come back: to try again would be for ever
-	}
-	return work, payload, nil, err
-}
-
-// start runs the attempt and records how it ended. Until it begins it is ended by ctx, then by attempts.
-func (a *attempt) start(ctx, attempts context.Context, k known) {
-	x, e := a.x, a.entry
-	spec := &e.Spec
-	work, payload, fault, err := a.prepare(ctx)
-	if err != nil {
-		a.postpone(ctx, "read work", err)
-		return
-	}
-	a.lasts = work.Timeout.Std()
-	waited, ok := x.takeTurn(ctx, a)
-	if !ok {
-		a.giveBack()
-		return
-	}
-	enters := k.limit != nil && a.seat == nil
-	if waited || enters { // one of a run that was begun is not held back, or skipped
-		if k, ok = a.fresh(ctx, k); !ok {
-			return
+	case doTrustEnvelope:
+		a.basis = startBasis{checked: a.env.CheckedAt, number: spec.AttemptNumber(), limit: spec.Concurrency}
+		return a.advance(stageBased)
+	case doReadRows:
+		if !a.wait(ctx, a.entry.Due().Add(-readBefore)) {
+			a.giveBack()
+			return false
 		}
-	}
-	if enters && k.limit != nil { // the look may tell that the job has none any more
-		if !a.enter(ctx, k) {
-			return
+		defer a.limits.releaseClaimSlot()
+		return a.rows.check(ctx) && a.advance(stageBased)
+	case doWaitUntilDue:
+		if a.wait(ctx, a.entry.Due()) {
+			return a.advance(stageArrived)
 		}
-		defer a.rise()
-	}
-	guarantee := work.Guarantee
-	if withoutTask(fault) {
-		guarantee = "" // nobody knows
-	}
-	guarded := guarantee.Guarded() || guarantee == ""
-	defer a.claimed() // a look may have taken the turn
-	if guarded && !a.mayClaim(ctx) {
 		a.giveBack()
-		return
-	}
-	// All this may have taken time: everything that a start rests on is judged now, with nothing to wait for after.
-	if k, ok = a.fresh(ctx, k); !ok {
-		return
-	}
-	a.guard(guarded)
-	if !guarded {
-		a.claimed()
-	}
-	began, now := time.Now(), x.now() // in this order: a stop in between makes the attempt longer, never shorter
-	if limit, ok := spec.Misfire.Limit(); ok && now.Sub(e.MisfireFrom()) > limit && k.number == 1 {
+	case doAskAdmission:
+		return a.limits.admit(ctx) && a.advance(stageAdmitted)
+	case doTakeSlot:
+		if x.slots.Acquire(ctx, spec.Priority, spec.Tenant) {
+			a.limits.slot = true
+			x.leavePending(a)
+			return a.advance(stageSlotted)
+		}
+		a.giveBack()
+	case doReadWork:
+		if err := a.prepare(ctx, &a.work); err != nil {
+			a.postpone(ctx, "read work", err)
+			return false
+		}
+		a.timeout = a.work.Timeout.Std()
+		return a.advance(stagePrepared)
+	case doTakeTurn:
+		var ok bool
+		if a.waited, ok = x.takeTurn(ctx, a); ok {
+			a.limits.wantsJobSlot = a.basis.limit != nil
+			return a.advance(stageAlone)
+		}
+		a.giveBack()
+	case doRevalidate:
+		return a.rows.revalidate(ctx) && a.advance(stageRechecked)
+	case doTakeJobSlot:
+		return a.limits.acquireJobSlot(ctx) && a.advance(stageLimited)
+	case doTakeClaimSlot:
+		if a.limits.acquireClaimSlot(ctx) {
+			return a.advance(stageMayClaim)
+		}
+		a.giveBack()
+	case doJudge:
+		if !a.rows.revalidate(ctx) {
+			return false
+		}
+		a.lease.setGuarded(a.work.isGuarded())
+		if !a.lease.guarded {
+			a.limits.releaseClaimSlot() // rows.check may have taken it
+		}
+		return a.advance(stageJudged)
+	case doRecordMissed:
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
-		return
-	}
-	if a.rated && now.Sub(e.Due()) > schema.ReservationLife {
-		a.askAgain(ctx)
-		return
-	}
-	session, alive := a.under(now)
-	switch {
-	case x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()): // before: the clock was set back under us
+	case doDeferForRate:
+		a.limits.deferForRate(ctx)
+	case doGiveBack:
 		a.giveBack()
-		return
-	case !alive, !x.targets.reach(work): // a renewal is late, or the connection to workers lost: it is not pulled again and again until then
+	case doGiveBackLater:
 		a.giveBackLater(ctx)
-		return
+	case doClaimRun:
+		return a.claimRun(ctx, attempts)
+	case doCallTarget, doNoteSessionAndCall:
+		a.execute(ctx, attempts, next == doNoteSessionAndCall)
 	}
-	if a.hold != nil {
-		if !a.claim(ctx, attempts, k, guarantee, session) {
-			return
-		}
-		a.claimed()
-		began, now = time.Now(), x.now()
+	return false
+}
+
+// claimRun claims the run. Where another executor was faster, the rows and the lease tell what is
+// left to do: the attempt reads its work again.
+func (a *attempt) claimRun(ctx, attempts context.Context) (goesOn bool) {
+	switch a.lease.claim(ctx, attempts) {
+	case claimMade:
+		a.limits.releaseClaimSlot()
+		a.start.began, a.start.now = time.Now(), a.x.now()
+		return a.advance(stageClaimed)
+	case claimConflict:
+		return a.rows.check(ctx) && a.advance(stageSlotted)
 	}
+	return false
+}
+
+// execute begins the attempt, calls its target, and sees to the end.
+func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
+	x, work := a.x, &a.work
 	run, cancel := context.WithCancelCause(attempts)
 	defer cancel(nil)
-	a.begin(began, now, k.number, session, cancel)
-	switch {
-	case a.hold != nil: // the claim says all that a session cell would
-		if work.Guarantee == schema.EffectivelyOnce {
-			a.silent = make(chan struct{})
-			a.exclusive.Store(true)
-		}
-	case (k.looked || a.listed) && !a.mark(ctx, now, k):
+	a.begin(a.start.began, a.start.now, a.basis.number, a.start.session, cancel)
+	if a.lease.guarded && work.Guarantee == schema.EffectivelyOnce {
+		a.abandoned = make(chan struct{})
+		a.exclusive.Store(true)
+	}
+	if withCell && !a.noteSession(ctx, a.start.now) {
 		return
 	}
-	if k.number == 1 {
-		x.metrics.lateness.Observe(now.Sub(e.LatenessFrom()).Seconds())
+	if a.basis.number == 1 {
+		x.metrics.lateness.Observe(a.start.now.Sub(a.entry.LatenessFrom()).Seconds())
 	}
-	res := Result{Outcome: schema.Failed, Final: true}
-	if fault != nil {
-		res.Error = fault.Error()
+	res := target.Result{Outcome: schema.Failed, Final: true}
+	if work.fault != nil {
+		res.Error = work.fault.Error()
 	} else {
-		res = a.call(run, work, payload)
-		if a.signing.fault == "" {
-			a.health = healthOf(&res)
+		res = a.call(run)
+		if work.unsigned == "" {
+			a.health = res.Health()
 		}
-		if res.gone != nil {
+		if res.Lingering != nil {
 			x.metrics.scriptsLeft.Inc()
-			if w := x.wishOf(spec.Tenant, &work); w.limit > 0 {
-				x.gate.linger(w.target, res.gone)
-			}
+			x.admission.Linger(admission.NewRequest(a.entry.Spec.Tenant, &work.Work, x.targets), res.Lingering)
 		}
 	}
 	a.exclusive.Store(false)
-	switch {
-	case res.Stopped && work.Guarantee == schema.AtLeastOnce:
-		res.room.give()
+	switch decideEnd(&res, work.Guarantee, errors.Is(context.Cause(run), target.ErrAbandoned)) {
+	case endInterrupted:
+		res.Memory.Release()
 		a.interrupted()
-		return
-	case errors.Is(context.Cause(run), errSilent) && res.Outcome != schema.Succeeded: // it counts: the callee may have done it
-		res = Result{Outcome: schema.Lost, Error: errSilent.Error(), Final: res.gone != nil, room: res.room} // what surely goes on would be overlapped
-	case res.Stopped && work.Guarantee == schema.EffectivelyOnce: // it does not count, and the run is free again
+	case endReleased:
 		x.metrics.running.Dec()
-		res.room.give()
-		a.keepReport(&schema.Attempt{Record: new(schema.Record)}) // for whoever reads the log: the row says nothing of it
-		a.release(attempts, ErrStopped, a.afterStop(attempts, work, res.gone == nil))
-		return
+		res.Memory.Release()
+		a.feedback.keep(&schema.Attempt{Record: new(schema.Record)}) // for readers of the log: the row says nothing of it
+		a.lease.release(attempts, target.ErrStopped, a.lease.afterStop(attempts, res.Lingering == nil))
+	case endLost: // final where the work surely goes on: another attempt would overlap with it
+		res = target.Result{Outcome: schema.Lost, Error: target.ErrAbandoned.Error(), Final: res.Lingering != nil, Memory: res.Memory}
+		a.conclude(attempts, res)
+	case endRecorded:
+		a.conclude(attempts, res)
 	}
-	a.conclude(attempts, res, work)
 }
 
-// under returns the session under which the attempt would begin at now, and whether it may.
-func (a *attempt) under(now time.Time) (string, bool) {
-	if a.hold == nil && a.seat == nil && a.slotOf == "" {
-		return a.x.keeper.current(now)
+// sessionAt returns the session under which the attempt would begin at now, and whether it may.
+// Where others wait for the end of the attempt, enough of the session must be left, and what the
+// attempt has must be held under it.
+func (a *attempt) sessionAt(now time.Time) (string, bool) {
+	if !a.lease.guarded && a.limits.jobSlot == nil && a.limits.permit.Session == "" {
+		return a.x.session.current(now)
 	}
-	session, ample := a.x.keeper.ample(now)
-	return session, ample && (a.seat == nil || a.seat.session == session) && (a.slotOf == "" || a.slotOf == session)
+	session, ample := a.x.session.currentWithReserve(now)
+	return session, ample && a.limits.heldUnder(session)
 }
 
-// begin notes that the attempt is under way. If a cancel was heard of since it was looked at, it ends at once.
+// begin notes that the attempt is under way. If a cancel was heard of since the rows were read, it
+// ends at once.
 func (a *attempt) begin(began, now time.Time, number int, session string, stop context.CancelCauseFunc) {
 	a.x.metrics.running.Inc()
 	if now.Before(a.entry.Due()) {
 		a.x.metrics.early.Inc()
 	}
 	fence := schema.MakeFence(now)
-	if a.hold != nil {
-		fence = a.hold.mine.Fence
+	if a.lease.guarded {
+		fence = a.lease.mine.Fence
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, fence, session, stop
-	if a.told {
-		stop(ErrCancelled)
+	if a.recheck {
+		stop(target.ErrCancelled)
 	}
 }
 
 // call runs the work.
-func (a *attempt) call(ctx context.Context, work schema.Work, payload []byte) (res Result) {
-	target := a.x.targets.of(work)
-	if target == nil {
-		return Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
+func (a *attempt) call(ctx context.Context) (res target.Result) {
+	work := &a.work
+	callee := a.x.targets.For(work.Work)
+	if callee == nil {
+		return target.Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
 	}
-	if a.signing.fault != "" {
-		return Result{Outcome: schema.Failed, Error: a.signing.fault} // not final: it is no fault of the run, and may be mended
+	if work.unsigned != "" {
+		return target.Result{Outcome: schema.Failed, Error: work.unsigned} // not final: it is no fault of the run, and may be mended
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), target.ErrTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			// What was panicked with may hold secrets of the payload: it goes to the log's stack, not into the record.
+			// The value of the panic may hold secrets of the payload: the stack goes to the log,
+			// and nothing into the record.
 			a.x.log.Error("a target panicked", "run", a.entry.Run(), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
-			res = Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
+			res = target.Result{Outcome: schema.Failed, Error: "the executor panicked while it ran the attempt"}
 		}
 	}()
-	call := Call{
+	call := target.Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.RequestedAt(), Work: work, Payload: payload, Secrets: a.signing.secrets, Tell: a, silent: a.silent,
+		Due: a.entry.RequestedAt(), Work: work.Work, Payload: work.payload, Secrets: work.secrets, Feedback: &a.feedback, Abandoned: a.abandoned,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal
 	}
-	res = target.Run(ctx, call)
+	res = callee.Run(ctx, call)
 	switch res.Outcome {
 	case schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled:
 	default: // whatever a target says, a run must come to an end
-		res = Result{Outcome: schema.Failed, Error: "the target gave no outcome"}
+		res = target.Result{Outcome: schema.Failed, Error: "the target gave no outcome"}
 	}
 	return res
 }
 
-// end returns when what ends now has ended: by the clock, or by the start and what has passed since if the clock was set back
-// meanwhile. Nothing starts by a clock that is known to be wrong. So what is drawn from it, such as the next start, does not lie behind what the
-// dispatcher has swept, and the outcome is not older than what was written about the attempt before.
-func (a *attempt) end() time.Time {
-	now := a.x.now()
-	if by := a.started.Add(time.Since(a.began)); by.After(now.Round(0)) {
-		return by
-	}
-	return now
-}
-
-// conclude turns the result into a record and hands it to the recorder, or for a guarded run to the lease first.
-func (a *attempt) conclude(attempts context.Context, res Result, work schema.Work) {
-	x, e := a.x, a.entry
-	now := a.end()
-	x.metrics.running.Dec()
-	rec := schema.Record{
-		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
-		Outcome: res.Outcome, Error: head(res.Error, errorHead), Status: res.Status,
-		Redispatched: a.env.Redispatch || a.delivery.Redelivered(),
-	}
-	if due, again := after(res, *work.Retry, a.number, now); again {
-		rec.Next = schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash())
-	} else if res.Outcome == schema.Failed || res.Outcome == schema.TimedOut {
-		rec.Final = true
-	} else if res.Outcome == schema.Lost {
-		rec.Final = res.Final || a.number >= work.Retry.MaxAttempts
-	}
-	rec.Doubt = res.Outcome == schema.Succeeded && a.hold == nil && a.rivalled(now) // a claim has no rival
-	a.mu.Lock()
-	a.running = false
-	a.mu.Unlock()
-	row := schema.Attempt{
-		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
-		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
-	}
-	a.keepReport(&row)
-	a.keepOutput(&row, &res)
-	if rec.Doubt && a.outlived(now) {
-		rec.Outlived = true
-		a.haveWatched(attempts, now)
-	}
-	if a.hold != nil {
-		a.commit(attempts, row)
-		return
-	}
-	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
-	a.put(row, true)
-}
-
-// interrupted ends an attempt that the stop of the executor cut short. It does not count, since nothing of the run's failed: its row, if there
-// is one, is closed as unstarted, and the number is free again. The message goes back; where it has gone already, the
-// dispatcher finds the entry open once our session has ended.
-func (a *attempt) interrupted() {
-	x := a.x
-	now := a.end()
-	x.metrics.running.Dec()
-	a.mu.Lock()
-	a.running = false
-	marked := a.marked
-	a.mu.Unlock()
-	row := schema.Attempt{
-		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: schema.UnstartedAt(a.started), Expires: a.expiry(now),
-		Record: &schema.Record{
-			Entry: a.entry.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
-			Error: ErrStopped.Error(), Unstarted: true,
-		},
-	}
-	a.keepReport(&row)
-	if !marked {
-		a.giveBack()
-		return
-	}
-	x.recorder.put(word{then: a.giveBack, entry: *a.entry, attempt: row})
-}
-
-// notStarted records why nothing started here.
-func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
-	row := a.x.writer.NotStarted(*a.entry, rec, a.x.now())
-	if a.hold != nil && !a.close(ctx, row) {
-		a.giveBack() // who gets it next finds what stands
-		return
-	}
-	a.x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
-	a.put(row, true)
-}
-
-// put hands a row to the recorder; the message ends when the row and what follows are held. What waits for that takes no room in hand
-// (ask), so where nobody waits for the slots that come free more is pulled, a wakePart of the room at a time. Else it has time until the rows are held, which many
-// messages are at once.
-func (a *attempt) put(row schema.Attempt, notify bool) {
-	a.mu.Lock()
-	marked := a.marked
-	a.mu.Unlock()
-	a.x.recorder.put(word{entry: *a.entry, attempt: row, notify: notify, marked: marked, then: a.finish})
-	if x := a.x; x.ended.Add(1)%int64(max(x.allowed/wakePart, 1)) == 0 && x.slots.unwanted() {
-		x.wake()
-	}
-}
-
-// expiry returns when a row of the attempt leaves that is written at now: a retention after the attempt may
-// have ended, and after the run's own row, which may be due later than the entry if the run was moved forward.
-func (a *attempt) expiry(now time.Time) time.Time {
-	return a.x.writer.Expiry(later(a.entry.Due(), a.entry.Run().Time()), now.Add(a.lasts)).Add(bucketer.Outlast)
-}
-
-// later returns the later of two instants.
-func later(t, other time.Time) time.Time {
-	if other.After(t) {
-		return other
-	}
-	return t
-}
-
-// noted lets the message go: the store knows that the attempt runs.
-func (a *attempt) noted() {
-	a.mu.Lock()
-	a.knownAfter = max(time.Since(a.began), 1)
-	a.mu.Unlock()
-	a.x.passTurn(a)
-	a.ack()
-}
-
-// ack acknowledges the message, once.
-func (a *attempt) ack() {
-	if !a.acked.Swap(true) {
-		a.delivery.Ack()
-	}
-}
-
-// finish acknowledges the message and ends its stay.
-func (a *attempt) finish() {
-	a.ack()
-	a.x.leave(a)
-}
-
-// giveBack returns the message to the stream, for anybody.
-func (a *attempt) giveBack() {
-	a.x.metrics.passed.WithLabelValues("returned").Inc()
-	a.returned.Store(true)
-	if !a.acked.Swap(true) {
-		a.delivery.Return()
-	}
-	a.x.leave(a)
-}
-
-// letGo has others start the run once they may have declared our session dead: the store does not say what became of
-// what was asked of it. The attempt itself goes on waiting for that: what stands in its name by then would hold the run
-// for as long as the session lives, which goes on if nobody has declared it dead.
-func (a *attempt) letGo() {
-	if !a.x.keeper.lapsed(a.x.now()) || a.returned.Swap(true) {
-		return
-	}
-	if !a.acked.Swap(true) {
-		a.delivery.Return()
-	}
-	a.x.passTurn(a)
-}
-
-// giveBackLater is giveBack after a pause: the message would come again at once.
-func (a *attempt) giveBackLater(ctx context.Context) {
-	a.claimed()
-	select {
-	case <-ctx.Done():
-	case <-time.After(postponeFor):
-	}
-	a.giveBack()
-}
-
-// cancel ends the attempt if it is under way; otherwise the rows are looked at before it starts.
+// cancel ends the attempt if it is under way; otherwise the rows are read before it starts.
 func (a *attempt) cancel(cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told = true
+	a.recheck = true
 	if a.running && a.stop != nil {
 		a.stop(cause)
 	}
 }
 
-// wait waits until t by the executor's clock; false means that ctx ended first, or that the clock was found to be wrong: one that was set
-// back would keep the message from those whose clocks are right for as long as it is slow.
-func (a *attempt) wait(ctx context.Context, t time.Time) bool {
-	for {
-		d := t.Sub(a.x.now())
-		if d <= 0 {
-			return true
-		}
-		if a.x.halt.Halted() {
-			return false
-		}
-		timer := time.NewTimer(min(d, tendEvery))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		}
+// abandonIfSessionLost stops an effectively_once attempt once its session is not to be trusted any
+// more: another may start.
+func (a *attempt) abandonIfSessionLost(now time.Time) {
+	if !a.exclusive.Load() {
+		return
+	}
+	a.mu.Lock()
+	session := a.session
+	a.mu.Unlock()
+	if current, alive := a.x.session.current(now); !alive || current != session {
+		a.cancel(target.ErrAbandoned)
+		a.abandonOnce.Do(func() { close(a.abandoned) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -31,8 +32,8 @@ func TestStartsAtTheInstant(t *testing.T) {
 	})
 }
 
-// TestLooksWhenInDoubt: what is fresh starts without a look; whoever is in doubt reads the rows, has its session held
-// before the start, and reads them again.
+// TestLooksWhenInDoubt: what is fresh starts without a look; whoever is in doubt reads the rows,
+// has its session held before the start, and reads them again.
 func TestLooksWhenInDoubt(t *testing.T) {
 	const once = "start 1, record 1 succeeded, notice, ack"
 	const marked = "session 1, " + once
@@ -66,8 +67,9 @@ func TestLooksWhenInDoubt(t *testing.T) {
 				if got := w.counts.Tally("EntriesByID").Calls; got != tc.looks {
 					t.Errorf("looks: got %d, want %d", got, tc.looks)
 				}
-				// A session cell is written first, with others of its partition, which is then read again.
-				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due) || starts[0].at.After(due.Add(markWithin+lookWithin)) ||
+				// A session cell is written first, with others of its partition, which is then read
+				// again.
+				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due) || starts[0].at.After(due.Add(markWithin+batchWithin)) ||
 					tc.want == once && !starts[0].at.Equal(due)) {
 					t.Errorf("start: got %v, want %v", starts[0].at, due)
 				}
@@ -169,7 +171,8 @@ func TestRowThatHasLeftStartsNothing(t *testing.T) {
 	})
 }
 
-// TestAnAttemptHasItsTimeout: that long after its start the callee is told to end, and why. The attempt counts, and the next one has its row.
+// TestAnAttemptHasItsTimeout: that long after its start the callee is told to end, and why. The
+// attempt counts, and the next one has its row.
 func TestAnAttemptHasItsTimeout(t *testing.T) {
 	const two = schema.Duration(2 * time.Second)
 	retry := &schema.Retry{MaxAttempts: 3, Jitter: "none"}
@@ -192,10 +195,10 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 				}
 				w.begin("x1")
 				var cause error
-				w.answer(func(ctx context.Context, _ Call) Result {
+				w.answer(func(ctx context.Context, _ target.Call) target.Result {
 					<-ctx.Done()
 					cause = context.Cause(ctx)
-					return ended(ctx)
+					return target.Ended(ctx)
 				})
 				due := inAWhile(time.Second)
 				e := w.entry(due, c.change)
@@ -203,8 +206,8 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 				time.Sleep(time.Until(due) + c.want + 500*time.Millisecond)
 				synctest.Wait()
 				starts := w.started()
-				if len(starts) != 1 || !errors.Is(cause, ErrTimeout) {
-					t.Fatalf("%s after the start: %d starts, ended because of %v; want one, ended because of %v", c.want, len(starts), cause, ErrTimeout)
+				if len(starts) != 1 || !errors.Is(cause, target.ErrTimeout) {
+					t.Fatalf("%s after the start: %d starts, ended because of %v; want one, ended because of %v", c.want, len(starts), cause, target.ErrTimeout)
 				}
 				rec := w.only(e.ID)
 				if end := starts[0].at.Add(c.want); rec.Outcome != schema.TimedOut || rec.Final || !rec.Started.Equal(starts[0].at) || !rec.Finished.Equal(end) {
@@ -218,21 +221,24 @@ func TestAnAttemptHasItsTimeout(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsHeeded: a callee that says how long it wants to be left alone is, though the run's own back-off is shorter, but for no longer than a day.
+// TestRetryAfterIsHeeded: a callee that says how long it wants to be left alone is, though the
+// run's own back-off is shorter, but for no longer than a day.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
 		want   time.Duration
 	}{
 		"an hour":               {"3600", time.Hour},
-		"a week":                {"604800", maxRetryAfter},
+		"a week":                {"604800", target.MaxRetryAfter},
 		"less than the backoff": {"0", time.Second},
 	} {
 		for _, g := range []schema.Guarantee{schema.AtLeastOnce, schema.EffectivelyOnce} {
 			t.Run(name+", "+string(g), func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					w.begin("x1")
-					w.answer(func(context.Context, Call) Result { return verdict(http.StatusTooManyRequests, c.header, time.Now()) })
+					w.answer(func(context.Context, target.Call) target.Result {
+						return target.StatusResult(http.StatusTooManyRequests, c.header, time.Now())
+					})
 					e := w.entry(inAWhile(time.Second), guarded(g))
 					w.publish(e, time.Now())
 					time.Sleep(2 * time.Second)

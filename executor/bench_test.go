@@ -12,6 +12,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
@@ -62,7 +63,7 @@ func grind(t testing.TB, f func(m *mill)) {
 	}
 	x, err := executor.New(executor.Config{
 		Name: "mill", Store: m.counts, Writer: b, Tasks: b.TaskCache(), Queue: m, Notices: m,
-		Targets: executor.Targets{HTTP: executor.Noop{}}, Halt: halt,
+		Targets: target.Set{HTTP: target.Noop{}}, Halt: halt,
 	})
 	if err != nil {
 		t.Fatalf("New: %v", err)
@@ -76,7 +77,8 @@ func grind(t testing.TB, f func(m *mill)) {
 	f(m)
 }
 
-// Fetch implements queue.Consumer: nothing comes while messages gather, and everything in one priority.
+// Fetch implements queue.Consumer: nothing comes while messages gather, and everything in one
+// priority.
 func (m *mill) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, n int, wait time.Duration) ([]queue.Delivery, error) {
 	if p != schema.Normal {
 		<-ctx.Done()
@@ -137,7 +139,8 @@ func (m *mill) pass() {
 	<-m.done
 }
 
-// BenchmarkRuns is what 8,000 runs cost that call nobody, from the queue to their records in a store in memory.
+// BenchmarkRuns is what 8,000 runs cost that call nobody, from the queue to their records in a
+// store in memory.
 func BenchmarkRuns(b *testing.B) {
 	const n = 5 * millRuns
 	grind(b, func(m *mill) {
@@ -152,8 +155,8 @@ func BenchmarkRuns(b *testing.B) {
 	})
 }
 
-// TestStatementsOfRuns tells, as attributes, which calls of the store runs cost an executor; `make bench-gate` compares
-// them with what was committed.
+// TestStatementsOfRuns tells, as attributes, which calls of the store runs cost an executor; `make
+// bench-gate` compares them with what was committed.
 func TestStatementsOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grind(t, func(m *mill) {

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// limit makes, or changes, the task "a", of which most runs may be under way at once, and tells everybody.
+// limit makes, or changes, the task "a", of which most runs may be under way at once, and tells
+// everybody.
 func (w *world) limit(most int, change ...func(*schema.Task)) {
 	w.t.Helper()
 	task := schema.Task{
@@ -84,7 +85,7 @@ type crowd struct {
 
 // in has each call take that long.
 func (c *crowd) in(w *world, took func() time.Duration) {
-	w.answer(func(ctx context.Context, _ Call) Result {
+	w.answer(func(ctx context.Context, _ target.Call) target.Result {
 		c.mu.Lock()
 		c.now++
 		c.most = max(c.most, c.now)
@@ -98,9 +99,9 @@ func (c *crowd) in(w *world, took func() time.Duration) {
 		c.ends = append(c.ends, time.Now())
 		c.mu.Unlock()
 		if ctx.Err() != nil {
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
-		return Result{Outcome: schema.Succeeded}
+		return target.Result{Outcome: schema.Succeeded}
 	})
 }
 
@@ -137,7 +138,8 @@ func (w *world) taskSlots() schema.Slots {
 	return s
 }
 
-// TestManyShortRunsUnderALimit: a thousand runs of 0.1 s, ten at a time, take little more than ten seconds, and a conditional write serves many of them.
+// TestManyShortRunsUnderALimit: a thousand runs of 0.1 s, ten at a time, take little more than ten
+// seconds, and a conditional write serves many of them.
 func TestManyShortRunsUnderALimit(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -219,7 +221,8 @@ func TestALimitIsChanged(t *testing.T) {
 	})
 }
 
-// TestOneSlotOfManyExecutors: all that is handed out runs, wherever it is, one after the other and without long pauses.
+// TestOneSlotOfManyExecutors: all that is handed out runs, wherever it is, one after the other and
+// without long pauses.
 func TestOneSlotOfManyExecutors(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 4 {
@@ -271,7 +274,8 @@ func TestBlocksOfTheDeadComeBack(t *testing.T) {
 	})
 }
 
-// TestALimitUnderFaults: whatever the store answers and wherever executors come and go in order, never more are under way than may.
+// TestALimitUnderFaults: whatever the store answers and wherever executors come and go in order,
+// never more are under way than may.
 func TestALimitUnderFaults(t *testing.T) {
 	for range 5 {
 		seed := rand.Uint64()
@@ -322,43 +326,8 @@ func TestALimitUnderFaults(t *testing.T) {
 	}
 }
 
-// TestFewWaitInMemoryForALimit: of a burst a few wait, whatever the number of tasks; all others are put off, and later ones further than earlier ones.
-func TestFewWaitInMemoryForALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gateOf(64)
-		wishOf := func(task int, again bool) wish {
-			return wish{target: targetKey{"t", "h"}, task: fmt.Sprint("task ", task), most: 1, again: again}
-		}
-		if passes, parked, putOff := beginAll(g, wishOf(0, false), 100); len(passes) != 0 || parked != 6 || putOff != 94 {
-			t.Errorf("100 runs without a slot: %d began, %d wait, %d are put off; want 6 to wait and the others put off", len(passes), parked, putOff)
-		}
-		if _, parked, _ := beginAll(g, wishOf(0, true), 100); parked != 2 {
-			t.Errorf("of 100 that were put off before %d wait, want 2 more", parked)
-		}
-		all := 8
-		for task := range 100 {
-			_, parked, _ := beginAll(g, wishOf(task, true), 10)
-			all += parked
-		}
-		if all != 32 {
-			t.Errorf("%d runs of 100 tasks wait in memory, want half as many as there are slots", all)
-		}
-		time.Sleep(newlyOff)
-		var waits []time.Duration
-		for range 2000 {
-			v, at := g.ask(wishOf(0, true), nil)
-			if v.putOff == 0 || v.why != "limit" {
-				t.Fatalf("ask = %+v, %v; want it put off for its limit", v, at)
-			}
-			waits = append(waits, v.putOff)
-		}
-		if first, last := waits[0], waits[len(waits)-1]; first > 3*time.Second || last < 10*time.Minute || last > 12*time.Minute {
-			t.Errorf("the first is put off by %s and the last one by %s, want a second or two, and ten minutes", first, last)
-		}
-	})
-}
-
-// TestALimitOnAnExecutorWithOneSlot: its runs start. None of them waited in memory, so no slot of the limit was ever asked for, and all were put off for ever.
+// TestALimitOnAnExecutorWithOneSlot: its runs start. None of them waited in memory, so no slot of
+// the limit was ever asked for, and all were put off for ever.
 func TestALimitOnAnExecutorWithOneSlot(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x", func(c *Config) { c.Slots = 1 })
@@ -370,30 +339,6 @@ func TestALimitOnAnExecutorWithOneSlot(t *testing.T) {
 		n, _ := c.done()
 		if most := c.seen(); n != 10 || most != 1 {
 			t.Errorf("%d of 10 runs have ended, %d at once; want all, one at a time", n, most)
-		}
-	})
-}
-
-// TestALimitWithoutTarget: a task whose target has no name has its limit too.
-func TestALimitWithoutTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gateOf(64)
-		w := wish{target: targetKey{tenant: "t"}, task: "a", most: 3}
-		_, at := g.ask(w, nil)
-		if at == nil || at.block.key != "task/t/a" {
-			t.Fatalf("a run without a slot waits at %+v, want at its task's limit", at)
-		}
-		g.mu.Lock()
-		at.block.held, at.block.use, at.block.session = 2, 2, "s"
-		g.mu.Unlock()
-		g.unpark(at, 0)
-		passes, parked, _ := beginAll(g, w, 4)
-		if len(passes) != 2 || parked != 2 || passes[0].session != "s" {
-			t.Errorf("with 2 slots %d of 4 began and %d wait, want 2 and 2", len(passes), parked)
-		}
-		endAll(passes, well)
-		if held, busy := g.use(); held != 2 || busy != 0 || g.waiting != 2 {
-			t.Errorf("%d slots held, %d busy, %d wait; want 2, none and 2", held, busy, g.waiting)
 		}
 	})
 }
@@ -434,7 +379,8 @@ func TestLimitsTogether(t *testing.T) {
 	})
 }
 
-// TestWhatIsGivenUpIsNotUsed: from when on slots are about to be given back nothing begins under them, though the store has not answered: another may have them by then.
+// TestWhatIsGivenUpIsNotUsed: from when on slots are about to be given back nothing begins under
+// them, though the store has not answered: another may have them by then.
 func TestWhatIsGivenUpIsNotUsed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// cancelFor is for how long at least a cancel is remembered: a message that comes after it may rest on rows that were read
-	// before it for as long as freshFor by the dispatcher's clock, which may be ahead of ours.
+	// cancelFor is for how long at least a cancel is remembered: a message that comes after it may
+	// rest on rows that were read before it for as long as freshFor by the dispatcher's clock,
+	// which may be ahead of ours.
 	cancelFor = bucketer.TaskChangeWithin + schema.MaxClockDifference
-	// maxCancels bounds the cancels of such a span that are remembered. A run whose cancel is not may start within freshFor of it, as any may of
-	// which nobody is told.
+	// maxCancels bounds the cancels of such a span that are remembered. A run beyond it may start
+	// within freshFor of its cancel, as if the signal had been lost.
 	maxCancels = 100_000
 )
 
@@ -22,8 +23,8 @@ type cancels struct {
 	late, early map[schema.RunID]struct{}
 }
 
-// turn forgets what was heard two spans ago.
-func (c *cancels) turn(now time.Time) {
+// rotate forgets what was heard two spans ago.
+func (c *cancels) rotate(now time.Time) {
 	switch d := now.Sub(c.since); {
 	case d >= 2*cancelFor:
 		c.since, c.late, c.early = now, nil, nil
@@ -33,7 +34,7 @@ func (c *cancels) turn(now time.Time) {
 }
 
 func (c *cancels) note(run schema.RunID, now time.Time) {
-	if c.turn(now); len(c.late) == maxCancels {
+	if c.rotate(now); len(c.late) == maxCancels {
 		return
 	}
 	if c.late == nil {
@@ -42,12 +43,13 @@ func (c *cancels) note(run schema.RunID, now time.Time) {
 	c.late[run] = struct{}{}
 }
 
-// heard reports whether a cancel of run was heard in the last cancelFor; of a longer time ago it may.
+// heard reports whether a cancel of run was heard in the last cancelFor; of a longer time ago it
+// may.
 func (c *cancels) heard(run schema.RunID) bool {
 	if len(c.late) == 0 && len(c.early) == 0 { // nearly always
 		return false
 	}
-	c.turn(time.Now())
+	c.rotate(time.Now())
 	_, late := c.late[run]
 	_, early := c.early[run]
 	return late || early

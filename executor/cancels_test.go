@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestCancelsAreRememberedForAWhile: each for cancelFor at least and for less than twice that, whenever in a span it was heard, and no more than maxCancels of a span.
+// TestCancelsAreRememberedForAWhile: each for cancelFor at least and for less than twice that,
+// whenever in a span it was heard, and no more than maxCancels of a span.
 func TestCancelsAreRememberedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := func(n uint64) schema.RunID { return schema.MakeEntryID(time.Now().Truncate(time.Hour), 0, n) }

@@ -8,33 +8,36 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// errOutdated: between the look and the start too much time passed, the session was lost, or the clock was set back.
+// errOutdated: between the read of the rows and the start too much time passed, the session was
+// lost, or the clock was set back.
 var errOutdated = errors.New("noting the session took too long")
 
-// mark writes the session cell before the start, which rests on what is known. It goes the way of records, in batches of a
-// partition: a backlog after trouble consists of starts in doubt, and a write for each would be dearer than the runs.
-// Then the rows are read again: a rival that read before the cell was held may have started. If there is one, if it
-// took so long that the start rests on nothing any more, or if ctx ended, the cell would say for as long as our
-// session lives that the attempt is under way: so the attempt is recorded as lost, and unstarted, before the message
+// noteSession writes the session cell before the start, and reports whether the start goes on. If
+// not, the message has been dealt with.
+//
+// The cell goes the way of records, in batches of a partition: a backlog after trouble consists of
+// starts in doubt, and a write for each would cost more than the runs. Then the rows are read again
+// (confirm): a rival that read them before they held the cell may have started.
+//
+// A cell that stands says that the attempt is under way, for as long as our session lives. So where
+// the attempt does not start after all, it is recorded as lost and unstarted before the message
 // goes back.
-func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
+func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) {
 	x := a.x
 	row := a.cell(now)
 	held := make(chan struct{})
-	x.recorder.put(word{entry: *a.entry, attempt: row, then: func() { close(held) }})
+	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: func() { close(held) }})
 	x.recorder.hurry()
 	var err error
 	switch {
-	case a.awaits(ctx, held):
-		if err = a.confirm(ctx, k.number); err != nil {
+	case a.awaitHeld(ctx, held):
+		if err = a.rows.confirm(ctx); err != nil {
 			break
 		}
 		err = errOutdated
-		after := x.now()
-		session, alive := a.under(after)
-		if alive && session == a.session && !a.returned.Load() && !x.halt.Halted() && ctx.Err() == nil && !after.Before(a.entry.Due()) && after.Sub(k.checked) <= freshFor && k.inTime(after) {
+		if a.rows.mayStillStart(ctx, a.session) {
 			a.mu.Lock()
-			a.known, a.knownAfter = true, 1
+			a.cellHeld, a.knownAfter = true, 1
 			a.mu.Unlock()
 			x.passTurn(a)
 			return true
@@ -50,18 +53,19 @@ func (a *attempt) mark(ctx context.Context, now time.Time, k known) bool {
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
-	now = a.end()
+	now = a.endedAt(x.now())
 	row.Session, row.Written = nil, schema.UnstartedAt(a.started)
 	row.Record = &schema.Record{
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 		Error: "not started: the session could not be noted in time", Unstarted: true,
 	}
-	x.recorder.put(word{entry: *a.entry, attempt: row, then: a.giveBack})
+	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack})
 	return false
 }
 
-// awaits waits until the row is held; false means that ctx ended first. A message that waits for long is let go meanwhile.
-func (a *attempt) awaits(ctx context.Context, held <-chan struct{}) bool {
+// awaitHeld waits until the row is held; false means that ctx ended first. A message that waits for
+// long is returned meanwhile.
+func (m *message) awaitHeld(ctx context.Context, held <-chan struct{}) bool {
 	for {
 		select {
 		case <-held:
@@ -69,7 +73,7 @@ func (a *attempt) awaits(ctx context.Context, held <-chan struct{}) bool {
 		case <-ctx.Done():
 			return false
 		case <-time.After(postponeFor):
-			a.letGo()
+			m.returnWhileWaiting()
 		}
 	}
 }
@@ -78,28 +82,29 @@ func (a *attempt) awaits(ctx context.Context, held <-chan struct{}) bool {
 func (a *attempt) cell(now time.Time) schema.Attempt {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.marked = true
+	a.cellSent = true
 	return schema.Attempt{
 		Run: a.entry.Run(), Number: a.number, Fence: a.fence,
-		Session: &schema.SessionRef{Executor: a.x.name, ID: a.session, Started: a.started, Entry: a.entry.ID, Guarded: a.hold != nil},
+		Session: &schema.SessionRef{Executor: a.x.name, ID: a.session, Started: a.started, Entry: a.entry.ID, Guarded: a.lease.guarded},
 		Written: now.UnixMicro(), Expires: a.expiry(now),
 	}
 }
 
-// tend keeps the message in progress, and lets it go once the store knows that the attempt runs.
+// tend keeps the message in progress, and acknowledges it once the store knows that the attempt
+// runs.
 func (a *attempt) tend(now time.Time) {
-	a.silence(now)
+	a.abandonIfSessionLost(now)
 	if a.acked.Load() {
 		return
 	}
 	a.mu.Lock()
-	// What has passed is told by the monotonic clock: the wall clock may be set back meanwhile.
-	long := a.running && !a.marked && time.Since(a.began) >= ackAfter
-	known := a.running && a.known && time.Since(a.began) >= ackAfter
-	if long && a.hold == nil {
-		// The session in force now, which is another one if that of the start was declared dead meanwhile. While
-		// there is none to be trusted the message stays in hand.
-		if session, alive := a.x.keeper.current(now); alive {
+	// By the monotonic clock: the wall clock may be set back meanwhile.
+	long := a.running && !a.cellSent && time.Since(a.began) >= ackAfter
+	known := a.running && a.cellHeld && time.Since(a.began) >= ackAfter
+	if long && !a.lease.guarded {
+		// The session in force now, which is another one if that of the start was declared dead
+		// meanwhile. While there is none to be trusted the message stays in hand.
+		if session, alive := a.x.session.current(now); alive {
 			a.session = session
 		} else {
 			long = false
@@ -107,12 +112,21 @@ func (a *attempt) tend(now time.Time) {
 	}
 	a.mu.Unlock()
 	if long {
-		a.x.recorder.put(word{entry: *a.entry, attempt: a.cell(now), then: a.noted})
+		a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: a.cell(now), then: a.noted})
 	} else if known {
 		a.ack()
 	}
-	if time.Since(a.held) >= holdEvery {
-		a.held = time.Now()
+	if time.Since(a.heldAt) >= holdEvery {
+		a.heldAt = time.Now()
 		a.delivery.Hold()
 	}
+}
+
+// noted acknowledges the message: the store knows that the attempt runs.
+func (a *attempt) noted() {
+	a.mu.Lock()
+	a.knownAfter = max(time.Since(a.began), 1)
+	a.mu.Unlock()
+	a.x.passTurn(a)
+	a.ack()
 }

@@ -9,23 +9,25 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestCancelOfAGuardedRunEndsItsClaim: an executor that does not hear of the cancel changes nothing.
+// TestCancelOfAGuardedRunEndsItsClaim: an executor that does not hear of the cancel changes
+// nothing.
 func TestCancelOfAGuardedRunEndsItsClaim(t *testing.T) {
 	for _, g := range guarantees {
 		for _, hears := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, hears of it: %v", g, hears), func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					x := w.begin("x1")
-					w.answer(func(ctx context.Context, _ Call) Result {
+					w.answer(func(ctx context.Context, _ target.Call) target.Result {
 						select {
 						case <-time.After(20 * time.Second):
-							return Result{Outcome: schema.Succeeded}
+							return target.Result{Outcome: schema.Succeeded}
 						case <-ctx.Done():
-							return Result{Outcome: schema.Cancelled}
+							return target.Result{Outcome: schema.Cancelled}
 						}
 					})
 					b := w.bucketer()
@@ -78,7 +80,8 @@ func TestCancelOfAPendingGuardedRunIsExact(t *testing.T) {
 	})
 }
 
-// TestCancelOfARunThatEndedInItsLease: what the lease says stands, also where nobody has written it down.
+// TestCancelOfARunThatEndedInItsLease: what the lease says stands, also where nobody has written it
+// down.
 func TestCancelOfARunThatEndedInItsLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")

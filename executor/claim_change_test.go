@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -23,8 +24,9 @@ func asTask(g schema.Guarantee, at time.Time) schema.Task {
 	return schema.Task{Tenant: "t", Name: "t", UpdatedAt: at, Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://a.example/"}, Guarantee: g}}
 }
 
-// TestTheTurnToClaimComesBack: a task became guarded, or was deleted, between the two times that an attempt read it. The look took a turn to claim which nobody gave back, and
-// with the last of them every guarded run of the executor would have waited for ever.
+// TestTheTurnToClaimComesBack: a task became guarded, or was deleted, between the two times that an
+// attempt read it. The look took a turn to claim which nobody gave back, and with the last of them
+// every guarded run of the executor would have waited for ever.
 func TestTheTurnToClaimComesBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -53,7 +55,7 @@ func TestTheTurnToClaimComesBack(t *testing.T) {
 				if reads.Load() < 3 || len(w.started()) != 1 {
 					t.Fatalf("%d reads of the task, %d starts, want a look and a start", reads.Load(), len(w.started()))
 				}
-				if busy, _ := x.claims.use(); busy != 0 {
+				if busy, _ := x.claimSlots.InUse(); busy != 0 {
 					t.Errorf("%d turns to claim are taken, and nothing runs", busy)
 				}
 			})
@@ -61,8 +63,9 @@ func TestTheTurnToClaimComesBack(t *testing.T) {
 	}
 }
 
-// TestAtMostOnceOutlivesItsTask: whether a lost attempt may be followed by another is for the guarantee to say under which it claimed the run. Its task said it, and where that
-// was changed or away for a moment, a run of at_most_once started twice.
+// TestAtMostOnceOutlivesItsTask: whether a lost attempt may be followed by another is for the
+// guarantee to say under which it claimed the run. Its task said it, and where that was changed or
+// away for a moment, a run of at_most_once started twice.
 func TestAtMostOnceOutlivesItsTask(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -89,9 +92,9 @@ func TestAtMostOnceOutlivesItsTask(t *testing.T) {
 					w.begin("x1", cutOff(store), func(cfg *Config) {
 						cfg.Tasks = tasksFunc(func() (schema.Task, error) { return asTask(schema.AtMostOnce, time.Time{}), nil })
 					})
-					w.answer(func(context.Context, Call) Result {
+					w.answer(func(context.Context, target.Call) target.Result {
 						time.Sleep(time.Hour)
-						return Result{Outcome: schema.Succeeded}
+						return target.Result{Outcome: schema.Succeeded}
 					})
 					e := w.entry(inAWhile(time.Second), byTask)
 					if !known {
@@ -118,8 +121,9 @@ func TestAtMostOnceOutlivesItsTask(t *testing.T) {
 	}
 }
 
-// odd answers one swap of a lease by an error that is no sentinel, as a store does that cannot look up a role's permissions for a moment; and every one from then on, of that
-// lease alone, if it goes on.
+// odd answers one swap of a lease by an error that is no sentinel, as a store does that cannot look
+// up a role's permissions for a moment; and every one from then on, of that lease alone, if it goes
+// on.
 type odd struct {
 	Store
 	nth    int64
@@ -140,8 +144,8 @@ func (s *odd) SwapLease(ctx context.Context, was, is schema.Lease, expires time.
 	return s.Store.SwapLease(ctx, was, is, expires)
 }
 
-// TestAnOddErrorEndsNoClaim: an outcome that could not be written into the lease once, for a reason that nobody knows, was dropped, and the run counted as running for as long as
-// its executor lived.
+// TestAnOddErrorEndsNoClaim: an outcome that could not be written into the lease once, for a reason
+// that nobody knows, was dropped, and the run counted as running for as long as its executor lived.
 func TestAnOddErrorEndsNoClaim(t *testing.T) {
 	for _, g := range guarantees {
 		for _, c := range []struct {
@@ -163,7 +167,8 @@ func TestAnOddErrorEndsNoClaim(t *testing.T) {
 	}
 }
 
-// TestALeaseThatCannotBeSwappedHoldsUpNobody: what is odd about one lease, such as a holder whom another version wrote down, is no failure of the store: other runs are taken on.
+// TestALeaseThatCannotBeSwappedHoldsUpNobody: what is odd about one lease, such as a holder whom
+// another version wrote down, is no failure of the store: other runs are taken on.
 func TestALeaseThatCannotBeSwappedHoldsUpNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1", func(cfg *Config) { cfg.Store = &odd{Store: cfg.Store, nth: 2, goesOn: true} })

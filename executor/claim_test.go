@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -19,7 +20,7 @@ func TestGuardedRunIsClaimedBeforeItStartsAndEndedBeforeItIsRecorded(t *testing.
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("x1")
 				e := w.entry(inAWhile(time.Second), guarded(g))
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					l, c := w.lease(e.ID)
 					if l.Holder == nil || l.Holder.Executor != "x1" || l.Holder.Entry != e.ID || c.Number != 1 || c.Fence != l.Fence || c.Record != nil {
 						t.Errorf("lease at the start = %+v (%+v), want attempt 1 of x1", l, c)
@@ -27,7 +28,7 @@ func TestGuardedRunIsClaimedBeforeItStartsAndEndedBeforeItIsRecorded(t *testing.
 					if got := w.started()[0].Fence; got != l.Fence {
 						t.Errorf("fence at the callee = %d, want %d, the lease's", got, l.Fence)
 					}
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				w.publish(e, time.Now())
 				time.Sleep(5 * time.Second)
@@ -60,8 +61,9 @@ func TestUnguardedRunTouchesNoLease(t *testing.T) {
 	})
 }
 
-// TestARunThatItsLeaseGaveUpIsRecordedSo: a dispatcher ended the run in its lease as missed, and died before it recorded that.
-// Another, which would have recorded something else, leaves it to an executor: that records what the lease says.
+// TestARunThatItsLeaseGaveUpIsRecordedSo: a dispatcher ended the run in its lease as missed, and
+// died before it recorded that. Another, which would have recorded something else, leaves it to an
+// executor: that records what the lease says.
 func TestARunThatItsLeaseGaveUpIsRecordedSo(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {
@@ -90,11 +92,11 @@ func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
 		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
-		w.answer(func(_ context.Context, c Call) Result {
+		w.answer(func(_ context.Context, c target.Call) target.Result {
 			if c.Number < 3 {
-				return Result{Outcome: schema.Failed, Error: "not yet"}
+				return target.Result{Outcome: schema.Failed, Error: "not yet"}
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.publish(e, time.Now())
 		time.Sleep(2 * time.Second)
@@ -118,7 +120,8 @@ func TestGuardedRunIsRetriedUnderAHigherFence(t *testing.T) {
 	})
 }
 
-// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt, and whoever does the work; also when its executor dies meanwhile.
+// TestGuardedRunStartsOnce: however many hear of it, fresh or in doubt, and whoever does the work;
+// also when its executor dies meanwhile.
 func TestGuardedRunStartsOnce(t *testing.T) {
 	for name, work := range map[string]schema.Work{
 		"http": {HTTP: &schema.HTTPTarget{URL: "http://sink"}}, "nats": {NATS: &schema.NATSTarget{Subject: "work.a"}}, "script": {Script: &schema.ScriptTarget{Command: "report"}},
@@ -137,10 +140,10 @@ func startsOnce(t *testing.T, g schema.Guarantee, work *schema.Work) {
 			xs = append(xs, w.begin(fmt.Sprint("x", i), scripts, cutOff(new(alone))))
 		}
 		var o overlap
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			defer o.enter()()
 			time.Sleep(8 * time.Second)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		of := func(s *schema.Spec) {
 			kind := *work
@@ -161,9 +164,9 @@ func startsOnce(t *testing.T, g schema.Guarantee, work *schema.Work) {
 		}
 
 		var once sync.Once
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			defer o.enter()()
-			res := Result{Outcome: schema.Succeeded}
+			res := target.Result{Outcome: schema.Succeeded}
 			once.Do(func() { // its executor hears of no session any more, and goes silent
 				<-ctx.Done()
 				res.Outcome = schema.Cancelled
@@ -189,8 +192,8 @@ func startsOnce(t *testing.T, g schema.Guarantee, work *schema.Work) {
 	})
 }
 
-// TestFrozenHolderChangesNothing: an executor is cut off past its session while its callee goes on, deaf or not; another ends the run; then
-// the first comes back.
+// TestFrozenHolderChangesNothing: an executor is cut off past its session while its callee goes on,
+// deaf or not; another ends the run; then the first comes back.
 func TestFrozenHolderChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -214,26 +217,26 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 				store := &alone{}
 				x1 := w.begin("x1", cutOff(store))
 				var o overlap
-				w.answer(func(ctx context.Context, call Call) Result {
+				w.answer(func(ctx context.Context, call target.Call) target.Result {
 					defer o.enter()()
 					if call.Number > 1 {
-						return Result{Outcome: schema.Succeeded}
+						return target.Result{Outcome: schema.Succeeded}
 					}
 					if c.deaf {
 						ctx = context.Background()
 					}
 					select {
 					case <-time.After(time.Minute):
-						return Result{Outcome: schema.Succeeded, Output: []byte("late")}
+						return target.Result{Outcome: schema.Succeeded, Output: []byte("late")}
 					case <-ctx.Done():
 					}
 					if c.timeout > 0 {
 						select {
 						case <-time.After(time.Minute):
-						case <-call.silent:
+						case <-call.Abandoned:
 						}
 					}
-					return Result{Outcome: schema.Failed, Error: "stopped", Stopped: c.stopped}
+					return target.Result{Outcome: schema.Failed, Error: "stopped", Stopped: c.stopped}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(c.g), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(c.timeout) })
 				w.publish(e, time.Now())
@@ -272,7 +275,8 @@ func TestFrozenHolderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestClaimsOfOneInstantDiffer: two messages of one run that are here at once, which claim it in the same ns under the same fence, would both start.
+// TestClaimsOfOneInstantDiffer: two messages of one run that are here at once, which claim it in
+// the same ns under the same fence, would both start.
 func TestClaimsOfOneInstantDiffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x, now := w.begin("x1"), time.Now()
@@ -321,7 +325,8 @@ func TestClaimOfUnknownOutcome(t *testing.T) {
 							w.publish(e, time.Now())
 							w.publish(e, time.Now(), redispatched)
 							time.Sleep(time.Minute)
-							// A claim that was decided too late to start from is given up, and leaves a row that stands for nothing.
+							// A claim that was decided too late to start from is given up, and
+							// leaves a row that stands for nothing.
 							story := strings.TrimPrefix(w.story(e.ID), "1 unstarted, ")
 							w.ends(e.ID, schema.StateSucceeded, w.story(e.ID))
 							if story != "1 succeeded" {
@@ -338,8 +343,8 @@ func TestClaimOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestOutcomeInTheLeaseAloneIsRecorded: the executor ends its claim and dies before it records: who comes next writes what the lease says, and
-// what follows from it.
+// TestOutcomeInTheLeaseAloneIsRecorded: the executor ends its claim and dies before it records: who
+// comes next writes what the lease says, and what follows from it.
 func TestOutcomeInTheLeaseAloneIsRecorded(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -356,7 +361,7 @@ func TestOutcomeInTheLeaseAloneIsRecorded(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				x1 := w.begin("x1")
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: c.outcome, Error: "x"} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: c.outcome, Error: "x"} })
 				w.breakDown("PutAttempts")
 				e := w.entry(inAWhile(time.Second), guarded(c.g))
 				w.publish(e, time.Now())
@@ -383,7 +388,8 @@ func TestOutcomeInTheLeaseAloneIsRecorded(t *testing.T) {
 	}
 }
 
-// TestLateClaimIsGivenUp: a claim whose answer came so late that the start rests on nothing any more starts nothing, and is free again.
+// TestLateClaimIsGivenUp: a claim whose answer came so late that the start rests on nothing any
+// more starts nothing, and is free again.
 func TestLateClaimIsGivenUp(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {
@@ -430,9 +436,9 @@ func TestCrashedGuardedAttemptsAreBounded(t *testing.T) {
 	}{{schema.AtMostOnce, "1 lost"}, {schema.EffectivelyOnce, "1 lost, 2 lost, 3 lost"}} {
 		t.Run(string(c.g), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.answer(func(ctx context.Context, _ Call) Result {
+				w.answer(func(ctx context.Context, _ target.Call) target.Result {
 					<-ctx.Done() // by its own time-out, a long time from here
-					return Result{Outcome: schema.Failed}
+					return target.Result{Outcome: schema.Failed}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(c.g), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(10 * time.Minute) })
 				w.publish(e, time.Now())
@@ -456,8 +462,9 @@ func TestCrashedGuardedAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAClaimThatIsNotAnsweredHoldsNoRunUp: an executor that is cut from the store while it claims keeps the run until its
-// session may have been declared dead, and no longer. It kept it for as long as the cut lasted, 5 minutes in a chaos run.
+// TestAClaimThatIsNotAnsweredHoldsNoRunUp: an executor that is cut from the store while it claims
+// keeps the run until its session may have been declared dead, and no longer. It kept it for as
+// long as the cut lasted, 5 minutes in a chaos run.
 func TestAClaimThatIsNotAnsweredHoldsNoRunUp(t *testing.T) {
 	for _, c := range []struct {
 		name    string

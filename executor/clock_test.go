@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
-// An attempt that was under way while the clock was set back ended before it had started, and the retry drawn from that lay behind what the
-// dispatcher had swept.
+// An attempt that was under way while the clock was set back ended before it had started, and the
+// retry drawn from that lay behind what the dispatcher had swept.
 func TestAttemptEndsAfterItsStartWhileTheClockIsSet(t *testing.T) {
 	const took = 700 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -25,11 +26,11 @@ func TestAttemptEndsAfterItsStartWhileTheClockIsSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				x := w.begin("x1")
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					time.Sleep(took / 2)
 					x.skew.Store(int64(c.set))
 					time.Sleep(took - took/2)
-					return Result{Outcome: schema.Failed}
+					return target.Result{Outcome: schema.Failed}
 				})
 				e := w.entry(inAWhile(time.Second))
 				w.publish(e, e.Due())

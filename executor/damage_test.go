@@ -18,7 +18,8 @@ func (oddTasks) Task(_ context.Context, tenant, name string) (schema.Task, error
 	return schema.Task{Tenant: tenant, Name: name, Fault: schema.ErrNotUnderstood}, schema.ErrNotUnderstood
 }
 
-// A task that cannot be understood fails its runs, which leave letters: they do not go round for ever.
+// A task that cannot be understood fails its runs, which leave letters: they do not go round for
+// ever.
 func TestRunsOfATaskThatCannotBeUnderstoodFail(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1", func(c *Config) { c.Tasks = bucketer.NewTasks(oddTasks{}, time.Now) })

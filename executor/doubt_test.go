@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -22,7 +23,8 @@ func (w *world) outage(until time.Time) {
 	})
 }
 
-// declareDead ends the session of an executor as another would, whenever it expires, and returns its id.
+// declareDead ends the session of an executor as another would, whenever it expires, and returns
+// its id.
 func (w *world) declareDead(executor string) string {
 	w.t.Helper()
 	was, err := w.inner.Session(context.Background(), executor)
@@ -35,7 +37,8 @@ func (w *world) declareDead(executor string) string {
 	return was.ID
 }
 
-// unstarted fails the test unless the store holds n rows of the run that were closed before the start, each with a cell.
+// unstarted fails the test unless the store holds n rows of the run that were closed before the
+// start, each with a cell.
 func (w *world) unstarted(run schema.RunID, n int) {
 	w.t.Helper()
 	got := 0
@@ -52,8 +55,8 @@ func (w *world) unstarted(run schema.RunID, n int) {
 	}
 }
 
-// TestStopWhileTheSessionWaits: a start in doubt whose cell could not be written yet began in the drain, although it had not
-// started when the executor was told to stop.
+// TestStopWhileTheSessionWaits: a start in doubt whose cell could not be written yet began in the
+// drain, although it had not started when the executor was told to stop.
 func TestStopWhileTheSessionWaits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -86,7 +89,8 @@ func TestStopWhileTheSessionWaits(t *testing.T) {
 	}
 }
 
-// TestStopWhileTheSessionCannotBeWritten: nothing starts, nothing is said, and another executor gets the message.
+// TestStopWhileTheSessionCannotBeWritten: nothing starts, nothing is said, and another executor
+// gets the message.
 func TestStopWhileTheSessionCannotBeWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -103,7 +107,8 @@ func TestStopWhileTheSessionCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestNothingStartsWithoutTheSessionOfItsCell: what happens while the cell waits is judged when it is held.
+// TestNothingStartsWithoutTheSessionOfItsCell: what happens while the cell waits is judged when it
+// is held.
 func TestNothingStartsWithoutTheSessionOfItsCell(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -177,8 +182,8 @@ func TestNothingStartsWithoutTheSessionOfItsCell(t *testing.T) {
 	}
 }
 
-// TestCellNamesTheSessionInForce: the cell of a run that had begun under a session which was declared dead since named that one, so
-// the run counted as lost while it went on.
+// TestCellNamesTheSessionInForce: the cell of a run that had begun under a session which was
+// declared dead since named that one, so the run counted as lost while it went on.
 func TestCellNamesTheSessionInForce(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -191,9 +196,9 @@ func TestCellNamesTheSessionInForce(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				began := time.Now().Truncate(time.Millisecond)
 				w.begin("x1")
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					time.Sleep(20 * time.Second)
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				e := w.entry(began.Add(5800 * time.Millisecond)) // beats are 3 s apart, and half a second after a failure
 				w.publish(e, e.Due())
@@ -226,7 +231,8 @@ func TestCellNamesTheSessionInForce(t *testing.T) {
 	}
 }
 
-// TestDoubtAfterKnownAttempts: the message itself gives no reason for doubt; what the rows say of earlier attempts does.
+// TestDoubtAfterKnownAttempts: the message itself gives no reason for doubt; what the rows say of
+// earlier attempts does.
 func TestDoubtAfterKnownAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -263,8 +269,8 @@ func TestDoubtAfterKnownAttempts(t *testing.T) {
 	}
 }
 
-// TestLostAttemptsOfADeletedTask: they were never recorded, because what the task allowed could not be read any more, and the
-// message came again without end.
+// TestLostAttemptsOfADeletedTask: they were never recorded, because what the task allowed could not
+// be read any more, and the message came again without end.
 func TestLostAttemptsOfADeletedTask(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -299,7 +305,7 @@ func TestEarlyStartsAreCounted(t *testing.T) {
 			at   time.Time
 			want float64
 		}{{e.Due(), 0}, {e.Due().Add(time.Nanosecond), 0}, {e.Due().Add(-time.Nanosecond), 1}, {e.Due().Add(-time.Hour), 2}} {
-			a := &attempt{x: x.Executor, entry: &e}
+			a := attemptOf(x.Executor, &e)
 			a.begin(time.Now(), c.at, 1, "s", func(error) {})
 			if got := counted(t, x.metrics.early); got != c.want {
 				t.Errorf("begun at %v of %v: early starts counted: got %v, want %v", c.at, e.Due(), got, c.want)

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/admission"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
-// Executor pulls runs, holds each to its instant, runs it and records what happened.
+// Executor fetches runs, starts each at its due time, and records what happened.
 type Executor struct {
 	name, region string
 	lanes        int
@@ -25,7 +26,7 @@ type Executor struct {
 	signer       Signer
 	queue        queue.Consumer
 	notices      schema.Notices
-	targets      Targets
+	targets      target.Set
 	halt         *bucketer.Halt
 	drain        time.Duration
 	maxOutput    int
@@ -33,31 +34,31 @@ type Executor struct {
 	log          *slog.Logger
 	metrics      *metrics
 
-	keeper   *keeper
-	looker   *looker
-	recorder *recorder
-	reporter *reporter
-	gate     *gate
-	slots    *slots
-	ended    atomic.Int64 // attempts whose rows were handed to the recorder
-	claims   *slots       // what may look at leases and claim at once
-	putOffs  *slots       // what may be put off at once
-	limits   *seats
-	blocks   *blocks
-	troubled atomic.Bool // the last read before a start failed
+	session       *sessionKeeper
+	reader        *rowReader
+	recorder      *recorder
+	reporter      *reporter
+	admission     *admission.Controller
+	slots         *admission.Slots
+	endedAttempts atomic.Int64     // attempts whose rows were handed to the recorder
+	claimSlots    *admission.Slots // as many attempts may use leases at once
+	deferSlots    *admission.Slots // as many entries may be deferred at once
+	limiter       *admission.SlotLimiter
+	quotas        *admission.QuotaAllocator
+	storeFailing  atomic.Bool // the last read before a start failed
 
 	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
 
-	mu       sync.Mutex
-	hand     hand
-	cancels  cancels
-	begun    begunRuns
-	asked    [4]int        // messages that the fetches under way may bring, by priority
-	pending  [4]int        // messages in hand that have no slot yet, by priority
-	freed    chan struct{} // cap 1: a message left hand, or a fetch brought fewer than it might
-	inHand   atomic.Int64
-	allowed  int // how many messages may be in hand, with those asked for
-	askLimit int // how many one fetch may bring
+	mu        sync.Mutex
+	messages  messagesInHand
+	cancels   cancels
+	begun     begunRuns
+	requested [4]int        // messages that the fetches under way may bring, by priority
+	pending   [4]int        // messages in hand that have no slot yet, by priority
+	roomFreed chan struct{} // cap 1: a message ended, or a fetch brought fewer than it might
+	inHand    atomic.Int64
+	maxInHand int // how many messages may be in hand, with those asked for
+	fetchMost int // how many one fetch may bring
 
 	handlers sync.WaitGroup
 }
@@ -74,7 +75,7 @@ func New(c Config) (*Executor, error) {
 		c.DrainTimeout = 30 * time.Second
 	}
 	if c.MaxOutput == 0 {
-		c.MaxOutput = DefaultMaxOutput
+		c.MaxOutput = target.DefaultMaxOutput
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -87,51 +88,56 @@ func New(c Config) (*Executor, error) {
 	}
 	m := newMetrics(c.Registerer)
 	pullers := max(c.Lanes, 1) * len(schema.Priorities)
-	allowed := handPerSlot * max(c.Slots, pullers)
-	gate := newGate(c.Slots, c.Logger, newGateMetrics(c.Registerer))
-	keeper := newKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
-	looker := newLooker(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
-	blocks := &blocks{
-		g: gate, store: c.Store, live: looker.live, name: c.Name, session: keeper.current, signals: c.Signals, now: c.Now, log: c.Logger,
-		metrics: newBlockMetrics(c.Registerer), told: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}),
-	}
-	gate.tend = blocks.tend
+	allowed := messagesPerSlot * max(c.Slots, pullers)
+	controller := admission.NewController(c.Slots, c.Logger, c.Registerer)
+	session := newSessionKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
+	reader := newRowReader(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
+	quotas := admission.NewQuotaAllocator(controller, admission.QuotaConfig{
+		Store: c.Store, Live: reader.live, Name: c.Name, Session: session.current, Signals: c.Signals, Now: c.Now, Log: c.Logger, Registerer: c.Registerer,
+	})
 	return &Executor{
-		// What all fetches together ask for is at most half of what is allowed, so that those that wait in
-		// vain leave enough to fill every slot.
-		allowed: allowed, askLimit: min(fetchLimit, max(1, allowed/2/pullers)),
+		// All fetches together ask for at most half of maxInHand: those that get nothing leave
+		// enough to fill every slot.
+		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
-		keeper:   keeper,
-		looker:   looker,
-		limits:   newSeats(c.Store, looker.live, c.Name, c.Now, c.Logger),
-		recorder: newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
-		reporter: newReporter(c.Writer, c.Now, c.Logger, m),
-		gate:     gate,
-		blocks:   blocks,
-		slots:    newSlots(c.Slots, c.Now),
-		claims:   newSlots(claimsAtOnce, c.Now),
-		putOffs:  newSlots(putOffsAtOnce, c.Now),
-		hand:     hand{byRun: make(map[schema.RunID]*attempt)},
-		freed:    make(chan struct{}, 1),
+		session: session,
+		reader:  reader,
+		limiter: admission.NewSlotLimiter(admission.SlotLimiterConfig{
+			Store: c.Store, Live: reader.live, Name: c.Name, Session: session.current, Now: c.Now, Log: c.Logger,
+			Wake: func(ctx context.Context, key schema.LimitKey) error {
+				_, err := c.Writer.WakeWaiters(ctx, key, reader.live)
+				return err
+			},
+		}),
+		recorder:   newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
+		reporter:   newReporter(c.Writer, c.Now, c.Logger, m),
+		admission:  controller,
+		quotas:     quotas,
+		slots:      admission.NewSlots(c.Slots, c.Now),
+		claimSlots: admission.NewSlots(claimsAtOnce, c.Now),
+		deferSlots: admission.NewSlots(deferralsAtOnce, c.Now),
+		messages:   messagesInHand{byRun: make(map[schema.RunID]*attempt)},
+		roomFreed:  make(chan struct{}, 1),
 	}, nil
 }
 
 // Running returns how many messages are in hand.
 func (x *Executor) Running() int { return int(x.inHand.Load()) }
 
-// Run executes until ctx ends, and then drains: what has not started is handed back, what runs may end within the
-// drain time-out, and every outcome is recorded. It returns nil.
+// Run executes until ctx ends, and then drains: what has not started goes back, what is under way
+// may end within the drain time-out, and every outcome is recorded. It returns nil.
 func (x *Executor) Run(ctx context.Context) error {
-	// Three lives, ended in this order: pulling, attempts, and what keeps them (session, records, holds).
+	// They are stopped in this order: fetching, attempts, and what keeps attempts (session,
+	// records).
 	attempts, stopAttempts := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopAttempts(nil)
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopKeeping()
 
 	var keepers sync.WaitGroup
-	keepers.Go(func() { x.keeper.run(keep) })
+	keepers.Go(func() { x.session.run(keep) })
 	keepers.Go(func() { x.tend(keep) })
 	keepers.Go(func() { x.reporter.run(keep) })
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
@@ -156,34 +162,34 @@ func (x *Executor) Run(ctx context.Context) error {
 	case <-ended:
 	case <-time.After(x.drain):
 		x.log.Warn("drain time-out: attempts under way are stopped", "messages", x.inHand.Load())
-		stopAttempts(ErrStopped)
+		stopAttempts(target.ErrStopped)
 		<-ended
 	}
 	stopRecording()
 	recorders.Wait()
-	x.limits.end()
-	x.blocks.end()
+	x.limiter.Close()
+	x.quotas.Close()
 	stopKeeping()
 	keepers.Wait()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := x.keeper.close(bounded); err != nil {
+	if err := x.session.close(bounded); err != nil {
 		x.log.Warn("session could not be ended", "err", err)
 	}
 	return nil
 }
 
-// pull takes messages of a lane and priority while there is room for them.
+// pull fetches messages of a lane and priority while there is room for them.
 func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema.Priority) {
 	for ctx.Err() == nil {
 		room := 0
-		if _, ok := x.keeper.current(x.now()); ok && !x.recorder.overfull() && !x.halt.Halted() {
-			room = x.ask(p)
+		if _, ok := x.session.current(x.now()); ok && !x.recorder.overfull() && !x.halt.Halted() {
+			room = x.reserveRoom(p)
 		}
 		if room == 0 {
 			select {
 			case <-ctx.Done():
-			case <-x.freed:
+			case <-x.roomFreed:
 			case <-time.After(tendEvery):
 			}
 			continue
@@ -200,7 +206,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 		for _, d := range deliveries {
 			x.take(ctx, attempts, d)
 		}
-		x.answered(p, room)
+		x.returnRoom(p, room)
 		if rest := fetchEvery - time.Since(began); rest > 0 && len(deliveries) < room {
 			select {
 			case <-ctx.Done():
@@ -210,64 +216,72 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 	}
 }
 
-// ask reserves room for the messages of one fetch and returns for how many, 0 if there is none. What only waits to be recorded takes
-// none: maxUnrecorded bounds it. Each priority has so much room that is its own, whatever there is of the others, and while runs wait for slots no more than
-// can start within a second.
-func (x *Executor) ask(p schema.Priority) int {
+// reserveRoom reserves room for the messages of one fetch and returns for how many, 0 if there is
+// none. Messages that only wait to be recorded take none: maxUnrecorded bounds them. Each priority
+// has room of its own. While runs wait for slots, a priority gets room for no more than can start
+// within a second.
+func (x *Executor) reserveRoom(p schema.Priority) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	class := rank(p)
-	free := x.allowed - max(x.hand.n-x.recorder.ending(), 0)
-	for q := range x.asked {
-		free -= x.asked[q]
-		if own := x.askLimit * x.lanes; q != class {
-			free -= max(own-x.asked[q]-x.pending[q], 0)
+	class := admission.Rank(p)
+	free := x.maxInHand - max(x.messages.n-x.recorder.outcomes(), 0)
+	for q := range x.requested {
+		free -= x.requested[q]
+		if own := x.fetchMost * x.lanes; q != class {
+			free -= max(own-x.requested[q]-x.pending[q], 0)
 		}
 	}
-	n := min(x.askLimit, free)
-	if room, full := x.slots.room(class); full {
-		n = min(n, room-x.asked[class]-x.pending[class])
+	n := min(x.fetchMost, free)
+	if room, full := x.slots.Room(class); full {
+		n = min(n, room-x.requested[class]-x.pending[class])
 	}
 	n = max(n, 0)
-	x.asked[class] += n
+	x.requested[class] += n
 	return n
 }
 
-// answered gives back what a fetch had reserved; what it brought is in hand by now.
-func (x *Executor) answered(p schema.Priority, n int) {
+// returnRoom gives back what a fetch had reserved; what it brought is in hand by now.
+func (x *Executor) returnRoom(p schema.Priority, n int) {
 	x.mu.Lock()
-	x.asked[rank(p)] -= n
+	x.requested[admission.Rank(p)] -= n
 	x.mu.Unlock()
-	x.wake()
+	x.wakePuller()
 }
 
-// seated notes that a message has its slot, or that it needs none any more.
-func (x *Executor) seated(a *attempt) {
+// leavePending notes that a message has its slot, or needs none any more.
+func (x *Executor) leavePending(a *attempt) {
 	x.mu.Lock()
-	if a.pending {
-		a.pending = false
-		x.pending[rank(a.entry.Spec.Priority)]--
+	if a.place.pending {
+		a.place.pending = false
+		x.pending[admission.Rank(a.entry.Spec.Priority)]--
 	}
 	x.mu.Unlock()
 }
 
-// wake lets a puller that found no room look again.
-func (x *Executor) wake() {
+// wakePuller lets a puller that found no room ask again.
+func (x *Executor) wakePuller() {
 	select {
-	case x.freed <- struct{}{}:
+	case x.roomFreed <- struct{}{}:
 	default:
 	}
 }
 
+// newAttempt returns an attempt at its first stage.
+func newAttempt(x *Executor, d queue.Delivery, env *queue.Envelope) *attempt {
+	a := &attempt{message: message{x: x, delivery: d, env: env, entry: &env.Entry}}
+	a.owner, a.limits.a, a.lease.a, a.rows.a, a.feedback.a = a, a, a, a, a
+	return a
+}
+
 // take starts handling a message.
 func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
-	a := &attempt{x: x, delivery: d, env: d.Envelope(), entry: &d.Envelope().Entry}
-	a.held = time.Now()
-	a.pending = true
+	a := newAttempt(x, d, d.Envelope())
+	a.heldAt = time.Now()
+	a.place.pending = true
 	x.mu.Lock()
-	a.told = x.cancels.heard(a.entry.Run()) || x.hand.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.held)
-	x.hand.add(a)
-	x.pending[rank(a.entry.Spec.Priority)]++
+	a.recheck = x.cancels.heard(a.entry.Run()) || x.messages.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.heldAt)
+	x.messages.add(a)
+	x.pending[admission.Rank(a.entry.Spec.Priority)]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
 	x.handlers.Go(func() { a.handle(ctx, attempts) })
@@ -275,20 +289,21 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 
 // leave ends a message's stay.
 func (x *Executor) leave(a *attempt) {
-	x.seated(a)
+	x.leavePending(a)
 	x.mu.Lock()
-	x.pass(a)
-	x.hand.remove(a)
+	x.passTurnLocked(a)
+	x.messages.remove(a)
 	if now := time.Now(); a.began.After(now.Add(-beganFor)) {
 		x.begun.note(a.entry.Run(), now)
 	}
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(-1)))
-	x.wake()
+	x.wakePuller()
 }
 
-// tend goes through the messages in hand: it keeps those in progress that are not acknowledged, and gives a session cell to
-// what has run for a second, so that the store, not the stream, knows that it runs.
+// tend goes through the messages in hand. It keeps in progress those that are not acknowledged, and
+// gives a session cell to what has run for a second: then the store knows that it runs, not the
+// stream.
 func (x *Executor) tend(ctx context.Context) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -299,9 +314,9 @@ func (x *Executor) tend(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := x.now()
-		x.tellSlots()
+		x.setSlotMetrics()
 		x.mu.Lock()
-		all := x.hand.all()
+		all := x.messages.all()
 		x.mu.Unlock()
 		for _, a := range all {
 			a.tend(now)
@@ -309,27 +324,27 @@ func (x *Executor) tend(ctx context.Context) {
 	}
 }
 
-// tellSlots sets the metrics of slots.
-func (x *Executor) tellSlots() {
-	busy, waiting := x.slots.use()
-	x.metrics.slots.Set(float64(x.slots.size))
+// setSlotMetrics sets the metrics of slots.
+func (x *Executor) setSlotMetrics() {
+	busy, waiting := x.slots.InUse()
+	x.metrics.slots.Set(float64(x.slots.Size()))
 	x.metrics.busy.Set(float64(busy))
-	held, used := x.gate.use()
-	x.blocks.metrics.held.Set(float64(held))
-	x.blocks.metrics.busy.Set(float64(used))
+	x.quotas.SetMetrics()
 	for i, p := range schema.Priorities {
 		x.metrics.waiting.WithLabelValues(string(p)).Set(float64(waiting[i]))
 	}
 }
 
-// Cancel ends the attempts of a run that are under way here, and has those in hand, and those that come in the next seconds, looked at before they start: the body of a
-// signal of topic "cancel" is the run's id.
+// Cancel ends the attempts of a run that are under way here. Messages of the run that are in hand,
+// or come in the next seconds, read the rows before they start. The body of a signal of topic
+// "cancel" is the run's id.
 func (x *Executor) Cancel(run schema.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.cancels.note(run, time.Now())
-	x.hand.of(run, func(a *attempt) { a.cancel(ErrCancelled) })
+	x.messages.of(run, func(a *attempt) { a.cancel(target.ErrCancelled) })
 }
 
-// SlotsChanged has it looked whether slots of a limit are wanted, or free: the body of a signal of topic "slots" is the limit's key.
-func (x *Executor) SlotsChanged(body []byte) { x.blocks.changed(body) }
+// SlotsChanged has the lease of a limit read: slots of it are wanted, or free. The body of a signal
+// of topic "slots" is the limit's key.
+func (x *Executor) SlotsChanged(body []byte) { x.quotas.Changed(body) }

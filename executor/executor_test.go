@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestNeverEarlyWhenTheClockIsSetBack: what was in hand waits for its instant by the clock as it is now.
+// TestNeverEarlyWhenTheClockIsSetBack: what was in hand waits for its instant by the clock as it is
+// now.
 func TestNeverEarlyWhenTheClockIsSetBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -29,8 +31,8 @@ func TestNeverEarlyWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// TestGivesBackWhileTheClockIsWrong: what was in hand when the clock was set back waited until it had caught up, however long, while others
-// whose clocks were right got nothing to start.
+// TestGivesBackWhileTheClockIsWrong: what was in hand when the clock was set back waited until it
+// had caught up, however long, while others whose clocks were right got nothing to start.
 func TestGivesBackWhileTheClockIsWrong(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var wrong atomic.Bool
@@ -49,21 +51,22 @@ func TestGivesBackWhileTheClockIsWrong(t *testing.T) {
 			t.Errorf("started within 9 s of the due time: got %d runs, want all 8", len(starts))
 		}
 		for _, s := range starts {
-			if s.at.Before(due) || s.at.After(due.Add(markWithin+lookWithin)) {
+			if s.at.Before(due) || s.at.After(due.Add(markWithin+batchWithin)) {
 				t.Errorf("start: got %v, want at %v or as soon as its session is noted", s.at, due)
 			}
 		}
 	})
 }
 
-// TestHoldsWhileTheClockIsSetBack: messages in hand were not kept in progress until the clock had caught up, and others took them.
+// TestHoldsWhileTheClockIsSetBack: messages in hand were not kept in progress until the clock had
+// caught up, and others took them.
 func TestHoldsWhileTheClockIsSetBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			x.skew.Store(int64(-time.Hour))
 			time.Sleep(900 * time.Millisecond)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.breakDown("PutAttempts") // so that it stays in hand
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
@@ -90,7 +93,8 @@ func (m *meanwhile) Task(ctx context.Context, tenant, name string) (schema.Task,
 	return task, err
 }
 
-// TestJudgedAtTheStart: what happened after an attempt had found its slot, while its work was read, was not asked about any more.
+// TestJudgedAtTheStart: what happened after an attempt had found its slot, while its work was read,
+// was not asked about any more.
 func TestJudgedAtTheStart(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -114,7 +118,7 @@ func TestJudgedAtTheStart(t *testing.T) {
 				w.publish(w.entry(due, func(s *schema.Spec) { s.Work, s.Task = nil, "a" }), time.Now())
 				time.Sleep(6 * time.Second)
 				w.want(tc.name, tc.want)
-				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due.Add(tc.lag)) || starts[0].at.After(due.Add(tc.lag+markWithin+lookWithin))) {
+				if starts := w.started(); len(starts) == 1 && (starts[0].at.Before(due.Add(tc.lag)) || starts[0].at.After(due.Add(tc.lag+markWithin+batchWithin))) {
 					t.Errorf("start: got %v, want %v", starts[0].at, due.Add(tc.lag))
 				}
 			})
@@ -122,24 +126,25 @@ func TestJudgedAtTheStart(t *testing.T) {
 	}
 }
 
-// TestDrain: what waits goes back at once and starts elsewhere, what ends in time is recorded, what hangs is stopped and does not count.
+// TestDrain: what waits goes back at once and starts elsewhere, what ends in time is recorded, what
+// hangs is stopped and does not count.
 func TestDrain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) { c.DrainTimeout = 10 * time.Second })
 		var stopped atomic.Int64
-		w.answer(func(ctx context.Context, c Call) Result {
+		w.answer(func(ctx context.Context, c target.Call) target.Result {
 			wait := 5 * time.Second
 			if c.Run.Hash() == 2 {
 				wait = time.Hour
 			}
 			select {
 			case <-time.After(wait):
-				return Result{Outcome: schema.Succeeded}
+				return target.Result{Outcome: schema.Succeeded}
 			case <-ctx.Done():
-				if errors.Is(context.Cause(ctx), ErrStopped) {
+				if errors.Is(context.Cause(ctx), target.ErrStopped) {
 					stopped.Add(1)
 				}
-				return ended(ctx)
+				return target.Ended(ctx)
 			}
 		})
 		short, hanging, waiting := w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second)), w.entry(inAWhile(3*time.Second))
@@ -173,7 +178,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainWaitsForTheStore: an outcome that could not be recorded at the first try of the stop was given up.
+// TestDrainWaitsForTheStore: an outcome that could not be recorded at the first try of the stop was
+// given up.
 func TestDrainWaitsForTheStore(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -186,19 +192,19 @@ func TestDrainWaitsForTheStore(t *testing.T) {
 	})
 }
 
-// TestHandIsBounded: four priorities that are asked for at once brought four times what may be in hand. What only waits to be
-// recorded does not count.
+// TestHandIsBounded: four priorities that are asked for at once brought four times what may be in
+// hand. What only waits to be recorded does not count.
 func TestHandIsBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const slots = 16
 		x := w.begin("x1", func(c *Config) { c.Slots = slots })
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			time.Sleep(300 * time.Millisecond)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		ahead := func() int {
 			synctest.Wait()
-			return x.Running() - x.recorder.ending()
+			return x.Running() - x.recorder.outcomes()
 		}
 		for i := range 400 {
 			w.publish(w.entry(inAWhile(0), func(s *schema.Spec) { s.Priority = schema.Priorities[i%4] }), time.Now())
@@ -235,9 +241,9 @@ func TestOnePriorityFillsEverySlot(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const slots = 16
 		w.begin("x1", func(c *Config) { c.Slots = slots })
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			time.Sleep(10 * time.Second)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		for i := range 3 * slots {
 			w.publish(w.entry(inAWhile(0), ofOneOfTwo(i)), time.Now())
@@ -249,14 +255,15 @@ func TestOnePriorityFillsEverySlot(t *testing.T) {
 	})
 }
 
-// TestFewSlotsAreKeptBusy: an executor of few slots looked for more only when what had ended was recorded, ten times a second, and its slots were empty meanwhile.
+// TestFewSlotsAreKeptBusy: an executor of few slots looked for more only when what had ended was
+// recorded, ten times a second, and its slots were empty meanwhile.
 func TestFewSlotsAreKeptBusy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const slots, runs, takes = 8, 1400, 10 * time.Millisecond
 		w.begin("x1", func(c *Config) { c.Slots = slots })
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			time.Sleep(takes)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		for i := range runs {
 			w.publish(w.entry(inAWhile(0), ofOneOfTwo(i)), time.Now())
@@ -269,7 +276,8 @@ func TestFewSlotsAreKeptBusy(t *testing.T) {
 	})
 }
 
-// TestStoreTroubleDoesNotSpin: messages whose look failed went back at once, to be fetched and looked at again as fast as the store could fail.
+// TestStoreTroubleDoesNotSpin: messages whose look failed went back at once, to be fetched and
+// looked at again as fast as the store could fail.
 func TestStoreTroubleDoesNotSpin(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -305,7 +313,8 @@ func TestPayloadThatHasLeftEndsTheRun(t *testing.T) {
 	})
 }
 
-// TestStartsNothingAfterASlowRead: what a start rests on was judged before the payload was read, however long that took.
+// TestStartsNothingAfterASlowRead: what a start rests on was judged before the payload was read,
+// however long that took.
 func TestStartsNothingAfterASlowRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -329,7 +338,8 @@ func TestStartsNothingAfterASlowRead(t *testing.T) {
 	})
 }
 
-// TestStartsNothingPastTheDeadline: while the session cannot be renewed messages go back, and all goes on once it can.
+// TestStartsNothingPastTheDeadline: while the session cannot be renewed messages go back, and all
+// goes on once it can.
 func TestStartsNothingPastTheDeadline(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -353,9 +363,9 @@ func TestOneHeartbeat(t *testing.T) {
 	beats := func(runs int) (n int) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.begin("x1", func(c *Config) { c.Slots = runs })
-			w.answer(func(ctx context.Context, _ Call) Result {
+			w.answer(func(ctx context.Context, _ target.Call) target.Result {
 				<-ctx.Done()
-				return Result{Outcome: schema.Cancelled}
+				return target.Result{Outcome: schema.Cancelled}
 			})
 			for i := range runs {
 				w.publish(w.entry(inAWhile(0), ofOneOfTwo(i), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(time.Hour) }), time.Now())

@@ -14,14 +14,14 @@ func TestMessagesOfOneRunInHand(t *testing.T) {
 	run, other := schema.MakeEntryID(time.Now(), 1, 1), schema.MakeEntryID(time.Now(), 2, 2)
 	for _, order := range [][]int{{0, 1, 2, 3}, {0, 2, 1, 3}, {1, 0, 2, 3}, {1, 2, 0, 3}, {2, 0, 1, 3}, {3, 2, 1, 0}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			h := hand{byRun: make(map[schema.RunID]*attempt)}
+			h := messagesInHand{byRun: make(map[schema.RunID]*attempt)}
 			var left []*attempt
 			for i := range 4 {
 				e := &schema.Entry{ID: run}
 				if i == 3 {
 					e.ID = other
 				}
-				left = append(left, &attempt{entry: e})
+				left = append(left, attemptOf(nil, e))
 				h.add(left[i])
 			}
 			for n, i := range order {
@@ -56,9 +56,9 @@ func TestMessagesOfOneRunInHand(t *testing.T) {
 
 // A cancel of a run among all that a large executor has in hand.
 func BenchmarkCancelOfOneInHand(b *testing.B) {
-	x := &Executor{hand: hand{byRun: make(map[schema.RunID]*attempt)}}
+	x := &Executor{messages: messagesInHand{byRun: make(map[schema.RunID]*attempt)}}
 	for i := range 200_000 {
-		x.hand.add(&attempt{entry: &schema.Entry{ID: schema.MakeEntryID(time.Now(), 1, uint64(i))}})
+		x.messages.add(attemptOf(nil, &schema.Entry{ID: schema.MakeEntryID(time.Now(), 1, uint64(i))}))
 	}
 	other := schema.MakeEntryID(time.Now(), 2, 5)
 	for b.Loop() {

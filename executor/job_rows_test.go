@@ -5,18 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // answers is a callee that answers so, after a while.
-func answers(after time.Duration, r Result) func(context.Context, Call) Result {
-	return func(ctx context.Context, _ Call) Result {
+func answers(after time.Duration, r target.Result) func(context.Context, target.Call) target.Result {
+	return func(ctx context.Context, _ target.Call) target.Result {
 		select {
 		case <-time.After(after):
 			return r
 		case <-ctx.Done():
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
 	}
 }
@@ -31,17 +32,18 @@ func (w *world) history(job schema.JobID, due time.Time) []schema.JobRun {
 	return lines
 }
 
-// TestWhatAFirstStartOfAJobWrites: the record first, then what follows from it, the line of history among that, and only then a word to anybody. A line
-// is written once, at the end of the run, and says what the record says. A run that ends well costs one write of each.
+// TestWhatAFirstStartOfAJobWrites: the record first, then what follows from it, the line of history
+// among that, and only then a word to anybody. A line is written once, at the end of the run, and
+// says what the record says. A run that ends well costs one write of each.
 func TestWhatAFirstStartOfAJobWrites(t *testing.T) {
-	succeeded, failed, final := Result{Outcome: schema.Succeeded}, Result{Outcome: schema.Failed, Error: "no"}, Result{Outcome: schema.Failed, Error: "no", Final: true}
+	succeeded, failed, final := target.Result{Outcome: schema.Succeeded}, target.Result{Outcome: schema.Failed, Error: "no"}, target.Result{Outcome: schema.Failed, Error: "no", Final: true}
 	for _, c := range []struct {
 		name    string
 		state   schema.JobState // of the job; "" = active
 		cut     time.Duration   // of its last change, from now; 0 = it never changed
 		number  int64           // of the run's generation; 0 = the one in force
 		trigger schema.Trigger
-		callee  func(context.Context, Call) Result
+		callee  func(context.Context, target.Call) target.Result
 		only    bool // one attempt is allowed
 		stale   bool // what was read of it is old: it is looked at again
 		cancel  bool // while it is under way
@@ -144,7 +146,8 @@ func TestWhatAFirstStartOfAJobWrites(t *testing.T) {
 	}
 }
 
-// TestALineOfHistoryIsHeldBeforeTheEndIsTold: whatever fails on the way is tried again, and nobody is told before the line is held.
+// TestALineOfHistoryIsHeldBeforeTheEndIsTold: whatever fails on the way is tried again, and nobody
+// is told before the line is held.
 func TestALineOfHistoryIsHeldBeforeTheEndIsTold(t *testing.T) {
 	const record, end = "record 1 succeeded", "line succeeded, notice, ack"
 	for _, c := range []struct {

@@ -16,7 +16,8 @@ const (
 	genCurrent = 2_000
 )
 
-// job holds the row of a job in the store, of generation genCurrent since cut; zero: it never changed.
+// job holds the row of a job in the store, of generation genCurrent since cut; zero: it never
+// changed.
 func (w *world) job(state schema.JobState, cut time.Time, m *schema.Misfire) schema.Job {
 	w.t.Helper()
 	created := time.Now().Add(-time.Hour).UTC().Truncate(time.Millisecond)

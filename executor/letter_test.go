@@ -9,18 +9,19 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // onStop is a callee that never answers, and ends as targets do.
-func onStop(ctx context.Context, _ Call) Result {
+func onStop(ctx context.Context, _ target.Call) target.Result {
 	<-ctx.Done()
-	return ended(ctx)
+	return target.Ended(ctx)
 }
 
-// TestStopCountsNoAttempt: an attempt that the drain cut short was recorded as failed. It used one up, the last one allowed ended its run, and the next
-// waited for the back-off.
+// TestStopCountsNoAttempt: an attempt that the drain cut short was recorded as failed. It used one
+// up, the last one allowed ended its run, and the next waited for the back-off.
 func TestStopCountsNoAttempt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -59,7 +60,7 @@ func TestStopCountsNoAttempt(t *testing.T) {
 				if c.gone { // as a dispatcher does that found the session ended
 					w.publish(e, time.Now(), redispatched)
 				}
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 				w.begin("x2")
 				time.Sleep(2 * time.Second)
 				starts := w.started()
@@ -78,9 +79,9 @@ func TestStopCountsNoAttempt(t *testing.T) {
 func TestStopOfAnAnsweredAttempt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			return Result{Outcome: schema.Failed, Status: 400, Final: true}
+			return target.Result{Outcome: schema.Failed, Status: 400, Final: true}
 		})
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		time.Sleep(1500 * time.Millisecond)
@@ -89,33 +90,34 @@ func TestStopOfAnAnsweredAttempt(t *testing.T) {
 	})
 }
 
-// TestDeadLetters: a run that has failed for good has its letter before anything is told, and says in it how it ended.
+// TestDeadLetters: a run that has failed for good has its letter before anything is told, and says
+// in it how it ended.
 func TestDeadLetters(t *testing.T) {
 	const gap = 10 * time.Second
 	for _, c := range []struct {
 		name     string
-		answer   Result
+		answer   target.Result
 		attempts int
 		want     string
 		last     schema.Outcome
 	}{
 		{
-			name: "a final answer", answer: Result{Outcome: schema.Failed, Status: 404, Error: "answered 404 Not Found", Final: true}, attempts: 1,
+			name: "a final answer", answer: target.Result{Outcome: schema.Failed, Status: 404, Error: "answered 404 Not Found", Final: true}, attempts: 1,
 			want: "start 1, record 1 failed, letter, notice, ack", last: schema.Failed,
 		},
 		{
-			name: "every attempt failed", answer: Result{Outcome: schema.Failed, Status: 500, Error: "answered 500"}, attempts: 3,
+			name: "every attempt failed", answer: target.Result{Outcome: schema.Failed, Status: 500, Error: "answered 500"}, attempts: 3,
 			want: "session 3, start 3, record 3 failed, letter, notice, ack", last: schema.Failed,
 		},
 		{
-			name: "every attempt took too long", answer: Result{Outcome: schema.TimedOut, Error: "too long"}, attempts: 3,
+			name: "every attempt took too long", answer: target.Result{Outcome: schema.TimedOut, Error: "too long"}, attempts: 3,
 			want: "session 3, start 3, record 3 timed_out, letter, notice, ack", last: schema.TimedOut,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("x1")
-				w.answer(func(context.Context, Call) Result { return c.answer })
+				w.answer(func(context.Context, target.Call) target.Result { return c.answer })
 				run := w.entry(inAWhile(time.Second))
 				e := run
 				var first time.Time
@@ -156,7 +158,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLetterOfALostRun: nobody records the end of an attempt whose executor died; who finds it lost and the last one allowed writes the letter.
+// TestDeadLetterOfALostRun: nobody records the end of an attempt whose executor died; who finds it
+// lost and the last one allowed writes the letter.
 func TestDeadLetterOfALostRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -190,8 +193,8 @@ func TestDeadLetterIsRepeated(t *testing.T) {
 	})
 }
 
-// TestLateSuccessTakesTheLetterBack: an execution that was thought lost ends well when another has failed for good. Its success says that it may not be
-// alone.
+// TestLateSuccessTakesTheLetterBack: an execution that was thought lost ends well when another has
+// failed for good. Its success says that it may not be alone.
 func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -211,9 +214,9 @@ func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("x1")
 				end := make(chan struct{})
-				w.answer(func(context.Context, Call) Result {
+				w.answer(func(context.Context, target.Call) target.Result {
 					<-end
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				e := w.entry(inAWhile(time.Second))
 				if c.name == "noted too late" {
@@ -239,16 +242,17 @@ func TestLateSuccessTakesTheLetterBack(t *testing.T) {
 // outlived is what a success does that comes when the session of its attempt has fallen.
 const outlived = "entry watch, record 0 handed_on, record 1 succeeded, overtaken, notice"
 
-// outlive has an attempt, the only one allowed, be under way on x1 when its session is declared dead, and returns its entry. end ends it well.
+// outlive has an attempt, the only one allowed, be under way on x1 when its session is declared
+// dead, and returns its entry. end ends it well.
 func (w *world) outlive(end chan struct{}) (x1 *node, e schema.Entry) {
 	w.t.Helper()
 	x1 = w.begin("x1", func(c *Config) { c.DrainTimeout = time.Nanosecond })
-	w.answer(func(ctx context.Context, _ Call) Result {
+	w.answer(func(ctx context.Context, _ target.Call) target.Result {
 		select {
 		case <-end:
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		case <-ctx.Done():
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
 	})
 	e = w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry = &schema.Retry{MaxAttempts: 1} })
@@ -260,7 +264,8 @@ func (w *world) outlive(end chan struct{}) (x1 *node, e schema.Entry) {
 	return x1, e
 }
 
-// findLost has an executor look at the entry of an attempt whose session fell, as a dispatcher does.
+// findLost has an executor look at the entry of an attempt whose session fell, as a dispatcher
+// does.
 func (w *world) findLost(e schema.Entry) {
 	w.t.Helper()
 	w.publish(e, time.Now(), redispatched)
@@ -268,8 +273,10 @@ func (w *world) findLost(e schema.Entry) {
 	w.want("found lost", "record 1 lost, letter, notice, ack")
 }
 
-// TestLateSuccessOverwritesTheLoss: the last attempt allowed was found lost and the letter written, and then it succeeds after all: its record takes the place of the
-// loss in the same row, and the letter, of which no record tells any more, is taken back. Should the executor die before that, somebody else does it.
+// TestLateSuccessOverwritesTheLoss: the last attempt allowed was found lost and the letter written,
+// and then it succeeds after all: its record takes the place of the loss in the same row, and the
+// letter, of which no record tells any more, is taken back. Should the executor die before that,
+// somebody else does it.
 func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -324,8 +331,9 @@ func TestLateSuccessOverwritesTheLoss(t *testing.T) {
 	}
 }
 
-// TestDeathBeforeALateSuccess: an executor whose attempt was found lost dies when it has somebody look after the success that it is about to record. Nobody knows of the
-// success: the run failed, its letter stays, and the entry that stands in ends with it.
+// TestDeathBeforeALateSuccess: an executor whose attempt was found lost dies when it has somebody
+// look after the success that it is about to record. Nobody knows of the success: the run failed,
+// its letter stays, and the entry that stands in ends with it.
 func TestDeathBeforeALateSuccess(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		end := make(chan struct{})
@@ -354,8 +362,8 @@ func TestDeathBeforeALateSuccess(t *testing.T) {
 	})
 }
 
-// TestLossIsAGuess: what an attempt came to stands, though others, who have read before it was written, say afterwards that it was lost; also where it is
-// written after that.
+// TestLossIsAGuess: what an attempt came to stands, though others, who have read before it was
+// written, say afterwards that it was lost; also where it is written after that.
 func TestLossIsAGuess(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -396,7 +404,8 @@ func TestLossIsAGuess(t *testing.T) {
 	}
 }
 
-// TestStopOfWhatWasFoundLost: an attempt that a stop cuts short does not count, but where others have found it lost, and ended the run, it has counted.
+// TestStopOfWhatWasFoundLost: an attempt that a stop cuts short does not count, but where others
+// have found it lost, and ended the run, it has counted.
 func TestStopOfWhatWasFoundLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x1, e := w.outlive(make(chan struct{}))
@@ -421,7 +430,8 @@ func (s noRetries) PutEntries(ctx context.Context, rows []schema.Entry) error {
 	return s.Store.PutEntries(ctx, rows)
 }
 
-// TestRetryThatIsTooLargeStallsNobody: its executor tried to write it for ever, and took nothing else on.
+// TestRetryThatIsTooLargeStallsNobody: its executor tried to write it for ever, and took nothing
+// else on.
 func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) {
@@ -434,7 +444,9 @@ func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 			}
 			c.Writer = b
 		})
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed, Status: 500} })
+		w.answer(func(context.Context, target.Call) target.Result {
+			return target.Result{Outcome: schema.Failed, Status: 500}
+		})
 		run := w.entry(inAWhile(time.Second))
 		w.publish(run, time.Now())
 		time.Sleep(2 * time.Second)
@@ -445,7 +457,7 @@ func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 		if x.recorder.overfull() {
 			t.Error("the executor takes nothing on, want that it does")
 		}
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
 		time.Sleep(2 * time.Second)
 		w.want("another run", "start 1, record 1 succeeded, notice, ack")

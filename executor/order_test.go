@@ -11,11 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestRecordThenFollowUpsThenNoticeThenAck: whatever fails on the way is tried again, and nothing is said before what it says is held.
+// TestRecordThenFollowUpsThenNoticeThenAck: whatever fails on the way is tried again, and nothing
+// is said before what it says is held.
 func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 	const failed, then = "record 1 failed", "entry retry, notice, ack"
 	for _, tc := range []struct {
@@ -33,7 +35,7 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Failed} })
 				x := w.begin("x1")
 				e := w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Retry.Initial = schema.Duration(time.Hour) })
 				w.befallOnce(tc.op, tc.fault)
@@ -43,7 +45,7 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 				if got := x.Running(); got != 0 {
 					t.Errorf("messages in hand: got %d, want none", got)
 				}
-				if got := x.recorder.kept.Load(); got != 0 {
+				if got := x.recorder.unwritten.Load(); got != 0 {
 					t.Errorf("kept outcomes: got %d, want none", got)
 				}
 			})
@@ -51,7 +53,8 @@ func TestRecordThenFollowUpsThenNoticeThenAck(t *testing.T) {
 	}
 }
 
-// TestKeepsOutcomesWhileTheStoreIsDown: they are kept, nothing new is taken on, the message stays ours, and all goes on afterwards.
+// TestKeepsOutcomesWhileTheStoreIsDown: they are kept, nothing new is taken on, the message stays
+// ours, and all goes on afterwards.
 func TestKeepsOutcomesWhileTheStoreIsDown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -81,9 +84,9 @@ func TestKeepsOutcomesWhileTheStoreIsDown(t *testing.T) {
 func TestLongRunLeavesTheStreamOnceItsSessionIsHeld(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			time.Sleep(20 * time.Second)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.breakDown("PutAttempts")
 		w.publish(w.entry(inAWhile(time.Second)), time.Now())
@@ -97,8 +100,8 @@ func TestLongRunLeavesTheStreamOnceItsSessionIsHeld(t *testing.T) {
 	})
 }
 
-// TestStartInDoubtWhoseSessionCameTooLateIsLost: by then the look is too old to start from, and the cell would count as under way for as
-// long as we live.
+// TestStartInDoubtWhoseSessionCameTooLateIsLost: by then the look is too old to start from, and the
+// cell would count as under way for as long as we live.
 func TestStartInDoubtWhoseSessionCameTooLateIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -124,8 +127,8 @@ func TestStartInDoubtWhoseSessionCameTooLateIsLost(t *testing.T) {
 	}
 }
 
-// TestLostAttemptsAreHeldBeforeTheyAreTold: of several lost attempts only the first was waited for, so that the entry could be told as
-// finished while the one that ends the run was not held.
+// TestLostAttemptsAreHeldBeforeTheyAreTold: of several lost attempts only the first was waited for,
+// so that the entry could be told as finished while the one that ends the run was not held.
 func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")
@@ -142,9 +145,9 @@ func TestLostAttemptsAreHeldBeforeTheyAreTold(t *testing.T) {
 // TestRunThatKillsItsExecutorsEnds: after max_attempts, whatever dies of it.
 func TestRunThatKillsItsExecutorsEnds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			return Result{Outcome: schema.Failed}
+			return target.Result{Outcome: schema.Failed}
 		})
 		e := w.entry(inAWhile(time.Second))
 		w.publish(e, time.Now())
@@ -183,12 +186,12 @@ func TestRunThatKillsItsExecutorsEnds(t *testing.T) {
 func TestCancelEndsTheAttempt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), ErrCancelled) {
-				t.Errorf("cause: got %v, want %v", context.Cause(ctx), ErrCancelled)
+			if !errors.Is(context.Cause(ctx), target.ErrCancelled) {
+				t.Errorf("cause: got %v, want %v", context.Cause(ctx), target.ErrCancelled)
 			}
-			return Result{Outcome: schema.Cancelled}
+			return target.Result{Outcome: schema.Cancelled}
 		})
 		e, other := w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second))
 		w.publish(e, time.Now())
@@ -206,7 +209,8 @@ func TestCancelEndsTheAttempt(t *testing.T) {
 	})
 }
 
-// TestCancelledInHandDoesNotStart: a message that waited for its instant started although the cancel had been heard of.
+// TestCancelledInHandDoesNotStart: a message that waited for its instant started although the
+// cancel had been heard of.
 func TestCancelledInHandDoesNotStart(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1")
@@ -222,8 +226,8 @@ func TestCancelledInHandDoesNotStart(t *testing.T) {
 	})
 }
 
-// TestACancelIsHeardBeforeItsMessage: a run that is cancelled between the scan that reads its row and the message that starts it was called, and nobody told that call
-// to end.
+// TestACancelIsHeardBeforeItsMessage: a run that is cancelled between the scan that reads its row
+// and the message that starts it was called, and nobody told that call to end.
 func TestACancelIsHeardBeforeItsMessage(t *testing.T) {
 	for _, c := range []struct {
 		after  time.Duration // the cancel the message comes
@@ -256,14 +260,15 @@ func TestACancelIsHeardBeforeItsMessage(t *testing.T) {
 	}
 }
 
-// TestACancelAsTheCallBegins: the call is ended by one that is heard between the last look and its begin.
+// TestACancelAsTheCallBegins: the call is ended by one that is heard between the last look and its
+// begin.
 func TestACancelAsTheCallBegins(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
-	a := &attempt{x: &Executor{metrics: newMetrics(prometheus.NewRegistry())}, entry: &schema.Entry{ID: schema.MakeEntryID(time.Now(), 0, 1)}}
-	a.cancel(ErrCancelled)
+	a := attemptOf(&Executor{metrics: newMetrics(prometheus.NewRegistry())}, &schema.Entry{ID: schema.MakeEntryID(time.Now(), 0, 1)})
+	a.cancel(target.ErrCancelled)
 	a.begin(time.Now(), time.Now(), 1, "s", stop)
-	if !errors.Is(context.Cause(ctx), ErrCancelled) {
-		t.Errorf("cause of its end = %v, want %v", context.Cause(ctx), ErrCancelled)
+	if !errors.Is(context.Cause(ctx), target.ErrCancelled) {
+		t.Errorf("cause of its end = %v, want %v", context.Cause(ctx), target.ErrCancelled)
 	}
 }

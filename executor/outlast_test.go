@@ -5,15 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
-// A run's row is kept from the due time of an entry on, which may lie minutes after its end. Its record left first,
-// and a run that had failed was pending again.
+// A run's row is kept from the due time of an entry on, which may lie minutes after its end. Its
+// record left first, and a run that had failed was pending again.
 func TestARecordOutlivesTheRowOfItsRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x")
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Failed, Final: true} })
+		w.answer(func(context.Context, target.Call) target.Result {
+			return target.Result{Outcome: schema.Failed, Final: true}
+		})
 		e := w.entry(inAWhile(time.Second))
 		w.publish(e, time.Now())
 		time.Sleep(2 * time.Second)

@@ -34,8 +34,9 @@ func serving(atOnce int, each time.Duration) schematest.Plan {
 	}
 }
 
-// TestMoreClaimsThanTheStoreCarriesWait: were all asked for at once, each would be answered too late for a start to rest on it, given up
-// by another statement, and asked for again: nothing would start, for as long as runs come.
+// TestMoreClaimsThanTheStoreCarriesWait: were all asked for at once, each would be answered too
+// late for a start to rest on it, given up by another statement, and asked for again: nothing would
+// start, for as long as runs come.
 func TestMoreClaimsThanTheStoreCarriesWait(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {
@@ -60,8 +61,8 @@ func TestMoreClaimsThanTheStoreCarriesWait(t *testing.T) {
 	}
 }
 
-// TestAgeAloneReadsNoLease: a run that waited for its turn costs its two swaps, as one on time does, if the message is the first of it; and where
-// there is a claim after all, the swap finds it.
+// TestAgeAloneReadsNoLease: a run that waited for its turn costs its two swaps, as one on time
+// does, if the message is the first of it; and where there is a claim after all, the swap finds it.
 func TestAgeAloneReadsNoLease(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {

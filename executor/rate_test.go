@@ -7,7 +7,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A run of a task with a rate that comes too late for its start asks for another one: what waited somewhere would start all at once otherwise.
+// A run of a task with a rate that comes too late for its start asks for another one: what waited
+// somewhere would start all at once otherwise.
 func TestALateRunOfATaskWithARateAsksAgain(t *testing.T) {
 	for _, row := range []struct {
 		name, rate string

@@ -14,8 +14,9 @@ type remote struct {
 	queue.Requester
 }
 
-// TestNothingStartsWhereNobodyCanBeReached: attempts that were begun while their executor was not connected to NATS ended by their time-out, which an
-// at_most_once run did not survive. They go back unbegun, and whoever is connected has them.
+// TestNothingStartsWhereNobodyCanBeReached: attempts that were begun while their executor was not
+// connected to NATS ended by their time-out, which an at_most_once run did not survive. They go
+// back unbegun, and whoever is connected has them.
 func TestNothingStartsWhereNobodyCanBeReached(t *testing.T) {
 	for _, g := range []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce} {
 		for _, other := range []bool{false, true} {

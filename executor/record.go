@@ -11,48 +11,48 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// word is one row for attempts on its way into the store, and what follows it.
-type word struct {
+// pendingWrite is one row for attempts on its way into the store, and what follows it.
+type pendingWrite struct {
 	entry   schema.Entry
 	attempt schema.Attempt
-	// then is called once, when the row and its follow-ups are held; notify says whether the owner of the shard is
-	// told that the entry is finished.
-	then   func()
-	notify bool
-	held   bool // the row stands already: only what follows it is to be repeated
-	marked bool // the row has a session, by which others may find the attempt lost
+	// then is called once, when the row and its follow-ups are held; notify says whether the owner
+	// of the shard is told that the entry is finished.
+	then     func()
+	notify   bool
+	recorded bool // the store has the row: only what follows it is repeated
+	hasCell  bool // the row has a session, by which others may find the attempt lost
 }
 
-// recorder writes rows in batches of one partition: record → follow-ups → notice → then. What cannot be written
-// is kept and tried again for as long as the executor lives.
+// recorder writes rows in batches of one partition: record → follow-ups → notice → then. What
+// cannot be written is kept and tried again for as long as the executor lives.
 type recorder struct {
-	writer  Writer
-	notices schema.Notices
-	log     *slog.Logger
-	metrics *metrics
-	patient time.Duration // how long the stop waits for what cannot be recorded
+	writer   Writer
+	notices  schema.Notices
+	log      *slog.Logger
+	metrics  *metrics
+	drainFor time.Duration // how long the stop waits for what cannot be recorded
 
-	mu      sync.Mutex
-	waiting map[schema.Partition][]word
-	wake    chan struct{} // cap 1: a batch is full
-	soon    chan struct{} // cap 1: somebody waits for a word
-	hurried atomic.Bool   // soon is about to be told
-	kept    atomic.Int64  // words not held yet …
-	cells   atomic.Int64  // … of which so many are session cells: their attempts are under way, or about to be
-	failing atomic.Bool   // the last write failed
-	tokens  chan struct{}
-	writers sync.WaitGroup
+	mu        sync.Mutex
+	waiting   map[schema.Partition][]pendingWrite
+	wake      chan struct{} // cap 1: a batch is full
+	soon      chan struct{} // cap 1: a start waits for its row
+	hurried   atomic.Bool   // soon is about to be signalled
+	unwritten atomic.Int64  // rows that the store does not have yet …
+	cells     atomic.Int64  // … of which so many are session cells: their attempts are under way, or about to be
+	failing   atomic.Bool   // the last write failed
+	tokens    chan struct{}
+	writers   sync.WaitGroup
 }
 
 func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, patient time.Duration) *recorder {
 	return &recorder{
-		writer: w, notices: n, log: log, metrics: m, patient: patient, waiting: make(map[schema.Partition][]word),
+		writer: w, notices: n, log: log, metrics: m, drainFor: patient, waiting: make(map[schema.Partition][]pendingWrite),
 		wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
 	}
 }
 
-// put takes a word in. It does not wait.
-func (r *recorder) put(w word) {
+// put takes a write in. It does not wait.
+func (r *recorder) put(w pendingWrite) {
 	r.count(&w, 1)
 	p := w.attempt.Run.Partition()
 	r.mu.Lock()
@@ -67,28 +67,29 @@ func (r *recorder) put(w word) {
 	}
 }
 
-// count counts a word among those that are not held yet, or no more.
-func (r *recorder) count(w *word, n int64) {
-	r.kept.Add(n)
+// count counts a write among those that are pending, or no more.
+func (r *recorder) count(w *pendingWrite, n int64) {
+	r.unwritten.Add(n)
 	if w.attempt.Record == nil {
 		r.cells.Add(n)
 	}
 }
 
-// ending returns how many outcomes are not held yet.
-func (r *recorder) ending() int { return int(r.kept.Load() - r.cells.Load()) }
+// outcomes returns how many outcomes the store does not have yet.
+func (r *recorder) outcomes() int { return int(r.unwritten.Load() - r.cells.Load()) }
 
-// overfull reports that nothing new should be taken on: too much is unrecorded, or recording fails.
-func (r *recorder) overfull() bool { return r.kept.Load() > maxUnrecorded || r.failing.Load() }
+// overfull reports that no new work should be taken on: too much is unrecorded, or recording fails.
+func (r *recorder) overfull() bool { return r.unwritten.Load() > maxUnrecorded || r.failing.Load() }
 
-// run flushes until ctx ends, and then once more what is left. It returns when every write has ended.
+// run flushes until ctx ends, and then once more what is left. It returns when every write has
+// ended.
 func (r *recorder) run(ctx context.Context) {
 	tick := time.NewTicker(recordWithin)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			r.last(ctx)
+			r.drain(ctx)
 			return
 		case <-r.wake:
 			r.flush(ctx, recordRows)
@@ -114,12 +115,12 @@ func (r *recorder) hurry() {
 	})
 }
 
-// last writes what is left, for as long as the stop may take.
-func (r *recorder) last(ctx context.Context) {
-	for end := time.Now().Add(r.patient); ; time.Sleep(recordWithin) {
+// drain writes what is left, for as long as the stop may take.
+func (r *recorder) drain(ctx context.Context) {
+	for end := time.Now().Add(r.drainFor); ; time.Sleep(recordWithin) {
 		r.flush(ctx, 1)
 		r.writers.Wait()
-		left := r.kept.Load()
+		left := r.unwritten.Load()
 		if left == 0 {
 			return
 		}
@@ -133,16 +134,16 @@ func (r *recorder) last(ctx context.Context) {
 // flush starts writing every partition of which at least n rows wait.
 func (r *recorder) flush(ctx context.Context, n int) {
 	r.mu.Lock()
-	var batches [][]word
-	for p, words := range r.waiting {
-		if len(words) < n {
+	var batches [][]pendingWrite
+	for p, writes := range r.waiting {
+		if len(writes) < n {
 			continue
 		}
 		delete(r.waiting, p)
-		for len(words) > 0 {
-			k := min(len(words), recordRows)
-			batches = append(batches, words[:k:k])
-			words = words[k:]
+		for len(writes) > 0 {
+			k := min(len(writes), recordRows)
+			batches = append(batches, writes[:k:k])
+			writes = writes[k:]
 		}
 	}
 	r.mu.Unlock()
@@ -155,18 +156,19 @@ func (r *recorder) flush(ctx context.Context, n int) {
 	}
 }
 
-// write writes one batch, or keeps it. What is given up at the stop was not acknowledged, or its session will be declared dead.
-func (r *recorder) write(ctx context.Context, batch []word) {
+// write writes one batch, or keeps it. What is given up at the stop was not acknowledged, or its
+// session will be declared dead.
+func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 	rows := make([]schema.Attempt, 0, len(batch))
 	for i := range batch {
-		if !batch[i].held {
+		if !batch[i].recorded {
 			rows = append(rows, batch[i].attempt)
 		}
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.writer.Record(bounded, rows); err != nil {
-		r.again(batch, err)
+		r.retry(batch, err)
 		return
 	}
 	finished := make([]bucketer.Finished, len(batch))
@@ -174,10 +176,10 @@ func (r *recorder) write(ctx context.Context, batch []word) {
 		finished[i] = bucketer.Finished{Entry: batch[i].entry, Attempt: batch[i].attempt}
 	}
 	var mu sync.Mutex
-	var failed []word
+	var failed []pendingWrite
 	var cause error
 	notices := make(map[schema.Shard][]schema.Notice)
-	done := make([]word, 0, len(batch))
+	done := make([]pendingWrite, 0, len(batch))
 	r.writer.FollowUp(bounded, finished, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -200,18 +202,19 @@ func (r *recorder) write(ctx context.Context, batch []word) {
 		w.then()
 	}
 	if len(failed) > 0 {
-		r.again(failed, cause)
+		r.retry(failed, cause)
 		return
 	}
 	r.failing.Store(false)
 }
 
-// again keeps what could not be written for the next flush. By then another may have executed the same runs.
-func (r *recorder) again(batch []word, err error) {
+// retry keeps what could not be written for the next flush. By then another executor may have
+// executed the same runs.
+func (r *recorder) retry(batch []pendingWrite, err error) {
 	for i := range batch {
-		if rec := batch[i].attempt.Record; rec != nil && rec.Outcome == schema.Succeeded && !batch[i].held {
+		if rec := batch[i].attempt.Record; rec != nil && rec.Outcome == schema.Succeeded && !batch[i].recorded {
 			rec.Doubt = true
-			rec.Outlived = rec.Outlived || batch[i].marked
+			rec.Outlived = rec.Outlived || batch[i].hasCell
 		}
 	}
 	r.metrics.recordFailures.Inc()

@@ -54,9 +54,9 @@ func (l *ledger) recorder() *recorder {
 }
 
 // wordOf makes the n-th word of a shard.
-func wordOf(shard schema.Shard, n int, then func()) word {
+func wordOf(shard schema.Shard, n int, then func()) pendingWrite {
 	id := schema.MakeEntryID(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC), shard, uint64(n)) // #nosec G115 -- small
-	return word{
+	return pendingWrite{
 		entry: schema.Entry{ID: id}, notify: true, then: then,
 		attempt: schema.Attempt{Run: id, Number: 1, Record: &schema.Record{Entry: id, Outcome: schema.Succeeded}},
 	}
@@ -119,8 +119,8 @@ func TestRecordsGoInBatchesOfOnePartition(t *testing.T) {
 				t.Errorf("then of %s: called %d times, want once", id, n)
 			}
 		}
-		if len(held) != words || l.notices != words || r.kept.Load() != 0 {
-			t.Errorf("held %d, notices %d, kept %d, want %d, %d, 0", len(held), l.notices, r.kept.Load(), words, words)
+		if len(held) != words || l.notices != words || r.unwritten.Load() != 0 {
+			t.Errorf("held %d, notices %d, kept %d, want %d, %d, 0", len(held), l.notices, r.unwritten.Load(), words, words)
 		}
 	})
 }
@@ -153,13 +153,14 @@ func TestFullBatchDoesNotWait(t *testing.T) {
 			r.put(wordOf(0, n, func() {}))
 		}
 		synctest.Wait()
-		if got := r.kept.Load(); got != 0 {
+		if got := r.unwritten.Load(); got != 0 {
 			t.Errorf("kept at once: got %d, want none", got)
 		}
 	})
 }
 
-// TestRecordsAreTriedUntilTheyAreHeld: nothing is told of what failed, whatever the order in which partitions recover.
+// TestRecordsAreTriedUntilTheyAreHeld: nothing is told of what failed, whatever the order in which
+// partitions recover.
 func TestRecordsAreTriedUntilTheyAreHeld(t *testing.T) {
 	down := true
 	l := &ledger{fail: func(rows []schema.Attempt) error {
@@ -173,7 +174,7 @@ func TestRecordsAreTriedUntilTheyAreHeld(t *testing.T) {
 			r.put(wordOf(schema.Shard(n%2), n, func() {}))
 		}
 		time.Sleep(time.Second + recordWithin/2)
-		if got := r.kept.Load(); got != 150 || l.notices != 150 {
+		if got := r.unwritten.Load(); got != 150 || l.notices != 150 {
 			t.Errorf("while shard 1 is down: got %d kept and %d notices, want 150 of each", got, l.notices)
 		}
 		l.mu.Lock()
@@ -181,7 +182,7 @@ func TestRecordsAreTriedUntilTheyAreHeld(t *testing.T) {
 		l.mu.Unlock()
 		time.Sleep(2 * recordWithin)
 		synctest.Wait()
-		if got := r.kept.Load(); got != 0 || l.notices != 300 || r.overfull() {
+		if got := r.unwritten.Load(); got != 0 || l.notices != 300 || r.overfull() {
 			t.Errorf("afterwards: got %d kept, %d notices, overfull %v, want 0, 300, false", got, l.notices, r.overfull())
 		}
 	})
@@ -197,8 +198,8 @@ func TestStopOfTheRecorderIsBounded(t *testing.T) {
 		cancel()
 		began := time.Now()
 		r.run(ctx)
-		if took := time.Since(began); took < r.patient || took > r.patient+2*recordWithin {
-			t.Errorf("the stop took %v, want %v", took, r.patient)
+		if took := time.Since(began); took < r.drainFor || took > r.drainFor+2*recordWithin {
+			t.Errorf("the stop took %v, want %v", took, r.drainFor)
 		}
 	})
 }
@@ -225,7 +226,7 @@ func BenchmarkRecord(b *testing.B) {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			l := new(ledger)
 			r := l.recorder()
-			words := make([]word, 64*recordRows)
+			words := make([]pendingWrite, 64*recordRows)
 			for i := range words {
 				words[i] = wordOf(schema.Shard(i%shards), i, func() {}) // #nosec G115 -- small
 			}

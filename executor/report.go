@@ -8,82 +8,84 @@ import (
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
-// Bounds of what workers tell while they run. What goes beyond is dropped, and counted where a reader of the log sees it.
+// Bounds of what workers tell while they run. What goes beyond is dropped, and counted where a
+// reader of the log sees it.
 const (
 	// reportEvery is how often what was told is written, and so how long it takes to be seen.
 	reportEvery = time.Second
-	// progressEvery is how often progress is written that comes without lines; of a long attempt more seldom, a progressShare of the time that
-	// it has run: an attempt of a day writes some 500 times.
+	// progressEvery is how often progress is written that comes without lines; of a long attempt
+	// more seldom, a progressShare of the time that it has run: an attempt of a day writes some 500
+	// times.
 	progressEvery = 2 * time.Second
 	progressShare = 60
 	// reportWriters bounds the reports written at once.
 	reportWriters = 16
 	// maxLine bounds a line of log, bytes.
 	maxLine = 8 << 10
-	// maxWaiting bounds what an attempt may tell between two writes, in bytes as written: also its rate.
+	// maxWaiting bounds what an attempt may tell between two writes, in bytes as written: also its
+	// rate.
 	maxWaiting = 256 << 10
 	// maxLines and maxLogBytes bound the log of an attempt.
 	maxLines    = 10_000
 	maxLogBytes = 1 << 20
 	// maxAllWaiting bounds what waits to be written of all attempts, bytes.
 	maxAllWaiting = 64 << 20
-	// reportRoom is what one report may hold of lines, bytes as written; the rest of a part is for progress.
+	// reportRoom is what one report may hold of lines, bytes as written; the rest of a part is for
+	// progress.
 	reportRoom = schema.PartSize - 8<<10
 	// maxProgressText bounds the text of a progress, bytes.
 	maxProgressText = 512
 )
 
-// Teller takes what a worker tells while it runs. Its methods do not block.
-type Teller interface {
-	// Log keeps the lines of a text.
-	Log(text string)
-	// Progress notes how far the worker has come; total 0 means that it does not say of how much.
-	Progress(done, total int64, text string)
-}
-
 // report is what the worker of one attempt has told.
 type report struct {
 	by      *reporter
 	began   time.Time
-	writing chan struct{} // cap 1: held by who writes
+	writing chan struct{} // cap 1: held while one writes
 
-	mu       sync.Mutex
-	row      schema.Attempt // whose report it is; no cells
-	waiting  []schema.Report
-	sealed   bool // the first that waits is being written, or may have been: it does not change any more
-	last     int  // bytes of the last one that waits, as written
-	size     int  // bytes of all that wait
-	progress *schema.RunProgress
-	fresh    bool      // progress is in no report that waits or was written
-	next     time.Time // when progress may be written without lines
-	lines    int       // taken in altogether …
-	bytes    int       // … and their bytes
-	dropped  int       // not taken in
-	closed   bool
+	mu              sync.Mutex
+	row             schema.Attempt // whose report it is; no cells
+	waiting         []schema.Report
+	sealed          bool // the first that waits is being written, or may have been: it does not change any more
+	last            int  // bytes of the last one that waits, as written
+	size            int  // bytes of all that wait
+	progress        *schema.RunProgress
+	progressPending bool      // progress is in no report that waits or was written
+	progressAt      time.Time // when progress may be written without lines
+	lines           int       // taken in altogether …
+	bytes           int       // … and their bytes
+	dropped         int       // not taken in
+	closed          bool
 
-	number int // of the last report that is held; of who holds writing
+	number int // of the last report that is held; guarded by writing
 }
 
-// Log implements Teller.
-func (a *attempt) Log(text string) {
-	if r := a.openReport(); r != nil {
-		r.log(text, a.x.now())
+// feedback is where the target of an attempt says what its worker tells.
+type feedback struct{ a *attempt }
+
+// Log implements target.Feedback.
+func (f *feedback) Log(text string) {
+	if r := f.open(); r != nil {
+		r.log(text, f.a.x.now())
 	}
 }
 
-// Progress implements Teller.
-func (a *attempt) Progress(done, total int64, text string) {
-	if r := a.openReport(); r != nil {
-		at := a.x.now().UTC().Truncate(time.Millisecond)
-		r.tell(schema.RunProgress{Done: done, Total: total, Text: head(text, maxProgressText), At: at})
+// Progress implements target.Feedback.
+func (f *feedback) Progress(done, total int64, text string) {
+	if r := f.open(); r != nil {
+		at := f.a.x.now().UTC().Truncate(time.Millisecond)
+		text = target.Truncate(text, maxProgressText)
+		r.setProgress(schema.RunProgress{Done: done, Total: total, Text: text, At: at})
 	}
 }
 
-// openReport returns the attempt's report, or nil if it does not run.
-func (a *attempt) openReport() *report {
+// open returns the attempt's report, or nil if it does not run.
+func (f *feedback) open() *report {
+	a := f.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.running {
@@ -98,11 +100,12 @@ func (a *attempt) openReport() *report {
 	return a.report
 }
 
-// keepReport writes what is left of the report, and says in the record of row what it came to. The attempt runs no more.
-func (a *attempt) keepReport(row *schema.Attempt) {
-	a.mu.Lock()
-	r := a.report
-	a.mu.Unlock()
+// keep writes what is left of the report, and says in the record of row what it came to. The
+// attempt runs no more.
+func (f *feedback) keep(row *schema.Attempt) {
+	f.a.mu.Lock()
+	r := f.a.report
+	f.a.mu.Unlock()
 	if r == nil {
 		return
 	}
@@ -125,32 +128,33 @@ func (r *report) log(text string, now time.Time) {
 		line, text, more = strings.Cut(text, "\n")
 		line = cleanLine(line)
 		if !r.add(schema.Line{At: at, Text: line}, writtenSize(line)) {
-			// All workers are heard by one goroutine: a text of a million lines must not keep it while nothing of it is kept.
+			// All workers are heard by one goroutine: a text of a million lines must not keep it
+			// while nothing of it is kept.
 			if more {
 				r.drop(strings.Count(text, "\n") + 1)
 			}
 			break
 		}
 	}
-	r.by.touch(r)
+	r.by.schedule(r)
 }
 
-// cleanLine returns a line as it is kept. However long it is, no more of it is looked at than that.
+// cleanLine returns a line as it is kept. It reads no more of the line than that.
 func cleanLine(line string) string {
 	line = strings.TrimSuffix(line, "\r")
 	long := len(line) > maxLine
 	if long {
-		line = string(wholeRunes([]byte(line[:maxLine])))
+		line = string(target.TrimPartialRune([]byte(line[:maxLine])))
 	}
 	if line = strings.ToValidUTF8(line, "\uFFFD"); long || len(line) > maxLine {
-		line = head(line, maxLine) + "…"
+		line = target.Truncate(line, maxLine) + "…"
 	}
 	return line
 }
 
 // add takes a line in, or counts it as dropped behind the one before it and returns false.
 func (r *report) add(line schema.Line, size int) bool {
-	full := r.lines >= maxLines || r.bytes+size > maxLogBytes || r.size+size > maxWaiting || !r.by.take(size)
+	full := r.lines >= maxLines || r.bytes+size > maxLogBytes || r.size+size > maxWaiting || !r.by.reserve(size)
 	n := len(r.waiting)
 	if n == 0 || n == 1 && r.sealed || !full && (r.waiting[n-1].Dropped > 0 || r.last+size > reportRoom) {
 		r.waiting, r.last = append(r.waiting, schema.Report{}), 0
@@ -171,13 +175,13 @@ func (r *report) drop(n int) {
 	r.dropped += n
 }
 
-// tell notes progress.
-func (r *report) tell(p schema.RunProgress) {
+// setProgress notes progress.
+func (r *report) setProgress(p schema.RunProgress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.progress, r.fresh = &p, true
-		r.by.touch(r)
+		r.progress, r.progressPending = &p, true
+		r.by.schedule(r)
 	}
 }
 
@@ -192,7 +196,8 @@ func writtenSize(line string) int {
 	return n
 }
 
-// flush writes what waits, and progress if it is due or all of it is to be written. What cannot be written waits on.
+// flush writes what waits, and progress if it is due or all of it is to be written. What cannot be
+// written waits on.
 func (r *report) flush(ctx context.Context, now time.Time, all bool) error {
 	select {
 	case r.writing <- struct{}{}:
@@ -201,7 +206,7 @@ func (r *report) flush(ctx context.Context, now time.Time, all bool) error {
 	}
 	defer func() { <-r.writing }()
 	for {
-		out, row, lines, more := r.pick(now, all)
+		out, row, lines, more := r.next(now, all)
 		if !more {
 			return nil
 		}
@@ -209,7 +214,7 @@ func (r *report) flush(ctx context.Context, now time.Time, all bool) error {
 			if !lines { // it may be held, and a reader may have passed it: what comes next has another number
 				r.number++
 			}
-			r.by.touch(r)
+			r.by.schedule(r)
 			return err
 		}
 		r.number++
@@ -217,12 +222,13 @@ func (r *report) flush(ctx context.Context, now time.Time, all bool) error {
 	}
 }
 
-// pick returns the next report to write, and whether it is one that waits: that one stays until it is held, and is the same at a second try.
-func (r *report) pick(now time.Time, all bool) (out schema.Report, row schema.Attempt, lines, more bool) {
+// next returns the next report to write, and whether it is one that waits: that one stays until it
+// is held, and is the same at a second try.
+func (r *report) next(now time.Time, all bool) (out schema.Report, row schema.Attempt, lines, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lines = len(r.waiting) > 0
-	if !lines && (!r.fresh || !all && now.Before(r.next)) {
+	if !lines && (!r.progressPending || !all && now.Before(r.progressAt)) {
 		return schema.Report{}, schema.Attempt{}, false, false
 	}
 	if lines {
@@ -246,13 +252,13 @@ func (r *report) written(out *schema.Report, lines bool) {
 			size += writtenSize(out.Lines[i].Text)
 		}
 		r.size -= size
-		r.by.give(size)
+		r.by.release(size)
 		r.by.metrics.logLines.WithLabelValues("kept").Add(float64(len(out.Lines)))
 	}
 	if r.progress == out.Progress {
-		r.fresh = false
+		r.progressPending = false
 	}
-	r.next = now.Add(max(progressEvery, time.Since(r.began)/progressShare))
+	r.progressAt = now.Add(max(progressEvery, time.Since(r.began)/progressShare))
 }
 
 // close writes what is left, and returns what the report came to. Nothing is taken in any more.
@@ -267,7 +273,7 @@ func (r *report) close(ctx context.Context) (lines, dropped int, p *schema.RunPr
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.by.give(r.size) // nobody writes it any more
+	r.by.release(r.size) // it is not written any more
 	r.by.metrics.logLines.WithLabelValues("dropped").Add(float64(r.dropped))
 	kept := r.lines
 	for i := range r.waiting {
@@ -293,8 +299,8 @@ func newReporter(w Writer, now func() time.Time, log *slog.Logger, m *metrics) *
 	return &reporter{writer: w, now: now, log: log, metrics: m, dirty: make(map[*report]struct{})}
 }
 
-// take reserves memory for a line.
-func (p *reporter) take(n int) bool {
+// reserve reserves memory for a line.
+func (p *reporter) reserve(n int) bool {
 	if p.waiting.Add(int64(n)) > maxAllWaiting {
 		p.waiting.Add(-int64(n))
 		return false
@@ -302,10 +308,10 @@ func (p *reporter) take(n int) bool {
 	return true
 }
 
-func (p *reporter) give(n int) { p.waiting.Add(-int64(n)) }
+func (p *reporter) release(n int) { p.waiting.Add(-int64(n)) }
 
-// touch has a report written at the next turn.
-func (p *reporter) touch(r *report) {
+// schedule has a report written at the next turn.
+func (p *reporter) schedule(r *report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dirty[r] = struct{}{}
@@ -317,7 +323,8 @@ func (p *reporter) forget(r *report) {
 	delete(p.dirty, r)
 }
 
-// run writes what attempts under way have told until ctx ends. What is left then they write themselves when they end.
+// run writes what attempts under way have told until ctx ends. What is left then they write
+// themselves when they end.
 func (p *reporter) run(ctx context.Context) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
@@ -357,9 +364,9 @@ func (p *reporter) write(ctx context.Context, r *report, now time.Time) {
 		p.log.Warn("what workers tell cannot be written: it waits", "run", r.row.Run, "err", err)
 	}
 	r.mu.Lock()
-	again := r.fresh && !r.closed
+	again := r.progressPending && !r.closed
 	r.mu.Unlock()
 	if again {
-		p.touch(r) // progress whose time has not come
+		p.schedule(r) // progress whose time has not come
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -39,10 +40,10 @@ func (w *world) told(run schema.RunID) (lines []string, last *schema.RunProgress
 }
 
 // inRun runs work as the callee of one run in a world, and returns the run when it has ended.
-func (w *world) inRun(timeout time.Duration, work func(ctx context.Context, c Call) Result) schema.RunID {
+func (w *world) inRun(timeout time.Duration, work func(ctx context.Context, c target.Call) target.Result) schema.RunID {
 	w.t.Helper()
 	ended := make(chan struct{})
-	w.answer(func(ctx context.Context, c Call) Result { defer close(ended); return work(ctx, c) })
+	w.answer(func(ctx context.Context, c target.Call) target.Result { defer close(ended); return work(ctx, c) })
 	w.begin("x")
 	e := w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work.Timeout = schema.Duration(timeout) })
 	w.publish(e, time.Now())
@@ -53,23 +54,23 @@ func (w *world) inRun(timeout time.Duration, work func(ctx context.Context, c Ca
 
 func TestWhatAWorkerTellsIsSeenWhileItRuns(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+		run := w.inRun(time.Hour, func(_ context.Context, c target.Call) target.Result {
 			time.Sleep(100 * time.Millisecond) // what is told is written at whole seconds, and it begins at one
-			c.Tell.Log("one\ntwo\r\n")
-			c.Tell.Progress(1, 10, "begun")
+			c.Feedback.Log("one\ntwo\r\n")
+			c.Feedback.Progress(1, 10, "begun")
 			time.Sleep(1200 * time.Millisecond)
 			if lines, p := w.told(c.Run); strings.Join(lines, " ") != "one two" || p == nil || p.Done != 1 || p.Total != 10 || p.Text != "begun" {
 				t.Errorf("after 1.2 s: %q and %+v are held, want one, two and progress 1 of 10", lines, p)
 			}
-			c.Tell.Progress(2, 10, "")
-			c.Tell.Progress(3, 10, "")
+			c.Feedback.Progress(2, 10, "")
+			c.Feedback.Progress(3, 10, "")
 			time.Sleep(4 * time.Second)
 			if _, p := w.told(c.Run); p.Done != 3 {
 				t.Errorf("4 s later: %+v is held, want progress 3", p)
 			}
-			c.Tell.Log("three")
-			c.Tell.Progress(10, 10, "")
-			return Result{Outcome: schema.Succeeded}
+			c.Feedback.Log("three")
+			c.Feedback.Progress(10, 10, "")
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		lines, p := w.told(run)
 		if strings.Join(lines, " ") != "one two three" || p.Done != 10 {
@@ -85,9 +86,9 @@ func TestWhatAWorkerTellsIsSeenWhileItRuns(t *testing.T) {
 
 func TestReportsComeBeforeTheRecord(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.inRun(time.Minute, func(_ context.Context, c Call) Result {
-			c.Tell.Log("quick")
-			return Result{Outcome: schema.Succeeded, Output: make([]byte, outputHead+1)}
+		w.inRun(time.Minute, func(_ context.Context, c target.Call) target.Result {
+			c.Feedback.Log("quick")
+			return target.Result{Outcome: schema.Succeeded, Output: make([]byte, outputHead+1)}
 		})
 		w.want("a quick run that logs", "start 1, report, output, record 1 succeeded, notice, ack")
 	})
@@ -95,39 +96,39 @@ func TestReportsComeBeforeTheRecord(t *testing.T) {
 
 func TestWhatIsTooMuchIsDropped(t *testing.T) {
 	for name, c := range map[string]struct {
-		work          func(c Call)
+		work          func(c target.Call)
 		kept, dropped int
 	}{
-		"too fast": {func(c Call) {
+		"too fast": {func(c target.Call) {
 			time.Sleep(time.Millisecond) // not at the instant of a report
 			for range 100 {
-				c.Tell.Log(strings.Repeat("x", 7900))
+				c.Feedback.Log(strings.Repeat("x", 7900))
 			}
 		}, maxWaiting / (7900 + 45), 100 - maxWaiting/(7900+45)},
-		"too many bytes": {func(c Call) {
+		"too many bytes": {func(c target.Call) {
 			for range 40 {
 				for range 4 {
-					c.Tell.Log(strings.Repeat("x", 7900))
+					c.Feedback.Log(strings.Repeat("x", 7900))
 				}
 				time.Sleep(2 * time.Second)
 			}
 		}, maxLogBytes / (7900 + 45), 160 - maxLogBytes/(7900+45)},
-		"too many lines": {func(c Call) {
+		"too many lines": {func(c target.Call) {
 			for range 11 {
-				c.Tell.Log(strings.Repeat("\n", 1000))
+				c.Feedback.Log(strings.Repeat("\n", 1000))
 				time.Sleep(2 * time.Second)
 			}
 		}, maxLines, 1000},
-		"lines too long":   {func(c Call) { c.Tell.Log(strings.Repeat("é", 100_000)) }, 1, 0},
-		"all escaped":      {func(c Call) { c.Tell.Log(strings.Repeat(strings.Repeat("\x01", maxLine)+"\n", 3)) }, 3, 0},
-		"no UTF-8":         {func(c Call) { c.Tell.Log("a\xffb") }, 1, 0},
-		"a text of no end": {func(c Call) { c.Tell.Progress(1, 2, strings.Repeat("é", 100_000)) }, 0, 0},
+		"lines too long":   {func(c target.Call) { c.Feedback.Log(strings.Repeat("é", 100_000)) }, 1, 0},
+		"all escaped":      {func(c target.Call) { c.Feedback.Log(strings.Repeat(strings.Repeat("\x01", maxLine)+"\n", 3)) }, 3, 0},
+		"no UTF-8":         {func(c target.Call) { c.Feedback.Log("a\xffb") }, 1, 0},
+		"a text of no end": {func(c target.Call) { c.Feedback.Progress(1, 2, strings.Repeat("é", 100_000)) }, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				run := w.inRun(time.Hour, func(_ context.Context, call Call) Result {
+				run := w.inRun(time.Hour, func(_ context.Context, call target.Call) target.Result {
 					c.work(call)
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				lines, _ := w.told(run)
 				all := w.attempts(run)
@@ -155,16 +156,17 @@ func TestWhatIsTooMuchIsDropped(t *testing.T) {
 	}
 }
 
-// A line that finds no room takes the rest of its text with it: while nothing is kept, nothing is looked at line by line.
+// A line that finds no room takes the rest of its text with it: while nothing is kept, nothing is
+// looked at line by line.
 func TestATextIsDroppedFromItsFirstLineThatFindsNoRoom(t *testing.T) {
 	const fits = maxWaiting/(7900+45) - 1
 	inWorld(t, func(t *testing.T, w *world) {
-		run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+		run := w.inRun(time.Hour, func(_ context.Context, c target.Call) target.Result {
 			time.Sleep(time.Millisecond) // not at the instant of a report
 			long := strings.Repeat("x", 7900) + "\n"
-			c.Tell.Log(strings.Repeat(long, fits) + strings.Repeat(long, 10) + strings.Repeat("short\n", 1000))
-			c.Tell.Log("the next\n")
-			return Result{Outcome: schema.Succeeded}
+			c.Feedback.Log(strings.Repeat(long, fits) + strings.Repeat(long, 10) + strings.Repeat("short\n", 1000))
+			c.Feedback.Log("the next\n")
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		lines, _ := w.told(run)
 		rec := w.only(run)
@@ -188,7 +190,7 @@ func TestReportsWaitForTheStore(t *testing.T) {
 	for name, fault := range map[string]schematest.Fault{"refused": {Fail: true}, "unknown": {Lose: true}} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+				run := w.inRun(time.Hour, func(_ context.Context, c target.Call) target.Result {
 					w.befall(func(_ context.Context, op string) schematest.Fault {
 						if op == "PutPart" {
 							return fault
@@ -196,13 +198,13 @@ func TestReportsWaitForTheStore(t *testing.T) {
 						return schematest.Fault{}
 					})
 					for i := range 20 {
-						c.Tell.Log(fmt.Sprint(i))
-						c.Tell.Progress(int64(i), 0, "")
+						c.Feedback.Log(fmt.Sprint(i))
+						c.Feedback.Progress(int64(i), 0, "")
 						time.Sleep(700 * time.Millisecond)
 					}
 					w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
 					time.Sleep(2 * time.Second)
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				var want []string
 				for i := range 20 {
@@ -218,18 +220,18 @@ func TestReportsWaitForTheStore(t *testing.T) {
 
 func TestLinesThatComeDuringAWriteAreKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		run := w.inRun(time.Hour, func(_ context.Context, c Call) Result {
+		run := w.inRun(time.Hour, func(_ context.Context, c target.Call) target.Result {
 			w.befall(func(_ context.Context, op string) schematest.Fault {
 				if op == "PutPart" {
 					return schematest.Fault{Delay: 2 * time.Second}
 				}
 				return schematest.Fault{}
 			})
-			c.Tell.Log("before")
+			c.Feedback.Log("before")
 			time.Sleep(2 * time.Second) // the write has begun, and goes on
-			c.Tell.Log("during")
+			c.Feedback.Log("during")
 			time.Sleep(20 * time.Second)
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		if lines, _ := w.told(run); strings.Join(lines, " ") != "before during" {
 			t.Errorf("log: %q, want both lines, once", lines)
@@ -239,10 +241,10 @@ func TestLinesThatComeDuringAWriteAreKept(t *testing.T) {
 
 func TestReportsOfADeadStoreAreGivenUpAtTheEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		run := w.inRun(time.Minute, func(_ context.Context, c Call) Result {
+		run := w.inRun(time.Minute, func(_ context.Context, c target.Call) target.Result {
 			w.breakDown("PutPart")
-			c.Tell.Log("lost")
-			return Result{Outcome: schema.Succeeded}
+			c.Feedback.Log("lost")
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		if rec := w.only(run); rec.Outcome != schema.Succeeded || rec.Lines != 0 || rec.LinesDropped != 1 {
 			t.Errorf("record: %s, %d lines, %d dropped; want a success with one line dropped", rec.Outcome, rec.Lines, rec.LinesDropped)
@@ -252,12 +254,12 @@ func TestReportsOfADeadStoreAreGivenUpAtTheEnd(t *testing.T) {
 
 func TestProgressAloneIsWrittenSeldom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		run := w.inRun(24*time.Hour, func(_ context.Context, c Call) Result {
+		run := w.inRun(24*time.Hour, func(_ context.Context, c target.Call) target.Result {
 			for i := range 4 * 3600 {
-				c.Tell.Progress(int64(i), 4*3600, "")
+				c.Feedback.Progress(int64(i), 4*3600, "")
 				time.Sleep(time.Second)
 			}
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		parts, _ := w.parts(run, schema.ReportPart)
 		if len(parts) < 100 || len(parts) > 450 {
@@ -268,10 +270,10 @@ func TestProgressAloneIsWrittenSeldom(t *testing.T) {
 
 func TestNothingIsToldAfterTheEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		var tell Teller
-		run := w.inRun(time.Minute, func(_ context.Context, c Call) Result {
-			tell = c.Tell
-			return Result{Outcome: schema.Succeeded}
+		var tell target.Feedback
+		run := w.inRun(time.Minute, func(_ context.Context, c target.Call) target.Result {
+			tell = c.Feedback
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		tell.Log("late")
 		tell.Progress(1, 1, "")

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestClaimsOutlastTheNextLife: an executor that was killed and is back at once took its predecessor's session away, and with it its claims: while the
-// callee was still at work for it, or it was not dead and only stopped, the next attempt started.
+// TestClaimsOutlastTheNextLife: an executor that was killed and is back at once took its
+// predecessor's session away, and with it its claims: while the callee was still at work for it, or
+// it was not dead and only stopped, the next attempt started.
 func TestClaimsOutlastTheNextLife(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,11 +45,11 @@ func TestClaimsOutlastTheNextLife(t *testing.T) {
 				x1 := w.begin("x1", cutOff(new(alone)))
 				hang := make(chan struct{})
 				w.stops = append(w.stops, func() { close(hang) })
-				w.answer(func(_ context.Context, call Call) Result {
+				w.answer(func(_ context.Context, call target.Call) target.Result {
 					if call.Number == 1 {
 						<-hang // deaf, and at work for longer than anybody waits
 					}
-					return Result{Outcome: schema.Succeeded}
+					return target.Result{Outcome: schema.Succeeded}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(c.g))
 				w.publish(e, time.Now())
@@ -91,10 +93,11 @@ func TestClaimsOutlastTheNextLife(t *testing.T) {
 	}
 }
 
-// die leaves an executor to itself that was begun with cutOff: nobody hears of it any more, and its session is not renewed.
+// die leaves an executor to itself that was begun with cutOff: nobody hears of it any more, and its
+// session is not renewed.
 func (w *world) die(n *node) {
 	w.t.Helper()
-	s, ok := n.keeper.store.(*alone)
+	s, ok := n.session.store.(*alone)
 	if !ok {
 		w.t.Fatal("the executor was not begun with cutOff")
 	}
@@ -102,8 +105,10 @@ func (w *world) die(n *node) {
 	n.conn.Cut()
 }
 
-// TestWhatAStopCutsShortIsNotOverlapped: an effectively_once call that the stop of its executor cut off may go on at its callee. The run was free at once, and started
-// elsewhere beside it; it waits as long as after a crash. A script is gone with its executor, and waits for nothing, unless it could not be ended.
+// TestWhatAStopCutsShortIsNotOverlapped: an effectively_once call that the stop of its executor cut
+// off may go on at its callee. The run was free at once, and started elsewhere beside it; it waits
+// as long as after a crash. A script is gone with its executor, and waits for nothing, unless it
+// could not be ended.
 func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -112,11 +117,11 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 		after  time.Duration // its start the executor is told to stop
 		wait   time.Duration // from the first start to the next
 	}{
-		{"at once", false, false, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
-		{"when it is long known", false, false, 4 * time.Second, sessionAmple + schema.SessionGrace},
-		{"when its callee must have ended", false, false, sessionAmple + schema.SessionGrace + time.Second, 0},
+		{"at once", false, false, 500 * time.Millisecond, sessionReserve + schema.SessionGrace},
+		{"when it is long known", false, false, 4 * time.Second, sessionReserve + schema.SessionGrace},
+		{"when its callee must have ended", false, false, sessionReserve + schema.SessionGrace + time.Second, 0},
 		{"of a script", true, false, 500 * time.Millisecond, 0},
-		{"of a script that could not be ended", true, true, 500 * time.Millisecond, sessionAmple + schema.SessionGrace},
+		{"of a script that could not be ended", true, true, 500 * time.Millisecond, sessionReserve + schema.SessionGrace},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -124,10 +129,10 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 				x := w.begin("x1", scripts, func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
 				gone := make(chan struct{})
 				w.stops = append(w.stops, func() { close(gone) })
-				w.answer(func(ctx context.Context, call Call) Result {
+				w.answer(func(ctx context.Context, call target.Call) target.Result {
 					res := onStop(ctx, call)
 					if c.left {
-						res.gone = gone
+						res.Lingering = gone
 					}
 					return res
 				})
@@ -139,7 +144,7 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 				w.publish(run, time.Now())
 				time.Sleep(time.Until(run.Due().Add(c.after)))
 				x.kill()
-				w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+				w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 				w.begin("x2", scripts)
 				next := run
 				for _, a := range w.attempts(run.ID) {
@@ -164,7 +169,8 @@ func TestWhatAStopCutsShortIsNotOverlapped(t *testing.T) {
 	}
 }
 
-// halfway starts an effectively_once run on an executor that waits for nothing when it is told to stop, and returns half a second later, in the middle of the work.
+// halfway starts an effectively_once run on an executor that waits for nothing when it is told to
+// stop, and returns half a second later, in the middle of the work.
 func (w *world) halfway() (x *node, run schema.Entry) {
 	w.t.Helper()
 	x = w.begin("x1", func(cfg *Config) { cfg.DrainTimeout = time.Nanosecond })
@@ -175,8 +181,9 @@ func (w *world) halfway() (x *node, run schema.Entry) {
 	return x, run
 }
 
-// TestDeathBetweenStandInAndRelease: an executor that is told to stop has an entry stand in for what it cut off, and is gone before it has released the claim: the claim falls with
-// its session, the attempt counts, and the run goes on by that entry, no sooner.
+// TestDeathBetweenStandInAndRelease: an executor that is told to stop has an entry stand in for
+// what it cut off, and is gone before it has released the claim: the claim falls with its session,
+// the attempt counts, and the run goes on by that entry, no sooner.
 func TestDeathBetweenStandInAndRelease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x, run := w.halfway()
@@ -195,7 +202,7 @@ func TestDeathBetweenStandInAndRelease(t *testing.T) {
 		if next.ID.IsZero() {
 			t.Fatal("no entry stands in")
 		}
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.begin("x2")
 		time.Sleep(30 * time.Second) // its session falls
 		for _, e := range []schema.Entry{run, next} {
@@ -209,14 +216,14 @@ func TestDeathBetweenStandInAndRelease(t *testing.T) {
 	})
 }
 
-// TestAStandInThatMayBeThere: the store does not say whether the entry is there that is to stand in after a stop. It may be met beside the first one: the run starts once more, and no
-// more often.
+// TestAStandInThatMayBeThere: the store does not say whether the entry is there that is to stand in
+// after a stop. It may be met beside the first one: the run starts once more, and no more often.
 func TestAStandInThatMayBeThere(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x, run := w.halfway()
 		w.befallOnce("PutEntries", schematest.Fault{Lose: true})
 		x.kill()
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		w.begin("x2")
 		w.publish(run, time.Now(), redispatched)
 		there := 0

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
-// TestExecutorsJoinAndLeaveUnderLoad: 200 runs a second for a minute, while executors come, and go as SIGTERM has them go. Each run is
-// executed once, on its instant.
+// TestExecutorsJoinAndLeaveUnderLoad: 200 runs a second for a minute, while executors come, and go
+// as SIGTERM has them go. Each run is executed once, on its instant.
 func TestExecutorsJoinAndLeaveUnderLoad(t *testing.T) {
 	const (
 		every   = 50 * time.Millisecond
@@ -23,16 +24,16 @@ func TestExecutorsJoinAndLeaveUnderLoad(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex
 		late := make(map[schema.RunID]time.Duration, ticks*batch)
-		w.answer(func(ctx context.Context, c Call) Result {
+		w.answer(func(ctx context.Context, c target.Call) target.Result {
 			mu.Lock()
 			late[c.Run] = time.Since(c.Due)
 			n := len(late)
 			mu.Unlock()
 			select { // up to three seconds: at any time some hundred are under way
 			case <-time.After(longest * time.Duration(n%100) / 100):
-				return Result{Outcome: schema.Succeeded}
+				return target.Result{Outcome: schema.Succeeded}
 			case <-ctx.Done():
-				return ended(ctx)
+				return target.Ended(ctx)
 			}
 		})
 		slots := func(c *Config) { c.Slots = 1000 }

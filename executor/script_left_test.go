@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -22,18 +23,19 @@ func ofScript(command string) func(*schema.Spec) {
 	}
 }
 
-// TestAScriptThatIsLeftKeepsItsPlaceAlone: a script that could not be ended kept its slot, and its run was running, for as long as it went on. It keeps its place
-// of those that may run of its command, and nothing else.
+// TestAScriptThatIsLeftKeepsItsPlaceAlone: a script that could not be ended kept its slot, and its
+// run was running, for as long as it went on. It keeps its place of those that may run of its
+// command, and nothing else.
 func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x", func(c *Config) { c.Slots, c.Targets.Script = 1, oneScript{w} })
 		gone := make(chan struct{})
-		w.answer(func(ctx context.Context, c Call) Result {
+		w.answer(func(ctx context.Context, c target.Call) target.Result {
 			if c.Work.Script == nil || c.Work.Script.Command == "quick" || len(w.started()) > 1 {
-				return Result{Outcome: schema.Succeeded}
+				return target.Result{Outcome: schema.Succeeded}
 			}
 			<-ctx.Done()
-			return Result{Outcome: schema.TimedOut, Error: "it may still run", gone: gone}
+			return target.Result{Outcome: schema.TimedOut, Error: "it may still run", Lingering: gone}
 		})
 		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
 		w.publish(stuck, time.Now())
@@ -65,30 +67,30 @@ func TestAScriptThatIsLeftKeepsItsPlaceAlone(t *testing.T) {
 	})
 }
 
-// TestAScriptThatIsLeftKeepsNothingWithoutALimit: it counted among what its tenant has under way, as one that takes long.
+// TestAScriptThatIsLeftKeepsNothingWithoutALimit: it counted among what its tenant has under way,
+// as one that takes long.
 func TestAScriptThatIsLeftKeepsNothingWithoutALimit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x", func(c *Config) { c.Targets.Script = c.Targets.HTTP })
 		gone := make(chan struct{})
 		defer close(gone)
-		w.answer(func(ctx context.Context, _ Call) Result {
+		w.answer(func(ctx context.Context, _ target.Call) target.Result {
 			<-ctx.Done()
-			return Result{Outcome: schema.TimedOut, Error: "it may still run", gone: gone}
+			return target.Result{Outcome: schema.TimedOut, Error: "it may still run", Lingering: gone}
 		})
 		stuck := w.entry(inAWhile(time.Second), ofScript("stuck"))
 		w.publish(stuck, time.Now())
 		time.Sleep(5 * time.Second)
-		x.gate.mu.Lock()
-		defer x.gate.mu.Unlock()
-		l := x.gate.loads[targetKey{"t", "script stuck"}]
-		if l == nil || l.busy != 0 || w.state(stuck.ID) != schema.StateFailed {
-			t.Errorf("the run is %s, and its command has %+v under way; want failed, and nothing", w.state(stuck.ID), l)
+		busy, known := x.admission.UnderWay("t", "script stuck")
+		if !known || busy != 0 || w.state(stuck.ID) != schema.StateFailed {
+			t.Errorf("the run is %s, and its command has %d under way (known: %t); want failed, and nothing", w.state(stuck.ID), busy, known)
 		}
 	})
 }
 
-// TestAScriptThatIsLeftInSilenceIsTheLast: an executor that misses its session for a while tells its effectively_once scripts to end. The run of one that could not be ended
-// started again at once when the session was renewed after all, beside the script.
+// TestAScriptThatIsLeftInSilenceIsTheLast: an executor that misses its session for a while tells
+// its effectively_once scripts to end. The run of one that could not be ended started again at once
+// when the session was renewed after all, beside the script.
 func TestAScriptThatIsLeftInSilenceIsTheLast(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		t.Run(fmt.Sprintf("left: %t", left), func(t *testing.T) {
@@ -97,12 +99,12 @@ func TestAScriptThatIsLeftInSilenceIsTheLast(t *testing.T) {
 				w.begin("x", cutOff(alone), func(c *Config) { c.Targets.Script = c.Targets.HTTP })
 				gone := make(chan struct{})
 				defer close(gone)
-				w.answer(func(ctx context.Context, _ Call) Result {
+				w.answer(func(ctx context.Context, _ target.Call) target.Result {
 					<-ctx.Done()
 					if !left {
-						return Result{Outcome: schema.Cancelled}
+						return target.Result{Outcome: schema.Cancelled}
 					}
-					return Result{Outcome: schema.Cancelled, gone: gone}
+					return target.Result{Outcome: schema.Cancelled, Lingering: gone}
 				})
 				e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce), ofScript("stuck"), func(s *schema.Spec) {
 					s.Work.Guarantee, s.Work.Timeout, s.Work.Retry = schema.EffectivelyOnce, schema.Duration(time.Minute), &schema.Retry{MaxAttempts: 3, Jitter: "none"}

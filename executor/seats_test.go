@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -37,7 +38,8 @@ func ofLimited(job schema.Job, change ...func(*schema.Spec)) func(*schema.Spec) 
 	}
 }
 
-// turns publishes, as a dispatcher would, the entries in the buckets around now that have taken the place of others since, and returns whose runs they are.
+// turns publishes, as a dispatcher would, the entries in the buckets around now that have taken the
+// place of others since, and returns whose runs they are.
 func (w *world) turns(seen map[schema.EntryID]bool) []schema.RunID {
 	w.t.Helper()
 	var runs []schema.RunID
@@ -58,7 +60,8 @@ func (w *world) turns(seen map[schema.EntryID]bool) []schema.RunID {
 	return runs
 }
 
-// lingering makes the callee answer when it is let to, or stopped, and returns how to let the calls of a run end.
+// lingering makes the callee answer when it is let to, or stopped, and returns how to let the calls
+// of a run end.
 func (w *world) lingering() (end func(schema.RunID)) {
 	over := make(map[schema.RunID]chan struct{})
 	of := func(run schema.RunID) chan struct{} {
@@ -69,13 +72,13 @@ func (w *world) lingering() (end func(schema.RunID)) {
 		}
 		return over[run]
 	}
-	w.answer(func(ctx context.Context, c Call) Result {
+	w.answer(func(ctx context.Context, c target.Call) target.Result {
 		select {
 		case <-of(c.Run):
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		case <-ctx.Done():
 			time.Sleep(300 * time.Millisecond) // longer than it takes to hold the next one back
-			return ended(ctx)
+			return target.Ended(ctx)
 		}
 	})
 	return func(run schema.RunID) { close(of(run)) }
@@ -104,7 +107,8 @@ func (w *world) slots(job schema.JobID) int {
 	return len(s.Sessions())
 }
 
-// TestRunsOfALimitedJobWaitForOneAnother: no more than two are under way, wherever, and who leaves starts who was due first.
+// TestRunsOfALimitedJobWaitForOneAnother: no more than two are under way, wherever, and who leaves
+// starts who was due first.
 func TestRunsOfALimitedJobWaitForOneAnother(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")
@@ -156,7 +160,8 @@ func TestRunsOfALimitedJobWaitForOneAnother(t *testing.T) {
 	})
 }
 
-// TestWhatALimitIsReachedFor: what becomes of a run for which there is no slot is what the job says.
+// TestWhatALimitIsReachedFor: what becomes of a run for which there is no slot is what the job
+// says.
 func TestWhatALimitIsReachedFor(t *testing.T) {
 	backfilled := func(s *schema.Spec) { s.Trigger = schema.TriggerBackfill }
 	again := func(s *schema.Spec) { s.Attempt = 2 }
@@ -227,8 +232,9 @@ func TestWhatALimitIsReachedFor(t *testing.T) {
 	}
 }
 
-// TestOfSeveralThatWaitTheLatestStays: of runs that cancel_oldest lets wait for the cancelled to end, all but the latest are cancelled too; a run that is due before
-// what runs is cancelled itself.
+// TestOfSeveralThatWaitTheLatestStays: of runs that cancel_oldest lets wait for the cancelled to
+// end, all but the latest are cancelled too; a run that is due before what runs is cancelled
+// itself.
 func TestOfSeveralThatWaitTheLatestStays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("deaf") // it hears of no cancel
@@ -260,7 +266,8 @@ func TestOfSeveralThatWaitTheLatestStays(t *testing.T) {
 	})
 }
 
-// TestSlotsOfTheDeadComeBack: who crashed has its slots no longer than its session stands, and whoever looks after the limit wakes who waits.
+// TestSlotsOfTheDeadComeBack: who crashed has its slots no longer than its session stands, and
+// whoever looks after the limit wakes who waits.
 func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x")
@@ -307,8 +314,8 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	})
 }
 
-// TestARunThatHasBegunIsNotWokenInVain: its misfire policy has no say any more. To give it up it was woken without a slot, held back again since it had begun, and woken
-// again at once, for ever.
+// TestARunThatHasBegunIsNotWokenInVain: its misfire policy has no say any more. To give it up it
+// was woken without a slot, held back again since it had begun, and woken again at once, for ever.
 func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x")
@@ -346,8 +353,9 @@ func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
 	})
 }
 
-// TestARunThatGoesBackAfterItWaitedKeepsItsPlace: a slot came free while it was being held back, so it was to start, and then could not. It had been taken out of what waits
-// by then, where nothing is put in again: held back once more, it was pending for ever.
+// TestARunThatGoesBackAfterItWaitedKeepsItsPlace: a slot came free while it was being held back, so
+// it was to start, and then could not. It had been taken out of what waits by then, where nothing
+// is put in again: held back once more, it was pending for ever.
 func TestARunThatGoesBackAfterItWaitedKeepsItsPlace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")
@@ -391,14 +399,15 @@ func TestARunThatGoesBackAfterItWaitedKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestALimitHoldsWhateverTheStoreAnswers: swaps that are lost, refused, or of which nobody knows cost time; never more than two run at once, and all do.
+// TestALimitHoldsWhateverTheStoreAnswers: swaps that are lost, refused, or of which nobody knows
+// cost time; never more than two run at once, and all do.
 func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x")
 		w.begin("y")
 		job := w.limited(2, schema.OnLimitQueue)
 		running, most := 0, 0
-		w.answer(func(context.Context, Call) Result {
+		w.answer(func(context.Context, target.Call) target.Result {
 			w.mu.Lock()
 			running++
 			most = max(most, running)
@@ -407,7 +416,7 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 			w.mu.Lock()
 			running--
 			w.mu.Unlock()
-			return Result{Outcome: schema.Succeeded}
+			return target.Result{Outcome: schema.Succeeded}
 		})
 		w.befall(schematest.Seeded(7, schematest.Odds{Delay: 0.1, Fail: 0.1, Lose: 0.2, MaxDelay: 50 * time.Millisecond}))
 		var runs []schema.RunID
@@ -457,8 +466,9 @@ func TestRunsWithoutALimitAskForNone(t *testing.T) {
 	})
 }
 
-// TestACopyOfARunThatEndedIsNotSkipped: a message that rests on rows that were read before its run began finds the slots of
-// the job taken by another run. Its own has ended, so nothing is said of it.
+// TestACopyOfARunThatEndedIsNotSkipped: a message that rests on rows that were read before its run
+// began finds the slots of the job taken by another run. Its own has ended, so nothing is said of
+// it.
 func TestACopyOfARunThatEndedIsNotSkipped(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		end := w.lingering()

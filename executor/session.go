@@ -13,12 +13,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// keeper keeps the executor's session: one heartbeat, however many runs are under way.
+// sessionKeeper keeps the executor's session alive: one heartbeat, however many runs are under way.
 //
-// The session stands in the store until somebody declares it dead; the executor itself stops trusting it at a local
-// deadline, counted from before the last good renewal was sent: no observer can declare it dead
-// before that.
-type keeper struct {
+// The session stands in the store until another process declares it dead. The executor itself stops
+// trusting it at a local deadline, counted from before the last good renewal was sent: no observer
+// can declare it dead before that.
+type sessionKeeper struct {
 	store  schema.SessionStore
 	name   string
 	now    func() time.Time
@@ -31,46 +31,49 @@ type keeper struct {
 	renewed  time.Time // by the monotonic clock: when the last good renewal was sent
 }
 
-func newKeeper(store schema.SessionStore, name string, now func() time.Time, halted func() bool, log *slog.Logger) *keeper {
-	return &keeper{store: store, name: name, now: now, halted: halted, log: log}
+func newSessionKeeper(store schema.SessionStore, name string, now func() time.Time, halted func() bool, log *slog.Logger) *sessionKeeper {
+	return &sessionKeeper{store: store, name: name, now: now, halted: halted, log: log}
 }
 
 // current returns the session's id, and whether anything may be started under it.
-func (k *keeper) current(now time.Time) (string, bool) {
+func (k *sessionKeeper) current(now time.Time) (string, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.session.ID, k.session.ID != "" && now.Before(k.deadline)
 }
 
-// ample is current for what others wait for the end of: a claim, a slot of a limit. Who takes it over does so
-// [schema.SessionGrace] after the session's expiry, and what was begun may then still be worked on by the target, though the executor
-// crashed: so it is begun only while sessionAmple is left, and overlaps with nothing as long as the target needs no more than CalleeTime.
-func (k *keeper) ample(now time.Time) (string, bool) {
-	return k.current(now.Add(sessionAmple))
+// currentWithReserve is current for attempts whose end others wait for: a claim, a slot of a limit.
+// Another executor takes these over [schema.SessionGrace] after the session's expiry, and the
+// callee may then still work, though this executor crashed. So such an attempt begins only while
+// sessionReserve is left, and overlaps with nothing if the callee needs no more than CalleeTime.
+func (k *sessionKeeper) currentWithReserve(now time.Time) (string, bool) {
+	return k.current(now.Add(sessionReserve))
 }
 
-// lapsed reports whether others may have declared the session dead: it could not be renewed for so long.
-func (k *keeper) lapsed(now time.Time) bool {
+// lapsed reports whether others may have declared the session dead: it could not be renewed for so
+// long.
+func (k *sessionKeeper) lapsed(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.session.ID != "" && now.After(k.deadline.Add(schema.SessionGrace))
 }
 
 // beat opens the session or renews it.
-func (k *keeper) beat(ctx context.Context) error {
+func (k *sessionKeeper) beat(ctx context.Context) error {
 	sent, began := k.now(), time.Now()
 	k.mu.Lock()
 	was, renewed := k.session, k.renewed
 	k.mu.Unlock()
 	expires := sent.Add(sessionLife)
 	if was.ID != "" && k.halted() {
-		// Renewed by a clock that was set back the session would be over, and what runs under it would be started by others while it runs;
-		// by one that was set ahead it would outlive us by as much.
+		// By a clock that was set back the session would be over, and others would start what runs
+		// under it. By one that was set ahead it would outlive us by as much.
 		expires = was.Expires.Add(began.Sub(renewed))
 	}
 	is := schema.Session{Executor: k.name, ID: was.ID, Expires: expires.UTC().Truncate(time.Millisecond)}
 	if was.ID == "" {
-		// Whoever had this name before us is gone: its session ends with ours beginning. What it claimed stands until it would have been declared dead.
+		// An earlier life under this name is gone: its session ends where ours begins. Its claims
+		// stand until it would have been declared dead.
 		stored, err := k.store.Session(ctx, k.name)
 		if err != nil && !errors.Is(err, schema.ErrNotFound) {
 			return fmt.Errorf("open session: %w", err)
@@ -93,8 +96,9 @@ func (k *keeper) beat(ctx context.Context) error {
 	return nil
 }
 
-// judging returns the time by which earlier lives are forgotten: none is while the clock may be wrong.
-func (k *keeper) judging(now time.Time) time.Time {
+// judging returns the time by which earlier lives are forgotten: none are while the clock may be
+// wrong.
+func (k *sessionKeeper) judging(now time.Time) time.Time {
 	if k.halted() {
 		return time.Time{}
 	}
@@ -102,7 +106,7 @@ func (k *keeper) judging(now time.Time) time.Time {
 }
 
 // recover finds out what stands after a swap that did not go through: ours after all, or another's.
-func (k *keeper) recover(ctx context.Context, cause error) error {
+func (k *sessionKeeper) recover(ctx context.Context, cause error) error {
 	stored, err := k.store.Session(ctx, k.name)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return fmt.Errorf("read session: %w", err)
@@ -120,14 +124,14 @@ func (k *keeper) recover(ctx context.Context, cause error) error {
 	return fmt.Errorf("renew session: %w", cause)
 }
 
-func (k *keeper) set(s schema.Session, deadline, renewed time.Time) {
+func (k *sessionKeeper) set(s schema.Session, deadline, renewed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.session, k.deadline, k.renewed = s, deadline, renewed
 }
 
 // run renews the session until ctx ends, sooner again after a failure.
-func (k *keeper) run(ctx context.Context) {
+func (k *sessionKeeper) run(ctx context.Context) {
 	for {
 		began, wait := time.Now(), renewEvery
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -144,8 +148,9 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// close ends the session: nothing runs under it any more. As long as what an earlier life claimed stands, one that is nobody's is left to say so.
-func (k *keeper) close(ctx context.Context) error {
+// close ends the session: nothing runs under it any more. While claims of an earlier life stand, a
+// session of no executor is left to say so.
+func (k *sessionKeeper) close(ctx context.Context) error {
 	k.mu.Lock()
 	was := k.session
 	k.session, k.deadline = schema.Session{}, time.Time{}

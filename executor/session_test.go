@@ -46,7 +46,7 @@ func lost(func() error) error       { return schema.ErrUnknown }
 func refused(func() error) error    { return schema.ErrUnavailable }
 
 // inSession runs f in a bubble with an embedded store in memory.
-func inSession(t *testing.T, f func(t *testing.T, s *troubled, k *keeper)) {
+func inSession(t *testing.T, f func(t *testing.T, s *troubled, k *sessionKeeper)) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := embedded.Open(embedded.Config{})
 		if err != nil {
@@ -58,12 +58,12 @@ func inSession(t *testing.T, f func(t *testing.T, s *troubled, k *keeper)) {
 			}
 		}()
 		s := &troubled{SessionStore: store}
-		f(t, s, newKeeper(s, "executor-1", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler)))
+		f(t, s, newSessionKeeper(s, "executor-1", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler)))
 	})
 }
 
 // alive checks what the keeper says now, and returns the id.
-func alive(t *testing.T, k *keeper, when string, want bool) string {
+func alive(t *testing.T, k *sessionKeeper, when string, want bool) string {
 	t.Helper()
 	id, ok := k.current(time.Now())
 	if ok != want {
@@ -72,7 +72,7 @@ func alive(t *testing.T, k *keeper, when string, want bool) string {
 	return id
 }
 
-func beat(t *testing.T, k *keeper, when string, want error) {
+func beat(t *testing.T, k *sessionKeeper, when string, want error) {
 	t.Helper()
 	if err := k.beat(t.Context()); !errors.Is(err, want) {
 		t.Errorf("%s: beat: got %v, want %v", when, err, want)
@@ -89,7 +89,7 @@ func stored(t *testing.T, s *troubled) schema.Session {
 }
 
 func TestSessionOpensAndIsRenewed(t *testing.T) {
-	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+	inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 		alive(t, k, "before the first beat", false)
 		beat(t, k, "open", nil)
 		id := alive(t, k, "opened", true)
@@ -108,10 +108,10 @@ func TestSessionOpensAndIsRenewed(t *testing.T) {
 
 // What the predecessor of the same name ran is lost: its session must not pass for ours.
 func TestSessionReplacesThatOfAPredecessor(t *testing.T) {
-	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+	inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 		beat(t, k, "open the predecessor's", nil)
 		was := alive(t, k, "predecessor", true)
-		k = newKeeper(s, "executor-1", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
+		k = newSessionKeeper(s, "executor-1", time.Now, func() bool { return false }, slog.New(slog.DiscardHandler))
 		beat(t, k, "open", nil)
 		if id := alive(t, k, "opened", true); id == was || stored(t, s).ID != id {
 			t.Errorf("opened after a predecessor: got %s, stored %+v, want another session than %s, stored", id, stored(t, s), was)
@@ -119,9 +119,10 @@ func TestSessionReplacesThatOfAPredecessor(t *testing.T) {
 	})
 }
 
-// The deadline counts from before the renewal was sent, not from when its answer came: an observer may count from there.
+// The deadline counts from before the renewal was sent, not from when its answer came: an observer
+// may count from there.
 func TestSessionDeadlineCountsFromTheSending(t *testing.T) {
-	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+	inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 		s.delay = 4 * time.Second
 		beat(t, k, "open", nil)
 		time.Sleep(6*time.Second - time.Nanosecond)
@@ -133,15 +134,16 @@ func TestSessionDeadlineCountsFromTheSending(t *testing.T) {
 	})
 }
 
-// TestSessionOfAClockThatWasSet: a renewal by a clock that had been set back was over at once, and what ran under it was started elsewhere
-// while it ran; one by a clock that had been set ahead would have outlived its executor.
+// TestSessionOfAClockThatWasSet: a renewal by a clock that had been set back was over at once, and
+// what ran under it was started elsewhere while it ran; one by a clock that had been set ahead
+// would have outlived its executor.
 func TestSessionOfAClockThatWasSet(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		step time.Duration
 	}{{"back", -90 * time.Second}, {"ahead", 90 * time.Second}} {
 		t.Run(tc.name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+			inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 				var step time.Duration
 				k.now = func() time.Time { return time.Now().Add(step) }
 				k.halted = func() bool { return step != 0 }
@@ -170,7 +172,7 @@ func TestSessionOfAClockThatWasSet(t *testing.T) {
 }
 
 func TestSessionDeclaredDead(t *testing.T) {
-	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+	inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 		beat(t, k, "open", nil)
 		was := alive(t, k, "opened", true)
 		time.Sleep(sessionLife + schema.SessionGrace)
@@ -196,7 +198,7 @@ func TestSessionOfUnknownOutcome(t *testing.T) {
 		"refused":     {refused, schema.ErrUnavailable},
 	} {
 		t.Run(name+" at a renewal", func(t *testing.T) {
-			inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+			inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 				beat(t, k, "open", nil)
 				opened := time.Now()
 				id := alive(t, k, "opened", true)
@@ -213,7 +215,7 @@ func TestSessionOfUnknownOutcome(t *testing.T) {
 			})
 		})
 		t.Run(name+" at the opening", func(t *testing.T) {
-			inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+			inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 				s.next(c.how)
 				beat(t, k, "open", c.want)
 				alive(t, k, "not opened for certain", false)
@@ -227,7 +229,7 @@ func TestSessionOfUnknownOutcome(t *testing.T) {
 }
 
 func TestSessionIsKeptUntilItsEnd(t *testing.T) {
-	inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+	inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -260,23 +262,23 @@ func TestSessionIsKeptUntilItsEnd(t *testing.T) {
 
 func TestSessionCloses(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(t *testing.T, s *troubled, k *keeper)
+		prepare func(t *testing.T, s *troubled, k *sessionKeeper)
 		want    error
 	}{
-		"never opened": {func(*testing.T, *troubled, *keeper) {}, nil},
-		"declared dead": {func(t *testing.T, s *troubled, k *keeper) {
+		"never opened": {func(*testing.T, *troubled, *sessionKeeper) {}, nil},
+		"declared dead": {func(t *testing.T, s *troubled, k *sessionKeeper) {
 			beat(t, k, "open", nil)
 			if err := s.SwapSession(t.Context(), stored(t, s), schema.Session{Executor: "executor-1"}); err != nil {
 				t.Fatalf("declare dead: %v", err)
 			}
 		}, nil},
-		"store away": {func(t *testing.T, s *troubled, k *keeper) {
+		"store away": {func(t *testing.T, s *troubled, k *sessionKeeper) {
 			beat(t, k, "open", nil)
 			s.next(refused)
 		}, schema.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, s *troubled, k *keeper) {
+			inSession(t, func(t *testing.T, s *troubled, k *sessionKeeper) {
 				c.prepare(t, s, k)
 				if err := k.close(t.Context()); !errors.Is(err, c.want) {
 					t.Errorf("close: got %v, want %v", err, c.want)

@@ -1,86 +1,19 @@
 package executor
 
 import (
-	"cmp"
-	"slices"
-	"strings"
 	"time"
+
+	"carillon.dev/carillon/executor/admission"
 )
 
-// The states of a target's circuit.
-const (
-	CircuitClosed   = "closed"    // runs start
-	CircuitOpen     = "open"      // they are deferred
-	CircuitHalfOpen = "half_open" // a few start, to see whether the target works again
-)
-
-// TargetState is what one executor knows of a target of a tenant: the host of HTTP calls, or the subject of NATS requests.
-type TargetState struct {
-	Target    string    `json:"target"`
-	Circuit   string    `json:"circuit"`             // CircuitClosed, CircuitOpen or CircuitHalfOpen
-	Since     time.Time `json:"since,omitzero"`      // since when it is not closed
-	NextProbe time.Time `json:"next_probe,omitzero"` // of an open one: when an attempt is let through
-	Failures  int       `json:"failures,omitempty"`  // attempts that failed: of a closed one in the last 30 s, else since shortly before it opened
-	Deferrals int       `json:"deferrals,omitempty"` // how often a start was deferred since it is not closed
-	Running   int       `json:"running,omitempty"`   // attempts under way
+// TargetStates returns what the executor knows of a tenant's targets, those whose circuit is not
+// closed first, then by name. Targets that were not called for a while are forgotten.
+func (x *Executor) TargetStates(tenant string) []admission.TargetState {
+	return x.admission.TargetStates(tenant, time.Now().UTC())
 }
 
-// TargetStates returns what the executor knows of a tenant's targets, those whose circuit is not closed first, then by name. What nobody has called
-// for a while is forgotten.
-func (x *Executor) TargetStates(tenant string) []TargetState {
-	return x.gate.states(tenant, time.Now().UTC())
-}
-
-// ResetTarget closes the circuit of a tenant's target, and reports whether it was not closed. What was deferred stays so until its time.
+// ResetTarget closes the circuit of a tenant's target, and reports whether it was not closed. What
+// was deferred stays so until its time.
 func (x *Executor) ResetTarget(tenant, target string) bool {
-	return x.gate.reset(targetKey{tenant, target})
-}
-
-// calls reports whether the key names what has a circuit: the gate counts scripts, tasks and tenants too.
-func (k targetKey) calls() bool {
-	return k.name != "" && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, "task ")
-}
-
-func (g *gate) states(tenant string, now time.Time) []TargetState {
-	var states []TargetState
-	g.mu.Lock()
-	for k, l := range g.loads {
-		if k.tenant != tenant || !k.calls() {
-			continue
-		}
-		s := TargetState{Target: k.name, Circuit: CircuitClosed, Running: l.busy}
-		if b := l.breaker; b != nil {
-			s.Circuit, s.NextProbe = b.state(now)
-			s.Since, s.Deferrals = b.since, b.deferred
-			s.Failures = int(b.failed + b.circuit.Metrics().Failures()) // #nosec G115 -- some hundreds
-		}
-		states = append(states, s)
-	}
-	g.mu.Unlock()
-	slices.SortFunc(states, func(a, b TargetState) int {
-		if broken := a.Circuit != CircuitClosed; broken != (b.Circuit != CircuitClosed) {
-			if broken {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Target, b.Target)
-	})
-	return states
-}
-
-func (g *gate) reset(k targetKey) bool {
-	g.mu.Lock()
-	l := g.loads[k]
-	broken := k.calls() && l != nil && l.breaker != nil && !l.breaker.closed()
-	if broken {
-		l.breaker.reset()
-		l.turn = time.Time{}
-	}
-	g.mu.Unlock()
-	if broken {
-		g.metrics.broken.Dec()
-		g.log.Info("the circuit of a target was closed by request", "tenant", k.tenant, "target", k.name)
-	}
-	return broken
+	return x.admission.ResetTarget(tenant, target)
 }

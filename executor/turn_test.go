@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -21,9 +22,9 @@ func another(n int) func(*queue.Envelope) {
 
 // lasting has calls take so long.
 func (w *world) lasting(d time.Duration) {
-	w.answer(func(context.Context, Call) Result {
+	w.answer(func(context.Context, target.Call) target.Result {
 		time.Sleep(d)
-		return Result{Outcome: schema.Succeeded}
+		return target.Result{Outcome: schema.Succeeded}
 	})
 }
 
@@ -44,8 +45,8 @@ func (w *world) once(run schema.RunID) {
 	}
 }
 
-// TestTwoMessagesOfOneRunStartItOnce: after a restart what its stream still held came together with the redispatch of
-// the new owner. Both found nothing in the rows, and both started, 2 of 100 runs.
+// TestTwoMessagesOfOneRunStartItOnce: after a restart what its stream still held came together with
+// the redispatch of the new owner. Both found nothing in the rows, and both started, 2 of 100 runs.
 func TestTwoMessagesOfOneRunStartItOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -95,8 +96,8 @@ func TestTwoMessagesOfOneRunStartItOnce(t *testing.T) {
 	}
 }
 
-// TestARunThatEndedHereIsNotBegunAgain: a message that the stream holds twice comes again when the run has ended, and rests
-// on rows that were read before it began.
+// TestARunThatEndedHereIsNotBegunAgain: a message that the stream holds twice comes again when the
+// run has ended, and rests on rows that were read before it began.
 func TestARunThatEndedHereIsNotBegunAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")
@@ -112,8 +113,8 @@ func TestARunThatEndedHereIsNotBegunAgain(t *testing.T) {
 	})
 }
 
-// TestARunUnderWayHereIsNotBegunAgain: a message that rests on rows that were read before the run began comes when it is
-// under way, and its turn is passed on: the store knows that it runs.
+// TestARunUnderWayHereIsNotBegunAgain: a message that rests on rows that were read before the run
+// began comes when it is under way, and its turn is passed on: the store knows that it runs.
 func TestARunUnderWayHereIsNotBegunAgain(t *testing.T) {
 	for _, lasts := range []time.Duration{200 * time.Millisecond, 3 * time.Second} {
 		t.Run(lasts.String(), func(t *testing.T) {
@@ -132,8 +133,8 @@ func TestARunUnderWayHereIsNotBegunAgain(t *testing.T) {
 	}
 }
 
-// TestBegunRunsAreRememberedForAWhile: each for beganFor at least and for less than twice that, no more than maxBegan of a
-// span, without an allocation in the long run.
+// TestBegunRunsAreRememberedForAWhile: each for beganFor at least and for less than twice that, no
+// more than maxBegan of a span, without an allocation in the long run.
 func TestBegunRunsAreRememberedForAWhile(t *testing.T) {
 	run := func(n uint64) schema.RunID { return schema.MakeEntryID(time.Unix(1_800_000_000, 0), 0, n) }
 	began := time.Now()
@@ -167,7 +168,8 @@ func TestBegunRunsAreRememberedForAWhile(t *testing.T) {
 	}
 }
 
-// TestTwoExecutorsWhoseCellsAreLate: whoever of the two is delayed, and by what, one starts the run.
+// TestTwoExecutorsWhoseCellsAreLate: whoever of the two is delayed, and by what, one starts the
+// run.
 func TestTwoExecutorsWhoseCellsAreLate(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -194,8 +196,9 @@ func TestTwoExecutorsWhoseCellsAreLate(t *testing.T) {
 	}
 }
 
-// TestAStartYieldsToWhoStarts: a run that was held back got a slot, and its turn at the same time. The turn left the run
-// to the start that it saw, and the start to the turn: it was looked at again 5 to 10 s later.
+// TestAStartYieldsToWhoStarts: a run that was held back got a slot, and its turn at the same time.
+// The turn left the run to the start that it saw, and the start to the turn: it was looked at again
+// 5 to 10 s later.
 func TestAStartYieldsToWhoStarts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		n := w.begin("x")
@@ -219,17 +222,18 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			{"it has ended", []schema.Attempt{own, said(1, schema.Succeeded)}, true},
 			{"our cell was overwritten", nil, true},
 		} {
-			a := &attempt{x: n.Executor, entry: &e, number: 1, fence: own.Fence, session: "mine"}
-			v := view{exists: true, attempts: tc.rows, live: func(schema.SessionRef) bool { return true }}
-			if got, _ := a.rivals(&v, 1); got != tc.rivals {
+			a := attemptOf(n.Executor, &e)
+			a.number, a.fence, a.session = 1, own.Fence, "mine"
+			v := runRows{exists: true, attempts: tc.rows, live: func(schema.SessionRef) bool { return true }}
+			if got, _ := a.rows.rivals(&v, 1); got != tc.rivals {
 				t.Errorf("%s: rivals = %t, want %t", tc.name, got, tc.rivals)
 			}
 		}
 	})
 }
 
-// TestACellThatIsNotHeldHoldsNoRunUp: an executor that is cut from the store while it notes that it starts a run keeps the
-// run until its session may have been declared dead, and no longer.
+// TestACellThatIsNotHeldHoldsNoRunUp: an executor that is cut from the store while it notes that it
+// starts a run keeps the run until its session may have been declared dead, and no longer.
 func TestACellThatIsNotHeldHoldsNoRunUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var cut atomic.Bool

@@ -19,13 +19,14 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// world is a store, a queue and a callee, in a bubble. What happens to them is written down in the order in which it
-// happens.
+// world is a store, a queue and a callee, in a bubble. What happens to them is written down in the
+// order in which it happens.
 type world struct {
 	t      *testing.T
 	inner  *embedded.Store           // past every fault
@@ -34,7 +35,7 @@ type world struct {
 	broker *inproc.Broker
 	conn   *inproc.Conn
 	plan   atomic.Pointer[schematest.Plan]
-	callee atomic.Pointer[func(context.Context, Call) Result]
+	callee atomic.Pointer[func(context.Context, target.Call) target.Result]
 
 	deliveries atomic.Int64
 
@@ -50,7 +51,7 @@ type world struct {
 
 // start is one call of the callee.
 type start struct {
-	Call
+	target.Call
 	at time.Time
 }
 
@@ -76,7 +77,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 			return inproc.Verdict{}
 		}})
 		w.conn = w.broker.Connect("test")
-		w.answer(func(context.Context, Call) Result { return Result{Outcome: schema.Succeeded} })
+		w.answer(func(context.Context, target.Call) target.Result { return target.Result{Outcome: schema.Succeeded} })
 		defer func() {
 			for _, stop := range slices.Backward(w.stops) {
 				stop()
@@ -213,10 +214,10 @@ func (w *world) breakDown(ops ...string) {
 }
 
 // answer sets what the callee does.
-func (w *world) answer(f func(context.Context, Call) Result) { w.callee.Store(&f) }
+func (w *world) answer(f func(context.Context, target.Call) target.Result) { w.callee.Store(&f) }
 
 // Run is the target of the world.
-func (w *world) Run(ctx context.Context, c Call) Result {
+func (w *world) Run(ctx context.Context, c target.Call) target.Result {
 	w.mu.Lock()
 	w.starts = append(w.starts, start{c, time.Now()})
 	w.events = append(w.events, fmt.Sprintf("start %d", c.Number))
@@ -267,7 +268,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		w.t.Fatalf("bucketer: %v", err)
 	}
 	c := Config{
-		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: Targets{HTTP: w, NATS: w}, Signals: n.conn,
+		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: target.Set{HTTP: w, NATS: w}, Signals: n.conn,
 		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
@@ -358,7 +359,8 @@ func (w *world) attempt(e schema.Entry, number int, rec *schema.Record, session 
 	return a
 }
 
-// session opens the session of an executor that is not there, until `until`, and returns a reference of e to it.
+// session opens the session of an executor that is not there, until `until`, and returns a
+// reference of e to it.
 func (w *world) session(e schema.Entry, id string, until time.Time) *schema.SessionRef {
 	w.t.Helper()
 	name := "elsewhere-" + id
@@ -451,4 +453,9 @@ func (w *world) find(id schema.EntryID) schema.Entry {
 		w.t.Fatalf("entry %s: %d rows, %v", id, len(rows), err)
 	}
 	return rows[0]
+}
+
+// attemptOf returns an attempt of a message that nobody has delivered.
+func attemptOf(x *Executor, e *schema.Entry) *attempt {
+	return newAttempt(x, nil, &queue.Envelope{Entry: *e})
 }

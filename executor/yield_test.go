@@ -24,8 +24,9 @@ func (w *world) ahead(now time.Time) map[schema.RunID]int {
 	return n
 }
 
-// TestARunWaitsOnce: what was put off, and could not be recorded as such, was put off once more, and from then on each of the two by itself: the longer a backlog
-// waited, the more of it were copies.
+// TestARunWaitsOnce: what was put off, and could not be recorded as such, was put off once more,
+// and from then on each of the two by itself: the longer a backlog waited, the more of it were
+// copies.
 func TestARunWaitsOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x")
@@ -85,8 +86,9 @@ func TestYieldToItsOwn(t *testing.T) {
 						c.change(s)
 					})
 				}
-				a := &attempt{x: n.Executor, entry: &run, awaited: waits.ID}
-				got, err := a.yield(t.Context(), "")
+				a := attemptOf(n.Executor, &run)
+				a.rows.awaited = waits.ID
+				got, err := a.limits.yield(t.Context(), "")
 				if err != nil || got != c.want {
 					t.Fatalf("yield: got %t, %v; want %t", got, err, c.want)
 				}

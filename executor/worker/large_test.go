@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
-	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -24,7 +24,7 @@ func TestLargeReplies(t *testing.T) {
 	}
 	t.Cleanup(server.Close)
 	r := &rig{t: t, server: server}
-	r.target = executor.NewNATS(executor.NATSConfig{Requester: r.queue()})
+	r.target = target.NewNATS(target.NATSConfig{Requester: r.queue()})
 	nc, err := nats.Connect("", nats.InProcessServer(server))
 	if err != nil {
 		t.Fatalf("connect: %v", err)
@@ -33,17 +33,17 @@ func TestLargeReplies(t *testing.T) {
 	header := func(name, value string) *nats.Msg { return &nats.Msg{Header: nats.Header{name: {value}}} }
 	for name, c := range map[string]struct {
 		says []*nats.Msg
-		want executor.Result // but for its output
-		out  int             // bytes of that
+		want target.Result // but for its output
+		out  int           // bytes of that
 	}{
-		"a result":      {[]*nats.Msg{{Data: make([]byte, body)}}, executor.Result{Outcome: schema.Succeeded, OutputCut: true}, executor.DefaultMaxOutput},
-		"an error":      {[]*nats.Msg{header("Carillon-Error", strings.Repeat("x", body))}, executor.Result{Outcome: schema.Failed, Error: strings.Repeat("x", 1024)}, 0},
-		"a header":      {[]*nats.Msg{header("X", strings.Repeat("x", body))}, executor.Result{Outcome: schema.Succeeded}, 0},
-		"many headers":  {[]*nats.Msg{{Header: nats.Header{"X": slices.Repeat([]string{"y"}, 1<<20)}}}, executor.Result{Outcome: schema.Succeeded}, 0},
-		"a log":         {[]*nats.Msg{{Header: nats.Header{"Carillon-Word": {"log"}}, Data: make([]byte, body)}, {}}, executor.Result{Outcome: schema.Succeeded}, 0},
-		"a progress":    {[]*nats.Msg{{Header: nats.Header{"Carillon-Word": {"progress"}}, Data: make([]byte, body)}, {}}, executor.Result{Outcome: schema.Succeeded}, 0},
-		"another word":  {[]*nats.Msg{{Header: nats.Header{"Carillon-Word": {strings.Repeat("x", body)}}}, {}}, executor.Result{Outcome: schema.Succeeded}, 0},
-		"a retry after": {[]*nats.Msg{{Header: nats.Header{"Carillon-Error": {"no"}, "Carillon-Retry-After": {strings.Repeat("9", body)}}}}, executor.Result{Outcome: schema.Failed, Error: "no"}, 0},
+		"a result":      {[]*nats.Msg{{Data: make([]byte, body)}}, target.Result{Outcome: schema.Succeeded, OutputCut: true}, target.DefaultMaxOutput},
+		"an error":      {[]*nats.Msg{header("Carillon-Error", strings.Repeat("x", body))}, target.Result{Outcome: schema.Failed, Error: strings.Repeat("x", 1024)}, 0},
+		"a header":      {[]*nats.Msg{header("X", strings.Repeat("x", body))}, target.Result{Outcome: schema.Succeeded}, 0},
+		"many headers":  {[]*nats.Msg{{Header: nats.Header{"X": slices.Repeat([]string{"y"}, 1<<20)}}}, target.Result{Outcome: schema.Succeeded}, 0},
+		"a log":         {[]*nats.Msg{{Header: nats.Header{"Carillon-Word": {"log"}}, Data: make([]byte, body)}, {}}, target.Result{Outcome: schema.Succeeded}, 0},
+		"a progress":    {[]*nats.Msg{{Header: nats.Header{"Carillon-Word": {"progress"}}, Data: make([]byte, body)}, {}}, target.Result{Outcome: schema.Succeeded}, 0},
+		"another word":  {[]*nats.Msg{{Header: nats.Header{"Carillon-Word": {strings.Repeat("x", body)}}}, {}}, target.Result{Outcome: schema.Succeeded}, 0},
+		"a retry after": {[]*nats.Msg{{Header: nats.Header{"Carillon-Error": {"no"}, "Carillon-Retry-After": {strings.Repeat("9", body)}}}}, target.Result{Outcome: schema.Failed, Error: "no"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub, err := nc.Subscribe("work.a", func(m *nats.Msg) {

@@ -16,7 +16,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
-	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -81,7 +81,7 @@ func TestPythonWorker(t *testing.T) {
 		t.Fatalf("connect: %v", err)
 	}
 	defer func() { _ = q.Close() }() // nothing depends on it any more
-	target := executor.NewNATS(executor.NATSConfig{Requester: q})
+	asked := target.NewNATS(target.NATSConfig{Requester: q})
 
 	cmd := exec.CommandContext(ctx, interpreter, filepath.Join(pythonDir, "worker.py")) // #nosec G204 -- of this test
 	cmd.Env = append(os.Environ(), "NATS_URL="+server.URL(), "PYTHONDONTWRITEBYTECODE=1")
@@ -104,15 +104,15 @@ func TestPythonWorker(t *testing.T) {
 		t.Fatalf("the worker says %q, %v; want that it is ready", ready, err)
 	}
 
-	demo := func(payload string) executor.Call {
+	demo := func(payload string) target.Call {
 		c := call(payload)
 		c.Work.NATS = &schema.NATSTarget{Subject: "work.demo"}
 		return c
 	}
-	run := func(c executor.Call, timeout time.Duration) executor.Result {
-		bounded, cancel := context.WithTimeoutCause(ctx, timeout, executor.ErrTimeout)
+	run := func(c target.Call, timeout time.Duration) target.Result {
+		bounded, cancel := context.WithTimeoutCause(ctx, timeout, target.ErrTimeout)
 		defer cancel()
-		return target.Run(bounded, c)
+		return asked.Run(bounded, c)
 	}
 	// Once, on a busy machine, the server did not know of the worker yet though it had confirmed its subscription: a run would be tried again.
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
@@ -122,7 +122,7 @@ func TestPythonWorker(t *testing.T) {
 	}
 	tell := newTeller()
 	c := demo(`{"n": 2, "pause": 0.7}`) // longer than its first sign of life
-	c.Tell = tell
+	c.Feedback = tell
 	if res := run(c, patience); res.Outcome != schema.Succeeded || string(res.Output) != `{"counted": 2, "attempt": 2}` {
 		t.Errorf("Run: got %+v %s, want it to have counted to 2", res, res.Output)
 	}
@@ -149,10 +149,10 @@ func TestPythonWorker(t *testing.T) {
 	// A cancel reaches the handler: the worker stops at once, and not after its 60 s.
 	tell = newTeller()
 	cancelled, stop := context.WithCancelCause(ctx)
-	go func() { <-tell.told; stop(executor.ErrCancelled) }()
+	go func() { <-tell.told; stop(target.ErrCancelled) }()
 	c = demo(`{"n": 1, "pause": 60}`)
-	c.Tell = tell
-	if res := target.Run(cancelled, c); res.Outcome != schema.Cancelled {
+	c.Feedback = tell
+	if res := asked.Run(cancelled, c); res.Outcome != schema.Cancelled {
 		t.Errorf("Run that is cancelled: got %+v", res)
 	}
 
@@ -165,7 +165,7 @@ func TestPythonWorker(t *testing.T) {
 		}
 	}()
 	c = demo(`{"n": 2, "pause": 0.5}`)
-	c.Tell = tell
+	c.Feedback = tell
 	if res := run(c, patience); res.Outcome != schema.Succeeded {
 		t.Errorf("Run at work at SIGTERM: got %+v, want a success", res)
 	}

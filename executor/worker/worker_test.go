@@ -17,7 +17,7 @@ import (
 
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
-	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/executor/worker"
 	"carillon.dev/carillon/schema"
 )
@@ -31,7 +31,7 @@ const patience = time.Minute
 type rig struct {
 	t      *testing.T
 	server *embedded.Server
-	target *executor.NATS
+	target *target.NATS
 }
 
 func newRig(t *testing.T) *rig {
@@ -42,7 +42,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(server.Close)
 	r := &rig{t: t, server: server}
-	r.target = executor.NewNATS(executor.NATSConfig{Requester: r.queue(), MaxOutput: 100_000})
+	r.target = target.NewNATS(target.NATSConfig{Requester: r.queue(), MaxOutput: 100_000})
 	return r
 }
 
@@ -117,18 +117,18 @@ func (l *teller) all() string {
 var numbers atomic.Uint64
 
 // call makes a call of the subject work.a.
-func call(payload string) executor.Call {
+func call(payload string) target.Call {
 	due := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	return executor.Call{
+	return target.Call{
 		Tenant: "t", Run: schema.MakeEntryID(due, 3, numbers.Add(1)), Number: 2, Fence: 77, Due: due,
 		Work: schema.Work{NATS: &schema.NATSTarget{Subject: "work.a"}}.InForce(), Payload: []byte(payload),
 	}
 }
 
 // run runs a call as an executor does, for at most a minute.
-func (r *rig) run(c executor.Call) executor.Result {
+func (r *rig) run(c target.Call) target.Result {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(r.t.Context(), patience, executor.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(r.t.Context(), patience, target.ErrTimeout)
 	defer cancel()
 	return r.target.Run(ctx, c)
 }
@@ -166,23 +166,23 @@ func TestResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		result any
 		err    error
-		want   executor.Result
+		want   target.Result
 		output string
 	}{
-		"nothing":           {nil, nil, executor.Result{Outcome: schema.Succeeded}, ""},
-		"text":              {"done", nil, executor.Result{Outcome: schema.Succeeded}, "done"},
-		"bytes":             {[]byte("a\xff"), nil, executor.Result{Outcome: schema.Succeeded}, "a\xff"},
-		"raw JSON":          {json.RawMessage(`{"a":1}`), nil, executor.Result{Outcome: schema.Succeeded}, `{"a":1}`},
-		"a value":           {[]int{1, 2}, nil, executor.Result{Outcome: schema.Succeeded}, "[1,2]"},
-		"no JSON":           {func() {}, nil, executor.Result{Outcome: schema.Failed, Final: true, Error: "encode result: json: unsupported type: func()"}, ""},
-		"longer than kept":  {strings.Repeat("x", 100_001), nil, executor.Result{Outcome: schema.Succeeded, OutputCut: true}, strings.Repeat("x", 100_000)},
-		"100 MB":            {make([]byte, 100<<20), nil, executor.Result{Outcome: schema.Succeeded, OutputCut: true}, string(make([]byte, 100_000))},
-		"an error":          {"ignored", boom, executor.Result{Outcome: schema.Failed, Error: "no stock"}, ""},
-		"a final error":     {nil, fmt.Errorf("x: %w", worker.Final(boom)), executor.Result{Outcome: schema.Failed, Error: "x: no stock", Final: true}, ""},
-		"an error to wait":  {nil, worker.RetryAfter(boom, 90*time.Second), executor.Result{Outcome: schema.Failed, Error: "no stock", RetryAfter: 90 * time.Second}, ""},
-		"an empty error":    {nil, errors.New(""), executor.Result{Outcome: schema.Failed, Error: "failed"}, ""},
-		"no error, final":   {nil, worker.Final(nil), executor.Result{Outcome: schema.Succeeded}, ""},
-		"no error, to wait": {nil, worker.RetryAfter(nil, time.Second), executor.Result{Outcome: schema.Succeeded}, ""},
+		"nothing":           {nil, nil, target.Result{Outcome: schema.Succeeded}, ""},
+		"text":              {"done", nil, target.Result{Outcome: schema.Succeeded}, "done"},
+		"bytes":             {[]byte("a\xff"), nil, target.Result{Outcome: schema.Succeeded}, "a\xff"},
+		"raw JSON":          {json.RawMessage(`{"a":1}`), nil, target.Result{Outcome: schema.Succeeded}, `{"a":1}`},
+		"a value":           {[]int{1, 2}, nil, target.Result{Outcome: schema.Succeeded}, "[1,2]"},
+		"no JSON":           {func() {}, nil, target.Result{Outcome: schema.Failed, Final: true, Error: "encode result: json: unsupported type: func()"}, ""},
+		"longer than kept":  {strings.Repeat("x", 100_001), nil, target.Result{Outcome: schema.Succeeded, OutputCut: true}, strings.Repeat("x", 100_000)},
+		"100 MB":            {make([]byte, 100<<20), nil, target.Result{Outcome: schema.Succeeded, OutputCut: true}, string(make([]byte, 100_000))},
+		"an error":          {"ignored", boom, target.Result{Outcome: schema.Failed, Error: "no stock"}, ""},
+		"a final error":     {nil, fmt.Errorf("x: %w", worker.Final(boom)), target.Result{Outcome: schema.Failed, Error: "x: no stock", Final: true}, ""},
+		"an error to wait":  {nil, worker.RetryAfter(boom, 90*time.Second), target.Result{Outcome: schema.Failed, Error: "no stock", RetryAfter: 90 * time.Second}, ""},
+		"an empty error":    {nil, errors.New(""), target.Result{Outcome: schema.Failed, Error: "failed"}, ""},
+		"no error, final":   {nil, worker.Final(nil), target.Result{Outcome: schema.Succeeded}, ""},
+		"no error, to wait": {nil, worker.RetryAfter(nil, time.Second), target.Result{Outcome: schema.Succeeded}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -226,7 +226,7 @@ func TestLogAndProgressAreTold(t *testing.T) {
 	})
 	tell := newTeller()
 	c := call("")
-	c.Tell = tell
+	c.Feedback = tell
 	if res := r.run(c); res.Outcome != schema.Succeeded {
 		t.Fatalf("Run: got %+v, want a success", res)
 	}
@@ -251,9 +251,9 @@ func TestTheContextEndsWithTheRun(t *testing.T) {
 		want    error
 		outcome schema.Outcome
 	}{
-		"cancelled":                           {executor.ErrCancelled, 0, worker.ErrCancelled, schema.Cancelled},
-		"stopped":                             {executor.ErrStopped, 0, worker.ErrAbandoned, schema.Failed},
-		"time-out that the executor notices":  {executor.ErrTimeout, 0, worker.ErrTimeout, schema.TimedOut},
+		"cancelled":                           {target.ErrCancelled, 0, worker.ErrCancelled, schema.Cancelled},
+		"stopped":                             {target.ErrStopped, 0, worker.ErrAbandoned, schema.Failed},
+		"time-out that the executor notices":  {target.ErrTimeout, 0, worker.ErrTimeout, schema.TimedOut},
 		"time-out that the worker notices":    {nil, 100 * time.Millisecond, worker.ErrTimeout, schema.TimedOut},
 		"time-out of less than a millisecond": {nil, time.Nanosecond, worker.ErrTimeout, schema.TimedOut},
 	} {
@@ -280,7 +280,7 @@ func TestTheContextEndsWithTheRun(t *testing.T) {
 				}
 			}()
 			co := call("")
-			co.Tell = tell
+			co.Feedback = tell
 			if res := r.target.Run(ctx, co); res.Outcome != c.outcome {
 				t.Errorf("Run: got %+v, want %s", res, c.outcome)
 			}
@@ -307,7 +307,7 @@ func TestACancelThatWasNotHeard(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() { <-begun; cancel(executor.ErrCancelled) }()
+	go func() { <-begun; cancel(target.ErrCancelled) }()
 	if res := r.target.Run(ctx, call("")); res.Outcome != schema.Cancelled {
 		t.Errorf("Run: got %+v, want it cancelled", res)
 	}
@@ -328,7 +328,7 @@ func TestTheExecutorGoes(t *testing.T) {
 	}
 	r := newRig(t)
 	q := r.queue()
-	target := executor.NewNATS(executor.NATSConfig{Requester: q})
+	asked := target.NewNATS(target.NATSConfig{Requester: q})
 	begun, causes := make(chan struct{}), make(chan error, 1)
 	r.work(worker.Config{}, func(ctx context.Context, _ worker.Run) (any, error) {
 		close(begun)
@@ -336,8 +336,8 @@ func TestTheExecutorGoes(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return nil, ctx.Err()
 	})
-	ended := make(chan executor.Result, 1)
-	go func() { ended <- target.Run(context.Background(), call("")) }()
+	ended := make(chan target.Result, 1)
+	go func() { ended <- asked.Run(context.Background(), call("")) }()
 	<-begun
 	if err := q.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
@@ -393,7 +393,7 @@ func TestAStopWaitsForWorkAndDeclinesTheRest(t *testing.T) {
 		}
 		return "by the first", nil
 	})
-	first := make(chan executor.Result, 1)
+	first := make(chan target.Result, 1)
 	go func() { first <- r.run(call("1")) }()
 	<-begun
 	stopped := make(chan struct{})
@@ -422,7 +422,7 @@ func TestAStopEndsHandlersThatTakeTooLong(t *testing.T) {
 		<-ctx.Done()
 		return nil, worker.RetryAfter(context.Cause(ctx), time.Second)
 	})
-	ended := make(chan executor.Result, 1)
+	ended := make(chan target.Result, 1)
 	go func() { ended <- r.run(call("")) }()
 	<-begun
 	stop()

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 )
 
 // Config is the configuration of a node. Default has the values of what is not set.
@@ -241,7 +241,7 @@ func Default() Config {
 		Ring:      Ring{Listen: "127.0.0.1:7946"},
 		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:      NATS{Lanes: 1},
-		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: executor.DefaultMaxOutput},
+		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
 		Letters:   Letters{Retention: 30 * 24 * time.Hour},
 		Log:       Log{Level: "info", Format: "text"},
 	}
@@ -314,8 +314,8 @@ func (c Config) Validate() error {
 	if c.Executor.DrainTimeout < 0 {
 		fault("executor.drain_timeout", "is negative")
 	}
-	if c.Executor.MaxOutput < 1 || c.Executor.MaxOutput > executor.MaxMaxOutput {
-		fault("executor.max_output", "%d is not between 1 and %d bytes", c.Executor.MaxOutput, executor.MaxMaxOutput)
+	if c.Executor.MaxOutput < 1 || c.Executor.MaxOutput > target.MaxMaxOutput {
+		fault("executor.max_output", "%d is not between 1 and %d bytes", c.Executor.MaxOutput, target.MaxMaxOutput)
 	}
 	for _, list := range []struct {
 		key   string

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 )
 
 // maxScripts bounds the file of scripts, bytes.
@@ -19,7 +19,7 @@ const maxScripts = 1 << 20
 
 // LoadScripts reads the operator's allow list of commands and checks it, that neither the list nor a command can be written by others than
 // its owner, and that no command is set-uid or set-gid. deploy/scripts.yaml is an example that explains every key. The error names every fault.
-func LoadScripts(path string) (map[string]executor.ScriptCommand, error) {
+func LoadScripts(path string) (map[string]target.ScriptCommand, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the list of scripts: %w", err)
@@ -34,7 +34,7 @@ func LoadScripts(path string) (map[string]executor.ScriptCommand, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxScripts)
 	}
 	var list struct {
-		Commands map[string]executor.ScriptCommand `yaml:"commands"`
+		Commands map[string]target.ScriptCommand `yaml:"commands"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -51,7 +51,7 @@ func LoadScripts(path string) (map[string]executor.ScriptCommand, error) {
 			}
 		}
 	}
-	_, err = executor.NewScript(executor.ScriptConfig{Commands: list.Commands, Root: os.Geteuid() == 0})
+	_, err = target.NewScript(target.ScriptConfig{Commands: list.Commands, Root: os.Geteuid() == 0})
 	return list.Commands, errors.Join(append(faults, err)...)
 }
 

@@ -58,9 +58,12 @@ var layers = []layer{
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
 	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair"}, tests: fakes},
+	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "executor/admission", "executor/target"}, tests: append([]string{"executor/webhook"}, fakes...)},
+	{folder: "executor/admission", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
+	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook"}, tests: fakes},
+	{folder: "executor/webhook"},
 	// What users' programs link: nothing of ours.
-	{folder: "executor/worker", tests: []string{"executor", "dispatcher/queue/...", "schema"}},
+	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},

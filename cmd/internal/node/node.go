@@ -23,6 +23,7 @@ import (
 	"carillon.dev/carillon/dispatcher"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 )
@@ -85,7 +86,7 @@ type Node struct {
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
 	operations *bucketer.Operations
-	scripts    *executor.Script // nil: not enabled
+	scripts    *target.Script // nil: not enabled
 	office     *office
 	api        *httpapi.Server
 	host       func(string) bool // what requests to the API may name
@@ -219,7 +220,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	room := executor.NewByteBudget(executor.DefaultRoom)
+	room := target.NewByteBudget(target.DefaultByteBudget)
 	rules, err := n.openScripts(room)
 	if err != nil {
 		return err
@@ -242,27 +243,27 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 }
 
 // httpConfig says how HTTP tasks are called.
-func (n *Node) httpConfig(room *executor.ByteBudget) executor.HTTPConfig {
+func (n *Node) httpConfig(room *target.ByteBudget) target.HTTPConfig {
 	allow, never := n.cfg.Executor.Prefixes()
-	c := executor.HTTPConfig{
-		Allow: allow, Never: never, MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
+	c := target.HTTPConfig{
+		AllowPrefixes: allow, DenyPrefixes: never, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
 		// What is under way at once is bounded by the slots. Were there fewer connections to a host than may be wanted, attempts would wait for one
 		// until their time is up, and be held against the host.
-		MaxConnsPerHost: n.cfg.Executor.Slots + executor.MaxLeftDials,
+		MaxConnsPerHost: n.cfg.Executor.Slots + target.MaxOrphanedDials,
 	}
 	if n.profiles.IsValid() {
-		c.Deny = []netip.AddrPort{n.profiles} // a job must not read this process's memory
+		c.DenyAddresses = []netip.AddrPort{n.profiles} // a job must not read this process's memory
 	}
 	return c
 }
 
-func (n *Node) assembleExecutor(stops *cleanups, room *executor.ByteBudget) error {
-	http, err := executor.NewHTTP(n.httpConfig(room))
+func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error {
+	http, err := target.NewHTTP(n.httpConfig(room))
 	if err != nil {
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
-	targets := executor.Targets{HTTP: http, NATS: executor.NewNATS(executor.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Room: room})}
+	targets := target.Set{HTTP: http, NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
 	if n.scripts != nil {
 		targets.Script = n.scripts
 	}
@@ -275,7 +276,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *executor.ByteBudget) erro
 	if n.cfg.Executor.Noop {
 		noop.Set(1)
 		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
-		targets = executor.Targets{HTTP: executor.Noop{}, NATS: executor.Noop{}, Script: executor.Noop{}}
+		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}}
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,

@@ -6,12 +6,12 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/cmd/internal/config"
-	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 )
 
 // openScripts makes the target of scripts if there are any, and returns what requests may say of them: the executor that runs a script and
 // the bucketer that takes it in have one list.
-func (n *Node) openScripts(room *executor.ByteBudget) (bucketer.Rules, error) {
+func (n *Node) openScripts(room *target.ByteBudget) (bucketer.Rules, error) {
 	file := n.cfg.Executor.Scripts
 	if file == "" {
 		return bucketer.Rules{}, nil
@@ -20,8 +20,8 @@ func (n *Node) openScripts(room *executor.ByteBudget) (bucketer.Rules, error) {
 	if err != nil {
 		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
 	}
-	n.scripts, err = executor.NewScript(executor.ScriptConfig{
-		Commands: list, Root: os.Geteuid() == 0, MaxOutput: n.cfg.Executor.MaxOutput, Room: room, Logger: n.log.With("part", "executor"),
+	n.scripts, err = target.NewScript(target.ScriptConfig{
+		Commands: list, Root: os.Geteuid() == 0, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
 	})
 	if err != nil {
 		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)

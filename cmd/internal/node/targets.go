@@ -15,6 +15,7 @@ import (
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/admission"
 	"carillon.dev/carillon/schema"
 )
 
@@ -35,8 +36,8 @@ type targetsAsk struct {
 
 // targetsAnswer is what an executor answers.
 type targetsAnswer struct {
-	Node    string                 `json:"node"`
-	Targets []executor.TargetState `json:"targets"`
+	Node    string                  `json:"node"`
+	Targets []admission.TargetState `json:"targets"`
 }
 
 // replyTopic is the form of topics of answers: a signal must not be made to speak to another topic.
@@ -112,7 +113,7 @@ func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.Node
 	return known, nil, nil
 }
 
-func nodeTarget(node string, s executor.TargetState) httpapi.NodeTarget {
+func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 	return httpapi.NodeTarget{Target: s.Target, Node: node, TargetState: httpapi.TargetState{
 		State: s.Circuit, Since: httpapi.Time{Time: s.Since}, NextProbeAt: httpapi.Time{Time: s.NextProbe},
 		Failures: s.Failures, Deferrals: s.Deferrals, Running: s.Running,

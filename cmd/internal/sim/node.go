@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
@@ -156,7 +157,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	l.executor, err = executor.New(executor.Config{
 		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
-		Targets: executor.Targets{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
+		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/executor"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -22,7 +23,7 @@ const withinSession = executor.CalleeTime
 var errRefused = errors.New("the callee refuses")
 
 // Run answers after a while, sometimes a long one, and sometimes with an error.
-func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
+func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	c := s.n.c
 	if off := s.n.offset(); off.Abs() > trusted {
 		c.broken("%s started attempt %d of %s while its clock was off by %v", s.n.name, call.Number, call.Run, off)
@@ -30,11 +31,11 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 	at := s.n.now(s.l.dead).Round(0)
 	select {
 	case <-s.l.dead:
-		return executor.Result{Outcome: schema.Failed}
+		return target.Result{Outcome: schema.Failed}
 	default:
 	}
 	if s.n.crashes(s.l, stepCall, func() {}) {
-		return executor.Result{Outcome: schema.Failed}
+		return target.Result{Outcome: schema.Failed}
 	}
 	kind, draw := c.chance(func(f Faults) float64 { return f.Target }, 2)
 	c.mu.Lock()
@@ -65,25 +66,25 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 		Sent: &check.Sent{Key: call.Run.String(), Job: jobOf(&call), Type: check.JSONType, Body: check.Hash(0).Add(call.Payload)},
 		End:  time.Now().Add(took), // whether its caller is there or not
 	}
-	res := executor.Result{Outcome: schema.Succeeded, Output: outputOf(call.Work.HTTP.URL, ref.Line, call.Number, call.Fence)}
+	res := target.Result{Outcome: schema.Succeeded, Output: outputOf(call.Work.HTTP.URL, ref.Line, call.Number, call.Fence)}
 	timer := time.NewTimer(took)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		if first := ref.Source == keptSource && call.Number == 1; first && ref.Line == keptAgain {
-			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: keptTook}
+			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: keptTook}
 		} else if first && ref.Line == keptRefuse {
-			saw.Status, res = 400, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
+			saw.Status, res = 400, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
 		} else if kind == 0 {
-			saw.Status, res = 503, executor.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
+			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}
 		}
 	case <-s.l.dead:
 		saw.Status, saw.Gone = 0, time.Now()
-		res = executor.Result{Outcome: schema.Failed}
+		res = target.Result{Outcome: schema.Failed}
 	case <-ctx.Done():
 		saw.Gone = time.Now()
-		saw.Status, res = 0, executor.Result{Outcome: schema.Failed, Error: context.Cause(ctx).Error()}
-		if errors.Is(context.Cause(ctx), executor.ErrCancelled) {
+		saw.Status, res = 0, target.Result{Outcome: schema.Failed, Error: context.Cause(ctx).Error()}
+		if errors.Is(context.Cause(ctx), target.ErrCancelled) {
 			res.Outcome = schema.Cancelled
 		}
 	}
@@ -100,7 +101,7 @@ func (s sink) Run(ctx context.Context, call executor.Call) executor.Result {
 }
 
 // jobOf returns the id that a call gives for its job, as the HTTP target does.
-func jobOf(call *executor.Call) string {
+func jobOf(call *target.Call) string {
 	if call.Job.IsZero() {
 		return call.Run.String()
 	}

@@ -1,0 +1,49 @@
+package admission
+
+import (
+	"strings"
+
+	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/schema"
+)
+
+// Request is what an attempt asks for.
+type Request struct {
+	target      targetKey
+	Rank        int  // the rank of its priority
+	targetLimit int  // attempts of its tenant at once; 0 = what the slots give
+	hasBreaker  bool // it has a breaker
+	Deferrals   int  // how often its start was deferred for the sake of its target
+
+	Task      string // of its tenant …
+	TaskLimit int    // … whose runs may be under way at once, so many in the whole cluster; 0 = any number
+	Deferred  bool   // its entry is a deferral
+}
+
+// NewRequest returns the request of work of a tenant: its target, and what is known of that.
+func NewRequest(tenant string, w *schema.Work, targets target.Set) Request {
+	ask := Request{target: targetKey{tenant: tenant}}
+	switch {
+	case w.HTTP != nil:
+		ask.target.name, ask.hasBreaker = hostOf(w.HTTP.URL), true
+	case w.NATS != nil: // no host has such a name, and no script
+		ask.target.name, ask.hasBreaker = w.NATS.Subject, true
+	case w.Script != nil:
+		ask.target.name = "script " + w.Script.Command
+		ask.targetLimit = targets.ScriptLimit(w.Script)
+	}
+	return ask
+}
+
+// hostOf returns scheme, host and port of a URL that was found to be one, without allocating.
+func hostOf(url string) string {
+	at := strings.Index(url, "://")
+	if at < 0 {
+		return url
+	}
+	at += len("://")
+	if end := strings.IndexAny(url[at:], "/?#"); end >= 0 {
+		url = url[:at+end]
+	}
+	return strings.ToLower(url)
+}

@@ -1,0 +1,194 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/executor/admission"
+	"carillon.dev/carillon/schema"
+)
+
+// limits is what bounds how many attempts run at once, and what an attempt has of it.
+type limits struct {
+	a       *attempt
+	permit  admission.Permit // of its target, its tenant and its task
+	slot    bool             // a slot of the executor
+	rated   bool             // its task has a rate
+	jobSlot *jobSlot         // a slot of its job's limit; nil: none
+
+	wantsJobSlot bool // its job has a limit, by the start basis when it got its turn
+	hadJobSlot   bool // it has, or had, a slot of its job's limit
+	heldBack     bool // its job's limit holds it back
+	listed       bool // it has a slot of that limit, and its run still stands in the wait list
+	claimSlot    bool // it may use the lease: as many as claimsAtOnce may
+}
+
+// heldUnder reports whether everything that the attempt has it has under that session.
+func (l *limits) heldUnder(session string) bool {
+	return (l.jobSlot == nil || l.jobSlot.session == session) && (l.permit.Session == "" || l.permit.Session == session)
+}
+
+// acquireClaimSlot waits until the attempt may use the lease of its run. What waits rests on
+// nothing yet, so that it may wait. False means that ctx ended.
+func (l *limits) acquireClaimSlot(ctx context.Context) bool {
+	if !l.claimSlot {
+		l.claimSlot = l.a.x.claimSlots.Acquire(ctx, l.a.entry.Spec.Priority, l.a.entry.Spec.Tenant)
+	}
+	return l.claimSlot
+}
+
+func (l *limits) releaseClaimSlot() {
+	if l.claimSlot {
+		l.claimSlot = false
+		l.a.x.claimSlots.Release()
+	}
+}
+
+// admit asks for admission, and waits for it. False means that the message has been dealt with.
+func (l *limits) admit(ctx context.Context) bool {
+	a := l.a
+	x, spec := a.x, &a.entry.Spec
+	var at *admission.Load
+	for {
+		r, err := l.request(ctx)
+		switch {
+		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
+			if at == nil {
+				return true // the attempt will say what is wrong
+			}
+		case err != nil:
+			if at != nil {
+				x.admission.Leave(at, admission.Rank(spec.Priority))
+			}
+			a.postpone(ctx, "read work", err)
+			return false
+		}
+		var d admission.Decision
+		d, at = x.admission.Admit(r, at)
+		switch {
+		case d.Admitted:
+			l.permit = d.Permit
+			return true
+		case d.Defer > 0 && d.Reason == admission.ReasonLimit:
+			l.deferForQuota(ctx, d.Defer)
+			return false
+		case d.Defer > 0:
+			l.deferForTarget(ctx, d.Defer, d.Cause)
+			return false
+		}
+		timer := time.NewTimer(admission.RecheckEvery)
+		select {
+		case <-d.Wait:
+			timer.Stop()
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			x.admission.Leave(at, r.Rank)
+			a.giveBack()
+			return false
+		}
+	}
+}
+
+// request returns what the attempt asks of admission. Its task is read each time: while the attempt
+// waits the limit may be raised, or lifted.
+func (l *limits) request(ctx context.Context) (admission.Request, error) {
+	x, spec := l.a.x, &l.a.entry.Spec
+	var r admission.Request
+	if spec.Work != nil {
+		r = admission.NewRequest(spec.Tenant, spec.Work, x.targets)
+	} else {
+		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+		task, err := x.tasks.Task(bounded, spec.Tenant, spec.Task)
+		cancel()
+		if err != nil {
+			r = admission.NewRequest(spec.Tenant, &schema.Work{}, x.targets)
+			r.Rank = admission.Rank(spec.Priority)
+			return r, err
+		}
+		r = admission.NewRequest(spec.Tenant, &task.Work, x.targets)
+		r.Task, r.TaskLimit, l.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
+	}
+	r.Rank, r.Deferrals, r.Deferred = admission.Rank(spec.Priority), spec.Deferrals, spec.Kind == schema.KindDeferral
+	return r, nil
+}
+
+// deferForQuota defers the entry since the limit of its task is reached. That does not count as a
+// deferral for its target's sake, and the reservation under the rate of the task is given up.
+func (l *limits) deferForQuota(ctx context.Context, wait time.Duration) {
+	l.replace(ctx, schema.CauseLimit, func(now time.Time) (schema.Entry, error) {
+		return l.a.x.writer.Defer(l.a.entry, now.Add(wait), "", now)
+	})
+}
+
+// deferForTarget defers the entry since its target, or its tenant, may not have more attempts now.
+// That costs no attempt. If we crash before it is said that the later entry stands in, both entries
+// may be delivered: the second start finds what the first has written.
+func (l *limits) deferForTarget(ctx context.Context, wait time.Duration, cause schema.Cause) {
+	e := l.a.entry
+	l.replace(ctx, cause, func(now time.Time) (schema.Entry, error) {
+		id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
+		return l.a.x.writer.LaterStart(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
+	})
+}
+
+// deferForRate defers the entry to a new reservation: its own has expired, and with others that are
+// late as well more would start at once than the rate says.
+func (l *limits) deferForRate(ctx context.Context) {
+	l.a.x.admission.CountDeferral(admission.ReasonRate)
+	l.replace(ctx, schema.CauseRate, func(now time.Time) (schema.Entry, error) {
+		return l.a.x.writer.Defer(l.a.entry, now, "", now)
+	})
+}
+
+// replace has the entry that later makes stand in for this one, when a deferral slot is free.
+func (l *limits) replace(ctx context.Context, cause schema.Cause, later func(now time.Time) (schema.Entry, error)) {
+	a := l.a
+	x, e := a.x, a.entry
+	l.releaseClaimSlot() // others may claim while it waits
+	if !x.deferSlots.Acquire(ctx, e.Spec.Priority, e.Spec.Tenant) {
+		a.giveBack()
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	yielded, err := l.yield(bounded, cause)
+	if err == nil && !yielded {
+		var to schema.Entry
+		if to, err = later(x.now()); err == nil {
+			_, err = x.writer.DeferTo(bounded, []schema.Entry{*e}, []schema.Entry{to}, cause)
+		}
+	}
+	cancel()
+	x.deferSlots.Release()
+	if err != nil {
+		a.postpone(ctx, "defer", err)
+		return
+	}
+	a.finishEntry(e.Spec.AttemptNumber())
+}
+
+// yield reports whether an entry that was deferred to before stands in for this one, and has the
+// rows say so.
+//
+// An executor that writes a later entry and cannot say so leaves two entries of one run, and so on
+// with each of them: in a long backlog runs would come to consist of copies that hold each other
+// up. Of two the one that is due first yields, and only to one that a record names, which therefore
+// is in the store: never each to the other.
+func (l *limits) yield(ctx context.Context, cause schema.Cause) (bool, error) {
+	x, e, awaited := l.a.x, l.a.entry, l.a.rows.awaited
+	if awaited.IsZero() {
+		return false, nil
+	}
+	rows, err := x.store.EntriesByID(ctx, awaited.Partition(), []schema.EntryID{awaited})
+	if err != nil || len(rows) == 0 || rows[0].Fault != nil {
+		return false, err
+	}
+	to := &rows[0]
+	mine, _ := e.First()
+	if its, _ := to.First(); its != mine || to.Run() != e.Run() || to.Spec.AttemptNumber() != e.Spec.AttemptNumber() {
+		return false, nil // it starts something else: what the run said before it was moved, or another attempt
+	}
+	rec := schema.Record{Outcome: schema.Replaced, To: to.ID, Reason: schema.Deferred, Cause: cause}
+	return true, x.writer.Record(ctx, []schema.Attempt{x.writer.NotStarted(*e, rec, x.now())})
+}

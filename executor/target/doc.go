@@ -1,0 +1,22 @@
+// Package target calls what tasks name: HTTP endpoints, workers behind NATS, and scripts.
+//
+// A Target makes one attempt and says how it went. It knows neither rows nor leases nor sessions:
+// the caller's context and Call.Abandoned tell it when to stop.
+//
+//	target.go        Call, Result, Target, and the causes for which an attempt ends
+//	health.go        what a result tells of the health of its target
+//	budget.go        the memory that outputs share
+//	http.go          HTTP: the transport and the calls  http_request.go, http_answer.go  their two ends
+//	guard.go         which addresses may be dialled
+//	dial.go          connections that outlast the attempt that began them
+//	nats.go          the worker protocol (executor/worker/PROTOCOL.md)
+//	script.go        commands of the operator's allow list, and their checks
+//	script_linux.go  processes: start, output, time-out, and all that a command leaves behind
+//
+// # Invariants
+//
+//  1. An address is checked when it is dialled, after its name was resolved, on every redirect too.
+//  2. No text of a result holds a URL, a header, a resolved address, an argument or a payload.
+//  3. No callee decides how much memory it takes: bodies, headers, outputs, logs and waits are bounded.
+//  4. A process of a script ends with its attempt. Where that cannot be, Result.Lingering says so.
+package target
