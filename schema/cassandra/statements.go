@@ -68,15 +68,6 @@ const (
 	// One row of settings, conditional (LOCAL_SERIAL). Not idempotent.
 	createSetting statement = `INSERT INTO settings (scope, name, value) VALUES (?, ?, ?) IF NOT EXISTS`
 
-	// One row of tasks. Idempotent.
-	insertTask statement = `INSERT INTO tasks (tenant, name, spec) VALUES (?, ?, ?) USING TIMESTAMP ?`
-	// One row of tasks. Idempotent.
-	deleteTask statement = `DELETE FROM tasks USING TIMESTAMP ? WHERE tenant = ? AND name = ?`
-	// One row of tasks. Idempotent.
-	selectTask statement = `SELECT spec, writetime(spec) FROM tasks WHERE tenant = ? AND name = ?`
-	// A slice of one tenant's tasks, in name order. Idempotent.
-	selectTasks statement = `SELECT name, spec, writetime(spec) FROM tasks WHERE tenant = ? AND name > ?`
-
 	// One row of jobs, without a condition; the timestamp is below that of every conditional write (createdAt). Idempotent. An update leaves nothing
 	// once its cells have expired; of an insert the bare row would stay, since a later expiry does not touch it.
 	createJob statement = `UPDATE jobs USING TIMESTAMP ? SET spec = ?, state = ?, generation = ? WHERE shard = ? AND slice = ? AND job_id = ?`

@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/damage"
+	"carillon.dev/carillon/schema/document"
 	"github.com/gocql/gocql"
 )
 
@@ -17,6 +18,8 @@ const maxTTL = 20 * 365 * 24 * 60 * 60
 
 // Store keeps the rows of schema in one keyspace. Its methods may be called concurrently.
 type Store struct {
+	document.Roles // tenants, tasks, operations and the like
+
 	cfg         Config
 	session     *gocql.Session
 	speculation *speculation
@@ -83,6 +86,7 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
 	}
 	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows, tokens: make(chan struct{}, maxInFlight)}
+	s.Roles = document.New(documents{s}, rows)
 	s.batchBytes.Store(maxBatchBytes)
 	return s, nil
 }

@@ -30,8 +30,8 @@ const (
 	colSettled    column = 2 // c
 
 	colValue   column = 1 // every other table
-	colDeleted column = 2 // t: hides what is not younger
-	colStopped column = 2 // O: who cancelled the operation, and when
+	colDeleted column = 2 // t, R, w, m: hides a value that is not younger
+	colMark    column = 2 // O: who cancelled the operation, and when
 )
 
 // cell is one value with what decides between two writes of it.

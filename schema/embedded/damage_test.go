@@ -5,11 +5,17 @@ import (
 	"testing"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/document"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // damaged is a store whose cells a test overwrites.
 type damaged struct{ *Store }
+
+func documentKey(kind document.Kind, scope, name string) []byte {
+	t := documentTables[kind]
+	return t.key(scope, name)
+}
 
 // Damage implements schematest.Damager.
 func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
@@ -25,9 +31,9 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		key = appendAttempt(nil, &a)
 		at = map[string]column{"record": colRecord, "session": colSession}[c.Column]
 	case "tasks":
-		key = appendName(nil, tableTasks, c.Tenant, c.Name)
+		key = documentKey(document.Task, c.Tenant, c.Name)
 	case "tenants":
-		key = tenantKey(c.Name)
+		key = documentKey(document.Tenant, "", c.Name)
 	case "api_keys":
 		key = apiKeyKey(tableAPIKeys, c.Hash)
 	case "api_key_names":
@@ -53,9 +59,9 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 	case "audit":
 		key = appendNewestFirst(auditPrefix(c.Tenant, schema.AuditDay(c.Audit.Time())), c.Audit)
 	case "operations":
-		key = operationKey(c.Tenant, c.Operation)
+		key = documentKey(document.Operation, c.Tenant, string(c.Operation[:]))
 	case "signing_keys":
-		key = signingKey(c.Tenant)
+		key = documentKey(document.SigningKeys, "", c.Tenant)
 	}
 	old, err := d.row(key)
 	if err != nil {

@@ -235,14 +235,6 @@ func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) 
 
 // value returns the value cell of the row at key, or ErrNotFound.
 func (s *Store) value(ctx context.Context, key []byte) ([]byte, error) {
-	c, err := s.valueCell(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return c.data, nil
-}
-
-func (s *Store) valueCell(ctx context.Context, key []byte) (*cell, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -255,5 +247,5 @@ func (s *Store) valueCell(ctx context.Context, key []byte) (*cell, error) {
 	if c == nil {
 		return nil, schema.ErrNotFound
 	}
-	return c, nil
+	return c.data, nil
 }

@@ -78,7 +78,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time) (buckets int, err err
 	if buckets, err = s.expireBuckets(ctx, now); err != nil {
 		return buckets, fmt.Errorf("expire buckets: %w", err)
 	}
-	if err := s.expireTold(ctx, now); err != nil {
+	if err := s.expireByTime(ctx, now); err != nil {
 		return buckets, fmt.Errorf("expire what was only told: %w", err)
 	}
 	for {

@@ -17,6 +17,7 @@ import (
 
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/damage"
+	"carillon.dev/carillon/schema/document"
 )
 
 const (
@@ -82,6 +83,8 @@ func (c Config) withDefaults() Config {
 // Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within a
 // testing/synctest bubble must be closed within it.
 type Store struct {
+	document.Roles // tenants, tasks, operations and the like
+
 	db    *pebble.DB
 	now   func() time.Time
 	write *pebble.WriteOptions
@@ -122,6 +125,7 @@ func Open(cfg Config) (_ *Store, err error) {
 		return nil, fmt.Errorf("open embedded store: register metrics: %w", err)
 	}
 	s := &Store{now: cfg.Now, write: pebble.Sync, damage: rows, seed: maphash.MakeSeed()}
+	s.Roles = document.New(documents{s}, rows)
 	cacheSize := int64(diskCache)
 	if cfg.Dir == "" {
 		opts.FS, opts.DisableWAL, cacheSize = vfs.NewMem(), true, memoryCache

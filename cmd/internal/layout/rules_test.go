@@ -48,8 +48,9 @@ var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...",
 var layers = []layer{
 	{folder: "schema", tests: []string{"schema/schematest"}},
 	{folder: "schema/damage"},
-	{folder: "schema/cassandra", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest", "deploy/local/cluster"}},
-	{folder: "schema/embedded", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest"}},
+	{folder: "schema/document", imports: []string{"schema", "schema/damage"}},
+	{folder: "schema/cassandra", imports: []string{"schema", "schema/damage", "schema/document"}, tests: []string{"schema/schematest", "deploy/local/cluster"}},
+	{folder: "schema/embedded", imports: []string{"schema", "schema/damage", "schema/document"}, tests: []string{"schema/schematest"}},
 	{folder: "schema/lease", imports: []string{"schema"}, tests: []string{"schema/embedded", "schema/schematest"}},
 	{folder: "schema/schematest", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
 

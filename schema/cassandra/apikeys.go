@@ -11,15 +11,8 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// The statements about who may do what; the words are those of statements.go.
+// The statements about API keys; the words are those of statements.go.
 const (
-	// One row of tenants. Idempotent.
-	insertTenant statement = `INSERT INTO tenants (scope, name, spec) VALUES ('tenants', ?, ?) USING TIMESTAMP ?`
-	// One row of tenants. Idempotent.
-	selectTenant statement = `SELECT spec, writetime(spec) FROM tenants WHERE scope = 'tenants' AND name = ?`
-	// A slice of the partition of tenants, in name order. Idempotent.
-	selectTenants statement = `SELECT name, spec, writetime(spec) FROM tenants WHERE scope = 'tenants' AND name > ?`
-
 	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
 	claimKeyName statement = `INSERT INTO api_key_names (tenant, name, hash, spec) VALUES (?, ?, ?, ?) IF NOT EXISTS`
 	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
@@ -42,56 +35,6 @@ const (
 
 // usedTTL is how long it is known when a key was used, seconds.
 const usedTTL = 400 * 24 * 3600
-
-// PutTenant implements schema.TenantStore.
-func (s *Store) PutTenant(ctx context.Context, t schema.Tenant) error {
-	text, err := json.Marshal(t)
-	if err == nil {
-		err = s.write(ctx, insertTenant, t.Name, text, t.UpdatedAt.UnixMicro())
-	}
-	if err != nil {
-		return fmt.Errorf("put tenant %s: %w", t.Name, err)
-	}
-	return nil
-}
-
-// Tenant implements schema.TenantStore.
-func (s *Store) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
-	var text []byte
-	var written int64
-	if err := s.one(ctx, selectTenant, []any{name}, &text, &written); err != nil {
-		return schema.Tenant{}, fmt.Errorf("read tenant %s: %w", name, err)
-	}
-	return s.loadTenant(name, text, written), nil
-}
-
-// loadTenant makes a tenant of its row, written at that time in µs. One that cannot be understood has a Fault.
-func (s *Store) loadTenant(name string, text []byte, written int64) schema.Tenant {
-	t, err := schema.Decode[schema.Tenant](text, "tenant")
-	if s.damage.Found("tenants", name, err) != nil {
-		t.Fault, t.UpdatedAt = err, time.UnixMicro(written).UTC()
-	}
-	t.Name = name
-	return t
-}
-
-// Tenants implements schema.TenantStore.
-func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
-	tenants, err := readPages(ctx, s, selectTenants, &s.smallRows, limit, []any{after},
-		func(iter *gocql.Iter) (t schema.Tenant, size int, keep, more bool) {
-			var name string
-			var text []byte
-			var written int64
-			if !iter.Scan(&name, &text, &written) {
-				return t, 0, false, false
-			}
-			return s.loadTenant(name, text, written), len(name) + len(text) + 64, true, true
-		})
-	if err != nil {
-		return nil, fmt.Errorf("read tenants: %w", err)
-	}
-	return tenants, nil
-}
 
 // CreateAPIKey implements schema.APIKeyStore. The name comes first: what is cut short then is a key that is listed and good for
 // nothing, and never one that is good and not listed.

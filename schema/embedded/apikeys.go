@@ -11,67 +11,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The tables of who may do what. They are stored: never rename them.
+// The tables of API keys. They are stored: never rename them.
 const (
-	tableTenants  table = 'T' // name
 	tableAPIKeys  table = 'K' // hash
 	tableKeyNames table = 'N' // tenant name, what hash the key of that name has
 	tableKeyUses  table = 'U' // hash
 )
-
-// PutTenant implements schema.TenantStore.
-func (s *Store) PutTenant(ctx context.Context, t schema.Tenant) error {
-	data, err := json.Marshal(t)
-	if err == nil {
-		err = s.mergeOne(ctx, tenantKey(t.Name), cell{column: colValue, timestamp: t.UpdatedAt.UnixMicro(), data: data})
-	}
-	if err != nil {
-		return fmt.Errorf("put tenant %s: %w", t.Name, err)
-	}
-	return nil
-}
-
-func tenantKey(name string) []byte { return append([]byte{byte(tableTenants)}, name...) }
-
-// mergeOne writes one cell of a row as mergeCell does, unless it is too large.
-func (s *Store) mergeOne(ctx context.Context, key []byte, c cell) error {
-	if len(c.data) > maxRow {
-		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(c.data))
-	}
-	return s.mergeCell(ctx, key, c)
-}
-
-// Tenant implements schema.TenantStore.
-func (s *Store) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
-	var t schema.Tenant
-	c, err := s.valueCell(ctx, tenantKey(name))
-	if err != nil {
-		return t, fmt.Errorf("read tenant %s: %w", name, err)
-	}
-	return s.loadTenant(name, c), nil
-}
-
-// loadTenant makes a tenant of its cell. One that cannot be understood has a Fault.
-func (s *Store) loadTenant(name string, c *cell) schema.Tenant {
-	t, err := schema.Decode[schema.Tenant](c.data, "tenant")
-	if s.damage.Found("tenants", name, err) != nil {
-		t.Fault, t.UpdatedAt = err, time.UnixMicro(c.timestamp).UTC()
-	}
-	t.Name = name
-	return t
-}
-
-// Tenants implements schema.TenantStore.
-func (s *Store) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
-	var tenants []schema.Tenant
-	err := s.named(ctx, tenantKey(""), after, limit, func(name string, c *cell) {
-		tenants = append(tenants, s.loadTenant(name, c))
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read tenants: %w", err)
-	}
-	return tenants, nil
-}
 
 // named calls visit with the name and value of the rows whose keys are prefix and a name after `after`, at most limit of them.
 func (s *Store) named(ctx context.Context, prefix []byte, after string, limit int, visit func(name string, c *cell)) error {

@@ -6,16 +6,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"carillon.dev/carillon/schema"
 )
 
-// The tables of what is only told: the audit log and the counts of minutes. They are stored: never rename them.
-const (
-	tableAudit table = 'A' // day tenant, id from the newest
-	tableStats table = 'S' // hour minute node
-)
+// tableAudit holds the audit log. It is stored: never rename it.
+const tableAudit table = 'A' // day tenant, id from the newest
 
 // auditRow is what the row of an audit entry holds besides its address.
 type auditRow struct {
@@ -50,29 +46,20 @@ func (s *Store) PutAudit(ctx context.Context, entries []schema.AuditEntry) error
 }
 
 func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
+	rows := make([]leavingRow, len(entries))
 	for i := range entries {
 		e := &entries[i]
 		data, err := json.Marshal(auditRow{e.Actor, e.Action, e.Object, e.Before, e.After, e.Note})
 		if err != nil {
 			return err
 		}
-		if len(data) > maxRow {
-			return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
-		}
 		at := e.ID.Time()
-		key := appendNewestFirst(auditPrefix(e.Tenant, schema.AuditDay(at)), e.ID)
-		c := cell{column: colValue, timestamp: at.UnixMicro(), expires: expiryOf(at.Add(schema.AuditRetention)), data: data}
-		if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
-			return err
+		rows[i] = leavingRow{
+			appendNewestFirst(auditPrefix(e.Tenant, schema.AuditDay(at)), e.ID),
+			[]cell{{column: colValue, timestamp: at.UnixMicro(), expires: expiryOf(at.Add(schema.AuditRetention)), data: data}},
 		}
 	}
-	return s.commit(b)
+	return s.appendRows(ctx, rows...)
 }
 
 // Audit implements schema.AuditStore.
@@ -124,76 +111,4 @@ func (s *Store) audit(ctx context.Context, tenant string, day int, before schema
 		return len(entries) < limit, nil
 	})
 	return entries, err
-}
-
-// PutStats implements schema.StatsStore.
-func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
-	data, err := json.Marshal(m)
-	if err == nil {
-		key := appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(m.Minute))), m.Minute.UnixMilli())
-		c := cell{column: colValue, timestamp: m.Written, expires: expiryOf(m.Minute.Add(schema.StatsRetention)), data: data}
-		err = s.mergeOne(ctx, append(key, m.Node...), c)
-	}
-	if err != nil {
-		return fmt.Errorf("put stats of %s: %w", m.Node, err)
-	}
-	return nil
-}
-
-// Stats implements schema.StatsStore.
-func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
-	all, err := s.stats(ctx, hour)
-	if err != nil {
-		return nil, fmt.Errorf("read stats: %w", err)
-	}
-	return all, nil
-}
-
-func (s *Store) stats(ctx context.Context, hour int) (all []schema.MinuteStats, err error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	prefix := appendInt([]byte{byte(tableStats)}, int64(hour))
-	err = s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err != nil || len(key) < len(prefix)+8 {
-			return false, errCorrupt
-		}
-		c := row.at(colValue, s.nowMS())
-		if c == nil {
-			return true, nil
-		}
-		m, err := schema.Decode[schema.MinuteStats](c.data, "counts")
-		m.Minute = time.UnixMilli(readInt(key[len(prefix):])).UTC()
-		m.Node = string(key[len(prefix)+8:])
-		if s.damage.Found("stats", m.Node, err) != nil {
-			return true, nil
-		}
-		all = append(all, m)
-		return true, nil
-	})
-	return all, err
-}
-
-// expireTold removes the days of the audit log and the hours of counts that have left.
-func (s *Store) expireTold(ctx context.Context, now time.Time) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
-	for _, old := range []struct {
-		table table
-		first int // that stays
-	}{
-		{tableAudit, schema.AuditDay(now.Add(-schema.AuditRetention))},
-		{tableStats, schema.StatsHour(now.Add(-schema.StatsRetention))},
-	} {
-		if err := b.DeleteRange([]byte{byte(old.table)}, appendInt([]byte{byte(old.table)}, int64(old.first)), nil); err != nil {
-			return err
-		}
-	}
-	return s.commit(b)
 }

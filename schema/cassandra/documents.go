@@ -1,0 +1,262 @@
+package cassandra
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocql/gocql"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/document"
+)
+
+// The statements about documents; the words are those of statements.go. A statement that puts binds
+// key, cells, timestamp and, if the kind expires, expiry; one that removes binds timestamp and key.
+const (
+	// One row of tenants. Idempotent.
+	insertTenant statement = `INSERT INTO tenants (scope, name, spec) VALUES ('tenants', ?, ?) USING TIMESTAMP ?`
+	// One row of tenants. Idempotent.
+	selectTenant statement = `SELECT spec, writetime(spec) FROM tenants WHERE scope = 'tenants' AND name = ?`
+	// A slice of the partition of tenants, in name order. Idempotent.
+	selectTenants statement = `SELECT name, spec, writetime(spec) FROM tenants WHERE scope = 'tenants' AND name > ?`
+
+	// One row of tasks. Idempotent.
+	insertTask statement = `INSERT INTO tasks (tenant, name, spec) VALUES (?, ?, ?) USING TIMESTAMP ?`
+	// One row of tasks. Idempotent.
+	deleteTask statement = `DELETE FROM tasks USING TIMESTAMP ? WHERE tenant = ? AND name = ?`
+	// One row of tasks. Idempotent.
+	selectTask statement = `SELECT spec, writetime(spec) FROM tasks WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's tasks, in name order. Idempotent.
+	selectTasks statement = `SELECT name, spec, writetime(spec) FROM tasks WHERE tenant = ? AND name > ?`
+
+	// One row of rated_tasks. Idempotent.
+	insertRated statement = `INSERT INTO rated_tasks (list, tenant, task) VALUES ('*', ?, ?) USING TIMESTAMP ?`
+	// One row of rated_tasks. Idempotent.
+	deleteRated statement = `DELETE FROM rated_tasks USING TIMESTAMP ? WHERE list = '*' AND tenant = ? AND task = ?`
+	// A slice of the only partition of rated_tasks, by tenant and task. Idempotent.
+	selectRated statement = `SELECT tenant, task FROM rated_tasks WHERE list = '*' AND (tenant, task) > (?, ?)`
+
+	// One row of operations. Idempotent.
+	insertOperation statement = `INSERT INTO operations (tenant, operation_id, spec, progress) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of operations. Idempotent.
+	cancelOperation statement = `INSERT INTO operations (tenant, operation_id, cancelled) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of operations. Idempotent. One that was only marked has no spec.
+	selectOperation statement = `SELECT spec, progress, cancelled FROM operations WHERE tenant = ? AND operation_id = ?`
+	// One row of the partition of open operations. Idempotent.
+	insertOpen statement = `INSERT INTO operations (tenant, operation_id, spec) VALUES ('*', ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of the partition of open operations. Idempotent.
+	deleteOpen statement = `DELETE FROM operations USING TIMESTAMP ? WHERE tenant = '*' AND operation_id = ?`
+	// The partition of open operations (no tenant has that name), oldest first. Idempotent.
+	selectOpen statement = `SELECT operation_id, spec FROM operations WHERE tenant = '*' ORDER BY operation_id ASC`
+
+	// One row of signing_keys, conditional (LOCAL_SERIAL): a null revision stands for a row that is not there. Not idempotent.
+	swapSigningKeys statement = `UPDATE signing_keys SET revision = ?, spec = ? WHERE tenant = ? IF revision = ?`
+	// One row of signing_keys, at LOCAL_SERIAL. Idempotent.
+	selectSigningRevision statement = `SELECT revision FROM signing_keys WHERE tenant = ?`
+	// One row of signing_keys. Idempotent.
+	selectSigningKeys statement = `SELECT revision, spec FROM signing_keys WHERE tenant = ?`
+)
+
+// documents implements document.Rows.
+type documents struct{ store *Store }
+
+// documentTable says how the documents of a kind lie in their table. A statement that is "" is one
+// that the kind does not need.
+type documentTable struct {
+	put, mark, remove, get, list statement
+	expires                      bool
+	key                          func(scope, name string) []any
+	cells                        func(text []byte) ([]any, error) // nil: the text is one cell
+	row                          func(doc *document.Document, scan func(dest ...any) error) error
+	next                         func(doc *document.Document, iter *gocql.Iter) bool
+}
+
+var documentTables = map[document.Kind]documentTable{
+	document.Tenant: {
+		put: insertTenant, get: selectTenant, list: selectTenants,
+		key: nameKey, row: textRow, next: nextText,
+	},
+	document.Task: {
+		put: insertTask, remove: deleteTask, get: selectTask, list: selectTasks,
+		key: func(tenant, name string) []any { return []any{tenant, name} },
+		row: textRow, next: nextText,
+	},
+	document.RatedTask: {
+		put: insertRated, remove: deleteRated, list: selectRated,
+		key: func(_, name string) []any {
+			task := document.ParseRatedName(name)
+			return []any{task.Tenant, task.Name}
+		},
+		cells: func([]byte) ([]any, error) { return nil, nil }, next: nextRated,
+	},
+	document.Operation: {
+		put: insertOperation, mark: cancelOperation, get: selectOperation, expires: true,
+		key:   func(tenant, id string) []any { return []any{tenant, idOf(id)} },
+		cells: operationCells, row: operationRow,
+	},
+	document.OpenOperation: {
+		put: insertOpen, remove: deleteOpen, list: selectOpen, expires: true,
+		key: func(_, id string) []any {
+			if id == "" {
+				return nil // the list is read from its begin
+			}
+			return []any{idOf(id)}
+		},
+		next: nextOpen,
+	},
+	document.SigningKeys: {get: selectSigningKeys, key: nameKey, row: revisedRow},
+}
+
+func nameKey(_, name string) []any { return []any{name} }
+
+func idOf(name string) (id gocql.UUID) {
+	copy(id[:], name)
+	return id
+}
+
+// operationCells takes the text of an operation apart, which lies in two cells.
+func operationCells(text []byte) ([]any, error) {
+	var o document.OperationText
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, err
+	}
+	return []any{[]byte(o.Spec), []byte(o.Progress)}, nil
+}
+
+func operationRow(doc *document.Document, scan func(dest ...any) error) error {
+	var spec, progress []byte
+	if err := scan(&spec, &progress, &doc.Mark); err != nil {
+		return err
+	}
+	if spec == nil {
+		return schema.ErrNotFound
+	}
+	doc.Text = fmt.Appendf(nil, `{"spec":%s,"progress":%s}`, spec, progress)
+	return nil
+}
+
+func textRow(doc *document.Document, scan func(dest ...any) error) error {
+	var written int64
+	err := scan(&doc.Text, &written)
+	doc.Written = time.UnixMicro(written).UTC()
+	return err
+}
+
+func revisedRow(doc *document.Document, scan func(dest ...any) error) error {
+	return scan(&doc.Revision, &doc.Text)
+}
+
+func nextText(doc *document.Document, iter *gocql.Iter) bool {
+	var written int64
+	more := iter.Scan(&doc.Name, &doc.Text, &written)
+	doc.Written = time.UnixMicro(written).UTC()
+	return more
+}
+
+func nextRated(doc *document.Document, iter *gocql.Iter) bool {
+	var task schema.TaskName
+	more := iter.Scan(&task.Tenant, &task.Name)
+	doc.Name = document.RatedName(task)
+	return more
+}
+
+func nextOpen(doc *document.Document, iter *gocql.Iter) bool {
+	var id gocql.UUID
+	more := iter.Scan(&id, &doc.Text)
+	doc.Name = string(id[:])
+	return more
+}
+
+// PutDocuments implements document.Rows: one statement after the other.
+func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) error {
+	for i := range docs {
+		st, args, err := bindDocument(&docs[i], d.store.cfg.Now())
+		if err == nil {
+			err = d.store.write(ctx, st, args...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindDocument returns the statement that puts a document at now, and what it binds.
+func bindDocument(doc *document.Document, now time.Time) (statement, []any, error) {
+	t, at := documentTables[doc.Kind], doc.Written
+	if at.IsZero() {
+		at = now
+	}
+	args := t.key(doc.Scope, doc.Name)
+	if doc.Deleted {
+		return t.remove, append([]any{at.UnixMicro()}, args...), nil
+	}
+	if len(doc.Text) > maxRowBytes {
+		return "", nil, schema.ErrTooLarge
+	}
+	st, cells := t.put, []any{doc.Text}
+	switch {
+	case doc.Mark != nil:
+		st, cells[0] = t.mark, doc.Mark
+	case t.cells != nil:
+		var err error
+		if cells, err = t.cells(doc.Text); err != nil {
+			return "", nil, err
+		}
+	}
+	args = append(append(args, cells...), at.UnixMicro())
+	if t.expires {
+		args = append(args, ttlAt(now, doc.Expires))
+	}
+	return st, args, nil
+}
+
+// Document implements document.Rows.
+func (d documents) Document(ctx context.Context, kind document.Kind, scope, name string) (document.Document, error) {
+	t, doc := documentTables[kind], document.Document{Kind: kind, Scope: scope, Name: name}
+	err := t.row(&doc, func(dest ...any) error { return d.store.one(ctx, t.get, t.key(scope, name), dest...) })
+	return doc, err
+}
+
+// Documents implements document.Rows. Open operations are always read from the first one.
+func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) ([]document.Document, error) {
+	t := documentTables[kind]
+	return readPages(ctx, d.store, t.list, &d.store.smallRows, limit, t.key(scope, after),
+		func(iter *gocql.Iter) (doc document.Document, size int, keep, more bool) {
+			doc.Kind, doc.Scope = kind, scope
+			more = t.next(&doc, iter)
+			return doc, len(doc.Name) + len(doc.Text) + 64, true, more
+		})
+}
+
+// SwapDocument implements document.Rows. Only signing keys are swapped.
+func (d documents) SwapDocument(ctx context.Context, was int64, is document.Document) error {
+	if len(is.Text) > maxRowBytes {
+		return fmt.Errorf("%d bytes: %w", len(is.Text), schema.ErrTooLarge)
+	}
+	var before any
+	if was != 0 {
+		before = was
+	}
+	row := make(map[string]any)
+	applied, err := d.store.swap(ctx, swapSigningKeys, row, is.Revision, string(is.Text), is.Name, before)
+	stands, _ := row["revision"].(int64)
+	if errors.Is(err, schema.ErrUnknown) {
+		stands = 0
+		readErr := d.store.oneSerial(ctx, selectSigningRevision, []any{is.Name}, &stands)
+		if readErr != nil && !errors.Is(readErr, schema.ErrNotFound) || stands == was {
+			return err // its condition still holds: it may yet be done
+		}
+		err = nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case !applied && stands != is.Revision:
+		return schema.ErrConflict
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/document"
+)
+
+// documents implements document.Rows. A document is a row with its text in colValue.
+type documents struct{ store *Store }
+
+// documentTable says how the documents of a kind lie in their table.
+type documentTable struct {
+	table  table
+	scoped bool // the key is scope and name, else the name alone
+	// A deletion is a cell in colDeleted; in a table that is marked, where nothing is deleted, the
+	// same column is the mark. In a table that is emptied a deletion is an empty text.
+	marked, emptied bool
+	revised         bool // the text has a field "revision", its first one
+}
+
+// The tables are stored: never rename them.
+var documentTables = map[document.Kind]documentTable{
+	document.Tenant:        {table: 'T'},
+	document.Task:          {table: tableTasks, scoped: true},
+	document.RatedTask:     {table: 'R'},
+	document.Operation:     {table: 'O', scoped: true, marked: true},
+	document.OpenOperation: {table: 'W', emptied: true},
+	document.SigningKeys:   {table: 'G', revised: true},
+}
+
+// revision is what a revised text says besides the document.
+type revision struct {
+	Revision int64 `json:"revision"`
+}
+
+func (t *documentTable) key(scope, name string) []byte {
+	if t.scoped {
+		return appendName(nil, t.table, scope, name)
+	}
+	return append([]byte{byte(t.table)}, name...)
+}
+
+// PutDocuments implements document.Rows: one batch, all of it or nothing.
+func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) error {
+	rows := make([]leavingRow, len(docs))
+	for i := range docs {
+		doc, t := &docs[i], documentTables[docs[i].Kind]
+		c := cell{column: colValue, timestamp: doc.Written.UnixMicro(), expires: expiryOf(doc.Expires), data: doc.Text}
+		switch {
+		case doc.Deleted && t.emptied:
+			c.data = nil
+		case doc.Deleted:
+			c.column, c.data = colDeleted, nil
+		case doc.Mark != nil:
+			c.column, c.data = colMark, doc.Mark
+		}
+		if len(c.data) > maxRow {
+			return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(c.data))
+		}
+		rows[i] = leavingRow{t.key(doc.Scope, doc.Name), []cell{c}}
+	}
+	return d.store.putRows(ctx, rows...)
+}
+
+// Document implements document.Rows.
+func (d documents) Document(ctx context.Context, kind document.Kind, scope, name string) (document.Document, error) {
+	doc := document.Document{Kind: kind, Scope: scope, Name: name}
+	if err := d.store.enter(ctx); err != nil {
+		return doc, err
+	}
+	defer d.store.leave()
+	t := documentTables[kind]
+	row, err := d.store.row(t.key(scope, name))
+	if err != nil {
+		return doc, err
+	}
+	if !t.load(&doc, &row, d.store.nowMS()) {
+		return doc, schema.ErrNotFound
+	}
+	if t.revised {
+		r, err := schema.Decode[revision](doc.Text, string(kind))
+		if err != nil {
+			return doc, err
+		}
+		doc.Revision = r.Revision
+	}
+	return doc, nil
+}
+
+// load fills in doc from its row. False means that the row holds none (any more).
+func (t *documentTable) load(doc *document.Document, row *cells, nowMS int64) bool {
+	c := row.at(colValue, nowMS)
+	if c == nil || t.emptied && len(c.data) == 0 {
+		return false
+	}
+	doc.Text, doc.Written = bytes.Clone(c.data), time.UnixMicro(c.timestamp).UTC()
+	if t.marked {
+		if mark := row.at(colMark, nowMS); mark != nil {
+			doc.Mark = bytes.Clone(mark.data)
+		}
+		return true
+	}
+	gone := row.at(colDeleted, 0)
+	return gone == nil || gone.timestamp < c.timestamp
+}
+
+// Documents implements document.Rows.
+func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) (docs []document.Document, err error) {
+	if err := d.store.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.store.leave()
+	t := documentTables[kind]
+	prefix, lower := t.key(scope, ""), t.key(scope, after)
+	if after != "" {
+		lower = append(lower, 0) // the first key after it
+	}
+	nowMS := d.store.nowMS()
+	err = d.store.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		row, err := parseRow(value)
+		if err != nil {
+			return false, err
+		}
+		doc := document.Document{Kind: kind, Scope: scope, Name: string(key[len(prefix):])}
+		if t.load(&doc, &row, nowMS) {
+			docs = append(docs, doc)
+		}
+		return len(docs) < limit, nil
+	})
+	return docs, err
+}
+
+// SwapDocument implements document.Rows.
+func (d documents) SwapDocument(ctx context.Context, was int64, is document.Document) error {
+	// The text is an object that is not empty: the revision becomes its first field.
+	text := append(fmt.Appendf(nil, `{"revision":%d,`, is.Revision), is.Text[1:]...)
+	if len(text) > maxRow {
+		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(text))
+	}
+	s, t := d.store, documentTables[is.Kind]
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	key := t.key(is.Scope, is.Name)
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return err
+	}
+	var stands revision
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		if stands, err = schema.Decode[revision](c.data, string(is.Kind)); err != nil {
+			return err
+		}
+	}
+	switch stands.Revision {
+	case is.Revision:
+		return nil
+	case was:
+		return s.setRow(key, text, time.Time{})
+	}
+	return schema.ErrConflict
+}
