@@ -12,20 +12,23 @@ import (
 // Outcome is how an attempt ended.
 type Outcome string
 
-// The outcomes. The last three belong to attempt 0 alone, which says why nothing started here;
-// cancelled may be either, and so may failed: of a retry that nobody could write.
+// The outcomes. Missed and Replaced belong to attempt 0 alone, which says why nothing started here.
+// Cancelled may be of any attempt, and so may Failed: with number 0 it is a retry that nobody could
+// write.
 const (
-	Succeeded  Outcome = "succeeded"
-	Failed     Outcome = "failed"
-	TimedOut   Outcome = "timed_out"
-	Lost       Outcome = "lost"       // its executor's session died before it recorded anything
-	Superseded Outcome = "superseded" // a lease-guarded outcome that lost its fence, or a failure recorded after a success
+	Succeeded Outcome = "succeeded"
+	Failed    Outcome = "failed"
+	TimedOut  Outcome = "timed_out"
+	// Lost: its executor's session was declared dead before a record was there
+	Lost Outcome = "lost"
+	// Superseded: an outcome that lost to another one of its run: see IsSuperseded
+	Superseded Outcome = "superseded"
 	Cancelled  Outcome = "cancelled"
 	Missed     Outcome = "missed"
-	Replaced   Outcome = "handed_on" // another entry stands in: To says which; or will, once a limit lets it (HeldByLimit)
+	Replaced   Outcome = "handed_on" // another entry replaces this one: see To
 )
 
-// known reports whether o is one of them: a newer version may know more.
+// known reports whether o is one of them. A newer version may know more.
 func (o Outcome) known() bool {
 	switch o {
 	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, Replaced:
@@ -34,7 +37,7 @@ func (o Outcome) known() bool {
 	return false
 }
 
-// Deferred is the reason of a Replaced to an entry that is due later because the run may not start yet.
+// Deferred is the reason of a Replaced whose entry is due later, because the run may not start yet.
 const Deferred = "deferred"
 
 // Cause says why a start was deferred.
@@ -42,36 +45,40 @@ type Cause string
 
 // The causes of a deferral.
 const (
-	CauseRate        Cause = "rate"         // the rate of its task
-	CauseLimit       Cause = "limit"        // as many runs of its task are under way as may be at once
-	CauseBreaker     Cause = "breaker"      // its target failed again and again: the circuit is open
-	CauseTargetShare Cause = "target_share" // its target is slow, and has its part of an executor's slots
-	CauseTenantShare Cause = "tenant_share" // its tenant's calls are slow, and have their part of an executor's slots
+	CauseRate    Cause = "rate"    // the rate of its task
+	CauseLimit   Cause = "limit"   // the max_concurrent of its task is reached
+	CauseBreaker Cause = "breaker" // the circuit of its target is open
+	// CauseTargetShare: its target is slow, and has its share of the executor's slots
+	CauseTargetShare Cause = "target_share"
+	// CauseTenantShare: its tenant is slow, and has its share of the executor's slots
+	CauseTenantShare Cause = "tenant_share"
 )
 
-// Fence is a number that only grows: of two holders the higher wins. It is µs since the Unix
-// epoch with random low bits, so that two starts of one µs differ.
+// Fence is a fencing token: a number that only grows, and of two holders the higher wins. It is µs
+// since the Unix epoch with random low bits, so that two starts of one µs differ.
 type Fence int64
 
-// MakeFence returns the fence of a start at t. Its low 10 bits are random: it is exact to about 1 ms.
+// MakeFence returns the fence of a start at t. Its low 10 bits are random: it is exact to about 1
+// ms.
 func MakeFence(t time.Time) Fence {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return Fence(t.UnixMicro()&^0x3ff | int64(binary.BigEndian.Uint16(b[:])&0x3ff))
 }
 
-// SessionRef is the proof of life under which an attempt runs.
+// SessionRef names the session under which an attempt runs.
 type SessionRef struct {
 	Executor string    `json:"executor"`
 	ID       string    `json:"session"`
 	Started  time.Time `json:"started"`
 	Entry    EntryID   `json:"entry"`
-	// Guarded: it holds a claim (see Claim), which outlasts its session's replacement by that of the executor's next life.
+	// Guarded: it holds a claim (see Claim). The claim stays when the executor's next life replaces
+	// the session.
 	Guarded bool `json:"guarded,omitempty"`
 }
 
-// Record is the last word on one attempt. It says everything that follows from it, so that
-// whoever meets it may repeat its follow-ups: same ids, same timestamps.
+// Record is the last word on one attempt. It says everything that follows from it, so anybody may
+// repeat its follow-ups: same ids, same timestamps.
 type Record struct {
 	Entry    EntryID   `json:"entry"` // the entry that started it, or that this attempt 0 is about
 	Executor string    `json:"executor,omitempty"`
@@ -83,44 +90,48 @@ type Record struct {
 	Status   int       `json:"status_code,omitempty"`
 	Output   string    `json:"output,omitempty"` // the output, or its head as text: see OutputSize
 
-	// OutputSize is how many bytes of the output lie in parts, from its first one on; 0 = none: Output is all that was kept.
+	// OutputSize is how many bytes of the output lie in parts, from its first byte on. 0 means that
+	// Output is all that was kept.
 	OutputSize int64 `json:"output_size,omitempty"`
 	// OutputCut: there was more than was kept.
 	OutputCut bool `json:"output_cut,omitempty"`
-	// OutputBinary: the output is not UTF-8. Output, if there are no parts, is what is left of it without the bytes that are not.
+	// OutputBinary: the output is not UTF-8. If there are no parts, Output is the output without
+	// the bytes that are not.
 	OutputBinary bool `json:"output_binary,omitempty"`
 	// Lines is how many lines of log were kept, LinesDropped how many were not.
 	Lines        int `json:"log_lines,omitempty"`
 	LinesDropped int `json:"log_dropped,omitempty"`
-	// Progress is the last that the worker told.
+	// Progress is the last that the worker reported.
 	Progress *RunProgress `json:"progress,omitempty"`
 
 	Redispatched bool `json:"redispatched,omitempty"`
 
-	// Unstarted: the attempt noted its session and was given up, before it started or because its executor was stopped. The row only says that
-	// the session stands for nothing any more; the number is free again.
+	// Unstarted: the attempt noted its session and was given up, before it started or because its
+	// executor was stopped. The session counts for nothing any more, and the number is free again.
 	Unstarted bool `json:"unstarted,omitempty"`
-	// Doubt: another execution may have ended the run before this success. Whoever follows the record up sees to it that the run is no
-	// dead letter.
+	// Doubt: another execution may have ended the run before this success. The follow-up of this
+	// record resolves a dead letter of the run, if there is one.
 	Doubt bool `json:"doubt,omitempty"`
-	// Outlived: the attempt was under way for longer than its session, so others may have recorded it as lost in this very row, which tells
-	// nothing of that any more.
+	// Outlived: the attempt ran for longer than its session. Others may have recorded it as lost in
+	// this very row, which does not show that any more.
 	Outlived bool `json:"outlived,omitempty"`
 	// Final: no attempt follows this failure.
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.
 	Next EntryID `json:"next,omitzero"`
-	// To is the entry that stands in, for Replaced; zero for one that a limit holds back: its turn will name it.
+	// To is the entry that replaces this one, for Replaced. It is zero while a limit holds the run
+	// back: the entry is drawn when a slot is free.
 	To EntryID `json:"to,omitzero"`
-	// Reason says why, for Missed, for a Cancelled that nobody asked of this very run, and for a Replaced to a later time (Deferred).
+	// Reason says why, for Missed, for a Cancelled that follows from something else than a request
+	// to cancel this run, and for a Replaced to a later time (Deferred).
 	Reason string `json:"reason,omitempty"`
-	// Cause says why, for a Replaced with the reason Deferred; "" if older versions wrote it.
+	// Cause says why, for a Replaced with the reason Deferred. Older versions left it empty.
 	Cause Cause `json:"cause,omitempty"`
-	// Missed: the record stands for a stretch of nominal times of its job, of which the run's is the first.
+	// Missed: the record stands for a stretch of nominal times of its job. The run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`
 }
 
-// Ruined reports that the record ends its run as failed for good: a dead letter follows from it.
+// Ruined reports whether the record ends its run as failed for good: a dead letter follows from it.
 func (r *Record) Ruined() bool {
 	switch r.Outcome {
 	case Failed, TimedOut, Lost:
@@ -140,13 +151,14 @@ type Attempt struct {
 	Written int64     // write timestamp, µs; equal for every repetition of this write
 	Expires time.Time // when the row leaves; unknown (zero) when read
 
-	// Fault is set where a stored row cannot be understood (ErrNotUnderstood): what the attempt came to is unknown. It has neither
-	// record nor session then. A run whose last attempt is such a one is over: see Fold.
+	// Fault is set where a stored row cannot be understood (ErrNotUnderstood). What the attempt
+	// came to is unknown then, and it has neither record nor session. Fold says what that means for
+	// the run.
 	Fault error
 }
 
-// LoadAttempt makes an attempt of the cells of its row; nil is a cell that is not there. Once there is a record, the session says
-// nothing any more, and need not be understood.
+// LoadAttempt makes an attempt of the cells of its row; nil is a cell that is not there. Beside a
+// record the session says nothing any more, and need not be understood.
 func LoadAttempt(run RunID, number int, fence Fence, record, session []byte, written int64) Attempt {
 	a := Attempt{Run: run, Number: number, Fence: fence, Written: written}
 	var err error
@@ -166,23 +178,25 @@ func LoadAttempt(run RunID, number int, fence Fence, record, session []byte, wri
 	return a
 }
 
-// Empty reports whether the row has neither record nor session, nor ever had one that is still there.
+// Empty reports whether the row has no cell that is still there.
 func (a *Attempt) Empty() bool { return a.Record == nil && a.Session == nil && a.Fault == nil }
 
-// LostAt returns the write timestamp, in µs, of the record that an attempt started at `started` was lost. It lies before the start: that is a guess, of those who
-// find the session dead, and what the attempt came to, which is written at its end, stands whichever is written last.
+// LostAt returns the write timestamp, in µs, of the record that an attempt started at `started` was
+// lost. "Lost" is a guess of whoever finds the session dead. So its timestamp lies before the
+// start: the attempt's own record, which is written at its end, wins whichever is written last.
 func LostAt(started time.Time) int64 { return started.UnixMicro() - 1 }
 
-// UnstartedAt returns that of the record by which the executor of the attempt itself says that it never counted. Where others have found it lost they
-// have gone on from that: the loss stands.
+// UnstartedAt returns the write timestamp, in µs, of the record by which an executor says that its
+// attempt never counted. It is lower than LostAt: where others found the attempt lost, they have
+// gone on from that, and the loss stands.
 func UnstartedAt(started time.Time) int64 { return started.UnixMicro() - 2 }
 
-// HeldByLimit reports that the row says that its entry waits for a limit.
+// HeldByLimit reports whether the row says that its entry waits for a limit.
 func (a *Attempt) HeldByLimit() bool {
 	return a.Number == 0 && a.Record != nil && a.Record.Outcome == Replaced && a.Record.To.IsZero()
 }
 
-// Unstarted reports that the row stands for nothing: see Record.
+// Unstarted reports whether the row stands for nothing: see Record.
 func (a *Attempt) Unstarted() bool { return a.Record != nil && a.Record.Unstarted }
 
 // EncodeRecord returns the stored form of r.

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// MaxTaskConcurrent is how many runs of a task its max_concurrent may let be under way at once, at most.
+	// MaxTaskConcurrent bounds max_concurrent of a task: how many of its runs may be under way at
+	// once.
 	MaxTaskConcurrent = 1_000_000
-	// MaxBlocks bounds the executors that have, or wait for, slots of one limit, so that its lease stays below 64 KiB. Who comes beyond has none, and what
-	// it was handed goes to others.
+	// MaxBlocks bounds the executors that have, or wait for, slots of one limit, so that its lease
+	// stays below 64 KiB. An executor beyond the bound gets none until another has left.
 	MaxBlocks = 256
 )
 
@@ -21,7 +22,7 @@ const taskLimit = "task/"
 // TaskLimit returns the key of a task's max_concurrent.
 func TaskLimit(task TaskName) LimitKey { return LimitKey(taskLimit + task.Tenant + "/" + task.Name) }
 
-// Task returns the task whose limit it is; false if it is none's.
+// Task returns the task whose limit it is; false if it is no task's.
 func (k LimitKey) Task() (TaskName, bool) {
 	text, ok := strings.CutPrefix(string(k), taskLimit)
 	if !ok {
@@ -31,13 +32,14 @@ func (k LimitKey) Task() (TaskName, bool) {
 	return TaskName{tenant, name}, ok
 }
 
-// Block is as many slots of a limit as an executor has at once, to hand them out itself: so a run needs no conditional write of its own. As a slot, it is the
-// executor's for as long as its session stands.
+// Block is how many slots of a limit an executor has. It hands them out itself, so a run needs no
+// conditional write of its own. A block is held for as long as the executor's session stands.
 type Block struct {
 	Executor string `json:"executor"`
 	Session  string `json:"session"`
 	Held     int    `json:"held,omitempty"`
-	// Wanted is about how many more it could use, 1 where it has its share; Since, from when on one that has none has waited. UTC, ms.
+	// Wanted is about how many more it could use; 1 where it has its share. Since is from when on
+	// an executor without slots has waited. UTC, ms.
 	Wanted int       `json:"wanted,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 }
@@ -49,20 +51,27 @@ func (b *Block) ref() SessionRef {
 // BlockRequest is what an executor needs of a limit.
 type BlockRequest struct {
 	Executor, Session string
-	Limit             int  // as it is now
-	Busy              int  // slots of its block that are in use
-	Want              int  // slots that it could use, with those that are in use
-	Spare             int  // slots that it would have, in use or not, as long as nobody else wants them
-	Over              bool // it has had its turn: where there are fewer slots than executors, whoever has waited may have it
-	Now               time.Time
+	Limit             int // as it is now
+	Busy              int // slots of its block that are in use
+	Want              int // slots that it could use, with those that are in use
+	// Spare is how many slots it would have, in use or not, while nobody else wants them.
+	Spare int
+	// Over: it has had its turn. Where there are fewer slots than executors, one that waits may
+	// have it.
+	Over bool
+	Now  time.Time
 }
 
-// Apportion gives an executor what it needs of the limit's slots, as far as there are some and as its share goes, and takes what it does not need any more. It returns
-// how many are its own then, and how many of these it may use: fewer, once others are to have some of those in use; and whether anything has changed.
+// Apportion decides how many of the limit's slots are an executor's own.
 //
-// Nobody is given what would make more than the limit in all, or what another has. An executor may have all slots that nobody else wants. Where several
-// want more than there are, each may have the limit divided by their number: what is over that is
-// given up, as soon as it is not in use, to those who have less. If that makes none for each, who has waited longest is the next, and who has had its turn gives up what it has.
+// It returns held, how many the executor has; use, how many of these it may use; and whether s has
+// changed. use is lower than held if others are to get some of those that are busy now.
+//
+//	in all              never more than the limit, and never what another has
+//	nobody else wants   an executor may have all that are free
+//	several want        each may have limit ÷ executors. What is above that is given up, as soon
+//	                    as it is not busy, to those who have less
+//	share below 1       who has waited longest is next; who has had its turn (Over) gives up all
 func (s *Slots) Apportion(n BlockRequest) (held, use int, changed bool) {
 	i := slices.IndexFunc(s.Blocks, func(b Block) bool { return b.Executor == n.Executor && b.Session == n.Session })
 	mine := Block{Executor: n.Executor, Session: n.Session}
@@ -94,7 +103,8 @@ func (s *Slots) Apportion(n BlockRequest) (held, use int, changed bool) {
 	return held, use, true
 }
 
-// share returns how many slots the block number i (-1: it is not there yet) may use, and below how many it is one of those who come first.
+// share returns how many slots block number i (-1: it is not there yet) may use, and the share
+// below which a block comes before others.
 func (s *Slots) share(mine *Block, i int, n BlockRequest) (use, share int) {
 	parties, hungry, ahead, gaps := 1, 0, 0, 0
 	for j := range s.Blocks {
@@ -135,8 +145,8 @@ func (s *Slots) share(mine *Block, i int, n BlockRequest) (use, share int) {
 	return use, share
 }
 
-// want notes what the executor could use beyond what it has. It is not exact, so that it does not change all the time: of one that has its share it says no more than
-// that it could lately use more, which has others give up sooner what they do not use.
+// want notes what the executor could use beyond what it has. The number is rough, so that the lease
+// does not change all the time: of an executor that has its share it only says that it wants more.
 func (b *Block) want(n BlockRequest, share int, moved bool) {
 	more := n.Want - b.Held
 	switch {
@@ -156,17 +166,17 @@ func (b *Block) want(n BlockRequest, share int, moved bool) {
 	}
 }
 
-// Contested reports whether an executor other than the one of this session could use more slots.
+// Contested reports whether another executor than that of this session could use more slots.
 func (s *Slots) Contested(session string) bool {
 	return slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Wanted > 0 && b.Session != session })
 }
 
-// Waits reports whether it is written down that the executor of this session could use more slots.
+// Waits reports whether the executor of this session is noted as wanting more slots.
 func (s *Slots) Waits(session string) bool {
 	return slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Wanted > 0 && b.Session == session })
 }
 
-// taken returns how many slots are somebody's.
+// taken returns how many slots are held.
 func (s *Slots) taken() int {
 	n := len(s.Taken)
 	for i := range s.Blocks {

@@ -69,8 +69,9 @@ func TestBlocksOfALimit(t *testing.T) {
 	}
 }
 
-// TestBlocksAreSharedOut: whoever asks in whatever order, no more slots are given than there are, who wants some has its share in the end, and where there
-// are fewer than executors all have their turn.
+// TestBlocksAreSharedOut: whoever asks in whatever order, no more slots are given than there are,
+// who wants some has its share in the end, and where there are fewer than executors all have their
+// turn.
 func TestBlocksAreSharedOut(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -130,7 +131,8 @@ func TestBlocksAreSharedOut(t *testing.T) {
 	}
 }
 
-// TestBlocksOfTheDead: they are taken away with the session, and so is what it waited for; and a lease that says most stays small.
+// TestBlocksOfTheDead: they are taken away with the session, and so is what it waited for; and a
+// lease that says most stays small.
 func TestBlocksOfTheDead(t *testing.T) {
 	var s schema.Slots
 	now := time.Now()

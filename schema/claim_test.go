@@ -7,8 +7,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestClaimOfALease: the register goes free → held → ended → held …, its fence grows where somebody takes it, and what it holds is what the log
-// gets.
+// TestClaimOfALease: the register goes free → held → ended → held …, its fence grows where somebody
+// takes it, and what it holds is what the log gets.
 func TestClaimOfALease(t *testing.T) {
 	now := time.Date(2026, 11, 21, 13, 0, 0, 123456789, time.UTC)
 	run := schema.MakeEntryID(now, 3, 9)
@@ -32,7 +32,8 @@ func TestClaimOfALease(t *testing.T) {
 		raised bool
 	}{
 		{"Ended", func() (schema.Lease, error) { return held.Ended(row) }, false},
-		{"Raised", func() (schema.Lease, error) { return held.EndedByOther(row, now.Add(-time.Hour)) }, true}, // by a clock that is behind
+		// by a clock that is behind
+		{"Raised", func() (schema.Lease, error) { return held.EndedByOther(row, now.Add(-time.Hour)) }, true},
 	} {
 		l, err := step.lease()
 		if err != nil {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// What this package assumes of clocks. The packages bucketer, dispatcher, executor and executor/worker have a test of this
-// name too: together they list every place that assumes a bound.
+// What this package assumes of clocks. The packages bucketer, dispatcher, executor and
+// executor/worker have a test of this name too: together they list every place that assumes a
+// bound.
 func TestWhatIsAssumedOfClocks(t *testing.T) {
 	for _, row := range []struct {
 		name           string

@@ -1,28 +1,41 @@
-// Package schema holds the nouns of Carillon: ids, entries, attempts, records, sessions and
-// cursors, how a run's state follows from its rows, and the contracts of the stores that keep them.
-// It uses the standard library alone, reads no clock, and does no I/O.
+// Package schema holds the nouns of Carillon: ids, entries, attempts, records, sessions, cursors.
+// It says how the state of a run follows from its rows (Fold, Judge), and holds the contracts of
+// the stores that keep the rows. It uses the standard library alone, reads no clock, does no I/O.
 //
 // # What is authoritative
 //
-// The rows. Everything else (streams, gossip, memory) may be thrown away at any instant and is
-// made anew from them.
+// The rows. Everything else (streams, gossip, memory) may be lost at any instant and is made anew
+// from them.
 //
 // # Invariants
 //
-//  1. An entry id says where its row lies. A row always lies in the bucket of its id; nothing looks
-//     an address up.
+//  1. An entry id is the address of its row: the row lies in the bucket and shard of its id.
 //  2. Within a partition the order of ids is the order of due times.
-//  3. The id, the text and the write timestamp of an entry are fixed before it is first written:
-//     writing it again, from anywhere, changes nothing.
+//  3. Id, text and write timestamp of an entry are fixed before it is first written. Writing it
+//     again, from anywhere, changes nothing.
 //  4. Rows of runs and attempts are inserted, never updated or deleted. The two marks of an entry
-//     (cancelled, moved_to) are the only cells that change, and only by conditional writes; a run
-//     never has both set by two writers, since each is conditional on the other.
-//  5. A run's state is a pure function of its rows (Fold). A success is for ever.
-//  6. A row that cannot be understood harms what it belongs to, and no page that it lies in (package damage).
+//     (cancelled, moved_to) are the only cells that change. They change by conditional writes, each
+//     on the other, so two writers never set both.
+//  5. A run's state is a pure function of its rows (Fold). A success is final.
+//  6. A row that cannot be understood harms what it belongs to, never the page that it lies in
+//     (package damage).
 //
 // # If we crash
 //
-// Between two writes, the rows say which of them happened, and each may be repeated: that is what
-// invariants 3 and 4 are for. A write of unknown outcome (ErrUnknown) is such a crash seen
-// from the other side.
+// Between two writes, the rows say which of them were done, and each may be repeated (invariants 3
+// and 4). A write of unknown outcome (ErrUnknown) is the same, seen by a process that lives on.
+//
+// # Files
+//
+//	id.go entry.go work.go          ids, the row of a run and its later starts, what a run does
+//	attempt.go state.go standing.go attempts and records; Fold: the run's state; Judge: an entry's
+//	job.go generation.go            jobs; DecideStart: may a run of this generation start
+//	lease.go claim.go               compare-and-set registers; the lease of a guarded run
+//	slots.go blocks.go waiting.go   limits: slots, blocks of them, and the wait list
+//	rate.go                         rates and reservations
+//	session.go clock.go             an executor's lease on life; what is assumed of clocks
+//	deadletter.go output.go         runs that failed for good; long outputs and reports
+//	tenant.go operation.go signing.go  administrative rows
+//	memo.go jobmemo.go              decoded specs that are remembered
+//	store.go errors.go              the contracts of stores, and what they answer
 package schema

@@ -11,8 +11,9 @@ const (
 	InlinePayload = 4 << 10  // payloads up to this many bytes lie in the entry's own row
 	MaxPayload    = 64 << 10 // the largest payload, bytes
 
-	// MaxRow is how large a row every store takes, bytes. What intake accepts is less than half of it: a later start of a run says more than
-	// the run, its dead letter has payload and record besides, and the row of a job holds what it said before its last change as well.
+	// MaxRow is how large a row every store takes, in bytes. Intake accepts less than half of it: a
+	// later start says more than the run did, a dead letter adds payload and record, and the row of
+	// a job also holds its former generation.
 	MaxRow = 512 << 10
 )
 
@@ -21,14 +22,15 @@ type Kind string
 
 // The kinds. Every kind but KindRun names the run it is Of.
 const (
-	KindRun        Kind = ""           // the run itself: the entry whose id is the run's
-	KindLate       Kind = "late"       // stands in for a row that was durable too late for its sweep
-	KindRetry      Kind = "retry"      // the next attempt after a failed one
-	KindReschedule Kind = "reschedule" // starts the run only while the run's moved_to names it
-	KindDeferral   Kind = "deferral"   // a start that was put off: its target fails or has no room for it now, or the rate of its task has not
-	KindFromWaitList       Kind = "turn"       // stands in for one that a limit held back, now that its turn has come
-	KindWatch      Kind = "watch"      // looks after a run still open long after its bucket's end
-	KindCatchUp    Kind = "catch_up"   // works off nominal times that were missed: starts nothing by itself
+	KindRun          Kind = ""           // the run itself: the entry whose id is the run's
+	KindLate         Kind = "late"       // replaces a row that was durable too late for its sweep
+	KindRetry        Kind = "retry"      // the next attempt after a failed one
+	KindReschedule   Kind = "reschedule" // starts the run only while the run's moved_to names it
+	KindDeferral     Kind = "deferral"   // a deferred start: see Cause
+	KindFromWaitList Kind = "turn"       // replaces one that a limit held back: a slot is free now
+	KindWatch        Kind = "watch"      // replaces an entry still open long after its bucket's end
+	// KindCatchUp: works off nominal times that were missed: starts nothing by itself
+	KindCatchUp Kind = "catch_up"
 )
 
 // Trigger says what asked for a run. The zero value is the schedule.
@@ -50,8 +52,8 @@ type Spec struct {
 	Tenant string `json:"tenant"`
 	Kind   Kind   `json:"kind,omitempty"`
 	Of     RunID  `json:"of,omitzero"` // the run, for every kind but KindRun
-	// For is the entry that a late or watch entry stands in for, if that was to start the run's first
-	// attempt: the run itself, or a reschedule entry. It may start only if the other might.
+	// For is the entry that a late or watch entry replaces, if that one was to start the run's
+	// first attempt: the run itself, or a reschedule entry. It may start only if the other might.
 	For EntryID `json:"for,omitzero"`
 
 	// Nominal is the instant that was asked for, in UTC, to the ms. The due time is the id's.
@@ -66,32 +68,40 @@ type Spec struct {
 	Trigger    Trigger `json:"trigger,omitempty"`
 	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
 
-	Attempt  int      `json:"attempt,omitempty"` // number of the attempt that this entry starts; 0 means 1
-	Began    int64    `json:"began,omitempty"`   // µs since the Unix epoch when the run's first attempt started, where this entry starts a later one; a number, for an absent time costs an allocation
-	Deferrals   int      `json:"put_off,omitempty"` // how often the start of this attempt was put off
-	ReservedRate     string   `json:"pace,omitempty"`    // the rate of the task of which the due time of this deferral is a start; "": it is none
-	Priority Priority `json:"priority,omitempty"`
-	Task     string   `json:"task,omitempty"` // the task to run …
-	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
+	// Attempt: number of the attempt that this entry starts; 0 means 1
+	Attempt int `json:"attempt,omitempty"`
+	// Began: of a later attempt: when the first one started, µs; a number, since an absent time
+	// would cost an allocation
+	Began int64 `json:"began,omitempty"`
+	// Deferrals: how often the start of this attempt was deferred
+	Deferrals int `json:"put_off,omitempty"`
+	// ReservedRate: of a deferral: the rate under which its due time is reserved
+	ReservedRate string   `json:"pace,omitempty"`
+	Priority     Priority `json:"priority,omitempty"`
+	Task         string   `json:"task,omitempty"` // the task to run …
+	Work         *Work    `json:"work,omitempty"` // … or the work itself: one of the two
 
 	Misfire *Misfire `json:"misfire,omitempty"`
-	// Concurrency is what the job says of runs at once, nil if nothing. It stands behind the work: see the memo of specs.
+	// Concurrency is the job's bound on runs at once; nil: none. It is written after the work,
+	// because the memo of specs relies on that order.
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 
-	// Until is the last nominal time that a catch-up entry is for; Nominal is the first. A late entry that a catch-up made has it too:
-	// what comes next in its job is the catch-up's.
+	// Until is the last nominal time that a catch-up entry is for; Nominal is the first. A late
+	// entry that a catch-up made has it too: the catch-up plans what comes next in its job.
 	Until time.Time `json:"until,omitzero"`
 
 	Key      string `json:"key,omitempty"`       // idempotency key of a keyed import line
 	BodyHash string `json:"body_hash,omitempty"` // hash of that line
 
-	PayloadSize int     `json:"payload_size,omitempty"` // bytes; more than InlinePayload lie in payloads …
-	PayloadAt   EntryID `json:"payload_at,omitzero"`    // … under this entry; zero means under this very one
+	// PayloadSize is in bytes. More than InlinePayload lie in the table payloads …
+	PayloadSize int `json:"payload_size,omitempty"`
+	// PayloadAt: … under this entry; zero means under this very one
+	PayloadAt EntryID `json:"payload_at,omitzero"`
 }
 
-// First returns the entry whose right to start the run's first attempt the entry e has: itself or the one it stands in
-// for; false for one that starts a later attempt.
+// First returns the entry whose right to start the run's first attempt e has: e itself, or the one
+// it replaces. False means that e starts a later attempt.
 func (e *Entry) First() (EntryID, bool) {
 	switch {
 	case e.Spec.Kind == KindRun || e.Spec.Kind == KindReschedule:
@@ -102,7 +112,7 @@ func (e *Entry) First() (EntryID, bool) {
 	return EntryID{}, false
 }
 
-// MisfireFrom returns the instant from which a misfire deadline counts: the due time of the entry whose right to start e has, or
+// MisfireFrom returns the instant from which a misfire deadline counts: the due time of First, or
 // e's own for a later attempt.
 func (e *Entry) MisfireFrom() time.Time {
 	if first, ok := e.First(); ok && !e.Spec.Job.IsZero() {
@@ -111,7 +121,8 @@ func (e *Entry) MisfireFrom() time.Time {
 	return e.Due()
 }
 
-// RequestedAt returns when the attempt that e starts was asked for: the due time of the entry whose right to start e has, or e's own for a later attempt.
+// RequestedAt returns for when the attempt that e starts was asked: the due time of First, or e's
+// own for a later attempt.
 func (e *Entry) RequestedAt() time.Time {
 	if first, ok := e.First(); ok {
 		return first.Time()
@@ -119,8 +130,9 @@ func (e *Entry) RequestedAt() time.Time {
 	return e.Due()
 }
 
-// LatenessFrom returns the instant from which the lateness of a first start by e is counted: as [Spec.Start] of the entry whose right to start e has.
-// Of one that e stands in for, acceptance is not known but for what is in its id, which holds the later of the two to the ms.
+// LatenessFrom returns the instant from which the lateness of a first start by e counts:
+// [Spec.Start] of First. If e replaces another entry, that one's acceptance is not known; its id
+// holds the later of due time and acceptance, to the ms.
 func (e *Entry) LatenessFrom() time.Time {
 	if first, ok := e.First(); ok && first != e.ID {
 		return first.Time()
@@ -128,17 +140,17 @@ func (e *Entry) LatenessFrom() time.Time {
 	return e.Spec.Start(e.ID)
 }
 
-// IsOccurrence reports whether e stands for an occurrence of a recurring job that may not have started: whoever meets it sees to
-// it that the job goes on after it.
+// IsOccurrence reports whether e is an occurrence of a recurring job that may not have started. The
+// job's next run is planned from it.
 func (e *Entry) IsOccurrence() bool {
 	return !e.Spec.Job.IsZero() && e.Spec.Trigger == TriggerSchedule && e.Spec.Until.IsZero() && e.Spec.starts()
 }
 
-// FirstOfJob reports whether e is to make the first start of a run of a job that can have many: it may do so only while
-// the job's row says so.
+// FirstOfJob reports whether e makes the first start of a run of a job that can have many. It may
+// do so only while the job's row says so: see DecideStart.
 func (e *Entry) FirstOfJob() bool { return !e.Spec.Job.IsZero() && e.Spec.starts() }
 
-// starts reports whether the entry starts a run that nobody else would start.
+// starts reports whether the entry starts a run that no other entry starts.
 func (s *Spec) starts() bool {
 	return s.AttemptNumber() == 1 && (s.Kind == KindRun || s.Kind == KindLate)
 }
@@ -169,11 +181,12 @@ type Marks struct {
 	MovedTo   EntryID // the reschedule entry that starts the run instead; zero = none
 }
 
-// Entry is a row of runs: the run itself, or a later start of it.
+// Entry is a row of runs: the run itself, or a later start of it. Make one by NewEntry or
+// LoadEntry.
 //
-// The text is authoritative: it is stored, published and written again byte for byte, so that
-// fields of a newer version survive an older one. Make one with NewEntry or LoadEntry. What Spec points to may be
-// shared with other entries: it is replaced, never changed in place.
+// The text is authoritative. It is stored, published and written again byte for byte, so that
+// fields of a newer version survive an older one. What Spec points to may be shared with other
+// entries: it is replaced, never changed in place.
 type Entry struct {
 	ID      EntryID
 	Spec    Spec
@@ -181,8 +194,7 @@ type Entry struct {
 	Marks   Marks
 	Expires time.Time // when the row leaves; set by the writer, unknown (zero) when read
 
-	// Fault is set when the text of a stored row cannot be understood. The spec is then zero. It
-	// belongs to the row, not to the read: the rows after it are as good as ever.
+	// Fault is set when the text of a stored row cannot be understood. The spec is then zero.
 	Fault error
 
 	text []byte

@@ -132,7 +132,8 @@ func TestLatenessCountsFromDueOrAcceptance(t *testing.T) {
 	}
 }
 
-// TestWhoStandsInIsAsLateAsWhomItStandsInFor: a run that was put off was asked for when it was; its retry when that is due.
+// TestWhoStandsInIsAsLateAsWhomItStandsInFor: a run that was put off was asked for when it was; its
+// retry when that is due.
 func TestWhoStandsInIsAsLateAsWhomItStandsInFor(t *testing.T) {
 	later := begin.Add(time.Minute)
 	id := schema.MakeEntryID(later, theRun.Shard(), 7)

@@ -15,12 +15,13 @@ var (
 	// repeating an unconditional write with the same timestamp is always right.
 	ErrUnknown = errors.New("outcome unknown")
 
-	// ErrUnavailable: the store could not answer. Of a read nothing may be concluded; a single write
-	// did not happen, and of a batch any part may have.
+	// ErrUnavailable: the store could not answer. Of a read nothing may be concluded. A single
+	// write did not happen; of a batch, any part may have.
 	ErrUnavailable = errors.New("unavailable")
 
-	// ErrNotUnderstood: a row stands there, and this program does not understand what it says: another version wrote it, it
-	// speaks of a time zone that is not in this program's data, or it is damaged. Nothing was written.
+	// ErrNotUnderstood: a row is there that this program cannot understand. Another version wrote
+	// it, it names a time zone that this program does not have, or it is damaged. Nothing was
+	// written.
 	ErrNotUnderstood = errors.New("not understood")
 
 	// ErrTooLarge: a row is larger than the store takes; nothing was written.

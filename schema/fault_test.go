@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A run whose last attempt cannot be understood is over and has failed; what others have written of it counts before that.
+// A run whose last attempt cannot be understood is over and has failed; what others have written of
+// it counts before that.
 func TestUnreadableAttempts(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	run := MakeEntryID(now, 1, 1)
@@ -68,7 +69,8 @@ func TestUnreadableAttempts(t *testing.T) {
 	}
 }
 
-// What a session remembers and cannot be understood makes claims stand, and nobody take its place, until it is renewed or over.
+// What a session remembers and cannot be understood makes claims stand, and nobody take its place,
+// until it is renewed or over.
 func TestUnclearSession(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	s := Session{Executor: "e", ID: "is", Expires: now.Add(time.Second), Unclear: true}

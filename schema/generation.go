@@ -4,27 +4,34 @@ import "time"
 
 // StartDecision is what the row of a job says about the first start of one of its runs.
 type StartDecision struct {
-	// Unknown: the row does not know the generation of the run. It may be about to: a change writes its first run before
-	// it is committed.
+	// Unknown: the row does not know the run's generation. It may come to: a change writes its
+	// first run before it commits.
 	Unknown bool
-	// Outcome is what is recorded instead of a start, Cancelled or Missed, with Reason; "" = the run may start.
+	// Outcome is what is recorded instead of a start, Cancelled or Missed, with Reason. "": it may
+	// start.
 	Outcome Outcome
 	Reason  string
-	// Before is the instant before which the start must be; zero = any time.
+	// Before is the instant before which the start must be; zero: any time.
 	Before time.Time
-	// Generation is the one that the run was planned from, as far as the row knows it; of one that was replaced twice, only its tenant and
-	// times.
+	// Generation is the one that the run was planned from, as far as the row knows it. Of one that
+	// was replaced twice, only tenant and times are known.
 	Generation *Generation
-	// Cut is the due time at which that generation was replaced; zero = it is in force, or not known.
+	// Cut is the due time at which that generation was replaced; zero: it is in force, or not
+	// known.
 	Cut time.Time
 }
 
-// StartDecision returns what the row says at now about a first start of e, an entry of one of the job's runs that is due at e.MisfireFrom().
+// DecideStart returns what the row says at now about a first start of e, an entry of one of the
+// job's runs that is due at e.MisfireFrom().
 //
-// A run of the generation in force starts. One of the generation before starts only if it is due, and starts, before Cut; otherwise
-// it was missed if it was due by then, and else is cancelled: the generation in force speaks for that time. So it is with older ones, as
-// long as they are remembered. What a change that did not happen had written is cancelled. If nothing of the row can be read, runs
-// are missed. A run that no schedule asked for starts unless its job was cancelled.
+//	run of                                   is
+//	the generation in force                  started, unless the job is cancelled or paused
+//	the one before, due before Cut           started before Cut, missed after it
+//	the one before, due at or after Cut      cancelled: the generation in force plans that time
+//	an older one that is remembered          as the one before, but never started
+//	a change that did not happen             cancelled
+//	no schedule (triggered)                  started, unless the job was cancelled
+//	a row that cannot be read                missed
 func (j *Job) DecideStart(e *Entry, now time.Time) StartDecision {
 	number := e.Spec.Generation
 	cancelled := StartDecision{Outcome: Cancelled, Reason: "the job was " + j.ended()}
@@ -44,7 +51,7 @@ func (j *Job) DecideStart(e *Entry, now time.Time) StartDecision {
 	case number > j.Current.Number:
 		return StartDecision{Unknown: true, Outcome: Cancelled, Reason: "of a change that did not happen"}
 	case j.Before == nil || number != j.Before.Number:
-		return j.rightOfPast(e, cancelled)
+		return j.decidePast(e, cancelled)
 	}
 	due := e.MisfireFrom().Before(j.Cut)
 	switch {
@@ -57,9 +64,9 @@ func (j *Job) DecideStart(e *Entry, now time.Time) StartDecision {
 	return cancelled
 }
 
-// rightOfPast returns the right of a run of a generation that was replaced twice or more: none. What was due while it was in force is
-// missed.
-func (j *Job) rightOfPast(e *Entry, none StartDecision) StartDecision {
+// decidePast decides about a run of a generation that was replaced twice or more. It never starts;
+// what was due while its generation was in force is missed.
+func (j *Job) decidePast(e *Entry, none StartDecision) StartDecision {
 	for i := range j.Current.Spec.Past {
 		p := &j.Current.Spec.Past[i]
 		if p.Number != e.Spec.Generation {
@@ -74,7 +81,7 @@ func (j *Job) rightOfPast(e *Entry, none StartDecision) StartDecision {
 	return none
 }
 
-// ended says in a word what became of the generation before.
+// ended says in a word how the generation before ended.
 func (j *Job) ended() string {
 	switch s := j.Current.State; s {
 	case JobPaused, JobCancelled, JobFinished:

@@ -57,7 +57,8 @@ type RunID = EntryID
 // hashMask keeps the 62 hash bits of an id.
 const hashMask = 1<<62 - 1
 
-// maxIDMillis is the last instant that fits an id's 48 bits, in ms since the Unix epoch (the year 10889).
+// maxIDMillis is the last instant that fits an id's 48 bits, in ms since the Unix epoch (the year
+// 10889).
 const maxIDMillis = 1<<48 - 1
 
 // MakeEntryID builds the id of an entry due at t (truncated to ms, clamped to the range that
@@ -240,8 +241,9 @@ func RandomHash() uint64 {
 	return binary.BigEndian.Uint64(b[:]) & hashMask
 }
 
-// HashOf returns 62 bits of SHA-256 over the parts, each preceded by its length, so that
-// ("ab", "c") and ("a", "bc") differ. The same parts give the same hash on every node and in every version.
+// HashOf returns 62 bits of SHA-256 over the parts, each preceded by its length, so that ("ab",
+// "c") and ("a", "bc") differ. The same parts give the same hash on every node and in every
+// version.
 func HashOf(parts ...string) uint64 {
 	h := sha256.New()
 	var n [8]byte

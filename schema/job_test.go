@@ -39,7 +39,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// An occurrence that was planned from a job just made must be the one that is planned from the stored job.
+// An occurrence that was planned from a job just made must be the one that is planned from the
+// stored job.
 func TestJobSpecKeepsItsBytes(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 	spec := schema.JobSpec{

@@ -5,18 +5,20 @@ import (
 	"sync"
 )
 
-// A job is read for each of its runs, and what it says changes seldom: to decode it again each time was a fifth of what reading it costs.
-// So specs that were asked for lately are remembered.
+// The memo of job specs. A job is read for each of its runs, and seldom changes; decoding its spec
+// each time was a fifth of the cost of reading it. Specs that were read lately are remembered.
 //
 // What they point to is shared by all who read the job, and therefore never changed in place.
 const (
-	// jobMemoSize bounds how many specs are remembered; beyond it one of the others is forgotten, any of them.
+	// jobMemoSize bounds the remembered specs; beyond it any one of them is forgotten.
 	jobMemoSize = 32 << 10
-	// jobMemoText bounds the text of a spec that is remembered, in bytes: about 60 MB at worst, a third of it as a rule.
+	// jobMemoText bounds the text of a remembered spec, in bytes: 60 MB in all at worst, a third of
+	// it usually.
 	jobMemoText = 2 << 10
 )
 
-// jobMemo remembers the specs of jobs by job and generation, which never changes what it says. A hash of the text stands guard.
+// jobMemo remembers specs by job and generation, which never changes what it says. A hash of the
+// text guards against a damaged row.
 type jobMemo struct {
 	seed maphash.Seed
 
@@ -36,8 +38,8 @@ type rememberedJob struct {
 
 var jobSpecs = jobMemo{seed: maphash.MakeSeed(), known: make(map[generationOf]*rememberedJob)}
 
-// LoadJobSpec is DecodeJobSpec of the text of a generation of a job, for who reads it for each run: the specs asked for last are
-// not decoded again. What the spec points to is shared: it must not be changed in place.
+// LoadJobSpec is DecodeJobSpec of the text of a generation of a job, with a memo. What the spec
+// points to is shared: never change it in place.
 func LoadJobSpec(job JobID, generation int64, text []byte) (JobSpec, error) {
 	return jobSpecs.load(generationOf{job, generation}, text)
 }

@@ -29,7 +29,8 @@ func jobText(t testing.TB, name string) []byte {
 	return text
 }
 
-// TestJobMemoSaysWhatTheTextSays: whatever was remembered before, also under the same job and number.
+// TestJobMemoSaysWhatTheTextSays: whatever was remembered before, also under the same job and
+// number.
 func TestJobMemoSaysWhatTheTextSays(t *testing.T) {
 	m := newJobMemo()
 	one, two := MakeJobID(time.Unix(1, 0), 1, 1), MakeJobID(time.Unix(1, 0), 1, 2)

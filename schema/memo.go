@@ -9,27 +9,30 @@ import (
 	"time"
 )
 
-// The specs of many rows differ in few values: those of one import, of one task, of one job in the nominal time, the instant of
-// acceptance, and the work where it is stated inline. To decode the same text again and again was a tenth of what a node
-// spends on a run. So specs are remembered by the text around those three, and what is remembered is copied and given its own.
+// The memo of entry specs. Specs of many rows differ in few values. Those of one import, task or
+// job differ in nominal time, acceptance and inline work. Decoding the same text again and again
+// was a tenth of what a node spends on a run. So a spec is remembered by the text around those
+// three values; a reader gets a copy with its own values filled in.
 //
-// Copies share what they point to (labels, misfire, and work of one text), which is therefore never changed in place.
+// Copies share what they point to (labels, misfire, work of one text), which is therefore never
+// changed in place.
 const (
-	// memoSlots bounds what is remembered; a new spec takes the place of the one in its slot.
+	// memoSlots bounds the remembered specs. A new one takes the place of the one in its slot.
 	memoSlots = 1024
-	// memoText bounds the text of a spec that is remembered, in bytes.
+	// memoText bounds the text of a remembered spec, in bytes.
 	memoText = 2 << 10
 )
 
 type memo struct {
 	seed  maphash.Seed
 	slots [memoSlots]atomic.Pointer[remembered]
-	// last is the hash that each slot was asked for last and did not have: only what is asked for twice in a row is remembered, so that specs
-	// that never come again cost no copy.
+	// last is the hash of the latest miss in each slot. Only a spec that misses twice in a row is
+	// remembered, so specs that never come again cost no copy.
 	last [memoSlots]atomic.Uint64
 }
 
-// remembered is a spec, the text around its nominal time, its acceptance and its work, and the text of its work.
+// remembered is a spec with the texts around its nominal time, its acceptance and its work, and the
+// text of its work.
 type remembered struct {
 	head, middle, work, tail string
 	spec                     Spec
@@ -37,7 +40,7 @@ type remembered struct {
 
 var specs = memo{seed: maphash.MakeSeed()}
 
-// decode returns the spec that text says, as json.Unmarshal has it.
+// decode returns what json.Unmarshal makes of text.
 func (m *memo) decode(text []byte) (Spec, error) {
 	c, ok := cutSpec(text)
 	var at time.Time
@@ -65,7 +68,8 @@ func (m *memo) decode(text []byte) (Spec, error) {
 	return spec, err
 }
 
-// unmarshalSpec is json.Unmarshal, in a function of its own: only here does the spec have to lie on the heap.
+// unmarshalSpec is json.Unmarshal in a function of its own: only here must the spec lie on the
+// heap.
 func unmarshalSpec(text []byte) (Spec, error) {
 	var spec Spec
 	err := json.Unmarshal(text, &spec)
@@ -86,11 +90,13 @@ var (
 	workName     = []byte(`,"work":`)
 )
 
-// cuts are the parts of the text of a spec: head nominal "," accepted middle work tail. There is no work, and no tail, where the spec states none.
+// cuts are the parts of the text of a spec: head nominal "," accepted middle work tail. Where the
+// spec states no work, there is no work and no tail.
 type cuts struct{ head, nominal, accepted, middle, work, tail []byte }
 
-// cutSpec cuts the text of a spec as NewEntry writes it. Within a string each quote follows a backslash, which the names looked
-// for lack; in the root object they stand, and not in one below it, where nothing is opened before.
+// cutSpec cuts the text of a spec as NewEntry writes it. Within a string every quote follows a
+// backslash, which the names looked for lack. A name before which no brace was opened stands in the
+// root object.
 func cutSpec(text []byte) (c cuts, ok bool) {
 	if len(text) > memoText || len(text) == 0 {
 		return c, false
@@ -124,7 +130,8 @@ func cutSpec(text []byte) (c cuts, ok bool) {
 	return c, true
 }
 
-// objectSize returns the length of the JSON object with which text begins, or 0. What is between its braces is not looked at.
+// objectSize returns the length of the JSON object with which text begins, or 0. It only counts
+// braces and quotes.
 func objectSize(text []byte) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

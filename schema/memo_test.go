@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// same decodes text by the memo and by encoding/json, several times, so that the last ones are remembered.
+// same decodes text by the memo and by encoding/json, several times, so that the last ones are
+// remembered.
 func same(t interface{ Fatalf(string, ...any) }, m *memo, text string) {
 	var want Spec
 	wantErr := json.Unmarshal([]byte(text), &want)
@@ -22,7 +23,8 @@ func same(t interface{ Fatalf(string, ...any) }, m *memo, text string) {
 	}
 }
 
-// TestMemoDecodesAsJSON: whatever the text, and whatever was decoded before, the memo says what encoding/json says.
+// TestMemoDecodesAsJSON: whatever the text, and whatever was decoded before, the memo says what
+// encoding/json says.
 func TestMemoDecodesAsJSON(t *testing.T) {
 	const nominal, other = "2026-11-21T10:00:00Z", "2027-01-02T03:04:05.678Z"
 	for _, c := range []struct{ name, text string }{
@@ -66,7 +68,8 @@ func TestMemoDecodesAsJSON(t *testing.T) {
 	}
 }
 
-// TestMemoKeepsWhatCameTwice: a spec that comes again is not decoded again, and copies are apart in their two values.
+// TestMemoKeepsWhatCameTwice: a spec that comes again is not decoded again, and copies are apart in
+// their two values.
 func TestMemoKeepsWhatCameTwice(t *testing.T) {
 	m := &memo{seed: specs.seed}
 	text := func(ms int) []byte {

@@ -40,8 +40,8 @@ func (id *OperationID) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// OperationFilter selects what an operation acts on: jobs that can have many runs, or, with From and To, runs or dead letters by due time.
-// Its other zero fields select all.
+// OperationFilter selects what an operation acts on: jobs that can have many runs or, with From and
+// To, runs or dead letters by due time. Other fields that are zero select all.
 type OperationFilter struct {
 	State      string `json:"state,omitempty"`       // of the jobs, or of the runs
 	Label      string `json:"label,omitempty"`       // of jobs: name=value
@@ -52,13 +52,13 @@ type OperationFilter struct {
 	Task string    `json:"task,omitempty"` // of runs
 }
 
-// Operation is one action on everything that matches a filter, worked off in the background.
+// Operation is one action on all that matches a filter, done in the background.
 type Operation struct {
 	ID       OperationID
 	Tenant   string
 	Spec     OperationSpec
 	Progress Progress
-	// Cancelled is who cancelled it, and when; nil = nobody. PutOperation does not write it.
+	// Cancelled is who cancelled it, and when; nil: nobody. PutOperation does not write it.
 	Cancelled *Cancel
 }
 
@@ -69,7 +69,8 @@ const (
 	OperationCancelled = "cancelled" // what it did before stays done
 )
 
-// State returns where the operation stands. A cancelled one goes no further once whoever works it off has seen the mark.
+// State returns where the operation stands. A cancelled one stops when its worker has seen the
+// mark.
 func (op *Operation) State() string {
 	switch {
 	case op.Cancelled != nil:
@@ -82,9 +83,10 @@ func (op *Operation) State() string {
 
 // OperationSpec is what an operation does. It never changes.
 type OperationSpec struct {
-	Action string          `json:"action"` // cancel, pause, resume, trigger, retry, replay, discard or backfill
+	// Action: cancel, pause, resume, trigger, retry, replay, discard or backfill
+	Action string          `json:"action"`
 	Filter OperationFilter `json:"filter"`
-	// Backfill is what a backfill is for, which has no filter.
+	// Backfill is set for a backfill, which has no filter.
 	Backfill *Backfill `json:"backfill,omitempty"`
 	DryRun   bool      `json:"dry_run,omitempty"` // only count what matches
 	By       string    `json:"by,omitempty"`      // who asked for it
@@ -97,7 +99,7 @@ type Backfill struct {
 	// From ≤ nominal time < To, in UTC, to the ms: clipped to what the schedule names.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Schedule is the job's when the backfill was asked for: it says which times there are, whatever becomes of the job.
+	// Schedule is the job's at the time of the request: later changes of the job do not matter.
 	Schedule Schedule `json:"schedule"`
 	Count    int64    `json:"count"` // of those times
 	// MaxConcurrent bounds the runs that are unfinished at a time.
@@ -105,7 +107,7 @@ type Backfill struct {
 	Notes         []string `json:"notes,omitempty"` // for who asked: what was clipped
 }
 
-// StartsRuns reports whether the action makes runs, which the quota of the tenant bounds.
+// StartsRuns reports whether the action makes runs, which count towards the tenant's quota.
 func (s *OperationSpec) StartsRuns() bool {
 	switch s.Action {
 	case "trigger", "retry", "replay", "backfill":
@@ -114,7 +116,7 @@ func (s *OperationSpec) StartsRuns() bool {
 	return false
 }
 
-// OfDeadLetters reports whether the action is for dead letters, by the due time of their runs.
+// OfDeadLetters reports whether the action is for dead letters.
 func (s *OperationSpec) OfDeadLetters() bool { return s.Action == "replay" || s.Action == "discard" }
 
 // Progress is how far an operation has come.
@@ -122,19 +124,21 @@ type Progress struct {
 	Done bool   `json:"done,omitempty"`
 	At   string `json:"at,omitempty"` // where it goes on: for whoever works it off
 
-	Matched   int64    `json:"matched,omitempty"`   // met so far
-	Changed   int64    `json:"changed,omitempty"`   // of those: done; the runs that a backfill asked for
-	Unchanged int64    `json:"unchanged,omitempty"` // nothing was to be done: it had ended
-	Failed    int64    `json:"failed,omitempty"`    // could not be done; the runs of a backfill that ended without success
-	Faults    []string `json:"faults,omitempty"`    // the first few failures
+	Matched int64 `json:"matched,omitempty"` // met so far
+	// Changed: of those: done; the runs that a backfill asked for
+	Changed   int64 `json:"changed,omitempty"`
+	Unchanged int64 `json:"unchanged,omitempty"` // nothing was to be done: it had ended
+	// Failed: could not be done; the runs of a backfill that ended without success
+	Failed int64    `json:"failed,omitempty"`
+	Faults []string `json:"faults,omitempty"` // the first few failures
 	// Unfinished are the runs of a backfill that have not ended.
 	Unfinished []RunID `json:"unfinished,omitempty"`
 
-	// Updated is when this was so, to the µs: it is the write timestamp.
+	// Updated is when this was so, to the µs. It is the write timestamp.
 	Updated time.Time `json:"updated"`
 }
 
-// OperationRetention is how long an operation stays after it came further last.
+// OperationRetention is how long an operation stays after its last progress.
 const OperationRetention = 30 * 24 * time.Hour
 
 // OpenOperation is an operation that is not done.
@@ -145,15 +149,15 @@ type OpenOperation struct {
 
 // OperationStore holds operations. They leave OperationRetention after Progress.Updated.
 type OperationStore interface {
-	// PutOperation writes an operation and how far it has come, and notes it as open until it is done. Of two writes the one of the
-	// later Progress.Updated stands. Errors as PutEntries.
+	// PutOperation writes an operation and its progress, and lists it as open until it is done. Of
+	// two writes the one with the later Progress.Updated stands. Errors as PutEntries.
 	PutOperation(ctx context.Context, op Operation) error
-	// CancelOperation marks an operation as cancelled, whether there is one or not; an operation that was never put is not there for it. Of
-	// two marks the later stands. Errors as PutEntries.
+	// CancelOperation marks an operation as cancelled, whether there is one or not; the mark alone
+	// makes no operation. Of two marks the later stands. Errors as PutEntries.
 	CancelOperation(ctx context.Context, tenant string, id OperationID, mark Cancel) error
 	// Operation returns an operation, or ErrNotFound.
 	Operation(ctx context.Context, tenant string, id OperationID) (Operation, error)
-	// OpenOperations returns at most limit operations that are not done, of all tenants, oldest first. After an unknown write it may name
-	// one that does not exist, or is done.
+	// OpenOperations returns at most limit operations that are not done, of all tenants, oldest
+	// first. After an unknown write it may name one that does not exist, or is done.
 	OpenOperations(ctx context.Context, limit int) ([]OpenOperation, error)
 }

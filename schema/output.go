@@ -14,11 +14,11 @@ type PartKind int8
 // The kinds. They are stored: never change their values.
 const (
 	OutputPart PartKind = 1 // PartSize bytes of the output, the last one fewer
-	ReportPart PartKind = 2 // what a worker told while it ran: see Report
+	ReportPart PartKind = 2 // what a worker reported while it ran: see Report
 )
 
-// PartKey names a part among those of a run and kind. An attempt that was executed twice has two fences, so each execution has
-// parts of its own.
+// PartKey names a part among those of a run and kind. An attempt that was executed twice has two
+// fences, so each execution has parts of its own.
 type PartKey struct {
 	Attempt int
 	Fence   Fence
@@ -31,37 +31,40 @@ type Part struct {
 	Data []byte
 }
 
-// OutputStore holds what does not fit a record: long outputs, and what workers tell while they run.
+// OutputStore holds what does not fit a record: long outputs, and the reports of workers.
 type OutputStore interface {
-	// PutPart writes one part of at most PartSize bytes. It may be written again: the same write has the same timestamp (written, µs).
-	// Errors as PutEntries.
+	// PutPart writes one part of at most PartSize bytes. Repeating it with the same timestamp
+	// (written, µs) is harmless. Errors as PutEntries.
 	PutPart(ctx context.Context, run RunID, kind PartKind, p Part, written int64, expires time.Time) error
-	// Parts returns the parts of a run after `after` (zero: from the first one), ordered by attempt, fence and number, at most limit of
-	// them. Fewer than limit means that there are no more.
+	// Parts returns the parts of a run after `after` (zero: from the first), ordered by attempt,
+	// fence and number, at most limit. Fewer than limit means that there are no more.
 	Parts(ctx context.Context, run RunID, kind PartKind, after PartKey, limit int) ([]Part, error)
-	// LastPart returns the part with the highest number of one execution, whatever of is numbered, or ErrNotFound.
+	// LastPart returns the part of one execution with the highest number, or ErrNotFound. of.Number
+	// does not matter.
 	LastPart(ctx context.Context, run RunID, kind PartKind, of PartKey) (Part, error)
 }
 
 // Line is a line that a worker logged.
 type Line struct {
-	At   time.Time `json:"at"` // when its executor heard it, by that one's clock
+	At   time.Time `json:"at"` // when its executor received it, by its clock
 	Text string    `json:"text"`
 }
 
-// RunProgress is how far a worker says that it has come. Total 0 means that it does not say of how much.
+// RunProgress is how far a worker says it has come. Total 0 means that it did not say of how much.
 type RunProgress struct {
 	Done  int64     `json:"done"`
 	Total int64     `json:"total,omitempty"`
 	Text  string    `json:"text,omitempty"`
-	At    time.Time `json:"at"` // when its executor heard it
+	At    time.Time `json:"at"` // when its executor received it
 }
 
-// Report is what a worker told within some time: the content of a ReportPart. The last one of an execution tells its progress.
+// Report is what a worker reported within some time: the content of a ReportPart. The last report
+// of an execution holds its progress.
 type Report struct {
-	Lines    []Line       `json:"lines,omitempty"`
-	Dropped  int          `json:"dropped,omitempty"`  // lines that came after these and were not kept: too many, too fast
-	Progress *RunProgress `json:"progress,omitempty"` // the latest, whenever it was told
+	Lines []Line `json:"lines,omitempty"`
+	// Dropped: lines after these that were not kept: too many, too fast
+	Dropped  int          `json:"dropped,omitempty"`
+	Progress *RunProgress `json:"progress,omitempty"` // the latest one
 }
 
 // EncodeReport returns the stored form of r.

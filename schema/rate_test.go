@@ -69,8 +69,8 @@ func TestRateIn(t *testing.T) {
 	}
 }
 
-// However starts are taken, by whomever, in blocks of whatever size, and whatever the clocks say: no two blocks share a time, and in no span lie
-// more than the rate allows.
+// However starts are taken, by whomever, in blocks of whatever size, and whatever the clocks say:
+// no two blocks share a time, and in no span lie more than the rate allows.
 func TestStartsNeverExceedTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Rate{rapid.IntRange(1, 5000).Draw(t, "count"), rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "per")}
@@ -117,7 +117,8 @@ func TestStartsNeverExceedTheRate(t *testing.T) {
 	})
 }
 
-// A rate that is used up gives all that it says, but for what is lost by rounding at the ends of blocks.
+// A rate that is used up gives all that it says, but for what is lost by rounding at the ends of
+// blocks.
 func TestStartsComeUpToTheRate(t *testing.T) {
 	for _, text := range []string{"100000/s", "99999/s", "7/s", "10/m", "1000/h"} {
 		r, err := ParseRate(text)

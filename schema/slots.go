@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// LimitKey names a limit on how many runs may be under way at once, and with it what waits for that limit. It is stored, and never changes.
+// LimitKey names a limit on how many runs may be under way at once, and with it the runs that wait
+// for it. It is stored, and never changes.
 type LimitKey string
 
 // jobLimit is how the keys of jobs' own limits begin.
@@ -17,7 +18,7 @@ const jobLimit = "job/"
 // JobLimit returns the key of a job's concurrency.
 func JobLimit(id JobID) LimitKey { return LimitKey(jobLimit + id.String()) }
 
-// Job returns the job whose limit it is; false if it is none's.
+// Job returns the job whose limit it is; false if it is no job's.
 func (k LimitKey) Job() (JobID, bool) {
 	text, ok := strings.CutPrefix(string(k), jobLimit)
 	if !ok {
@@ -30,25 +31,28 @@ func (k LimitKey) Job() (JobID, bool) {
 // Lease returns the key of the lease that counts the limit's slots.
 func (k LimitKey) Lease() string { return "slots/" + string(k) }
 
-// Slots is what the lease of a limit says: who has its slots, one by one (the runs of a job) or in blocks (executors, for the runs of a task). The lease is a register, written by conditional writes only, so no more slots
-// are ever given than there are. Nobody is its holder in the lease's own sense: each slot names its own.
+// Slots is what the lease of a limit says: who holds its slots. The runs of a job hold them one by
+// one; executors hold them in blocks, for the runs of a task. The lease changes by compare-and-set
+// only, so no more slots are given than there are. The lease itself has no holder: each slot names
+// its own.
 //
-// A slot has no clock. It is its holder's for as long as the holder's session stands, and whoever finds that session dead takes it away. One that is kept
-// for a run whose turn has come is nobody's yet: it counts until its time has run out, and to take it away earlier or later
-// costs the run its turn or others a wait, and nothing else.
+// A slot has no clock. It is held while the holder's session stands; anybody who finds that session
+// dead takes it away. A slot that is kept for a run at the head of the wait list counts until its
+// time is up. To take it away earlier or later costs that run its place, or others a wait.
 type Slots struct {
 	Taken []Slot `json:"taken,omitempty"`
-	// Blocks are slots that executors have, of a limit whose slots runs do not take one by one (see Apportion).
+	// Blocks are the slots that executors hold, of a limit whose slots are not taken one by one:
+	// see Apportion.
 	Blocks []Block `json:"blocks,omitempty"`
-	// Low is a hint for who reads what waits for the limit (bucketer.Wake): somebody saw that nothing due
-	// before it waits any more. Unix ms; 0: nobody said so. A run that waits again may still come before it.
+	// Low is a hint for who reads the wait list (bucketer.Wake): nothing that was due before it
+	// waits any more. Unix ms; 0: unknown. A run that waits again may still come before it.
 	Low int64 `json:"low,omitempty"`
 }
 
-// Slot is one run that is under way, or whose turn it is.
+// Slot is one run that is under way, or for which a slot is kept.
 type Slot struct {
 	Run RunID `json:"run"`
-	// Executor and Session are under whose session the run is under way; none: the slot is kept.
+	// Executor and Session are under which the run is under way; "": the slot is kept.
 	Executor string `json:"executor,omitempty"`
 	Session  string `json:"session,omitempty"`
 	// Until is how long a slot is kept for its run.
@@ -58,7 +62,8 @@ type Slot struct {
 // Kept reports whether the slot waits for its run.
 func (s *Slot) Kept() bool { return s.Session == "" }
 
-// ref returns under what the slot is held: as a claim, it outlasts the restart of its executor, whose callee may still be at work.
+// ref returns the claim under which the slot is held. A claim outlasts the restart of its executor,
+// whose callee may still be at work.
 func (s *Slot) ref() SessionRef {
 	return SessionRef{Executor: s.Executor, ID: s.Session, Guarded: true}
 }
@@ -75,7 +80,8 @@ func (l Lease) Slots() (Slots, error) {
 	return s, nil
 }
 
-// WithSlots returns the lease that says s, as it is swapped for l at now: under a higher fence, so that two swaps are never taken for one.
+// WithSlots returns the lease that says s, to be swapped for l at now. Its fence is higher, so that
+// two swaps are never taken for one.
 func (l Lease) WithSlots(s Slots, now time.Time) (Lease, error) {
 	is := Lease{Key: l.Key, Fence: l.NextFence(now)}
 	if len(s.Taken) == 0 && len(s.Blocks) == 0 && s.Low == 0 {
@@ -98,7 +104,7 @@ func (s *Slots) index(run RunID) int {
 	return slices.IndexFunc(s.Taken, func(t Slot) bool { return t.Run == run })
 }
 
-// Prune takes away what is nobody's any more at now: the slots of sessions that fell, and those that were kept for too long.
+// Prune takes away the slots of sessions that fell, and those that were kept for too long.
 func (s *Slots) Prune(now time.Time, live func(SessionRef) bool) {
 	s.Taken = slices.DeleteFunc(slices.Clone(s.Taken), func(t Slot) bool {
 		if t.Kept() {
@@ -109,8 +115,9 @@ func (s *Slots) Prune(now time.Time, live func(SessionRef) bool) {
 	s.Blocks = slices.DeleteFunc(slices.Clone(s.Blocks), func(b Block) bool { return !live(b.ref()) })
 }
 
-// Acquire gives a slot to a run under the session of an executor, if fewer than limit are taken or one is kept for it. A run has one slot at most: it is
-// refused while it has one under another session, and left as it is under the same.
+// Acquire gives a slot to a run under the session of an executor, if fewer than limit are held or
+// one is kept for the run. A run has one slot at most: while it has one under another session it is
+// refused; under the same session nothing changes.
 func (s *Slots) Acquire(run RunID, executor, session string, limit int) bool {
 	slot := Slot{Run: run, Executor: executor, Session: session}
 	i := s.index(run)
@@ -129,7 +136,7 @@ func (s *Slots) Acquire(run RunID, executor, session string, limit int) bool {
 	return true
 }
 
-// Keep keeps a slot for a run until then, if fewer than limit are taken and it has none.
+// Keep keeps a slot for a run until then, if fewer than limit are held and the run has none.
 func (s *Slots) Keep(run RunID, until time.Time, limit int) bool {
 	if s.taken() >= limit || s.index(run) >= 0 {
 		return false
@@ -138,7 +145,8 @@ func (s *Slots) Keep(run RunID, until time.Time, limit int) bool {
 	return true
 }
 
-// Release takes the slot of a run from the session; also what is kept for it if the session is "". False means that it has none.
+// Release takes the slot of a run from the session ("": the one that is kept for it). False means
+// that there is none.
 func (s *Slots) Release(run RunID, session string) bool {
 	i := s.index(run)
 	if i < 0 || s.Taken[i].Session != session {
@@ -148,7 +156,8 @@ func (s *Slots) Release(run RunID, session string) bool {
 	return true
 }
 
-// Sessions returns rows of attempts that name the sessions of slots and blocks, which is how liveness is asked for.
+// Sessions returns rows of attempts that name the sessions of slots and blocks: liveness is asked
+// for by such rows.
 func (s *Slots) Sessions() []Attempt {
 	var rows []Attempt
 	for i := range s.Taken {

@@ -96,7 +96,8 @@ func TestSlotsAreWhatTheLeaseSays(t *testing.T) {
 	}
 }
 
-// TestTheLargestLimitFitsIntoItsLease: as many slots as a job may ask for, under names as long as they come, are far from the 1 MiB that a row may have.
+// TestTheLargestLimitFitsIntoItsLease: as many slots as a job may ask for, under names as long as
+// they come, are far from the 1 MiB that a row may have.
 func TestTheLargestLimitFitsIntoItsLease(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	var s schema.Slots

@@ -6,10 +6,11 @@ import "slices"
 type Standing struct {
 	// Over: nothing (more) starts from this entry.
 	Over bool
-	// Repeat is the record that ended the entry, if it names something that nobody was seen to have met: its
-	// follow-ups must be repeated before the entry counts as done, unless a notice says that they stand.
+	// Repeat is the record that ended the entry, if its follow-ups are not known to be done. They
+	// must be repeated before the entry counts as done, unless a notice says that they stand.
 	Repeat *Attempt
-	// Unnamed: a reschedule entry that moved_to does not name (yet, or any more). It neither starts nor is done.
+	// Unnamed: a reschedule entry that moved_to does not name (yet, or any more). It neither starts
+	// nor is done.
 	Unnamed bool
 	// Live: an attempt with a standing session is under way.
 	Live bool
@@ -17,17 +18,19 @@ type Standing struct {
 	Dead []Attempt
 	// Next is the number that a start would take.
 	Next int
-	// Awaited is the last entry to which a start of the run was put off, if it comes after this one and nobody is known to have put it off in turn;
-	// zero: there is none. Whose right it has to start is for its row to say.
+	// Awaited is the last entry to which a start of the run was deferred, if it comes after this
+	// one and was not deferred in turn; zero: there is none. Whether it may start is for its own
+	// row to say.
 	Awaited EntryID
 }
 
-// Judge derives where the entry e stands from the marks and the attempts of its run (any order); live is
-// as in Fold. It says the same to the dispatcher that settles, and to the executor that looks
-// before it starts.
+// Judge derives where the entry e stands from the marks and the attempts of its run (any order);
+// live is as in Fold. The dispatcher asks it when it settles an entry, the executor before it
+// starts one.
 func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool) Standing {
 	st := Standing{Next: e.Spec.AttemptNumber()}
-	recorded := func(a *Attempt) bool { // more than a bare "lost", after which this very entry starts again
+	// more than a bare "lost", after which this very entry starts again
+	recorded := func(a *Attempt) bool {
 		return a.Record != nil && (a.Record.Outcome != Lost || a.Record.Final || !a.Record.Next.IsZero())
 	}
 	for i := range attempts {
@@ -80,14 +83,15 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 	return st
 }
 
-// leaves reports whether something follows from the attempt's record: the next start that it names, a line in the history of a
-// job that has many runs, a dead letter, or the end of one.
+// leaves reports whether something follows from the attempt's record: the next start, a line in the
+// history of the job, a dead letter or its resolution.
 func (a *Attempt) leaves(e *Entry) bool {
 	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt
 }
 
-// precedes reports whether what follows from a is to be repeated rather than what follows from b: a success that may not be alone before all others, since it may
-// have to take back what they left; else the attempt with the lower number.
+// precedes reports whether the follow-ups of a are to be repeated rather than those of b. A success
+// in doubt comes before all others, since it may have to take back what they left; else the lower
+// number.
 func (a *Attempt) precedes(b *Attempt) bool {
 	if a.Record.Doubt != b.Record.Doubt {
 		return a.Record.Doubt
@@ -95,8 +99,9 @@ func (a *Attempt) precedes(b *Attempt) bool {
 	return a.Number < b.Number
 }
 
-// moved judges an entry that is to start the run's first attempt by the mark: the run itself starts unless it was moved, a
-// reschedule entry only if moved_to names it, and what stands in for either as the other would.
+// moved judges an entry that starts the run's first attempt by the mark. The run itself starts
+// unless it was moved; a reschedule entry only if moved_to names it; what replaces either, as the
+// other would.
 func (st *Standing) moved(e *Entry, marks Marks) {
 	switch first, ok := e.First(); {
 	case !ok:
@@ -108,8 +113,8 @@ func (st *Standing) moved(e *Entry, marks Marks) {
 	}
 }
 
-// followed reports whether a later attempt shows that somebody has met the record. It does not show that of a success that may not be alone, which may have come
-// after it.
+// followed reports whether a later attempt shows that the record's follow-ups were done. It shows
+// nothing about a success in doubt, which may have come after it.
 func (a *Attempt) followed(attempts []Attempt) bool {
 	return !a.Record.Doubt && slices.ContainsFunc(attempts, func(b Attempt) bool { return b.Number > a.Number })
 }

@@ -25,15 +25,23 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Fold derives the state of a run from its marks and its attempts (any order). live reports whether a
-// session stands; it is asked only about attempts that have a session and no record.
+// Fold derives the state of a run from its marks and its attempts (any order). live reports whether
+// a session stands; it is asked only about attempts that have a session and no record.
 //
-// The first of these that holds decides (DESIGN 3): a success; a cancel mark or outcome without
-// a live session; a final failure, unless a cancel waits for a live session; a live session; an attempt that cannot be
-// understood and that no other followed; a next start named in the last record; what attempt 0 says. Otherwise the run is pending.
+// The first of these that holds decides (DESIGN 3):
 //
-// A run whose last attempt cannot be understood has failed: whether it may start again is not known, so it does not, and
-// nothing waits for it. If what it came to is written again, or read by a version that understands it, that counts.
+//	a success                                                       succeeded
+//	a cancel mark or outcome, and no live session                   cancelled
+//	a final failure, and no cancel that waits for a live session    failed
+//	a live session                                                  running
+//	an attempt that cannot be understood and that none followed     failed
+//	a next start in the last record                                 retrying
+//	attempt 0 says that the run was missed                          missed
+//	none of these                                                   pending
+//
+// A run whose last attempt cannot be understood has failed: nobody knows whether it may start
+// again, so it does not. If that record is written again, or read by a version that understands it,
+// it counts.
 func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 	var success, cancelled, final, running, missed, faulty bool
 	var last *Attempt // the highest started attempt with a record
@@ -71,7 +79,9 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 		return StateSucceeded
 	case cancelled && !running:
 		return StateCancelled
-	case final && !cancelled: // a cancelled run that still goes will be cancelled or have succeeded: it is not failed in between
+	case final && !cancelled:
+		// a cancelled run that still goes will be cancelled or have succeeded: it is not failed in
+		// between
 		return StateFailed
 	case running:
 		return StateRunning
@@ -85,8 +95,8 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 	return StatePending
 }
 
-// overtaken reports whether a row tells that the run went on after the attempt a, which cannot be understood: another record of its
-// number, or a later attempt.
+// followedUp reports whether the run went on after the attempt a, which cannot be understood: there
+// is another record of its number, or a later attempt.
 func followedUp(attempts []Attempt, a *Attempt) bool {
 	return slices.ContainsFunc(attempts, func(b Attempt) bool {
 		if b.Number == 0 || b.Unstarted() || b.Empty() || b.Fault != nil {
@@ -96,8 +106,8 @@ func followedUp(attempts []Attempt, a *Attempt) bool {
 	})
 }
 
-// Unreadable returns why the state of a run is not what its rows say, which cannot be understood: the first fault among its attempts that no
-// other attempt followed. nil: there is none.
+// Unreadable returns the first fault among the attempts that no other attempt followed; nil: none.
+// It is why Fold does not say what the rows say.
 func Unreadable(attempts []Attempt) error {
 	for i := range attempts {
 		if a := &attempts[i]; a.Fault != nil && !followedUp(attempts, a) {
@@ -107,10 +117,14 @@ func Unreadable(attempts []Attempt) error {
 	return nil
 }
 
-// IsSuperseded reports whether the record of attempt i is no outcome of its run, because another one is. An attempt may be executed
-// twice under at_least_once, when its executor was stopped and its session fell; both executions then leave a record of
-// one number. Of those of a run, a success counts, and what ended after it does not; of those of one number, a cancel counts, and a failure
-// beside it does not. What ended before a success was the run's outcome until then, and stays one: the success came late.
+// IsSuperseded reports whether the record of attempt i is no outcome of its run, because another
+// is. Under at_least_once an attempt may be executed twice, when its executor was stopped and its
+// session fell. Both executions leave a record of one number. Then:
+//
+//	of a run             a success counts, and what ended after it does not
+//	of one number        a cancel counts, and a failure beside it does not
+//
+// What ended before a success stays an outcome: the success came late.
 func IsSuperseded(attempts []Attempt, i int) bool {
 	a := &attempts[i]
 	if a.Record == nil || a.Number == 0 || a.Record.Outcome == Succeeded {
@@ -135,8 +149,8 @@ func IsSuperseded(attempts []Attempt, i int) bool {
 	return false
 }
 
-// LimitHold returns what was written down of the entry of a run that a limit holds back, nil if none does: of the last that waits, unless another took its
-// place or an attempt was made since.
+// LimitHold returns the record of the last entry of a run that waits for a limit. nil: none waits,
+// because another entry replaced it or an attempt was made since.
 func LimitHold(attempts []Attempt) *Record {
 	var held *Record
 	for i := range attempts {

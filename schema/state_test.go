@@ -194,8 +194,8 @@ func drawAttempts(t *rapid.T) rows {
 	return r
 }
 
-// A late row may turn a terminal state into a success and never into anything that goes on; a success
-// is for ever; and the order of rows does not matter.
+// A late row may turn a terminal state into a success and never into anything that goes on; a
+// success is for ever; and the order of rows does not matter.
 func TestFoldOnlyMovesForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		attempts := drawAttempts(t)
@@ -242,7 +242,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestHeldBack: a run waits while the last of its entries that was held back has no other in its place, and nothing was started since.
+// TestHeldBack: a run waits while the last of its entries that was held back has no other in its
+// place, and nothing was started since.
 func TestHeldBack(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	run := schema.MakeEntryID(at, 1, 1)

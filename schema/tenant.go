@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// SystemTenant is the tenant of those who run the system: its keys may speak for any tenant, and see what belongs to none.
+// SystemTenant is the tenant of the operators: its keys may act for any tenant, and see what
+// belongs to none.
 const SystemTenant = "system"
 
 // Role is what an API key may do. Each role may do what the ones before it may.
@@ -26,7 +27,8 @@ const (
 // Roles are all roles, the weakest first. Do not modify.
 var Roles = []Role{Viewer, Operator, Admin}
 
-// Covers reports whether r may do what need may. A role that is none covers nothing and is covered by nothing.
+// Covers reports whether r may do what need may. An unknown role covers nothing, and nothing covers
+// it.
 func (r Role) Covers(need Role) bool { return r.rank() >= need.rank() && need.rank() > 0 }
 
 func (r Role) rank() int {
@@ -43,13 +45,17 @@ func (r Role) rank() int {
 
 // Quotas bound what a tenant may use. 0 means no bound.
 type Quotas struct {
-	Jobs                  int   `json:"jobs,omitempty"`                     // jobs that can have many runs and have not ended
-	RunsPerMinute         int   `json:"runs_per_minute,omitempty"`          // runs that are asked for, those of recurring jobs left out
-	ImportLinesPerSecond  int   `json:"import_lines_per_second,omitempty"`  // lines of imports that are taken in
-	PayloadBytesPerMinute int64 `json:"payload_bytes_per_minute,omitempty"` // of what is asked for, imports included
+	// Jobs: jobs that can have many runs and have not ended
+	Jobs int `json:"jobs,omitempty"`
+	// RunsPerMinute: runs that are asked for, those of recurring jobs left out
+	RunsPerMinute int `json:"runs_per_minute,omitempty"`
+	// ImportLinesPerSecond: lines of imports that are taken in
+	ImportLinesPerSecond int `json:"import_lines_per_second,omitempty"`
+	// PayloadBytesPerMinute: of what is asked for, imports included
+	PayloadBytesPerMinute int64 `json:"payload_bytes_per_minute,omitempty"`
 }
 
-// Tenant is who owns tasks and jobs. A tenant without a row has weight 1 and no quotas.
+// Tenant owns tasks and jobs. A tenant without a row has weight 1 and no quotas.
 type Tenant struct {
 	Name      string    `json:"-"`
 	Weight    int       `json:"weight,omitempty"` // its share where tenants compete
@@ -57,7 +63,8 @@ type Tenant struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Fault is set where what is stored cannot be understood (ErrNotUnderstood): then UpdatedAt is the write timestamp, and all but the name unknown.
+	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then UpdatedAt is
+	// the write timestamp, and all but the name is unknown.
 	Fault error `json:"-"`
 }
 
@@ -85,7 +92,7 @@ func (h *KeyHash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// APIKey is what is known of a key: whose it is and what it may do.
+// APIKey is what is stored of a key: whose it is and what it may do.
 type APIKey struct {
 	Hash      KeyHash   `json:"hash"`
 	Tenant    string    `json:"tenant"`
@@ -96,16 +103,18 @@ type APIKey struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: never
 	LastUsed  time.Time `json:"-"`                   // to some minutes; zero: never. Only in a list
 
-	// Fault is set in a list where what is stored cannot be understood (ErrNotUnderstood): the key has a name, and is good for nothing.
+	// Fault is set in a list where the stored text cannot be understood (ErrNotUnderstood). Such a
+	// key has a name, and is not valid.
 	Fault error `json:"-"`
 }
 
-// Expired reports whether k is good no more.
+// Expired reports whether k is no longer valid.
 func (k *APIKey) Expired(now time.Time) bool {
 	return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)
 }
 
-// AuditID orders what was changed: a UUIDv7 whose first 60 bits are the instant, to the µs, and the number of the entry.
+// AuditID orders audit entries: a UUIDv7 whose first 60 bits are the instant, to the µs, and the
+// number of the entry.
 type AuditID [16]byte
 
 // MakeAuditID returns the id of the entry with that number among those of one node, at t.
@@ -151,7 +160,7 @@ type AuditEntry struct {
 	Object string    // kind and name: "task/send-email"
 	// Before and After are the object as JSON, cut to some KiB; nil where there is none.
 	Before, After json.RawMessage
-	Note          string // what else there is to say: "20 lines"
+	Note          string // such as "20 lines"
 }
 
 // NoteUnreadable is the note of an entry whose stored detail cannot be understood.
@@ -160,7 +169,7 @@ const NoteUnreadable = "what is stored of the change cannot be read"
 // AuditDay returns the day in which an entry of the instant lies: days since the Unix epoch.
 func AuditDay(t time.Time) int { return PeriodOf(t) }
 
-// How long what is only told stays.
+// How long audit entries and counts stay.
 const (
 	AuditRetention = 400 * 24 * time.Hour
 	StatsRetention = 14 * 24 * time.Hour
@@ -171,7 +180,8 @@ type MinuteStats struct {
 	Minute time.Time `json:"-"` // its begin
 	Node   string    `json:"-"` // and which of its lives: unique
 
-	Due       int64 `json:"due,omitempty"`       // entries that were handed to executors for the first time
+	// Due: entries that were handed to executors for the first time
+	Due       int64 `json:"due,omitempty"`
 	Started   int64 `json:"started,omitempty"`   // runs that were started for the first time
 	Succeeded int64 `json:"succeeded,omitempty"` // attempts, as the next
 	Failed    int64 `json:"failed,omitempty"`    // timed out and lost ones too
@@ -194,9 +204,10 @@ func StatsHour(t time.Time) int { return int(floorDiv(t.Unix(), 3600)) }
 
 // TenantStore holds the tenants.
 type TenantStore interface {
-	// PutTenant creates or replaces a tenant. Of two writes the one with the later UpdatedAt stays.
+	// PutTenant creates or replaces a tenant. Of two writes the one with the later UpdatedAt
+	// stands.
 	PutTenant(ctx context.Context, t Tenant) error
-	// Tenant returns a tenant, or ErrNotFound. One that cannot be understood comes with its Fault, as in lists.
+	// Tenant returns a tenant, or ErrNotFound. One that cannot be understood comes with its Fault.
 	Tenant(ctx context.Context, name string) (Tenant, error)
 	// Tenants returns at most limit tenants with a name after `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]Tenant, error)
@@ -204,33 +215,37 @@ type TenantStore interface {
 
 // APIKeyStore holds the API keys, found by hash and by name.
 type APIKeyStore interface {
-	// CreateAPIKey holds the key. ErrConflict: the tenant has another key of this name. Creating it again is harmless until it
-	// was deleted.
+	// CreateAPIKey stores the key. ErrConflict: the tenant has another key of this name. Creating
+	// it again is harmless until it is deleted.
 	CreateAPIKey(ctx context.Context, k APIKey) error
-	// APIKey returns the key of that hash, without LastUsed, or ErrNotFound, also for one that cannot be understood: it is refused.
+	// APIKey returns the key of that hash, without LastUsed, or ErrNotFound. A key that cannot be
+	// understood is not found, so it is refused.
 	APIKey(ctx context.Context, hash KeyHash) (APIKey, error)
-	// APIKeys returns at most limit keys of a tenant with a name after `after`, in name order. One whose creation or deletion was
-	// cut short may be among them and be good for nothing.
+	// APIKeys returns at most limit keys of a tenant with a name after `after`, in name order. A
+	// key whose creation or deletion was cut short may be among them, and is not valid.
 	APIKeys(ctx context.Context, tenant, after string, limit int) ([]APIKey, error)
-	// DeleteAPIKey removes the key of that name, for ever, and returns it, or ErrNotFound. An error leaves it to be removed
-	// again; it may be good for nothing by then.
+	// DeleteAPIKey removes the key of that name, for ever, and returns it, or ErrNotFound. After an
+	// error it may not be valid any more, and is to be removed again.
 	DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (APIKey, error)
-	// TouchAPIKey notes that the key was used then. The latest stays.
+	// TouchAPIKey notes that the key was used then. The latest use stands.
 	TouchAPIKey(ctx context.Context, hash KeyHash, at time.Time) error
 }
 
 // AuditStore holds the audit log. Entries leave after AuditRetention.
 type AuditStore interface {
-	// PutAudit writes entries; the caller bounds them. Errors as PutEntries. Writing one again is harmless.
+	// PutAudit writes entries; the caller bounds them. Errors as PutEntries. Writing one again is
+	// harmless.
 	PutAudit(ctx context.Context, entries []AuditEntry) error
-	// Audit returns the tenant's entries of a day before `before` (zero: from the newest), newest first, at most limit of them.
+	// Audit returns the tenant's entries of a day before `before` (zero: from the newest), newest
+	// first, at most limit of them.
 	Audit(ctx context.Context, tenant string, day int, before AuditID, limit int) ([]AuditEntry, error)
 }
 
 // StatsStore holds counts of minutes. They leave after StatsRetention.
 type StatsStore interface {
-	// PutStats writes what a node counted in a minute; the latest stays.
+	// PutStats writes what a node counted in a minute; the latest write stands.
 	PutStats(ctx context.Context, s MinuteStats) error
-	// Stats returns all counts of an hour, by minute and node. Those that cannot be understood are left out.
+	// Stats returns all counts of an hour, by minute and node. Those that cannot be understood are
+	// left out.
 	Stats(ctx context.Context, hour int) ([]MinuteStats, error)
 }

@@ -50,7 +50,8 @@ func (p Priority) Or() Priority {
 	return p
 }
 
-// Guarantee says what a crash in the middle of an attempt may cost. The zero value is at_least_once.
+// Guarantee says what a crash in the middle of an attempt may cost. The zero value is
+// at_least_once.
 type Guarantee string
 
 // The guarantees; DESIGN 7 says how each is kept.
@@ -74,7 +75,8 @@ type HTTPTarget struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"` // "payload" (default) or "none"
-	// SigningKey names the tenant's key by which the call is signed; "" = DefaultSigningKey, if there is one.
+	// SigningKey names the tenant's key that signs the call; "": DefaultSigningKey, if there is
+	// one.
 	SigningKey string `json:"signing_key,omitempty"`
 }
 
@@ -105,8 +107,8 @@ const DefaultTimeout = Duration(30 * time.Second)
 // DefaultRetry is the retry policy of work that states none.
 var DefaultRetry = Retry{MaxAttempts: 5, Initial: Duration(time.Second), Factor: 2, Max: Duration(10 * time.Minute), Jitter: "full"}
 
-// Work is how a run is executed: exactly one target, and its limits. Zero fields mean the
-// defaults, so that a row holds only what was stated; InForce fills them in.
+// Work is how a run is executed: exactly one target, and its limits. Zero fields mean the defaults,
+// so a row holds only what was stated; InForce fills them in.
 type Work struct {
 	HTTP   *HTTPTarget   `json:"http,omitempty"`
 	NATS   *NATSTarget   `json:"nats,omitempty"`
@@ -155,15 +157,16 @@ type Task struct {
 	CreatedAt     time.Time       `json:"created_at"`
 	UpdatedAt     time.Time       `json:"updated_at"`
 
-	// Fault is set where what is stored cannot be understood (ErrNotUnderstood): then UpdatedAt is the write timestamp, and all but the names unknown.
+	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then UpdatedAt is
+	// the write timestamp, and all but the names is unknown.
 	Fault error `json:"-"`
 }
 
-// Overdue is how late a run is too late to be called on time: what a misfire policy speaks of.
+// Overdue is how late a run is overdue: what a misfire policy acts on.
 const Overdue = time.Minute
 
-// The misfire policies: what becomes of runs that are overdue. A recurring job that states none has run_latest, everything
-// else run_all.
+// The misfire policies: what becomes of runs that are overdue. A recurring job that states none has
+// run_latest, everything else run_all.
 const (
 	RunAll    = "run_all"
 	RunLatest = "run_latest" // of several only the last
@@ -172,11 +175,12 @@ const (
 
 // Misfire says what becomes of a run that could not start when it was due.
 type Misfire struct {
-	Policy   string   `json:"policy,omitempty"`   // "" = by kind of job
-	Deadline Duration `json:"deadline,omitempty"` // later than due + deadline it is missed; 0 = never
+	Policy string `json:"policy,omitempty"` // "" = by kind of job
+	// Deadline: later than due + deadline it is missed; 0 = never
+	Deadline Duration `json:"deadline,omitempty"`
 }
 
-// Limit returns how late a run may start at most, and false if it may however late it is. m may be nil.
+// Limit returns how late a run may start at most; false: there is no bound. m may be nil.
 func (m *Misfire) Limit() (time.Duration, bool) {
 	switch {
 	case m == nil:
@@ -189,7 +193,7 @@ func (m *Misfire) Limit() (time.Duration, bool) {
 	return m.Deadline.Std(), m.Deadline > 0
 }
 
-// Reason says why a run is given up that is later than Limit.
+// Reason says why a run that is later than Limit is missed.
 func (m *Misfire) Reason() string {
 	if m.Policy == Skip && (m.Deadline == 0 || m.Deadline.Std() > Overdue) {
 		return "skip: it could not start within " + Duration(Overdue).String()
