@@ -12,7 +12,7 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// CancelRun implements schema.Marker.
+// CancelRun implements schema.MarkStore.
 func (s *Store) CancelRun(ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time) (schema.Marks, error) {
 	text, err := json.Marshal(mark)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) CancelRun(ctx context.Context, id schema.RunID, asRead schema.En
 	return m, nil
 }
 
-// MoveRun implements schema.Marker.
+// MoveRun implements schema.MarkStore.
 func (s *Store) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time) (schema.Marks, error) {
 	if to.IsZero() {
 		return schema.Marks{}, fmt.Errorf("move %s: to no entry", id)
@@ -84,7 +84,7 @@ func (s *Store) settleMark(ctx context.Context, id schema.RunID, asRead schema.E
 	return now, schema.ErrConflict
 }
 
-// Marks implements schema.Marker.
+// Marks implements schema.MarkStore.
 func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
 	p := id.Partition()
 	var written *int64

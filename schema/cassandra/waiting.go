@@ -26,7 +26,7 @@ const (
 	selectMarksOf statement = `SELECT holder, noted FROM waited_for WHERE shard = ? AND holder > ?`
 )
 
-// PutWaiter implements schema.WaitingStore.
+// PutWaiter implements schema.WaitListStore.
 func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	noted, ttl := w.Noted.UnixMicro(), s.ttl(w.Expires)
 	err := s.write(ctx, insertMark, int(w.Shard), string(w.Limit), noted, noted, ttl)
@@ -39,7 +39,7 @@ func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	return nil
 }
 
-// Waiter implements schema.WaitingStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
+// Waiters implements schema.WaitListStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
 // of ids; ids of one ms differ in their hash alone.
 func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
 	first, after, last, before := time.UnixMilli(0), lowestID, endOfTime, highestID
@@ -71,7 +71,7 @@ func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRan
 // endOfTime is the time of the highest id.
 var endOfTime = schema.EntryID(highestID).Time()
 
-// DeleteWaiter implements schema.WaitingStore: of one timestamp the deletion wins.
+// DeleteWaiter implements schema.WaitListStore: of one timestamp the deletion wins.
 func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	if err := s.write(ctx, deleteWaiting, w.Written(), string(w.Limit), w.Run.Time(), uuid(w.Run)); err != nil {
 		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
@@ -79,7 +79,7 @@ func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	return nil
 }
 
-// LimitsWithWaiters implements schema.WaitingStore.
+// LimitsWithWaiters implements schema.WaitListStore.
 func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
 	marks, err := readPages(ctx, s, selectMarksOf, &s.smallRows, limit, []any{int(shard), string(after)},
 		func(iter *gocql.Iter) (m schema.LimitMark, size int, keep, more bool) {
@@ -96,7 +96,7 @@ func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after
 	return marks, nil
 }
 
-// DeleteLimitMark implements schema.WaitingStore.
+// DeleteLimitMark implements schema.WaitListStore.
 func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
 	if err := s.write(ctx, deleteMark, m.Noted.UnixMicro(), int(m.Shard), string(m.Limit)); err != nil {
 		return fmt.Errorf("unmark %s: %w", m.Limit, err)

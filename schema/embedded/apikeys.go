@@ -14,38 +14,9 @@ import (
 // The tables of API keys. They are stored: never rename them.
 const (
 	tableAPIKeys  table = 'K' // hash
-	tableKeyNames table = 'N' // tenant name, what hash the key of that name has
+	tableKeyNames table = 'N' // tenant name; value: as in K
 	tableKeyUses  table = 'U' // hash
 )
-
-// named calls visit with the name and value of the rows whose keys are prefix and a name after `after`, at most limit of them.
-func (s *Store) named(ctx context.Context, prefix []byte, after string, limit int, visit func(name string, c *cell)) error {
-	if limit <= 0 {
-		return nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	lower := append(prefix[:len(prefix):len(prefix)], after...)
-	if after != "" {
-		lower = append(lower, 0)
-	}
-	seen := 0
-	return s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err != nil {
-			return false, err
-		}
-		c := row.at(colValue, s.nowMS())
-		if c == nil {
-			return true, nil
-		}
-		seen++
-		visit(string(key[len(prefix):]), c)
-		return seen < limit, nil
-	})
-}
 
 func apiKeyKey(t table, hash schema.KeyHash) []byte { return append([]byte{byte(t)}, hash[:]...) }
 
@@ -109,8 +80,12 @@ func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKe
 // APIKeys implements schema.APIKeyStore.
 func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
 	var keys []schema.APIKey
-	err := s.named(ctx, keyNameKey(tenant, ""), after, limit, func(name string, c *cell) {
-		keys = append(keys, s.loadKey(tenant, name, c.data))
+	err := s.list(ctx, keyNameKey(tenant, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+		c := row.at(colValue, nowMS)
+		if c != nil {
+			keys = append(keys, s.loadKey(tenant, string(rest), c.data))
+		}
+		return c != nil, nil
 	})
 	for i := range keys {
 		if err != nil {
@@ -188,7 +163,7 @@ func (s *Store) deleteAPIKey(ctx context.Context, tenant, called string) (k sche
 	return k, s.commit(b)
 }
 
-// hashOf looks for the key of that tenant and name among all, by what they say themselves: zero if there is none.
+// hashOf looks among all keys for the hash of the key that has that tenant and name; zero: none.
 func (s *Store) hashOf(tenant, name string) (hash schema.KeyHash, err error) {
 	prefix := []byte{byte(tableAPIKeys)}
 	err = s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
@@ -206,7 +181,7 @@ func (s *Store) hashOf(tenant, name string) (hash schema.KeyHash, err error) {
 	return hash, err
 }
 
-// TouchAPIKey implements schema.APIKeyStore. It is not synced: what is lost is told again.
+// TouchAPIKey implements schema.APIKeyStore. It is not synced: the next use notes it again.
 func (s *Store) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("note the use of a key: %w", err)

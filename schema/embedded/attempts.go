@@ -133,7 +133,7 @@ func (s *Store) KeepAttempts(ctx context.Context, run schema.RunID, expires time
 }
 
 func (s *Store) keepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
-	var rows []leavingRow
+	var rows []rowWrite
 	err := s.seekEach(ctx, tableAttempts, run.Partition(), []schema.RunID{run}, func(it *pebble.Iterator, run schema.RunID, nowMS int64) error {
 		for ok := true; ok && bytes.Equal(it.Key()[partitionSize:entrySize], run[:]); ok = it.Next() {
 			value, err := it.ValueAndErr()
@@ -149,7 +149,7 @@ func (s *Store) keepAttempts(ctx context.Context, run schema.RunID, expires time
 			if err != nil {
 				return err
 			}
-			kept := leavingRow{key: bytes.Clone(it.Key())}
+			kept := rowWrite{key: bytes.Clone(it.Key())}
 			for _, col := range []column{colRecord, colSession} {
 				if c := row.at(col, nowMS); c != nil && c.expires != never {
 					c.expires = max(c.expires, expiryOf(expires))

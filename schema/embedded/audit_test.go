@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/schema/embedded"
 )
 
-// What is past its retention is not returned, and its space is given back: it stays away when the clock is set back.
+// What is past its retention is not returned, and its space is given back: it stays away when the
+// clock is set back.
 func TestExpireRemovesWhatWasOnlyTold(t *testing.T) {
 	begin := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	s, set := backwards(t, begin)

@@ -34,7 +34,7 @@ const (
 	colMark    column = 2 // O: who cancelled the operation, and when
 )
 
-// cell is one value with what decides between two writes of it.
+// cell is one value, with what decides between two writes of it.
 type cell struct {
 	column    column
 	timestamp int64 // µs
@@ -129,6 +129,16 @@ func (cs *cells) at(col column, nowMS int64) *cell {
 	return nil
 }
 
+// undeleted returns the value cell if it is live at nowMS and younger than the row's deletion. A
+// deletion counts for as long as the row is there.
+func (cs *cells) undeleted(nowMS int64) *cell {
+	c, deleted := cs.at(colValue, nowMS), cs.at(colDeleted, 0)
+	if c == nil || deleted != nil && deleted.timestamp >= c.timestamp {
+		return nil
+	}
+	return c
+}
+
 // mergeRows appends to dst the row that holds the winning cell of each column of a and b.
 func mergeRows(dst, a, b []byte) ([]byte, error) {
 	as, err := parseRow(a)
@@ -182,7 +192,7 @@ func (m *merging) MergeOlder(value []byte) error { return m.MergeNewer(value) }
 
 func (m *merging) Finish(bool) ([]byte, io.Closer, error) { return m.row, m, nil }
 
-// Close gives the buffers back, when whoever asked for the row is done with it.
+// Close gives the buffers back, when the reader is done with the row.
 func (m *merging) Close() error {
 	if cap(m.row)+cap(m.spare) <= maxPooled {
 		mergings.Put(m)

@@ -14,8 +14,8 @@ import (
 
 const cursorSize = 1 + 2 + 8
 
-// mergeCursor adds a raise of c's two numbers to b. Their timestamps are their values, so the highest
-// ever written wins.
+// mergeCursor adds a raise of c's two watermarks to b. Their timestamps are their values, so the
+// highest ever written wins.
 func mergeCursor(b *pebble.Batch, c schema.Cursor) error {
 	register := func(col column, bucket schema.Bucket) cell {
 		return cell{column: col, timestamp: bucket.End().UnixMicro(), data: appendInt(nil, int64(bucket))}

@@ -53,7 +53,7 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		at = colText
 	case "dead_letters":
 		key = deadKey(c.Tenant, c.Run)
-		at = map[string]column{"last": colLast, "fate": colFate}[c.Column]
+		at = map[string]column{"last": colLast, "fate": colResolution}[c.Column]
 	case "stats":
 		key = append(appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(c.Minute))), c.Minute.UnixMilli()), c.Name...)
 	case "audit":

@@ -47,7 +47,7 @@ func (t *documentTable) key(scope, name string) []byte {
 
 // PutDocuments implements document.Rows: one batch, all of it or nothing.
 func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) error {
-	rows := make([]leavingRow, len(docs))
+	rows := make([]rowWrite, len(docs))
 	for i := range docs {
 		doc, t := &docs[i], documentTables[docs[i].Kind]
 		c := cell{column: colValue, timestamp: doc.Written.UnixMicro(), expires: expiryOf(doc.Expires), data: doc.Text}
@@ -62,7 +62,7 @@ func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) 
 		if len(c.data) > maxRow {
 			return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(c.data))
 		}
-		rows[i] = leavingRow{t.key(doc.Scope, doc.Name), []cell{c}}
+		rows[i] = rowWrite{t.key(doc.Scope, doc.Name), []cell{c}}
 	}
 	return d.store.putRows(ctx, rows...)
 }
@@ -95,42 +95,29 @@ func (d documents) Document(ctx context.Context, kind document.Kind, scope, name
 // load fills in doc from its row. False means that the row holds none (any more).
 func (t *documentTable) load(doc *document.Document, row *cells, nowMS int64) bool {
 	c := row.at(colValue, nowMS)
+	if !t.marked {
+		c = row.undeleted(nowMS)
+	}
 	if c == nil || t.emptied && len(c.data) == 0 {
 		return false
 	}
 	doc.Text, doc.Written = bytes.Clone(c.data), time.UnixMicro(c.timestamp).UTC()
-	if t.marked {
-		if mark := row.at(colMark, nowMS); mark != nil {
-			doc.Mark = bytes.Clone(mark.data)
-		}
-		return true
+	if mark := row.at(colMark, nowMS); t.marked && mark != nil {
+		doc.Mark = bytes.Clone(mark.data)
 	}
-	gone := row.at(colDeleted, 0)
-	return gone == nil || gone.timestamp < c.timestamp
+	return true
 }
 
 // Documents implements document.Rows.
 func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) (docs []document.Document, err error) {
-	if err := d.store.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.store.leave()
 	t := documentTables[kind]
-	prefix, lower := t.key(scope, ""), t.key(scope, after)
-	if after != "" {
-		lower = append(lower, 0) // the first key after it
-	}
-	nowMS := d.store.nowMS()
-	err = d.store.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err != nil {
-			return false, err
-		}
-		doc := document.Document{Kind: kind, Scope: scope, Name: string(key[len(prefix):])}
-		if t.load(&doc, &row, nowMS) {
+	err = d.store.list(ctx, t.key(scope, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+		doc := document.Document{Kind: kind, Scope: scope, Name: string(rest)}
+		ok := t.load(&doc, row, nowMS)
+		if ok {
 			docs = append(docs, doc)
 		}
-		return len(docs) < limit, nil
+		return ok, nil
 	})
 	return docs, err
 }

@@ -191,8 +191,8 @@ func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schem
 	return entries, nil
 }
 
-// seekEach places an iterator over p's rows of t at the first key at or after each of the ids, in id order, each
-// id once, and calls found where there is such a key.
+// seekEach places an iterator over p's rows of t at the first key at or after each of the ids, in
+// id order, each id once. It calls found where there is such a key.
 func (s *Store) seekEach(
 	ctx context.Context, t table, p schema.Partition, ids []schema.EntryID,
 	found func(it *pebble.Iterator, id schema.EntryID, nowMS int64) error,
@@ -231,21 +231,4 @@ func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) 
 		return nil, fmt.Errorf("read payload of %s: %w", id, err)
 	}
 	return value, nil
-}
-
-// value returns the value cell of the row at key, or ErrNotFound.
-func (s *Store) value(ctx context.Context, key []byte) ([]byte, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	row, err := s.row(key)
-	if err != nil {
-		return nil, err
-	}
-	c := row.at(colValue, s.nowMS())
-	if c == nil {
-		return nil, schema.ErrNotFound
-	}
-	return c.data, nil
 }

@@ -13,7 +13,8 @@ import (
 // maxExpiredRows is how many rows with an expiry of their own one batch removes.
 const maxExpiredRows = 10_000
 
-// lifetimes collects how long the rows of a batch keep their buckets. A batch has few buckets, one as a rule.
+// lifetimes collects how long the rows of a batch keep their buckets. A batch has few buckets,
+// mostly one.
 type lifetimes struct {
 	first  lifetime
 	others map[schema.Bucket]int64
@@ -28,8 +29,8 @@ type lifetime struct {
 // foreverMS stands for never, as the latest of all expiries.
 const foreverMS = 1<<63 - 1
 
-// add notes that a row of b lives until expires. It is noted to the minute, rounded up, so that most
-// rows of a bucket say the same.
+// add notes that a row of b lives until expires, rounded up to the minute, so that most rows of a
+// bucket say the same.
 func (l *lifetimes) add(b schema.Bucket, expires time.Time) {
 	until := untilMS(expires)
 	switch {
@@ -71,15 +72,18 @@ func mergeLifetime(b *pebble.Batch, bucket schema.Bucket, until int64) error {
 	return mergeCells(b, 1+8, key, cell{column: colValue, timestamp: until})
 }
 
-// Expire removes what has left by now: whole buckets and periods of history whose every row is past its expiry, by one range for each
-// stretch of them, the rows that have an expiry of their own, and old days of the audit log and hours of counts. It returns how many buckets it removed. Rows that are past their expiry are not
-// returned whether it is called or not: it gives their space back. Call it once a minute or so.
+// Expire gives back the space of rows that have expired by now. Such rows are not returned whether
+// it is called or not. Call it about once a minute. It returns how many buckets it removed.
+//
+//	buckets, periods of history   when all their rows have expired, by one range for each stretch
+//	audit log, counts             whole days and hours past their retention
+//	other rows with an expiry     one by one, found under x
 func (s *Store) Expire(ctx context.Context, now time.Time) (buckets int, err error) {
 	if buckets, err = s.expireBuckets(ctx, now); err != nil {
 		return buckets, fmt.Errorf("expire buckets: %w", err)
 	}
 	if err := s.expireByTime(ctx, now); err != nil {
-		return buckets, fmt.Errorf("expire what was only told: %w", err)
+		return buckets, fmt.Errorf("expire audit entries and counts: %w", err)
 	}
 	for {
 		rows, err := s.expireRows(ctx, now)
@@ -97,7 +101,8 @@ func (s *Store) expireBuckets(ctx context.Context, now time.Time) (buckets int, 
 		return 0, err
 	}
 	s.leave()
-	// No write may be under way between the look at the lifetimes and the removal: it could make a bucket live longer.
+	// No write may be under way between the look at the lifetimes and the removal: it could make a
+	// bucket live longer.
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
@@ -114,7 +119,8 @@ func (s *Store) expireBuckets(ctx context.Context, now time.Time) (buckets int, 
 		return deleteBuckets(b, from, to)
 	}
 	lower := []byte{byte(tableBuckets)}
-	upper := appendBucket(nil, tableBuckets, schema.BucketOf(now)) // rows of later buckets are not even due
+	// rows of later buckets are not even due
+	upper := appendBucket(nil, tableBuckets, schema.BucketOf(now))
 	err = s.scan(lower, upper, func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)
 		if err != nil {
@@ -153,28 +159,8 @@ func deleteBuckets(b *pebble.Batch, from, to schema.Bucket) error {
 	return nil
 }
 
-// setRow replaces the row at key, whose lock the caller holds, by one value that leaves at expires.
-func (s *Store) setRow(key, data []byte, expires time.Time) error {
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
-	expiry := expiryOf(expires)
-	if err := b.Set(key, appendCell(nil, cell{column: colValue, expires: expiry, data: data}), nil); err != nil {
-		return err
-	}
-	if expiry != never {
-		if err := b.Set(rowExpiryKey(expiry, key), nil, nil); err != nil {
-			return err
-		}
-	}
-	return s.commit(b)
-}
-
-// rowExpiryKey is the key under which Expire finds the row at key once it has expired.
-func rowExpiryKey(expiry int64, key []byte) []byte {
-	return append(appendInt([]byte{byte(tableRowExpiry)}, expiry), key...)
-}
-
-// expireRows removes at most maxExpiredRows rows that have an expiry of their own and are past it, and returns how many it looked at.
+// expireRows removes at most maxExpiredRows rows that have an expiry of their own and are past it.
+// It returns how many it looked at.
 func (s *Store) expireRows(ctx context.Context, now time.Time) (int, error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
@@ -200,14 +186,15 @@ func (s *Store) expireRows(ctx context.Context, now time.Time) (int, error) {
 	return len(keys), s.commit(b)
 }
 
-// dropRow removes the row at key, unless it was written anew and lives longer.
+// dropRow removes the row at key, unless it was written again and lives longer.
 func (s *Store) dropRow(key []byte, nowMS int64) error {
 	defer s.lock(key)()
 	row, err := s.row(key)
 	if err != nil || row.at(colValue, nowMS) != nil {
 		return err
 	}
-	if err := s.db.Delete(key, pebble.NoSync); err != nil { // who loses this delete finds the row by its expiry again
+	// who loses this delete finds the row by its expiry again
+	if err := s.db.Delete(key, pebble.NoSync); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	}
 	return nil

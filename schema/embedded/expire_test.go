@@ -25,7 +25,8 @@ func TestExpireRemovesWholeBuckets(t *testing.T) {
 	s, set := backwards(t, begin)
 	ctx := t.Context()
 	large := string(make([]byte, schema.MaxPayload))
-	// One entry a minute that leaves an hour after its due time, but for the one of minute 3, which has a late companion.
+	// One entry a minute that leaves an hour after its due time, but for the one of minute 3, which
+	// has a late companion.
 	var all []schema.Entry
 	for minute := range 6 {
 		due := begin.Add(time.Duration(minute) * time.Minute)

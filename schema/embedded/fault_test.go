@@ -25,7 +25,8 @@ func open(t *testing.T) *Store {
 	return s
 }
 
-// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault and what else of it can be read; alone it is an error.
+// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault and what else of it can be
+// read; alone it is an error.
 func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
@@ -84,7 +85,8 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	}
 }
 
-// TestAJobWhosePastCannotBeUnderstoodIsRead alone too, by who will change it: what it said before is of no consequence.
+// TestAJobWhosePastCannotBeUnderstoodIsRead alone too, by who will change it: what it said before
+// is of no consequence.
 func TestAJobWhosePastCannotBeUnderstoodIsRead(t *testing.T) {
 	s := open(t)
 	said := func(number int64, tenant string) schema.Generation {

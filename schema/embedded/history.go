@@ -56,63 +56,38 @@ func (s *Store) putJobRuns(ctx context.Context, runs []schema.JobRun) error {
 }
 
 // JobRuns implements schema.HistoryStore.
-func (s *Store) JobRuns(
-	ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int,
-) ([]schema.JobRun, error) {
-	runs, err := s.jobRuns(ctx, id, period, before, limit)
+func (s *Store) JobRuns(ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int) ([]schema.JobRun, error) {
+	var runs []schema.JobRun
+	prefix := appendHistory(make([]byte, 0, historySize), id, period)
+	err := s.list(ctx, prefix, beforeID(before), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+		c := row.at(colText, nowMS)
+		if c == nil {
+			return false, nil
+		}
+		r, err := schema.DecodeJobRun(c.data) // else the run's own rows tell
+		r.Job, r.Run, r.Written = id, readNewestFirst(rest), c.timestamp
+		_ = s.damage.Found("job_runs", r.Run.String(), err)
+		runs = append(runs, r)
+		return true, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read history of %s in period %d: %w", id, period, err)
 	}
 	return runs, nil
 }
 
-func (s *Store) jobRuns(
-	ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int,
-) ([]schema.JobRun, error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	prefix := appendHistory(make([]byte, 0, historySize+1), id, period)
-	upper := prefixEnd(prefix)
-	lower := prefix
-	if !before.IsZero() {
-		lower = append(appendListed(prefix, before), 0)
-	}
-	nowMS := s.nowMS()
-	var runs []schema.JobRun
-	err := s.scan(lower, upper, func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err != nil {
-			return false, err
-		}
-		c := row.at(colText, nowMS)
-		if c == nil {
-			return true, nil
-		}
-		r, err := schema.DecodeJobRun(c.data) // else the run's own rows tell
-		r.Job, r.Run, r.Written = id, readListed(key[historySize-16:]), c.timestamp
-		_ = s.damage.Found("job_runs", r.Run.String(), err)
-		runs = append(runs, r)
-		return len(runs) < limit, nil
-	})
-	return runs, err
-}
-
-// appendHistory appends what the keys of a job's lines of one period begin with. The period comes first, so that whole
-// periods leave by one range.
+// appendHistory appends what the keys of a job's lines of one period begin with. The period comes
+// first, so that whole periods leave by one range.
 func appendHistory(dst []byte, id schema.JobID, period int) []byte {
 	return append(appendInt(append(dst, byte(tableHistory)), int64(period)), id[:]...)
 }
 
 func appendJobRun(dst []byte, r *schema.JobRun) []byte {
-	return appendListed(appendHistory(dst, r.Job, r.Period()), r.Run)
+	return appendNewestFirst(appendHistory(dst, r.Job, r.Period()), r.Run)
 }
 
-// expirePeriods adds the removal of every period of history all of whose lines have left by nowMS to b.
+// expirePeriods adds the removal of every period of history all of whose lines have left by nowMS
+// to b.
 func (s *Store) expirePeriods(b *pebble.Batch, nowMS int64) error {
 	lower := []byte{byte(tablePeriods)}
 	return s.scan(lower, prefixEnd(lower), func(key, value []byte) (bool, error) {

@@ -112,7 +112,8 @@ func (s *Store) JobByName(ctx context.Context, tenant, called string) (schema.Jo
 	return n.holder, n.since, nil
 }
 
-// ListJob implements schema.JobIndex. Its write timestamp is the id's time, or the µs after it for an expiry, which so replaces never.
+// ListJob implements schema.JobIndex. Its write timestamp is the id's time, or the µs after it for
+// an expiry, which so replaces never.
 func (s *Store) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
 	if err := s.listJob(ctx, tenant, id, expires); err != nil {
 		return fmt.Errorf("list job %s of %s: %w", id, tenant, err)
@@ -125,7 +126,7 @@ func (s *Store) listJob(ctx context.Context, tenant string, id schema.JobID, exp
 		return err
 	}
 	defer s.leave()
-	key := appendListed(appendName(nil, tableJobIndex, tenant, ""), id)
+	key := appendNewestFirst(appendName(nil, tableJobIndex, tenant, ""), id)
 	c := cell{column: colValue, timestamp: schema.EntryID(id).Time().UnixMicro(), expires: expiryOf(expires)}
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
@@ -144,50 +145,17 @@ func (s *Store) listJob(ctx context.Context, tenant string, id schema.JobID, exp
 
 // JobIDs implements schema.JobIndex.
 func (s *Store) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
-	ids, err := s.jobIDs(ctx, tenant, before, limit)
+	var ids []schema.JobID
+	prefix := appendName(nil, tableJobIndex, tenant, "")
+	err := s.list(ctx, prefix, beforeID(before), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+		if row.at(colValue, nowMS) == nil {
+			return false, nil
+		}
+		ids = append(ids, readNewestFirst(rest))
+		return true, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read job ids of %s: %w", tenant, err)
 	}
 	return ids, nil
-}
-
-func (s *Store) jobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	prefix := appendName(nil, tableJobIndex, tenant, "")
-	lower := prefix
-	if !before.IsZero() {
-		lower = append(appendListed(append([]byte(nil), prefix...), before), 0)
-	}
-	nowMS := s.nowMS()
-	var ids []schema.JobID
-	err := s.scan(lower, prefixEnd(prefix), func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err == nil && row.at(colValue, nowMS) != nil {
-			ids = append(ids, readListed(key[len(prefix):]))
-		}
-		return len(ids) < limit, err
-	})
-	return ids, err
-}
-
-// appendListed appends id so that the order of bytes is from the newest to the oldest.
-func appendListed[ID ~[16]byte](dst []byte, id ID) []byte {
-	for _, b := range id {
-		dst = append(dst, ^b)
-	}
-	return dst
-}
-
-// readListed is the inverse of appendListed.
-func readListed(src []byte) (id [16]byte) {
-	for i := range id {
-		id[i] = ^src[i]
-	}
-	return id
 }

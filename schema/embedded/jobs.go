@@ -43,8 +43,8 @@ func storeGeneration(g *schema.Generation) (storedGeneration, error) {
 	return storedGeneration{Number: g.Number, State: g.State, Spec: spec}, err
 }
 
-// decoder is how specs are decoded: schema.LoadJobSpec for who reads jobs for their runs, freshSpec for who walks through all of them
-// or will change what it reads.
+// decoder is how specs are decoded. schema.LoadJobSpec is for reads that happen for every run;
+// freshSpec for walks over all jobs, and for readers that will change what they read.
 type decoder func(job schema.JobID, generation int64, text []byte) (schema.JobSpec, error)
 
 func freshSpec(_ schema.JobID, _ int64, text []byte) (schema.JobSpec, error) {
@@ -92,7 +92,7 @@ func encodeJob(j *schema.Job) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// decodeJob is the inverse of encodeJob. What cannot be understood is a fault of the job, not of the read: the jobs beside it are as good as ever.
+// decodeJob is the inverse of encodeJob. A text that cannot be understood is a fault of its job.
 func decodeJob(id schema.JobID, data []byte, decode decoder) schema.Job {
 	j := schema.Job{ID: id}
 	var stored storedJob
@@ -111,7 +111,7 @@ func decodeJob(id schema.JobID, data []byte, decode decoder) schema.Job {
 	return j
 }
 
-// errStands keeps a job that is there from being created once more.
+// errStands: the job is there already, so it is not created again.
 var errStands = errors.New("it is there")
 
 // CreateJob implements schema.JobStore.
@@ -157,7 +157,7 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return nil
 }
 
-// writeJob writes the row of j if may, which is told what stands, has nothing against it.
+// writeJob writes the row of j unless may, which is given the row that stands, returns an error.
 func (s *Store) writeJob(ctx context.Context, j *schema.Job, may func(stands schema.Job, exists bool) error) error {
 	data, err := encodeJob(j)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	var j schema.Job
 	if err == nil {
 		j = decodeJob(id, data, freshSpec)
-		err = j.Current.Fault // who asks for one job is about to change it
+		err = j.Current.Fault // a reader of one job is about to change it
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -238,41 +238,22 @@ func (s *Store) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 
 // JobsOf implements schema.JobStore.
 func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
-	jobs, err := s.jobsOf(ctx, shard, after, limit)
+	var jobs []schema.Job
+	var from []byte
+	if !after.IsZero() {
+		from = after[:]
+	}
+	err := s.list(ctx, appendJobShard(nil, shard), from, limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+		c := row.at(colValue, nowMS)
+		if c != nil {
+			jobs = append(jobs, decodeJob(schema.JobID(rest), c.data, freshSpec))
+		}
+		return c != nil, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read jobs of shard %d: %w", shard, err)
 	}
 	return jobs, nil
-}
-
-func (s *Store) jobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	lower := appendJobShard(nil, shard)
-	upper := prefixEnd(lower)
-	if !after.IsZero() {
-		lower = append(append(lower, after[:]...), 0) // the first key after it
-	}
-	nowMS := s.nowMS()
-	var jobs []schema.Job
-	err := s.scan(lower, upper, func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err != nil {
-			return false, err
-		}
-		c := row.at(colValue, nowMS)
-		if c == nil {
-			return true, nil
-		}
-		jobs = append(jobs, decodeJob(schema.JobID(key[jobShardSize:]), c.data, freshSpec))
-		return len(jobs) < limit, nil
-	})
-	return jobs, err
 }
 
 // Decide implements schema.DecisionStore.

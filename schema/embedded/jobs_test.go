@@ -51,7 +51,8 @@ func TestExpireRemovesJobsAndHistory(t *testing.T) {
 	must(s.SwapJob(ctx, 1, again))
 	must(s.ListJob(ctx, "t", again.ID, late))
 	period := schema.PeriodOf(begin)
-	for day, expires := range []time.Time{early, late, {}} { // each period has two lines; the longer-lived one keeps it
+	// each period has two lines; the longer-lived one keeps it
+	for day, expires := range []time.Time{early, late, {}} {
 		due := begin.Add(time.Duration(day) * schema.HistoryPeriod)
 		id := jobs["active"].ID
 		must(s.PutJobRuns(ctx, []schema.JobRun{
@@ -142,7 +143,8 @@ func TestDirectoryKeepsJobs(t *testing.T) {
 	}
 }
 
-// Conditional writes are over so soon here that the contract's few rounds seldom meet two at once: this makes many.
+// Conditional writes are over so soon here that the contract's few rounds seldom meet two at once:
+// this makes many.
 func TestOneOfManyDecides(t *testing.T) {
 	s := open(t, embedded.Config{})
 	ctx := t.Context()
@@ -177,7 +179,8 @@ func TestOneOfManyDecides(t *testing.T) {
 	}
 }
 
-// BenchmarkJobs reads a hundred jobs of a shard that has ten thousand, as a dispatcher does each second.
+// BenchmarkJobs reads a hundred jobs of a shard that has ten thousand, as a dispatcher does each
+// second.
 func BenchmarkJobs(b *testing.B) {
 	s := open(b, embedded.Config{})
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestLeasesAreLinear: 32 claimers, some of which crash or are paused, fight for one lease, and a fifth of the answers are lost.
+// TestLeasesAreLinear: 32 claimers, some of which crash or are paused, fight for one lease, and a
+// fifth of the answers are lost.
 func TestLeasesAreLinear(t *testing.T) {
 	for range 3 {
 		schematest.Linear(t, open(t, embedded.Config{}), schematest.Contention{

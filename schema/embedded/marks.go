@@ -9,7 +9,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// CancelRun implements schema.Marker.
+// CancelRun implements schema.MarkStore.
 func (s *Store) CancelRun(
 	ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time,
 ) (schema.Marks, error) {
@@ -24,7 +24,7 @@ func (s *Store) CancelRun(
 	return marks, nil
 }
 
-// MoveRun implements schema.Marker.
+// MoveRun implements schema.MarkStore.
 func (s *Store) MoveRun(
 	ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time,
 ) (schema.Marks, error) {
@@ -38,7 +38,7 @@ func (s *Store) MoveRun(
 	return marks, nil
 }
 
-// mark writes the cell that set answers, if the row of id exists, is not cancelled, and is moved to
+// mark writes the cell that set returns, if the row of id exists, is not cancelled, and is moved to
 // asRead. It returns the marks as they are then.
 func (s *Store) mark(
 	ctx context.Context, id schema.RunID, asRead schema.EntryID, expires time.Time,
@@ -63,7 +63,8 @@ func (s *Store) mark(
 		return schema.Marks{}, err
 	}
 	c.expires = expiryOf(expires)
-	c.timestamp = max(now.UnixMicro(), row[c.column-1].timestamp+1) // this write is the later one, whatever the clock did
+	// later than the one that stands, whatever the clock says
+	c.timestamp = max(now.UnixMicro(), row[c.column-1].timestamp+1)
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
 	if err := mergeCells(b, len(key), func(dst []byte) []byte { return append(dst, key...) }, c); err != nil {
@@ -77,7 +78,7 @@ func (s *Store) mark(
 	return marks, s.commit(b)
 }
 
-// Marks implements schema.Marker.
+// Marks implements schema.MarkStore.
 func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
 	if err := s.enter(ctx); err != nil {
 		return schema.Marks{}, fmt.Errorf("read marks of %s: %w", id, err)
@@ -107,7 +108,8 @@ func (s *Store) marks(key []byte, nowMS int64) (cells, schema.Marks, error) {
 // marksOf returns the marks that a row of runs holds.
 func marksOf(row *cells, nowMS int64) (marks schema.Marks, err error) {
 	if c := row.at(colCancelled, nowMS); c != nil {
-		mark, _ := schema.Decode[schema.Cancel](c.data, "cancel mark") // one that cannot be understood is one: nothing starts
+		// a mark that cannot be understood cancels too
+		mark, _ := schema.Decode[schema.Cancel](c.data, "cancel mark")
 		marks.Cancelled = &mark
 	}
 	if c := row.at(colMovedTo, nowMS); c != nil {

@@ -42,7 +42,8 @@ func TestNewStoreHasSettingsAndCursors(t *testing.T) {
 	}
 }
 
-// What was acknowledged is there when the directory is opened again; its settings and cursors are its own.
+// What was acknowledged is there when the directory is opened again; its settings and cursors are
+// its own.
 func TestDirectoryKeepsEverything(t *testing.T) {
 	cfg := embedded.Config{Dir: t.TempDir(), Shards: 2, Retention: time.Hour}
 	now := time.Now()

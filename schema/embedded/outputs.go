@@ -46,27 +46,17 @@ func (s *Store) putPart(ctx context.Context, run schema.RunID, kind schema.PartK
 // Parts implements schema.OutputStore.
 func (s *Store) Parts(ctx context.Context, run schema.RunID, kind schema.PartKind, after schema.PartKey, limit int) ([]schema.Part, error) {
 	var parts []schema.Part
-	if limit <= 0 {
-		return nil, nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, fmt.Errorf("read parts of %s: %w", run, err)
-	}
-	defer s.leave()
-	lower, upper := appendParts(nil, run, kind), prefixEnd(appendParts(nil, run, kind))
+	prefix := appendParts(nil, run, kind)
+	var from []byte
 	if after != (schema.PartKey{}) {
-		lower = append(appendPart(nil, run, kind, after), 0) // the first key after it
+		from = appendPart(nil, run, kind, after)[len(prefix):]
 	}
-	nowMS := s.nowMS()
-	err := s.scan(lower, upper, func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
-		if err != nil {
-			return false, err
+	err := s.list(ctx, prefix, from, limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+		c := row.at(colValue, nowMS)
+		if c != nil {
+			parts = append(parts, schema.Part{PartKey: readPartKey(rest), Data: bytes.Clone(c.data)})
 		}
-		if c := row.at(colValue, nowMS); c != nil {
-			parts = append(parts, schema.Part{PartKey: readPartKey(key), Data: bytes.Clone(c.data)})
-		}
-		return len(parts) < limit, nil
+		return c != nil, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read parts of %s: %w", run, err)
@@ -105,7 +95,7 @@ func (s *Store) lastPart(ctx context.Context, run schema.RunID, kind schema.Part
 			break
 		}
 		if c := row.at(colValue, nowMS); c != nil {
-			last, found = schema.Part{PartKey: readPartKey(it.Key()), Data: bytes.Clone(c.data)}, true
+			last, found = schema.Part{PartKey: readPartKey(it.Key()[entrySize+1:]), Data: bytes.Clone(c.data)}, true
 		}
 	}
 	if err := errors.Join(err, it.Close()); err != nil {

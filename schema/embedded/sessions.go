@@ -48,7 +48,7 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	if is.ID == "" {
 		err = b.Delete(key, nil)
 	} else {
-		// The row is the register, not a clock: it stays until it is swapped, however long ago it expired.
+		// The row has no clock: it stays until it is swapped, however long ago the session expired.
 		data := append(binary.BigEndian.AppendUint64(nil, uint64(is.Expires.UnixMilli())), is.ID...) // #nosec G115 -- bits
 		if len(is.Former) > 0 {
 			former, err := json.Marshal(is.Former)
@@ -88,44 +88,4 @@ func (s *Store) Session(ctx context.Context, executor string) (schema.Session, e
 		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)
 	}
 	return s.loadSession(executor, &cell{data: data}), nil
-}
-
-// RegisterKey implements schema.KeyStore.
-func (s *Store) RegisterKey(
-	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
-) (schema.KeyRecord, bool, error) {
-	inForce, err := s.claimKey(ctx, tenant, key, claim, expires)
-	if err != nil {
-		return schema.KeyRecord{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
-	}
-	// By what it says, not by who wrote it: a claim that is repeated after ErrUnknown is still its own.
-	return inForce, inForce.Entry == claim.Entry && inForce.BodyHash == claim.BodyHash, nil
-}
-
-func (s *Store) claimKey(
-	ctx context.Context, tenant, name string, claim schema.KeyRecord, expires time.Time,
-) (schema.KeyRecord, error) {
-	data, err := json.Marshal(claim)
-	if err != nil {
-		return schema.KeyRecord{}, err
-	}
-	if len(data) > maxRow {
-		return schema.KeyRecord{}, fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(data))
-	}
-	if err := s.enter(ctx); err != nil {
-		return schema.KeyRecord{}, err
-	}
-	defer s.leave()
-	key := appendName(nil, tableKeys, tenant, name)
-	defer s.lock(key)()
-	row, err := s.row(key)
-	if err != nil {
-		return schema.KeyRecord{}, err
-	}
-	if c := row.at(colValue, s.nowMS()); c != nil {
-		var stands schema.KeyRecord
-		err := json.Unmarshal(c.data, &stands)
-		return stands, unavailable(err)
-	}
-	return claim, s.setRow(key, data, expires)
 }

@@ -18,7 +18,7 @@ func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
 	if err == nil {
 		key := appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(m.Minute))), m.Minute.UnixMilli())
 		c := cell{column: colValue, timestamp: m.Written, expires: expiryOf(m.Minute.Add(schema.StatsRetention)), data: data}
-		err = s.appendRows(ctx, leavingRow{append(key, m.Node...), []cell{c}})
+		err = s.appendRows(ctx, rowWrite{append(key, m.Node...), []cell{c}})
 	}
 	if err != nil {
 		return fmt.Errorf("put stats of %s: %w", m.Node, err)
@@ -62,28 +62,8 @@ func (s *Store) stats(ctx context.Context, hour int) (all []schema.MinuteStats, 
 	return all, err
 }
 
-// appendRows writes rows of the audit log or of counts, each of one cell, as one batch. They leave
-// with their day or hour (expireByTime), so nothing notes their expiry.
-func (s *Store) appendRows(ctx context.Context, rows ...leavingRow) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	b := s.db.NewBatch()
-	defer closeQuietly(b)
-	for i := range rows {
-		c := rows[i].cells[0]
-		if len(c.data) > maxRow {
-			return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(c.data))
-		}
-		if err := b.Merge(rows[i].key, appendCell(nil, c), nil); err != nil {
-			return err
-		}
-	}
-	return s.commit(b)
-}
-
-// expireByTime removes the days of the audit log and the hours of counts that are past their retention.
+// expireByTime removes the days of the audit log and the hours of counts that are past their
+// retention.
 func (s *Store) expireByTime(ctx context.Context, now time.Time) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -37,16 +37,17 @@ const (
 type Config struct {
 	// Dir is the directory; it is made if it is not there. "" keeps everything in memory.
 	Dir string
-	// Shards and Retention become the settings of a store that is new; one that exists keeps its own.
-	// 0 means 64 shards and 7 days.
+	// Shards and Retention become the settings of a store that is new; one that exists keeps its
+	// own. 0 means 64 shards and 7 days.
 	Shards    int
 	Retention time.Duration
-	// NoSync acknowledges writes before they are synced to the disk: a crash of the machine loses the last ones. A
-	// store in memory never syncs.
+	// NoSync acknowledges writes before they are synced to the disk. A crash of the machine loses
+	// the last ones. A store in memory never syncs.
 	NoSync bool
 	// Now is the store's clock: what has expired by it is not returned. Default time.Now.
 	Now func() time.Time
-	// Logger takes what Pebble has to say, and tells of rows that cannot be understood. Default: nothing is logged.
+	// Logger takes Pebble's messages and rows that cannot be understood. Default: nothing is
+	// logged.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil: none.
 	Registerer prometheus.Registerer
@@ -80,8 +81,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within a
-// testing/synctest bubble must be closed within it.
+// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within
+// a testing/synctest bubble must be closed within it.
+//
+// It has more than 25 methods since schema.Store has: one file a role. The roles of administrative
+// rows are document.Roles; the methods without a role are in rows.go, expire.go and here.
 type Store struct {
 	document.Roles // tenants, tasks, operations and the like
 
@@ -91,7 +95,8 @@ type Store struct {
 
 	damage *damage.Log
 
-	// life is held for reading by every call, for writing by Close and while Expire decides: see invariant 2.
+	// life is held for reading by every call, and for writing by Close and while Expire decides:
+	// see invariant 2.
 	life   sync.RWMutex
 	closed bool
 
@@ -101,19 +106,20 @@ type Store struct {
 
 var _ schema.Store = (*Store)(nil)
 
-// ErrInUse is why Open fails for a directory that another process has open.
+// ErrInUse: another process has the directory open.
 var ErrInUse = errors.New("in use by another carillon")
 
-// Open opens the store, and makes it if it is not there: then it writes the settings, and for every shard the
-// first cursor (epoch 1, both numbers two buckets before now). A directory can be open once at a time:
-// the error is ErrInUse if another process has it.
+// Open opens the store, and makes it if it is not there. A new store gets settings and, for every
+// shard, its first cursor: epoch 1, both watermarks two buckets before now. A directory can be open
+// once at a time: ErrInUse.
 func Open(cfg Config) (_ *Store, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open embedded store: %w", err)
 	}
 	cfg = cfg.withDefaults()
 	opts := &pebble.Options{
-		FS:                 vfs.Default, // without it Pebble watches the disk, by a goroutine that outlives a failed Open
+		// without it Pebble watches the disk, by a goroutine that outlives a failed Open
+		FS:                 vfs.Default,
 		FormatMajorVersion: pebble.FormatNewest,
 		Merger:             merger,
 		MemTableSize:       memTable,
@@ -129,8 +135,9 @@ func Open(cfg Config) (_ *Store, err error) {
 	cacheSize := int64(diskCache)
 	if cfg.Dir == "" {
 		opts.FS, opts.DisableWAL, cacheSize = vfs.NewMem(), true, memoryCache
-		// What is in memory is for tests, in whose bubbles weeks pass: Pebble's own scheduler looks around ten times a second, which was most of their
-		// time. Without that a compaction that had to wait begins when another ends.
+		// A store in memory is for tests, in whose bubbles weeks pass. Pebble's own scheduler wakes
+		// ten times a second, which was most of their time. With this one, a compaction that has
+		// to wait begins when another ends.
 		opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	}
 	if cfg.Dir == "" || cfg.NoSync {
@@ -145,14 +152,15 @@ func Open(cfg Config) (_ *Store, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("open embedded store: %w", err)
 	}
-	if err := s.found(cfg); err != nil {
+	if err := s.initialize(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("open embedded store: %w", err), s.Close())
 	}
 	return s, nil
 }
 
-// found writes what a new store begins with, as one batch. It leaves a store that has settings alone.
-func (s *Store) found(cfg Config) error {
+// initialize writes the first rows of a new store, as one batch. It leaves a store that has
+// settings alone.
+func (s *Store) initialize(cfg Config) error {
 	ctx := context.Background()
 	switch _, err := s.Settings(ctx); {
 	case err == nil:
@@ -199,7 +207,7 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	return s.now().UTC(), nil
 }
 
-// Clocks returns the one clock that there is, which is this process's.
+// Clocks returns this process's clock.
 func (s *Store) Clocks() []schema.HostClock { return []schema.HostClock{{Time: s.Time}} }
 
 // enter begins a call; leave ends it. Its error says that nothing was done.
@@ -227,7 +235,8 @@ func (s *Store) lock(key []byte) (unlock func()) {
 	return mu.Unlock
 }
 
-// lockAll holds the stripes of all keys, each once and in one order, so that nobody waits for himself or in a circle.
+// lockAll takes the locks of all keys, each stripe once and in one order, so that no two calls wait
+// for each other.
 func (s *Store) lockAll(keys ...[]byte) (unlock func()) {
 	var held []uint64
 	for _, key := range keys {
@@ -245,70 +254,6 @@ func (s *Store) lockAll(keys ...[]byte) (unlock func()) {
 	}
 }
 
-// commit writes b. Its error is ErrUnknown: what reached the log may be there after a restart.
-func (s *Store) commit(b *pebble.Batch) error {
-	if err := b.Commit(s.write); err != nil {
-		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
-	}
-	return nil
-}
-
-// mergeCells adds a write of the cells, given in column order, to b. key appends the row's key to the buffer it is given.
-func mergeCells(b *pebble.Batch, keySize int, key func([]byte) []byte, row ...cell) error {
-	size := 0
-	for i := range row {
-		size += row[i].size()
-	}
-	op := b.MergeDeferred(keySize, size)
-	key(op.Key[:0])
-	value := op.Value[:0]
-	for i := range row {
-		value = appendCell(value, row[i])
-	}
-	return op.Finish()
-}
-
-// row reads the row at key and takes it apart. Its cells belong to the caller; an absent row has none.
-func (s *Store) row(key []byte) (cells, error) {
-	value, closer, err := s.db.Get(key)
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return cells{}, nil
-	case err != nil:
-		return cells{}, unavailable(err)
-	}
-	cs, err := parseRow(append([]byte(nil), value...))
-	return cs, unavailable(errors.Join(err, closer.Close()))
-}
-
-// scan calls visit with the rows whose keys lie in [lower, upper), in order, until it returns false. What
-// it is given is valid only until it returns. A nil error means that the scan ended as asked.
-func (s *Store) scan(lower, upper []byte, visit func(key, row []byte) (bool, error)) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return unavailable(err)
-	}
-	more := true
-	for ok := it.First(); ok && more && err == nil; ok = more && it.Next() {
-		var row []byte
-		if row, err = it.ValueAndErr(); err == nil {
-			more, err = visit(it.Key(), row)
-		}
-	}
-	return unavailable(errors.Join(err, it.Close()))
-}
-
-// unavailable turns an error of a read into ErrUnavailable.
-func unavailable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
-}
-
-// closeQuietly gives b back. A batch that was committed or given up has nothing left to fail.
-func closeQuietly(b *pebble.Batch) { _ = b.Close() }
-
 // pebbleLog passes on what Pebble logs.
 type pebbleLog struct{ to *slog.Logger }
 
@@ -320,7 +265,7 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 	l.to.Error("pebble failed", "text", fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called when the log of writes cannot be written: nothing that follows could be
+// Fatalf is called when Pebble's log of writes cannot be written. Nothing that follows could be
 // acknowledged, and Pebble relies on not going on.
 func (l pebbleLog) Fatalf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)

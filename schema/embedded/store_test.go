@@ -62,7 +62,8 @@ func TestStoreLivesInABubble(t *testing.T) {
 	}
 }
 
-// fast is a clock that runs twenty times as fast as the real one, so that what expires does so soon.
+// fast is a clock that runs twenty times as fast as the real one, so that what expires does so
+// soon.
 func fast() func() time.Time {
 	begin := time.Now()
 	return func() time.Time { return begin.Add(20 * time.Since(begin)) }

@@ -87,7 +87,6 @@ func appendPart(dst []byte, run schema.RunID, kind schema.PartKind, k schema.Par
 
 // readPartKey is the inverse of appendPart for what follows the kind.
 func readPartKey(key []byte) schema.PartKey {
-	key = key[entrySize+1:]
 	return schema.PartKey{
 		Attempt: int(binary.BigEndian.Uint32(key)), Fence: schema.Fence(readInt(key[4:])), Number: int(binary.BigEndian.Uint32(key[12:])),
 	}
@@ -102,6 +101,38 @@ func appendCursor(dst []byte, s schema.Shard, epoch int64) []byte {
 func appendName(dst []byte, t table, first, second string) []byte {
 	dst = binary.BigEndian.AppendUint32(append(dst, byte(t)), uint32(len(first))) // #nosec G115 -- a name
 	return append(append(dst, first...), second...)
+}
+
+// afterName returns what list takes for the names after name; "" is before all.
+func afterName(name string) []byte {
+	if name == "" {
+		return nil
+	}
+	return []byte(name)
+}
+
+// appendNewestFirst appends id such that the order of bytes is from the newest to the oldest.
+func appendNewestFirst[ID ~[16]byte](dst []byte, id ID) []byte {
+	for _, b := range id {
+		dst = append(dst, ^b)
+	}
+	return dst
+}
+
+// readNewestFirst is the inverse of appendNewestFirst.
+func readNewestFirst(src []byte) (id [16]byte) {
+	for i := range id {
+		id[i] = ^src[i]
+	}
+	return id
+}
+
+// beforeID returns what list takes, newest first, for the ids before id; zero is after all.
+func beforeID[ID ~[16]byte](id ID) []byte {
+	if [16]byte(id) == ([16]byte{}) {
+		return nil
+	}
+	return appendNewestFirst(nil, id)
 }
 
 // idBounds returns the keys of p that lie in r: from lower, below upper.
