@@ -14,7 +14,7 @@ import (
 // The statements about API keys; the words are those of statements.go.
 const (
 	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
-	claimKeyName statement = `INSERT INTO api_key_names (tenant, name, hash, spec) VALUES (?, ?, ?, ?) IF NOT EXISTS`
+	createKeyName statement = `INSERT INTO api_key_names (tenant, name, hash, spec) VALUES (?, ?, ?, ?) IF NOT EXISTS`
 	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
 	dropKeyName statement = `DELETE FROM api_key_names WHERE tenant = ? AND name = ? IF hash = ?`
 	// One row of api_key_names, at LOCAL_SERIAL. Idempotent.
@@ -29,15 +29,16 @@ const (
 	selectAPIKey statement = `SELECT spec FROM api_keys WHERE hash = ?`
 	// One row of api_keys. Idempotent.
 	touchAPIKey statement = `UPDATE api_keys USING TIMESTAMP ? AND TTL ? SET last_used = ? WHERE hash = ?`
-	// Of at most maxIDsPerRead rows of api_keys, each a partition: only lists ask for it. Idempotent.
+	// Of at most maxIDsPerRead rows of api_keys, each a partition: only lists ask for it.
+	// Idempotent.
 	selectUses statement = `SELECT hash, last_used FROM api_keys WHERE hash IN ?`
 )
 
-// usedTTL is how long it is known when a key was used, seconds.
+// usedTTL is how long the last use of a key is known, in seconds.
 const usedTTL = 400 * 24 * 3600
 
-// CreateAPIKey implements schema.APIKeyStore. The name comes first: what is cut short then is a key that is listed and good for
-// nothing, and never one that is good and not listed.
+// CreateAPIKey implements schema.APIKeyStore. The name is written first: a creation that is cut
+// short leaves a key that is listed and not valid, never one that is valid and not listed.
 func (s *Store) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
 	if err := s.createAPIKey(ctx, k); err != nil {
 		return fmt.Errorf("create key %s of %s: %w", k.Name, k.Tenant, err)
@@ -50,14 +51,15 @@ func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
 	if err != nil {
 		return err
 	}
-	applied, err := s.swap(ctx, claimKeyName, make(map[string]any), k.Tenant, k.Name, k.Hash.String(), text)
+	applied, err := s.swap(ctx, createKeyName, make(map[string]any), k.Tenant, k.Name, k.Hash.String(), text)
 	if err != nil && !errors.Is(err, schema.ErrUnknown) {
 		return err
 	}
 	if !applied {
 		stands, readErr := s.keyByName(ctx, k.Tenant, k.Name)
 		switch {
-		case readErr == nil && stands.Hash == k.Hash: // by what it says: it is repeated after ErrUnknown
+		case readErr == nil && stands.Hash == k.Hash:
+			// by what it says: it is repeated after ErrUnknown
 		case readErr == nil:
 			return schema.ErrConflict
 		case err != nil:
@@ -79,7 +81,8 @@ func (s *Store) keyByName(ctx context.Context, tenant, name string) (k schema.AP
 	return k, err
 }
 
-// loadKey makes a key of its row by name. One that cannot be understood has a Fault: it can be revoked, for its hash stands in a column.
+// loadKey makes a key of its row by name. One that cannot be understood has a Fault; it can be
+// revoked, since its hash has a column of its own.
 func (s *Store) loadKey(tenant, name, hash string, text []byte) schema.APIKey {
 	k, err := schema.Decode[schema.APIKey](text, "key")
 	if s.damage.Found("api_keys", tenant+"/"+name, err) != nil {
@@ -136,7 +139,7 @@ func (s *Store) apiKeys(ctx context.Context, tenant, after string, limit int) ([
 		for i := start; i < min(start+maxIDsPerRead, len(keys)); i++ {
 			hashes = append(hashes, keys[i].Hash.String())
 		}
-		if err := s.uses(ctx, hashes, uses); err != nil {
+		if err := s.lastUses(ctx, hashes, uses); err != nil {
 			return nil, err
 		}
 	}
@@ -146,8 +149,8 @@ func (s *Store) apiKeys(ctx context.Context, tenant, after string, limit int) ([
 	return keys, nil
 }
 
-// uses reads when keys were used last.
-func (s *Store) uses(ctx context.Context, hashes []string, into map[string]time.Time) error {
+// lastUses reads when keys were used last.
+func (s *Store) lastUses(ctx context.Context, hashes []string, into map[string]time.Time) error {
 	_, err := readPages(ctx, s, selectUses, &s.smallRows, len(hashes)+1, []any{hashes},
 		func(iter *gocql.Iter) (none struct{}, size int, keep, more bool) {
 			var hash string
@@ -163,8 +166,8 @@ func (s *Store) uses(ctx context.Context, hashes []string, into map[string]time.
 	return err
 }
 
-// DeleteAPIKey implements schema.APIKeyStore. The key itself goes first: what is cut short is good for nothing, and is still
-// listed.
+// DeleteAPIKey implements schema.APIKeyStore. The key itself goes first: a deletion that is cut
+// short leaves a key that is listed and not valid.
 func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
 	k, err := s.deleteAPIKey(ctx, tenant, name, at)
 	if err != nil {

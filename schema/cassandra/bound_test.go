@@ -13,8 +13,9 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// TestStatementsInFlightAreBounded: of the plain statements maxInFlight are under way, the others wait in order to be sent, for as
-// long as their context stands. Those on which others' lives hang do not wait behind them.
+// TestStatementsInFlightAreBounded: of the plain statements maxInFlight are under way, the others
+// wait in order to be sent, for as long as their context stands. Those on which others' lives hang
+// do not wait behind them.
 func TestStatementsInFlightAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := newMetrics(nil)
@@ -61,7 +62,7 @@ func TestStatementsInFlightAreBounded(t *testing.T) {
 			exempt++
 			wg.Go(func() { _ = ask(t.Context(), st, reading) })
 		}
-		for _, st := range []statement{cancelRun, claimKey, renewSession} {
+		for _, st := range []statement{cancelRun, registerKey, renewSession} {
 			exempt++
 			wg.Go(func() { _ = ask(t.Context(), st, conditional) })
 		}
@@ -97,8 +98,9 @@ func TestFailedStatementGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsPassBulkWork: on a real server, while every place for a plain statement is taken by writes that are not
-// answered, sessions are read and renewed, keys are claimed, and the clock is read.
+// TestHeartbeatsPassBulkWork: on a real server, while every place for a plain statement is taken by
+// writes that are not answered, sessions are read and renewed, keys are claimed, and the clock is
+// read.
 func TestHeartbeatsPassBulkWork(t *testing.T) {
 	cfg := testConfig(t)
 	w := new(wire)
@@ -133,7 +135,8 @@ func TestHeartbeatsPassBulkWork(t *testing.T) {
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // never used up by a test that passes
+	// never used up by a test that passes
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	session := schema.Session{Executor: unique("e"), ID: "1", Expires: time.Now().Add(time.Hour)}
 	if err := s.SwapSession(ctx, schema.Session{}, session); err != nil {

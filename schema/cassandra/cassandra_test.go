@@ -19,8 +19,8 @@ type shared struct{ *Store }
 
 func (shared) Close() error { return nil }
 
-// TestContractThroughFaults: so it does when calls linger, fail, lose their answers, are torn or come late, for whoever
-// repeats what may be repeated.
+// TestContractThroughFaults: so it does when calls linger, fail, lose their answers, are torn or
+// come late, for whoever repeats what may be repeated.
 func TestContractThroughFaults(t *testing.T) {
 	s := openTest(t)
 	odds := schematest.Odds{Delay: 0.1, Fail: 0.1, Lose: 0.2, Tear: 0.1, Late: 0.1}

@@ -12,21 +12,24 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// What the server is measured against.
+// What the server is compared with.
 const (
-	maxClockDifference = 500 * time.Millisecond // beyond it there is a warning; a node's readiness is judged elsewhere, against a median
+	// beyond it there is a warning; a node's readiness is judged elsewhere, against a median
+	maxClockDifference = 500 * time.Millisecond
 	furthestDue        = 10 * 365 * 24 * time.Hour
 	minBatchBytes      = 4 << 10 // a server that takes less is refused
 )
 
-// expiryLimit is the last instant at which a cell may expire unless storage_compatibility_mode is NONE.
+// expiryLimit is the last instant at which a cell may expire unless storage_compatibility_mode is
+// NONE.
 var expiryLimit = time.Date(2038, 1, 19, 3, 14, 6, 0, time.UTC)
 
-// wantedWrites is how many writes a server that syncs its commit log before it answers should do at once: with a sync every 10 ms 128 of them are 12,800
-// writes a second, a quarter as many conditional ones.
+// wantedWrites is how many writes a server that syncs its commit log before it answers should do at
+// once. With a sync every 10 ms, 128 make 12,800 writes a second, or a quarter of that if they are
+// conditional.
 const wantedWrites = 128
 
-// server is what one node tells about itself.
+// server is what one node says of itself.
 type server struct {
 	version    string
 	datacenter string
@@ -34,15 +37,15 @@ type server struct {
 	settings   map[string]string
 }
 
-// Check compares the node that answers, and where the copies of the keyspace lie, with what Carillon wants. The error joins
-// what breaks a promise (ErrReplication: the keyspace does); warnings are what costs speed, may lose writes, or needs an eye.
-// Batches are made to fit what the server takes.
+// Check compares the node that answers, and the replication of the keyspace, with what Carillon
+// needs. The error joins what breaks a promise (ErrReplication: the keyspace does). Warnings are
+// what costs speed or may lose writes. Batches are made to fit the server's limit.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 	warnings, _, err = s.check(ctx)
 	return warnings, err
 }
 
-// check is Check, with what whoever runs the cluster must do regularly.
+// check is Check, with what the operator must do regularly.
 func (s *Store) check(ctx context.Context) (warnings, upkeep []string, err error) {
 	srv, err := s.server(ctx)
 	var p placement
@@ -62,7 +65,8 @@ func (s *Store) check(ctx context.Context) (warnings, upkeep []string, err error
 	return warnings, srv.upkeep(), nil
 }
 
-// upkeep says what must be done regularly with such settings. The server cannot tell whether it is done, so only migrating says it.
+// upkeep returns what must be done regularly with these settings. The server does not say whether
+// it is done, so only a migration mentions it.
 func (v server) upkeep() []string {
 	if !strings.EqualFold(v.settings["paxos_state_purging"], "repaired") {
 		return nil

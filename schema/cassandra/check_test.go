@@ -77,8 +77,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestCheckOfTheTestServer: the profile that tests run on is what is wanted, but for its one copy and a commit log that is not
-// synced at once, where it is not.
+// TestCheckOfTheTestServer: the profile that tests run on is what is wanted, but for its one copy
+// and a commit log that is not synced at once, where it is not.
 func TestCheckOfTheTestServer(t *testing.T) {
 	s := openTest(t)
 	srv, err := s.server(t.Context())
@@ -123,7 +123,8 @@ func TestPlacement(t *testing.T) {
 		nodes       []placed
 		copies      int
 		fault       string // part of it; "" = none
-		periodic    string // part of the warning with a commit log that is synced periodically; "" = none
+		// part of the warning with a commit log that is synced periodically; "" = none
+		periodic string
 	}{
 		{"no keyspace", nil, racks("dc1/a"), 0, "", ""},
 		{"three racks", map[string]string{"class": network, "dc1": "3"}, racks("dc1/a", "dc1/b", "dc1/c"), 3, "", ""},

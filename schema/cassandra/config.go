@@ -26,8 +26,9 @@ const (
 	DefaultNumConns          = 2
 	DefaultPageBytes         = 1 << 20
 
-	maxBatchRows  = 100       // rows of one batch
-	maxBatchBytes = 128 << 10 // bytes of one batch, by our own count; the server's may be lower, see Check
+	maxBatchRows = 100 // rows of one batch
+	// bytes of one batch, by our own count; the server's may be lower, see Check
+	maxBatchBytes = 128 << 10
 	maxRowBytes   = schema.MaxRow
 	maxPageRows   = 5000 // rows of one page, however small they are
 	maxIDsPerRead = 100  // ids named by one read
@@ -50,7 +51,8 @@ type Config struct {
 	NumConns          int           // connections to each node
 	PageBytes         int           // about how many bytes one page of a read may have
 
-	Now        func() time.Time      // the clock that expiries are counted from; time.Now by default
+	// the clock that expiries are counted from; time.Now by default
+	Now        func() time.Time
 	Logger     *slog.Logger          // discards by default
 	Registerer prometheus.Registerer // of the metrics; nil = none
 

@@ -22,7 +22,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// notify is a logger that calls f at every message of level info or above: not at what the driver says.
+// notify is a logger that calls f at every message of level info or above: not at what the driver
+// says.
 func notify(f func()) *slog.Logger { return slog.New(notifying{slog.DiscardHandler, f}) }
 
 type notifying struct {
@@ -96,7 +97,8 @@ func TestTLSConfig(t *testing.T) {
 	}
 }
 
-// TestWrongCertificateIsRefused: a server that anybody could be is not spoken to, whatever it would answer.
+// TestWrongCertificateIsRefused: a server that anybody could be is not spoken to, whatever it would
+// answer.
 func TestWrongCertificateIsRefused(t *testing.T) {
 	ca, server := newCertificates(t)
 	otherCA, _ := newCertificates(t)
@@ -130,7 +132,8 @@ func TestWrongCertificateIsRefused(t *testing.T) {
 					}
 					c := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}})
 					if c.Handshake() == nil {
-						_, err := c.Read(make([]byte, 1)) // the client speaks only to whom it trusts
+						// the client speaks only to whom it trusts
+						_, err := c.Read(make([]byte, 1))
 						good = good || err == nil
 					}
 					_ = c.Close()

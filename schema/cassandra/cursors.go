@@ -55,8 +55,8 @@ func (s *Store) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, 
 	return c, nil
 }
 
-// AdvanceCursor implements schema.CursorStore. Each register's write time is the end of its bucket in µs: of two
-// writes in any order the higher bucket stays.
+// AdvanceCursor implements schema.CursorStore. Each register's write time is the end of its bucket
+// in µs: of two writes in any order the higher bucket stays.
 func (s *Store) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
 	err := s.repeat(ctx, raiseDispatched, writing, func() error {
 		b := s.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx).DefaultTimestamp(false).

@@ -15,16 +15,18 @@ import (
 
 // The statements about dead letters; the words are those of statements.go.
 const (
-	// dead_letters of one partition; written in batches of it. Idempotent. An absent payload is left unset, and the fate as it is.
+	// dead_letters of one partition; written in batches of it. Idempotent. An absent payload is
+	// left unset, and the resolution as it is.
 	insertDeadLetter statement = `INSERT INTO dead_letters (tenant, day, run_id, spec, payload, last) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of dead_letters. Idempotent. It leaves nothing once its cell has expired.
-	putFate statement = `UPDATE dead_letters USING TIMESTAMP ? AND TTL ? SET fate = ? WHERE tenant = ? AND day = ? AND run_id = ?`
+	putResolution statement = `UPDATE dead_letters USING TIMESTAMP ? AND TTL ? SET fate = ? WHERE tenant = ? AND day = ? AND run_id = ?`
 	// One row of dead_letters. Idempotent.
 	selectDeadLetter statement = `SELECT spec, payload, last, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id = ?`
 	// A slice of one partition of dead_letters, newest first. Idempotent.
 	selectDeadLetters statement = `SELECT run_id, spec, last, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id < ?`
-	// At most maxIDsPerRead rows of one partition of dead_letters. The write time tells letters from fates alone. Idempotent.
-	selectFates statement = `SELECT run_id, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id IN ?`
+	// At most maxIDsPerRead rows of one partition of dead_letters. The write time tells letters
+	// from resolutions without a letter. Idempotent.
+	selectResolutions statement = `SELECT run_id, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id IN ?`
 )
 
 // PutDeadLetters implements schema.DeadLetterStore. Batches over the bounds are split.
@@ -80,30 +82,30 @@ func (s *Store) deadLetterLine(l *schema.DeadLetter) (line, error) {
 func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
 	text, err := schema.EncodeResolution(&f)
 	if err == nil {
-		err = s.write(ctx, putFate, f.At.UnixMicro(), s.ttl(expires), text, tenant, dayOf(schema.DeadLetterDay(run)), uuid(run))
+		err = s.write(ctx, putResolution, f.At.UnixMicro(), s.ttl(expires), text, tenant, dayOf(schema.DeadLetterDay(run)), uuid(run))
 	}
 	if err != nil {
-		return fmt.Errorf("put fate of dead letter %s: %w", run, err)
+		return fmt.Errorf("put resolution of dead letter %s: %w", run, err)
 	}
 	return nil
 }
 
 // DeadLetter implements schema.DeadLetterStore.
 func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
-	var text, payload, last, fate []byte
+	var text, payload, last, resolution []byte
 	var written *int64
-	err := s.one(ctx, selectDeadLetter, []any{tenant, dayOf(schema.DeadLetterDay(run)), uuid(run)}, &text, &payload, &last, &fate, &written)
+	err := s.one(ctx, selectDeadLetter, []any{tenant, dayOf(schema.DeadLetterDay(run)), uuid(run)}, &text, &payload, &last, &resolution, &written)
 	if err == nil && written == nil {
-		err = schema.ErrNotFound // a fate alone
+		err = schema.ErrNotFound // a resolution without a letter
 	}
 	if err != nil {
 		return schema.DeadLetter{}, fmt.Errorf("read dead letter %s: %w", run, err)
 	}
-	return s.loadDeadLetter(tenant, run, text, payload, last, fate, *written), nil
+	return s.loadDeadLetter(tenant, run, text, payload, last, resolution, *written), nil
 }
 
-func (s *Store) loadDeadLetter(tenant string, run schema.RunID, text, payload, last, fate []byte, written int64) schema.DeadLetter {
-	l := schema.LoadDeadLetter(tenant, run, text, payload, last, fate, written)
+func (s *Store) loadDeadLetter(tenant string, run schema.RunID, text, payload, last, resolution []byte, written int64) schema.DeadLetter {
+	l := schema.LoadDeadLetter(tenant, run, text, payload, last, resolution, written)
 	_ = s.damage.Found("dead_letters", run.String(), l.Fault)
 	return l
 }
@@ -117,16 +119,16 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 	letters, err := readPages(ctx, s, selectDeadLetters, &s.deadRows, limit, []any{tenant, dayOf(day), upper},
 		func(iter *gocql.Iter) (l schema.DeadLetter, size int, keep, more bool) {
 			var run gocql.UUID
-			var text, last, fate []byte
+			var text, last, resolution []byte
 			var written *int64
-			if !iter.Scan(&run, &text, &last, &fate, &written) {
+			if !iter.Scan(&run, &text, &last, &resolution, &written) {
 				return l, 0, false, false
 			}
-			size = len(text) + len(last) + len(fate) + 64
+			size = len(text) + len(last) + len(resolution) + 64
 			if written == nil {
 				return l, size, false, true
 			}
-			return s.loadDeadLetter(tenant, schema.RunID(run), text, nil, last, fate, *written), size, true, true
+			return s.loadDeadLetter(tenant, schema.RunID(run), text, nil, last, resolution, *written), size, true, true
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters of day %d: %w", day, err)
@@ -136,18 +138,18 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 
 // Resolutions implements schema.DeadLetterStore.
 func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
-	fates := make(map[schema.RunID]*schema.Resolution)
+	all := make(map[schema.RunID]*schema.Resolution)
 	if len(runs) == 0 {
-		return fates, nil
+		return all, nil
 	}
 	if len(runs) > maxIDsPerRead {
-		return nil, fmt.Errorf("read fates: %d: %w", len(runs), errManyIDs)
+		return nil, fmt.Errorf("read resolutions: %d: %w", len(runs), errManyIDs)
 	}
 	type found struct {
-		run  schema.RunID
-		fate *schema.Resolution
+		run        schema.RunID
+		resolution *schema.Resolution
 	}
-	all, err := readPages(ctx, s, selectFates, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
+	rows, err := readPages(ctx, s, selectResolutions, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
 		func(iter *gocql.Iter) (f found, size int, keep, more bool) {
 			var run gocql.UUID
 			var text []byte
@@ -155,15 +157,15 @@ func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []
 			if !iter.Scan(&run, &text, &written) {
 				return f, 0, false, false
 			}
-			fate, err := schema.DecodeResolution(text)
+			resolution, err := schema.DecodeResolution(text)
 			_ = s.damage.Found("dead_letters", schema.RunID(run).String(), err)
-			return found{schema.RunID(run), fate}, len(text) + 64, written != nil, true
+			return found{schema.RunID(run), resolution}, len(text) + 64, written != nil, true
 		})
 	if err != nil {
-		return nil, fmt.Errorf("read %d fates of day %d: %w", len(runs), day, err)
+		return nil, fmt.Errorf("read %d resolutions of day %d: %w", len(runs), day, err)
 	}
-	for _, f := range all {
-		fates[f.run] = f.fate
+	for _, f := range rows {
+		all[f.run] = f.resolution
 	}
-	return fates, nil
+	return all, nil
 }

@@ -52,7 +52,8 @@ const (
 	// The partition of open operations (no tenant has that name), oldest first. Idempotent.
 	selectOpen statement = `SELECT operation_id, spec FROM operations WHERE tenant = '*' ORDER BY operation_id ASC`
 
-	// One row of signing_keys, conditional (LOCAL_SERIAL): a null revision stands for a row that is not there. Not idempotent.
+	// One row of signing_keys, conditional (LOCAL_SERIAL): a null revision stands for a row that is
+	// not there. Not idempotent.
 	swapSigningKeys statement = `UPDATE signing_keys SET revision = ?, spec = ? WHERE tenant = ? IF revision = ?`
 	// One row of signing_keys, at LOCAL_SERIAL. Idempotent.
 	selectSigningRevision statement = `SELECT revision FROM signing_keys WHERE tenant = ?`

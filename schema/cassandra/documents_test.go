@@ -41,7 +41,8 @@ func (b *bound) PutDocuments(_ context.Context, docs ...document.Document) error
 	return nil
 }
 
-// TestWhatPutsOfDocumentsBind: the columns, the timestamp in µs and the expiry in seconds of each kind.
+// TestWhatPutsOfDocumentsBind: the columns, the timestamp in µs and the expiry in seconds of each
+// kind.
 func TestWhatPutsOfDocumentsBind(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	id := schema.MakeOperationID(now, 7)

@@ -9,8 +9,8 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// lowestID and highestID lie before and after every id: the version nibble, which Cassandra compares
-// first, is 0 and 15.
+// lowestID and highestID lie before and after every id: the version nibble, which Cassandra
+// compares first, is 0 and 15.
 var (
 	lowestID  = gocql.UUID{}
 	highestID = gocql.UUID{

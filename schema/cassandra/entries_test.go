@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestIDOrderIsTimeOrder: what Cassandra returns for a partition is in byte order, so in order of due times,
-// over many pages, and slices of it hold exactly what lies between.
+// TestIDOrderIsTimeOrder: what Cassandra returns for a partition is in byte order, so in order of
+// due times, over many pages, and slices of it hold exactly what lies between.
 func TestIDOrderIsTimeOrder(t *testing.T) {
 	s := openTest(t)
 	rng := seeded(t)
@@ -99,7 +99,8 @@ func TestEntryComesBackAsWritten(t *testing.T) {
 	}
 }
 
-// TestBatchesAreSplit: more than one batch's rows and bytes in one call, over partitions, are all held.
+// TestBatchesAreSplit: more than one batch's rows and bytes in one call, over partitions, are all
+// held.
 func TestBatchesAreSplit(t *testing.T) {
 	s, reg := openCounted(t)
 	start, tenant := somewhere(), unique("split")
@@ -157,7 +158,8 @@ func TestRowsLeave(t *testing.T) {
 	t.Fatal("the row never left")
 }
 
-// TestLongerLivedWins: the same row written again, with a longer and then with a shorter life, keeps the longer.
+// TestLongerLivedWins: the same row written again, with a longer and then with a shorter life,
+// keeps the longer.
 func TestLongerLivedWins(t *testing.T) {
 	s := openTest(t)
 	e := entryAt(t, somewhere(), 3, unique("rewrite"), []byte("p"))

@@ -19,8 +19,8 @@ const (
 	conditional             // written; sending it again is not
 )
 
-// translate says in the words of schema what an error of the driver means. The driver's error stays
-// within, so that its text and the context's errors can still be seen.
+// translate wraps an error of the driver in the sentinel of schema that it means. The driver's
+// error stays within.
 func translate(err error, m mode) error {
 	if err == nil {
 		return nil
@@ -32,7 +32,7 @@ func translate(err error, m mode) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// classify returns the sentinel of schema that err is a case of, or nil if it is none: a fault of ours or of
+// classify returns the sentinel of schema that err is a case of. nil: it is a fault of ours or of
 // the configuration.
 func classify(err error, m mode) error {
 	silent := schema.ErrUnavailable // no answer, or one that does not tell what was done
@@ -73,14 +73,23 @@ func classify(err error, m mode) error {
 	return silent // time-outs, broken connections, contexts that ended
 }
 
-// unproposed reports whether err, an "unavailable" of a conditional write, was told before a replica could accept the write.
-// A conditional write needs replicas twice: for its consensus, at LOCAL_SERIAL, and for its commit, at LOCAL_QUORUM. Where those
-// for the commit are missing, the write has been accepted, and whoever works on the row next completes it. The answer says
-// for which of the two it is.
+// unproposed reports whether err, an "unavailable" of a conditional write, came before a replica
+// could accept the write.
+//
+// A conditional write needs replicas twice, and the answer says for which of the two they were
+// missing:
+//
+//	consensus   LOCAL_SERIAL   nothing was accepted
+//	commit      LOCAL_QUORUM   the write was accepted; whoever works on the row next completes it
 func unproposed(err error) bool {
 	var unavailable *gocql.RequestErrUnavailable
 	return errors.As(err, &unavailable) &&
 		(unavailable.Consistency == gocql.Consistency(gocql.LocalSerial) || unavailable.Consistency == gocql.Consistency(gocql.Serial))
+}
+
+// readAgain adds to the outcome of a write that is unknown why reading did not tell it either.
+func readAgain(unknown, err error) error {
+	return errors.Join(unknown, errors.New("read again: "+err.Error()))
 }
 
 // unsent reports whether err says that the driver sent nothing.
@@ -96,7 +105,8 @@ func unsent(err error) bool {
 	return false
 }
 
-// repeatable reports whether a request in mode m that failed with the translated error may be sent again.
+// repeatable reports whether a request in mode m that failed with the translated error may be sent
+// again.
 func repeatable(err error, m mode) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, gocql.ErrSessionClosed) {
 		return false
@@ -104,7 +114,7 @@ func repeatable(err error, m mode) bool {
 	return errors.Is(err, schema.ErrUnavailable) || m != conditional && errors.Is(err, schema.ErrUnknown)
 }
 
-// result names how a statement ended, for the metrics.
+// result is the metrics' name for how a statement ended.
 func result(err error) string {
 	switch {
 	case err == nil:

@@ -16,22 +16,23 @@ func (s *Store) query(ctx context.Context, st statement, args ...any) *gocql.Que
 	return s.session.Query(string(st), args...).WithContext(ctx).Idempotent(true).SetSpeculativeExecutionPolicy(s.speculation)
 }
 
-// serial returns st, a read, to be done so that every conditional write begun before is decided.
+// serial returns st, a read such that every conditional write begun before is decided.
 func (s *Store) serial(ctx context.Context, st statement, args ...any) *gocql.Query {
 	return s.query(ctx, st, args...).Consistency(gocql.Consistency(gocql.LocalSerial))
 }
 
-// urgent are the reads on which it hangs who is alive, and whether a key or a lease was taken.
+// urgent are the reads that decide who is alive and whether a key or a lease was taken.
 var urgent = map[statement]bool{selectSession: true, selectKey: true, selectLease: true, selectTime: true}
 
-// unrepeated are the reads whose failure is an answer: who asks asks otherwise.
-var unrepeated = map[statement]bool{selectWaiting: true}
+// unrepeated are the reads whose failure the caller handles by another read.
+var unrepeated = map[statement]bool{selectWaiters: true}
 
-// repeat calls once until it succeeds, fails for good, or was retried maxRetries times, and returns the
-// translated error. Once one try was of unknown outcome, the whole is, whatever a later one says.
+// repeat calls once until it succeeds, fails for good, or was retried maxRetries times. It returns
+// the translated error. If one try was of unknown outcome, so is the whole.
 func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() error) error {
 	start := time.Now()
-	if m != conditional && !urgent[st] { // heartbeats and claims of keys do not wait behind bulk work
+	// heartbeats and claims of keys do not wait behind bulk work
+	if m != conditional && !urgent[st] {
 		select {
 		case s.tokens <- struct{}{}:
 			defer func() { <-s.tokens }()
@@ -47,7 +48,7 @@ func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() er
 		sent := time.Now()
 		err := once()
 		now := time.Now()
-		s.speculation.crowd.took(now.Sub(sent), now)
+		s.speculation.crowd.observe(now.Sub(sent), now)
 		return err
 	})
 	s.metrics.observe(st, time.Since(start), err)
@@ -80,7 +81,7 @@ func repeat(ctx context.Context, m mode, retries int, retried func(), once func(
 	}
 }
 
-// wait waits for d and reports whether ctx still stands.
+// wait waits for d. False means that ctx has ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -107,8 +108,9 @@ func (s *Store) oneSerial(ctx context.Context, st statement, args []any, dest ..
 	return s.repeat(ctx, st, reading, func() error { return s.serial(ctx, st, args...).Scan(dest...) })
 }
 
-// swap executes a conditional write once (again only where nothing was sent). row receives the current
-// cells when the condition did not hold. After ErrUnknown the caller reads, at LOCAL_SERIAL, what is.
+// swap executes a conditional write once (again only if nothing was sent). row receives the current
+// cells if the condition did not hold. After ErrUnknown the caller reads, at LOCAL_SERIAL, what
+// stands.
 func (s *Store) swap(ctx context.Context, st statement, row map[string]any, args ...any) (applied bool, err error) {
 	err = s.repeat(ctx, st, conditional, func() error {
 		clear(row)
@@ -126,8 +128,8 @@ type line struct {
 	bytes int
 }
 
-// writeBatches executes st for every line, in unlogged batches that stay within the bounds, one after the
-// other. A single line goes as a plain statement, for which the server has no threshold.
+// writeBatches executes st for every line, in unlogged batches within the bounds, one after the
+// other. A single line goes as a plain statement, for which the server has no limit.
 func (s *Store) writeBatches(ctx context.Context, st statement, lines []line) error {
 	for len(lines) > 0 {
 		n := fit(lines, maxBatchRows, int(s.batchBytes.Load()))
@@ -165,11 +167,12 @@ func fit(lines []line, rows, bytes int) int {
 	return min(len(lines), rows)
 }
 
-// pageSizer chooses how many rows to ask for so that a page stays within so many bytes: the protocol
-// counts pages in rows. It assumes the largest row it has seen, and forgets an eighth of that a page.
+// pageSizer chooses how many rows to ask for, so that a page stays within so many bytes: the
+// protocol counts rows. It assumes the largest row that it has seen, and forgets an eighth of that
+// a page.
 type pageSizer struct{ largest atomic.Int64 }
 
-// firstRowGuess is what a row is assumed to have before one was seen, bytes.
+// firstRowGuess is the assumed size of a row before one was seen, in bytes.
 const firstRowGuess = 2 << 10
 
 // rows returns how many rows to ask for, at most limit.
@@ -188,8 +191,9 @@ func (p *pageSizer) saw(largest int) {
 	}
 }
 
-// readPages reads the rows of st page by page, until there are none or limit are kept. scan takes the next row
-// from the iterator and says how many bytes it has and whether it counts; more is false after the last row.
+// readPages reads the rows of st page by page, until there are none or limit are kept. scan takes
+// the next row from the iterator. It returns the row's size in bytes and whether it counts; more is
+// false after the last row.
 func readPages[T any](ctx context.Context, s *Store, st statement, sizer *pageSizer, limit int, args []any,
 	scan func(*gocql.Iter) (v T, bytes int, keep, more bool),
 ) ([]T, error) {

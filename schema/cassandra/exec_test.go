@@ -135,7 +135,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestRepeatEndsWithItsContext: before the first try nothing was sent; while waiting the last answer counts.
+// TestRepeatEndsWithItsContext: before the first try nothing was sent; while waiting the last
+// answer counts.
 func TestRepeatEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -249,8 +250,8 @@ func TestSpeculationAsksNoMoreThanThereAre(t *testing.T) {
 	}
 }
 
-// TestSlowClusterIsNotAskedTwice: one lingering node is worth asking another; when nearly everything lingers, more questions make
-// it worse.
+// TestSlowClusterIsNotAskedTwice: one lingering node is worth asking another; when nearly
+// everything lingers, more questions make it worse.
 func TestSlowClusterIsNotAskedTwice(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -265,22 +266,22 @@ func TestSlowClusterIsNotAskedTwice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var crowd crowd
-			crowd.took(0, begin)
+			crowd.observe(0, begin)
 			for i := range c.all {
 				d := time.Millisecond
 				if i < c.slow {
 					d = speculativeDelay + time.Millisecond
 				}
-				crowd.took(d, begin.Add(time.Millisecond))
+				crowd.observe(d, begin.Add(time.Millisecond))
 			}
-			crowd.took(0, begin.Add(lingerSpan))
+			crowd.observe(0, begin.Add(lingerSpan))
 			if got := crowd.slowAll(); got != c.want {
 				t.Errorf("slowAll() after %d slow ones of %d = %v, want %v", c.slow, c.all, got, c.want)
 			}
 			for range lingerLeast {
-				crowd.took(0, begin.Add(lingerSpan+time.Millisecond))
+				crowd.observe(0, begin.Add(lingerSpan+time.Millisecond))
 			}
-			crowd.took(0, begin.Add(2*lingerSpan))
+			crowd.observe(0, begin.Add(2*lingerSpan))
 			if crowd.slowAll() {
 				t.Error("slowAll() stays when all is quick again")
 			}

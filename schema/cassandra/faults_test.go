@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// openWired returns a store behind a wire, with all statements the tests use prepared, and its metrics.
+// openWired returns a store behind a wire, with all statements the tests use prepared, and its
+// metrics.
 func openWired(t *testing.T) (*Store, *wire, *prometheus.Registry) {
 	t.Helper()
 	cfg := testConfig(t)
@@ -59,7 +60,8 @@ func TestLostAnswerIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestUnansweredWriteIsUnknown: a write that is never answered is of unknown outcome, and may have happened.
+// TestUnansweredWriteIsUnknown: a write that is never answered is of unknown outcome, and may have
+// happened.
 func TestUnansweredWriteIsUnknown(t *testing.T) {
 	s, w, _ := openWired(t)
 	start := somewhere()
@@ -92,7 +94,8 @@ func TestUnansweredReadIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestUnansweredMarkIsDecidedByReading: a conditional write is sent once, whatever happens to its answer.
+// TestUnansweredMarkIsDecidedByReading: a conditional write is sent once, whatever happens to its
+// answer.
 func TestUnansweredMarkIsDecidedByReading(t *testing.T) {
 	mark := schema.Cancel{At: time.Now().UTC().Truncate(time.Millisecond), By: "somebody"}
 	for _, test := range []struct {
@@ -177,7 +180,8 @@ func TestUnansweredSwapIsDecidedByReading(t *testing.T) {
 	}
 }
 
-// TestCutIsUnavailableAndHeals: without any connection every call says so, and after it the same store works again.
+// TestCutIsUnavailableAndHeals: without any connection every call says so, and after it the same
+// store works again.
 func TestCutIsUnavailableAndHeals(t *testing.T) {
 	s, w, _ := openWired(t)
 	e := entryAt(t, somewhere(), 5, unique("cut"), nil)

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lines of history of one job and period share a partition, but as a rule what is written at once is of as many jobs as there are lines.
-// So partitions of fewer than sharedRows lines share batches of at most mixedRows: a third of the price of single statements, and as dear
-// a line as batches of ten lines of one partition, of which there would be many more.
+// Lines of history of one job and period share a partition, but lines that are written together
+// mostly belong to different jobs. So partitions of fewer than sharedRows lines share batches of at
+// most mixedRows. That costs a third of single statements, and as much a line as batches of ten
+// lines of one partition, of which there would be many more.
 const (
 	sharedRows = 20
 	mixedRows  = 50
@@ -41,7 +42,8 @@ func (s *Store) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	return group.Wait()
 }
 
-// historyLines returns what is to be written: the lines of each partition that has many, and those of all others together.
+// historyLines returns what is to be written: the lines of each partition that has many, and those
+// of all others together.
 func (s *Store) historyLines(runs []schema.JobRun) (whole [][]line, mixed []line, err error) {
 	order := make([]int, len(runs))
 	for i := range order {

@@ -20,22 +20,22 @@ type name struct {
 func (s *Store) RegisterName(
 	ctx context.Context, tenant, called string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
-	n, err := s.claimName(ctx, tenant, called, name{id, at.UTC().Truncate(time.Millisecond)})
+	n, err := s.registerName(ctx, tenant, called, name{id, at.UTC().Truncate(time.Millisecond)})
 	if err != nil {
-		return schema.JobID{}, time.Time{}, false, fmt.Errorf("claim name %q of %s: %w", called, tenant, err)
+		return schema.JobID{}, time.Time{}, false, fmt.Errorf("register name %q of %s: %w", called, tenant, err)
 	}
 	return n.holder, n.since, n.holder == id, nil
 }
 
-func (s *Store) claimName(ctx context.Context, tenant, called string, wanted name) (name, error) {
+func (s *Store) registerName(ctx context.Context, tenant, called string, wanted name) (name, error) {
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, claimName, row, tenant, called, gocql.UUID(wanted.holder), wanted.since)
+	applied, err := s.swap(ctx, registerName, row, tenant, called, gocql.UUID(wanted.holder), wanted.since)
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		stands, readErr := s.readName(ctx, tenant, called)
 		switch {
 		case readErr != nil:
-			return name{}, errors.Join(err, errors.New("read again: "+readErr.Error()))
+			return name{}, readAgain(err, readErr)
 		case stands.holder.IsZero():
 			return name{}, err // its condition still holds: it may yet be done
 		}
@@ -52,13 +52,13 @@ func (s *Store) claimName(ctx context.Context, tenant, called string, wanted nam
 
 // TransferName implements schema.JobIndex.
 func (s *Store) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
-	if err := s.passName(ctx, tenant, called, from, name{to, at.UTC().Truncate(time.Millisecond)}); err != nil {
-		return fmt.Errorf("pass name %q of %s on: %w", called, tenant, err)
+	if err := s.transferName(ctx, tenant, called, from, name{to, at.UTC().Truncate(time.Millisecond)}); err != nil {
+		return fmt.Errorf("transfer name %q of %s: %w", called, tenant, err)
 	}
 	return nil
 }
 
-func (s *Store) passName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
+func (s *Store) transferName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
 	if from.IsZero() {
 		return schema.ErrConflict
 	}
@@ -68,7 +68,7 @@ func (s *Store) passName(ctx context.Context, tenant, called string, from schema
 	if to.holder.IsZero() {
 		applied, err = s.swap(ctx, dropName, row, tenant, called, gocql.UUID(from))
 	} else {
-		applied, err = s.swap(ctx, passName, row, gocql.UUID(to.holder), to.since, tenant, called, gocql.UUID(from))
+		applied, err = s.swap(ctx, transferName, row, gocql.UUID(to.holder), to.since, tenant, called, gocql.UUID(from))
 	}
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
@@ -81,12 +81,12 @@ func (s *Store) passName(ctx context.Context, tenant, called string, from schema
 	return nil
 }
 
-// settleName decides a name that was passed on without an answer (unknown) by reading who has it.
+// settleName decides a transfer of unknown outcome by reading who has the name.
 func (s *Store) settleName(ctx context.Context, tenant, called string, from schema.JobID, to name, unknown error) error {
 	stands, err := s.readName(ctx, tenant, called)
 	switch {
 	case err != nil:
-		return errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return readAgain(unknown, err)
 	case stands.holder == to.holder && (to.holder != from || stands.since.Equal(to.since)):
 		return nil
 	case stands.holder == from:
@@ -118,14 +118,15 @@ func (s *Store) readName(ctx context.Context, tenant, called string) (name, erro
 	return name{schema.JobID(holder), since.UTC()}, err
 }
 
-// ListJob implements schema.JobIndex. Its write timestamp is the id's time, or the µs after it for an expiry, which so replaces never;
-// of equal timestamps Cassandra keeps the later expiry.
+// ListJob implements schema.JobIndex. Its write timestamp is the id's time or, with an expiry, the
+// µs after it, so that an expiry replaces never. Of equal timestamps Cassandra keeps the later
+// expiry.
 func (s *Store) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
 	written := schema.EntryID(id).Time().UnixMicro()
 	if !expires.IsZero() {
 		written++
 	}
-	if err := s.write(ctx, insertListed, tenant, theSlice, gocql.UUID(id), written, s.ttl(expires)); err != nil {
+	if err := s.write(ctx, insertListed, tenant, onlySlice, gocql.UUID(id), written, s.ttl(expires)); err != nil {
 		return fmt.Errorf("list job %s of %s: %w", id, tenant, err)
 	}
 	return nil
@@ -137,7 +138,7 @@ func (s *Store) JobIDs(ctx context.Context, tenant string, before schema.JobID, 
 	if !before.IsZero() {
 		upper = gocql.UUID(before)
 	}
-	ids, err := readPages(ctx, s, selectListed, &s.listRows, limit, []any{tenant, theSlice, upper},
+	ids, err := readPages(ctx, s, selectListed, &s.listRows, limit, []any{tenant, onlySlice, upper},
 		func(iter *gocql.Iter) (schema.JobID, int, bool, bool) {
 			var id gocql.UUID
 			more := iter.Scan(&id)

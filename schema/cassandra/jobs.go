@@ -10,10 +10,14 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// theSlice is the slice of jobs and of job_index in which every row lies. Of jobs it holds about 50,000 in 30 MB, times the number of
-// shards; of job_index a million in 50 MB for each tenant. A partition that outgrows this needs a rule by which the slice
-// follows from the id, for ids made from then on, and reads that join the slices: they are all in this file and in jobindex.go.
-const theSlice = 0
+// onlySlice is the slice of jobs and of job_index in which every row lies.
+//
+//	jobs        about 50,000 rows in 30 MB, for each shard
+//	job_index   a million rows in 50 MB, for each tenant
+//
+// A partition that outgrows this needs a rule by which the slice of new ids follows from the id,
+// and reads that join the slices. Those are all in this file and in jobindex.go.
+const onlySlice = 0
 
 // Faults of the caller.
 var (
@@ -23,10 +27,12 @@ var (
 	errNotFirst = errors.New("a job that is created has neither changed nor ended")
 )
 
-// createdAt is the write timestamp of what CreateJob writes, µs since the Unix epoch. It is the first there is, and so lower than that of any
-// conditional write, which is the time of its ballot: whatever copy of a creation arrives how late ever, on whichever replica, changes nothing
-// of what conditional writes have made of the row, since those write every cell. That is why a job may be created without a condition, and
-// changed with one, though the same cells must not be written both ways otherwise. Two creations of one id would be mixed: the contract excludes them.
+// createdAt is the write timestamp of CreateJob, in µs since the Unix epoch: the lowest one. A
+// conditional write has the time of its ballot, and writes every cell. So a copy of a creation that
+// arrives later, on any replica, changes nothing of what conditional writes have made of the row.
+//
+// That is why this row may be created without a condition and changed with one. Two creations of
+// one id would be mixed; the contract excludes them.
 const createdAt = 1
 
 // CreateJob implements schema.JobStore.
@@ -46,7 +52,8 @@ func (s *Store) createJob(ctx context.Context, j *schema.Job) error {
 	if err != nil {
 		return err
 	}
-	// Of its cells those that a creation has: nothing is written as nothing, which would leave a tombstone in every row.
+	// Of its cells those that a creation has: nothing is written as nothing, which would leave a
+	// tombstone in every row.
 	spec, state, generation, key := args[1], args[2], args[3], args[len(args)-3:]
 	return s.write(ctx, createJob, append([]any{createdAt, spec, state, generation}, key...)...)
 }
@@ -72,7 +79,8 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return nil
 }
 
-// writeJob executes st, a conditional write of j. holds tells whether its condition holds of what stands, nil for nothing.
+// writeJob executes st, a conditional write of j. holds says whether its condition holds for what
+// stands; nil: nothing does.
 func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, holds func(stands *schema.Job) bool) error {
 	row := make(map[string]any)
 	applied, err := s.swap(ctx, st, row, args...)
@@ -89,7 +97,7 @@ func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args 
 	return schema.ErrConflict
 }
 
-// settleJob decides a write of j that was not answered (unknown) by reading the job.
+// settleJob decides a write of j of unknown outcome by reading the job.
 func (s *Store) settleJob(ctx context.Context, j *schema.Job, holds func(stands *schema.Job) bool, unknown error) error {
 	stands, err := s.Job(ctx, j.ID)
 	if errors.Is(err, schema.ErrNotFound) {
@@ -99,7 +107,7 @@ func (s *Store) settleJob(ctx context.Context, j *schema.Job, holds func(stands 
 		return schema.ErrNotFound
 	}
 	if err != nil {
-		return errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return readAgain(unknown, err)
 	}
 	switch done, sure := stands.Written(j.Current.Number); {
 	case done:
@@ -138,7 +146,7 @@ func (s *Store) jobCells(j *schema.Job) ([]any, error) {
 	}
 	return []any{
 		s.ttl(j.Expires), spec, string(j.Current.State), j.Current.Number, cut, beforeSpec, beforeState, beforeNumber,
-		int(j.ID.Shard()), theSlice, gocql.UUID(j.ID),
+		int(j.ID.Shard()), onlySlice, gocql.UUID(j.ID),
 	}, nil
 }
 
@@ -158,15 +166,15 @@ func (r *jobRow) dest() []any {
 
 func (r *jobRow) size() int { return len(r.spec) + len(r.beforeSpec) + 128 }
 
-// decoder is how specs are decoded: schema.LoadJobSpec for who reads jobs for their runs, freshSpec for who walks through all of them
-// or will change what it reads.
+// decoder is how specs are decoded. schema.LoadJobSpec is for reads that happen for every run;
+// freshSpec for walks over all jobs, and for readers that will change what they read.
 type decoder func(job schema.JobID, generation int64, text []byte) (schema.JobSpec, error)
 
 func freshSpec(_ schema.JobID, _ int64, text []byte) (schema.JobSpec, error) {
 	return schema.DecodeJobSpec(text)
 }
 
-// job takes the row apart.
+// job makes a job of the row.
 func (r *jobRow) job(decode decoder) schema.Job {
 	j := schema.Job{ID: schema.JobID(r.id)}
 	generation := func(number int64, state string, text []byte) schema.Generation {
@@ -191,11 +199,12 @@ func (r *jobRow) job(decode decoder) schema.Job {
 // Job implements schema.JobStore.
 func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	row := jobRow{id: gocql.UUID(id)}
-	err := s.oneSerial(ctx, selectJob, []any{int(id.Shard()), theSlice, row.id}, row.dest()...)
+	err := s.oneSerial(ctx, selectJob, []any{int(id.Shard()), onlySlice, row.id}, row.dest()...)
 	var j schema.Job
 	if err == nil {
 		j = row.job(freshSpec)
-		err = s.damage.Found("jobs", id.String(), j.Current.Fault) // who asks for one job is about to change it
+		// who asks for one job is about to change it
+		err = s.damage.Found("jobs", id.String(), j.Current.Fault)
 	}
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("read job %s: %w", id, err)
@@ -218,7 +227,7 @@ func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	jobs, err := s.readJobs(ctx, selectJobs, schema.LoadJobSpec, len(ids), int(shard), theSlice, wanted)
+	jobs, err := s.readJobs(ctx, selectJobs, schema.LoadJobSpec, len(ids), int(shard), onlySlice, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read %d jobs of shard %d: %w", len(ids), shard, err)
 	}
@@ -227,7 +236,7 @@ func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 
 // JobsOf implements schema.JobStore.
 func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
-	jobs, err := s.readJobs(ctx, selectJobsOf, freshSpec, limit, int(shard), theSlice, gocql.UUID(after))
+	jobs, err := s.readJobs(ctx, selectJobsOf, freshSpec, limit, int(shard), onlySlice, gocql.UUID(after))
 	if err != nil {
 		return nil, fmt.Errorf("read jobs of shard %d: %w", shard, err)
 	}
@@ -272,7 +281,7 @@ func (s *Store) decide(ctx context.Context, lease, text string, expires time.Tim
 		case errors.Is(readErr, schema.ErrNotFound):
 			return "", err // it may yet be done
 		case readErr != nil:
-			return "", errors.Join(err, errors.New("read again: "+readErr.Error()))
+			return "", readAgain(err, readErr)
 		}
 		return decided, nil
 	case err != nil:

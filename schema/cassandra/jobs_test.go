@@ -40,7 +40,8 @@ func createJobs(t testing.TB, s *Store, jobs ...schema.Job) {
 	}
 }
 
-// TestUnansweredJobIsDecidedByReading: what is conditional is sent once, and the row tells what became of it.
+// TestUnansweredJobIsDecidedByReading: what is conditional is sent once, and the row tells what
+// became of it.
 func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	begin := func() schema.Job { return jobAt(somewhere(), 5, 1) }
@@ -73,7 +74,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 			func(s *Store, j schema.Job) (bool, error) { n, err := number(s, j); return n == 2, err },
 		},
 		{
-			"claim a name", "claim_name", func(s *Store, j schema.Job) error {
+			"claim a name", "register_name", func(s *Store, j schema.Job) error {
 				_, _, _, err := s.RegisterName(t.Context(), j.ID.String()+"2", "n", j.ID, now)
 				return err
 			},
@@ -86,7 +87,7 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 			},
 		},
 		{
-			"pass a name on", "pass_name", func(s *Store, j schema.Job) error {
+			"pass a name on", "transfer_name", func(s *Store, j schema.Job) error {
 				return s.TransferName(t.Context(), j.ID.String(), "n", j.ID, schema.JobID{7: 1}, now)
 			},
 			func(s *Store, j schema.Job) (bool, error) {
@@ -168,7 +169,8 @@ func TestUnansweredJobIsDecidedByReading(t *testing.T) {
 	}
 }
 
-// TestUnknownSwapIsJudgedByWhatStands: what two changes have covered stays unknown; else the row tells.
+// TestUnknownSwapIsJudgedByWhatStands: what two changes have covered stays unknown; else the row
+// tells.
 func TestUnknownSwapIsJudgedByWhatStands(t *testing.T) {
 	s := openTest(t)
 	for _, c := range []struct {
@@ -207,7 +209,8 @@ func TestUnknownSwapIsJudgedByWhatStands(t *testing.T) {
 	}
 }
 
-// TestEndedJobLeavesNoBareRow: the row's cells leave, and nothing stays behind for every walk of the shard to pass over.
+// TestEndedJobLeavesNoBareRow: the row's cells leave, and nothing stays behind for every walk of
+// the shard to pass over.
 func TestEndedJobLeavesNoBareRow(t *testing.T) {
 	s := openTest(t)
 	j := jobAt(somewhere(), 5, 1)
@@ -233,13 +236,14 @@ func TestEndedJobLeavesNoBareRow(t *testing.T) {
 	}
 	var rows int
 	err := s.session.Query(`SELECT count(*) FROM jobs WHERE shard = ? AND slice = ? AND job_id = ?`,
-		int(j.ID.Shard()), theSlice, [16]byte(j.ID)).WithContext(ctx).Scan(&rows)
+		int(j.ID.Shard()), onlySlice, [16]byte(j.ID)).WithContext(ctx).Scan(&rows)
 	if err != nil || rows != 0 {
 		t.Errorf("rows of a job that has left: got %d, %v, want none", rows, err)
 	}
 }
 
-// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault, number, state and cut; alone it is an error.
+// TestAJobThatCannotBeUnderstoodFailsNoOther: it is read with its fault, number, state and cut;
+// alone it is an error.
 func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 	s, _ := openCounted(t)
 	ctx := t.Context()
@@ -256,7 +260,7 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 		}
 	}
 	err := s.session.Query(`UPDATE jobs SET spec = ? WHERE shard = ? AND slice = ? AND job_id = ? IF EXISTS`,
-		`{"tenant":8}`, 3, theSlice, [16]byte(ids[1])).WithContext(ctx).Exec()
+		`{"tenant":8}`, 3, onlySlice, [16]byte(ids[1])).WithContext(ctx).Exec()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +287,7 @@ func TestAJobThatCannotBeUnderstoodFailsNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.session.Query(`UPDATE jobs SET before_spec = ? WHERE shard = ? AND slice = ? AND job_id = ? IF EXISTS`,
-		`{"tenant":8}`, 3, theSlice, [16]byte(ids[2])).WithContext(ctx).Exec()
+		`{"tenant":8}`, 3, onlySlice, [16]byte(ids[2])).WithContext(ctx).Exec()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +353,8 @@ func TestStatementsOfJobs(t *testing.T) {
 	}
 }
 
-// BenchmarkJobs reads a hundred jobs of a shard that has five thousand, as a dispatcher does for the runs it is about to publish.
+// BenchmarkJobs reads a hundred jobs of a shard that has five thousand, as a dispatcher does for
+// the runs it is about to publish.
 func BenchmarkJobs(b *testing.B) {
 	s := openTest(b)
 	shard := schema.Shard(rand.IntN(schema.MaxShards)) // #nosec G115 -- small

@@ -60,11 +60,11 @@ func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires tim
 	return stands, schema.ErrConflict
 }
 
-// settleLease decides a swap that was not answered (unknown) by reading the lease.
+// settleLease decides a swap of unknown outcome by reading the lease.
 func (s *Store) settleLease(ctx context.Context, was, is schema.Lease, unknown error) (schema.Lease, error) {
 	stands, err := s.lease(ctx, is.Key)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
-		return schema.Lease{}, errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return schema.Lease{}, readAgain(unknown, err)
 	}
 	stands.Key = is.Key
 	switch {

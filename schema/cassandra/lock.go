@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	lockName    = "migrate"
-	lockTTL     = 120                    // seconds; renewed before every statement, each of which takes at most ddlTimeout
-	lockWait    = 3 * time.Minute        // how long another's lock is waited for: longer than a dead holder's stands
+	lockName = "migrate"
+	// seconds; renewed before every statement, each of which takes at most ddlTimeout
+	lockTTL = 120
+	// how long another's lock is waited for: longer than a dead holder's stands
+	lockWait    = 3 * time.Minute
 	lockPoll    = 500 * time.Millisecond // how often
 	dropTimeout = 5 * time.Second
 )
@@ -34,7 +36,8 @@ func takeMigrationLock(ctx context.Context, s *Store, owner string) (*lock, erro
 		applied, err := s.swap(ctx, takeLock, row, lockName, owner, s.cfg.Now(), lockTTL)
 		holder, _ := row["owner"].(string)
 		switch {
-		case err != nil && !errors.Is(err, schema.ErrUnknown) && !noSuchTable(err): // the node may not have seen it yet
+		case err != nil && !errors.Is(err, schema.ErrUnknown) && !noSuchTable(err):
+			// the node may not have seen it yet
 			return nil, fmt.Errorf("take migration lock: %w", err)
 		case applied, err == nil && holder == owner: // ours by an earlier try that was not answered
 			return &lock{s, owner}, nil

@@ -18,13 +18,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A session of gocql that is closed while it hears of a change of the schema goes on asking a closed connection
-	// whether the nodes agree, five times a second, until MaxWaitSchemaAgreement ends it.
+	// A session of gocql that is closed while it hears of a change of the schema goes on asking a
+	// closed connection whether the nodes agree, five times a second, until MaxWaitSchemaAgreement
+	// ends it.
 	goleak.VerifyTestMain(cluster.Main(m), goleak.IgnoreAnyFunction("github.com/gocql/gocql.(*Conn).awaitSchemaAgreement"))
 }
 
-// testKeyspace is shared by all tests that use a real Cassandra, in every package: it is migrated under a lock,
-// and each test keeps to rows of its own.
+// testKeyspace is shared by all tests that use a real Cassandra, in every package: it is migrated
+// under a lock, and each test keeps to rows of its own.
 const testKeyspace = "carillon_test"
 
 // testConfig returns a configuration for the keyspace of all tests. It does not connect.
@@ -127,7 +128,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// somewhere returns the first instant of a random bucket of the next nine years: a test's own part of the keyspace.
+// somewhere returns the first instant of a random bucket of the next nine years: a test's own part
+// of the keyspace.
 func somewhere() time.Time {
 	const minutes = 9 * 365 * 24 * 60
 	return schema.BucketOf(time.Now().Add(time.Duration(1+rand.IntN(minutes)) * time.Minute)).Start()

@@ -36,7 +36,8 @@ func (s *Store) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.
 	}
 	wanted := schema.Marks{MovedTo: to}
 	m, err := s.mark(ctx, moveRun, id, uuid(to), asRead, expires, wanted, func(m schema.Marks) bool {
-		// Cancelled later, a run keeps the entry it had moved to: that too says that this was written.
+		// Cancelled later, a run keeps the entry it had moved to: that too says that this was
+		// written.
 		return m.MovedTo == to && to != asRead
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Store) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.
 	return m, nil
 }
 
-// mark writes one mark. written tells from marks read later whether this very write was done.
+// mark writes one mark. written says, of marks read later, whether this very write was done.
 func (s *Store) mark(ctx context.Context, st statement, id schema.RunID, value any, asRead schema.EntryID, expires time.Time,
 	wanted schema.Marks, written func(schema.Marks) bool,
 ) (schema.Marks, error) {
@@ -68,14 +69,14 @@ func (s *Store) mark(ctx context.Context, st statement, id schema.RunID, value a
 	return s.loadMarks(id, []byte(cancelled), moved), schema.ErrConflict
 }
 
-// settleMark decides a mark whose write was not answered (unknown) by reading the marks.
+// settleMark decides a mark of unknown outcome by reading the marks.
 func (s *Store) settleMark(ctx context.Context, id schema.RunID, asRead schema.EntryID, written func(schema.Marks) bool, unknown error) (schema.Marks, error) {
 	now, err := s.Marks(ctx, id)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
 		return schema.Marks{}, schema.ErrNotFound // without a row its condition does not hold
 	case err != nil:
-		return schema.Marks{}, errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return schema.Marks{}, readAgain(unknown, err)
 	case written(now):
 		return now, nil
 	case now.Cancelled == nil && now.MovedTo == asRead:
@@ -100,7 +101,8 @@ func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error
 	return s.loadMarks(id, cancelled, moved), nil
 }
 
-// loadMarks makes the marks of a run of their cells. A cancel mark that cannot be understood is one: nothing starts.
+// loadMarks makes the marks of a run of their cells. A cancel mark that cannot be understood
+// cancels too.
 func (s *Store) loadMarks(id schema.RunID, cancelled []byte, moved gocql.UUID) schema.Marks {
 	m := schema.Marks{MovedTo: schema.EntryID(moved)}
 	if len(cancelled) == 0 {

@@ -33,16 +33,18 @@ const (
 	agreeTimeout = 30 * time.Second // all nodes having seen it
 )
 
-// MigrateOptions says what Migrate makes where nothing is yet. What exists keeps what it has.
+// MigrateOptions says what Migrate makes where there is nothing yet. What exists stays as it is.
 type MigrateOptions struct {
-	DryRun      bool
-	Replication string        // "3": copies in Config.Datacenter, or "dc1:3", which must be that one. Needed for a new keyspace
+	DryRun bool
+	// "3": copies in Config.Datacenter, or "dc1:3", which must be that one. Needed for a new
+	// keyspace
+	Replication string
 	Shards      int           // S; 64 by default
 	Retention   time.Duration // how long rows stay after their due time; 7 days by default
 	Out         io.Writer     // told each step as it is taken; discards by default
 }
 
-// Migrated is what Migrate did, or with DryRun would have done.
+// Migrated is what Migrate did or, with DryRun, would do.
 type Migrated struct {
 	Keyspace bool            // created
 	Applied  []string        // names of the migrations applied
@@ -59,9 +61,10 @@ type migrator struct {
 	did   Migrated
 }
 
-// Migrate brings the keyspace to the layout of this version: it creates it, applies the migrations that it lacks, one
-// process at a time, and writes the settings and first cursors that it lacks. Repeating it is harmless, and so is
-// cutting it short. ErrNewer and ErrChanged mean that nothing was applied.
+// Migrate brings the keyspace to the layout of this version. It creates it, applies the migrations
+// that it lacks, one process at a time, and writes the settings and first cursors that it lacks.
+// Repeating it is harmless, and so is cutting it short. ErrNewer and ErrChanged mean that nothing
+// was applied.
 func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, error) {
 	m := migrator{cfg: cfg.withDefaults(), opts: opts}
 	m.opts.Shards = or(opts.Shards, DefaultShards)
@@ -116,7 +119,8 @@ func (m *migrator) run(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// createKeyspace creates the keyspace if there is none, and the two tables that migrating itself needs.
+// createKeyspace creates the keyspace if there is none, and the two tables that migrating itself
+// needs.
 func (m *migrator) createKeyspace(ctx context.Context) error {
 	s, err := connect(ctx, m.cfg, "")
 	if err != nil {
@@ -151,9 +155,9 @@ func (m *migrator) createKeyspace(ctx context.Context) error {
 		{"migrations", "scope text, version int, name text, checksum text, applied_at timestamp, applied_by text, PRIMARY KEY ((scope), version)"},
 		{"migration_lock", "name text PRIMARY KEY, owner text, taken_at timestamp"},
 	} {
-		// Nothing can lock before these two exist. A fixed id makes two that create them at once create the
-		// same table; Cassandra would be left with two of one name. Asking first whether they exist would
-		// tell too early: the answer is yes some time before they can be used.
+		// Nothing can lock before these two exist. A fixed id makes two that create them at once
+		// create the same table; Cassandra would be left with two of one name. Asking first whether
+		// they exist would tell too early: the answer is yes some time before they can be used.
 		err = m.ddl(ctx, s, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s (%s) WITH ID = %s",
 			m.cfg.Keyspace, table.name, table.columns, tableID(m.cfg.Keyspace, table.name)))
 		if err != nil {
@@ -176,7 +180,8 @@ func tableID(keyspace, table string) gocql.UUID {
 // migrate applies what s lacks, under the lock.
 func (m *migrator) migrate(ctx context.Context, s *Store) error {
 	done, err := s.appliedMigrations(ctx)
-	if errors.Is(err, ErrNotMigrated) { // another may just be creating it; it is read again under the lock
+	// another may just be creating it; it is read again under the lock
+	if errors.Is(err, ErrNotMigrated) {
 		done, err = nil, nil
 	}
 	if err != nil {
@@ -201,7 +206,7 @@ func (m *migrator) migrate(ctx context.Context, s *Store) error {
 	return errors.Join(err, l.drop(context.WithoutCancel(ctx)))
 }
 
-// locked is the part of migrate that one process at a time does.
+// locked is the part of migrate that is done by one process at a time.
 func (m *migrator) locked(ctx context.Context, s *Store, l *lock) error {
 	if err := agree(ctx, s); err != nil {
 		return err
@@ -253,14 +258,15 @@ func (m *migrator) first(ctx context.Context, s *Store) error {
 	if m.did.InForce, err = s.Settings(ctx); err != nil {
 		return err
 	}
-	// Registers only rise: writing "the bucket before now" over a cursor that stands behind would skip what it
-	// has not done. So only shards without any cursor get one; the lock keeps others from doing the same.
+	// Registers only rise: writing "the bucket before now" over a cursor that stands behind would
+	// skip what it has not done. So only shards without any cursor get one; the lock keeps others
+	// from doing the same.
 	have, err := s.Cursors(ctx)
 	if err != nil {
 		return err
 	}
-	// By the clock of the store, not by that of whoever migrates: a first cursor in the future would have runs
-	// passed over. One that lies too early costs a read of an empty bucket.
+	// By the clock of the store, not by that of whoever migrates: a first cursor in the future
+	// would have runs passed over. One that lies too early costs a read of an empty bucket.
 	now, err := s.Time(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
@@ -285,7 +291,8 @@ func (m *migrator) first(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// ddl executes a statement that changes the layout and waits until all nodes have it, or shows it.
+// ddl executes a statement that changes the layout, and waits until all nodes have it. A dry run
+// only shows it.
 func (m *migrator) ddl(ctx context.Context, s *Store, text string) error {
 	if m.opts.DryRun {
 		m.say("would run:\n%s;", text)
@@ -295,7 +302,8 @@ func (m *migrator) ddl(ctx context.Context, s *Store, text string) error {
 		head, _, _ := strings.Cut(text, "(")
 		return fmt.Errorf("%s: %w", strings.TrimSpace(head), translate(err, writing))
 	}
-	// The driver waits as well, and goes on if they do not agree. The next statement would only add to it.
+	// The driver waits as well, and goes on if they do not agree. The next statement would only add
+	// to it.
 	return agree(ctx, s)
 }
 
@@ -308,7 +316,8 @@ func (m *migrator) plan(open []migration) {
 }
 
 func (m *migrator) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(m.opts.Out, format+"\n", args...) // a reader that left does not stop a migration
+	// a reader that left does not stop a migration
+	_, _ = fmt.Fprintf(m.opts.Out, format+"\n", args...)
 }
 
 // agree waits until all nodes have the same layout.

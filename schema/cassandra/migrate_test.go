@@ -16,7 +16,8 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// TestMigrateTwiceAtOnce migrates a new keyspace from two sides: one applies, both find everything there.
+// TestMigrateTwiceAtOnce migrates a new keyspace from two sides: one applies, both find everything
+// there.
 func TestMigrateTwiceAtOnce(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Keyspace = "carillon_test_migrate"
@@ -215,7 +216,8 @@ func TestMigrationLock(t *testing.T) {
 	}
 }
 
-// TestTablesAreAllThere: every table of DESIGN 3 exists, and no name had to be quoted to be created.
+// TestTablesAreAllThere: every table of DESIGN 3 exists, and no name had to be quoted to be
+// created.
 func TestTablesAreAllThere(t *testing.T) {
 	s := openTest(t)
 	var got []string
@@ -298,7 +300,8 @@ func TestLoadMigrations(t *testing.T) {
 	}
 }
 
-// TestOurMigrations: the numbers of this version's are unique and without gaps, which two branches that meet may break.
+// TestOurMigrations: the numbers of this version's are unique and without gaps, which two branches
+// that meet may break.
 func TestOurMigrations(t *testing.T) {
 	all := known(t)
 	if len(all) == 0 || all[len(all)-1].version != len(all) {

@@ -24,22 +24,25 @@ var migrationFiles embed.FS
 
 // What Open and Migrate find wrong with a keyspace, or with who asks. Trying again does not help.
 var (
-	// ErrNotMigrated: the keyspace, or a migration of this version, is missing: run carillon migrate.
+	// ErrNotMigrated: the keyspace, or a migration of this version, is missing: run carillon
+	// migrate.
 	ErrNotMigrated = errors.New("keyspace is not migrated: run carillon migrate")
-	// ErrNewer: the keyspace has a migration that this version does not know, and that it cannot run beside.
+	// ErrNewer: the keyspace has a migration that this version does not know, and that it cannot
+	// run beside.
 	ErrNewer = errors.New("keyspace was migrated by a newer version")
 	// ErrChanged: a migration was applied with another text than this version has.
 	ErrChanged = errors.New("applied migration differs from this version's")
-	// ErrRefused: the server and we do not accept each other: user, password or certificate are wrong.
+	// ErrRefused: the server and we refuse each other: user, password or certificate are wrong.
 	ErrRefused = errors.New("the log-in or a certificate was refused")
 )
 
-// additiveSuffix ends the name of a migration that only adds tables and columns. Builds that know all migrations but this one
-// run on the keyspace as well: so nodes can be upgraded one after the other, and taken back to the build before. The name is
-// stored with the migration, for it is the older build that has to know.
+// additiveSuffix ends the name of a migration that only adds tables and columns. A build that knows
+// all migrations but this one runs on the keyspace as well. So nodes can be upgraded one after the
+// other, and taken back to the build before. The name is stored, because the older build must know
+// it.
 //
-// An older build neither reads nor writes what is added. So a newer one must take what is missing there for "not written",
-// and must not write anything into older tables that the older build misunderstands.
+// An older build neither reads nor writes what is added. So a newer one takes what is missing there
+// for "not written", and writes nothing into older tables that the older build misunderstands.
 const additiveSuffix = ".additive.cql"
 
 // migration is one file of migrations: NNNN_name.cql, or NNNN_name.additive.cql.
@@ -84,8 +87,8 @@ func loadMigrations(files fs.FS) ([]migration, error) {
 // adds matches the statements that an additive migration may have.
 var adds = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|ALTER TABLE [a-z_]+ ADD IF NOT EXISTS)\s`)
 
-// splitCQL returns the statements of a file. Comments begin with -- and end with the line; a statement ends with
-// a semicolon at the end of a line; texts that hold either are not understood.
+// splitCQL returns the statements of a file. Comments begin with -- and end with the line; a
+// statement ends with a semicolon at the end of a line; texts that hold either are not understood.
 func splitCQL(text string) []string {
 	var out []string
 	var current strings.Builder
@@ -119,8 +122,9 @@ type applied struct {
 	appliedAt time.Time
 }
 
-// missing returns the known migrations that are not applied, or what is wrong with those that are. ahead is the name of one that
-// is not known here and that this version runs beside: the next one, if it is additive; "" if there is none.
+// missing returns the known migrations that are not applied, or what is wrong with those that are.
+// ahead is the name of an applied one that is not known here and that this version runs beside: the
+// next one, if it is additive; "" if there is none.
 func missing(known []migration, done []applied) (open []migration, ahead string, err error) {
 	have := make(map[int]bool, len(done))
 	var faults []error
@@ -161,7 +165,8 @@ func (s *Store) appliedMigrations(ctx context.Context) ([]applied, error) {
 	return rows, nil
 }
 
-// checkMigrated tells whether the keyspace has the migrations known here, and no other that this version cannot run beside.
+// checkMigrated returns an error unless the keyspace has the migrations known here, and no other
+// that this version cannot run beside.
 func (s *Store) checkMigrated(ctx context.Context) error {
 	known, err := loadMigrations(migrationFiles)
 	if err != nil {
@@ -192,8 +197,8 @@ func noSuchTable(err error) bool {
 		(strings.Contains(request.Message(), "does not exist") || strings.Contains(request.Message(), "unconfigured table"))
 }
 
-// sessionError says what it means that a session could not be made: ErrUnavailable, or ErrRefused where the text, which
-// is all that the driver gives, tells of what does not get better by itself.
+// sessionError translates why a session could not be made: ErrRefused where the driver's text names
+// something that does not get better by itself, else ErrUnavailable.
 func sessionError(err error) error {
 	text := err.Error()
 	for _, lasting := range []string{"Bad credentials", "Provided username", "requires authentication", "authentication required", "x509:", "certificate"} {

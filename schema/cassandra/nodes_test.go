@@ -13,8 +13,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestOneOfThreeNodes: with one of three nodes frozen, and then killed, writes and reads of all partitions go on, and
-// conditional writes are decided.
+// TestOneOfThreeNodes: with one of three nodes frozen, and then killed, writes and reads of all
+// partitions go on, and conditional writes are decided.
 func TestOneOfThreeNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("LEFT OUT: three Cassandra nodes take a minute (-short)")
@@ -60,7 +60,8 @@ func TestOneOfThreeNodes(t *testing.T) {
 	}
 }
 
-// exerciseNodes writes and reads rows of many partitions at once, and returns how long the slowest call took.
+// exerciseNodes writes and reads rows of many partitions at once, and returns how long the slowest
+// call took.
 func exerciseNodes(t *testing.T, s *Store, fault string, start time.Time) time.Duration {
 	t.Helper()
 	const workers, rounds = 8, 20
@@ -92,7 +93,8 @@ func exerciseNodes(t *testing.T, s *Store, fault string, start time.Time) time.D
 				if r%5 != 0 {
 					continue
 				}
-				// The coordinator of a conditional write may be the frozen node: then reading decides, or nothing does.
+				// The coordinator of a conditional write may be the frozen node: then reading
+				// decides, or nothing does.
 				_, err := s.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: start, By: tenant}, e.Expires)
 				if err != nil && !errors.Is(err, schema.ErrUnknown) {
 					t.Errorf("%s: CancelRun: got %v, want nil or ErrUnknown", fault, err)
@@ -108,7 +110,8 @@ func exerciseNodes(t *testing.T, s *Store, fault string, start time.Time) time.D
 	return worst
 }
 
-// exerciseClocks asks each of the three hosts for its time. With oneDown that is one that does not answer.
+// exerciseClocks asks each of the three hosts for its time. With oneDown that is one that does not
+// answer.
 func exerciseClocks(t *testing.T, s *Store, oneDown bool) {
 	t.Helper()
 	hosts, silent := map[string]bool{}, 0

@@ -12,13 +12,15 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// ErrReplication: the keyspace's replication breaks a promise; the text says how. It takes ALTER KEYSPACE, or another keyspace.
+// ErrReplication: the keyspace's replication breaks a promise; the text says how. It takes ALTER
+// KEYSPACE, or another keyspace.
 var ErrReplication = errors.New("the keyspace's replication does not do")
 
 // placement is where the copies of a keyspace lie.
 type placement struct {
-	replication map[string]string // as system_schema.keyspaces has it; nil: there is no such keyspace
-	nodes       []placed          // of the whole cluster; none where the server does not tell
+	// as system_schema.keyspaces has it; nil: there is no such keyspace
+	replication map[string]string
+	nodes       []placed // of the whole cluster; none where the server does not tell
 }
 
 // placed is where one node stands.
@@ -46,8 +48,8 @@ func (s *Store) placement(ctx context.Context, keyspace string) (placement, erro
 	return p, nil // who may not read the nodes is told less
 }
 
-// copies returns in which data centres there are copies, in order, and how many there are in each, as a strategy that
-// knows of data centres says.
+// copies returns in which data centres there are copies, in order, and how many there are in each,
+// as a strategy that knows of data centres says.
 func (p *placement) copies() (datacenters []string, n map[string]int) {
 	n = make(map[string]int)
 	for name, text := range p.replication {
@@ -79,7 +81,8 @@ func (p *placement) all(datacenter string) (datacenters, racks []string) {
 // twoCentres says why a keyspace may not lie in several data centres.
 const twoCentres = "conditional writes are decided within one data centre, so a run could start once in each: one data centre is supported"
 
-// judge returns how many copies there are in the data centre that is ours, and what breaks a promise.
+// judge returns how many copies there are in the data centre that is ours, and what breaks a
+// promise.
 func (p *placement) judge(datacenter string) (copies int, err error) {
 	if p.replication == nil {
 		return 0, nil

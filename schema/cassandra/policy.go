@@ -10,7 +10,7 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// How a request that fails or lingers is repeated.
+// How a request that fails or takes long is repeated.
 const (
 	maxRetries       = 5
 	minRetryWait     = 50 * time.Millisecond
@@ -18,11 +18,12 @@ const (
 	speculativeTries = 2 // further nodes asked while the first does not answer …
 	speculativeDelay = 100 * time.Millisecond
 
-	// maxInFlight bounds the plain statements of one process under way: when Cassandra slows down, the rest waits here, where it
-	// costs a place in a queue, and not there, where it costs what the others need.
+	// maxInFlight bounds the plain statements of one process under way. When Cassandra slows down,
+	// the others wait here, where they cost a place in a queue, and not there.
 	maxInFlight = 256
-	// One slow node in three makes up to two thirds of the statements linger; if more than lingerShare of at
-	// least lingerLeast in a lingerSpan do, it is not one node, and asking others as well would make it worse.
+	// One slow node in three makes up to two thirds of the statements slow. If more than
+	// lingerShare of at least lingerLeast in a lingerSpan are slow, it is not one node, and asking
+	// others makes it worse.
 	lingerShare = 0.75
 	lingerLeast = 20
 	lingerSpan  = time.Second
@@ -36,8 +37,8 @@ type crowd struct {
 	everybodySlow bool // by the last whole span
 }
 
-// took notes how long a statement took, which ended at now.
-func (c *crowd) took(d time.Duration, now time.Time) {
+// observe notes how long a statement took, which ended at now.
+func (c *crowd) observe(d time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Sub(c.since) >= lingerSpan {
@@ -50,7 +51,7 @@ func (c *crowd) took(d time.Duration, now time.Time) {
 	}
 }
 
-// slowAll reports whether nearly everything was slow of late.
+// slowAll reports whether nearly all statements of the last span were slow.
 func (c *crowd) slowAll() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,9 +64,9 @@ func retryWait(n int) time.Duration {
 	return wait/2 + rand.N(wait) // #nosec G404 -- a spread, not a secret
 }
 
-// speculation asks further nodes when one lingers: never more than there are besides the first.
+// speculation asks further nodes when one is slow: never more than there are besides the first.
 //
-// The driver's own policy has a fixed number. Asked for a node that does not exist, the driver ends
+// The driver's own policy has a fixed number. If it asks for a node that does not exist, it ends
 // the whole request with "no hosts available" while the first node still works on it.
 type speculation struct {
 	gocql.HostSelectionPolicy
@@ -95,7 +96,8 @@ func (s *speculation) Attempts() int {
 // Delay returns how long each node has before the next is asked.
 func (s *speculation) Delay() time.Duration { return speculativeDelay }
 
-// AddHost, HostUp, RemoveHost and HostDown count the nodes on their way to the policy that chooses among them.
+// AddHost, HostUp, RemoveHost and HostDown count the nodes, and pass them to the policy that
+// chooses.
 func (s *speculation) AddHost(h *gocql.HostInfo) { s.set(h, true); s.HostSelectionPolicy.AddHost(h) }
 
 // HostUp is described at AddHost.
@@ -139,7 +141,8 @@ func (s *speculation) hosts() []*gocql.HostInfo {
 	return slices.Collect(maps.Values(s.known))
 }
 
-// Pick asks the host that the context of the query names, and no other. Without one it is the policy that chooses.
+// Pick asks the host that the context of the query names, and no other. Without one the policy
+// chooses.
 func (s *speculation) Pick(q gocql.ExecutableQuery) gocql.NextHost {
 	if q != nil { // the driver itself asks without a query
 		if host, ok := q.Context().Value(onlyKey{}).(onlyHost); ok {
@@ -158,7 +161,7 @@ type onlyHost struct{ info *gocql.HostInfo }
 // Info implements gocql.SelectedHost.
 func (h onlyHost) Info() *gocql.HostInfo { return h.info }
 
-// Mark implements gocql.SelectedHost: one answer says nothing for the others.
+// Mark implements gocql.SelectedHost. One answer says nothing about the others.
 func (h onlyHost) Mark(error) {}
 
 // next offers the host once.

@@ -52,8 +52,9 @@ func secureConfig(t *testing.T, c *cluster.Cluster) (Config, *cluster.Security) 
 	}, sec
 }
 
-// TestSecureServer: a real server that takes only encrypted connections, and asks who its clients are, is spoken to if its
-// certificate is right and the password as well. Whatever is wrong is told, the password is not.
+// TestSecureServer: a real server that takes only encrypted connections, and asks who its clients
+// are, is spoken to if its certificate is right and the password as well. Whatever is wrong is
+// told, the password is not.
 func TestSecureServer(t *testing.T) {
 	c := cluster.Start(t, cluster.Spec{Cassandra: 1, Secure: true})
 	good, sec := secureConfig(t, c)
@@ -84,7 +85,8 @@ func TestSecureServer(t *testing.T) {
 			_, err := Open(t.Context(), cfg)
 			switch {
 			case test.fault == "":
-				// The keyspace is not there: to know that, the server was reached, believed, and asked.
+				// The keyspace is not there: to know that, the server was reached, believed, and
+				// asked.
 				if !errors.Is(err, ErrNotMigrated) {
 					t.Errorf("Open: got %v, want ErrNotMigrated", err)
 				}

@@ -10,8 +10,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// sessionTTL is how long a session's row stays after its last renewal, seconds: a session is renewed every
-// few seconds, and one that was not for an hour was declared dead long ago, or had no attempts.
+// sessionTTL is how long a session's row stays after its last renewal, in seconds. A session is
+// renewed every few seconds; one that was not for an hour was declared dead long ago, or had no
+// attempts.
 const sessionTTL = 3600
 
 // SwapSession implements schema.SessionStore.
@@ -57,7 +58,8 @@ func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
 	return nil
 }
 
-// formerCell is the stored form of the lives that a session remembers. None are an empty text: a null would leave a tombstone at every renewal.
+// formerCell is the stored form of the sessions that a session remembers. None are an empty text: a
+// null would leave a tombstone at every renewal.
 func formerCell(former []schema.FormerSession) (string, error) {
 	if len(former) == 0 {
 		return "", nil
@@ -69,11 +71,11 @@ func formerCell(former []schema.FormerSession) (string, error) {
 	return string(text), nil
 }
 
-// settleSession decides a swap that was not answered (unknown) by reading the session.
+// settleSession decides a swap of unknown outcome by reading the session.
 func (s *Store) settleSession(ctx context.Context, executor string, was, is schema.Session, unknown error) error {
 	now, err := s.Session(ctx, executor)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
-		return errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return readAgain(unknown, err)
 	}
 	switch {
 	case sameSession(now, is):

@@ -3,9 +3,9 @@ package cassandra
 // statement is the text of one CQL statement.
 type statement string
 
-// All statements are LOCAL_QUORUM but where it is said otherwise. "Idempotent" means that it may be sent
-// again, also while a first copy is still under way, because timestamp and expiry are bound. No
-// statement filters, and none reads more than one partition but where it is said.
+// All statements are LOCAL_QUORUM unless it says otherwise. "Idempotent" means that a statement may
+// be sent again, also while a first copy is under way, because timestamp and expiry are bound. No
+// statement filters, and none reads more than one partition unless it says so.
 const (
 	// runs of one partition; written in batches of it. Idempotent. An absent payload is left unset.
 	insertEntry statement = `INSERT INTO runs (bucket, shard, entry_id, spec, payload) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
@@ -14,7 +14,8 @@ const (
 
 	// A slice of one partition of runs, in id order. Idempotent.
 	selectEntries statement = `SELECT entry_id, spec, payload, cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ? AND entry_id > ? AND entry_id < ?`
-	// The same without what rows hold. The write time tells rows of an entry from rows of marks alone. Idempotent.
+	// The same without what rows hold. The write time tells rows of an entry from rows of marks
+	// alone. Idempotent.
 	selectEntryIDs statement = `SELECT entry_id, writetime(spec) FROM runs WHERE bucket = ? AND shard = ? AND entry_id > ? AND entry_id < ?`
 	// At most maxIDsPerRead rows of one partition of runs, in id order. Idempotent.
 	selectEntriesByID statement = `SELECT entry_id, spec, payload, cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ? AND entry_id IN ?`
@@ -30,7 +31,8 @@ const (
 
 	// attempts of one partition; written in batches of it. Idempotent. Absent cells are left unset.
 	insertAttempt statement = `INSERT INTO attempts (bucket, shard, run_id, attempt, fence, record, session) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
-	// The attempts of at most maxIDsPerRead runs of one partition, in order of run, attempt and fence. Idempotent.
+	// The attempts of at most maxIDsPerRead runs of one partition, in order of run, attempt and
+	// fence. Idempotent.
 	selectAttempts statement = `SELECT run_id, attempt, fence, record, session, writetime(record), writetime(session) FROM attempts WHERE bucket = ? AND shard = ? AND run_id IN ?`
 
 	// One row of run_outputs. Idempotent.
@@ -50,17 +52,19 @@ const (
 	selectSession statement = `SELECT session, expires, former FROM sessions WHERE executor = ?`
 
 	// One row of keys, conditional (LOCAL_SERIAL). Not idempotent.
-	claimKey statement = `INSERT INTO keys (tenant, "key", body_hash, entry_id, spec, payload, expires) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
+	registerKey statement = `INSERT INTO keys (tenant, "key", body_hash, entry_id, spec, payload, expires) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
 	// One row of keys, at LOCAL_SERIAL. Idempotent.
 	selectKey statement = `SELECT body_hash, entry_id, spec, payload, expires FROM keys WHERE tenant = ? AND "key" = ?`
 
-	// One row of cursors; the timestamp is the bucket's end, so that the highest bucket stays. Idempotent.
+	// One row of cursors; the timestamp is the bucket's end, so that the highest bucket stays.
+	// Idempotent.
 	raiseDispatched statement = `UPDATE cursors USING TIMESTAMP ? SET dispatched = ? WHERE shard = ? AND epoch = ?`
 	// One row of cursors, as raiseDispatched. Idempotent.
 	raiseSettled statement = `UPDATE cursors USING TIMESTAMP ? SET settled = ? WHERE shard = ? AND epoch = ?`
 	// The first row of one partition of cursors, the newest epoch. Idempotent.
 	selectCursor statement = `SELECT epoch, dispatched, settled FROM cursors WHERE shard = ? LIMIT 1`
-	// The first row of every partition of cursors: at most schema.MaxShards of them, read at start. Idempotent.
+	// The first row of every partition of cursors: at most schema.MaxShards of them, read at start.
+	// Idempotent.
 	selectCursors statement = `SELECT shard, epoch, dispatched, settled FROM cursors PER PARTITION LIMIT 1`
 
 	// One row of settings. Idempotent.
@@ -68,8 +72,9 @@ const (
 	// One row of settings, conditional (LOCAL_SERIAL). Not idempotent.
 	createSetting statement = `INSERT INTO settings (scope, name, value) VALUES (?, ?, ?) IF NOT EXISTS`
 
-	// One row of jobs, without a condition; the timestamp is below that of every conditional write (createdAt). Idempotent. An update leaves nothing
-	// once its cells have expired; of an insert the bare row would stay, since a later expiry does not touch it.
+	// One row of jobs, without a condition; the timestamp is below that of every conditional write
+	// (createdAt). Idempotent. It is an update: nothing is left when its cells have expired. An
+	// insert would leave the bare row, since a later expiry does not touch it.
 	createJob statement = `UPDATE jobs USING TIMESTAMP ? SET spec = ?, state = ?, generation = ? WHERE shard = ? AND slice = ? AND job_id = ?`
 	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent. An update, as createJob.
 	firstJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = null`
@@ -83,9 +88,9 @@ const (
 	selectJobsOf statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id > ?`
 
 	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
-	claimName statement = `INSERT INTO job_names (tenant, name, job_id, taken_at) VALUES (?, ?, ?, ?) IF NOT EXISTS`
+	registerName statement = `INSERT INTO job_names (tenant, name, job_id, taken_at) VALUES (?, ?, ?, ?) IF NOT EXISTS`
 	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
-	passName statement = `UPDATE job_names SET job_id = ?, taken_at = ? WHERE tenant = ? AND name = ? IF job_id = ?`
+	transferName statement = `UPDATE job_names SET job_id = ?, taken_at = ? WHERE tenant = ? AND name = ? IF job_id = ?`
 	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
 	dropName statement = `DELETE FROM job_names WHERE tenant = ? AND name = ? IF job_id = ?`
 	// One row of job_names, at LOCAL_SERIAL. Idempotent.
@@ -105,22 +110,26 @@ const (
 	// One row of leases, at LOCAL_SERIAL. Idempotent.
 	selectDecision statement = `SELECT record FROM leases WHERE lease = ?`
 
-	// One row of leases, conditional (LOCAL_SERIAL): null stands for a cell, or a row, that is not there. Not idempotent. An update, as createJob.
+	// One row of leases, conditional (LOCAL_SERIAL): null stands for a cell, or a row, that is not
+	// there. Not idempotent. An update, as createJob.
 	swapLease statement = `UPDATE leases USING TTL ? SET fence = ?, session = ?, record = ? WHERE lease = ? IF fence = ? AND session = ? AND record = ?`
 	// One row of leases, at LOCAL_SERIAL. Idempotent.
 	selectLease statement = `SELECT fence, session, record FROM leases WHERE lease = ?`
 
-	// The coordinator's clock, at ONE: it touches no data. Idempotent. Not now(), which never goes back: on a host
-	// whose clock was set back it stands still.
+	// The coordinator's clock, at ONE: it touches no data. Idempotent. Not now(), which never goes
+	// back: on a host whose clock was set back it stands still.
 	selectTime statement = `SELECT currentTimestamp() FROM system.local WHERE key = 'local'`
 	// What the coordinator is, at ONE. Idempotent.
 	selectLocal statement = `SELECT release_version, data_center, toTimestamp(now()) FROM system.local WHERE key = 'local'`
-	// The coordinator's settings: a virtual table, local whatever the consistency, so a whole read is cheap. Idempotent.
+	// The coordinator's settings: a virtual table, local whatever the consistency, so a whole read
+	// is cheap. Idempotent.
 	selectServerSettings statement = `SELECT name, value FROM system_views.settings`
 
-	// Where the copies of a keyspace lie, of the node's own table of them: it is local, whatever the consistency. Idempotent.
+	// Where the copies of a keyspace lie, of the node's own table of them: it is local, whatever
+	// the consistency. Idempotent.
 	selectReplication statement = `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`
-	// All nodes of the cluster as the coordinator knows them: a virtual table, as selectServerSettings. Idempotent.
+	// All nodes of the cluster as the coordinator knows them: a virtual table, as
+	// selectServerSettings. Idempotent.
 	selectNodes statement = `SELECT dc, rack, status FROM system_views.gossip_info`
 	// All applied migrations: one partition. Idempotent.
 	selectMigrations statement = `SELECT version, name, checksum, applied_at FROM migrations WHERE scope = 'schema'`
@@ -142,24 +151,24 @@ var names = map[statement]string{
 	insertAttempt: "insert_attempt", selectAttempts: "select_attempts",
 	insertPart: "insert_part", selectParts: "select_parts", selectLastPart: "select_last_part",
 	createSession: "create_session", renewSession: "renew_session", removeSession: "remove_session", selectSession: "select_session",
-	claimKey: "claim_key", selectKey: "select_key",
+	registerKey: "register_key", selectKey: "select_key",
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
 	insertRated: "insert_rated", deleteRated: "delete_rated", selectRated: "select_rated",
 	createJob: "create_job", firstJob: "first_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
-	claimName: "claim_name", passName: "pass_name", dropName: "drop_name", selectName: "select_name",
+	registerName: "register_name", transferName: "transfer_name", dropName: "drop_name", selectName: "select_name",
 	insertListed: "insert_listed", selectListed: "select_listed", insertJobRun: "insert_job_run", selectJobRuns: "select_job_runs",
 	createDecision: "create_decision", selectDecision: "select_decision", swapLease: "swap_lease", selectLease: "select_lease",
 	insertTenant: "insert_tenant", selectTenant: "select_tenant", selectTenants: "select_tenants",
-	claimKeyName: "claim_key_name", dropKeyName: "drop_key_name", selectKeyName: "select_key_name", selectKeyNames: "select_key_names",
+	createKeyName: "create_key_name", dropKeyName: "drop_key_name", selectKeyName: "select_key_name", selectKeyNames: "select_key_names",
 	insertAPIKey: "insert_api_key", deleteAPIKey: "delete_api_key", selectAPIKey: "select_api_key", touchAPIKey: "touch_api_key", selectUses: "select_uses",
 	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats",
 	insertOperation: "insert_operation", cancelOperation: "cancel_operation", selectOperation: "select_operation", insertOpen: "insert_open", deleteOpen: "delete_open", selectOpen: "select_open",
-	insertDeadLetter: "insert_dead_letter", putFate: "put_fate", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectFates: "select_fates",
-	insertWaiting: "insert_waiting", deleteWaiting: "delete_waiting", selectWaiting: "select_waiting",
+	insertDeadLetter: "insert_dead_letter", putResolution: "put_resolution", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectResolutions: "select_resolutions",
+	insertWaiter: "insert_waiter", deleteWaiter: "delete_waiter", selectWaiters: "select_waiters",
 	selectSigningKeys: "select_signing_keys", selectSigningRevision: "select_signing_revision", swapSigningKeys: "swap_signing_keys",
-	insertMark: "insert_mark", deleteMark: "delete_mark", selectMarksOf: "select_marks_of",
+	insertLimitMark: "insert_limit_mark", deleteLimitMark: "delete_limit_mark", selectLimitMarks: "select_limit_marks",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectReplication: "select_replication", selectNodes: "select_nodes",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",

@@ -17,6 +17,10 @@ import (
 const maxTTL = 20 * 365 * 24 * 60 * 60
 
 // Store keeps the rows of schema in one keyspace. Its methods may be called concurrently.
+//
+// It has more than 25 methods since schema.Store has: one file a role. The roles of administrative
+// rows are document.Roles; the methods without a role are in exec.go, check.go, migrations.go and
+// here.
 type Store struct {
 	document.Roles // tenants, tasks, operations and the like
 
@@ -27,16 +31,20 @@ type Store struct {
 	metrics     *metrics
 	damage      *damage.Log
 
-	batchBytes atomic.Int64 // bytes of one batch: lower than maxBatchBytes where the server takes less
+	// bytes of one batch: lower than maxBatchBytes where the server takes less
+	batchBytes atomic.Int64
 
 	entryRows, idRows, attemptRows, outputRows, smallRows, jobRows, listRows, historyRows, deadRows pageSizer
 }
 
 var _ schema.Store = (*Store)(nil)
 
-// Open connects, checks the server (Check) and that the keyspace has the migrations that this version knows: it may have the
-// next one as well, if that only adds. Warnings go to the logger. ErrUnavailable means that nobody answered: it is worth trying again;
-// ErrNotMigrated, ErrNewer, ErrChanged, ErrReplication and ErrRefused that it is not.
+// Open connects, checks the server (Check), and checks that the keyspace has the migrations of this
+// version. It may have the next one as well, if that only adds. Warnings go to the logger.
+//
+//	ErrUnavailable                                 nobody answered: try again
+//	ErrNotMigrated, ErrNewer, ErrChanged,
+//	ErrReplication, ErrRefused                     trying again does not help
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -77,7 +85,8 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	cluster.PoolConfig.HostSelectionPolicy = sp
 	session, err := newSession(ctx, cluster)
 	if errors.Is(err, gocql.ErrNoConnectionsStarted) && keyspace != "" {
-		// The driver says the same when every node is down and when every node refuses the keyspace.
+		// The driver says the same when every node is down and when every node refuses the
+		// keyspace.
 		if missing := missingKeyspace(ctx, cfg, keyspace); missing != nil {
 			err = missing
 		}
@@ -91,7 +100,8 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	return s, nil
 }
 
-// missingKeyspace returns ErrNotMigrated if the cluster can be reached and says that it has no such keyspace.
+// missingKeyspace returns ErrNotMigrated if the cluster can be reached and says that it has no such
+// keyspace.
 func missingKeyspace(ctx context.Context, cfg Config, keyspace string) error {
 	s, err := connect(ctx, cfg, "")
 	if err != nil {
@@ -105,7 +115,7 @@ func missingKeyspace(ctx context.Context, cfg Config, keyspace string) error {
 	return err
 }
 
-// keyspaceExists tells whether the cluster has the keyspace.
+// keyspaceExists reports whether the cluster has the keyspace.
 func (s *Store) keyspaceExists(ctx context.Context, keyspace string) (bool, error) {
 	var replication map[string]string
 	err := s.one(ctx, selectReplication, []any{keyspace}, &replication)
@@ -118,8 +128,8 @@ func (s *Store) keyspaceExists(ctx context.Context, keyspace string) (bool, erro
 	return true, nil
 }
 
-// newSession creates a session. The driver takes no context for that: when ctx ends first, the session is
-// closed as soon as it exists, which the driver's own time-outs bound.
+// newSession creates a session. The driver takes no context for that: if ctx ends first, the
+// session is closed as soon as it exists, which the driver's own time-outs bound.
 func newSession(ctx context.Context, cluster *gocql.ClusterConfig) (*gocql.Session, error) {
 	type made struct {
 		session *gocql.Session
@@ -190,8 +200,8 @@ func (s *Store) timeAt(ctx context.Context, h *gocql.HostInfo) (time.Time, error
 	return t.UTC(), nil
 }
 
-// ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes. The zero time
-// is never, which Cassandra writes as 0.
+// ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes. The
+// zero time is never, which Cassandra writes as 0.
 func (s *Store) ttl(expires time.Time) int { return ttlAt(s.cfg.Now(), expires) }
 
 func ttlAt(now, expires time.Time) int {

@@ -101,7 +101,8 @@ func TestOneOfManyCancels(t *testing.T) {
 	}
 }
 
-// TestRowsOfMarksAloneAreSkipped: a mark outlives its entry where its life was given longer; it is no entry.
+// TestRowsOfMarksAloneAreSkipped: a mark outlives its entry where its life was given longer; it is
+// no entry.
 func TestRowsOfMarksAloneAreSkipped(t *testing.T) {
 	s := openTest(t)
 	start := somewhere()
@@ -133,7 +134,8 @@ func TestRowsOfMarksAloneAreSkipped(t *testing.T) {
 	}
 }
 
-// TestAttemptCellsAreSeparate: writing the session and then the record leaves both, in either order.
+// TestAttemptCellsAreSeparate: writing the session and then the record leaves both, in either
+// order.
 func TestAttemptCellsAreSeparate(t *testing.T) {
 	s := openTest(t)
 	start := somewhere()
@@ -303,7 +305,8 @@ func TestCursorsOnlyRise(t *testing.T) {
 	if _, err := s.Cursor(t.Context(), schema.MaxShards-8); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("Cursor of a shard without: got %v, want ErrNotFound", err)
 	}
-	for _, e := range []int64{epoch, epoch + 1} { // above all registers; not the partition, which would swallow the next run's
+	// above all registers; not the partition, which would swallow the next run's
+	for _, e := range []int64{epoch, epoch + 1} {
 		err := s.session.Query(`DELETE FROM cursors USING TIMESTAMP ? WHERE shard = ? AND epoch = ?`, (at + 99).End().UnixMicro(), shard, e).Exec()
 		if err != nil {
 			t.Errorf("tidy up: %v", err)

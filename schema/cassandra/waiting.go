@@ -9,29 +9,29 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// The statements about what limits hold back; the words are those of statements.go. Every set lies in one slice, 0: it is bounded by what a job is
-// asked for in one retention.
+// The statements about wait lists; the words are those of statements.go. Every list lies in one
+// slice, 0: it is bounded by what a job is asked for in one retention.
 const (
 	// One row of waiting. Idempotent.
-	insertWaiting statement = `INSERT INTO waiting (holder, slice, due, run_id, entry_id) VALUES (?, 0, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	insertWaiter statement = `INSERT INTO waiting (holder, slice, due, run_id, entry_id) VALUES (?, 0, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of waiting. Idempotent.
-	deleteWaiting statement = `DELETE FROM waiting USING TIMESTAMP ? WHERE holder = ? AND slice = 0 AND due = ? AND run_id = ?`
+	deleteWaiter statement = `DELETE FROM waiting USING TIMESTAMP ? WHERE holder = ? AND slice = 0 AND due = ? AND run_id = ?`
 	// A slice of one partition of waiting, in the order of runs. Idempotent.
-	selectWaiting statement = `SELECT run_id, entry_id, TTL(entry_id) FROM waiting WHERE holder = ? AND slice = 0 AND (due, run_id) > (?, ?) AND (due, run_id) < (?, ?)`
+	selectWaiters statement = `SELECT run_id, entry_id, TTL(entry_id) FROM waiting WHERE holder = ? AND slice = 0 AND (due, run_id) > (?, ?) AND (due, run_id) < (?, ?)`
 	// One row of waited_for. Idempotent.
-	insertMark statement = `INSERT INTO waited_for (shard, holder, noted) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	insertLimitMark statement = `INSERT INTO waited_for (shard, holder, noted) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of waited_for. Idempotent.
-	deleteMark statement = `DELETE FROM waited_for USING TIMESTAMP ? WHERE shard = ? AND holder = ?`
+	deleteLimitMark statement = `DELETE FROM waited_for USING TIMESTAMP ? WHERE shard = ? AND holder = ?`
 	// A slice of one partition of waited_for, in the order of holders. Idempotent.
-	selectMarksOf statement = `SELECT holder, noted FROM waited_for WHERE shard = ? AND holder > ?`
+	selectLimitMarks statement = `SELECT holder, noted FROM waited_for WHERE shard = ? AND holder > ?`
 )
 
 // PutWaiter implements schema.WaitListStore.
 func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	noted, ttl := w.Noted.UnixMicro(), s.ttl(w.Expires)
-	err := s.write(ctx, insertMark, int(w.Shard), string(w.Limit), noted, noted, ttl)
+	err := s.write(ctx, insertLimitMark, int(w.Shard), string(w.Limit), noted, noted, ttl)
 	if err == nil {
-		err = s.write(ctx, insertWaiting, string(w.Limit), w.Run.Time(), uuid(w.Run), uuid(w.Entry), w.Written(), ttl)
+		err = s.write(ctx, insertWaiter, string(w.Limit), w.Run.Time(), uuid(w.Run), uuid(w.Entry), w.Written(), ttl)
 	}
 	if err != nil {
 		return fmt.Errorf("have %s wait: %w", w.Run, err)
@@ -39,8 +39,8 @@ func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	return nil
 }
 
-// Waiters implements schema.WaitListStore. Runs of one ms and different shards do not wait for one limit of a job, so the order of the columns is that
-// of ids; ids of one ms differ in their hash alone.
+// Waiters implements schema.WaitListStore. The runs of one ms that wait for a job's limit have one
+// shard and differ in their hash alone, so the order of the columns is that of ids.
 func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
 	first, after, last, before := time.UnixMilli(0), lowestID, endOfTime, highestID
 	if !r.After.IsZero() {
@@ -49,7 +49,7 @@ func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRan
 	if !r.Before.IsZero() {
 		last, before = r.Before.Time(), uuid(r.Before)
 	}
-	rows, err := readPages(ctx, s, selectWaiting, &s.smallRows, limit, []any{string(key), first, after, last, before},
+	rows, err := readPages(ctx, s, selectWaiters, &s.smallRows, limit, []any{string(key), first, after, last, before},
 		func(iter *gocql.Iter) (w schema.Waiter, size int, keep, more bool) {
 			var run, entry gocql.UUID
 			var ttl int
@@ -73,7 +73,7 @@ var endOfTime = schema.EntryID(highestID).Time()
 
 // DeleteWaiter implements schema.WaitListStore: of one timestamp the deletion wins.
 func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
-	if err := s.write(ctx, deleteWaiting, w.Written(), string(w.Limit), w.Run.Time(), uuid(w.Run)); err != nil {
+	if err := s.write(ctx, deleteWaiter, w.Written(), string(w.Limit), w.Run.Time(), uuid(w.Run)); err != nil {
 		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 
 // LimitsWithWaiters implements schema.WaitListStore.
 func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
-	marks, err := readPages(ctx, s, selectMarksOf, &s.smallRows, limit, []any{int(shard), string(after)},
+	marks, err := readPages(ctx, s, selectLimitMarks, &s.smallRows, limit, []any{int(shard), string(after)},
 		func(iter *gocql.Iter) (m schema.LimitMark, size int, keep, more bool) {
 			var holder string
 			var noted int64
@@ -98,7 +98,7 @@ func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after
 
 // DeleteLimitMark implements schema.WaitListStore.
 func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
-	if err := s.write(ctx, deleteMark, m.Noted.UnixMicro(), int(m.Shard), string(m.Limit)); err != nil {
+	if err := s.write(ctx, deleteLimitMark, m.Noted.UnixMicro(), int(m.Shard), string(m.Limit)); err != nil {
 		return fmt.Errorf("unmark %s: %w", m.Limit, err)
 	}
 	return nil

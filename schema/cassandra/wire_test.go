@@ -17,8 +17,9 @@ import (
 type wire struct {
 	dropAnswers  atomic.Int64 // answers with a result still to be lost
 	dropRequests atomic.Int64 // requests to execute something still to be lost
-	deny         atomic.Int64 // answers with a result still to be replaced: too few replicas were up for the commit
-	lost         atomic.Int64 // what was lost so far
+	// answers with a result still to be replaced: too few replicas were up for the commit
+	deny atomic.Int64
+	lost atomic.Int64 // what was lost so far
 
 	mu    sync.Mutex
 	cut   bool // no connection stands or can be made
@@ -44,7 +45,8 @@ func deniedFrame(frame []byte) []byte {
 	body = binary.BigEndian.AppendUint32(body, 2)
 	body = binary.BigEndian.AppendUint32(body, 1)
 	denied := bytes.Clone(frame[:frameHeader])
-	denied[1], denied[4] = 0, opError                         // no flags: it was not compressed, and carries no warnings
+	// no flags: it was not compressed, and carries no warnings
+	denied[1], denied[4] = 0, opError
 	binary.BigEndian.PutUint32(denied[5:], uint32(len(body))) // #nosec G115 -- small
 	return append(denied, body...)
 }
@@ -149,8 +151,8 @@ func (c *wireConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// holdLast holds back, from now on, every request of the statement that was asked for last, and returns a channel that is
-// told of each of up to room.
+// holdLast holds back, from now on, every request of the statement that was asked for last, and
+// returns a channel that is told of each of up to room.
 func (w *wire) holdLast(room int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

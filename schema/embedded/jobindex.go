@@ -49,7 +49,7 @@ func (s *Store) RegisterName(
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
 	n, err := s.claimName(ctx, tenant, called, name{holder: id, since: at.UTC().Truncate(time.Millisecond)})
 	if err != nil {
-		return schema.JobID{}, time.Time{}, false, fmt.Errorf("claim name %q of %s: %w", called, tenant, err)
+		return schema.JobID{}, time.Time{}, false, fmt.Errorf("register name %q of %s: %w", called, tenant, err)
 	}
 	return n.holder, n.since, n.holder == id, nil
 }
@@ -71,7 +71,7 @@ func (s *Store) claimName(ctx context.Context, tenant, called string, wanted nam
 // TransferName implements schema.JobIndex.
 func (s *Store) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
 	if err := s.passName(ctx, tenant, called, from, name{holder: to, since: at}); err != nil {
-		return fmt.Errorf("pass name %q of %s on: %w", called, tenant, err)
+		return fmt.Errorf("transfer name %q of %s: %w", called, tenant, err)
 	}
 	return nil
 }

@@ -12,23 +12,23 @@ import (
 
 // RegisterKey implements schema.KeyStore.
 func (s *Store) RegisterKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
-	inForce, mine, err := s.claimKey(ctx, tenant, key, claim, expires)
+	inForce, mine, err := s.registerKey(ctx, tenant, key, claim, expires)
 	if err != nil {
-		return schema.KeyRecord{}, false, fmt.Errorf("claim key %q of %s: %w", key, tenant, err)
+		return schema.KeyRecord{}, false, fmt.Errorf("register key %q of %s: %w", key, tenant, err)
 	}
 	return inForce, mine, nil
 }
 
-func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
+func (s *Store) registerKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
 	if len(claim.Text)+len(claim.Payload) > maxRowBytes {
 		return schema.KeyRecord{}, false, schema.ErrTooLarge
 	}
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, claimKey, row, tenant, key,
+	applied, err := s.swap(ctx, registerKey, row, tenant, key,
 		claim.BodyHash, uuid(claim.Entry), claim.Text, cell(claim.Payload), claim.Expires, s.ttl(expires))
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
-		return s.settleClaim(ctx, tenant, key, claim, err)
+		return s.settleKey(ctx, tenant, key, claim, err)
 	case err != nil:
 		return schema.KeyRecord{}, false, err
 	case applied:
@@ -42,15 +42,16 @@ func (s *Store) claimKey(ctx context.Context, tenant, key string, claim schema.K
 	text, _ := row["spec"].(string)
 	payload, _ := row["payload"].([]byte)
 	until, _ := row["expires"].(time.Time)
-	inForce := keyClaim(hash, entry, []byte(text), payload, until)
-	return inForce, sameClaim(inForce, claim), nil
+	inForce := loadKeyRecord(hash, entry, []byte(text), payload, until)
+	return inForce, sameKeyRecord(inForce, claim), nil
 }
 
-// sameClaim tells by what a claim says, not by who wrote it, so that one that is repeated after ErrUnknown is its own.
-func sameClaim(a, b schema.KeyRecord) bool { return a.Entry == b.Entry && a.BodyHash == b.BodyHash }
+// sameKeyRecord compares records by what they say, so that one that is repeated after ErrUnknown is
+// its own.
+func sameKeyRecord(a, b schema.KeyRecord) bool { return a.Entry == b.Entry && a.BodyHash == b.BodyHash }
 
-// settleClaim decides a claim that was not answered (unknown) by reading the one in force.
-func (s *Store) settleClaim(ctx context.Context, tenant, key string, claim schema.KeyRecord, unknown error) (schema.KeyRecord, bool, error) {
+// settleKey decides a registration of unknown outcome by reading the record that stands.
+func (s *Store) settleKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, unknown error) (schema.KeyRecord, bool, error) {
 	var hash string
 	var entry gocql.UUID
 	var text, payload []byte
@@ -60,13 +61,13 @@ func (s *Store) settleClaim(ctx context.Context, tenant, key string, claim schem
 		return schema.KeyRecord{}, false, unknown // its condition still holds: it may yet be done
 	}
 	if err != nil {
-		return schema.KeyRecord{}, false, errors.Join(unknown, errors.New("read again: "+err.Error()))
+		return schema.KeyRecord{}, false, readAgain(unknown, err)
 	}
-	inForce := keyClaim(hash, entry, text, payload, until)
-	return inForce, sameClaim(inForce, claim), nil
+	inForce := loadKeyRecord(hash, entry, text, payload, until)
+	return inForce, sameKeyRecord(inForce, claim), nil
 }
 
-func keyClaim(hash string, entry gocql.UUID, text, payload []byte, until time.Time) schema.KeyRecord {
+func loadKeyRecord(hash string, entry gocql.UUID, text, payload []byte, until time.Time) schema.KeyRecord {
 	if len(payload) == 0 {
 		payload = nil
 	}
