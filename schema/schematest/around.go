@@ -8,7 +8,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// call is one call of a store's method, on its way.
+// call is one call of a method of a store.
 type call struct {
 	op          string
 	rows        int  // how many rows it asks for or writes, at least 1
@@ -18,7 +18,8 @@ type call struct {
 	half        func(ctx context.Context) error // of a batch: does the first half of it; else nil
 }
 
-// around is a store each of whose calls but Close goes through wrap.
+// around is a store each of whose calls but Close goes through wrap. It has a method for each of
+// schema.Store, which is why it has more than 25.
 type around struct {
 	inner schema.Store
 	wrap  func(ctx context.Context, c call) error
@@ -26,7 +27,7 @@ type around struct {
 
 var _ schema.Store = (*around)(nil)
 
-// read passes a read on. What it answers besides an error is dropped with one.
+// read passes a read on. What it answers beside an error is dropped.
 func read[T any](ctx context.Context, a *around, op string, rows int, do func(ctx context.Context) (T, error)) (T, error) {
 	var answer T
 	err := a.wrap(ctx, call{op: op, rows: max(rows, 1), do: func(ctx context.Context) (err error) {
@@ -44,7 +45,7 @@ func put(ctx context.Context, a *around, op string, do func(ctx context.Context)
 	return a.wrap(ctx, call{op: op, rows: 1, write: true, do: do})
 }
 
-// swap passes a conditional write on. Its answer counts with success or a conflict.
+// swap passes a conditional write on. Its answer counts with success and with a conflict.
 func swap[T any](ctx context.Context, a *around, op string, do func(ctx context.Context) (T, error)) (T, error) {
 	var answer T
 	err := a.wrap(ctx, call{op: op, rows: 1, write: true, conditional: true, do: func(ctx context.Context) (err error) {
@@ -57,7 +58,7 @@ func swap[T any](ctx context.Context, a *around, op string, do func(ctx context.
 	return answer, err
 }
 
-// swapOnly passes a conditional write on that answers nothing but an error.
+// swapOnly passes on a conditional write that answers nothing but an error.
 func swapOnly(ctx context.Context, a *around, op string, do func(ctx context.Context) error) error {
 	return a.wrap(ctx, call{op: op, rows: 1, write: true, conditional: true, do: do})
 }
@@ -306,6 +307,129 @@ func (a *around) SwapSigningKeys(ctx context.Context, tenant string, was int64, 
 
 func (a *around) SigningKeys(ctx context.Context, tenant string) (schema.SigningKeys, error) {
 	return read(ctx, a, "SigningKeys", 1, func(ctx context.Context) (schema.SigningKeys, error) { return a.inner.SigningKeys(ctx, tenant) })
+}
+
+func (a *around) PutTenant(ctx context.Context, t schema.Tenant) error {
+	return put(ctx, a, "PutTenant", func(ctx context.Context) error { return a.inner.PutTenant(ctx, t) })
+}
+
+func (a *around) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
+	return read(ctx, a, "Tenant", 1, func(ctx context.Context) (schema.Tenant, error) { return a.inner.Tenant(ctx, name) })
+}
+
+func (a *around) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
+	return read(ctx, a, "Tenants", limit, func(ctx context.Context) ([]schema.Tenant, error) { return a.inner.Tenants(ctx, after, limit) })
+}
+
+func (a *around) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
+	_, err := swap(ctx, a, "CreateAPIKey", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, a.inner.CreateAPIKey(ctx, k)
+	})
+	return err
+}
+
+func (a *around) APIKey(ctx context.Context, hash schema.KeyHash) (schema.APIKey, error) {
+	return read(ctx, a, "APIKey", 1, func(ctx context.Context) (schema.APIKey, error) { return a.inner.APIKey(ctx, hash) })
+}
+
+func (a *around) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+	return read(ctx, a, "APIKeys", limit, func(ctx context.Context) ([]schema.APIKey, error) {
+		return a.inner.APIKeys(ctx, tenant, after, limit)
+	})
+}
+
+func (a *around) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
+	return swap(ctx, a, "DeleteAPIKey", func(ctx context.Context) (schema.APIKey, error) {
+		return a.inner.DeleteAPIKey(ctx, tenant, name, at)
+	})
+}
+
+func (a *around) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
+	return put(ctx, a, "TouchAPIKey", func(ctx context.Context) error { return a.inner.TouchAPIKey(ctx, hash, at) })
+}
+
+func (a *around) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
+	return putBatch(ctx, a, "PutAudit", entries, a.inner.PutAudit)
+}
+
+func (a *around) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
+	return read(ctx, a, "Audit", limit, func(ctx context.Context) ([]schema.AuditEntry, error) {
+		return a.inner.Audit(ctx, tenant, day, before, limit)
+	})
+}
+
+func (a *around) PutStats(ctx context.Context, m schema.MinuteStats) error {
+	return put(ctx, a, "PutStats", func(ctx context.Context) error { return a.inner.PutStats(ctx, m) })
+}
+
+func (a *around) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
+	return read(ctx, a, "Stats", 1, func(ctx context.Context) ([]schema.MinuteStats, error) { return a.inner.Stats(ctx, hour) })
+}
+
+func (a *around) PutOperation(ctx context.Context, op schema.Operation) error {
+	return put(ctx, a, "PutOperation", func(ctx context.Context) error { return a.inner.PutOperation(ctx, op) })
+}
+
+func (a *around) CancelOperation(ctx context.Context, tenant string, id schema.OperationID, mark schema.Cancel) error {
+	return put(ctx, a, "CancelOperation", func(ctx context.Context) error { return a.inner.CancelOperation(ctx, tenant, id, mark) })
+}
+
+func (a *around) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
+	return read(ctx, a, "Operation", 1, func(ctx context.Context) (schema.Operation, error) { return a.inner.Operation(ctx, tenant, id) })
+}
+
+func (a *around) OpenOperations(ctx context.Context, limit int) ([]schema.OpenOperation, error) {
+	return read(ctx, a, "OpenOperations", limit, func(ctx context.Context) ([]schema.OpenOperation, error) {
+		return a.inner.OpenOperations(ctx, limit)
+	})
+}
+
+func (a *around) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
+	return putBatch(ctx, a, "PutDeadLetters", letters, a.inner.PutDeadLetters)
+}
+
+func (a *around) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
+	return read(ctx, a, "DeadLetter", 1, func(ctx context.Context) (schema.DeadLetter, error) { return a.inner.DeadLetter(ctx, tenant, run) })
+}
+
+func (a *around) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
+	return read(ctx, a, "DeadLetters", limit, func(ctx context.Context) ([]schema.DeadLetter, error) {
+		return a.inner.DeadLetters(ctx, tenant, day, before, limit)
+	})
+}
+
+func (a *around) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+	return read(ctx, a, "Resolutions", len(runs), func(ctx context.Context) (map[schema.RunID]*schema.Resolution, error) {
+		return a.inner.Resolutions(ctx, tenant, day, runs)
+	})
+}
+
+func (a *around) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	return put(ctx, a, "PutResolution", func(ctx context.Context) error { return a.inner.PutResolution(ctx, tenant, run, f, expires) })
+}
+
+func (a *around) PutWaiter(ctx context.Context, w schema.Waiter) error {
+	return put(ctx, a, "PutWaiter", func(ctx context.Context) error { return a.inner.PutWaiter(ctx, w) })
+}
+
+func (a *around) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
+	return read(ctx, a, "Waiters", limit, func(ctx context.Context) ([]schema.Waiter, error) {
+		return a.inner.Waiters(ctx, key, r, limit)
+	})
+}
+
+func (a *around) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
+	return put(ctx, a, "DeleteWaiter", func(ctx context.Context) error { return a.inner.DeleteWaiter(ctx, w) })
+}
+
+func (a *around) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+	return read(ctx, a, "LimitsWithWaiters", limit, func(ctx context.Context) ([]schema.LimitMark, error) {
+		return a.inner.LimitsWithWaiters(ctx, shard, after, limit)
+	})
+}
+
+func (a *around) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
+	return put(ctx, a, "DeleteLimitMark", func(ctx context.Context) error { return a.inner.DeleteLimitMark(ctx, m) })
 }
 
 func (a *around) Time(ctx context.Context) (time.Time, error) {

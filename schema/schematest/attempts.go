@@ -161,7 +161,8 @@ var attemptRules = []rule{
 		run := b.id(p, 0)
 		lost, other := b.attempt(run, 1, 7, schema.Lost), b.attempt(run, 2, 8, schema.Failed)
 		lost.Expires, other.Expires = b.soon(), b.soon()
-		session := lost // written later than the record, and to stay below what is recorded in between
+		// written later than the record, and to stay below what is recorded in between
+		session := lost
 		session.Record, session.Session, session.Written = nil, b.session("s", run), lost.Written+10
 		b.putAttempts(lost, session, other)
 		b.must(b.store.KeepAttempts(b.ctx, run, b.later(), func(a *schema.Attempt) bool { return a.Number == 1 }), "KeepAttempts")

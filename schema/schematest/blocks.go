@@ -53,7 +53,7 @@ type sharing struct {
 	most  int
 }
 
-// use takes n more slots into use, or fewer.
+// use takes n more slots into use (or fewer, below 0).
 func (s *sharing) use(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,8 @@ func (s *sharing) live(ref schema.SessionRef) bool {
 	return !s.dead[ref.ID]
 }
 
-// take is executor i. It wants some slots, uses what it has, and goes on as often as steps says. In the end it gives back what it has.
+// take is executor i. In each step it wants some slots and uses what it has. In the end it gives
+// back what it has.
 func (s *sharing) take(i, steps int, rnd *rand.Rand) {
 	life, busy := 0, 0
 	var use int
@@ -107,7 +108,8 @@ func (s *sharing) take(i, steps int, rnd *rand.Rand) {
 	}
 }
 
-// settle asks for slots, and returns how many may be used then; false: that is not known, and what use says may be used still.
+// settle asks for slots, and returns how many may be used then. False: that is not known, and what
+// use says may still be used.
 func (s *sharing) settle(store schema.Store, session string, busy, want int, use *int, over bool) (int, bool) {
 	for range 20 {
 		lease, err := store.Lease(s.ctx, s.key.Lease())

@@ -8,8 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Tally is how often a method was called, and for how many rows: those of a batch that is written, the limit or the
-// number of ids of a read, 1 for everything else.
+// Tally is how often a method was called, and for how many rows: those of a batch that is written,
+// the limit or the number of ids of a read, 1 for everything else.
 type Tally struct {
 	Calls int
 	Rows  int
@@ -23,7 +23,7 @@ type CountingStore struct {
 	tallies map[string]Tally
 }
 
-// Counting returns store with its calls counted, failed ones too.
+// Counting returns store with its calls counted, also those that fail.
 func Counting(store schema.Store) *CountingStore {
 	c := &CountingStore{tallies: map[string]Tally{}}
 	c.around = around{inner: store, wrap: c.count}

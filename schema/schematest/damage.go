@@ -9,7 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Cell names a cell of a stored row. Of the fields below Column those count that the table's key has.
+// Cell names a cell of a stored row. Of the fields below Column, those count that the table's key
+// has.
 type Cell struct {
 	Table, Column string
 
@@ -41,8 +42,8 @@ var garbage = []struct{ name, text string }{
 	{"nothing", ``},
 }
 
-// ExerciseDamage checks that a row that cannot be understood harms what it belongs to, and no page that it lies in. Stores may share
-// their rows, as in Exercise.
+// ExerciseDamage checks that a row that cannot be understood harms what it belongs to, and never
+// the page that it lies in. Stores may share their rows, as in Exercise.
 func ExerciseDamage(t *testing.T, open func(t *testing.T) Damager) {
 	for _, r := range damageRules {
 		for _, g := range garbage {
@@ -266,7 +267,7 @@ var damageRules = []damageRule{
 			b.Errorf("DeadLetter = %+v, %v; want its fault", one, err)
 		}
 		if _, err := b.store.Resolutions(b.ctx, b.tenant, letters[0].Day(), []schema.RunID{letters[0].Run, letters[2].Run}); err != nil {
-			b.Errorf("Fates = %v", err)
+			b.Errorf("Resolutions = %v", err)
 		}
 	}},
 	{"bad counts are left out, and a bad audit entry says so", func(b *bench, damage func(Cell)) {

@@ -1,7 +1,6 @@
 package schematest
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -10,31 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-func (a *around) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
-	return putBatch(ctx, a, "PutDeadLetters", letters, a.inner.PutDeadLetters)
-}
-
-func (a *around) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
-	return read(ctx, a, "DeadLetter", 1, func(ctx context.Context) (schema.DeadLetter, error) { return a.inner.DeadLetter(ctx, tenant, run) })
-}
-
-func (a *around) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
-	return read(ctx, a, "DeadLetters", limit, func(ctx context.Context) ([]schema.DeadLetter, error) {
-		return a.inner.DeadLetters(ctx, tenant, day, before, limit)
-	})
-}
-
-func (a *around) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
-	return read(ctx, a, "Resolutions", len(runs), func(ctx context.Context) (map[schema.RunID]*schema.Resolution, error) {
-		return a.inner.Resolutions(ctx, tenant, day, runs)
-	})
-}
-
-func (a *around) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
-	return put(ctx, a, "PutResolution", func(ctx context.Context) error { return a.inner.PutResolution(ctx, tenant, run, f, expires) })
-}
-
-// letter makes the dead letter of a run of the test's tenant due at due, written age µs after the beginning of the test.
+// letter makes the dead letter of a run of the test's tenant due at due, written age µs after the
+// beginning of the test.
 func (b *bench) letter(due time.Time, age int64) schema.DeadLetter {
 	b.Helper()
 	run := schema.MakeEntryID(due, schema.Shard(b.rnd.IntN(64)), b.rnd.Uint64()) // #nosec G115 -- small
@@ -85,9 +61,9 @@ func (b *bench) wantLetter(want schema.DeadLetter) {
 	if i := slices.IndexFunc(list, func(l schema.DeadLetter) bool { return l.Run == want.Run }); i < 0 || !sameLetter(list[i], want, false) {
 		b.Errorf("DeadLetters = %+v\nwant one like %+v, without payload", list, want)
 	}
-	fates, err := b.store.Resolutions(b.ctx, want.Tenant, want.Day(), []schema.RunID{want.Run})
-	if fate, ok := fates[want.Run]; err != nil || !ok || !reflect.DeepEqual(fate, want.Resolution) {
-		b.Errorf("Fates = %+v, %v; want %+v", fates, err, want.Resolution)
+	all, err := b.store.Resolutions(b.ctx, want.Tenant, want.Day(), []schema.RunID{want.Run})
+	if resolution, ok := all[want.Run]; err != nil || !ok || !reflect.DeepEqual(resolution, want.Resolution) {
+		b.Errorf("Resolutions = %+v, %v; want %+v", all, err, want.Resolution)
 	}
 }
 
@@ -101,13 +77,13 @@ func (b *bench) noLetter(tenant string, run schema.RunID) {
 	if err != nil || slices.ContainsFunc(list, func(l schema.DeadLetter) bool { return l.Run == run }) {
 		b.Errorf("DeadLetters = %+v, %v; want none of %s", list, err, run)
 	}
-	if fates, err := b.store.Resolutions(b.ctx, tenant, day, []schema.RunID{run}); err != nil || len(fates) != 0 {
-		b.Errorf("Fates = %+v, %v; want none", fates, err)
+	if all, err := b.store.Resolutions(b.ctx, tenant, day, []schema.RunID{run}); err != nil || len(all) != 0 {
+		b.Errorf("Resolutions = %+v, %v; want none", all, err)
 	}
 }
 
-// fate makes a fate of age µs after the beginning of the test.
-func (b *bench) fate(ending schema.ResolutionKind, age int64) schema.Resolution {
+// fate makes a resolution of age µs after the beginning of the test.
+func (b *bench) resolution(ending schema.ResolutionKind, age int64) schema.Resolution {
 	return schema.Resolution{Kind: ending, At: time.UnixMicro(b.now.UnixMicro() + age).UTC(), By: "me"}
 }
 
@@ -119,15 +95,16 @@ var deadLetterRules = []rule{
 		b.putLetters(l)
 		b.wantLetter(l)
 		b.noLetter(b.tenant+"0", l.Run)
-		bare := b.letter(b.now.Add(-400*24*time.Hour), 0) // failed long after it was due, and says little
+		// failed long after it was due, and says little
+		bare := b.letter(b.now.Add(-400*24*time.Hour), 0)
 		e, err := schema.NewEntry(bare.Run, schema.Spec{Tenant: b.tenant, Nominal: bare.Run.Time(), Accepted: 1, Task: "mail"}, nil, time.Time{})
 		b.must(err, "NewEntry")
 		bare.Entry, bare.Attempts, bare.Began = e, 1, time.Time{}
 		bare.Last = schema.Record{Entry: e.ID, Finished: b.now, Outcome: schema.Lost, Final: true}
 		b.putLetters(bare)
 		b.wantLetter(bare)
-		if fates, err := b.store.Resolutions(b.ctx, b.tenant, l.Day(), nil); err != nil || len(fates) != 0 {
-			b.Errorf("Fates of no run = %+v, %v; want none", fates, err)
+		if all, err := b.store.Resolutions(b.ctx, b.tenant, l.Day(), nil); err != nil || len(all) != 0 {
+			b.Errorf("Resolutions of no run = %+v, %v; want none", all, err)
 		}
 	}},
 	{"the letters of a day come newest first, page by page", func(b *bench) {
@@ -146,20 +123,12 @@ var deadLetterRules = []rule{
 		b.putLetters(mixed...)
 		slices.SortFunc(all, func(x, y schema.DeadLetter) int { return y.Run.Compare(x.Run) })
 		for _, limit := range []int{1, 2, len(all), 100} {
-			var got []schema.DeadLetter
-			for before := (schema.RunID{}); ; before = got[len(got)-1].Run {
-				page, err := b.store.DeadLetters(b.ctx, b.tenant, schema.PeriodOf(day), before, limit)
-				b.must(err, "DeadLetters")
-				if got = append(got, page...); len(page) < limit || len(got) > len(all) {
-					break
-				}
-			}
+			got := pages(b, "DeadLetters", limit, func(last *schema.DeadLetter) ([]schema.DeadLetter, error) {
+				return b.store.DeadLetters(b.ctx, b.tenant, schema.PeriodOf(day), or(last, func(l *schema.DeadLetter) schema.RunID { return l.Run }), limit)
+			})
 			if !slices.EqualFunc(got, all, func(x, y schema.DeadLetter) bool { return sameLetter(x, y, false) }) {
 				b.Errorf("DeadLetters, limit %d = %+v\nwant %+v", limit, got, all)
 			}
-		}
-		if got, err := b.store.DeadLetters(b.ctx, b.tenant, schema.PeriodOf(day), schema.RunID{}, 0); err != nil || len(got) != 0 {
-			b.Errorf("DeadLetters, limit 0 = %d, %v; want none", len(got), err)
 		}
 	}},
 	{"the later of two letters of a run stands, whatever comes last", func(b *bench) {
@@ -171,17 +140,17 @@ var deadLetterRules = []rule{
 		}
 		b.wantLetter(second)
 	}},
-	{"a fate outlives its letter's being written again, and the later one stands", func(b *bench) {
+	{"a resolution outlives its letter's being written again, and the later one stands", func(b *bench) {
 		l, other := b.letter(b.now, 0), b.letter(b.now, 0)
 		b.putLetters(l, other)
-		discarded := b.fate(schema.ResolvedDiscarded, 1)
+		discarded := b.resolution(schema.ResolvedDiscarded, 1)
 		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, discarded, b.later()), "PutResolution")
 		again := l
 		again.Written += 1_000_000
 		b.putLetters(l, again)
 		again.Resolution = &discarded
 		b.wantLetter(again)
-		replayed := b.fate(schema.ResolvedReplayed, 2)
+		replayed := b.resolution(schema.ResolvedReplayed, 2)
 		replayed.Run = other.Run
 		for _, f := range []schema.Resolution{replayed, discarded} {
 			b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, f, b.later()), "PutResolution")
@@ -189,13 +158,13 @@ var deadLetterRules = []rule{
 		again.Resolution = &replayed
 		b.wantLetter(again)
 		b.wantLetter(other)
-		fates, err := b.store.Resolutions(b.ctx, b.tenant, l.Day(), []schema.RunID{l.Run, other.Run, b.letter(b.now, 0).Run})
-		if want := (map[schema.RunID]*schema.Resolution{l.Run: &replayed, other.Run: nil}); err != nil || !reflect.DeepEqual(fates, want) {
-			b.Errorf("Fates = %+v, %v; want %+v", fates, err, want)
+		all, err := b.store.Resolutions(b.ctx, b.tenant, l.Day(), []schema.RunID{l.Run, other.Run, b.letter(b.now, 0).Run})
+		if want := (map[schema.RunID]*schema.Resolution{l.Run: &replayed, other.Run: nil}); err != nil || !reflect.DeepEqual(all, want) {
+			b.Errorf("Resolutions = %+v, %v; want %+v", all, err, want)
 		}
 	}},
-	{"a fate that comes before its letter is no letter, and is met by it", func(b *bench) {
-		l, f := b.letter(b.now, 0), b.fate(schema.ResolvedSuperseded, 0)
+	{"a resolution that comes before its letter is no letter, and is met by it", func(b *bench) {
+		l, f := b.letter(b.now, 0), b.resolution(schema.ResolvedSuperseded, 0)
 		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, f, b.later()), "PutResolution")
 		b.noLetter(b.tenant, l.Run)
 		b.putLetters(l)
@@ -223,19 +192,18 @@ var deadLetterRules = []rule{
 			}
 		}
 	}},
-	{"a letter leaves, and its fate with it", func(b *bench) {
+	{"a letter leaves, and its resolution with it", func(b *bench) {
 		l := b.letter(b.now, 0)
 		l.Expires = b.soon()
 		b.putLetters(l)
-		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, b.fate(schema.ResolvedDiscarded, 0), b.later()), "PutResolution")
+		b.must(b.store.PutResolution(b.ctx, b.tenant, l.Run, b.resolution(schema.ResolvedDiscarded, 0), b.later()), "PutResolution")
 		b.eventually("the letter leaves", func() bool {
 			_, err := b.store.DeadLetter(b.ctx, b.tenant, l.Run)
 			return err != nil
 		})
 		b.noLetter(b.tenant, l.Run)
 	}},
-	{"what is no letter is refused, and writing none does nothing", func(b *bench) {
-		b.must(b.store.PutDeadLetters(b.ctx, nil), "PutDeadLetters of none")
+	{"what is no letter is refused", func(b *bench) {
 		l := b.letter(b.now, 0)
 		l.Entry = schema.Entry{ID: l.Entry.ID}
 		if err := b.store.PutDeadLetters(b.ctx, []schema.DeadLetter{l}); err == nil || errors.Is(err, schema.ErrUnknown) {
@@ -244,22 +212,5 @@ var deadLetterRules = []rule{
 		large := b.letter(b.now, 0)
 		large.Last.Output = text(2 << 20)
 		b.wantErr(b.store.PutDeadLetters(b.ctx, []schema.DeadLetter{large}), schema.ErrTooLarge, "PutDeadLetters of 2 MiB")
-	}},
-	{"a call whose context has ended answers that it did not answer", func(b *bench) {
-		l := b.letter(b.now, 0)
-		ctx, cancel := context.WithCancel(b.ctx)
-		cancel()
-		for name, call := range map[string]func() error{
-			"PutDeadLetters": func() error { return b.store.PutDeadLetters(ctx, []schema.DeadLetter{l}) },
-			"DeadLetter":     func() error { _, err := b.store.DeadLetter(ctx, b.tenant, l.Run); return err },
-			"DeadLetters":    func() error { _, err := b.store.DeadLetters(ctx, b.tenant, l.Day(), schema.RunID{}, 1); return err },
-			"Resolutions":          func() error { _, err := b.store.Resolutions(ctx, b.tenant, l.Day(), []schema.RunID{l.Run}); return err },
-			"PutResolution":        func() error { return b.store.PutResolution(ctx, b.tenant, l.Run, b.fate(schema.ResolvedDiscarded, 0), b.later()) },
-		} {
-			if err := call(); !errors.Is(err, schema.ErrUnavailable) && !errors.Is(err, schema.ErrUnknown) {
-				b.Errorf("%s = %v, want %v or %v", name, err, schema.ErrUnavailable, schema.ErrUnknown)
-			}
-		}
-		b.noLetter(b.tenant, l.Run)
 	}},
 }

@@ -237,7 +237,8 @@ func TestRetryingDecidesUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// A change of a job that was lost is known again by its generation, also under one that followed; under two it stays unknown.
+// A change of a job that was lost is known again by its generation, also under one that followed;
+// under two it stays unknown.
 func TestRetryingDecidesChangesOfJobs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -290,7 +291,8 @@ func TestRetryingDecidesChangesOfJobs(t *testing.T) {
 	}
 }
 
-// Half of a torn batch of history is held, and the caller may use the batch again while a late one is under way.
+// Half of a torn batch of history is held, and the caller may use the batch again while a late one
+// is under way.
 func TestFaultsOfHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault            schematest.Fault

@@ -1,7 +1,18 @@
-// Package schematest holds the contract of the stores as a test suite, and the decorators that make a
-// store fail, repeat and count.
+// Package schematest holds the contract of the stores as a test suite, and decorators that make a
+// store fail, repeat and count its calls.
 //
-// [Exercise] runs on every adapter, and on each through [Faulty] below [Retrying]: whatever the
-// contract says may be repeated is repeated, and the answers must be the same. The simulation uses
-// [Faulty] with its own plan; tests that bound the number of statements use [Counting].
+// [Exercise] runs on every backend, and on each through [Faulty] below [Retrying]: what the
+// contract says may be repeated is repeated, and the answers must be the same. [ExerciseDamage]
+// overwrites stored cells; [Linear] looks for an order of what many claimers of a lease were told.
+// The simulation uses [Faulty] with its own plan. Tests that bound the number of statements use
+// [Counting].
+//
+// # Files
+//
+//	exercise.go                  the groups of rules, and what rules are made of
+//	races.go calls.go            what holds of every conditional write, and of every method
+//	documents.go                 tenants, tasks and rated tasks: one set of rules
+//	around.go faulty.go retrying.go counting.go   the decorators
+//	damage.go linear.go blocks.go                 suites of their own
+//	the others                   one role of schema.Store each
 package schematest

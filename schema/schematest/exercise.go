@@ -1,7 +1,6 @@
 package schematest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +15,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// patience bounds the wait for something that the store must do by itself: let a row expire.
+// patience bounds the wait for what a store does by itself: let a row expire.
 const patience = time.Minute
 
 // Exercise checks that the stores that open returns keep the contract. Each subtest opens one; open
-// registers its closing with t.Cleanup. Stores may share their rows: every subtest uses its own tenants, executors
-// and partitions (far in the future), drawn at random. A few wait for rows
-// that live for two seconds by the store's clock to expire.
+// registers its closing with t.Cleanup. Stores may share their rows: every subtest uses its own
+// tenants, executors and partitions (far in the future), drawn at random. A few wait until rows
+// that live for two seconds, by the store's clock, have expired.
 func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 	for _, group := range []struct {
 		name  string
@@ -36,7 +35,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"keys", keyRules},
 		{"cursors", cursorRules},
 		{"settings", settingsRules},
-		{"tasks", taskRules},
+		{"documents", documentRules},
 		{"rates", rateRules},
 		{"jobs", jobRules},
 		{"names", nameRules},
@@ -46,14 +45,13 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"leases", leaseRules},
 		{"blocks", blockRules},
 		{"waiting", waitingRules},
-		{"calls of jobs", jobCallRules},
-		{"tenants", tenantRules},
 		{"api keys", apiKeyRules},
 		{"signing keys", signingRules},
 		{"audit", auditRules},
 		{"stats", statsRules},
 		{"operations", operationRules},
 		{"dead letters", deadLetterRules},
+		{"of many at once one wins", raceRules},
 		{"calls", callRules},
 	} {
 		t.Run(group.name, func(t *testing.T) {
@@ -132,7 +130,7 @@ func (b *bench) ids(p schema.Partition, n int) []schema.EntryID {
 	return ids
 }
 
-// later is an expiry that no test lives to see.
+// later is an expiry after the end of any test.
 func (b *bench) later() time.Time { return b.now.Add(time.Hour) }
 
 // soon is an expiry that tests wait for.
@@ -225,6 +223,39 @@ func (b *bench) eventually(what string, is func() bool) {
 	}
 }
 
+// maxListed bounds what is read of a list: a rule that lists more has a fault.
+const maxListed = 1000
+
+// pages reads a list page by page: read returns a page of at most limit after last, nil at first. A
+// page with fewer is the last one.
+func pages[T any](b *bench, what string, limit int, read func(last *T) ([]T, error)) (all []T) {
+	b.Helper()
+	for len(all) <= maxListed {
+		var last *T
+		if len(all) > 0 {
+			last = &all[len(all)-1]
+		}
+		page, err := read(last)
+		b.must(err, "%s, limit %d", what, limit)
+		if len(page) > limit {
+			b.Fatalf("%s, limit %d = %d, want at most that", what, limit, len(page))
+		}
+		all = append(all, page...)
+		if len(page) < limit {
+			break
+		}
+	}
+	return all
+}
+
+// or returns what follows from last, or the zero value if there is none.
+func or[T, K any](last *T, key func(*T) K) (k K) {
+	if last != nil {
+		k = key(last)
+	}
+	return k
+}
+
 // Whether conditional writes exclude each other is tried in so many rounds, by so many at once.
 const (
 	raceRounds = 10
@@ -244,9 +275,6 @@ func race(n int, do func(i int)) {
 	close(start)
 	wg.Wait()
 }
-
-// byName orders tasks.
-func byName(a, b schema.Task) int { return cmp.Compare(a.Name, b.Name) }
 
 // text returns n bytes.
 func text(n int) string { return strings.Repeat("x", n) }

@@ -12,44 +12,46 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Fault is what befalls one call of a store. The zero value is none. Delay comes first; of the
-// others the first that is set, in the order of the fields, decides.
+// Fault is what happens to one call of a store. The zero value is none. Delay comes first; of the
+// others, the first that is set, in the order of the fields, decides.
 type Fault struct {
-	// Delay holds the call up before it does anything. A context that ends meanwhile ends the call with ErrUnavailable.
+	// Delay holds the call up before it does anything. If its context ends meanwhile, it ends with
+	// ErrUnavailable.
 	Delay time.Duration
 	// Fail answers ErrUnavailable; nothing was done.
 	Fail bool
-	// Silent does nothing and answers as a driver that heard nothing: of a write ErrUnknown, of a read ErrUnavailable.
+	// Silent does nothing and answers as a driver that heard nothing: ErrUnknown to a write,
+	// ErrUnavailable to a read.
 	Silent bool
-	// Lose does the call and loses the answer: of a write ErrUnknown is answered, of a read ErrUnavailable.
+	// Lose does the call and loses the answer: a write answers ErrUnknown, a read ErrUnavailable.
 	Lose bool
-	// Tear writes the first half of a batch, and answers ErrUnknown. It is Lose for any other call.
+	// Tear writes the first half of a batch, and answers ErrUnknown. For any other call it is Lose.
 	Tear bool
-	// Late answers ErrUnknown at once, and does the write when this time has passed. It is Lose for a
-	// conditional write (whoever reads its row later has it decided) and Fail for a read.
+	// Late answers ErrUnknown at once, and does the write after this time. For a conditional write
+	// it is Lose, because whoever reads its row later has it decided; for a read it is Fail.
 	Late time.Duration
 }
 
-// Plan decides what befalls a call, from the name of its method ("PutEntries"). It may block, which
-// pauses the call, until ctx ends. It is called concurrently.
+// Plan decides what happens to a call, from the name of its method ("PutEntries"). It may block
+// until ctx ends, which pauses the call. It is called concurrently.
 type Plan func(ctx context.Context, op string) Fault
 
-// FaultyStore is a store whose calls are befallen by what a plan says.
+// FaultyStore is a store whose calls fail as a plan says.
 type FaultyStore struct {
 	around
 	plan Plan
 	late sync.WaitGroup
 }
 
-// Faulty returns store with faults by plan. A plan sees one call after the other where its
-// user makes them so: what it answers may depend on their number, but not on time.
+// Faulty returns store with faults by plan. Where its user makes calls one after the other, the
+// plan sees them so: its answer may depend on their number, but not on time.
 func Faulty(store schema.Store, plan Plan) *FaultyStore {
 	f := &FaultyStore{plan: plan}
-	f.around = around{inner: store, wrap: f.befall}
+	f.around = around{inner: store, wrap: f.inject}
 	return f
 }
 
-func (f *FaultyStore) befall(ctx context.Context, c call) error {
+func (f *FaultyStore) inject(ctx context.Context, c call) error {
 	fault := f.plan(ctx, c.op)
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
@@ -90,19 +92,24 @@ func (f *FaultyStore) later(ctx context.Context, delay time.Duration, c call) {
 	})
 }
 
-// PutEntries is the store's, with faults. It copies the batch, which its caller may use again while a late write is under way.
+// PutEntries copies the batch: its caller may use it again while a late write is under way.
 func (f *FaultyStore) PutEntries(ctx context.Context, entries []schema.Entry) error {
 	return f.around.PutEntries(ctx, slices.Clone(entries))
 }
 
-// PutAttempts is the store's, with faults. It copies the batch, as PutEntries does.
+// PutAttempts copies the batch, as PutEntries does.
 func (f *FaultyStore) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
 	return f.around.PutAttempts(ctx, slices.Clone(attempts))
 }
 
-// PutJobRuns is the store's, with faults. It copies the batch, as PutEntries does.
+// PutJobRuns copies the batch, as PutEntries does.
 func (f *FaultyStore) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	return f.around.PutJobRuns(ctx, slices.Clone(runs))
+}
+
+// PutAudit copies the batch, as PutEntries does.
+func (f *FaultyStore) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
+	return f.around.PutAudit(ctx, slices.Clone(entries))
 }
 
 // Close waits for the late writes and closes the store.
@@ -118,7 +125,7 @@ type Odds struct {
 	MaxDelay time.Duration
 }
 
-// Seeded returns a plan that draws faults: what befalls the n-th call of a method depends on
+// Seeded returns a plan that draws faults. What happens to the n-th call of a method depends on
 // seed, method and n alone.
 func Seeded(seed uint64, odds Odds) Plan {
 	if odds.MaxDelay <= 0 {

@@ -1,10 +1,7 @@
 package schematest
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -132,60 +129,4 @@ var leaseRules = []rule{
 		b.must(err, "SwapLease where one expired")
 		b.wantLease(anew)
 	}},
-	{"of many at once one wins, and the others are told who", func(b *bench) {
-		for round := range raceRounds {
-			key := fmt.Sprintf("%s/%d", b.tenant, round)
-			was := schema.Lease{}
-			if round%2 == 1 {
-				was = schema.Lease{Key: key, Fence: 1}
-				_, err := b.store.SwapLease(b.ctx, schema.Lease{}, was, b.later())
-				b.must(err, "SwapLease")
-			}
-			told := make([]schema.Lease, racers)
-			won := make([]bool, racers)
-			race(racers, func(i int) {
-				is := schema.Lease{Key: key, Fence: 2, Holder: b.racer(i)}
-				var err error
-				told[i], err = b.store.SwapLease(b.ctx, was, is, b.later())
-				if errors.Is(err, schema.ErrUnknown) { // the store may not have known: the lease tells
-					if told[i], err = b.store.Lease(b.ctx, key); err == nil && told[i].Same(was) {
-						told[i], err = b.store.SwapLease(b.ctx, was, is, b.later())
-					}
-				}
-				won[i] = err == nil && told[i].Same(is)
-				if err != nil && !errors.Is(err, schema.ErrConflict) {
-					b.Errorf("SwapLease %d = %v, want none or %v", i, err, schema.ErrConflict)
-				}
-			})
-			winners := 0
-			stands, err := b.store.Lease(b.ctx, key)
-			b.must(err, "Lease")
-			for i := range told {
-				if won[i] {
-					winners++
-				}
-				if !told[i].Same(stands) {
-					b.Errorf("SwapLease told %d %+v, want %+v, which stands", i, told[i], stands)
-				}
-			}
-			if winners != 1 {
-				b.Errorf("%d of %d won, want 1", winners, racers)
-			}
-		}
-	}},
-	{"a call whose context has ended answers that it did not answer", func(b *bench) {
-		ctx, cancel := context.WithCancel(b.ctx)
-		cancel()
-		_, err := b.store.Lease(ctx, b.tenant)
-		b.wantErr(err, schema.ErrUnavailable, "Lease")
-		_, err = b.store.SwapLease(ctx, schema.Lease{}, schema.Lease{Key: b.tenant, Fence: 1}, b.later())
-		if !errors.Is(err, schema.ErrUnavailable) && !errors.Is(err, schema.ErrUnknown) {
-			b.Errorf("SwapLease = %v, want %v or %v", err, schema.ErrUnavailable, schema.ErrUnknown)
-		}
-	}},
-}
-
-// racer is the holder that number i of a race would be.
-func (b *bench) racer(i int) *schema.SessionRef {
-	return &schema.SessionRef{Executor: fmt.Sprint("racer ", i), ID: strings.Repeat("x", i), Started: b.now}
 }

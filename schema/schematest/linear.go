@@ -21,24 +21,28 @@ import (
 type Contention struct {
 	Claimers int // how many at once
 	Claims   int // how many of them are made in all
-	// Odds of what befalls the calls of the store, and of what befalls a holder: it dies without a word, or is paused for so long that
-	// others take it for dead, and then ends its claim as if nothing had been.
+	// Odds of faults of the store's calls. Crash and Pause are those of a holder's fate: it dies,
+	// or it is paused for so long that others take it for dead, and then ends its claim as if
+	// nothing had happened.
 	Odds          Odds
 	Crash, Pause  float64
 	Think, Paused time.Duration // how long a holder works, and is paused, at most
-	// Vague: the store itself may answer a conflict to a swap that was done, since somebody took the lease before it could look.
+	// Vague: the store itself may answer a conflict to a swap that was done, because somebody else
+	// took the lease before the store could look.
 	Vague bool
 }
 
 // judgeWithin bounds the search for an order. A history of a correct store takes milliseconds.
 const judgeWithin = 20 * time.Second
 
-// pollEvery is how many times Think a claimer waits before it reads a lease again that another holds.
+// pollEvery is how many times Think a claimer waits before it reads again a lease that another
+// holds.
 const pollEvery = 10
 
-// Linear checks that the claims on one lease behave as those on a register that does one thing after the other: it lets many fight for it, through faults,
-// crashes and pauses, and looks for an order of what they did that explains what they were told. All three must have come about: a fight without them shows
-// little. The seed is logged.
+// Linear checks that claims on one lease behave as on a register that does one thing after the
+// other. It lets many claimers fight for the lease, through faults, crashes and pauses. Then it
+// looks for an order of their operations that explains every answer. Crashes, pauses and lost
+// answers must all have occurred, or the fight shows little. The seed is logged.
 func Linear(t *testing.T, store schema.Store, c Contention) {
 	t.Helper()
 	f, err := contend(t, store, c)
@@ -50,14 +54,14 @@ func Linear(t *testing.T, store schema.Store, c Contention) {
 	}
 }
 
-// LinearFault is Linear for who expects a fault: it returns the first.
+// LinearFault is Linear for a test that expects a fault: it returns the first.
 func LinearFault(t *testing.T, store schema.Store, c Contention) error {
 	t.Helper()
 	_, err := contend(t, store, c)
 	return err
 }
 
-// contend has a fight to its end, and returns the first fault.
+// contend runs a fight to its end, and returns the first fault.
 func contend(t *testing.T, store schema.Store, c Contention) (*fight, error) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -100,11 +104,14 @@ type fight struct {
 	rnd     *rand.Rand
 	dead    map[string]bool // sessions that were declared dead
 	history []deed
-	ended   map[schema.Fence]int // how often the claim under that fence was ended by its own holder, or by another
-	claims  int
-	lives   int
+	// how often the claim under that fence was ended by its own holder, or by another
+	ended  map[schema.Fence]int
+	claims int
+	lives  int
 	own, crashes, pauses,
-	unknown, lost int // deeds of which it is not known whether they were done, and of them those of which the store said so
+	// deeds of which it is not known whether they were done, and of them those of which the store
+	// said so
+	unknown, lost int
 }
 
 // state is what a lease says, comparable.
@@ -121,7 +128,7 @@ func stateOf(l schema.Lease) state {
 	return s
 }
 
-// deed is one thing that a claimer did, and what it was told.
+// deed is one operation of a claimer, and its answer.
 type deed struct {
 	client     int
 	call, back int64 // when, as stamp says; back is 0 if it was never told
@@ -131,7 +138,7 @@ type deed struct {
 	told       state // what stood, of a read and of a refusal
 }
 
-// stamp says what came after what: the order of events is all that counts, and in a bubble many of them share an instant.
+// stamp orders events. Order is all that counts, and in a bubble many events share an instant.
 func (f *fight) stamp() int64 { return f.stamps.Add(1) }
 
 func (f *fight) chance(p float64) bool {
@@ -140,7 +147,8 @@ func (f *fight) chance(p float64) bool {
 	return f.rnd.Float64() < p
 }
 
-// fate says what becomes of the holder of the nth claim. Where some crash the first does, and where some are paused the second is: that they do is no matter of luck.
+// fate says what becomes of the holder of the nth claim. If any crash, the first does; if any are
+// paused, the second is: so both occur whatever is drawn.
 func (f *fight) fate(nth int) (crashes, pauses bool) {
 	switch {
 	case nth == 1 && f.c.Crash > 0:
@@ -176,7 +184,7 @@ func (f *fight) over() bool {
 	return f.claims >= f.c.Claims
 }
 
-// read reads the lease until it answers, and writes that down.
+// read reads the lease until it answers, and notes the answer.
 func (f *fight) read(i int) schema.Lease {
 	for {
 		d := deed{client: i, read: true, call: f.stamp()}
@@ -196,7 +204,7 @@ func (f *fight) read(i int) schema.Lease {
 	}
 }
 
-// swap swaps the lease, and writes down what it was told: nil, ErrConflict or ErrUnknown.
+// swap swaps the lease, and notes the answer: nil, ErrConflict or ErrUnknown.
 func (f *fight) swap(i int, was, is schema.Lease) (schema.Lease, error) {
 	is.Key = f.key
 	for {
@@ -236,7 +244,7 @@ func (f *fight) note(d deed) {
 	}
 }
 
-// decide swaps until it is known what became of that, as an executor does.
+// decide swaps until the outcome is known, as an executor does.
 func (f *fight) decide(i int, was, is schema.Lease) (schema.Lease, error) {
 	for {
 		if stands, err := f.swap(i, was, is); !errors.Is(err, schema.ErrUnknown) {
@@ -262,7 +270,7 @@ func (f *fight) claim(i int) {
 			time.Sleep(f.upTo(f.c.Think)) // the holder may not be as dead as it seems
 			is, err := lease.EndedByOther(f.row(i, lease, schema.Lost), time.Now())
 			if err != nil {
-				f.t.Errorf("Raised = %v", err)
+				f.t.Errorf("EndedByOther = %v", err)
 				return
 			}
 			before := lease.Fence
@@ -325,14 +333,15 @@ func (f *fight) end(fence schema.Fence) {
 	f.ended[fence]++
 }
 
-// row is the record with which claimer i ends the claim l: no two are the same.
+// row is the record with which claimer i ends the claim l. No two are the same.
 func (f *fight) row(i int, l schema.Lease, o schema.Outcome) schema.Attempt {
 	return schema.Attempt{
 		Number: 1, Fence: l.Fence, Written: f.stamp(), Record: &schema.Record{Outcome: o, Executor: fmt.Sprint(i), Finished: time.Now().UTC()},
 	}
 }
 
-// register is what a lease must behave like. The state is what it says; a deed takes place at one instant between its call and its answer.
+// register is the model that a lease must behave like. A deed takes place at one instant between
+// its call and its answer.
 var register = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(before, input, _ any) (bool, any) {
@@ -365,8 +374,9 @@ func (f *fight) judge() error {
 	return fmt.Errorf("no order explains what %d claimers were told in %d deeds", f.c.Claimers, len(history))
 }
 
-// settled returns the history without open ends. Every value is written by one swap alone (or by repetitions of it). So a swap of unknown outcome was
-// done if anybody came to see its value, at the latest when the first of these was told; else it makes no difference, and is left out.
+// settled returns the history without open ends. Every value is written by one swap alone (or by
+// repetitions of it). So a swap of unknown outcome was done if anybody saw its value, at the latest
+// when the first of these was answered. Otherwise it makes no difference, and is left out.
 func (f *fight) settled() []deed {
 	seen := make(map[state]int64)
 	for _, d := range f.history {
@@ -383,7 +393,8 @@ func (f *fight) settled() []deed {
 	for _, d := range f.history {
 		if d.back == 0 {
 			first, ok := seen[d.is]
-			if !ok || first < d.call { // who saw it before saw what an earlier try of the same swap did
+			// who saw it before saw what an earlier try of the same swap did
+			if !ok || first < d.call {
 				continue
 			}
 			d.back = first
@@ -393,9 +404,12 @@ func (f *fight) settled() []deed {
 	return narrowed(all)
 }
 
-// narrowed returns the history with every deed's time narrowed to what it can have been. Each value is written once, over one other, so the order of
-// values is known: a value can have stood no earlier than those before it, and no later than those after it. Without this the search for
-// an order would try the reads of one value in every order before it looked elsewhere. Where the history makes no sense it stays as it is, to be judged.
+// narrowed returns the history with the time of every deed narrowed to what it can have been.
+//
+// Each value is written once, over one other, so the order of values is known. A value cannot have
+// stood before the values that precede it, nor after those that follow it. Without this the search
+// would try the reads of one value in every order before it looked elsewhere. A history that makes
+// no sense stays as it is, to be judged.
 func narrowed(history []deed) []deed {
 	next := make(map[state]state)
 	writes, reads := make(map[state][]int), make(map[state][]int)
@@ -414,7 +428,8 @@ func narrowed(history []deed) []deed {
 	for s, ok := next[state{}]; ok && len(order) <= len(next); s, ok = next[s] {
 		order = append(order, s)
 	}
-	first, last := make([]int64, len(order)), make([]int64, len(order)+1) // when a value can have come
+	// when a value can have come
+	first, last := make([]int64, len(order)), make([]int64, len(order)+1)
 	for k := 1; k < len(order); k++ {
 		first[k] = math.MaxInt64
 		for _, i := range writes[order[k]] {

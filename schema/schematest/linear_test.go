@@ -33,7 +33,8 @@ func (w wrong) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	return w.read(w.Store, ctx, key)
 }
 
-// TestLinearFindsFaults: in both modes. But a success that is taken for a conflict is just what Vague is there to allow, and comes to light by chance alone.
+// TestLinearFindsFaults: in both modes. But a success that is taken for a conflict is just what
+// Vague is there to allow, and comes to light by chance alone.
 func TestLinearFindsFaults(t *testing.T) {
 	contention := schematest.Contention{
 		Claimers: 16, Claims: 100, Odds: schematest.Odds{Delay: 0.1, Lose: 0.1, MaxDelay: 2 * time.Millisecond},
@@ -97,7 +98,8 @@ func TestLinearFindsFaults(t *testing.T) {
 				continue
 			}
 			t.Run(name+", "+mode, func(t *testing.T) {
-				// In a bubble pauses last as long as they say: who is fought with does not depend on the machine's pace.
+				// In a bubble pauses last as long as they say: who is fought with does not depend
+				// on the machine's pace.
 				synctest.Test(t, func(t *testing.T) {
 					w.Store = open(t)
 					c := contention
@@ -115,7 +117,8 @@ func TestLinearFindsFaults(t *testing.T) {
 	}
 }
 
-// TestLinearAllowsWhatVagueIsFor: a store that asks what became of a swap, and answers a conflict if somebody has taken the lease over since.
+// TestLinearAllowsWhatVagueIsFor: a store that asks what became of a swap, and answers a conflict
+// if somebody has taken the lease over since.
 func TestLinearAllowsWhatVagueIsFor(t *testing.T) {
 	asks := wrong{swap: func(s schema.Store, ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
 		stands, err := s.SwapLease(ctx, was, is, expires)

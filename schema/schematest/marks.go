@@ -2,9 +2,7 @@ package schematest
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -21,7 +19,8 @@ func (b *bench) run(p schema.Partition) schema.RunID {
 	return e.ID
 }
 
-// wantMarks checks the marks of a run, by every way to read them. by is "" for a run that is not cancelled.
+// wantMarks checks the marks of a run, by every way to read them. by is "" for a run that is not
+// cancelled.
 func (b *bench) wantMarks(id schema.RunID, by string, movedTo schema.EntryID) {
 	b.Helper()
 	marks, err := b.store.Marks(b.ctx, id)
@@ -129,38 +128,12 @@ var markRules = []rule{
 			b.wantMarks(ids[i], by, schema.EntryID{})
 		}
 	}},
-	{"of many at once one wins", func(b *bench) {
-		for range raceRounds {
-			p := b.partition()
-			id := b.run(p)
-			var won atomic.Int32
-			race(racers, func(i int) {
-				var err error
-				if i%2 == 0 {
-					_, err = b.store.CancelRun(b.ctx, id, schema.EntryID{}, b.cancel(fmt.Sprint(i)), b.later())
-				} else {
-					_, err = b.store.MoveRun(b.ctx, id, schema.EntryID{}, b.id2(p, i), b.later())
-				}
-				switch {
-				case err == nil:
-					won.Add(1)
-				case errors.Is(err, schema.ErrUnknown): // the store may not have known: the marks tell
-				case !errors.Is(err, schema.ErrConflict):
-					b.Errorf("mark %d = %v, want none or %v", i, err, schema.ErrConflict)
-				}
-			})
-			marks, err := b.store.Marks(b.ctx, id)
-			b.must(err, "Marks")
-			if (marks.Cancelled == nil) == marks.MovedTo.IsZero() || won.Load() > 1 {
-				b.Errorf("%d of %d won; marks = %+v, want one winner and its mark", won.Load(), racers, marks)
-			}
-		}
-	}},
 	{"marks do not keep a row that has left", func(b *bench) {
 		p := b.partition()
 		var e schema.Entry
 		err := schema.ErrNotFound
-		for life := 2 * time.Second; errors.Is(err, schema.ErrNotFound) && life < patience; life *= 2 { // it may have left already
+		// it may have left already
+		for life := 2 * time.Second; errors.Is(err, schema.ErrNotFound) && life < patience; life *= 2 {
 			now, timeErr := b.store.Time(b.ctx)
 			b.must(timeErr, "Time")
 			e = b.version(b.id(p, 0), 0, "t", "p", now.Add(life))
@@ -177,9 +150,4 @@ var markRules = []rule{
 		_, err = b.store.CancelRun(b.ctx, e.ID, schema.EntryID{}, b.cancel("again"), b.later())
 		b.wantErr(err, schema.ErrNotFound, "CancelRun")
 	}},
-}
-
-// id2 is an id that depends on p and n alone: bench.id is not safe for concurrent use.
-func (b *bench) id2(p schema.Partition, n int) schema.EntryID {
-	return schema.MakeEntryID(p.Bucket.Start(), p.Shard, uint64(n)) // #nosec G115 -- small
 }

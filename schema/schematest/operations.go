@@ -1,31 +1,12 @@
 package schematest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"carillon.dev/carillon/schema"
 )
-
-func (a *around) PutOperation(ctx context.Context, op schema.Operation) error {
-	return put(ctx, a, "PutOperation", func(ctx context.Context) error { return a.inner.PutOperation(ctx, op) })
-}
-
-func (a *around) CancelOperation(ctx context.Context, tenant string, id schema.OperationID, mark schema.Cancel) error {
-	return put(ctx, a, "CancelOperation", func(ctx context.Context) error { return a.inner.CancelOperation(ctx, tenant, id, mark) })
-}
-
-func (a *around) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
-	return read(ctx, a, "Operation", 1, func(ctx context.Context) (schema.Operation, error) { return a.inner.Operation(ctx, tenant, id) })
-}
-
-func (a *around) OpenOperations(ctx context.Context, limit int) ([]schema.OpenOperation, error) {
-	return read(ctx, a, "OpenOperations", limit, func(ctx context.Context) ([]schema.OpenOperation, error) {
-		return a.inner.OpenOperations(ctx, limit)
-	})
-}
 
 // operation makes an operation at that many ms after the beginning of the test.
 func (b *bench) operation(ms int) schema.Operation {
@@ -135,9 +116,6 @@ var operationRules = []rule{
 		b.must(err, "OpenOperations")
 		if len(open) != 2 || !slices.IsSortedFunc(open, func(x, y schema.OpenOperation) int { return schema.EntryID(x.ID).Compare(schema.EntryID(y.ID)) }) {
 			b.Errorf("OpenOperations, limit 2 = %+v, want two, oldest first", open)
-		}
-		if open, err := b.store.OpenOperations(b.ctx, 0); err != nil || len(open) != 0 {
-			b.Errorf("OpenOperations, limit 0 = %+v, %v; want none", open, err)
 		}
 	}},
 	{"one that came no further for too long has left", func(b *bench) {

@@ -40,7 +40,6 @@ var outputRules = []rule{
 		b.putPart(other, schema.OutputPart, part(1, 5, 3, "not mine"))
 		b.wantParts(run, schema.OutputPart, schema.PartKey{}, 100, all...)
 		b.wantParts(run, schema.OutputPart, schema.PartKey{}, 2, all[:2]...)
-		b.wantParts(run, schema.OutputPart, schema.PartKey{}, 0)
 		for i, p := range all {
 			b.wantParts(run, schema.OutputPart, p.PartKey, 2, all[i+1:min(i+3, len(all))]...)
 		}

@@ -3,6 +3,7 @@ package schematest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -15,8 +16,8 @@ const maxTries = 100
 type retrying struct{ around }
 
 // Retrying returns store with every call repeated, at once and at most 100 times, while it answers
-// ErrUnavailable or ErrUnknown. A conditional write of unknown outcome is not repeated blindly: what
-// it was to change is read first, as the contract asks.
+// ErrUnavailable or ErrUnknown. A conditional write of unknown outcome is not repeated blindly: the
+// row is read first, as the contract asks.
 func Retrying(store schema.Store) schema.Store {
 	return &retrying{around{inner: store, wrap: func(ctx context.Context, c call) error {
 		return try(ctx, func() error {
@@ -47,8 +48,9 @@ func try(ctx context.Context, do func() error) (err error) {
 	return err
 }
 
-// decide does a conditional write until its outcome is known: look reads what stands after an unknown outcome, and
-// reports whether that is what was written, or else whether the write may be repeated.
+// decide does a conditional write until its outcome is known. After an unknown outcome, look reads
+// what stands. It reports whether that is what was written (mine), or whether the write may be
+// repeated.
 func decide(ctx context.Context, do func() error, look func() (mine, again bool, err error)) (err error) {
 	for range maxTries {
 		err = do()
@@ -192,4 +194,42 @@ func (r *retrying) SwapSigningKeys(ctx context.Context, tenant string, was int64
 		}
 		return stands.Revision == is.Revision, stands.Revision == was, err
 	})
+}
+
+func (r *retrying) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
+	// A key that meets itself says so: creating it again is the look.
+	return decide(ctx, func() error { return r.around.CreateAPIKey(ctx, k) }, func() (bool, bool, error) { return false, true, nil })
+}
+
+func (r *retrying) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (k schema.APIKey, err error) {
+	before, err := r.keyNamed(ctx, tenant, name)
+	if err != nil {
+		return schema.APIKey{}, err
+	}
+	err = decide(ctx, func() error {
+		k, err = r.around.DeleteAPIKey(ctx, tenant, name, at)
+		return err
+	}, func() (mine, again bool, err error) {
+		stands, err := r.keyNamed(ctx, tenant, name)
+		switch {
+		case errors.Is(err, schema.ErrNotFound), err == nil && stands.Hash != before.Hash:
+			k = before
+			return true, false, nil
+		}
+		return false, true, err
+	})
+	return k, err
+}
+
+func (r *retrying) keyNamed(ctx context.Context, tenant, name string) (schema.APIKey, error) {
+	keys, err := r.APIKeys(ctx, tenant, "", 10_000)
+	for _, k := range keys {
+		if err == nil && k.Name == name {
+			return k, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("key %s: %w", name, schema.ErrNotFound)
+	}
+	return schema.APIKey{}, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,30 +91,5 @@ var signingRules = []rule{
 		all := b.signing(1, names...)
 		b.must(b.store.SwapSigningKeys(b.ctx, b.tenant, 0, all), "SwapSigningKeys")
 		b.wantSigning(b.tenant, all)
-	}},
-	{"of several at once one wins", func(b *bench) {
-		var wg sync.WaitGroup
-		errs := make([]error, 8)
-		for i := range errs {
-			wg.Go(func() {
-				errs[i] = b.store.SwapSigningKeys(b.ctx, b.tenant, 0, b.signing(int64(100+i), fmt.Sprint("k", i)))
-			})
-		}
-		wg.Wait()
-		won := -1
-		for i, err := range errs {
-			switch {
-			case err == nil && won < 0:
-				won = i
-			case err == nil:
-				b.Errorf("both %d and %d won", won, i)
-			case !errors.Is(err, schema.ErrConflict):
-				b.Errorf("SwapSigningKeys = %v, want ErrConflict", err)
-			}
-		}
-		if won < 0 {
-			b.Fatalf("none won: %v", errs)
-		}
-		b.wantSigning(b.tenant, b.signing(int64(100+won), fmt.Sprint("k", won)))
 	}},
 }

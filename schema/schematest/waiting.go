@@ -1,7 +1,6 @@
 package schematest
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,31 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-func (a *around) PutWaiter(ctx context.Context, w schema.Waiter) error {
-	return put(ctx, a, "PutWaiter", func(ctx context.Context) error { return a.inner.PutWaiter(ctx, w) })
-}
-
-func (a *around) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
-	return read(ctx, a, "Waiters", limit, func(ctx context.Context) ([]schema.Waiter, error) {
-		return a.inner.Waiters(ctx, key, r, limit)
-	})
-}
-
-func (a *around) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
-	return put(ctx, a, "DeleteWaiter", func(ctx context.Context) error { return a.inner.DeleteWaiter(ctx, w) })
-}
-
-func (a *around) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
-	return read(ctx, a, "LimitsWithWaiters", limit, func(ctx context.Context) ([]schema.LimitMark, error) {
-		return a.inner.LimitsWithWaiters(ctx, shard, after, limit)
-	})
-}
-
-func (a *around) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
-	return put(ctx, a, "DeleteLimitMark", func(ctx context.Context) error { return a.inner.DeleteLimitMark(ctx, m) })
-}
-
-// waiter makes the row of a run that is due ms after the beginning of p, and of an entry as much later.
+// waiter makes the row of a run that is due ms after the beginning of p, and of an entry as much
+// later.
 func (b *bench) waiter(key schema.LimitKey, p schema.Partition, ms, later int) schema.Waiter {
 	run := b.id(p, ms)
 	entry := run
@@ -61,7 +37,7 @@ func (b *bench) wantWaiting(key schema.LimitKey, want ...schema.Waiter) {
 		same = same && got[i].Limit == key && got[i].Run == want[i].Run && got[i].Entry == want[i].Entry
 	}
 	if !same {
-		b.Errorf("Waiting(%s) = %+v\nwant %+v", key, got, want)
+		b.Errorf("Waiters(%s) = %+v\nwant %+v", key, got, want)
 	}
 }
 
@@ -73,7 +49,8 @@ func (b *bench) wantWaitedFor(shard schema.Shard, want ...schema.LimitMark) {
 		page, err := b.store.LimitsWithWaiters(b.ctx, shard, after, 2)
 		b.must(err, "LimitsWithWaiters")
 		for _, m := range page {
-			if len(m.Limit) >= len(b.tenant) && string(m.Limit[:len(b.tenant)]) == b.tenant { // other tests share the store
+			// other tests share the store
+			if len(m.Limit) >= len(b.tenant) && string(m.Limit[:len(b.tenant)]) == b.tenant {
 				got = append(got, m)
 			}
 			after = m.Limit
@@ -83,7 +60,7 @@ func (b *bench) wantWaitedFor(shard schema.Shard, want ...schema.LimitMark) {
 		}
 	}
 	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
-		b.Errorf("WaitedFor(%d) = %+v\nwant %+v", shard, got, want)
+		b.Errorf("LimitsWithWaiters(%d) = %+v\nwant %+v", shard, got, want)
 	}
 }
 
@@ -103,7 +80,7 @@ var waitingRules = []rule{
 		b.wantWaiting(schema.LimitKey(b.tenant))
 		got, err := b.store.Waiters(b.ctx, key, schema.IDRange{}, 2)
 		if err != nil || len(got) != 2 || got[1].Run != second.Run {
-			b.Errorf("Waiting of 2 = %+v, %v; want the first two", got, err)
+			b.Errorf("Waiters of 2 = %+v, %v; want the first two", got, err)
 		}
 	}},
 	{"a list is read in pages, each after the last run of the one before", func(b *bench) {
@@ -115,18 +92,12 @@ var waitingRules = []rule{
 		}
 		slices.SortFunc(want, func(x, y schema.Waiter) int { return x.Run.Compare(y.Run) })
 		b.putWaiting(want...)
-		var got []schema.RunID
-		for after, n := (schema.RunID{}), 2; n == 2; {
-			page, err := b.store.Waiters(b.ctx, key, schema.IDRange{After: after}, 2)
-			b.must(err, "Waiting after %s", after)
-			n = len(page)
-			for i := range page {
-				after = page[i].Run
-				got = append(got, after)
-			}
-		}
-		if !slices.EqualFunc(got, want, func(id schema.RunID, w schema.Waiter) bool { return id == w.Run }) {
-			b.Errorf("the pages of Waiting hold %v\nwant %+v", got, want)
+		got := pages(b, "Waiters", 2, func(last *schema.Waiter) ([]schema.Waiter, error) {
+			after := or(last, func(w *schema.Waiter) schema.RunID { return w.Run })
+			return b.store.Waiters(b.ctx, key, schema.IDRange{After: after}, 2)
+		})
+		if !slices.EqualFunc(got, want, func(x, y schema.Waiter) bool { return x.Run == y.Run }) {
+			b.Errorf("the pages of Waiters hold %v\nwant %+v", got, want)
 		}
 		for _, part := range []struct {
 			r    schema.IDRange
@@ -139,9 +110,9 @@ var waitingRules = []rule{
 			{schema.IDRange{After: want[3].Run, Before: want[2].Run}, nil},
 		} {
 			rows, err := b.store.Waiters(b.ctx, key, part.r, 100)
-			b.must(err, "Waiting of %v", part.r)
+			b.must(err, "Waiters of %v", part.r)
 			if !slices.EqualFunc(rows, part.want, func(x, y schema.Waiter) bool { return x.Run == y.Run }) {
-				b.Errorf("Waiting of %v = %+v\nwant %+v", part.r, rows, part.want)
+				b.Errorf("Waiters of %v = %+v\nwant %+v", part.r, rows, part.want)
 			}
 		}
 	}},
@@ -150,7 +121,7 @@ var waitingRules = []rule{
 		leaves := func() time.Time {
 			rows, err := b.store.Waiters(b.ctx, w.Limit, schema.IDRange{}, 1)
 			if b.must(err, "Waiters"); len(rows) != 1 {
-				b.Fatalf("Waiting = %+v, want one row", rows)
+				b.Fatalf("Waiters = %+v, want one row", rows)
 			}
 			return rows[0].Expires
 		}
@@ -183,7 +154,7 @@ var waitingRules = []rule{
 		b.wantWaiting(key)
 		b.putWaiting(late)
 		b.wantWaiting(key, late)
-		b.must(b.store.DeleteWaiter(b.ctx, early), "EndWaiting of the entry before")
+		b.must(b.store.DeleteWaiter(b.ctx, early), "DeleteWaiter of the entry before")
 		b.putWaiting(early)
 		b.wantWaiting(key, late)
 		b.must(b.store.DeleteWaiter(b.ctx, late), "DeleteWaiter")
@@ -192,7 +163,7 @@ var waitingRules = []rule{
 	}},
 	{"what is taken out before it is put in does not come", func(b *bench) {
 		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
-		b.must(b.store.DeleteWaiter(b.ctx, w), "EndWaiting of nothing")
+		b.must(b.store.DeleteWaiter(b.ctx, w), "DeleteWaiter of nothing")
 		b.putWaiting(w)
 		b.wantWaiting(w.Limit)
 	}},
@@ -204,7 +175,7 @@ var waitingRules = []rule{
 		b.putWaiting(two, again, one)
 		b.wantWaitedFor(p.Shard, mark(again), mark(two))
 		b.wantWaitedFor(p.Shard ^ 1)
-		b.must(b.store.DeleteLimitMark(b.ctx, mark(one)), "Unmark of what was noted before")
+		b.must(b.store.DeleteLimitMark(b.ctx, mark(one)), "DeleteLimitMark of what was noted before")
 		b.wantWaitedFor(p.Shard, mark(again), mark(two))
 		b.must(b.store.DeleteLimitMark(b.ctx, mark(again)), "DeleteLimitMark")
 		b.wantWaitedFor(p.Shard, mark(two))
@@ -233,19 +204,5 @@ var waitingRules = []rule{
 			return err == nil && len(rows) == 0
 		})
 		b.wantWaitedFor(p.Shard, mark(stays))
-	}},
-	{"a call whose context has ended answers that it did not answer", func(b *bench) {
-		ctx, cancel := context.WithCancel(b.ctx)
-		cancel()
-		w := b.waiter(schema.LimitKey(b.tenant), b.partition(), 10, 0)
-		_, err := b.store.Waiters(ctx, w.Limit, schema.IDRange{}, 1)
-		b.wantErr(err, schema.ErrUnavailable, "Waiters")
-		_, err = b.store.LimitsWithWaiters(ctx, w.Shard, "", 1)
-		b.wantErr(err, schema.ErrUnavailable, "LimitsWithWaiters")
-		for name, err := range map[string]error{
-			"PutWaiter": b.store.PutWaiter(ctx, w), "DeleteWaiter": b.store.DeleteWaiter(ctx, w), "DeleteLimitMark": b.store.DeleteLimitMark(ctx, mark(w)),
-		} {
-			b.wantErr(err, schema.ErrUnavailable, "%s", name)
-		}
 	}},
 }

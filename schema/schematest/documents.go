@@ -1,0 +1,224 @@
+package schematest
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// documents is a kind of administrative rows that are put, listed by name and, mostly, deleted.
+type documents struct {
+	kind string
+	// put writes the document as of that many ms after the beginning of the test.
+	put func(b *bench, scope, name string, age int) error
+	// remove deletes it as of then; nil: no document of the kind is ever deleted.
+	remove func(b *bench, scope, name string, age int) error
+	// shown returns what is read of it; "": it is not there.
+	shown func(b *bench, scope, name string) string
+	// said returns what a put of that age must show.
+	said func(b *bench, scope, name string, age int) string
+	// listed returns the names in a scope, read in pages of limit.
+	listed func(b *bench, scope string, limit int) []string
+}
+
+// documentKinds are the kinds. The scope of tenants is how their names begin.
+var documentKinds = []documents{
+	{
+		kind: "tenants",
+		put: func(b *bench, scope, name string, age int) error {
+			return b.store.PutTenant(b.ctx, b.aTenant(scope+"."+name, age))
+		},
+		shown: func(b *bench, scope, name string) string {
+			t, err := b.store.Tenant(b.ctx, scope+"."+name)
+			return b.shown(t.Name, t, err)
+		},
+		said: func(b *bench, scope, name string, age int) string {
+			t := b.aTenant(scope+"."+name, age)
+			return b.shown(t.Name, t, nil)
+		},
+		listed: func(b *bench, scope string, limit int) []string {
+			return pages(b, "Tenants", limit, func(last *string) (names []string, err error) {
+				after := scope + "." + or(last, func(name *string) string { return *name })
+				page, err := b.store.Tenants(b.ctx, after, limit)
+				for _, t := range page {
+					// others have tenants too
+					if name, ok := strings.CutPrefix(t.Name, scope+"."); ok {
+						names = append(names, name)
+					}
+				}
+				return names, err
+			})
+		},
+	},
+	{
+		kind: "tasks",
+		put: func(b *bench, scope, name string, age int) error {
+			return b.store.PutTask(b.ctx, b.task(scope, name, age))
+		},
+		remove: func(b *bench, scope, name string, age int) error {
+			return b.store.DeleteTask(b.ctx, scope, name, b.at(age))
+		},
+		shown: func(b *bench, scope, name string) string {
+			t, err := b.store.Task(b.ctx, scope, name)
+			return b.shown(t.Tenant+"/"+t.Name, t, err)
+		},
+		said: func(b *bench, scope, name string, age int) string {
+			return b.shown(scope+"/"+name, b.task(scope, name, age), nil)
+		},
+		listed: func(b *bench, scope string, limit int) []string {
+			return pages(b, "Tasks", limit, func(last *string) (names []string, err error) {
+				page, err := b.store.Tasks(b.ctx, scope, or(last, func(name *string) string { return *name }), limit)
+				for _, t := range page {
+					names = append(names, t.Name)
+				}
+				return names, err
+			})
+		},
+	},
+	{
+		kind: "tasks that have a rate",
+		put: func(b *bench, scope, name string, age int) error {
+			return b.store.PutRated(b.ctx, schema.TaskName{Tenant: scope, Name: name}, true, b.at(age))
+		},
+		remove: func(b *bench, scope, name string, age int) error {
+			return b.store.PutRated(b.ctx, schema.TaskName{Tenant: scope, Name: name}, false, b.at(age))
+		},
+		shown: func(b *bench, scope, name string) string {
+			if slices.Contains(b.rated(scope, 10), name) {
+				return name
+			}
+			return ""
+		},
+		said:   func(_ *bench, _, name string, _ int) string { return name },
+		listed: (*bench).rated,
+	},
+}
+
+// at is that many ms after the beginning of the test.
+func (b *bench) at(age int) time.Time { return b.now.Add(time.Duration(age) * time.Millisecond) }
+
+// shown returns all that is read of a document.
+func (b *bench) shown(name string, document any, err error) string {
+	b.Helper()
+	if errors.Is(err, schema.ErrNotFound) {
+		return ""
+	}
+	b.must(err, "a read")
+	text, err := json.Marshal(document)
+	b.must(err, "Marshal")
+	return name + " " + string(text)
+}
+
+// aTenant makes a tenant as of that many ms after the beginning of the test.
+func (b *bench) aTenant(name string, age int) schema.Tenant {
+	return schema.Tenant{
+		Name: name, Weight: age + 1, CreatedAt: b.now, UpdatedAt: b.at(age),
+		Quotas: schema.Quotas{Jobs: 1, RunsPerMinute: 2, ImportLinesPerSecond: 3, PayloadBytesPerMinute: 1 << 40},
+	}
+}
+
+// task makes a task as of that many ms after the beginning of the test.
+func (b *bench) task(tenant, name string, age int) schema.Task {
+	return schema.Task{
+		Tenant: tenant, Name: name, Description: "ü",
+		Work:          schema.Work{NATS: &schema.NATSTarget{Subject: "subject"}, Timeout: schema.Duration(time.Minute)},
+		PayloadSchema: []byte(`{"type":"object"}`), Rate: "1/s", MaxConcurrent: 3 + age,
+		CreatedAt: b.now, UpdatedAt: b.at(age),
+	}
+}
+
+// rated returns the names of the tenant's tasks that may have a rate.
+func (b *bench) rated(tenant string, limit int) (names []string) {
+	b.Helper()
+	tasks := pages(b, "RatedTasks", limit, func(last *schema.TaskName) ([]schema.TaskName, error) {
+		after := schema.TaskName{Tenant: tenant}
+		if last != nil {
+			after = *last
+		}
+		page, err := b.store.RatedTasks(b.ctx, after, limit)
+		if i := slices.IndexFunc(page, func(t schema.TaskName) bool { return t.Tenant != tenant }); i >= 0 {
+			page = page[:i] // others' follow
+		}
+		return page, err
+	})
+	for _, t := range tasks {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// eachKind makes a rule of each kind.
+func eachKind(name string, check func(b *bench, d *documents)) (rules []rule) {
+	for i := range documentKinds {
+		d := &documentKinds[i]
+		rules = append(rules, rule{d.kind + ": " + name, func(b *bench) { check(b, d) }})
+	}
+	return rules
+}
+
+var documentRules = slices.Concat(
+	eachKind("of puts and deletions the latest stands, in whichever order they come", func(b *bench, d *documents) {
+		latest := -1 // of the puts and deletions so far; of the same instant a deletion stands
+		stands := ""
+		for _, step := range []struct {
+			remove bool
+			age    int
+		}{
+			{true, 0}, // of what is not there
+			{false, 2},
+			{false, 2}, // a repetition
+			{true, 1},
+			{false, 3},
+			{false, 2}, // a late repetition
+			{true, 3},
+			{true, 3},
+			{false, 1},
+			{false, 5},
+			{true, 4},
+			{true, 6},
+			{false, 7},
+		} {
+			switch {
+			case step.remove && d.remove == nil:
+				continue
+			case step.remove:
+				b.must(d.remove(b, b.tenant, "t", step.age), "deletion of age %d", step.age)
+				if step.age >= latest {
+					latest, stands = step.age, ""
+				}
+			default:
+				b.must(d.put(b, b.tenant, "t", step.age), "put of age %d", step.age)
+				if step.age > latest {
+					latest, stands = step.age, d.said(b, b.tenant, "t", step.age)
+				}
+			}
+			if got := d.shown(b, b.tenant, "t"); got != stands {
+				b.Errorf("after %+v: read %q, want %q", step, got, stands)
+			}
+		}
+	}),
+	eachKind("they are listed by name, page by page, within their scope", func(b *bench, d *documents) {
+		names := []string{"a", "a-b", "a.b", "aa", "b", "b0", "c"}
+		scopes := []string{b.tenant, b.tenant + "-a", b.tenant + "0"}
+		for _, scope := range scopes {
+			for _, i := range b.rnd.Perm(len(names)) {
+				b.must(d.put(b, scope, names[i], 0), "put")
+			}
+		}
+		if d.remove != nil {
+			b.must(d.put(b, b.tenant, "gone", 0), "put")
+			b.must(d.remove(b, b.tenant, "gone", 1), "deletion")
+		}
+		for _, scope := range scopes {
+			for _, limit := range []int{1, 3, 7, 8, 100} {
+				if got := d.listed(b, scope, limit); !slices.Equal(got, names) {
+					b.Errorf("listed in %s, limit %d = %q, want %q", scope, limit, got, names)
+				}
+			}
+		}
+	}),
+)
