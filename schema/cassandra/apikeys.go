@@ -39,14 +39,14 @@ const usedTTL = 400 * 24 * 3600
 
 // CreateAPIKey implements schema.APIKeyStore. The name is written first: a creation that is cut
 // short leaves a key that is listed and not valid, never one that is valid and not listed.
-func (s *Store) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
+func (s apiKeyStore) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
 	if err := s.createAPIKey(ctx, k); err != nil {
 		return fmt.Errorf("create key %s of %s: %w", k.Name, k.Tenant, err)
 	}
 	return nil
 }
 
-func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
+func (s apiKeyStore) createAPIKey(ctx context.Context, k schema.APIKey) error {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
 }
 
 // keyByName reads a key by its name, as every conditional write before has left it.
-func (s *Store) keyByName(ctx context.Context, tenant, name string) (k schema.APIKey, err error) {
+func (s apiKeyStore) keyByName(ctx context.Context, tenant, name string) (k schema.APIKey, err error) {
 	var hash string
 	var text []byte
 	if err = s.oneSerial(ctx, selectKeyName, []any{tenant, name}, &hash, &text); err == nil {
@@ -83,7 +83,7 @@ func (s *Store) keyByName(ctx context.Context, tenant, name string) (k schema.AP
 
 // loadKey makes a key of its row by name. One that cannot be understood has a Fault; it can be
 // revoked, since its hash has a column of its own.
-func (s *Store) loadKey(tenant, name, hash string, text []byte) schema.APIKey {
+func (s apiKeyStore) loadKey(tenant, name, hash string, text []byte) schema.APIKey {
 	k, err := schema.Decode[schema.APIKey](text, "key")
 	if s.damage.Found("api_keys", tenant+"/"+name, err) != nil {
 		k = schema.APIKey{Tenant: tenant, Name: name, Fault: err}
@@ -93,7 +93,7 @@ func (s *Store) loadKey(tenant, name, hash string, text []byte) schema.APIKey {
 }
 
 // APIKey implements schema.APIKeyStore.
-func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
+func (s apiKeyStore) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
 	var text []byte
 	err = s.one(ctx, selectAPIKey, []any{hash.String()}, &text)
 	switch {
@@ -112,7 +112,7 @@ func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKe
 }
 
 // APIKeys implements schema.APIKeyStore.
-func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+func (s apiKeyStore) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
 	keys, err := s.apiKeys(ctx, tenant, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read keys of %s: %w", tenant, err)
@@ -120,8 +120,8 @@ func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([
 	return keys, nil
 }
 
-func (s *Store) apiKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
-	keys, err := readPages(ctx, s, selectKeyNames, &s.smallRows, limit, []any{tenant, after},
+func (s apiKeyStore) apiKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+	keys, err := readPages(ctx, s.core, selectKeyNames, &s.smallRows, limit, []any{tenant, after},
 		func(iter *gocql.Iter) (k schema.APIKey, size int, keep, more bool) {
 			var name, hash string
 			var text []byte
@@ -150,8 +150,8 @@ func (s *Store) apiKeys(ctx context.Context, tenant, after string, limit int) ([
 }
 
 // lastUses reads when keys were used last.
-func (s *Store) lastUses(ctx context.Context, hashes []string, into map[string]time.Time) error {
-	_, err := readPages(ctx, s, selectUses, &s.smallRows, len(hashes)+1, []any{hashes},
+func (s apiKeyStore) lastUses(ctx context.Context, hashes []string, into map[string]time.Time) error {
+	_, err := readPages(ctx, s.core, selectUses, &s.smallRows, len(hashes)+1, []any{hashes},
 		func(iter *gocql.Iter) (none struct{}, size int, keep, more bool) {
 			var hash string
 			var at time.Time
@@ -168,7 +168,7 @@ func (s *Store) lastUses(ctx context.Context, hashes []string, into map[string]t
 
 // DeleteAPIKey implements schema.APIKeyStore. The key itself goes first: a deletion that is cut
 // short leaves a key that is listed and not valid.
-func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
+func (s apiKeyStore) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
 	k, err := s.deleteAPIKey(ctx, tenant, name, at)
 	if err != nil {
 		return schema.APIKey{}, fmt.Errorf("delete key %s of %s: %w", name, tenant, err)
@@ -176,7 +176,7 @@ func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, at time.T
 	return k, nil
 }
 
-func (s *Store) deleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
+func (s apiKeyStore) deleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (schema.APIKey, error) {
 	k, err := s.keyByName(ctx, tenant, name)
 	if err != nil {
 		return k, err
@@ -197,7 +197,7 @@ func (s *Store) deleteAPIKey(ctx context.Context, tenant, name string, at time.T
 }
 
 // TouchAPIKey implements schema.APIKeyStore.
-func (s *Store) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
+func (s apiKeyStore) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
 	if err := s.write(ctx, touchAPIKey, at.UnixMicro(), usedTTL, at, hash.String()); err != nil {
 		return fmt.Errorf("note the use of a key: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // PutAttempts implements schema.AttemptStore. Batches over the bounds are split.
-func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
+func (s attemptStore) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
 	lines := make([]line, 0, len(attempts))
 	for i := range attempts {
 		l, err := s.attemptLine(&attempts[i])
@@ -29,7 +29,7 @@ func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) erro
 }
 
 // attemptLine returns what is to be written of a: nothing if both cells are to be left as they are.
-func (s *Store) attemptLine(a *schema.Attempt) (line, error) {
+func (s attemptStore) attemptLine(a *schema.Attempt) (line, error) {
 	if a.Record == nil && a.Session == nil {
 		return line{}, nil
 	}
@@ -60,7 +60,7 @@ func (s *Store) attemptLine(a *schema.Attempt) (line, error) {
 }
 
 // Attempts implements schema.AttemptStore. Written is the later one of an attempt's two cells.
-func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
+func (s attemptStore) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
 	if err := within(p, runs); err != nil {
 		return nil, fmt.Errorf("read attempts: %w", err)
 	}
@@ -68,7 +68,7 @@ func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.
 		return nil, nil
 	}
 	args := []any{int64(p.Bucket), int(p.Shard), uuids(runs)}
-	attempts, err := readPages(ctx, s, selectAttempts, &s.attemptRows, math.MaxInt, args, s.scanAttempt)
+	attempts, err := readPages(ctx, s.core, selectAttempts, &s.attemptRows, math.MaxInt, args, s.scanAttempt)
 	if err != nil {
 		return nil, fmt.Errorf("read attempts of %d runs of %s: %w", len(runs), p, err)
 	}
@@ -101,7 +101,7 @@ func (c *attemptCells) attempt() schema.Attempt {
 }
 
 // scanAttempt takes a row of selectAttempts. A row of which all cells have left does not count.
-func (s *Store) scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, keep, more bool) {
+func (s attemptStore) scanAttempt(iter *gocql.Iter) (a schema.Attempt, size int, keep, more bool) {
 	var c attemptCells
 	if !c.scan(iter) {
 		return a, 0, false, false
@@ -122,10 +122,10 @@ func held(cell []byte, written int64) []byte {
 }
 
 // KeepAttempts implements schema.AttemptStore.
-func (s *Store) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+func (s attemptStore) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
 	p, ttl := run.Partition(), s.ttl(expires)
 	args := []any{int64(p.Bucket), int(p.Shard), []gocql.UUID{uuid(run)}}
-	rows, err := readPages(ctx, s, selectAttempts, &s.attemptRows, math.MaxInt, args,
+	rows, err := readPages(ctx, s.core, selectAttempts, &s.attemptRows, math.MaxInt, args,
 		func(iter *gocql.Iter) (cells attemptCells, size int, keep, more bool) {
 			if !cells.scan(iter) {
 				return cells, 0, false, false

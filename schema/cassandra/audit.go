@@ -32,14 +32,14 @@ var lastAuditID = gocql.UUID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xb
 func dayOf(day int) time.Time { return time.Unix(int64(day)*24*3600, 0).UTC() }
 
 // PutAudit implements schema.AuditStore.
-func (s *Store) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
+func (s auditStore) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
 	if err := s.putAudit(ctx, entries); err != nil {
 		return fmt.Errorf("put %d audit entries: %w", len(entries), err)
 	}
 	return nil
 }
 
-func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
+func (s auditStore) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
 	lines := make([]line, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -63,12 +63,12 @@ func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error
 }
 
 // Audit implements schema.AuditStore.
-func (s *Store) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
+func (s auditStore) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
 	at, id := dayOf(day+1), lastAuditID
 	if !before.IsZero() {
 		at, id = before.Time(), gocql.UUID(before)
 	}
-	entries, err := readPages(ctx, s, selectAudit, &s.smallRows, limit, []any{tenant, dayOf(day), at, id},
+	entries, err := readPages(ctx, s.core, selectAudit, &s.smallRows, limit, []any{tenant, dayOf(day), at, id},
 		func(iter *gocql.Iter) (e schema.AuditEntry, size int, keep, more bool) {
 			var id gocql.UUID
 			var text []byte

@@ -22,7 +22,7 @@ func TestStatementsInFlightAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Store{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), tokens: make(chan struct{}, maxInFlight), metrics: m}
+		s := &core{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), tokens: make(chan struct{}, maxInFlight), metrics: m}
 		const surplus = 50
 		var sent atomic.Int64
 		answer := make(chan struct{})
@@ -84,7 +84,7 @@ func TestFailedStatementGivesItsPlaceBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Store{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), tokens: make(chan struct{}, maxInFlight), metrics: m}
+		s := &core{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), tokens: make(chan struct{}, maxInFlight), metrics: m}
 		for name, fault := range map[string]error{
 			"unknown, all tries": gocql.ErrTimeoutNoResponse, "for good": answer{gocql.ErrCodeInvalid, ""}, "no row": gocql.ErrNotFound,
 		} {

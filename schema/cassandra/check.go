@@ -95,7 +95,7 @@ func (s *Store) server(ctx context.Context) (server, error) {
 		srv.offset = theirs.Sub(ours)
 	}
 	type setting struct{ name, value string }
-	rows, err := readPages(ctx, s, selectServerSettings, &s.smallRows, 10*maxPageRows, nil,
+	rows, err := readPages(ctx, s.core, selectServerSettings, &s.smallRows, 10*maxPageRows, nil,
 		func(iter *gocql.Iter) (v setting, size int, keep, more bool) {
 			more = iter.Scan(&v.name, &v.value)
 			return v, 128, true, more

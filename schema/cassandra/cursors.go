@@ -15,9 +15,9 @@ import (
 var errHalfCursor = errors.New("cursor without both its registers")
 
 // Cursors implements schema.CursorStore.
-func (s *Store) Cursors(ctx context.Context) ([]schema.Cursor, error) {
+func (s cursorStore) Cursors(ctx context.Context) ([]schema.Cursor, error) {
 	var fault error
-	cursors, err := readPages(ctx, s, selectCursors, &s.smallRows, schema.MaxShards, nil,
+	cursors, err := readPages(ctx, s.core, selectCursors, &s.smallRows, schema.MaxShards, nil,
 		func(iter *gocql.Iter) (c schema.Cursor, size int, keep, more bool) {
 			var dispatched, settled *int64
 			if !iter.Scan(&c.Shard, &c.Epoch, &dispatched, &settled) {
@@ -41,7 +41,7 @@ func (s *Store) Cursors(ctx context.Context) ([]schema.Cursor, error) {
 }
 
 // Cursor implements schema.CursorStore.
-func (s *Store) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, error) {
+func (s cursorStore) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, error) {
 	c := schema.Cursor{Shard: shard}
 	var dispatched, settled *int64
 	err := s.one(ctx, selectCursor, []any{int(shard)}, &c.Epoch, &dispatched, &settled)
@@ -57,7 +57,7 @@ func (s *Store) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, 
 
 // AdvanceCursor implements schema.CursorStore. Each register's write time is the end of its bucket
 // in µs: of two writes in any order the higher bucket stays.
-func (s *Store) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
+func (s cursorStore) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
 	err := s.repeat(ctx, raiseDispatched, writing, func() error {
 		b := s.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx).DefaultTimestamp(false).
 			SpeculativeExecutionPolicy(s.speculation)
@@ -93,7 +93,7 @@ type storedSettings struct {
 }
 
 // Settings implements schema.SettingsStore.
-func (s *Store) Settings(ctx context.Context) (schema.Settings, error) {
+func (s cursorStore) Settings(ctx context.Context) (schema.Settings, error) {
 	var text []byte
 	if err := s.one(ctx, selectSetting, []any{settingsScope, settingsName}, &text); err != nil {
 		return schema.Settings{}, fmt.Errorf("read settings: %w", err)

@@ -30,7 +30,7 @@ const (
 )
 
 // PutDeadLetters implements schema.DeadLetterStore. Batches over the bounds are split.
-func (s *Store) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
+func (s deadLetterStore) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
 	order := make([]int, len(letters))
 	for i := range order {
 		order[i] = i
@@ -59,7 +59,7 @@ func (s *Store) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter)
 	return nil
 }
 
-func (s *Store) deadLetterLine(l *schema.DeadLetter) (line, error) {
+func (s deadLetterStore) deadLetterLine(l *schema.DeadLetter) (line, error) {
 	last, err := l.EncodeLast()
 	if err != nil {
 		return line{}, err
@@ -79,7 +79,7 @@ func (s *Store) deadLetterLine(l *schema.DeadLetter) (line, error) {
 }
 
 // PutResolution implements schema.DeadLetterStore.
-func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+func (s deadLetterStore) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
 	text, err := schema.EncodeResolution(&f)
 	if err == nil {
 		err = s.write(ctx, putResolution, f.At.UnixMicro(), s.ttl(expires), text, tenant, dayOf(schema.DeadLetterDay(run)), uuid(run))
@@ -91,7 +91,7 @@ func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.Run
 }
 
 // DeadLetter implements schema.DeadLetterStore.
-func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
+func (s deadLetterStore) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
 	var text, payload, last, resolution []byte
 	var written *int64
 	err := s.one(ctx, selectDeadLetter, []any{tenant, dayOf(schema.DeadLetterDay(run)), uuid(run)}, &text, &payload, &last, &resolution, &written)
@@ -104,19 +104,19 @@ func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID)
 	return s.loadDeadLetter(tenant, run, text, payload, last, resolution, *written), nil
 }
 
-func (s *Store) loadDeadLetter(tenant string, run schema.RunID, text, payload, last, resolution []byte, written int64) schema.DeadLetter {
+func (s deadLetterStore) loadDeadLetter(tenant string, run schema.RunID, text, payload, last, resolution []byte, written int64) schema.DeadLetter {
 	l := schema.LoadDeadLetter(tenant, run, text, payload, last, resolution, written)
 	_ = s.damage.Found("dead_letters", run.String(), l.Fault)
 	return l
 }
 
 // DeadLetters implements schema.DeadLetterStore.
-func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
+func (s deadLetterStore) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
 	upper := highestID
 	if !before.IsZero() {
 		upper = uuid(before)
 	}
-	letters, err := readPages(ctx, s, selectDeadLetters, &s.deadRows, limit, []any{tenant, dayOf(day), upper},
+	letters, err := readPages(ctx, s.core, selectDeadLetters, &s.deadRows, limit, []any{tenant, dayOf(day), upper},
 		func(iter *gocql.Iter) (l schema.DeadLetter, size int, keep, more bool) {
 			var run gocql.UUID
 			var text, last, resolution []byte
@@ -137,7 +137,7 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 }
 
 // Resolutions implements schema.DeadLetterStore.
-func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+func (s deadLetterStore) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
 	all := make(map[schema.RunID]*schema.Resolution)
 	if len(runs) == 0 {
 		return all, nil
@@ -149,7 +149,7 @@ func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []
 		run        schema.RunID
 		resolution *schema.Resolution
 	}
-	rows, err := readPages(ctx, s, selectResolutions, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
+	rows, err := readPages(ctx, s.core, selectResolutions, &s.smallRows, math.MaxInt, []any{tenant, dayOf(day), uuids(runs)},
 		func(iter *gocql.Iter) (f found, size int, keep, more bool) {
 			var run gocql.UUID
 			var text []byte

@@ -62,7 +62,7 @@ const (
 )
 
 // documents implements document.Rows.
-type documents struct{ store *Store }
+type documents struct{ *core }
 
 // documentTable says how the documents of a kind lie in their table. A statement that is "" is one
 // that the kind does not need.
@@ -174,9 +174,9 @@ func nextOpen(doc *document.Document, iter *gocql.Iter) bool {
 // PutDocuments implements document.Rows: one statement after the other.
 func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) error {
 	for i := range docs {
-		st, args, err := bindDocument(&docs[i], d.store.cfg.Now())
+		st, args, err := bindDocument(&docs[i], d.cfg.Now())
 		if err == nil {
-			err = d.store.write(ctx, st, args...)
+			err = d.write(ctx, st, args...)
 		}
 		if err != nil {
 			return err
@@ -218,14 +218,14 @@ func bindDocument(doc *document.Document, now time.Time) (statement, []any, erro
 // Document implements document.Rows.
 func (d documents) Document(ctx context.Context, kind document.Kind, scope, name string) (document.Document, error) {
 	t, doc := documentTables[kind], document.Document{Kind: kind, Scope: scope, Name: name}
-	err := t.row(&doc, func(dest ...any) error { return d.store.one(ctx, t.get, t.key(scope, name), dest...) })
+	err := t.row(&doc, func(dest ...any) error { return d.one(ctx, t.get, t.key(scope, name), dest...) })
 	return doc, err
 }
 
 // Documents implements document.Rows. Open operations are always read from the first one.
 func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) ([]document.Document, error) {
 	t := documentTables[kind]
-	return readPages(ctx, d.store, t.list, &d.store.smallRows, limit, t.key(scope, after),
+	return readPages(ctx, d.core, t.list, &d.smallRows, limit, t.key(scope, after),
 		func(iter *gocql.Iter) (doc document.Document, size int, keep, more bool) {
 			doc.Kind, doc.Scope = kind, scope
 			more = t.next(&doc, iter)
@@ -243,11 +243,11 @@ func (d documents) SwapDocument(ctx context.Context, was int64, is document.Docu
 		before = was
 	}
 	row := make(map[string]any)
-	applied, err := d.store.swap(ctx, swapSigningKeys, row, is.Revision, string(is.Text), is.Name, before)
+	applied, err := d.swap(ctx, swapSigningKeys, row, is.Revision, string(is.Text), is.Name, before)
 	stands, _ := row["revision"].(int64)
 	if errors.Is(err, schema.ErrUnknown) {
 		stands = 0
-		readErr := d.store.oneSerial(ctx, selectSigningRevision, []any{is.Name}, &stands)
+		readErr := d.oneSerial(ctx, selectSigningRevision, []any{is.Name}, &stands)
 		if readErr != nil && !errors.Is(readErr, schema.ErrNotFound) || stands == was {
 			return err // its condition still holds: it may yet be done
 		}

@@ -20,7 +20,7 @@ var (
 )
 
 // PutEntries implements schema.EntryWriter. Batches over the bounds are split.
-func (s *Store) PutEntries(ctx context.Context, entries []schema.Entry) error {
+func (s entryStore) PutEntries(ctx context.Context, entries []schema.Entry) error {
 	rows, payloads, err := s.entryLines(entries)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *Store) PutEntries(ctx context.Context, entries []schema.Entry) error {
 }
 
 // entryLines returns what is to be written to runs and to payloads.
-func (s *Store) entryLines(entries []schema.Entry) (rows, payloads []line, err error) {
+func (s entryStore) entryLines(entries []schema.Entry) (rows, payloads []line, err error) {
 	rows = make([]line, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -69,9 +69,9 @@ func (s *Store) entryLines(entries []schema.Entry) (rows, payloads []line, err e
 }
 
 // Entries implements schema.EntryReader.
-func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
+func (s entryStore) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
 	args := slice(p, r)
-	entries, err := readPages(ctx, s, selectEntries, &s.entryRows, limit, args, s.scanEntry)
+	entries, err := readPages(ctx, s.core, selectEntries, &s.entryRows, limit, args, s.scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read entries of %s: %w", p, err)
 	}
@@ -79,8 +79,8 @@ func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRang
 }
 
 // EntryIDs implements schema.EntryReader.
-func (s *Store) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
-	ids, err := readPages(ctx, s, selectEntryIDs, &s.idRows, limit, slice(p, r),
+func (s entryStore) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
+	ids, err := readPages(ctx, s.core, selectEntryIDs, &s.idRows, limit, slice(p, r),
 		func(iter *gocql.Iter) (schema.EntryID, int, bool, bool) {
 			var id gocql.UUID
 			var written *int64
@@ -94,7 +94,7 @@ func (s *Store) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRan
 }
 
 // EntriesByID implements schema.EntryReader.
-func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
+func (s entryStore) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
 	if err := within(p, ids); err != nil {
 		return nil, fmt.Errorf("read entries by id: %w", err)
 	}
@@ -102,7 +102,7 @@ func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schem
 		return nil, nil
 	}
 	args := []any{int64(p.Bucket), int(p.Shard), uuids(ids)}
-	entries, err := readPages(ctx, s, selectEntriesByID, &s.entryRows, len(ids), args, s.scanEntry)
+	entries, err := readPages(ctx, s.core, selectEntriesByID, &s.entryRows, len(ids), args, s.scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read %d entries of %s by id: %w", len(ids), p, err)
 	}
@@ -110,7 +110,7 @@ func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schem
 }
 
 // Payload implements schema.EntryReader.
-func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
+func (s entryStore) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
 	p := id.Partition()
 	var payload []byte
 	if err := s.one(ctx, selectPayload, []any{int64(p.Bucket), int(p.Shard), uuid(id)}, &payload); err != nil {
@@ -120,7 +120,7 @@ func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) 
 }
 
 // scanEntry takes a row of selectEntries or selectEntriesByID. Rows without a spec do not count.
-func (s *Store) scanEntry(iter *gocql.Iter) (e schema.Entry, bytes int, keep, more bool) {
+func (s entryStore) scanEntry(iter *gocql.Iter) (e schema.Entry, bytes int, keep, more bool) {
 	var id, moved gocql.UUID
 	var spec, payload, cancelled []byte
 	if !iter.Scan(&id, &spec, &payload, &cancelled, &moved) {

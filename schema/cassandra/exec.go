@@ -12,12 +12,12 @@ import (
 )
 
 // query returns st with its values, idempotent and speculative.
-func (s *Store) query(ctx context.Context, st statement, args ...any) *gocql.Query {
+func (s *core) query(ctx context.Context, st statement, args ...any) *gocql.Query {
 	return s.session.Query(string(st), args...).WithContext(ctx).Idempotent(true).SetSpeculativeExecutionPolicy(s.speculation)
 }
 
 // serial returns st, a read such that every conditional write begun before is decided.
-func (s *Store) serial(ctx context.Context, st statement, args ...any) *gocql.Query {
+func (s *core) serial(ctx context.Context, st statement, args ...any) *gocql.Query {
 	return s.query(ctx, st, args...).Consistency(gocql.Consistency(gocql.LocalSerial))
 }
 
@@ -29,7 +29,7 @@ var unrepeated = map[statement]bool{selectWaiters: true}
 
 // repeat calls once until it succeeds, fails for good, or was retried maxRetries times. It returns
 // the translated error. If one try was of unknown outcome, so is the whole.
-func (s *Store) repeat(ctx context.Context, st statement, m mode, once func() error) error {
+func (s *core) repeat(ctx context.Context, st statement, m mode, once func() error) error {
 	start := time.Now()
 	// heartbeats and claims of keys do not wait behind bulk work
 	if m != conditional && !urgent[st] {
@@ -94,24 +94,24 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // write executes an idempotent write.
-func (s *Store) write(ctx context.Context, st statement, args ...any) error {
+func (s *core) write(ctx context.Context, st statement, args ...any) error {
 	return s.repeat(ctx, st, writing, func() error { return s.query(ctx, st, args...).Exec() })
 }
 
 // one reads one row, or ErrNotFound.
-func (s *Store) one(ctx context.Context, st statement, args []any, dest ...any) error {
+func (s *core) one(ctx context.Context, st statement, args []any, dest ...any) error {
 	return s.repeat(ctx, st, reading, func() error { return s.query(ctx, st, args...).Scan(dest...) })
 }
 
 // oneSerial reads one row at LOCAL_SERIAL, or ErrNotFound.
-func (s *Store) oneSerial(ctx context.Context, st statement, args []any, dest ...any) error {
+func (s *core) oneSerial(ctx context.Context, st statement, args []any, dest ...any) error {
 	return s.repeat(ctx, st, reading, func() error { return s.serial(ctx, st, args...).Scan(dest...) })
 }
 
 // swap executes a conditional write once (again only if nothing was sent). row receives the current
 // cells if the condition did not hold. After ErrUnknown the caller reads, at LOCAL_SERIAL, what
 // stands.
-func (s *Store) swap(ctx context.Context, st statement, row map[string]any, args ...any) (applied bool, err error) {
+func (s *core) swap(ctx context.Context, st statement, row map[string]any, args ...any) (applied bool, err error) {
 	err = s.repeat(ctx, st, conditional, func() error {
 		clear(row)
 		q := s.session.Query(string(st), args...).WithContext(ctx).Idempotent(false).RetryPolicy(nil)
@@ -130,7 +130,7 @@ type line struct {
 
 // writeBatches executes st for every line, in unlogged batches within the bounds, one after the
 // other. A single line goes as a plain statement, for which the server has no limit.
-func (s *Store) writeBatches(ctx context.Context, st statement, lines []line) error {
+func (s *core) writeBatches(ctx context.Context, st statement, lines []line) error {
 	for len(lines) > 0 {
 		n := fit(lines, maxBatchRows, int(s.batchBytes.Load()))
 		chunk := lines[:n]
@@ -194,7 +194,7 @@ func (p *pageSizer) saw(largest int) {
 // readPages reads the rows of st page by page, until there are none or limit are kept. scan takes
 // the next row from the iterator. It returns the row's size in bytes and whether it counts; more is
 // false after the last row.
-func readPages[T any](ctx context.Context, s *Store, st statement, sizer *pageSizer, limit int, args []any,
+func readPages[T any](ctx context.Context, s *core, st statement, sizer *pageSizer, limit int, args []any,
 	scan func(*gocql.Iter) (v T, bytes int, keep, more bool),
 ) ([]T, error) {
 	var out []T

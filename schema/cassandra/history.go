@@ -24,7 +24,7 @@ const (
 )
 
 // PutJobRuns implements schema.HistoryStore. Batches over the bounds are split.
-func (s *Store) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
+func (s historyStore) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	whole, mixed, err := s.historyLines(runs)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Store) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 
 // historyLines returns what is to be written: the lines of each partition that has many, and those
 // of all others together.
-func (s *Store) historyLines(runs []schema.JobRun) (whole [][]line, mixed []line, err error) {
+func (s historyStore) historyLines(runs []schema.JobRun) (whole [][]line, mixed []line, err error) {
 	order := make([]int, len(runs))
 	for i := range order {
 		order[i] = i
@@ -75,7 +75,7 @@ func comparePartitions(a, b *schema.JobRun) int {
 	return cmp.Or(bytes.Compare(a.Job[:], b.Job[:]), cmp.Compare(a.Period(), b.Period()))
 }
 
-func (s *Store) historyLine(r *schema.JobRun) (line, error) {
+func (s historyStore) historyLine(r *schema.JobRun) (line, error) {
 	text, err := schema.EncodeJobRun(r)
 	if err != nil {
 		return line{}, err
@@ -91,12 +91,12 @@ func (s *Store) historyLine(r *schema.JobRun) (line, error) {
 }
 
 // JobRuns implements schema.HistoryStore.
-func (s *Store) JobRuns(ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int) ([]schema.JobRun, error) {
+func (s historyStore) JobRuns(ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int) ([]schema.JobRun, error) {
 	upper := highestID
 	if !before.IsZero() {
 		upper = uuid(before)
 	}
-	runs, err := readPages(ctx, s, selectJobRuns, &s.historyRows, limit, []any{gocql.UUID(id), period, upper},
+	runs, err := readPages(ctx, s.core, selectJobRuns, &s.historyRows, limit, []any{gocql.UUID(id), period, upper},
 		func(iter *gocql.Iter) (r schema.JobRun, size int, keep, more bool) {
 			var run gocql.UUID
 			var text []byte

@@ -11,7 +11,7 @@ import (
 )
 
 // RegisterKey implements schema.KeyStore.
-func (s *Store) RegisterKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
+func (s keyStore) RegisterKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
 	inForce, mine, err := s.registerKey(ctx, tenant, key, claim, expires)
 	if err != nil {
 		return schema.KeyRecord{}, false, fmt.Errorf("register key %q of %s: %w", key, tenant, err)
@@ -19,7 +19,7 @@ func (s *Store) RegisterKey(ctx context.Context, tenant, key string, claim schem
 	return inForce, mine, nil
 }
 
-func (s *Store) registerKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
+func (s keyStore) registerKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time) (schema.KeyRecord, bool, error) {
 	if len(claim.Text)+len(claim.Payload) > maxRowBytes {
 		return schema.KeyRecord{}, false, schema.ErrTooLarge
 	}
@@ -51,7 +51,7 @@ func (s *Store) registerKey(ctx context.Context, tenant, key string, claim schem
 func sameKeyRecord(a, b schema.KeyRecord) bool { return a.Entry == b.Entry && a.BodyHash == b.BodyHash }
 
 // settleKey decides a registration of unknown outcome by reading the record that stands.
-func (s *Store) settleKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, unknown error) (schema.KeyRecord, bool, error) {
+func (s keyStore) settleKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, unknown error) (schema.KeyRecord, bool, error) {
 	var hash string
 	var entry gocql.UUID
 	var text, payload []byte

@@ -17,7 +17,7 @@ type name struct {
 }
 
 // RegisterName implements schema.JobIndex.
-func (s *Store) RegisterName(
+func (s jobIndex) RegisterName(
 	ctx context.Context, tenant, called string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
 	n, err := s.registerName(ctx, tenant, called, name{id, at.UTC().Truncate(time.Millisecond)})
@@ -27,7 +27,7 @@ func (s *Store) RegisterName(
 	return n.holder, n.since, n.holder == id, nil
 }
 
-func (s *Store) registerName(ctx context.Context, tenant, called string, wanted name) (name, error) {
+func (s jobIndex) registerName(ctx context.Context, tenant, called string, wanted name) (name, error) {
 	row := make(map[string]any)
 	applied, err := s.swap(ctx, registerName, row, tenant, called, gocql.UUID(wanted.holder), wanted.since)
 	switch {
@@ -51,14 +51,14 @@ func (s *Store) registerName(ctx context.Context, tenant, called string, wanted 
 }
 
 // TransferName implements schema.JobIndex.
-func (s *Store) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
+func (s jobIndex) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
 	if err := s.transferName(ctx, tenant, called, from, name{to, at.UTC().Truncate(time.Millisecond)}); err != nil {
 		return fmt.Errorf("transfer name %q of %s: %w", called, tenant, err)
 	}
 	return nil
 }
 
-func (s *Store) transferName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
+func (s jobIndex) transferName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
 	if from.IsZero() {
 		return schema.ErrConflict
 	}
@@ -82,7 +82,7 @@ func (s *Store) transferName(ctx context.Context, tenant, called string, from sc
 }
 
 // settleName decides a transfer of unknown outcome by reading who has the name.
-func (s *Store) settleName(ctx context.Context, tenant, called string, from schema.JobID, to name, unknown error) error {
+func (s jobIndex) settleName(ctx context.Context, tenant, called string, from schema.JobID, to name, unknown error) error {
 	stands, err := s.readName(ctx, tenant, called)
 	switch {
 	case err != nil:
@@ -96,7 +96,7 @@ func (s *Store) settleName(ctx context.Context, tenant, called string, from sche
 }
 
 // JobByName implements schema.JobIndex.
-func (s *Store) JobByName(ctx context.Context, tenant, called string) (schema.JobID, time.Time, error) {
+func (s jobIndex) JobByName(ctx context.Context, tenant, called string) (schema.JobID, time.Time, error) {
 	n, err := s.readName(ctx, tenant, called)
 	if err == nil && n.holder.IsZero() {
 		err = schema.ErrNotFound
@@ -108,7 +108,7 @@ func (s *Store) JobByName(ctx context.Context, tenant, called string) (schema.Jo
 }
 
 // readName reads who has a name, as every conditional write that was begun before has left it.
-func (s *Store) readName(ctx context.Context, tenant, called string) (name, error) {
+func (s jobIndex) readName(ctx context.Context, tenant, called string) (name, error) {
 	var holder gocql.UUID
 	var since time.Time
 	err := s.oneSerial(ctx, selectName, []any{tenant, called}, &holder, &since)
@@ -121,7 +121,7 @@ func (s *Store) readName(ctx context.Context, tenant, called string) (name, erro
 // ListJob implements schema.JobIndex. Its write timestamp is the id's time or, with an expiry, the
 // µs after it, so that an expiry replaces never. Of equal timestamps Cassandra keeps the later
 // expiry.
-func (s *Store) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+func (s jobIndex) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
 	written := schema.EntryID(id).Time().UnixMicro()
 	if !expires.IsZero() {
 		written++
@@ -133,12 +133,12 @@ func (s *Store) ListJob(ctx context.Context, tenant string, id schema.JobID, exp
 }
 
 // JobIDs implements schema.JobIndex.
-func (s *Store) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
+func (s jobIndex) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
 	upper := highestID
 	if !before.IsZero() {
 		upper = gocql.UUID(before)
 	}
-	ids, err := readPages(ctx, s, selectListed, &s.listRows, limit, []any{tenant, onlySlice, upper},
+	ids, err := readPages(ctx, s.core, selectListed, &s.listRows, limit, []any{tenant, onlySlice, upper},
 		func(iter *gocql.Iter) (schema.JobID, int, bool, bool) {
 			var id gocql.UUID
 			more := iter.Scan(&id)

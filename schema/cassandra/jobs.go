@@ -36,7 +36,7 @@ var (
 const createdAt = 1
 
 // CreateJob implements schema.JobStore.
-func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
+func (s jobStore) CreateJob(ctx context.Context, j schema.Job) error {
 	err := errNotFirst
 	if j.Before == nil && j.Cut.IsZero() && j.Expires.IsZero() {
 		err = s.createJob(ctx, &j)
@@ -47,7 +47,7 @@ func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
 	return nil
 }
 
-func (s *Store) createJob(ctx context.Context, j *schema.Job) error {
+func (s jobStore) createJob(ctx context.Context, j *schema.Job) error {
 	args, err := s.jobCells(j)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Store) createJob(ctx context.Context, j *schema.Job) error {
 }
 
 // SwapJob implements schema.JobStore.
-func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
+func (s jobStore) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	args, err := s.jobCells(&j)
 	if err == nil && j.Current.Number <= was {
 		err = errNotNewer
@@ -81,7 +81,7 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 
 // writeJob executes st, a conditional write of j. holds says whether its condition holds for what
 // stands; nil: nothing does.
-func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, holds func(stands *schema.Job) bool) error {
+func (s jobStore) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, holds func(stands *schema.Job) bool) error {
 	row := make(map[string]any)
 	applied, err := s.swap(ctx, st, row, args...)
 	switch {
@@ -98,7 +98,7 @@ func (s *Store) writeJob(ctx context.Context, j *schema.Job, st statement, args 
 }
 
 // settleJob decides a write of j of unknown outcome by reading the job.
-func (s *Store) settleJob(ctx context.Context, j *schema.Job, holds func(stands *schema.Job) bool, unknown error) error {
+func (s jobStore) settleJob(ctx context.Context, j *schema.Job, holds func(stands *schema.Job) bool, unknown error) error {
 	stands, err := s.Job(ctx, j.ID)
 	if errors.Is(err, schema.ErrNotFound) {
 		if holds(nil) {
@@ -119,7 +119,7 @@ func (s *Store) settleJob(ctx context.Context, j *schema.Job, holds func(stands 
 }
 
 // jobCells returns the values of firstJob, and of swapJob but for its condition.
-func (s *Store) jobCells(j *schema.Job) ([]any, error) {
+func (s jobStore) jobCells(j *schema.Job) ([]any, error) {
 	if _, oneOff := j.ID.OneOff(); oneOff {
 		return nil, errOneOff
 	}
@@ -197,7 +197,7 @@ func (r *jobRow) job(decode decoder) schema.Job {
 }
 
 // Job implements schema.JobStore.
-func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+func (s jobStore) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	row := jobRow{id: gocql.UUID(id)}
 	err := s.oneSerial(ctx, selectJob, []any{int(id.Shard()), onlySlice, row.id}, row.dest()...)
 	var j schema.Job
@@ -213,7 +213,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 }
 
 // Jobs implements schema.JobStore.
-func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+func (s jobStore) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
 	if len(ids) > maxIDsPerRead {
 		return nil, fmt.Errorf("read %d jobs: %w", len(ids), errManyIDs)
 	}
@@ -235,7 +235,7 @@ func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 }
 
 // JobsOf implements schema.JobStore.
-func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+func (s jobStore) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
 	jobs, err := s.readJobs(ctx, selectJobsOf, freshSpec, limit, int(shard), onlySlice, gocql.UUID(after))
 	if err != nil {
 		return nil, fmt.Errorf("read jobs of shard %d: %w", shard, err)
@@ -243,8 +243,8 @@ func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.Job
 	return jobs, nil
 }
 
-func (s *Store) readJobs(ctx context.Context, st statement, decode decoder, limit int, args ...any) ([]schema.Job, error) {
-	return readPages(ctx, s, st, &s.jobRows, limit, args,
+func (s jobStore) readJobs(ctx context.Context, st statement, decode decoder, limit int, args ...any) ([]schema.Job, error) {
+	return readPages(ctx, s.core, st, &s.jobRows, limit, args,
 		func(iter *gocql.Iter) (j schema.Job, size int, keep, more bool) {
 			var row jobRow
 			if !iter.Scan(append([]any{&row.id}, row.dest()...)...) {
@@ -254,41 +254,4 @@ func (s *Store) readJobs(ctx context.Context, st statement, decode decoder, limi
 			_ = s.damage.Found("jobs", j.ID.String(), j.Current.Fault)
 			return j, row.size(), true, true
 		})
-}
-
-// Decide implements schema.DecisionStore.
-func (s *Store) Decide(ctx context.Context, key, text string, expires time.Time) (string, error) {
-	decided, err := s.decide(ctx, decisionPrefix+key, text, expires)
-	if err != nil {
-		return "", fmt.Errorf("decide %q: %w", key, err)
-	}
-	return decided, nil
-}
-
-// decisionPrefix keeps decisions apart from the other rows of leases.
-const decisionPrefix = "decide/"
-
-func (s *Store) decide(ctx context.Context, lease, text string, expires time.Time) (string, error) {
-	if len(text) > maxRowBytes {
-		return "", fmt.Errorf("%d bytes: %w", len(text), schema.ErrTooLarge)
-	}
-	row := make(map[string]any)
-	applied, err := s.swap(ctx, createDecision, row, lease, text, s.ttl(expires))
-	switch {
-	case errors.Is(err, schema.ErrUnknown):
-		var decided string
-		switch readErr := s.oneSerial(ctx, selectDecision, []any{lease}, &decided); {
-		case errors.Is(readErr, schema.ErrNotFound):
-			return "", err // it may yet be done
-		case readErr != nil:
-			return "", readAgain(err, readErr)
-		}
-		return decided, nil
-	case err != nil:
-		return "", err
-	case applied:
-		return text, nil
-	}
-	decided, _ := row["record"].(string)
-	return decided, nil
 }

@@ -13,7 +13,7 @@ import (
 const leasePrefix = "lease/"
 
 // SwapLease implements schema.LeaseStore.
-func (s *Store) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+func (s leaseStore) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
 	stands, err := s.swapLease(ctx, was, is, expires)
 	if err != nil {
 		return stands, fmt.Errorf("swap lease %q: %w", is.Key, err)
@@ -21,7 +21,7 @@ func (s *Store) SwapLease(ctx context.Context, was, is schema.Lease, expires tim
 	return stands, nil
 }
 
-func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+func (s leaseStore) swapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
 	if err := is.Follows(was); err != nil {
 		return schema.Lease{}, err
 	}
@@ -61,7 +61,7 @@ func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires tim
 }
 
 // settleLease decides a swap of unknown outcome by reading the lease.
-func (s *Store) settleLease(ctx context.Context, was, is schema.Lease, unknown error) (schema.Lease, error) {
+func (s leaseStore) settleLease(ctx context.Context, was, is schema.Lease, unknown error) (schema.Lease, error) {
 	stands, err := s.lease(ctx, is.Key)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Lease{}, readAgain(unknown, err)
@@ -77,7 +77,7 @@ func (s *Store) settleLease(ctx context.Context, was, is schema.Lease, unknown e
 }
 
 // Lease implements schema.LeaseStore.
-func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
+func (s leaseStore) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	l, err := s.lease(ctx, key)
 	if err != nil {
 		return schema.Lease{}, fmt.Errorf("read lease %q: %w", key, err)
@@ -85,7 +85,7 @@ func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	return l, nil
 }
 
-func (s *Store) lease(ctx context.Context, key string) (schema.Lease, error) {
+func (s leaseStore) lease(ctx context.Context, key string) (schema.Lease, error) {
 	var fence int64
 	var session, record string
 	if err := s.oneSerial(ctx, selectLease, []any{leasePrefix + key}, &fence, &session, &record); err != nil {
@@ -116,7 +116,7 @@ func leaseCells(l schema.Lease) ([]any, error) {
 	return cells, nil
 }
 
-func (s *Store) loadLease(key string, fence int64, session, record string) (schema.Lease, error) {
+func (s leaseStore) loadLease(key string, fence int64, session, record string) (schema.Lease, error) {
 	l := schema.Lease{Key: key, Fence: schema.Fence(fence)}
 	if record != "" {
 		l.Record = []byte(record)

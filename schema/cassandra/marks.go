@@ -13,7 +13,7 @@ import (
 )
 
 // CancelRun implements schema.MarkStore.
-func (s *Store) CancelRun(ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time) (schema.Marks, error) {
+func (s markStore) CancelRun(ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time) (schema.Marks, error) {
 	text, err := json.Marshal(mark)
 	if err != nil {
 		return schema.Marks{}, fmt.Errorf("encode cancel mark: %w", err)
@@ -30,7 +30,7 @@ func (s *Store) CancelRun(ctx context.Context, id schema.RunID, asRead schema.En
 }
 
 // MoveRun implements schema.MarkStore.
-func (s *Store) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time) (schema.Marks, error) {
+func (s markStore) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time) (schema.Marks, error) {
 	if to.IsZero() {
 		return schema.Marks{}, fmt.Errorf("move %s: to no entry", id)
 	}
@@ -47,7 +47,7 @@ func (s *Store) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.
 }
 
 // mark writes one mark. written says, of marks read later, whether this very write was done.
-func (s *Store) mark(ctx context.Context, st statement, id schema.RunID, value any, asRead schema.EntryID, expires time.Time,
+func (s markStore) mark(ctx context.Context, st statement, id schema.RunID, value any, asRead schema.EntryID, expires time.Time,
 	wanted schema.Marks, written func(schema.Marks) bool,
 ) (schema.Marks, error) {
 	p := id.Partition()
@@ -70,7 +70,7 @@ func (s *Store) mark(ctx context.Context, st statement, id schema.RunID, value a
 }
 
 // settleMark decides a mark of unknown outcome by reading the marks.
-func (s *Store) settleMark(ctx context.Context, id schema.RunID, asRead schema.EntryID, written func(schema.Marks) bool, unknown error) (schema.Marks, error) {
+func (s markStore) settleMark(ctx context.Context, id schema.RunID, asRead schema.EntryID, written func(schema.Marks) bool, unknown error) (schema.Marks, error) {
 	now, err := s.Marks(ctx, id)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
@@ -86,7 +86,7 @@ func (s *Store) settleMark(ctx context.Context, id schema.RunID, asRead schema.E
 }
 
 // Marks implements schema.MarkStore.
-func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
+func (s markStore) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
 	p := id.Partition()
 	var written *int64
 	var cancelled []byte
@@ -103,7 +103,7 @@ func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error
 
 // loadMarks makes the marks of a run of their cells. A cancel mark that cannot be understood
 // cancels too.
-func (s *Store) loadMarks(id schema.RunID, cancelled []byte, moved gocql.UUID) schema.Marks {
+func (s *core) loadMarks(id schema.RunID, cancelled []byte, moved gocql.UUID) schema.Marks {
 	m := schema.Marks{MovedTo: schema.EntryID(moved)}
 	if len(cancelled) == 0 {
 		return m

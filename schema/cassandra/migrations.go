@@ -151,7 +151,7 @@ func missing(known []migration, done []applied) (open []migration, ahead string,
 
 // appliedMigrations reads the table migrations. ErrNotMigrated means that there is no such table.
 func (s *Store) appliedMigrations(ctx context.Context) ([]applied, error) {
-	rows, err := readPages(ctx, s, selectMigrations, &s.smallRows, maxPageRows, nil,
+	rows, err := readPages(ctx, s.core, selectMigrations, &s.smallRows, maxPageRows, nil,
 		func(iter *gocql.Iter) (a applied, size int, keep, more bool) {
 			more = iter.Scan(&a.version, &a.name, &a.checksum, &a.appliedAt)
 			return a, 128, true, more

@@ -11,7 +11,7 @@ import (
 )
 
 // PutPart implements schema.OutputStore.
-func (s *Store) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
+func (s outputStore) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
 	var err error
 	if len(p.Data) > maxRowBytes {
 		err = fmt.Errorf("%d bytes: %w", len(p.Data), schema.ErrTooLarge)
@@ -26,13 +26,13 @@ func (s *Store) PutPart(ctx context.Context, run schema.RunID, kind schema.PartK
 }
 
 // Parts implements schema.OutputStore.
-func (s *Store) Parts(ctx context.Context, run schema.RunID, kind schema.PartKind, after schema.PartKey, limit int) ([]schema.Part, error) {
+func (s outputStore) Parts(ctx context.Context, run schema.RunID, kind schema.PartKind, after schema.PartKey, limit int) ([]schema.Part, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	p := run.Partition()
 	bound := []any{int64(p.Bucket), int(p.Shard), uuid(run), int8(kind), after.Attempt, int64(after.Fence), after.Number}
-	parts, err := readPages(ctx, s, selectParts, &s.outputRows, limit, bound, scanPart)
+	parts, err := readPages(ctx, s.core, selectParts, &s.outputRows, limit, bound, scanPart)
 	if err != nil {
 		return nil, fmt.Errorf("read parts of %s: %w", run, err)
 	}
@@ -40,10 +40,10 @@ func (s *Store) Parts(ctx context.Context, run schema.RunID, kind schema.PartKin
 }
 
 // LastPart implements schema.OutputStore.
-func (s *Store) LastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
+func (s outputStore) LastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
 	p := run.Partition()
 	bound := []any{int64(p.Bucket), int(p.Shard), uuid(run), int8(kind), of.Attempt, int64(of.Fence)}
-	parts, err := readPages(ctx, s, selectLastPart, &s.outputRows, 1, bound, scanPart)
+	parts, err := readPages(ctx, s.core, selectLastPart, &s.outputRows, 1, bound, scanPart)
 	if err == nil && len(parts) == 0 {
 		err = schema.ErrNotFound
 	}

@@ -36,7 +36,7 @@ func (s *Store) placement(ctx context.Context, keyspace string) (placement, erro
 	if err != nil {
 		return p, fmt.Errorf("read the replication of keyspace %s: %w", keyspace, err)
 	}
-	p.nodes, err = readPages(ctx, s, selectNodes, &s.smallRows, maxPageRows, nil,
+	p.nodes, err = readPages(ctx, s.core, selectNodes, &s.smallRows, maxPageRows, nil,
 		func(iter *gocql.Iter) (n placed, size int, keep, more bool) {
 			var status string
 			more = iter.Scan(&n.datacenter, &n.rack, &status)

@@ -16,14 +16,14 @@ import (
 const sessionTTL = 3600
 
 // SwapSession implements schema.SessionStore.
-func (s *Store) SwapSession(ctx context.Context, was, is schema.Session) error {
+func (s sessionStore) SwapSession(ctx context.Context, was, is schema.Session) error {
 	if err := s.swapSession(ctx, was, is); err != nil {
 		return fmt.Errorf("swap session of %s: %w", or(is.Executor, was.Executor), err)
 	}
 	return nil
 }
 
-func (s *Store) swapSession(ctx context.Context, was, is schema.Session) error {
+func (s sessionStore) swapSession(ctx context.Context, was, is schema.Session) error {
 	executor := or(is.Executor, was.Executor)
 	former, err := formerCell(is.Former)
 	if err != nil {
@@ -72,7 +72,7 @@ func formerCell(former []schema.FormerSession) (string, error) {
 }
 
 // settleSession decides a swap of unknown outcome by reading the session.
-func (s *Store) settleSession(ctx context.Context, executor string, was, is schema.Session, unknown error) error {
+func (s sessionStore) settleSession(ctx context.Context, executor string, was, is schema.Session, unknown error) error {
 	now, err := s.Session(ctx, executor)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return readAgain(unknown, err)
@@ -95,7 +95,7 @@ func sameSession(a, b schema.Session) bool {
 }
 
 // Session implements schema.SessionStore.
-func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
+func (s sessionStore) Session(ctx context.Context, executor string) (schema.Session, error) {
 	session := schema.Session{Executor: executor}
 	var expires time.Time
 	var former string

@@ -22,7 +22,7 @@ const (
 const maxStatsRows = 100_000
 
 // PutStats implements schema.StatsStore.
-func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
+func (s statsStore) PutStats(ctx context.Context, m schema.MinuteStats) error {
 	text, err := json.Marshal(m)
 	if err == nil {
 		err = s.write(ctx, insertStats, schema.StatsHour(m.Minute), m.Minute, m.Node, text,
@@ -35,8 +35,8 @@ func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
 }
 
 // Stats implements schema.StatsStore.
-func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
-	all, err := readPages(ctx, s, selectStats, &s.smallRows, maxStatsRows, []any{hour},
+func (s statsStore) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
+	all, err := readPages(ctx, s.core, selectStats, &s.smallRows, maxStatsRows, []any{hour},
 		func(iter *gocql.Iter) (m schema.MinuteStats, size int, keep, more bool) {
 			var minute time.Time
 			var node string

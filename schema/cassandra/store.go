@@ -18,12 +18,78 @@ const maxTTL = 20 * 365 * 24 * 60 * 60
 
 // Store keeps the rows of schema in one keyspace. Its methods may be called concurrently.
 //
-// It has more than 25 methods since schema.Store has: one file a role. The roles of administrative
-// rows are document.Roles; the methods without a role are in exec.go, check.go, migrations.go and
-// here.
+// It is put together of one type a role of schema.Store, which all work on the same core. Its own
+// methods open, check and close.
 type Store struct {
-	document.Roles // tenants, tasks, operations and the like
+	*core
+	document.Roles
+	entryStore
+	markStore
+	attemptStore
+	outputStore
+	sessionStore
+	keyStore
+	cursorStore
+	jobStore
+	jobIndex
+	historyStore
+	decisionStore
+	leaseStore
+	waitListStore
+	apiKeyStore
+	auditStore
+	statsStore
+	deadLetterStore
+}
 
+// The roles, each in the file of its name. Settings are read by the cursorStore.
+type (
+	entryStore      struct{ *core }
+	markStore       struct{ *core }
+	attemptStore    struct{ *core }
+	outputStore     struct{ *core }
+	sessionStore    struct{ *core }
+	keyStore        struct{ *core } // idempotency.go
+	cursorStore     struct{ *core }
+	jobStore        struct{ *core }
+	jobIndex        struct{ *core }
+	historyStore    struct{ *core }
+	decisionStore   struct{ *core }
+	leaseStore      struct{ *core }
+	waitListStore   struct{ *core } // waiting.go
+	apiKeyStore     struct{ *core }
+	auditStore      struct{ *core }
+	statsStore      struct{ *core }
+	deadLetterStore struct{ *core }
+)
+
+// newStore returns the store of all roles on c.
+func newStore(c *core) *Store {
+	return &Store{
+		core:            c,
+		Roles:           document.New(documents{c}, c.damage),
+		entryStore:      entryStore{c},
+		markStore:       markStore{c},
+		attemptStore:    attemptStore{c},
+		outputStore:     outputStore{c},
+		sessionStore:    sessionStore{c},
+		keyStore:        keyStore{c},
+		cursorStore:     cursorStore{c},
+		jobStore:        jobStore{c},
+		jobIndex:        jobIndex{c},
+		historyStore:    historyStore{c},
+		decisionStore:   decisionStore{c},
+		leaseStore:      leaseStore{c},
+		waitListStore:   waitListStore{c},
+		apiKeyStore:     apiKeyStore{c},
+		auditStore:      auditStore{c},
+		statsStore:      statsStore{c},
+		deadLetterStore: deadLetterStore{c},
+	}
+}
+
+// core is what all roles share: the session of the driver, its bounds, and what counts and logs.
+type core struct {
 	cfg         Config
 	session     *gocql.Session
 	speculation *speculation
@@ -31,7 +97,7 @@ type Store struct {
 	metrics     *metrics
 	damage      *damage.Log
 
-	// bytes of one batch: lower than maxBatchBytes where the server takes less
+	// batchBytes bounds one batch: lower than maxBatchBytes where the server takes less.
 	batchBytes atomic.Int64
 
 	entryRows, idRows, attemptRows, outputRows, smallRows, jobRows, listRows, historyRows, deadRows pageSizer
@@ -94,8 +160,9 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
 	}
-	s := &Store{cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows, tokens: make(chan struct{}, maxInFlight)}
-	s.Roles = document.New(documents{s}, rows)
+	s := newStore(&core{
+		cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows, tokens: make(chan struct{}, maxInFlight),
+	})
 	s.batchBytes.Store(maxBatchBytes)
 	return s, nil
 }
@@ -202,7 +269,7 @@ func (s *Store) timeAt(ctx context.Context, h *gocql.HostInfo) (time.Time, error
 
 // ttl returns the seconds from now until expires: at least 1, at most what Cassandra takes. The
 // zero time is never, which Cassandra writes as 0.
-func (s *Store) ttl(expires time.Time) int { return ttlAt(s.cfg.Now(), expires) }
+func (s *core) ttl(expires time.Time) int { return ttlAt(s.cfg.Now(), expires) }
 
 func ttlAt(now, expires time.Time) int {
 	if expires.IsZero() {

@@ -27,7 +27,7 @@ const (
 )
 
 // PutWaiter implements schema.WaitListStore.
-func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
+func (s waitListStore) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	noted, ttl := w.Noted.UnixMicro(), s.ttl(w.Expires)
 	err := s.write(ctx, insertLimitMark, int(w.Shard), string(w.Limit), noted, noted, ttl)
 	if err == nil {
@@ -41,7 +41,7 @@ func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 
 // Waiters implements schema.WaitListStore. The runs of one ms that wait for a job's limit have one
 // shard and differ in their hash alone, so the order of the columns is that of ids.
-func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
+func (s waitListStore) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
 	first, after, last, before := time.UnixMilli(0), lowestID, endOfTime, highestID
 	if !r.After.IsZero() {
 		first, after = r.After.Time(), uuid(r.After)
@@ -49,7 +49,7 @@ func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRan
 	if !r.Before.IsZero() {
 		last, before = r.Before.Time(), uuid(r.Before)
 	}
-	rows, err := readPages(ctx, s, selectWaiters, &s.smallRows, limit, []any{string(key), first, after, last, before},
+	rows, err := readPages(ctx, s.core, selectWaiters, &s.smallRows, limit, []any{string(key), first, after, last, before},
 		func(iter *gocql.Iter) (w schema.Waiter, size int, keep, more bool) {
 			var run, entry gocql.UUID
 			var ttl int
@@ -72,7 +72,7 @@ func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRan
 var endOfTime = schema.EntryID(highestID).Time()
 
 // DeleteWaiter implements schema.WaitListStore: of one timestamp the deletion wins.
-func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
+func (s waitListStore) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	if err := s.write(ctx, deleteWaiter, w.Written(), string(w.Limit), w.Run.Time(), uuid(w.Run)); err != nil {
 		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
 	}
@@ -80,8 +80,8 @@ func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 }
 
 // LimitsWithWaiters implements schema.WaitListStore.
-func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
-	marks, err := readPages(ctx, s, selectLimitMarks, &s.smallRows, limit, []any{int(shard), string(after)},
+func (s waitListStore) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+	marks, err := readPages(ctx, s.core, selectLimitMarks, &s.smallRows, limit, []any{int(shard), string(after)},
 		func(iter *gocql.Iter) (m schema.LimitMark, size int, keep, more bool) {
 			var holder string
 			var noted int64
@@ -97,7 +97,7 @@ func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after
 }
 
 // DeleteLimitMark implements schema.WaitListStore.
-func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
+func (s waitListStore) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
 	if err := s.write(ctx, deleteLimitMark, m.Noted.UnixMicro(), int(m.Shard), string(m.Limit)); err != nil {
 		return fmt.Errorf("unmark %s: %w", m.Limit, err)
 	}

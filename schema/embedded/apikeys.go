@@ -23,14 +23,14 @@ func apiKeyKey(t table, hash schema.KeyHash) []byte { return append([]byte{byte(
 func keyNameKey(tenant, name string) []byte { return appendName(nil, tableKeyNames, tenant, name) }
 
 // CreateAPIKey implements schema.APIKeyStore.
-func (s *Store) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
+func (s apiKeyStore) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
 	if err := s.createAPIKey(ctx, k); err != nil {
 		return fmt.Errorf("create key %s of %s: %w", k.Name, k.Tenant, err)
 	}
 	return nil
 }
 
-func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
+func (s apiKeyStore) createAPIKey(ctx context.Context, k schema.APIKey) error {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Store) createAPIKey(ctx context.Context, k schema.APIKey) error {
 }
 
 // APIKey implements schema.APIKeyStore.
-func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
+func (s apiKeyStore) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKey, err error) {
 	data, err := s.value(ctx, apiKeyKey(tableAPIKeys, hash))
 	if err == nil {
 		if k, err = schema.Decode[schema.APIKey](data, "key"); err != nil {
@@ -78,7 +78,7 @@ func (s *Store) APIKey(ctx context.Context, hash schema.KeyHash) (k schema.APIKe
 }
 
 // APIKeys implements schema.APIKeyStore.
-func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+func (s apiKeyStore) APIKeys(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
 	var keys []schema.APIKey
 	err := s.list(ctx, keyNameKey(tenant, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		c := row.at(colValue, nowMS)
@@ -100,7 +100,7 @@ func (s *Store) APIKeys(ctx context.Context, tenant, after string, limit int) ([
 }
 
 // loadKey makes a key of its row by name. One that cannot be understood has a Fault, and no hash.
-func (s *Store) loadKey(tenant, name string, data []byte) schema.APIKey {
+func (s apiKeyStore) loadKey(tenant, name string, data []byte) schema.APIKey {
 	k, err := schema.Decode[schema.APIKey](data, "key")
 	if s.damage.Found("api_keys", tenant+"/"+name, err) != nil {
 		k = schema.APIKey{Tenant: tenant, Name: name, Fault: err}
@@ -108,7 +108,7 @@ func (s *Store) loadKey(tenant, name string, data []byte) schema.APIKey {
 	return k
 }
 
-func (s *Store) lastUsed(ctx context.Context, hash schema.KeyHash) (time.Time, error) {
+func (s apiKeyStore) lastUsed(ctx context.Context, hash schema.KeyHash) (time.Time, error) {
 	if err := s.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -125,7 +125,7 @@ func (s *Store) lastUsed(ctx context.Context, hash schema.KeyHash) (time.Time, e
 }
 
 // DeleteAPIKey implements schema.APIKeyStore.
-func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, _ time.Time) (schema.APIKey, error) {
+func (s apiKeyStore) DeleteAPIKey(ctx context.Context, tenant, name string, _ time.Time) (schema.APIKey, error) {
 	k, err := s.deleteAPIKey(ctx, tenant, name)
 	if err != nil {
 		return schema.APIKey{}, fmt.Errorf("delete key %s of %s: %w", name, tenant, err)
@@ -133,7 +133,7 @@ func (s *Store) DeleteAPIKey(ctx context.Context, tenant, name string, _ time.Ti
 	return k, nil
 }
 
-func (s *Store) deleteAPIKey(ctx context.Context, tenant, called string) (k schema.APIKey, err error) {
+func (s apiKeyStore) deleteAPIKey(ctx context.Context, tenant, called string) (k schema.APIKey, err error) {
 	name := keyNameKey(tenant, called)
 	if err := s.enter(ctx); err != nil {
 		return k, err
@@ -164,7 +164,7 @@ func (s *Store) deleteAPIKey(ctx context.Context, tenant, called string) (k sche
 }
 
 // hashOf looks among all keys for the hash of the key that has that tenant and name; zero: none.
-func (s *Store) hashOf(tenant, name string) (hash schema.KeyHash, err error) {
+func (s apiKeyStore) hashOf(tenant, name string) (hash schema.KeyHash, err error) {
 	prefix := []byte{byte(tableAPIKeys)}
 	err = s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)
@@ -182,7 +182,7 @@ func (s *Store) hashOf(tenant, name string) (hash schema.KeyHash, err error) {
 }
 
 // TouchAPIKey implements schema.APIKeyStore. It is not synced: the next use notes it again.
-func (s *Store) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
+func (s apiKeyStore) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.Time) error {
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("note the use of a key: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // PutAttempts implements schema.AttemptStore: one batch, all of it or nothing.
-func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
+func (s attemptStore) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (s *Store) PutAttempts(ctx context.Context, attempts []schema.Attempt) erro
 	return nil
 }
 
-func (s *Store) putAttempts(ctx context.Context, attempts []schema.Attempt) error {
+func (s attemptStore) putAttempts(ctx context.Context, attempts []schema.Attempt) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func attemptCells(dst []cell, a *schema.Attempt) ([]cell, error) {
 }
 
 // Attempts implements schema.AttemptStore.
-func (s *Store) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
+func (s attemptStore) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) ([]schema.Attempt, error) {
 	var attempts []schema.Attempt
 	err := s.seekEach(ctx, tableAttempts, p, runs, func(it *pebble.Iterator, run schema.RunID, nowMS int64) error {
 		for ok := true; ok && bytes.Equal(it.Key()[partitionSize:entrySize], run[:]); ok = it.Next() {
@@ -125,14 +125,14 @@ func loadAttempt(key, value []byte, nowMS int64) (a schema.Attempt, err error) {
 }
 
 // KeepAttempts implements schema.AttemptStore.
-func (s *Store) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+func (s attemptStore) KeepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
 	if err := s.keepAttempts(ctx, run, expires, which); err != nil {
 		return fmt.Errorf("keep attempts of %s: %w", run, err)
 	}
 	return nil
 }
 
-func (s *Store) keepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
+func (s attemptStore) keepAttempts(ctx context.Context, run schema.RunID, expires time.Time, which func(*schema.Attempt) bool) error {
 	var rows []rowWrite
 	err := s.seekEach(ctx, tableAttempts, run.Partition(), []schema.RunID{run}, func(it *pebble.Iterator, run schema.RunID, nowMS int64) error {
 		for ok := true; ok && bytes.Equal(it.Key()[partitionSize:entrySize], run[:]); ok = it.Next() {

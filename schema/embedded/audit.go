@@ -30,14 +30,14 @@ func auditPrefix(tenant string, day int) []byte {
 }
 
 // PutAudit implements schema.AuditStore.
-func (s *Store) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
+func (s auditStore) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
 	if err := s.putAudit(ctx, entries); err != nil {
 		return fmt.Errorf("put %d audit entries: %w", len(entries), err)
 	}
 	return nil
 }
 
-func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
+func (s auditStore) putAudit(ctx context.Context, entries []schema.AuditEntry) error {
 	rows := make([]rowWrite, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -55,7 +55,7 @@ func (s *Store) putAudit(ctx context.Context, entries []schema.AuditEntry) error
 }
 
 // Audit implements schema.AuditStore.
-func (s *Store) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
+func (s auditStore) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
 	var entries []schema.AuditEntry
 	err := s.list(ctx, auditPrefix(tenant, day), beforeID(before), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		c := row.at(colValue, nowMS)

@@ -26,14 +26,14 @@ func mergeCursor(b *pebble.Batch, c schema.Cursor) error {
 }
 
 // AdvanceCursor implements schema.CursorStore.
-func (s *Store) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
+func (s cursorStore) AdvanceCursor(ctx context.Context, c schema.Cursor) error {
 	if err := s.advanceCursor(ctx, c); err != nil {
 		return fmt.Errorf("advance cursor of shard %d: %w", c.Shard, err)
 	}
 	return nil
 }
 
-func (s *Store) advanceCursor(ctx context.Context, c schema.Cursor) error {
+func (s cursorStore) advanceCursor(ctx context.Context, c schema.Cursor) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Store) advanceCursor(ctx context.Context, c schema.Cursor) error {
 }
 
 // Cursors implements schema.CursorStore.
-func (s *Store) Cursors(ctx context.Context) ([]schema.Cursor, error) {
+func (s cursorStore) Cursors(ctx context.Context) ([]schema.Cursor, error) {
 	cursors, err := s.cursors(ctx, []byte{byte(tableCursors)})
 	if err != nil {
 		return nil, fmt.Errorf("read cursors: %w", err)
@@ -56,7 +56,7 @@ func (s *Store) Cursors(ctx context.Context) ([]schema.Cursor, error) {
 }
 
 // Cursor implements schema.CursorStore.
-func (s *Store) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, error) {
+func (s cursorStore) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, error) {
 	cursors, err := s.cursors(ctx, appendCursor(nil, shard, 0)[:3])
 	if err == nil && len(cursors) == 0 {
 		err = schema.ErrNotFound
@@ -68,7 +68,7 @@ func (s *Store) Cursor(ctx context.Context, shard schema.Shard) (schema.Cursor, 
 }
 
 // cursors returns the newest epoch's cursor of every shard whose keys begin with prefix.
-func (s *Store) cursors(ctx context.Context, prefix []byte) ([]schema.Cursor, error) {
+func (s cursorStore) cursors(ctx context.Context, prefix []byte) ([]schema.Cursor, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func setSettings(b *pebble.Batch, settings schema.Settings, at time.Time) error 
 }
 
 // Settings implements schema.SettingsStore.
-func (s *Store) Settings(ctx context.Context) (settings schema.Settings, err error) {
+func (s cursorStore) Settings(ctx context.Context) (settings schema.Settings, err error) {
 	data, err := s.value(ctx, []byte{byte(tableSettings)})
 	if err == nil {
 		err = unavailable(json.Unmarshal(data, &settings))

@@ -31,7 +31,7 @@ func deadKey(tenant string, run schema.RunID) []byte {
 }
 
 // PutDeadLetters implements schema.DeadLetterStore: one batch, all of it or nothing.
-func (s *Store) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
+func (s deadLetterStore) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
 	if len(letters) == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func deadLetterRow(l *schema.DeadLetter) (rowWrite, error) {
 }
 
 // PutResolution implements schema.DeadLetterStore.
-func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+func (s deadLetterStore) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
 	text, err := schema.EncodeResolution(&f)
 	if err == nil {
 		c := cell{column: colResolution, timestamp: f.At.UnixMicro(), expires: expiryOf(expires), data: text}
@@ -84,7 +84,7 @@ func (s *Store) PutResolution(ctx context.Context, tenant string, run schema.Run
 }
 
 // DeadLetter implements schema.DeadLetterStore.
-func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
+func (s deadLetterStore) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
 	l, err := s.deadLetter(ctx, tenant, run)
 	if err != nil {
 		return schema.DeadLetter{}, fmt.Errorf("read dead letter %s: %w", run, err)
@@ -92,7 +92,7 @@ func (s *Store) DeadLetter(ctx context.Context, tenant string, run schema.RunID)
 	return l, nil
 }
 
-func (s *Store) deadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
+func (s deadLetterStore) deadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
 	if err := s.enter(ctx); err != nil {
 		return schema.DeadLetter{}, err
 	}
@@ -109,7 +109,7 @@ func (s *Store) deadLetter(ctx context.Context, tenant string, run schema.RunID)
 }
 
 // loadDeadLetter makes a letter of its row. False means that the row holds none (any more).
-func (s *Store) loadDeadLetter(tenant string, run schema.RunID, row *cells, nowMS int64) (schema.DeadLetter, bool) {
+func (s deadLetterStore) loadDeadLetter(tenant string, run schema.RunID, row *cells, nowMS int64) (schema.DeadLetter, bool) {
 	text, last := row.at(colText, nowMS), row.at(colLast, nowMS)
 	if text == nil || last == nil {
 		return schema.DeadLetter{}, false
@@ -127,7 +127,7 @@ func (s *Store) loadDeadLetter(tenant string, run schema.RunID, row *cells, nowM
 }
 
 // DeadLetters implements schema.DeadLetterStore.
-func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
+func (s deadLetterStore) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
 	var letters []schema.DeadLetter
 	err := s.list(ctx, deadPrefix(tenant, day), beforeID(before), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		if len(rest) != 16 {
@@ -150,7 +150,7 @@ func (s *Store) DeadLetters(ctx context.Context, tenant string, day int, before 
 }
 
 // Resolutions implements schema.DeadLetterStore.
-func (s *Store) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+func (s deadLetterStore) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read resolutions: %w", err)
 	}

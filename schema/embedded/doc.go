@@ -54,8 +54,8 @@
 //
 // # Files
 //
-//	store.go layout.go cells.go rows.go   life and locks; keys; values; reading and writing rows
+//	store.go layout.go cells.go rows.go   life, roles, locks; keys; values; reading and writing rows
 //	expire.go                             removing what has expired
 //	documents.go                          tenants, tasks, rates, operations, signing keys
-//	the others                            one role of schema.Store each
+//	the others                            one role of schema.Store each, a type of its own
 package embedded

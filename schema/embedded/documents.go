@@ -11,7 +11,7 @@ import (
 )
 
 // documents implements document.Rows. A document is a row with its text in colValue.
-type documents struct{ store *Store }
+type documents struct{ *core }
 
 // documentTable says how the documents of a kind lie in their table.
 type documentTable struct {
@@ -64,22 +64,22 @@ func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) 
 		}
 		rows[i] = rowWrite{t.key(doc.Scope, doc.Name), []cell{c}}
 	}
-	return d.store.putRows(ctx, rows...)
+	return d.putRows(ctx, rows...)
 }
 
 // Document implements document.Rows.
 func (d documents) Document(ctx context.Context, kind document.Kind, scope, name string) (document.Document, error) {
 	doc := document.Document{Kind: kind, Scope: scope, Name: name}
-	if err := d.store.enter(ctx); err != nil {
+	if err := d.enter(ctx); err != nil {
 		return doc, err
 	}
-	defer d.store.leave()
+	defer d.leave()
 	t := documentTables[kind]
-	row, err := d.store.row(t.key(scope, name))
+	row, err := d.row(t.key(scope, name))
 	if err != nil {
 		return doc, err
 	}
-	if !t.load(&doc, &row, d.store.nowMS()) {
+	if !t.load(&doc, &row, d.nowMS()) {
 		return doc, schema.ErrNotFound
 	}
 	if t.revised {
@@ -111,7 +111,7 @@ func (t *documentTable) load(doc *document.Document, row *cells, nowMS int64) bo
 // Documents implements document.Rows.
 func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) (docs []document.Document, err error) {
 	t := documentTables[kind]
-	err = d.store.list(ctx, t.key(scope, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+	err = d.list(ctx, t.key(scope, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		doc := document.Document{Kind: kind, Scope: scope, Name: string(rest)}
 		ok := t.load(&doc, row, nowMS)
 		if ok {
@@ -129,19 +129,19 @@ func (d documents) SwapDocument(ctx context.Context, was int64, is document.Docu
 	if len(text) > maxRow {
 		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(text))
 	}
-	s, t := d.store, documentTables[is.Kind]
-	if err := s.enter(ctx); err != nil {
+	t := documentTables[is.Kind]
+	if err := d.enter(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer d.leave()
 	key := t.key(is.Scope, is.Name)
-	defer s.lock(key)()
-	row, err := s.row(key)
+	defer d.lock(key)()
+	row, err := d.row(key)
 	if err != nil {
 		return err
 	}
 	var stands revision
-	if c := row.at(colValue, s.nowMS()); c != nil {
+	if c := row.at(colValue, d.nowMS()); c != nil {
 		if stands, err = schema.Decode[revision](c.data, string(is.Kind)); err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (d documents) SwapDocument(ctx context.Context, was int64, is document.Docu
 	case is.Revision:
 		return nil
 	case was:
-		return s.setRow(key, text, time.Time{})
+		return d.setRow(key, text, time.Time{})
 	}
 	return schema.ErrConflict
 }

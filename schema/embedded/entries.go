@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -16,7 +15,7 @@ import (
 var errNoText = errors.New("entry without text")
 
 // PutEntries implements schema.EntryWriter: one batch, all of it or nothing.
-func (s *Store) PutEntries(ctx context.Context, entries []schema.Entry) error {
+func (s entryStore) PutEntries(ctx context.Context, entries []schema.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -26,7 +25,7 @@ func (s *Store) PutEntries(ctx context.Context, entries []schema.Entry) error {
 	return nil
 }
 
-func (s *Store) putEntries(ctx context.Context, entries []schema.Entry) error {
+func (s entryStore) putEntries(ctx context.Context, entries []schema.Entry) error {
 	size := 0
 	for i := range entries {
 		e := &entries[i]
@@ -90,7 +89,7 @@ func payloadAt(e *schema.Entry) schema.EntryID {
 }
 
 // Entries implements schema.EntryReader.
-func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
+func (s entryStore) Entries(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.Entry, error) {
 	var entries []schema.Entry
 	err := s.scanEntries(ctx, p, r, limit, func(id schema.EntryID, row *cells, nowMS int64) error {
 		e, err := s.loadEntry(id, row, nowMS)
@@ -104,7 +103,7 @@ func (s *Store) Entries(ctx context.Context, p schema.Partition, r schema.IDRang
 }
 
 // EntryIDs implements schema.EntryReader.
-func (s *Store) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
+func (s entryStore) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error) {
 	var ids []schema.EntryID
 	err := s.scanEntries(ctx, p, r, limit, func(id schema.EntryID, _ *cells, _ int64) error {
 		ids = append(ids, id)
@@ -117,7 +116,7 @@ func (s *Store) EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRan
 }
 
 // scanEntries calls found with the first limit rows of p in r that have a text.
-func (s *Store) scanEntries(
+func (s entryStore) scanEntries(
 	ctx context.Context, p schema.Partition, r schema.IDRange, limit int,
 	found func(id schema.EntryID, row *cells, nowMS int64) error,
 ) error {
@@ -144,7 +143,7 @@ func (s *Store) scanEntries(
 }
 
 // loadEntry makes an entry of a row that has a text. It copies what it keeps.
-func (s *Store) loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.Entry, error) {
+func (s entryStore) loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.Entry, error) {
 	text, payload := row.at(colText, nowMS).data, []byte(nil)
 	if c := row.at(colPayload, nowMS); c != nil {
 		payload = c.data
@@ -166,7 +165,7 @@ func (s *Store) loadEntry(id schema.EntryID, row *cells, nowMS int64) (schema.En
 }
 
 // EntriesByID implements schema.EntryReader.
-func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
+func (s entryStore) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
 	var entries []schema.Entry
 	err := s.seekEach(ctx, tableRuns, p, ids, func(it *pebble.Iterator, id schema.EntryID, nowMS int64) error {
 		key := it.Key()
@@ -191,41 +190,8 @@ func (s *Store) EntriesByID(ctx context.Context, p schema.Partition, ids []schem
 	return entries, nil
 }
 
-// seekEach places an iterator over p's rows of t at the first key at or after each of the ids, in
-// id order, each id once. It calls found where there is such a key.
-func (s *Store) seekEach(
-	ctx context.Context, t table, p schema.Partition, ids []schema.EntryID,
-	found func(it *pebble.Iterator, id schema.EntryID, nowMS int64) error,
-) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	sorted := slices.Compact(slices.SortedFunc(slices.Values(ids), schema.EntryID.Compare))
-	lower, upper := idBounds(t, p, schema.IDRange{})
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return unavailable(err)
-	}
-	nowMS := s.nowMS()
-	key := slices.Clone(lower)
-	for _, id := range sorted {
-		key = append(key[:len(lower)], id[:]...)
-		if !it.SeekGE(key) {
-			break // past the last row, or an error, which Close tells
-		}
-		if err = found(it, id, nowMS); err != nil {
-			break
-		}
-	}
-	return unavailable(errors.Join(err, it.Close()))
-}
-
 // Payload implements schema.EntryReader.
-func (s *Store) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
+func (s entryStore) Payload(ctx context.Context, id schema.EntryID) ([]byte, error) {
 	value, err := s.value(ctx, appendEntry(make([]byte, 0, entrySize), tablePayloads, id))
 	if err != nil {
 		return nil, fmt.Errorf("read payload of %s: %w", id, err)

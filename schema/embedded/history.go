@@ -13,7 +13,7 @@ import (
 const historySize = 1 + 8 + 16 + 16
 
 // PutJobRuns implements schema.HistoryStore: one batch, all of it or nothing.
-func (s *Store) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
+func (s historyStore) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (s *Store) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	return nil
 }
 
-func (s *Store) putJobRuns(ctx context.Context, runs []schema.JobRun) error {
+func (s historyStore) putJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Store) putJobRuns(ctx context.Context, runs []schema.JobRun) error {
 }
 
 // JobRuns implements schema.HistoryStore.
-func (s *Store) JobRuns(ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int) ([]schema.JobRun, error) {
+func (s historyStore) JobRuns(ctx context.Context, id schema.JobID, period int, before schema.RunID, limit int) ([]schema.JobRun, error) {
 	var runs []schema.JobRun
 	prefix := appendHistory(make([]byte, 0, historySize), id, period)
 	err := s.list(ctx, prefix, beforeID(before), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // RegisterKey implements schema.KeyStore.
-func (s *Store) RegisterKey(
+func (s keyStore) RegisterKey(
 	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
 ) (schema.KeyRecord, bool, error) {
 	inForce, err := s.registerKey(ctx, tenant, key, claim, expires)
@@ -21,7 +21,7 @@ func (s *Store) RegisterKey(
 	return inForce, inForce.Entry == claim.Entry && inForce.BodyHash == claim.BodyHash, nil
 }
 
-func (s *Store) registerKey(
+func (s keyStore) registerKey(
 	ctx context.Context, tenant, name string, claim schema.KeyRecord, expires time.Time,
 ) (schema.KeyRecord, error) {
 	data, err := json.Marshal(claim)

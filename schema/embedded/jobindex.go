@@ -31,7 +31,7 @@ func decodeName(data []byte) (name, error) {
 }
 
 // nameAt reads who has the name at key; a zero holder means nobody.
-func (s *Store) nameAt(key []byte) (name, error) {
+func (s jobIndex) nameAt(key []byte) (name, error) {
 	row, err := s.row(key)
 	if err != nil {
 		return name{}, err
@@ -44,7 +44,7 @@ func (s *Store) nameAt(key []byte) (name, error) {
 }
 
 // RegisterName implements schema.JobIndex.
-func (s *Store) RegisterName(
+func (s jobIndex) RegisterName(
 	ctx context.Context, tenant, called string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
 	n, err := s.claimName(ctx, tenant, called, name{holder: id, since: at.UTC().Truncate(time.Millisecond)})
@@ -54,7 +54,7 @@ func (s *Store) RegisterName(
 	return n.holder, n.since, n.holder == id, nil
 }
 
-func (s *Store) claimName(ctx context.Context, tenant, called string, wanted name) (name, error) {
+func (s jobIndex) claimName(ctx context.Context, tenant, called string, wanted name) (name, error) {
 	if err := s.enter(ctx); err != nil {
 		return name{}, err
 	}
@@ -69,14 +69,14 @@ func (s *Store) claimName(ctx context.Context, tenant, called string, wanted nam
 }
 
 // TransferName implements schema.JobIndex.
-func (s *Store) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
+func (s jobIndex) TransferName(ctx context.Context, tenant, called string, from, to schema.JobID, at time.Time) error {
 	if err := s.passName(ctx, tenant, called, from, name{holder: to, since: at}); err != nil {
 		return fmt.Errorf("transfer name %q of %s: %w", called, tenant, err)
 	}
 	return nil
 }
 
-func (s *Store) passName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
+func (s jobIndex) passName(ctx context.Context, tenant, called string, from schema.JobID, to name) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *Store) passName(ctx context.Context, tenant, called string, from schema
 }
 
 // JobByName implements schema.JobIndex.
-func (s *Store) JobByName(ctx context.Context, tenant, called string) (schema.JobID, time.Time, error) {
+func (s jobIndex) JobByName(ctx context.Context, tenant, called string) (schema.JobID, time.Time, error) {
 	data, err := s.value(ctx, appendName(nil, tableJobNames, tenant, called))
 	var n name
 	if err == nil {
@@ -114,14 +114,14 @@ func (s *Store) JobByName(ctx context.Context, tenant, called string) (schema.Jo
 
 // ListJob implements schema.JobIndex. Its write timestamp is the id's time, or the µs after it for
 // an expiry, which so replaces never.
-func (s *Store) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+func (s jobIndex) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
 	if err := s.listJob(ctx, tenant, id, expires); err != nil {
 		return fmt.Errorf("list job %s of %s: %w", id, tenant, err)
 	}
 	return nil
 }
 
-func (s *Store) listJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+func (s jobIndex) listJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *Store) listJob(ctx context.Context, tenant string, id schema.JobID, exp
 }
 
 // JobIDs implements schema.JobIndex.
-func (s *Store) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
+func (s jobIndex) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
 	var ids []schema.JobID
 	prefix := appendName(nil, tableJobIndex, tenant, "")
 	err := s.list(ctx, prefix, beforeID(before), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {

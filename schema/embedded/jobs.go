@@ -115,7 +115,7 @@ func decodeJob(id schema.JobID, data []byte, decode decoder) schema.Job {
 var errStands = errors.New("it is there")
 
 // CreateJob implements schema.JobStore.
-func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
+func (s jobStore) CreateJob(ctx context.Context, j schema.Job) error {
 	if j.Before != nil || !j.Cut.IsZero() || !j.Expires.IsZero() {
 		return fmt.Errorf("create job %s: %w", j.ID, errNotFirst)
 	}
@@ -132,7 +132,7 @@ func (s *Store) CreateJob(ctx context.Context, j schema.Job) error {
 }
 
 // SwapJob implements schema.JobStore.
-func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
+func (s jobStore) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	if j.Current.Number <= was {
 		return fmt.Errorf("swap job %s: %w", j.ID, errNotNewer)
 	}
@@ -158,7 +158,7 @@ func (s *Store) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 }
 
 // writeJob writes the row of j unless may, which is given the row that stands, returns an error.
-func (s *Store) writeJob(ctx context.Context, j *schema.Job, may func(stands schema.Job, exists bool) error) error {
+func (s jobStore) writeJob(ctx context.Context, j *schema.Job, may func(stands schema.Job, exists bool) error) error {
 	data, err := encodeJob(j)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *Store) writeJob(ctx context.Context, j *schema.Job, may func(stands sch
 }
 
 // Job implements schema.JobStore.
-func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
+func (s jobStore) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	data, err := s.value(ctx, jobKey(id))
 	var j schema.Job
 	if err == nil {
@@ -199,7 +199,7 @@ func (s *Store) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 }
 
 // Jobs implements schema.JobStore.
-func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+func (s jobStore) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
 	jobs, err := s.jobs(ctx, shard, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d jobs of shard %d: %w", len(ids), shard, err)
@@ -207,7 +207,7 @@ func (s *Store) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 	return jobs, nil
 }
 
-func (s *Store) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
+func (s jobStore) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID) ([]schema.Job, error) {
 	if len(ids) > maxJobs {
 		return nil, errManyJobs
 	}
@@ -237,7 +237,7 @@ func (s *Store) jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 }
 
 // JobsOf implements schema.JobStore.
-func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
+func (s jobStore) JobsOf(ctx context.Context, shard schema.Shard, after schema.JobID, limit int) ([]schema.Job, error) {
 	var jobs []schema.Job
 	var from []byte
 	if !after.IsZero() {
@@ -256,34 +256,6 @@ func (s *Store) JobsOf(ctx context.Context, shard schema.Shard, after schema.Job
 	return jobs, nil
 }
 
-// Decide implements schema.DecisionStore.
-func (s *Store) Decide(ctx context.Context, key, text string, expires time.Time) (string, error) {
-	decided, err := s.decide(ctx, decisionKey(key), text, expires)
-	if err != nil {
-		return "", fmt.Errorf("decide %q: %w", key, err)
-	}
-	return decided, nil
-}
-
-func (s *Store) decide(ctx context.Context, key []byte, text string, expires time.Time) (string, error) {
-	if len(text) > maxRow {
-		return "", fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(text))
-	}
-	if err := s.enter(ctx); err != nil {
-		return "", err
-	}
-	defer s.leave()
-	defer s.lock(key)()
-	row, err := s.row(key)
-	if err != nil {
-		return "", err
-	}
-	if c := row.at(colValue, s.nowMS()); c != nil {
-		return string(c.data), nil
-	}
-	return text, s.setRow(key, []byte(text), expires)
-}
-
 const jobShardSize = 1 + 2 // table, shard
 
 func appendJobShard(dst []byte, shard schema.Shard) []byte {
@@ -293,7 +265,5 @@ func appendJobShard(dst []byte, shard schema.Shard) []byte {
 func jobKey(id schema.JobID) []byte {
 	return append(appendJobShard(make([]byte, 0, jobShardSize+len(id)), id.Shard()), id[:]...)
 }
-
-func decisionKey(key string) []byte { return append([]byte{byte(tableDecisions)}, key...) }
 
 func compareJobs(a, b schema.JobID) int { return bytes.Compare(a[:], b[:]) }

@@ -19,7 +19,7 @@ type leaseRow struct {
 }
 
 // SwapLease implements schema.LeaseStore.
-func (s *Store) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+func (s leaseStore) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
 	stands, err := s.swapLease(ctx, was, is, expires)
 	if err != nil {
 		return stands, fmt.Errorf("swap lease %q: %w", is.Key, err)
@@ -27,7 +27,7 @@ func (s *Store) SwapLease(ctx context.Context, was, is schema.Lease, expires tim
 	return stands, nil
 }
 
-func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+func (s leaseStore) swapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
 	if err := is.Follows(was); err != nil {
 		return schema.Lease{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Store) swapLease(ctx context.Context, was, is schema.Lease, expires tim
 }
 
 // Lease implements schema.LeaseStore.
-func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
+func (s leaseStore) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	data, err := s.value(ctx, leaseKey(key))
 	var l schema.Lease
 	if err == nil {
@@ -76,7 +76,7 @@ func (s *Store) Lease(ctx context.Context, key string) (schema.Lease, error) {
 	return l, nil
 }
 
-func (s *Store) loadLease(key string, data []byte) (schema.Lease, error) {
+func (s leaseStore) loadLease(key string, data []byte) (schema.Lease, error) {
 	r, err := schema.Decode[leaseRow](data, "lease")
 	if err != nil {
 		return schema.Lease{}, s.damage.Found("leases", key, err)

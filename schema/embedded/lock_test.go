@@ -8,7 +8,7 @@ import (
 
 // TestLocksOfOneStripe: who holds two keys of one stripe waited for himself.
 func TestLocksOfOneStripe(t *testing.T) {
-	s := &Store{seed: maphash.MakeSeed()}
+	s := &core{seed: maphash.MakeSeed()}
 	var keys [][]byte
 	for i := range 2 * stripes { // some share a stripe, whatever the seed
 		keys = append(keys, []byte{byte(i), byte(i >> 8)})

@@ -10,7 +10,7 @@ import (
 )
 
 // CancelRun implements schema.MarkStore.
-func (s *Store) CancelRun(
+func (s markStore) CancelRun(
 	ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time,
 ) (schema.Marks, error) {
 	marks, err := s.mark(ctx, id, asRead, expires, func(marks *schema.Marks) (cell, error) {
@@ -25,7 +25,7 @@ func (s *Store) CancelRun(
 }
 
 // MoveRun implements schema.MarkStore.
-func (s *Store) MoveRun(
+func (s markStore) MoveRun(
 	ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time,
 ) (schema.Marks, error) {
 	marks, err := s.mark(ctx, id, asRead, expires, func(marks *schema.Marks) (cell, error) {
@@ -40,7 +40,7 @@ func (s *Store) MoveRun(
 
 // mark writes the cell that set returns, if the row of id exists, is not cancelled, and is moved to
 // asRead. It returns the marks as they are then.
-func (s *Store) mark(
+func (s markStore) mark(
 	ctx context.Context, id schema.RunID, asRead schema.EntryID, expires time.Time,
 	set func(*schema.Marks) (cell, error),
 ) (schema.Marks, error) {
@@ -79,7 +79,7 @@ func (s *Store) mark(
 }
 
 // Marks implements schema.MarkStore.
-func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
+func (s markStore) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error) {
 	if err := s.enter(ctx); err != nil {
 		return schema.Marks{}, fmt.Errorf("read marks of %s: %w", id, err)
 	}
@@ -93,7 +93,7 @@ func (s *Store) Marks(ctx context.Context, id schema.RunID) (schema.Marks, error
 }
 
 // marks reads the row of a run, or ErrNotFound where it has no text.
-func (s *Store) marks(key []byte, nowMS int64) (cells, schema.Marks, error) {
+func (s markStore) marks(key []byte, nowMS int64) (cells, schema.Marks, error) {
 	row, err := s.row(key)
 	if err != nil {
 		return row, schema.Marks{}, err

@@ -13,14 +13,14 @@ import (
 )
 
 // PutPart implements schema.OutputStore.
-func (s *Store) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
+func (s outputStore) PutPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
 	if err := s.putPart(ctx, run, kind, p, written, expires); err != nil {
 		return fmt.Errorf("put part %d of attempt %d of %s: %w", p.Number, p.Attempt, run, err)
 	}
 	return nil
 }
 
-func (s *Store) putPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
+func (s outputStore) putPart(ctx context.Context, run schema.RunID, kind schema.PartKind, p schema.Part, written int64, expires time.Time) error {
 	if len(p.Data) > maxRow {
 		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(p.Data))
 	}
@@ -44,7 +44,7 @@ func (s *Store) putPart(ctx context.Context, run schema.RunID, kind schema.PartK
 }
 
 // Parts implements schema.OutputStore.
-func (s *Store) Parts(ctx context.Context, run schema.RunID, kind schema.PartKind, after schema.PartKey, limit int) ([]schema.Part, error) {
+func (s outputStore) Parts(ctx context.Context, run schema.RunID, kind schema.PartKind, after schema.PartKey, limit int) ([]schema.Part, error) {
 	var parts []schema.Part
 	prefix := appendParts(nil, run, kind)
 	var from []byte
@@ -65,7 +65,7 @@ func (s *Store) Parts(ctx context.Context, run schema.RunID, kind schema.PartKin
 }
 
 // LastPart implements schema.OutputStore.
-func (s *Store) LastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
+func (s outputStore) LastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
 	last, err := s.lastPart(ctx, run, kind, of)
 	if err != nil {
 		return schema.Part{}, fmt.Errorf("read the last part of %s: %w", run, err)
@@ -73,7 +73,7 @@ func (s *Store) LastPart(ctx context.Context, run schema.RunID, kind schema.Part
 	return last, nil
 }
 
-func (s *Store) lastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
+func (s outputStore) lastPart(ctx context.Context, run schema.RunID, kind schema.PartKind, of schema.PartKey) (schema.Part, error) {
 	if err := s.enter(ctx); err != nil {
 		return schema.Part{}, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // commit writes b. Its error is ErrUnknown: what reached the log may be there after a restart.
-func (s *Store) commit(b *pebble.Batch) error {
+func (s *core) commit(b *pebble.Batch) error {
 	if err := b.Commit(s.write); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	}
@@ -38,7 +38,7 @@ func mergeCells(b *pebble.Batch, keySize int, key func([]byte) []byte, row ...ce
 
 // row reads the row at key and takes it apart. Its cells belong to the caller; an absent row has
 // none.
-func (s *Store) row(key []byte) (cells, error) {
+func (s *core) row(key []byte) (cells, error) {
 	value, closer, err := s.db.Get(key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
@@ -53,7 +53,7 @@ func (s *Store) row(key []byte) (cells, error) {
 // scan calls visit with the rows whose keys lie in [lower, upper), in order, until visit returns
 // false. What visit is given is valid until it returns. A nil error means that the scan ended as
 // asked.
-func (s *Store) scan(lower, upper []byte, visit func(key, row []byte) (bool, error)) error {
+func (s *core) scan(lower, upper []byte, visit func(key, row []byte) (bool, error)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return unavailable(err)
@@ -80,7 +80,7 @@ func unavailable(err error) error {
 func closeQuietly(b *pebble.Batch) { _ = b.Close() }
 
 // value returns the value cell of the row at key, or ErrNotFound.
-func (s *Store) value(ctx context.Context, key []byte) ([]byte, error) {
+func (s *core) value(ctx context.Context, key []byte) ([]byte, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ type rowWrite struct {
 }
 
 // putRows writes the rows as one batch. Each leaves by itself when it has expired.
-func (s *Store) putRows(ctx context.Context, rows ...rowWrite) error {
+func (s *core) putRows(ctx context.Context, rows ...rowWrite) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Store) putRows(ctx context.Context, rows ...rowWrite) error {
 
 // appendRows writes rows of the audit log or of counts, each of one cell, as one batch. They leave
 // with their day or hour (expireByTime), so nothing notes their expiry.
-func (s *Store) appendRows(ctx context.Context, rows ...rowWrite) error {
+func (s *core) appendRows(ctx context.Context, rows ...rowWrite) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *Store) appendRows(ctx context.Context, rows ...rowWrite) error {
 
 // setRow replaces the row at key by one value that leaves at expires. The caller holds the row's
 // lock.
-func (s *Store) setRow(key, data []byte, expires time.Time) error {
+func (s *core) setRow(key, data []byte, expires time.Time) error {
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
 	expiry := expiryOf(expires)
@@ -178,7 +178,7 @@ func rowExpiryKey(expiry int64, key []byte) []byte {
 // list calls visit with the rows whose keys are prefix and a rest that comes after `after` (nil:
 // all), in order, until visit has kept limit of them. visit is given the rest and the row, which
 // are valid until it returns.
-func (s *Store) list(ctx context.Context, prefix, after []byte, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error)) error {
+func (s *core) list(ctx context.Context, prefix, after []byte, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error)) error {
 	lower := prefix
 	if after != nil {
 		lower = slices.Concat(prefix, after, []byte{0}) // the first key after it
@@ -187,7 +187,7 @@ func (s *Store) list(ctx context.Context, prefix, after []byte, limit int, visit
 }
 
 // listWithin is list for the keys in [lower, upper), which all begin with a prefix of that size.
-func (s *Store) listWithin(
+func (s *core) listWithin(
 	ctx context.Context, prefix int, lower, upper []byte, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error),
 ) error {
 	if limit <= 0 {
@@ -209,4 +209,37 @@ func (s *Store) listWithin(
 		}
 		return limit > 0, err
 	})
+}
+
+// seekEach places an iterator over p's rows of t at the first key at or after each of the ids, in
+// id order, each id once. It calls found where there is such a key.
+func (s *core) seekEach(
+	ctx context.Context, t table, p schema.Partition, ids []schema.EntryID,
+	found func(it *pebble.Iterator, id schema.EntryID, nowMS int64) error,
+) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(ids), schema.EntryID.Compare))
+	lower, upper := idBounds(t, p, schema.IDRange{})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return unavailable(err)
+	}
+	nowMS := s.nowMS()
+	key := slices.Clone(lower)
+	for _, id := range sorted {
+		key = append(key[:len(lower)], id[:]...)
+		if !it.SeekGE(key) {
+			break // past the last row, or an error, which Close tells
+		}
+		if err = found(it, id, nowMS); err != nil {
+			break
+		}
+	}
+	return unavailable(errors.Join(err, it.Close()))
 }

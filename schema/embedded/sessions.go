@@ -14,7 +14,7 @@ import (
 func sessionKey(executor string) []byte { return append([]byte{byte(tableSessions)}, executor...) }
 
 // SwapSession implements schema.SessionStore.
-func (s *Store) SwapSession(ctx context.Context, was, is schema.Session) error {
+func (s sessionStore) SwapSession(ctx context.Context, was, is schema.Session) error {
 	executor := is.Executor
 	if executor == "" {
 		executor = was.Executor
@@ -25,7 +25,7 @@ func (s *Store) SwapSession(ctx context.Context, was, is schema.Session) error {
 	return nil
 }
 
-func (s *Store) swapSession(ctx context.Context, executor string, was, is schema.Session) error {
+func (s sessionStore) swapSession(ctx context.Context, executor string, was, is schema.Session) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Store) swapSession(ctx context.Context, executor string, was, is schema
 	return s.commit(b)
 }
 
-func (s *Store) loadSession(executor string, c *cell) schema.Session {
+func (s sessionStore) loadSession(executor string, c *cell) schema.Session {
 	if len(c.data) < 8 {
 		return schema.Session{}
 	}
@@ -82,7 +82,7 @@ func (s *Store) loadSession(executor string, c *cell) schema.Session {
 }
 
 // Session implements schema.SessionStore.
-func (s *Store) Session(ctx context.Context, executor string) (schema.Session, error) {
+func (s sessionStore) Session(ctx context.Context, executor string) (schema.Session, error) {
 	data, err := s.value(ctx, sessionKey(executor))
 	if err != nil {
 		return schema.Session{}, fmt.Errorf("read session of %s: %w", executor, err)

@@ -13,7 +13,7 @@ import (
 const tableStats table = 'S' // hour minute node
 
 // PutStats implements schema.StatsStore.
-func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
+func (s statsStore) PutStats(ctx context.Context, m schema.MinuteStats) error {
 	data, err := json.Marshal(m)
 	if err == nil {
 		key := appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(m.Minute))), m.Minute.UnixMilli())
@@ -27,7 +27,7 @@ func (s *Store) PutStats(ctx context.Context, m schema.MinuteStats) error {
 }
 
 // Stats implements schema.StatsStore.
-func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
+func (s statsStore) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
 	all, err := s.stats(ctx, hour)
 	if err != nil {
 		return nil, fmt.Errorf("read stats: %w", err)
@@ -35,7 +35,7 @@ func (s *Store) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, erro
 	return all, nil
 }
 
-func (s *Store) stats(ctx context.Context, hour int) (all []schema.MinuteStats, err error) {
+func (s statsStore) stats(ctx context.Context, hour int) (all []schema.MinuteStats, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}

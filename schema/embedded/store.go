@@ -81,22 +81,89 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within
-// a testing/synctest bubble must be closed within it.
+// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within a
+// testing/synctest bubble must be closed within it.
 //
-// It has more than 25 methods since schema.Store has: one file a role. The roles of administrative
-// rows are document.Roles; the methods without a role are in rows.go, expire.go and here.
+// It is put together of one type a role of schema.Store, which all work on the same core. Its own
+// methods open, close and expire.
 type Store struct {
-	document.Roles // tenants, tasks, operations and the like
+	*core
+	document.Roles
+	entryStore
+	markStore
+	attemptStore
+	outputStore
+	sessionStore
+	keyStore
+	cursorStore
+	jobStore
+	jobIndex
+	historyStore
+	decisionStore
+	leaseStore
+	waitListStore
+	apiKeyStore
+	auditStore
+	statsStore
+	deadLetterStore
+}
 
+// The roles, each in the file of its name. Settings are read by the cursorStore.
+type (
+	entryStore      struct{ *core }
+	markStore       struct{ *core }
+	attemptStore    struct{ *core }
+	outputStore     struct{ *core }
+	sessionStore    struct{ *core }
+	keyStore        struct{ *core } // idempotency.go
+	cursorStore     struct{ *core }
+	jobStore        struct{ *core }
+	jobIndex        struct{ *core }
+	historyStore    struct{ *core }
+	decisionStore   struct{ *core }
+	leaseStore      struct{ *core }
+	waitListStore   struct{ *core } // waiting.go
+	apiKeyStore     struct{ *core }
+	auditStore      struct{ *core }
+	statsStore      struct{ *core }
+	deadLetterStore struct{ *core }
+)
+
+// newStore returns the store of all roles on c.
+func newStore(c *core) *Store {
+	return &Store{
+		core:            c,
+		Roles:           document.New(documents{c}, c.damage),
+		entryStore:      entryStore{c},
+		markStore:       markStore{c},
+		attemptStore:    attemptStore{c},
+		outputStore:     outputStore{c},
+		sessionStore:    sessionStore{c},
+		keyStore:        keyStore{c},
+		cursorStore:     cursorStore{c},
+		jobStore:        jobStore{c},
+		jobIndex:        jobIndex{c},
+		historyStore:    historyStore{c},
+		decisionStore:   decisionStore{c},
+		leaseStore:      leaseStore{c},
+		waitListStore:   waitListStore{c},
+		apiKeyStore:     apiKeyStore{c},
+		auditStore:      auditStore{c},
+		statsStore:      statsStore{c},
+		deadLetterStore: deadLetterStore{c},
+	}
+}
+
+// core is what all roles share: the database, the clock, and the locks of rows.
+type core struct {
 	db    *pebble.DB
 	now   func() time.Time
 	write *pebble.WriteOptions
 
 	damage *damage.Log
 
-	// life is held for reading by every call, and for writing by Close and while Expire decides:
-	// see invariant 2.
+	// life is held for reading by every call, and for writing by Close and while Expire decides: see
+	// invariant 2.
 	life   sync.RWMutex
 	closed bool
 
@@ -130,8 +197,7 @@ func Open(cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open embedded store: register metrics: %w", err)
 	}
-	s := &Store{now: cfg.Now, write: pebble.Sync, damage: rows, seed: maphash.MakeSeed()}
-	s.Roles = document.New(documents{s}, rows)
+	s := newStore(&core{now: cfg.Now, write: pebble.Sync, damage: rows, seed: maphash.MakeSeed()})
 	cacheSize := int64(diskCache)
 	if cfg.Dir == "" {
 		opts.FS, opts.DisableWAL, cacheSize = vfs.NewMem(), true, memoryCache
@@ -211,7 +277,7 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 func (s *Store) Clocks() []schema.HostClock { return []schema.HostClock{{Time: s.Time}} }
 
 // enter begins a call; leave ends it. Its error says that nothing was done.
-func (s *Store) enter(ctx context.Context) error {
+func (s *core) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
 	}
@@ -223,13 +289,13 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) leave() { s.life.RUnlock() }
+func (s *core) leave() { s.life.RUnlock() }
 
 // nowMS is the instant by which a call judges expiry.
-func (s *Store) nowMS() int64 { return s.now().UnixMilli() }
+func (s *core) nowMS() int64 { return s.now().UnixMilli() }
 
 // lock takes the lock of the row at key and returns how to release it.
-func (s *Store) lock(key []byte) (unlock func()) {
+func (s *core) lock(key []byte) (unlock func()) {
 	mu := &s.locks[maphash.Bytes(s.seed, key)%stripes]
 	mu.Lock()
 	return mu.Unlock
@@ -237,7 +303,7 @@ func (s *Store) lock(key []byte) (unlock func()) {
 
 // lockAll takes the locks of all keys, each stripe once and in one order, so that no two calls wait
 // for each other.
-func (s *Store) lockAll(keys ...[]byte) (unlock func()) {
+func (s *core) lockAll(keys ...[]byte) (unlock func()) {
 	var held []uint64
 	for _, key := range keys {
 		held = append(held, maphash.Bytes(s.seed, key)%stripes)

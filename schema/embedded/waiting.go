@@ -33,7 +33,7 @@ func markKey(shard schema.Shard, limit schema.LimitKey) []byte {
 }
 
 // PutWaiter implements schema.WaitListStore: one batch.
-func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
+func (s waitListStore) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	expires := expiryOf(w.Expires)
 	err := s.putRows(ctx,
 		rowWrite{markKey(w.Shard, w.Limit), []cell{{column: colValue, timestamp: w.Noted.UnixMicro(), expires: expires}}},
@@ -45,7 +45,7 @@ func (s *Store) PutWaiter(ctx context.Context, w schema.Waiter) error {
 }
 
 // Waiters implements schema.WaitListStore.
-func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
+func (s waitListStore) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRange, limit int) ([]schema.Waiter, error) {
 	var rows []schema.Waiter
 	prefix := waitingPrefix(key)
 	lower, upper := prefix, prefixEnd(prefix)
@@ -80,7 +80,7 @@ func (s *Store) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRan
 }
 
 // DeleteWaiter implements schema.WaitListStore.
-func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
+func (s waitListStore) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 	if err := s.putRows(ctx, rowWrite{waitingKey(&w), []cell{s.deletion(w.Written())}}); err != nil {
 		return fmt.Errorf("end the wait of %s: %w", w.Run, err)
 	}
@@ -88,7 +88,7 @@ func (s *Store) DeleteWaiter(ctx context.Context, w schema.Waiter) error {
 }
 
 // LimitsWithWaiters implements schema.WaitListStore.
-func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
+func (s waitListStore) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after schema.LimitKey, limit int) ([]schema.LimitMark, error) {
 	var marks []schema.LimitMark
 	err := s.list(ctx, markPrefix(shard), afterName(string(after)), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		c := row.undeleted(nowMS)
@@ -104,7 +104,7 @@ func (s *Store) LimitsWithWaiters(ctx context.Context, shard schema.Shard, after
 }
 
 // DeleteLimitMark implements schema.WaitListStore.
-func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
+func (s waitListStore) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
 	if err := s.putRows(ctx, rowWrite{markKey(m.Shard, m.Limit), []cell{s.deletion(m.Noted.UnixMicro())}}); err != nil {
 		return fmt.Errorf("unmark %s: %w", m.Limit, err)
 	}
@@ -112,6 +112,6 @@ func (s *Store) DeleteLimitMark(ctx context.Context, m schema.LimitMark) error {
 }
 
 // deletion is the cell that hides what was written by then.
-func (s *Store) deletion(written int64) cell {
+func (s waitListStore) deletion(written int64) cell {
 	return cell{column: colDeleted, timestamp: written, expires: expiryOf(s.now().Add(deletionKept))}
 }
