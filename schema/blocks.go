@@ -113,7 +113,7 @@ func (s *Slots) share(mine *Block, i int, n BlockRequest) (use, share int) {
 		}
 	}
 	each := n.Limit / parties
-	share = max(each, 1) // who has fewer, and wants more, comes before others
+	share = max(each, 1) // a block with fewer that wants more comes before others
 	for j := range s.Blocks {
 		b := &s.Blocks[j]
 		if j == i || b.Wanted == 0 || b.Held >= share {

@@ -12,7 +12,7 @@ import "time"
 // An attempt claims before it starts. When it ends, it writes its record into the lease before it
 // tells anybody. It does both by compare-and-set of what it has read.
 //
-// Somebody who finds a record in the lease that the log lacks writes it there and repeats its
+// A process that finds a record in the lease that the log lacks writes it there and repeats its
 // follow-ups, before anything else. So the next claim overwrites nothing that is not in the log.
 type Claim struct {
 	// Number is that of the attempt; 0: the record says why there was none.

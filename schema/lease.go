@@ -9,7 +9,7 @@ import (
 
 // Lease is a register that is changed by compare-and-set: who holds what its key stands for, under
 // which fence, or with what it ended. It has no clock: a holder holds it while its session stands,
-// and anybody who finds that session dead may take it.
+// and any process may take it once that session is dead.
 type Lease struct {
 	Key   string
 	Fence Fence // 0: there is no row

@@ -36,9 +36,10 @@ func (k LimitKey) Lease() string { return "slots/" + string(k) }
 // only, so no more slots are given than there are. The lease itself has no holder: each slot names
 // its own.
 //
-// A slot has no clock. It is held while the holder's session stands; anybody who finds that session
-// dead takes it away. A slot that is kept for a run at the head of the wait list counts until its
-// time is up. To take it away earlier or later costs that run its place, or others a wait.
+// A slot has no clock. It is held while the holder's session stands; any process that finds that
+// session dead takes it away. A slot that is kept for a run at the head of the wait list counts
+// until its time is up. To take it away earlier or later costs that run its place, or others a
+// wait.
 type Slots struct {
 	Taken []Slot `json:"taken,omitempty"`
 	// Blocks are the slots that executors hold, of a limit whose slots are not taken one by one:

@@ -7,8 +7,8 @@
 //     centre is ever the coordinator: "local" would mean another place.
 //  2. A plain write carries its own timestamp and expiry, made once per call. So a retry, a
 //     speculative copy and a repetition by another process write the same cells.
-//  3. A conditional write is sent once. If its answer does not come, the row is read at LOCAL_SERIAL;
-//     if that does not tell what happened, the answer is schema.ErrUnknown.
+//  3. A conditional write is sent once. If its answer does not come, the row is read at
+//     LOCAL_SERIAL; if that does not tell what happened, the answer is schema.ErrUnknown.
 //  4. Cells written by conditional writes are written by nothing else, except when their row is
 //     created (createdAt).
 //  5. A build runs on the layout that it knows, and on the next one if that only adds
@@ -28,8 +28,8 @@
 //
 // # Files
 //
-//	store.go exec.go policy.go errors.go   session, roles; statements, batches, pages; retries; errors
-//	statements.go migrations/*.cql         statements of several roles; the tables and their reasons
+//	store.go exec.go policy.go errors.go   session, roles; statements, pages; retries; errors
+//	statements.go migrations/*.cql         statements of several roles; the tables, and why
 //	documents.go                           tenants, tasks, rates, operations, signing keys
 //	migrate.go migrations.go lock.go       bringing a keyspace to the layout, one process at a time
 //	config.go check.go placement.go        what the server and the keyspace must be

@@ -43,7 +43,7 @@ func classify(err error, m mode) error {
 	if errors.As(err, &request) {
 		switch request.Code() {
 		case gocql.ErrCodeBootstrapping:
-			return schema.ErrUnavailable // told before anything was sent to a replica
+			return schema.ErrUnavailable // answered before anything was sent to a replica
 		case gocql.ErrCodeUnavailable:
 			if m == conditional && !unproposed(err) {
 				return schema.ErrUnknown

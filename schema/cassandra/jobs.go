@@ -203,7 +203,7 @@ func (s jobStore) Job(ctx context.Context, id schema.JobID) (schema.Job, error) 
 	var j schema.Job
 	if err == nil {
 		j = row.job(freshSpec)
-		// who asks for one job is about to change it
+		// a reader of one job is about to change it
 		err = s.damage.Found("jobs", id.String(), j.Current.Fault)
 	}
 	if err != nil {

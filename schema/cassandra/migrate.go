@@ -41,7 +41,7 @@ type MigrateOptions struct {
 	Replication string
 	Shards      int           // S; 64 by default
 	Retention   time.Duration // how long rows stay after their due time; 7 days by default
-	Out         io.Writer     // told each step as it is taken; discards by default
+	Out         io.Writer     // takes a line for each step; discards by default
 }
 
 // Migrated is what Migrate did or, with DryRun, would do.

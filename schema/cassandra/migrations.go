@@ -22,7 +22,7 @@ import (
 //go:embed migrations/*.cql
 var migrationFiles embed.FS
 
-// What Open and Migrate find wrong with a keyspace, or with who asks. Trying again does not help.
+// What Open and Migrate find wrong with a keyspace, or with the client. Trying again does not help.
 var (
 	// ErrNotMigrated: the keyspace, or a migration of this version, is missing: run carillon
 	// migrate.

@@ -45,7 +45,7 @@ func (s *Store) placement(ctx context.Context, keyspace string) (placement, erro
 	if errors.Is(err, schema.ErrUnavailable) {
 		return p, fmt.Errorf("read the nodes of the cluster: %w", err)
 	}
-	return p, nil // who may not read the nodes is told less
+	return p, nil // a user that may not read the nodes gets fewer warnings
 }
 
 // copies returns in which data centres there are copies, in order, and how many there are in each,

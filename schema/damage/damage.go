@@ -1,24 +1,26 @@
-// Package damage counts and logs stored rows that cannot be understood: another version wrote them, or they are broken.
+// Package damage counts and logs stored rows that cannot be understood: another version wrote them,
+// or they are broken.
 //
 // # What a bad row means
 //
 // One bad row harms what it belongs to, and nothing else: no page, sweep or node fails for it.
 //
-//	runs            the run is missed, with the reason "unreadable"; a bad cancel mark counts as a cancel: nothing starts
-//	attempts        the run has failed, and its fault is shown; a later attempt that is there counts
-//	sessions        claims of the executor's earlier lives stand until its session is renewed or falls
-//	leases          a claim: the run has failed, its attempt never started. A limit's slots: its runs wait; an operator mends it
-//	jobs            the job's fault is shown, and it starts nothing
-//	job_runs        the line is told by the run's own rows
-//	tasks           its runs fail; it may be put again, or deleted. Its rate is not kept, for nothing of it starts
-//	tenants         it has the defaults, until it is put again
-//	api_keys        the key is refused; it may be revoked
-//	dead_letters    the letter is listed with its fault, and cannot be replayed; a bad fate counts as one
-//	audit           the entry is listed, and says that its detail cannot be read
-//	stats           its counts are left out
-//	operations      it does not go on; others do
-//	signing_keys    calls of the tenant are not signed, and so not made
-//	settings, cursors   no row that is guessed at may take their place: a node that starts waits, one that runs keeps what it knows
+//	runs           the run is missed, with the reason "unreadable"; a bad cancel mark cancels
+//	attempts       the run has failed, and its fault is shown; a later attempt that is there counts
+//	sessions       claims of earlier lives stand until the session is renewed or falls
+//	leases         a claim: the run has failed, its attempt never started;
+//	               a limit's slots: its runs wait until an operator mends it
+//	jobs           the job's fault is shown, and it starts nothing
+//	job_runs       the line is made of the run's own rows
+//	tasks          its runs fail, so its rate does not matter; it may be put again, or deleted
+//	tenants        it has the defaults until it is put again
+//	api_keys       the key is refused; it may be revoked
+//	dead_letters   it is listed with its fault and cannot be replayed; a bad resolution is one
+//	audit          the entry is listed, and says that its detail cannot be read
+//	stats          its counts are left out
+//	operations     it does not go on; others do
+//	signing_keys   calls of the tenant are not signed, and so not made
+//	settings, cursors   nothing is guessed: a node that starts waits, one that runs keeps its own
 package damage
 
 import (
@@ -35,10 +37,11 @@ var Tables = []string{
 	"stats", "tasks", "tenants",
 }
 
-// maxLogged bounds the rows that are remembered as logged; beyond it they are forgotten, and logged again.
+// maxLogged bounds the rows that are remembered as logged. Beyond it all are forgotten, and logged
+// again.
 const maxLogged = 1000
 
-// Log takes what is found. Its methods may be called concurrently.
+// Log counts and logs bad rows. Its methods may be called concurrently.
 type Log struct {
 	log  *slog.Logger
 	rows *prometheus.CounterVec // table
@@ -69,7 +72,8 @@ func New(log *slog.Logger, reg prometheus.Registerer) (*Log, error) {
 	return l, err
 }
 
-// Found notes a row of the table that cannot be understood, named for people; nil is no fault. It returns err.
+// Found notes a row of the table that cannot be understood, named for people; a nil err is no
+// fault. It returns err.
 func (l *Log) Found(table, row string, err error) error {
 	if err == nil {
 		return nil

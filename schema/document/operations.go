@@ -84,7 +84,8 @@ func loadOperation(op *schema.Operation, d *Document) error {
 		op.Progress, err = schema.Decode[schema.Progress](text.Progress, "progress")
 	}
 	if d.Mark != nil {
-		mark, _ := schema.Decode[schema.Cancel](d.Mark, "cancel mark") // a mark that cannot be understood cancels too
+		// one that cannot be understood is one
+		mark, _ := schema.Decode[schema.Cancel](d.Mark, "cancel mark")
 		op.Cancelled = &mark
 	}
 	return err

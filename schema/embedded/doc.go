@@ -54,7 +54,7 @@
 //
 // # Files
 //
-//	store.go layout.go cells.go rows.go   life, roles, locks; keys; values; reading and writing rows
+//	store.go layout.go cells.go rows.go   roles, locks; keys; values; reading and writing rows
 //	expire.go                             removing what has expired
 //	documents.go                          tenants, tasks, rates, operations, signing keys
 //	the others                            one role of schema.Store each, a type of its own

@@ -82,7 +82,7 @@ func (b *bench) noLetter(tenant string, run schema.RunID) {
 	}
 }
 
-// fate makes a resolution of age µs after the beginning of the test.
+// resolution makes a resolution of age µs after the beginning of the test.
 func (b *bench) resolution(ending schema.ResolutionKind, age int64) schema.Resolution {
 	return schema.Resolution{Kind: ending, At: time.UnixMicro(b.now.UnixMicro() + age).UTC(), By: "me"}
 }

@@ -21,7 +21,7 @@ import (
 type Contention struct {
 	Claimers int // how many at once
 	Claims   int // how many of them are made in all
-	// Odds of faults of the store's calls. Crash and Pause are those of a holder's fate: it dies,
+	// Odds of faults of the store's calls. Crash and Pause are those of a holder: it dies,
 	// or it is paused for so long that others take it for dead, and then ends its claim as if
 	// nothing had happened.
 	Odds          Odds
@@ -131,7 +131,7 @@ func stateOf(l schema.Lease) state {
 // deed is one operation of a claimer, and its answer.
 type deed struct {
 	client     int
-	call, back int64 // when, as stamp says; back is 0 if it was never told
+	call, back int64 // when, as stamp says; back is 0 if it was never answered
 	read       bool  // else a swap from was to is
 	was, is    state
 	refused    bool  // of a swap: it was not done
@@ -147,9 +147,9 @@ func (f *fight) chance(p float64) bool {
 	return f.rnd.Float64() < p
 }
 
-// fate says what becomes of the holder of the nth claim. If any crash, the first does; if any are
+// ending says what becomes of the holder of the nth claim. If any crash, the first does; if any are
 // paused, the second is: so both occur whatever is drawn.
-func (f *fight) fate(nth int) (crashes, pauses bool) {
+func (f *fight) ending(nth int) (crashes, pauses bool) {
 	switch {
 	case nth == 1 && f.c.Crash > 0:
 		return true, false
@@ -294,7 +294,7 @@ func (f *fight) claim(i int) {
 		nth := f.claims
 		f.mu.Unlock()
 		time.Sleep(f.upTo(f.c.Think))
-		switch crashes, pauses := f.fate(nth); {
+		switch crashes, pauses := f.ending(nth); {
 		case crashes:
 			f.fall(session, &f.crashes)
 			session, lease = f.session(i), f.read(i)

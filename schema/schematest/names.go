@@ -8,7 +8,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// holds checks who has a name, by asking and by claiming it for a job that nobody knows.
+// holds checks who has a name, by reading it and by registering it for another job.
 func (b *bench) holds(tenant, name string, want schema.JobID, since time.Time) {
 	b.Helper()
 	got, at, err := b.store.JobByName(b.ctx, tenant, name)

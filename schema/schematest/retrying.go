@@ -117,7 +117,7 @@ func (r *retrying) SwapSession(ctx context.Context, was, is schema.Session) erro
 func (r *retrying) RegisterKey(
 	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
 ) (inForce schema.KeyRecord, mine bool, err error) {
-	// A claim that meets itself says so: asking again is the look.
+	// A record that is repeated is answered as one's own: asking again is the look.
 	err = decide(ctx, func() error {
 		inForce, mine, err = r.around.RegisterKey(ctx, tenant, key, claim, expires)
 		return err
@@ -197,7 +197,7 @@ func (r *retrying) SwapSigningKeys(ctx context.Context, tenant string, was int64
 }
 
 func (r *retrying) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
-	// A key that meets itself says so: creating it again is the look.
+	// A key that is repeated is answered as created: creating it again is the look.
 	return decide(ctx, func() error { return r.around.CreateAPIKey(ctx, k) }, func() (bool, bool, error) { return false, true, nil })
 }
 
