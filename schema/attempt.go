@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -245,3 +246,17 @@ func decodeCell[T any](text []byte, what string) (*T, error) {
 
 // errNull: a cell holds the word null, which is no value of anything.
 var errNull = errors.New("it is null")
+
+// AttemptStore holds the attempts of runs.
+type AttemptStore interface {
+	// PutAttempts writes the rows as one batch, each with its own timestamp and expiry; nil cells
+	// are left as they are. The caller bounds it and groups it by partition. Errors as PutEntries.
+	PutAttempts(ctx context.Context, attempts []Attempt) error
+	// Attempts returns the attempts of the runs, which all lie in p, at most 100, ordered by run,
+	// number and fence. One whose row cannot be understood is among them, with its Fault.
+	Attempts(ctx context.Context, p Partition, runs []RunID) ([]Attempt, error)
+	// KeepAttempts makes some attempts of a run stay until expires at least: those that `which`
+	// picks, and those that cannot be understood. It writes their cells again byte for byte, each
+	// under its own timestamp: of equal cells the longer-lived one wins. Errors as PutEntries.
+	KeepAttempts(ctx context.Context, run RunID, expires time.Time, which func(*Attempt) bool) error
+}

@@ -1,6 +1,9 @@
 package schema
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // What is assumed of clocks. Every other constant that allows for clocks is computed from these, or
 // is compared with them by a test.
@@ -16,3 +19,27 @@ const (
 	// MaxClockDifference is how far two clocks may differ that both count as right.
 	MaxClockDifference = 2 * MaxClockError
 )
+
+// Prober tells how the store is.
+type Prober interface {
+	// Time returns the store's own clock; an error means that it cannot be reached.
+	Time(ctx context.Context) (time.Time, error)
+}
+
+// HostClock is the clock of one host that serves the store or the queue.
+type HostClock struct {
+	// Host is the address of the host, without a port; its DNS name until its address is known. It
+	// is empty for this process.
+	Host string
+	// Name is what the configuration calls the host: an address or a DNS name. It may be empty.
+	Name string
+	// Time asks that host, and no other, what time it is there.
+	Time func(ctx context.Context) (time.Time, error)
+}
+
+// ClockStore knows the clocks of the hosts that serve the store.
+type ClockStore interface {
+	// Clocks returns the clock of every host that serves the store, in no order, also of those that
+	// do not answer at present. It does no I/O; the caller owns the slice.
+	Clocks() []HostClock
+}

@@ -27,15 +27,19 @@
 //
 // # Files
 //
-//	id.go entry.go work.go          ids, the row of a run and its later starts, what a run does
-//	attempt.go state.go standing.go attempts and records; Fold: the run's state; Judge: an entry's
-//	job.go generation.go            jobs; DecideStart: may a run of this generation start
-//	lease.go claim.go               compare-and-set registers; the lease of a guarded run
-//	slots.go blocks.go waiting.go   limits: slots, blocks of them, and the wait list
-//	rate.go                         rates and reservations
-//	session.go clock.go             an executor's lease on life; what is assumed of clocks
-//	deadletter.go output.go         runs that failed for good; long outputs and reports
-//	tenant.go operation.go signing.go  administrative rows
-//	memo.go jobmemo.go              decoded specs that are remembered
-//	store.go errors.go              the contracts of stores, and what they answer
+//	id.go entry.go work.go            ids, the row of a run and its later starts, what a run does
+//	attempt.go state.go standing.go   attempts, records; Fold: a run's state; Judge: an entry's
+//	job.go generation.go              jobs; DecideStart: may a run of this generation start
+//	lease.go claim.go                 compare-and-set registers; the lease of a guarded run
+//	slots.go blocks.go waitlist.go    limits: slots, blocks of them, wait lists
+//	rate.go                           rates and reservations
+//	session.go clock.go               an executor's lease on life; what is assumed of clocks
+//	cursor.go idempotency.go          watermarks of shards and settings; idempotency keys
+//	deadletter.go output.go           runs that failed for good; long outputs and reports
+//	tenant.go apikey.go signing.go    administrative rows, with those that follow
+//	operation.go audit.go stats.go
+//	memo.go jobmemo.go                decoded specs that are remembered
+//	store.go errors.go                Store, which is all roles; what stores answer
+//
+// The role interface of a noun stands in the noun's file.
 package schema

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -249,3 +250,42 @@ func (e *Entry) LargePayload() (EntryID, bool) {
 // Size returns about how many bytes the entry takes in a partition: the measure of intake limits
 // and batch bounds.
 func (e *Entry) Size() int { return len(e.text) + len(e.Payload) + 64 }
+
+// EntryWriter writes rows of runs.
+type EntryWriter interface {
+	// PutEntries writes the entries, and the payloads over InlinePayload of those that carry one,
+	// as one batch with each entry's own timestamp and expiry. The caller bounds the batch and
+	// groups it by partition; a batch of many partitions is allowed and costs more. Marks are not
+	// written.
+	//
+	// Nil means that a quorum holds all. ErrUnknown and ErrUnavailable mean that any of them may or
+	// may not be held; ErrTooLarge, that none is. Writing an entry again is harmless.
+	PutEntries(ctx context.Context, entries []Entry) error
+}
+
+// EntryReader reads rows of runs. Rows without a spec (marks whose entry has left) are not
+// returned.
+type EntryReader interface {
+	// Entries returns the entries of p in r, in id order (so by due time), at most limit of them,
+	// with inline payloads and marks. Fewer than limit means that r was read to its end.
+	Entries(ctx context.Context, p Partition, r IDRange, limit int) ([]Entry, error)
+	// EntryIDs returns only the ids of what Entries would return.
+	EntryIDs(ctx context.Context, p Partition, r IDRange, limit int) ([]EntryID, error)
+	// EntriesByID returns those of the entries that exist, in id order. All ids lie in p, at most
+	// 100.
+	EntriesByID(ctx context.Context, p Partition, ids []EntryID) ([]Entry, error)
+	// Payload returns the payload that lies in payloads under id, or ErrNotFound.
+	Payload(ctx context.Context, id EntryID) ([]byte, error)
+}
+
+// MarkStore sets the marks of a run by conditional writes.
+type MarkStore interface {
+	// CancelRun marks the run cancelled if its row exists, is not cancelled, and is moved to asRead
+	// (zero: not moved). ErrConflict comes with the marks as they are; ErrNotFound means no row.
+	CancelRun(ctx context.Context, id RunID, asRead EntryID, mark Cancel, expires time.Time) (Marks, error)
+	// MoveRun sets moved_to under the same condition.
+	MoveRun(ctx context.Context, id RunID, asRead, to EntryID, expires time.Time) (Marks, error)
+	// Marks reads the marks so that every conditional write that was begun before is decided
+	// (SERIAL). ErrNotFound means no row.
+	Marks(ctx context.Context, id RunID) (Marks, error)
+}

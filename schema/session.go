@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -99,4 +100,14 @@ func (s Session) Supports(ref SessionRef, now time.Time) bool {
 		return true
 	}
 	return ref.Guarded && slices.ContainsFunc(s.Former, func(f FormerSession) bool { return f.ID == ref.ID && !over(f.Expires, now) })
+}
+
+// SessionStore holds the executors' sessions, by conditional writes only.
+type SessionStore interface {
+	// SwapSession replaces was (as read; zero ID: none) by is. A zero is.ID removes it: the session
+	// is declared dead. ErrConflict: another stands, or other values do.
+	SwapSession(ctx context.Context, was, is Session) error
+	// Session returns the session of an executor as every conditional write before has left it
+	// (SERIAL), or ErrNotFound.
+	Session(ctx context.Context, executor string) (Session, error)
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -207,4 +208,17 @@ func or[T comparable](v, otherwise T) T {
 		return otherwise
 	}
 	return v
+}
+
+// TaskStore holds the tasks of tenants.
+type TaskStore interface {
+	// PutTask creates or replaces a task.
+	PutTask(ctx context.Context, t Task) error
+	// Task returns a task, or ErrNotFound. With ErrNotUnderstood comes a task that has its names, a
+	// Fault, and the write timestamp as UpdatedAt: it can be put again, or deleted.
+	Task(ctx context.Context, tenant, name string) (Task, error)
+	// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
+	Tasks(ctx context.Context, tenant, after string, limit int) ([]Task, error)
+	// DeleteTask removes a task; one that does not exist is removed already.
+	DeleteTask(ctx context.Context, tenant, name string, at time.Time) error
 }

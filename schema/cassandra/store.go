@@ -56,7 +56,7 @@ type (
 	historyStore    struct{ *core }
 	decisionStore   struct{ *core }
 	leaseStore      struct{ *core }
-	waitListStore   struct{ *core } // waiting.go
+	waitListStore   struct{ *core } // waitlist.go
 	apiKeyStore     struct{ *core }
 	auditStore      struct{ *core }
 	statsStore      struct{ *core }

@@ -44,7 +44,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"decisions", decisionRules},
 		{"leases", leaseRules},
 		{"blocks", blockRules},
-		{"waiting", waitingRules},
+		{"wait lists", waitListRules},
 		{"api keys", apiKeyRules},
 		{"signing keys", signingRules},
 		{"audit", auditRules},

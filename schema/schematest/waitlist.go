@@ -68,7 +68,7 @@ func mark(w schema.Waiter) schema.LimitMark {
 	return schema.LimitMark{Shard: w.Shard, Limit: w.Limit, Noted: w.Noted}
 }
 
-var waitingRules = []rule{
+var waitListRules = []rule{
 	{"runs wait in the order of their due times, each limit's apart", func(b *bench) {
 		p := b.partition()
 		key, other := schema.LimitKey(b.tenant+"/a"), schema.LimitKey(b.tenant+"/ab")

@@ -1,0 +1,45 @@
+package schema
+
+import (
+	"context"
+	"time"
+)
+
+// Cursor says how far a shard has come in an epoch. Both numbers only grow within an epoch.
+type Cursor struct {
+	Shard      Shard
+	Epoch      int64
+	Dispatched Bucket // every bucket up to this one has been published whole
+	Settled    Bucket // every bucket up to this one is finished: all its entries are done
+}
+
+// CursorStore holds the cursors.
+type CursorStore interface {
+	// Cursors returns the newest epoch's cursor of every shard that has one, in shard order.
+	Cursors(ctx context.Context) ([]Cursor, error)
+	// Cursor returns the newest epoch's cursor of a shard, or ErrNotFound. In a cluster that is a
+	// fault: a shard without a cursor has no owner.
+	Cursor(ctx context.Context, shard Shard) (Cursor, error)
+	// AdvanceCursor raises dispatched and settled to c's. Each is a max-register: a lower value
+	// than the stored one changes nothing.
+	AdvanceCursor(ctx context.Context, c Cursor) error
+}
+
+// Settings are what the whole cluster must agree on.
+type Settings struct {
+	Shards    int           // S: new ids take shards below it
+	Retention time.Duration // how long after its due time a row stays
+	History   []ShardCount  // the S before this one, newest first, kept for 24 h
+}
+
+// ShardCount is a former number of shards and when it ended.
+type ShardCount struct {
+	Shards int       `json:"shards"`
+	Until  time.Time `json:"until"`
+}
+
+// SettingsStore holds the settings.
+type SettingsStore interface {
+	// Settings returns the settings, or ErrNotFound before the first migration.
+	Settings(ctx context.Context) (Settings, error)
+}
