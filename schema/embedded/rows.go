@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,6 +188,7 @@ func (s *core) list(ctx context.Context, prefix, after []byte, limit int, visit 
 }
 
 // listWithin is list for the keys in [lower, upper), which all begin with a prefix of that size.
+// There are none if lower is not below upper.
 func (s *core) listWithin(
 	ctx context.Context, prefix int, lower, upper []byte, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error),
 ) error {
@@ -197,6 +199,9 @@ func (s *core) listWithin(
 		return err
 	}
 	defer s.leave()
+	if upper != nil && bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
 	nowMS := s.nowMS()
 	return s.scan(lower, upper, func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -54,9 +53,6 @@ func (s waitListStore) Waiters(ctx context.Context, key schema.LimitKey, r schem
 	}
 	if !r.Before.IsZero() {
 		upper = waitingKey(&schema.Waiter{Limit: key, Run: r.Before})
-	}
-	if bytes.Compare(lower, upper) >= 0 {
-		return nil, nil
 	}
 	err := s.listWithin(ctx, len(prefix), lower, upper, limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		c := row.undeleted(nowMS)
