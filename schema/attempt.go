@@ -20,9 +20,9 @@ const (
 	Succeeded Outcome = "succeeded"
 	Failed    Outcome = "failed"
 	TimedOut  Outcome = "timed_out"
-	// Lost: its executor's session was declared dead before a record was there
+	// Lost: its executor's session was declared dead before a record was there.
 	Lost Outcome = "lost"
-	// Superseded: an outcome that lost to another one of its run: see IsSuperseded
+	// Superseded: an outcome that lost to another one of its run: see IsSuperseded.
 	Superseded Outcome = "superseded"
 	Cancelled  Outcome = "cancelled"
 	Missed     Outcome = "missed"
@@ -49,9 +49,9 @@ const (
 	CauseRate    Cause = "rate"    // the rate of its task
 	CauseLimit   Cause = "limit"   // the max_concurrent of its task is reached
 	CauseBreaker Cause = "breaker" // the circuit of its target is open
-	// CauseTargetShare: its target is slow, and has its share of the executor's slots
+	// CauseTargetShare: its target is slow, and has its share of the executor's slots.
 	CauseTargetShare Cause = "target_share"
-	// CauseTenantShare: its tenant is slow, and has its share of the executor's slots
+	// CauseTenantShare: its tenant is slow, and has its share of the executor's slots.
 	CauseTenantShare Cause = "tenant_share"
 )
 

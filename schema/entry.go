@@ -30,7 +30,7 @@ const (
 	KindDeferral     Kind = "deferral"   // a deferred start: see Cause
 	KindFromWaitList Kind = "turn"       // replaces one that a limit held back: a slot is free now
 	KindWatch        Kind = "watch"      // replaces an entry still open long after its bucket's end
-	// KindCatchUp: works off nominal times that were missed: starts nothing by itself
+	// KindCatchUp: works off nominal times that were missed: starts nothing by itself.
 	KindCatchUp Kind = "catch_up"
 )
 
@@ -69,14 +69,14 @@ type Spec struct {
 	Trigger    Trigger `json:"trigger,omitempty"`
 	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
 
-	// Attempt: number of the attempt that this entry starts; 0 means 1
+	// Attempt: number of the attempt that this entry starts; 0 means 1.
 	Attempt int `json:"attempt,omitempty"`
 	// Began: of a later attempt: when the first one started, µs; a number, since an absent time
 	// would cost an allocation
 	Began int64 `json:"began,omitempty"`
-	// Deferrals: how often the start of this attempt was deferred
+	// Deferrals: how often the start of this attempt was deferred.
 	Deferrals int `json:"put_off,omitempty"`
-	// ReservedRate: of a deferral: the rate under which its due time is reserved
+	// ReservedRate: of a deferral: the rate under which its due time is reserved.
 	ReservedRate string   `json:"pace,omitempty"`
 	Priority     Priority `json:"priority,omitempty"`
 	Task         string   `json:"task,omitempty"` // the task to run …

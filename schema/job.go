@@ -27,12 +27,12 @@ func (s JobState) Ended() bool { return s == JobCancelled || s == JobFinished }
 type Schedule struct {
 	Cron     string `json:"cron,omitempty"`
 	Timezone string `json:"timezone,omitempty"` // IANA name; "" = UTC
-	// Gap: run (default) or skip: times that the zone leaves out
+	// Gap: run (default) or skip: times that the zone leaves out.
 	Gap string `json:"gap,omitempty"`
-	// OverlapHour: first (default), second or both: times that the zone has twice
+	// OverlapHour: first (default), second or both: times that the zone has twice.
 	OverlapHour string   `json:"overlap_hour,omitempty"`
 	Every       Duration `json:"every,omitempty"`
-	// Anchor: of Every: the instants are anchor + k · every; set at creation if it was not stated
+	// Anchor: of Every: the instants are anchor + k · every; set at creation if it was not stated.
 	Anchor time.Time `json:"anchor,omitzero"`
 
 	Start time.Time `json:"start,omitzero"` // no nominal time before it
@@ -72,7 +72,7 @@ type JobSpec struct {
 	Task     string   `json:"task,omitempty"` // the task to run …
 	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
 	Priority Priority `json:"priority,omitempty"`
-	// Payload: as json.Compact leaves it: a store keeps no other white space
+	// Payload: as json.Compact leaves it: a store keeps no other white space.
 	Payload     json.RawMessage   `json:"payload,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Misfire     *Misfire          `json:"misfire,omitempty"`

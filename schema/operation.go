@@ -83,7 +83,7 @@ func (op *Operation) State() string {
 
 // OperationSpec is what an operation does. It never changes.
 type OperationSpec struct {
-	// Action: cancel, pause, resume, trigger, retry, replay, discard or backfill
+	// Action: cancel, pause, resume, trigger, retry, replay, discard or backfill.
 	Action string          `json:"action"`
 	Filter OperationFilter `json:"filter"`
 	// Backfill is set for a backfill, which has no filter.
@@ -125,10 +125,10 @@ type Progress struct {
 	At   string `json:"at,omitempty"` // where it goes on: for whoever works it off
 
 	Matched int64 `json:"matched,omitempty"` // met so far
-	// Changed: of those: done; the runs that a backfill asked for
+	// Changed: of those: done; the runs that a backfill asked for.
 	Changed   int64 `json:"changed,omitempty"`
 	Unchanged int64 `json:"unchanged,omitempty"` // nothing was to be done: it had ended
-	// Failed: could not be done; the runs of a backfill that ended without success
+	// Failed: could not be done; the runs of a backfill that ended without success.
 	Failed int64    `json:"failed,omitempty"`
 	Faults []string `json:"faults,omitempty"` // the first few failures
 	// Unfinished are the runs of a backfill that have not ended.

@@ -62,7 +62,7 @@ type RunProgress struct {
 // of an execution holds its progress.
 type Report struct {
 	Lines []Line `json:"lines,omitempty"`
-	// Dropped: lines after these that were not kept: too many, too fast
+	// Dropped: lines after these that were not kept: too many, too fast.
 	Dropped  int          `json:"dropped,omitempty"`
 	Progress *RunProgress `json:"progress,omitempty"` // the latest one
 }

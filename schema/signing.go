@@ -29,7 +29,7 @@ type SigningKey struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty"`
-	// Secrets: newest first: the one in force, and those that it has replaced
+	// Secrets: newest first: the one in force, and those that it has replaced.
 	Secrets []SigningSecret `json:"secrets"`
 }
 

@@ -13,7 +13,7 @@ type MinuteStats struct {
 	Minute time.Time `json:"-"` // its begin
 	Node   string    `json:"-"` // and which of its lives: unique
 
-	// Due: entries that were handed to executors for the first time
+	// Due: entries that were handed to executors for the first time.
 	Due       int64 `json:"due,omitempty"`
 	Started   int64 `json:"started,omitempty"`   // runs that were started for the first time
 	Succeeded int64 `json:"succeeded,omitempty"` // attempts, as the next

@@ -11,13 +11,13 @@ const SystemTenant = "system"
 
 // Quotas bound what a tenant may use. 0 means no bound.
 type Quotas struct {
-	// Jobs: jobs that can have many runs and have not ended
+	// Jobs: jobs that can have many runs and have not ended.
 	Jobs int `json:"jobs,omitempty"`
-	// RunsPerMinute: runs that are asked for, those of recurring jobs left out
+	// RunsPerMinute: runs that are asked for, those of recurring jobs left out.
 	RunsPerMinute int `json:"runs_per_minute,omitempty"`
-	// ImportLinesPerSecond: lines of imports that are taken in
+	// ImportLinesPerSecond: lines of imports that are taken in.
 	ImportLinesPerSecond int `json:"import_lines_per_second,omitempty"`
-	// PayloadBytesPerMinute: of what is asked for, imports included
+	// PayloadBytesPerMinute: of what is asked for, imports included.
 	PayloadBytesPerMinute int64 `json:"payload_bytes_per_minute,omitempty"`
 }
 

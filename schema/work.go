@@ -177,7 +177,7 @@ const (
 // Misfire says what becomes of a run that could not start when it was due.
 type Misfire struct {
 	Policy string `json:"policy,omitempty"` // "" = by kind of job
-	// Deadline: later than due + deadline it is missed; 0 = never
+	// Deadline: later than due + deadline it is missed; 0 = never.
 	Deadline Duration `json:"deadline,omitempty"`
 }
 
