@@ -70,6 +70,17 @@ func decide(ctx context.Context, do func() error, look func() (mine, again bool,
 	return err
 }
 
+// askAgain is the look where a write that is repeated is answered as the caller's own.
+func askAgain() (mine, again bool, err error) { return false, true, nil }
+
+// orNone takes a row that is not there for the zero value.
+func orNone(err error) error {
+	if errors.Is(err, schema.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 func (r *retrying) CancelRun(
 	ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time,
 ) (marks schema.Marks, err error) {
@@ -104,24 +115,20 @@ func (r *retrying) SwapSession(ctx context.Context, was, is schema.Session) erro
 	}
 	return decide(ctx, func() error { return r.around.SwapSession(ctx, was, is) }, func() (mine, again bool, err error) {
 		stands, err := r.Session(ctx, executor)
-		if errors.Is(err, schema.ErrNotFound) {
-			err = nil
-		}
 		same := func(s schema.Session) bool {
 			return stands.ID == s.ID && (s.ID == "" || stands.Expires.Equal(s.Expires))
 		}
-		return same(is), same(was), err
+		return same(is), same(was), orNone(err)
 	})
 }
 
 func (r *retrying) RegisterKey(
 	ctx context.Context, tenant, key string, claim schema.KeyRecord, expires time.Time,
 ) (inForce schema.KeyRecord, mine bool, err error) {
-	// A record that is repeated is answered as one's own: asking again is the look.
 	err = decide(ctx, func() error {
 		inForce, mine, err = r.around.RegisterKey(ctx, tenant, key, claim, expires)
 		return err
-	}, func() (bool, bool, error) { return false, true, nil })
+	}, askAgain)
 	return inForce, mine, err
 }
 
@@ -142,30 +149,25 @@ func (r *retrying) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 func (r *retrying) RegisterName(
 	ctx context.Context, tenant, name string, id schema.JobID, at time.Time,
 ) (holder schema.JobID, since time.Time, mine bool, err error) {
-	// As with RegisterKey, asking again is the look.
 	err = decide(ctx, func() error {
 		holder, since, mine, err = r.around.RegisterName(ctx, tenant, name, id, at)
 		return err
-	}, func() (bool, bool, error) { return false, true, nil })
+	}, askAgain)
 	return holder, since, mine, err
 }
 
 func (r *retrying) TransferName(ctx context.Context, tenant, name string, from, to schema.JobID, at time.Time) error {
 	return decide(ctx, func() error { return r.around.TransferName(ctx, tenant, name, from, to, at) }, func() (mine, again bool, err error) {
 		holder, _, err := r.JobByName(ctx, tenant, name)
-		if errors.Is(err, schema.ErrNotFound) {
-			err = nil
-		}
-		return holder == to, holder == from, err
+		return holder == to, holder == from, orNone(err)
 	})
 }
 
 func (r *retrying) Decide(ctx context.Context, key, text string, expires time.Time) (decided string, err error) {
-	// As with RegisterKey, asking again is the look.
 	err = decide(ctx, func() error {
 		decided, err = r.around.Decide(ctx, key, text, expires)
 		return err
-	}, func() (bool, bool, error) { return false, true, nil })
+	}, askAgain)
 	return decided, err
 }
 
@@ -189,16 +191,12 @@ func (r *retrying) SwapSigningKeys(ctx context.Context, tenant string, was int64
 	}
 	return decide(ctx, func() error { return r.around.SwapSigningKeys(ctx, tenant, was, is) }, func() (mine, again bool, err error) {
 		stands, err := r.SigningKeys(ctx, tenant)
-		if errors.Is(err, schema.ErrNotFound) {
-			err = nil
-		}
-		return stands.Revision == is.Revision, stands.Revision == was, err
+		return stands.Revision == is.Revision, stands.Revision == was, orNone(err)
 	})
 }
 
 func (r *retrying) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
-	// A key that is repeated is answered as created: creating it again is the look.
-	return decide(ctx, func() error { return r.around.CreateAPIKey(ctx, k) }, func() (bool, bool, error) { return false, true, nil })
+	return decide(ctx, func() error { return r.around.CreateAPIKey(ctx, k) }, askAgain)
 }
 
 func (r *retrying) DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (k schema.APIKey, err error) {
