@@ -3,8 +3,9 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/dispatcher/ratelimit"
 	"carillon.dev/carillon/schema"
@@ -23,9 +24,9 @@ var errHalted = errors.New("this node was stopped, or its clock is off")
 
 // reserveStarts reserves blocks of starts for the entries that wait, until ctx ends.
 func (d *Dispatcher) reserveStarts(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	tokens := make(chan struct{}, reservers)
+	var group errgroup.Group
+	group.SetLimit(reservers)
+	defer func() { _ = group.Wait() }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,14 +34,9 @@ func (d *Dispatcher) reserveStarts(ctx context.Context) {
 		case <-d.rateLimiter.Wanting():
 		}
 		for _, lim := range d.rateLimiter.TakeWanting() {
-			select {
-			case <-ctx.Done():
-				return
-			case tokens <- struct{}{}:
-			}
-			wg.Go(func() {
-				defer func() { <-tokens }()
+			group.Go(func() error {
 				d.reserveFor(ctx, lim)
+				return nil
 			})
 		}
 	}
