@@ -57,9 +57,9 @@ var layers = []layer{
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
-	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "executor/admission", "executor/target"}, tests: append([]string{"executor/webhook"}, fakes...)},
-	{folder: "executor/admission", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
+	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
+	{folder: "executor", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "executor/admission", "executor/target"}, tests: append([]string{"executor/webhook"}, fakes...)},
+	{folder: "executor/admission", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
 	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook"}, tests: fakes},
 	{folder: "executor/webhook"},
 	// What users' programs link: nothing of ours.
