@@ -70,7 +70,7 @@ func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 				var nodes []*Bucketer
 				for _, name := range []string{"a", "b"} {
 					b, err := New(Config{
-						Store: settled{w.faulty, w}, Hints: w, Signals: h, Halted: w.stopped.Load,
+						Store: w.Store(), Hints: w, Signals: h, Halted: w.Stopped.Load,
 						Hearers: &TaskListeners{Bus: h, Members: func() []string { return members }},
 					})
 					if err != nil {

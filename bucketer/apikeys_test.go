@@ -9,24 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// signalled tells others of what one does, as NATS would.
-type signalled []func(topic string, body []byte)
-
-func (s signalled) Signal(topic string, body []byte) {
-	for _, hear := range s {
-		hear(topic, body)
-	}
-}
-
 // keysOn returns a store in memory that counts its calls, and Keys over it that tell hear of changes.
 func keysOn(t *testing.T, hear ...func(topic string, body []byte)) (*schematest.CountingStore, *Keys) {
 	t.Helper()
-	store := counting(t)
-	return store, NewKeys(store, signalled(hear), time.Now, slog.New(slog.DiscardHandler))
+	store := bucketertest.OpenStore(t)
+	return store, NewKeys(store, bucketertest.Signals(hear), time.Now, slog.New(slog.DiscardHandler))
 }
 
 func TestKeyLife(t *testing.T) {
@@ -79,8 +71,8 @@ func TestRevokedKeysAreRefused(t *testing.T) {
 				near.Changed(body)
 			}
 		})
-		near = NewKeys(store, signalled(nil), time.Now, slog.New(slog.DiscardHandler))
-		far := NewKeys(store, signalled(nil), time.Now, slog.New(slog.DiscardHandler))
+		near = NewKeys(store, bucketertest.Signals(nil), time.Now, slog.New(slog.DiscardHandler))
+		far := NewKeys(store, bucketertest.Signals(nil), time.Now, slog.New(slog.DiscardHandler))
 		secret, _, err := here.Create(t.Context(), schema.APIKey{Tenant: "a", Name: "n", Role: schema.Viewer})
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -21,7 +21,7 @@ import (
 // auditOn returns an Audit over a store in memory with faults by plan, and the store.
 func auditOn(t *testing.T, plan schematest.Plan) (*Audit, *schematest.CountingStore) {
 	t.Helper()
-	store := counting(t)
+	store := bucketertest.OpenStore(t)
 	if plan == nil {
 		plan = func(context.Context, string) schematest.Fault { return schematest.Fault{} }
 	}
@@ -40,16 +40,6 @@ func runs(t *testing.T, a *Audit) (stop func()) {
 			t.Errorf("Run = %v, want nil", err)
 		}
 	})
-}
-
-// counted returns what a counter or a gauge says.
-func counted(t *testing.T, c prometheus.Metric) float64 {
-	t.Helper()
-	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 }
 
 func act(n int) AuditEvent {
@@ -109,7 +99,7 @@ func TestActsAreWrittenInOrder(t *testing.T) {
 		if calls := store.Tally("PutAudit").Calls; calls > 40 {
 			t.Errorf("they were written by %d calls, want few", calls)
 		}
-		if got := counted(t, a.written); got != 1000 {
+		if got := bucketertest.Value(t, a.written); got != 1000 {
 			t.Errorf("counted as written: %v, want 1000", got)
 		}
 	})
@@ -132,7 +122,7 @@ func TestActsWaitForTheStore(t *testing.T) {
 		for n := range auditWaiting + 100 {
 			a.Note(act(1 + n))
 		}
-		if got := counted(t, a.dropped); got != 100 {
+		if got := bucketertest.Value(t, a.dropped); got != 100 {
 			t.Errorf("counted as dropped: %v, want 100", got)
 		}
 		mu.Lock()
@@ -171,7 +161,7 @@ func TestActsOfUnknownOutcome(t *testing.T) {
 		if took := time.Since(begin); took > auditLast+auditTry {
 			t.Errorf("the stop took %v, want at most %v", took, auditLast+auditTry)
 		}
-		if got := counted(t, a.dropped); got != 1 {
+		if got := bucketertest.Value(t, a.dropped); got != 1 {
 			t.Errorf("counted as dropped: %v, want the last one", got)
 		}
 	})

@@ -66,7 +66,7 @@ func (b *Bucketer) jump(ctx context.Context, s *series, from, now time.Time) (to
 
 // writeAbsent writes those of the rows that nobody wrote before.
 func (b *Bucketer) writeAbsent(ctx context.Context, rows []schema.Entry) error {
-	found, err := b.stored(ctx, idsOf(rows))
+	found, err := b.Stored(ctx, idsOf(rows))
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (b *Bucketer) cancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRu
 // it. A run that was moved to an earlier time still has the row it was born with, which without the mark would start; and so
 // would the retry that follows an attempt which may be under way.
 func (b *Bucketer) markExpiry(run *Run, due, now time.Time) time.Time {
-	return b.expiry(latest(run.ID.Time(), run.Current.Due(), due), now.Add(maxTimeout+maxBackoff))
+	return b.expiry(latest(run.ID.Time(), run.Current.Due(), due), now.Add(MaxTimeout+MaxBackoff))
 }
 
 // Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to names it. It may start at its old
@@ -171,7 +171,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 			}
 			due = spec.Nominal
 		}
-		due = dueTime(due, now)
+		due = DueTime(due, now)
 		spec.Nominal = spec.Nominal.UTC().Truncate(time.Millisecond)
 		if c.Payload != nil {
 			spec.PayloadAt, spec.PayloadSize, payload = schema.EntryID{}, 0, *c.Payload

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -25,44 +26,44 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 	}{
 		"pending":  {nil, nil, schema.StateCancelled, nil},
 		"moved":    {func(w *world, e schema.Entry) { w.move(e.ID, time.Now().Add(2*time.Hour)) }, nil, schema.StateCancelled, nil},
-		"running":  {func(w *world, e schema.Entry) { w.running(e, 1) }, nil, schema.StateRunning, ErrFinished},
-		"retrying": {func(w *world, e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) }, nil, schema.StateCancelled, ErrFinished},
+		"running":  {func(w *world, e schema.Entry) { w.Running(e, 1) }, nil, schema.StateRunning, ErrFinished},
+		"retrying": {func(w *world, e schema.Entry) { w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) }, nil, schema.StateCancelled, ErrFinished},
 		"handed on, not started": {
-			func(w *world, e schema.Entry) { w.record(e, 0, schema.Record{Outcome: schema.Replaced, To: retry}) },
+			func(w *world, e schema.Entry) { w.Recorded(e, 0, schema.Record{Outcome: schema.Replaced, To: retry}) },
 			nil, schema.StateCancelled, nil,
 		},
 		"noted, and given up before it started": {
 			func(w *world, e schema.Entry) {
-				w.record(e, 1, schema.Record{Outcome: schema.Lost, Unstarted: true})
+				w.Recorded(e, 1, schema.Record{Outcome: schema.Lost, Unstarted: true})
 			},
 			nil, schema.StateCancelled, nil,
 		},
 		"given up before it started, over the cell of a session that stands": {
-			func(w *world, e schema.Entry) { w.giveUp(w.running(e, 1)) },
+			func(w *world, e schema.Entry) { w.LeaveUnstarted(w.Running(e, 1)) },
 			nil, schema.StateCancelled, nil,
 		},
 		"given up before it started, and lost at its next start": {
 			func(w *world, e schema.Entry) {
-				w.record(e, 1, schema.Record{Outcome: schema.Lost, Unstarted: true})
+				w.Recorded(e, 1, schema.Record{Outcome: schema.Lost, Unstarted: true})
 				time.Sleep(time.Second)
-				w.record(e, 1, schema.Record{Outcome: schema.Lost})
+				w.Recorded(e, 1, schema.Record{Outcome: schema.Lost})
 			},
 			nil, schema.StateCancelled, ErrFinished,
 		},
 		"lost, before its next start": {
-			func(w *world, e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Lost}) },
+			func(w *world, e schema.Entry) { w.Recorded(e, 1, schema.Record{Outcome: schema.Lost}) },
 			nil, schema.StateCancelled, ErrFinished,
 		},
-		"succeeded": {func(w *world, e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Succeeded}) }, ErrFinished, schema.StateSucceeded, ErrFinished},
+		"succeeded": {func(w *world, e schema.Entry) { w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded}) }, ErrFinished, schema.StateSucceeded, ErrFinished},
 		"failed": {
-			func(w *world, e schema.Entry) { w.record(e, 5, schema.Record{Outcome: schema.Failed, Final: true}) },
+			func(w *world, e schema.Entry) { w.Recorded(e, 5, schema.Record{Outcome: schema.Failed, Final: true}) },
 			ErrFinished, schema.StateFailed, ErrFinished,
 		},
-		"missed":    {func(w *world, e schema.Entry) { w.record(e, 0, schema.Record{Outcome: schema.Missed}) }, ErrFinished, schema.StateMissed, ErrFinished},
+		"missed":    {func(w *world, e schema.Entry) { w.Recorded(e, 0, schema.Record{Outcome: schema.Missed}) }, ErrFinished, schema.StateMissed, ErrFinished},
 		"cancelled": {func(w *world, e schema.Entry) { w.cancel(e.ID) }, nil, schema.StateCancelled, ErrFinished},
 		"cancelled, and yet succeeded": {func(w *world, e schema.Entry) {
 			w.cancel(e.ID)
-			w.record(e, 1, schema.Record{Outcome: schema.Succeeded})
+			w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded})
 		}, ErrFinished, schema.StateSucceeded, ErrFinished},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,10 +72,10 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 					w := newWorld(t, schema.Settings{})
 					id := w.submit(callTo(time.Now().Add(time.Hour)))
 					if row.do != nil {
-						e, _ := w.row(id)
+						e, _ := w.Row(id)
 						row.do(w, e)
 					}
-					w.signals = nil
+					w.Sent = nil
 					return w, id
 				}
 				w, id := prepare()
@@ -84,8 +85,8 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 						t.Errorf("Cancel = %s, %v; want %s, %v", run.State, err, row.cancelled, row.cancel)
 					}
 				}
-				if told := slices.Contains(w.signals, "cancel:"+id.String()); told != (row.cancel == nil) {
-					t.Errorf("signals = %q, want the run's: %v", w.signals, row.cancel == nil)
+				if told := slices.Contains(w.Sent, "cancel:"+id.String()); told != (row.cancel == nil) {
+					t.Errorf("signals = %q, want the run's: %v", w.Sent, row.cancel == nil)
 				}
 				w, id = prepare()
 				before := w.mustRun(id)
@@ -110,7 +111,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 	}{
 		{"its caller gave up", func(t *testing.T, w *world, e schema.Entry) {
 			ctx, cancel := context.WithCancel(t.Context())
-			w.befall(func(_ context.Context, op string) schematest.Fault {
+			w.Befall(func(_ context.Context, op string) schematest.Fault {
 				if op == "PutJobRuns" {
 					cancel()
 				}
@@ -122,7 +123,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 		}},
 		{"its caller crashed", func(t *testing.T, w *world, e schema.Entry) {
 			now := time.Now().UTC().Truncate(time.Millisecond)
-			if _, err := w.counts.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now, By: "me"}, now.Add(time.Hour)); err != nil {
+			if _, err := w.Counts.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now, By: "me"}, now.Add(time.Hour)); err != nil {
 				t.Fatalf("CancelRun = %v", err)
 			}
 			waiting, err := w.WakeWaiters(t.Context(), schema.JobLimit(e.Spec.Job), w.live)
@@ -140,7 +141,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e, _ := w.row(r.Run)
+				e, _ := w.Row(r.Run)
 				if err := w.AddToWaitList(t.Context(), schema.JobLimit(job.ID), &e); err != nil {
 					t.Fatal(err)
 				}
@@ -165,24 +166,24 @@ func TestCancelledRunsAreInTheHistory(t *testing.T) {
 	}{
 		{name: "pending", want: schema.StateCancelled},
 		{name: "waiting for a slot, or put off", before: func(w *world, e schema.Entry) {
-			w.record(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
+			w.Recorded(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
 		}, want: schema.StateCancelled},
 		{name: "waiting for its next attempt", before: func(w *world, e schema.Entry) {
-			w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry})
+			w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: retry})
 		}, want: schema.StateCancelled},
-		{name: "under way", before: func(w *world, e schema.Entry) { w.running(e, 1) }, want: schema.StateRunning},
-		{name: "under way, and then its executor dies", before: func(w *world, e schema.Entry) { w.running(e, 1) }, after: func(w *world, _ schema.Entry) {
-			s, err := w.counts.Session(w.t.Context(), "x")
+		{name: "under way", before: func(w *world, e schema.Entry) { w.Running(e, 1) }, want: schema.StateRunning},
+		{name: "under way, and then its executor dies", before: func(w *world, e schema.Entry) { w.Running(e, 1) }, after: func(w *world, _ schema.Entry) {
+			s, err := w.Counts.Session(w.T.Context(), "x")
 			if err == nil {
-				err = w.counts.SwapSession(w.t.Context(), s, schema.Session{Executor: "x"})
+				err = w.Counts.SwapSession(w.T.Context(), s, schema.Session{Executor: "x"})
 			}
 			if err != nil {
-				w.t.Fatalf("end the session: %v", err)
+				w.T.Fatalf("end the session: %v", err)
 			}
 			time.Sleep(2 * time.Second) // what is known of a session is believed for a second
 		}, want: schema.StateCancelled},
-		{name: "under way, and then it succeeds", before: func(w *world, e schema.Entry) { w.running(e, 1) }, after: func(w *world, e schema.Entry) {
-			w.record(e, 1, schema.Record{Outcome: schema.Succeeded})
+		{name: "under way, and then it succeeds", before: func(w *world, e schema.Entry) { w.Running(e, 1) }, after: func(w *world, e schema.Entry) {
+			w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded})
 		}, want: schema.StateSucceeded},
 	}
 	for _, row := range rows {
@@ -193,7 +194,7 @@ func TestCancelledRunsAreInTheHistory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e, _ := w.row(r.Run)
+				e, _ := w.Row(r.Run)
 				if row.before != nil {
 					row.before(w, e)
 				}
@@ -234,7 +235,7 @@ func TestChangesOfStrangersAndOfNothing(t *testing.T) {
 				t.Errorf("Reschedule of %s = %v, want ErrNotFound", name, err)
 			}
 		}
-		w.stopped.Store(true)
+		w.Stopped.Store(true)
 		if _, err := w.Cancel(t.Context(), "t", id, "me"); !errors.Is(err, ErrNotReady) {
 			t.Errorf("Cancel while halted = %v, want ErrNotReady", err)
 		}
@@ -252,7 +253,7 @@ func TestMarkOfUnknownOutcome(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, schema.Settings{})
 					id := w.submit(callTo(time.Now().Add(time.Hour)))
-					w.first(1, op, f)
+					w.BefallFirst(1, op, f)
 					if op == "CancelRun" {
 						w.cancel(id)
 						if run := w.mustRun(id); run.State != schema.StateCancelled {
@@ -265,7 +266,7 @@ func TestMarkOfUnknownOutcome(t *testing.T) {
 					if run := w.mustRun(id); !run.Current.Due().Equal(at) {
 						t.Errorf("due %v, want %v", run.Current.Due(), at)
 					}
-					if k := kinds(w.entries(3 * time.Hour)); k[schema.KindReschedule] != 1 {
+					if k := bucketertest.Kinds(w.Entries(3 * time.Hour)); k[schema.KindReschedule] != 1 {
 						t.Errorf("kinds = %v, want one reschedule entry", k)
 					}
 				})
@@ -274,7 +275,7 @@ func TestMarkOfUnknownOutcome(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, schema.Settings{})
 					id := w.submit(callTo(time.Now().Add(time.Hour)))
-					w.first(1000, op, schematest.Fault{Fail: true})
+					w.BefallFirst(1000, op, schematest.Fault{Fail: true})
 					_, err := w.Cancel(t.Context(), "t", id, "me")
 					if op == "MoveRun" {
 						_, err = w.Reschedule(t.Context(), "t", id, Change{At: &time.Time{}})
@@ -298,7 +299,7 @@ func TestCancelRacesReschedule(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, schema.Settings{})
 			id := w.submit(callTo(time.Now().Add(time.Hour)))
-			w.befall(schematest.Seeded(seed, schematest.Odds{Delay: 0.8, Lose: 0.1, Fail: 0.02, MaxDelay: 100 * time.Millisecond}))
+			w.Befall(schematest.Seeded(seed, schematest.Odds{Delay: 0.8, Lose: 0.1, Fail: 0.02, MaxDelay: 100 * time.Millisecond}))
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			var moves []schema.EntryID
@@ -334,7 +335,7 @@ func TestCancelRacesReschedule(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+			w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
 			run := w.mustRun(id)
 			if len(cancelled) > 0 && (run.State != schema.StateCancelled || run.Entry.Marks.MovedTo != cancelled[0].Entry.Marks.MovedTo) {
 				t.Errorf("seed %d: cancelled while moved to %s, now %s and moved to %s", seed,
@@ -356,12 +357,12 @@ func TestChangeGivesUpOnARunThatKeepsChanging(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Now().Add(time.Hour)))
 		steps := 0
-		w.befall(func(ctx context.Context, op string) schematest.Fault {
+		w.Befall(func(ctx context.Context, op string) schematest.Fault {
 			if op == "MoveRun" || op == "CancelRun" {
 				steps++
-				marks, _ := w.counts.Marks(ctx, id)
+				marks, _ := w.Counts.Marks(ctx, id)
 				other := schema.MakeEntryID(time.Now().Add(time.Duration(steps)*time.Minute), 1, schema.RandomHash())
-				if _, err := w.counts.MoveRun(ctx, id, marks.MovedTo, other, time.Now().Add(time.Hour)); err != nil {
+				if _, err := w.Counts.MoveRun(ctx, id, marks.MovedTo, other, time.Now().Add(time.Hour)); err != nil {
 					t.Errorf("the other writer = %v", err)
 				}
 			}
@@ -382,11 +383,11 @@ func TestChangeOfAnEntryThatWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Now().Add(time.Hour)))
-		run, err := w.Reschedule(t.Context(), "t", id, Change{Of: id, Priority: pointer(schema.High)})
+		run, err := w.Reschedule(t.Context(), "t", id, Change{Of: id, Priority: bucketertest.Pointer(schema.High)})
 		if err != nil {
 			t.Fatalf("a change of the entry that starts the run = %v", err)
 		}
-		if _, err := w.Reschedule(t.Context(), "t", id, Change{Of: id, Priority: pointer(schema.Low)}); !errors.Is(err, schema.ErrConflict) {
+		if _, err := w.Reschedule(t.Context(), "t", id, Change{Of: id, Priority: bucketertest.Pointer(schema.Low)}); !errors.Is(err, schema.ErrConflict) {
 			t.Errorf("a change of the entry before = %v, want ErrConflict", err)
 		}
 		again, err := w.Run(t.Context(), "t", id)

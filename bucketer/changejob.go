@@ -19,7 +19,7 @@ const (
 	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a run may be as late as that when its job is
 	// changed again, and is recorded as missed all the same.
 	pastFor = 5 * time.Minute
-	maxPast = 4
+	MaxPast = 4
 	// changeTries bounds how often a change is tried because another was faster, its commit was known too late, or what was read plainly did not do.
 	changeTries = 6
 )
@@ -240,7 +240,7 @@ func (b *Bucketer) replace(ctx context.Context, job *schema.Job, mutate mutation
 	if _, err := b.ready(); err != nil { // asked after the reading: a clock set in between is noticed
 		return schema.Job{}, nil, err
 	}
-	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: ceilMilli(now.Add(cutAhead)).UTC()}
+	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: CeilMilli(now.Add(cutAhead)).UTC()}
 	switch changed, err := mutate(&next.Current, next.Cut); {
 	case err != nil:
 		return schema.Job{}, nil, refusal{err}
@@ -265,7 +265,7 @@ func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 		past = append([]schema.PastGeneration{{Number: job.Before.Number, Schedule: job.Before.Spec.Schedule, Cut: job.Cut}}, past...)
 	}
 	for i := range past {
-		if i == maxPast || now.Sub(past[i].Cut) > pastFor {
+		if i == MaxPast || now.Sub(past[i].Cut) > pastFor {
 			return past[:i:i]
 		}
 	}

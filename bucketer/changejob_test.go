@@ -32,7 +32,7 @@ func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("ChangeJob = %v", err)
 		}
-		if want := ceilMilli(asked.Add(2500 * time.Millisecond)); !changed.Cut.Equal(want) {
+		if want := CeilMilli(asked.Add(2500 * time.Millisecond)); !changed.Cut.Equal(want) {
 			t.Errorf("cut = %v, want %v", changed.Cut, want)
 		}
 		if answered := time.Now(); !answered.Equal(changed.Cut.Add(-2 * time.Second)) {
@@ -42,7 +42,7 @@ func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
 			t.Errorf("generations %d and %d, want newer than %d and that", changed.Current.Number, changed.Before.Number, job.Current.Number)
 		}
 		next, ok := w.NextRun(changed, time.Now())
-		if _, held := w.row(next.ID); !ok || !held || next.Due.Before(changed.Cut) {
+		if _, held := w.Row(next.ID); !ok || !held || next.Due.Before(changed.Cut) {
 			t.Errorf("NextRun = %+v, %v, held %v, want a run from the cut on", next, ok, held)
 		}
 		if _, err := w.ChangeJob(t.Context(), "t", job.ID, job.Current.Number, to(time.Minute)); !errors.Is(err, ErrStale) {
@@ -89,7 +89,7 @@ func TestWhatIsLateByTwoChangesIsMissed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range maxPast {
+		for range MaxPast {
 			if _, err := w.ChangeJob(t.Context(), "t", job.ID, 0, to(time.Duration(3600+time.Now().Second())*time.Second)); err != nil {
 				t.Fatal(err)
 			}
@@ -117,13 +117,13 @@ func TestWhatIsLateByTwoChangesIsMissed(t *testing.T) {
 func TestOldGenerationsAreForgotten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
-		for i := range 2 * maxPast {
+		for i := range 2 * MaxPast {
 			var err error
 			if job, err = w.ChangeJob(t.Context(), "t", job.ID, 0, to(time.Duration(2+i)*time.Minute)); err != nil {
 				t.Fatal(err)
 			}
-			if n := len(job.Current.Spec.Past); n != min(i, maxPast) {
-				t.Errorf("after %d changes %d generations are remembered, want %d", i+1, n, min(i, maxPast))
+			if n := len(job.Current.Spec.Past); n != min(i, MaxPast) {
+				t.Errorf("after %d changes %d generations are remembered, want %d", i+1, n, min(i, MaxPast))
 			}
 		}
 		time.Sleep(pastFor + cutAhead)
@@ -150,11 +150,11 @@ func TestAChangeOfTheOffsetLeavesNoTimeOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, err := schedule.Compile(*job.Before.Spec.Schedule, seedOf(job.ID))
+			before, err := schedule.Compile(*job.Before.Spec.Schedule, SeedOf(job.ID))
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, err := schedule.Compile(*job.Current.Spec.Schedule, seedOf(job.ID))
+			after, err := schedule.Compile(*job.Current.Spec.Schedule, SeedOf(job.ID))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,7 +258,7 @@ func TestACommitKnownTooLateIsFollowedByAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				job := w.job(every(time.Minute))
-				w.first(1, "SwapJob", fault)
+				w.BefallFirst(1, "SwapJob", fault)
 				changed, err := w.PauseJob(t.Context(), "t", job.ID, job.Current.Number)
 				if fault.Fail {
 					if err == nil {
@@ -300,7 +300,7 @@ func TestNoCutIsDrawnByAClockThatWasSet(t *testing.T) {
 				w.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 				w.halted = func() bool { return ahead.Load() != 0 }
 				job := w.job(every(time.Minute))
-				w.first(1, row.op, schematest.Fault{Delay: time.Second})
+				w.BefallFirst(1, row.op, schematest.Fault{Delay: time.Second})
 				time.AfterFunc(time.Second/2, func() { ahead.Store(int64(10 * time.Second)) })
 				_, err := w.PauseJob(t.Context(), "t", job.ID, 0)
 				if !errors.Is(err, row.want) || errors.Is(err, ErrNotReady) != !row.changed {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -17,7 +18,7 @@ func TestKeyClaimedAndRowNeverWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				w.first(1, "PutEntries", schematest.Fault{Fail: true})
+				w.BefallFirst(1, "PutEntries", schematest.Fault{Fail: true})
 				if _, err := w.Submit(t.Context(), keyed("k", time.Time{})); !errors.Is(err, schema.ErrUnavailable) {
 					t.Fatalf("Submit = %v, want ErrUnavailable", err)
 				}
@@ -26,7 +27,7 @@ func TestKeyClaimedAndRowNeverWritten(t *testing.T) {
 				if err != nil || !again.Existing {
 					t.Fatalf("again = %+v, %v", again, err)
 				}
-				row, ok := w.row(again.Run)
+				row, ok := w.Row(again.Run)
 				if !ok || string(row.Payload) != `{"n":1}` {
 					t.Fatalf("row of %s = %v, %v; want it written", again.Run, row, ok)
 				}
@@ -34,11 +35,11 @@ func TestKeyClaimedAndRowNeverWritten(t *testing.T) {
 				if wait > LateAfter {
 					want = 1
 				}
-				if k := kinds(w.entries(time.Hour)); k[schema.KindLate] != want || k[schema.KindRun] != 1 {
+				if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindLate] != want || k[schema.KindRun] != 1 {
 					t.Errorf("kinds = %v, want one run and %d late entries", k, want)
 				}
-				if near := w.hinted(); len(near) != 1 {
-					t.Errorf("hints:\n%swant one", describe(near))
+				if near := w.Hinted(); len(near) != 1 {
+					t.Errorf("hints:\n%swant one", bucketertest.Describe(near))
 				}
 			})
 		})
@@ -51,12 +52,12 @@ func TestKeyOfARunThatHasLeftDoesNotStartItAgain(t *testing.T) {
 		w := newWorld(t, schema.Settings{Retention: time.Hour})
 		id := w.submit(keyed("k", time.Time{}))
 		time.Sleep(2 * time.Hour)
-		w.counts.Reset()
+		w.Counts.Reset()
 		again, err := w.Submit(t.Context(), keyed("k", time.Time{}))
 		if err != nil || again != (Receipt{id, true}) {
 			t.Errorf("again = %+v, %v; want the existing %s", again, err, id)
 		}
-		if n := w.counts.Tally("PutEntries").Calls; n != 0 {
+		if n := w.Counts.Tally("PutEntries").Calls; n != 0 {
 			t.Errorf("%d batches were written, want none", n)
 		}
 	})
@@ -77,7 +78,7 @@ func TestPartitionFullClaimsNoKey(t *testing.T) {
 				t.Errorf("SubmitBatch of a %s job = %v, want ErrPartitionFull", name, a.err)
 			}
 		}
-		got := w.counts.Tallies()
+		got := w.Counts.Tallies()
 		delete(got, "EntriesByID")
 		if len(got) != 0 {
 			t.Errorf("refused jobs took %v, want reads alone", got)
@@ -100,7 +101,7 @@ func TestPartitionFullClaimsNoKey(t *testing.T) {
 func TestKeyUsedTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		w.befall(schematest.Seeded(1, schematest.Odds{Delay: 1, MaxDelay: 2 * time.Second}))
+		w.Befall(schematest.Seeded(1, schematest.Odds{Delay: 1, MaxDelay: 2 * time.Second}))
 		var wg sync.WaitGroup
 		got := make([]Receipt, 20)
 		for i := range got {
@@ -122,7 +123,7 @@ func TestKeyUsedTwiceAtOnce(t *testing.T) {
 				created++
 			}
 		}
-		if k := kinds(w.entries(time.Hour)); created != 1 || k[schema.KindRun] != 1 {
+		if k := bucketertest.Kinds(w.Entries(time.Hour)); created != 1 || k[schema.KindRun] != 1 {
 			t.Errorf("%d were created, kinds %v; want one run", created, k)
 		}
 	})

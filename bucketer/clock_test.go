@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -109,11 +110,11 @@ func TestFollowUpsWhileTheClockIsSet(t *testing.T) {
 			w, c := newWorld(t, schema.Settings{}), newSetClock(t)
 			w.by(c)
 			id := w.submit(callTo(time.Time{}))
-			e, _ := w.row(id)
-			w.hinted()
+			e, _ := w.Row(id)
+			w.Hinted()
 			c.pass(time.Second)
 			next := schema.MakeEntryID(c.right().Add(time.Second), id.Shard(), 5)
-			a := w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})
+			a := w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})
 			c.set(row.set)
 			c.pass(row.kept)
 			w.FollowUp(t.Context(), []Finished{{e, a}}, func(_ int, err error) {
@@ -121,13 +122,13 @@ func TestFollowUpsWhileTheClockIsSet(t *testing.T) {
 					t.Errorf("FollowUp = %v", err)
 				}
 			})
-			all := w.entries(4 * time.Minute)
-			if k := kinds(all); k[schema.KindRetry] != 1 || k[schema.KindLate] != row.late {
-				t.Fatalf("rows:\n%swant the retry and %d late entries", describe(all), row.late)
+			all := w.Entries(4 * time.Minute)
+			if k := bucketertest.Kinds(all); k[schema.KindRetry] != 1 || k[schema.KindLate] != row.late {
+				t.Fatalf("rows:\n%swant the retry and %d late entries", bucketertest.Describe(all), row.late)
 			}
-			near := w.hinted()
+			near := w.Hinted()
 			if len(near) != 1 {
-				t.Fatalf("hints:\n%swant one", describe(near))
+				t.Fatalf("hints:\n%swant one", bucketertest.Describe(near))
 			}
 			if row.late == 0 {
 				return
@@ -146,8 +147,8 @@ func TestFollowUpsWhileTheClockIsSet(t *testing.T) {
 func TestNothingIsWrittenBeforeTheTimeIsKnown(t *testing.T) {
 	w, c := newWorld(t, schema.Settings{}), newSetClock(t)
 	id := w.submit(callTo(time.Time{}))
-	e, _ := w.row(id)
-	a := w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(c.right(), id.Shard(), 5)})
+	e, _ := w.Row(id)
+	a := w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(c.right(), id.Shard(), 5)})
 	w.by(c)
 	c.set(-90 * time.Second)
 	follow := func() (got error) {
@@ -158,7 +159,7 @@ func TestNothingIsWrittenBeforeTheTimeIsKnown(t *testing.T) {
 	if err := follow(); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("FollowUp by a clock that was never right = %v, want ErrUnavailable", err)
 	}
-	if k := kinds(w.entries(2 * time.Minute)); k[schema.KindRetry] != 0 {
+	if k := bucketertest.Kinds(w.Entries(2 * time.Minute)); k[schema.KindRetry] != 0 {
 		t.Errorf("kinds = %v, want no retry", k)
 	}
 	c.set(90 * time.Second)
@@ -166,7 +167,7 @@ func TestNothingIsWrittenBeforeTheTimeIsKnown(t *testing.T) {
 	if err := follow(); err != nil {
 		t.Errorf("FollowUp by a clock that is right = %v", err)
 	}
-	if k := kinds(w.entries(2 * time.Minute)); k[schema.KindRetry] != 1 {
+	if k := bucketertest.Kinds(w.Entries(2 * time.Minute)); k[schema.KindRetry] != 1 {
 		t.Errorf("kinds = %v, want the retry", k)
 	}
 }
@@ -174,7 +175,7 @@ func TestNothingIsWrittenBeforeTheTimeIsKnown(t *testing.T) {
 // puts has f called within every PutEntries, with its number from 1.
 func (w *world) puts(f func(n int)) {
 	var n atomic.Int64
-	w.befall(func(_ context.Context, op string) schematest.Fault {
+	w.Befall(func(_ context.Context, op string) schematest.Fault {
 		if op == "PutEntries" {
 			f(int(n.Add(1)))
 		}
@@ -199,12 +200,12 @@ func TestLateEntryThatIsLateWhileTheClockIsSetBack(t *testing.T) {
 				}
 			})
 			w.submit(callTo(time.Time{}))
-			if k := kinds(w.entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != 2 {
+			if k := bucketertest.Kinds(w.Entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != 2 {
 				t.Fatalf("kinds = %v, want the run and two late entries", k)
 			}
-			near := w.hinted()
+			near := w.Hinted()
 			if len(near) != 1 || c.right().Sub(near[0].Due()) >= time.Millisecond {
-				t.Errorf("hints:\n%swant one of a late entry that is not due before %s", describe(near), c.right())
+				t.Errorf("hints:\n%swant one of a late entry that is not due before %s", bucketertest.Describe(near), c.right())
 			}
 		})
 	}
@@ -225,7 +226,7 @@ func TestRescheduleWhileTheClockIsSetBack(t *testing.T) {
 				c.ahead.Add(-int64(6 * time.Second))
 				c.wrong.Store(noticed)
 			})
-			run, err := w.Reschedule(t.Context(), "t", id, Change{At: pointer(time.Time{})})
+			run, err := w.Reschedule(t.Context(), "t", id, Change{At: bucketertest.Pointer(time.Time{})})
 			if err != nil {
 				t.Fatalf("Reschedule = %v", err)
 			}

@@ -226,6 +226,10 @@ func (b *Bucketer) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// Now returns the time by which rows are judged: it does not go back while the wall clock is not
+// to be trusted.
+func (b *Bucketer) Now() time.Time { return b.now() }
+
 // Ready reports whether writes are taken, and if not, why.
 func (b *Bucketer) Ready() error {
 	_, err := b.ready()

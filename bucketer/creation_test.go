@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -25,39 +26,39 @@ func TestStatementsOfChanges(t *testing.T) {
 		want map[string]int
 	}{
 		{"create", func(w *world, _ schema.Job) error {
-			_, _, err := w.CreateJob(w.t.Context(), every(time.Hour), "", "")
+			_, _, err := w.CreateJob(w.T.Context(), every(time.Hour), "", "")
 			return err
 		}, map[string]int{"ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
 		{"create with a name", func(w *world, _ schema.Job) error {
-			_, _, err := w.CreateJob(w.t.Context(), named(every(time.Hour), "another"), "", "")
+			_, _, err := w.CreateJob(w.T.Context(), named(every(time.Hour), "another"), "", "")
 			return err
 		}, map[string]int{"RegisterName": 1, "ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
 		{"create with a key", func(w *world, _ schema.Job) error {
-			_, _, err := w.CreateJob(w.t.Context(), every(time.Hour), "k", "body")
+			_, _, err := w.CreateJob(w.T.Context(), every(time.Hour), "k", "body")
 			return err
 		}, map[string]int{"RegisterKey": 1, "ListJob": 1, "PutEntries": 1, "CreateJob": 1}},
 		{"update", func(w *world, job schema.Job) error {
-			_, err := w.ChangeJob(w.t.Context(), "t", job.ID, job.Current.Number, to(time.Minute))
+			_, err := w.ChangeJob(w.T.Context(), "t", job.ID, job.Current.Number, to(time.Minute))
 			return err
 		}, map[string]int{"Jobs": 1, "PutEntries": 1, "SwapJob": 1}},
 		{"put", func(w *world, _ schema.Job) error {
-			_, _, err := w.PutJob(w.t.Context(), "t", "n", 0, every(time.Minute))
+			_, _, err := w.PutJob(w.T.Context(), "t", "n", 0, every(time.Minute))
 			return err
 		}, map[string]int{"JobByName": 1, "Jobs": 1, "PutEntries": 1, "SwapJob": 1}},
 		{"pause", func(w *world, job schema.Job) error {
-			_, err := w.PauseJob(w.t.Context(), "t", job.ID, 0)
+			_, err := w.PauseJob(w.T.Context(), "t", job.ID, 0)
 			return err
 		}, map[string]int{"Jobs": 1, "SwapJob": 1}},
 		{"cancel", func(w *world, job schema.Job) error {
-			_, err := w.CancelJob(w.t.Context(), "t", job.ID, 0)
+			_, err := w.CancelJob(w.T.Context(), "t", job.ID, 0)
 			return err
 		}, map[string]int{"Jobs": 1, "SwapJob": 1, "ListJob": 1}},
 		{"cancel of what was changed just now", func(w *world, job schema.Job) error {
-			if _, err := w.PauseJob(w.t.Context(), "t", job.ID, 0); err != nil {
+			if _, err := w.PauseJob(w.T.Context(), "t", job.ID, 0); err != nil {
 				return err
 			}
-			w.counts.Reset()
-			_, err := w.CancelJob(w.t.Context(), "t", job.ID, 0)
+			w.Counts.Reset()
+			_, err := w.CancelJob(w.T.Context(), "t", job.ID, 0)
 			return err
 		}, map[string]int{"Jobs": 2, "SwapJob": 1, "ListJob": 1}},
 	} {
@@ -65,13 +66,13 @@ func TestStatementsOfChanges(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				job := w.job(named(every(time.Hour), "n"))
 				time.Sleep(time.Minute)
-				w.counts.Reset()
+				w.Counts.Reset()
 				if err := c.do(w, job); err != nil {
 					t.Fatalf("%s = %v", c.name, err)
 				}
 				got := make(map[string]int)
 				for _, op := range dear {
-					if n := w.counts.Tally(op).Calls; n > 0 {
+					if n := w.Counts.Tally(op).Calls; n > 0 {
 						got[op] = n
 					}
 				}
@@ -95,7 +96,7 @@ func TestARepeatedCreationIsTheSameJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.first(2, "CreateJob", fault)
+				w.BefallFirst(2, "CreateJob", fault)
 				spec := named(every(time.Hour), "n")
 				jobs, errs := make([]schema.Job, 2), make([]error, 2)
 				var wg sync.WaitGroup
@@ -118,7 +119,7 @@ func TestARepeatedCreationIsTheSameJob(t *testing.T) {
 					}
 				}
 				if rows := w.occurrences(last.ID, 3*time.Hour); len(rows) != 1 {
-					t.Errorf("%d first runs, want 1:\n%s", len(rows), describe(rows))
+					t.Errorf("%d first runs, want 1:\n%s", len(rows), bucketertest.Describe(rows))
 				}
 				if got, err := w.JobByName(t.Context(), "t", "n"); err != nil || got.ID != last.ID {
 					t.Errorf("JobByName = %s, %v, want %s: what failed must not give away the name of what did not", got.ID, err, last.ID)
@@ -131,11 +132,11 @@ func TestARepeatedCreationIsTheSameJob(t *testing.T) {
 // TestARowThatComesLateIsNoSecondJobOfItsName: a creation of unknown outcome whose row comes up after another job has taken its name does not run beside it.
 func TestARowThatComesLateIsNoSecondJobOfItsName(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(2, "CreateJob", schematest.Fault{Late: 3 * time.Minute})
+		w.BefallFirst(2, "CreateJob", schematest.Fault{Late: 3 * time.Minute})
 		if _, _, err := w.CreateJob(t.Context(), named(every(time.Hour), "n"), "", ""); !errors.Is(err, schema.ErrUnknown) {
 			t.Fatalf("CreateJob = %v, want ErrUnknown", err)
 		}
-		lost, _, err := w.counts.JobByName(t.Context(), "t", "n")
+		lost, _, err := w.Counts.JobByName(t.Context(), "t", "n")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +156,7 @@ func TestARowThatComesLateIsNoSecondJobOfItsName(t *testing.T) {
 // TestWhoFailsLeavesTheNameToWhoSucceeds: of two who make the job of one key the first fails after the second has made it.
 func TestWhoFailsLeavesTheNameToWhoSucceeds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "PutEntries", schematest.Fault{Delay: 3 * time.Second, Fail: true})
+		w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: 3 * time.Second, Fail: true})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if _, _, err := w.CreateJob(t.Context(), named(every(time.Hour), "n"), "k", "body"); !errors.Is(err, schema.ErrUnavailable) {
@@ -178,7 +179,7 @@ func TestWhoFailsLeavesTheNameToWhoSucceeds(t *testing.T) {
 func TestANameIsNotGivenBackInDoubt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		tries := 0
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			if op != "CreateJob" {
 				return schematest.Fault{}
 			}
@@ -213,7 +214,7 @@ func TestAJobThatHasLeftDoesNotComeBack(t *testing.T) {
 // TestACreatorThatWasAwayGivesWay: it was stopped between name and row for so long that another took the name.
 func TestACreatorThatWasAwayGivesWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "ListJob", schematest.Fault{Delay: 2 * time.Minute})
+		w.BefallFirst(1, "ListJob", schematest.Fault{Delay: 2 * time.Minute})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if job, _, err := w.CreateJob(t.Context(), named(every(time.Hour), "n"), "", ""); !errors.Is(err, ErrNameTaken) {
@@ -300,7 +301,7 @@ func (c *crowded) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 // TestChangesOfAShardFollowOneAnother: they are for one register. Those of a crowd wait before their cuts are drawn, so none is known too late.
 func TestChangesOfAShardFollowOneAnother(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.setting.Shards = 2
+		w.Setting.Shards = 2
 		if err := w.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -312,13 +313,13 @@ func TestChangesOfAShardFollowOneAnother(t *testing.T) {
 		time.Sleep(time.Second)
 		store := &crowded{Store: w.store}
 		w.store = store
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			if op == "SwapJob" {
 				return schematest.Fault{Delay: 100 * time.Millisecond}
 			}
 			return schematest.Fault{}
 		})
-		w.counts.Reset()
+		w.Counts.Reset()
 		var wg sync.WaitGroup
 		for i := range jobs {
 			wg.Go(func() {
@@ -328,7 +329,7 @@ func TestChangesOfAShardFollowOneAnother(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if most, swaps := store.most.Load(), w.counts.Tally("SwapJob").Calls; most != 1 || swaps != crowd {
+		if most, swaps := store.most.Load(), w.Counts.Tally("SwapJob").Calls; most != 1 || swaps != crowd {
 			t.Errorf("%d changes of one shard at once, %d in all; want 1, and one for each of %d jobs", most, swaps, crowd)
 		}
 	})

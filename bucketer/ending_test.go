@@ -12,26 +12,26 @@ import (
 
 // lastRuns makes n jobs of one run each, all due at one instant, and returns them and their runs.
 func (w *world) lastRuns(n int) (jobs []schema.Job, last []schema.Entry) {
-	w.t.Helper()
+	w.T.Helper()
 	for range n {
 		spec := every(time.Minute)
 		spec.MaxRuns, spec.JitterStated = 1, true
 		jobs = append(jobs, w.job(spec))
 	}
-	for _, e := range w.entries(2 * time.Minute) {
+	for _, e := range w.Entries(2 * time.Minute) {
 		if !e.Spec.Job.IsZero() {
 			last = append(last, e)
 		}
 	}
 	if len(last) != n {
-		w.t.Fatalf("%d jobs have %d runs, want one each", n, len(last))
+		w.T.Fatalf("%d jobs have %d runs, want one each", n, len(last))
 	}
 	return jobs, last
 }
 
 // ended counts the jobs that have finished.
 func (w *world) ended(jobs []schema.Job) (n int) {
-	w.t.Helper()
+	w.T.Helper()
 	for i := range jobs {
 		if w.stored(jobs[i].ID).Current.State == schema.JobFinished {
 			n++
@@ -46,7 +46,7 @@ func TestRunsDoNotWaitForJobsToFinish(t *testing.T) {
 		const n = 300
 		jobs, last := w.lastRuns(n)
 		time.Sleep(time.Minute)
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			if op == "SwapJob" {
 				return schematest.Fault{Delay: 100 * time.Millisecond}
 			}

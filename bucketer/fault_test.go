@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -49,7 +50,7 @@ func (u *unclear) Job(ctx context.Context, id schema.JobID) (schema.Job, error) 
 // once it is understood again what was left out is caught up with.
 func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.setting.Shards = 1
+		w.Setting.Shards = 1
 		if err := w.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -88,11 +89,11 @@ func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		w.store = clear
-		w.record(badRun, 1, schema.Record{Entry: badRun.ID, Outcome: schema.Succeeded, Finished: badRun.Due()})
+		w.Recorded(badRun, 1, schema.Record{Entry: badRun.ID, Outcome: schema.Succeeded, Finished: badRun.Due()})
 		if _, err := w.Mend(t.Context(), 0, schema.JobID{}, 10, time.Now()); err != nil {
 			t.Errorf("Mend = %v", err)
 		}
-		if n := kinds(w.entries(15 * time.Minute))[schema.KindCatchUp]; n == 0 {
+		if n := bucketertest.Kinds(w.Entries(15 * time.Minute))[schema.KindCatchUp]; n == 0 {
 			t.Error("nothing is caught up with once the job is understood")
 		}
 	})
@@ -108,7 +109,7 @@ func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		w.planOn(first)
 		var entry schema.Entry
-		for _, e := range w.entries(15 * time.Minute) {
+		for _, e := range w.Entries(15 * time.Minute) {
 			if e.Spec.Kind == schema.KindCatchUp {
 				entry = e
 			}
@@ -125,7 +126,7 @@ func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
 		}
 		time.Sleep(misunderstoodFor)
 		var later []schema.Entry
-		for _, e := range w.entries(30 * time.Minute) {
+		for _, e := range w.Entries(30 * time.Minute) {
 			if e.Spec.Kind == schema.KindCatchUp && e.ID != entry.ID {
 				later = append(later, e)
 			}
@@ -134,11 +135,11 @@ func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
 			t.Fatalf("%d entries after it: %+v, want one that says the same", len(later), later)
 		}
 		w.store = clear
-		runs := kinds(w.entries(30 * time.Minute))[schema.KindLate]
+		runs := bucketertest.Kinds(w.Entries(30 * time.Minute))[schema.KindLate]
 		if n, err := w.CatchUp(t.Context(), later, 10, time.Now()); n != 1 || err != nil {
 			t.Fatalf("CatchUp = %d, %v", n, err)
 		}
-		if n := kinds(w.entries(30 * time.Minute))[schema.KindLate]; n != runs+catchUpRuns {
+		if n := bucketertest.Kinds(w.Entries(30 * time.Minute))[schema.KindLate]; n != runs+catchUpRuns {
 			t.Errorf("%d runs are started, want %d", n-runs, catchUpRuns)
 		}
 	})
@@ -153,11 +154,9 @@ func TestAJobThatCannotBeUnderstoodIsNotChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.store = &unclear{w.store, job.ID}
-		o := NewOperations(w.Bucketer, w.faulty, nil, "x")
 		same := func(*schema.JobSpec) error { return nil }
 		of := func(_ any, err error) error { return err }
-		stretch := Backfill{From: time.Now().Add(-time.Hour), To: time.Now(), MaxConcurrent: 1}
-		before := w.counts.Tallies()
+		before := w.Counts.Tallies()
 		for _, tenant := range []string{"t", "another"} {
 			want := schema.ErrNotUnderstood
 			if tenant != "t" {
@@ -172,7 +171,6 @@ func TestAJobThatCannotBeUnderstoodIsNotChanged(t *testing.T) {
 				{"CancelJob", of(w.CancelJob(t.Context(), tenant, job.ID, 0))},
 				{"ChangeJob", of(w.ChangeJob(t.Context(), tenant, job.ID, 0, same))},
 				{"TriggerJob", of(w.TriggerJob(t.Context(), tenant, job.ID, "", ""))},
-				{"Backfill", of(o.Backfill(t.Context(), tenant, job.ID, stretch, "", "", ""))},
 			} {
 				if !errors.Is(c.err, want) {
 					t.Errorf("%s of tenant %s = %v, want %v", c.name, tenant, c.err, want)
@@ -186,7 +184,7 @@ func TestAJobThatCannotBeUnderstoodIsNotChanged(t *testing.T) {
 			t.Errorf("CreateJob by the same key = %v, want ErrNotUnderstood", err)
 		}
 		for _, op := range []string{"SwapJob", "PutEntries", "PutOperation"} {
-			if n := w.counts.Tallies()[op].Calls - before[op].Calls; n != 0 {
+			if n := w.Counts.Tallies()[op].Calls - before[op].Calls; n != 0 {
 				t.Errorf("%d calls of %s, want none", n, op)
 			}
 		}
@@ -205,7 +203,7 @@ func TestAJobInAnUnknownZoneCanBeChanged(t *testing.T) {
 			spec.Created = time.Now()
 			id := schema.MakeJobID(time.Now(), 0, schema.RandomHash())
 			job := schema.Job{ID: id, Current: schema.Generation{Number: time.Now().UnixMicro(), State: schema.JobActive, Spec: spec}}
-			if err := w.counts.CreateJob(t.Context(), job); err != nil {
+			if err := w.Counts.CreateJob(t.Context(), job); err != nil {
 				t.Fatal(err)
 			}
 			return id
@@ -227,31 +225,6 @@ func TestAJobInAnUnknownZoneCanBeChanged(t *testing.T) {
 		}
 		if job, err := w.CancelJob(t.Context(), "t", paused.ID, 0); err != nil || job.Current.State != schema.JobCancelled {
 			t.Errorf("CancelJob = %s, %v, want it cancelled", job.Current.State, err)
-		}
-	})
-}
-
-// TestABackfillWaitsUntilItsJobIsUnderstood: it asks for nothing that it does not know, and goes on then.
-func TestABackfillWaitsUntilItsJobIsUnderstood(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		time.Sleep(time.Hour)
-		job := w.job(every(10 * time.Second))
-		time.Sleep(time.Hour)
-		o := NewOperations(w.Bucketer, w.faulty, nil, "x")
-		from := time.Now().Add(-10 * time.Minute)
-		begun, err := o.Backfill(t.Context(), "t", job.ID, Backfill{From: from, To: from.Add(time.Minute), MaxConcurrent: 10}, "", "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		clear := w.store
-		w.store = &unclear{w.store, job.ID}
-		op := begun.Operation
-		if _, err := o.step(t.Context(), &op); !errors.Is(err, schema.ErrNotUnderstood) || op.Progress.Matched != 0 {
-			t.Errorf("step = %v with %d runs, want ErrNotUnderstood and none", err, op.Progress.Matched)
-		}
-		w.store = clear
-		if _, err := o.step(t.Context(), &op); err != nil || op.Progress.Matched != 6 {
-			t.Errorf("step = %v with %d runs, want 6 once it is understood", err, op.Progress.Matched)
 		}
 	})
 }
@@ -301,7 +274,7 @@ func TestAJobWhosePastIsNotUnderstoodCanBeChanged(t *testing.T) {
 				t.Fatalf("%s = %s, %v, want it %s", c.name, got.Current.State, err, c.want)
 			}
 			if next, ok := w.NextRun(got, got.Cut); ok {
-				if _, held := w.row(next.ID); !held {
+				if _, held := w.Row(next.ID); !held {
 					t.Errorf("%s: the next run, %s, has no row", c.name, next.Due)
 				}
 			}

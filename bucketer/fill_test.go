@@ -61,7 +61,7 @@ func TestAPartitionIsFullForOtherNodesAndAfterARestart(t *testing.T) {
 		defer synctest.Wait()
 		defer cancel()
 		begins := func() *Bucketer {
-			b, err := New(Config{Store: settled{w.faulty, w}, Hints: w, Signals: w})
+			b, err := New(Config{Store: w.Store(), Hints: w, Signals: w})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestAPartitionIsFullForOtherNodesAndAfterARestart(t *testing.T) {
 					id := schema.MakeEntryID(p.Bucket.Start(), p.Shard, uint64(stored)) // #nosec G115 -- small
 					row := schema.LoadEntry(id, []byte(text), nil, schema.Marks{})
 					row.Expires = time.Now().Add(24 * time.Hour)
-					if err := w.faulty.PutEntries(ctx, []schema.Entry{row}); err != nil {
+					if err := w.Faulty.PutEntries(ctx, []schema.Entry{row}); err != nil {
 						t.Fatal(err)
 					}
 					stored++

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -84,16 +85,16 @@ func inParts(t *testing.T, setting schema.Settings, f func(t *testing.T, w *worl
 		runs := make([]schema.Entry, 18)
 		for i := range runs {
 			id := schema.MakeEntryID(time.Now(), schema.Shard(i%3), uint64(i)) // #nosec G115 -- small
-			e, err := w.entry(pointer(callTo(time.Time{})), id, time.Now())
+			e, err := w.EntryOf(bucketertest.Pointer(callTo(time.Time{})), id, time.Now())
 			if err == nil {
-				err = w.counts.PutEntries(t.Context(), []schema.Entry{e})
+				err = w.Counts.PutEntries(t.Context(), []schema.Entry{e})
 			}
 			if err != nil {
 				t.Fatalf("run %d: %v", i, err)
 			}
 			runs[i] = e
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		f(t, w, s, runs)
 	})
 }
@@ -110,9 +111,9 @@ func TestFollowUpOfWhichAPartFails(t *testing.T) {
 		var finished []Finished
 		for i, e := range runs {
 			next := schema.MakeEntryID(due, e.ID.Shard(), uint64(100+i)) // #nosec G115 -- small
-			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+			finished = append(finished, Finished{e, w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
 			// Between them records that name nothing: what is answered is not what is written.
-			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Lost})})
+			finished = append(finished, Finished{e, w.Recorded(e, 1, schema.Record{Outcome: schema.Lost})})
 		}
 		s.entries = byShard()
 		var again []Finished
@@ -134,7 +135,7 @@ func TestFollowUpOfWhichAPartFails(t *testing.T) {
 		held := make(map[schema.EntryID]string)
 		for i := range finished {
 			next := finished[i].Attempt.Record.Next
-			if row, ok := w.row(next); ok {
+			if row, ok := w.Row(next); ok {
 				held[next] = string(row.Text())
 			}
 		}
@@ -143,14 +144,14 @@ func TestFollowUpOfWhichAPartFails(t *testing.T) {
 		}
 
 		s.heal()
-		w.counts.Reset()
+		w.Counts.Reset()
 		time.Sleep(10 * time.Second)
 		for i, err := range w.followUp(again...) {
 			if err != nil {
 				t.Errorf("repeated: record %d = %v", i, err)
 			}
 		}
-		if got := w.counts.Tally("PutEntries"); got.Rows != 12 || got.Calls != 2 {
+		if got := w.Counts.Tally("PutEntries"); got.Rows != 12 || got.Calls != 2 {
 			t.Errorf("repeating took %+v, want the 12 rows that failed in 2 batches", got)
 		}
 		for i := range finished {
@@ -158,7 +159,7 @@ func TestFollowUpOfWhichAPartFails(t *testing.T) {
 			if next.IsZero() {
 				continue
 			}
-			row, ok := w.row(next)
+			row, ok := w.Row(next)
 			if !ok || row.Run() != finished[i].Entry.ID || row.Spec.AttemptNumber() != 2 {
 				t.Errorf("retry %s is %s (%v), want attempt 2 of %s", next, row.Text(), ok, finished[i].Entry.ID)
 			}
@@ -175,10 +176,10 @@ func TestFollowUpOfWhichOneCannotBeMade(t *testing.T) {
 		var finished []Finished
 		for i, e := range runs {
 			next := schema.MakeEntryID(time.Now().Add(time.Minute), e.ID.Shard(), uint64(100+i)) // #nosec G115 -- small
-			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+			finished = append(finished, Finished{e, w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
 		}
 		finished[4].Attempt.Record.Entry = schema.MakeEntryID(time.Now(), 9, 9) // another entry was started: it must be read
-		w.first(1, "EntriesByID", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "EntriesByID", schematest.Fault{Fail: true})
 		for i, err := range w.followUp(finished...) {
 			var want error
 			if i == 4 {
@@ -187,7 +188,7 @@ func TestFollowUpOfWhichOneCannotBeMade(t *testing.T) {
 			if !errors.Is(err, want) {
 				t.Errorf("record %d = %v, want %v", i, err, want)
 			}
-			if _, ok := w.row(finished[i].Attempt.Record.Next); ok != (i != 4) {
+			if _, ok := w.Row(finished[i].Attempt.Record.Next); ok != (i != 4) {
 				t.Errorf("the retry of record %d is there: %v, want %v", i, ok, i != 4)
 			}
 		}
@@ -196,14 +197,14 @@ func TestFollowUpOfWhichOneCannotBeMade(t *testing.T) {
 
 // watches makes the watch entry of each run.
 func (w *world) watches(runs []schema.Entry) []schema.Entry {
-	w.t.Helper()
+	w.T.Helper()
 	due := time.Now().Add(2 * time.Minute)
 	to := make([]schema.Entry, len(runs))
 	for i := range runs {
 		var err error
 		id := schema.MakeEntryID(due, runs[i].ID.Shard(), schema.HashOf("watch", runs[i].ID.String()))
 		if to[i], err = w.LaterStart(&runs[i], schema.KindWatch, id, 1, due); err != nil {
-			w.t.Fatalf("Later = %v", err)
+			w.T.Fatalf("Later = %v", err)
 		}
 	}
 	return to
@@ -211,11 +212,11 @@ func (w *world) watches(runs []schema.Entry) []schema.Entry {
 
 // handedOn returns how many attempts 0 say that e was handed on to `to`, and fails the test where a row says anything else.
 func (w *world) handedOn(e, to schema.Entry) int {
-	w.t.Helper()
+	w.T.Helper()
 	rows := w.mustRun(e.ID).Attempts
 	for _, a := range rows {
 		if a.Number != 0 || a.Record.Outcome != schema.Replaced || a.Record.Entry != e.ID || a.Record.To != to.ID {
-			w.t.Errorf("attempt of %s: %+v, want that it was handed on to %s", e.ID, a.Record, to.ID)
+			w.T.Errorf("attempt of %s: %+v, want that it was handed on to %s", e.ID, a.Record, to.ID)
 		}
 	}
 	return len(rows)
@@ -262,7 +263,7 @@ func TestHandOnOfWhichAPartFails(t *testing.T) {
 				t.Errorf("pair %d has %d attempts 0, want 1", i, rows)
 			}
 		}
-		if k := kinds(w.entries(time.Hour)); k[schema.KindRun] != 18 || k[schema.KindWatch] != 18 || len(k) != 2 {
+		if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindRun] != 18 || k[schema.KindWatch] != 18 || len(k) != 2 {
 			t.Errorf("kinds = %v, want 18 runs and a watch entry of each", k)
 		}
 	})
@@ -278,7 +279,7 @@ func TestHandOnWhoseAttemptsFail(t *testing.T) {
 				if handed, err := w.Replace(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, fault) {
 					t.Errorf("HandOn = %v, %v; want none and %v", handed, err, fault)
 				}
-				if k := kinds(w.entries(time.Hour)); k[schema.KindWatch] != 18 {
+				if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindWatch] != 18 {
 					t.Errorf("kinds = %v, want every watch entry before the first attempt 0", k)
 				}
 				s.heal()
@@ -291,7 +292,7 @@ func TestHandOnWhoseAttemptsFail(t *testing.T) {
 						t.Errorf("pair %d has no attempt 0", i)
 					}
 				}
-				if k := kinds(w.entries(time.Hour)); k[schema.KindWatch] != 18 || len(k) != 2 {
+				if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindWatch] != 18 || len(k) != 2 {
 					t.Errorf("kinds = %v, want still 18 watch entries", k)
 				}
 			})
@@ -304,7 +305,7 @@ func TestHandOnThatCannotLengthen(t *testing.T) {
 	inParts(t, schema.Settings{Retention: 3 * time.Minute}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
 		var reads atomic.Int64
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			return schematest.Fault{Fail: op == "EntriesByID" && reads.Add(1) == 7}
 		})
 		w.store = s.Store // it reads, too
@@ -314,7 +315,7 @@ func TestHandOnThatCannotLengthen(t *testing.T) {
 		}
 		for i := range runs {
 			ok := slices.Contains(handed, runs[i].ID)
-			if _, written := w.row(to[i].ID); written != ok {
+			if _, written := w.Row(to[i].ID); written != ok {
 				t.Errorf("watch entry %d is there: %v, want %v", i, written, ok)
 			}
 			if rows := w.handedOn(runs[i], to[i]); rows > 0 != ok {
@@ -343,13 +344,13 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 				w := newWorld(t, schema.Settings{Retention: 3 * time.Minute, Shards: 1}) // who asks has runs of one shard
 				var from []schema.Entry
 				for range runs {
-					e, ok := w.row(w.submit(callTo(time.Time{})))
+					e, ok := w.Row(w.submit(callTo(time.Time{})))
 					if !ok {
 						t.Fatal("a run is not there")
 					}
 					from = append(from, e)
 				}
-				w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{Delay: c.delay} })
+				w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{Delay: c.delay} })
 				f(t, w, from)
 			})
 		}
@@ -358,7 +359,7 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 				var open []Finished
 				for i, e := range from {
 					next := schema.MakeEntryID(time.Now().Add(2*time.Minute), e.ID.Shard(), uint64(i)) // #nosec G115 -- small
-					open = append(open, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+					open = append(open, Finished{e, w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
 				}
 				for range c.calls {
 					within(func(ctx context.Context) {
@@ -374,7 +375,7 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 						open = left
 					})
 				}
-				if k := kinds(w.entries(time.Hour)); len(open) > 0 || k[schema.KindRetry] != runs {
+				if k := bucketertest.Kinds(w.Entries(time.Hour)); len(open) > 0 || k[schema.KindRetry] != runs {
 					t.Errorf("after %d calls: %d records are left, and there are %v; want none, and a retry of each run", c.calls, len(open), k)
 				}
 			})
@@ -401,7 +402,7 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 func TestADeferralSaysWhy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		id := w.submit(callTo(time.Time{}))
-		e, _ := w.row(id)
+		e, _ := w.Row(id)
 		to, err := w.Defer(&e, time.Now().Add(time.Minute), "", time.Now())
 		if err != nil {
 			t.Fatal(err)
@@ -409,7 +410,7 @@ func TestADeferralSaysWhy(t *testing.T) {
 		if _, err := w.DeferTo(t.Context(), []schema.Entry{e}, []schema.Entry{to}, schema.CauseRate); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := w.counts.Attempts(t.Context(), id.Partition(), []schema.RunID{id})
+		rows, err := w.Counts.Attempts(t.Context(), id.Partition(), []schema.RunID{id})
 		if err != nil || len(rows) != 1 || rows[0].Record.Reason != schema.Deferred || rows[0].Record.Cause != schema.CauseRate {
 			t.Errorf("attempts of what was deferred = %+v, %v; want an attempt 0, deferred because of the rate", rows, err)
 		}

@@ -11,13 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // followUp repeats nothing: it calls FollowUp once and fails the test where one is answered other than once.
 func (w *world) followUp(finished ...Finished) []error {
-	w.t.Helper()
+	w.T.Helper()
 	errs, times := make([]error, len(finished)), make([]int, len(finished))
 	w.FollowUp(context.Background(), finished, func(i int, err error) {
 		errs[i] = err
@@ -25,7 +26,7 @@ func (w *world) followUp(finished ...Finished) []error {
 	})
 	for i, n := range times {
 		if n != 1 {
-			w.t.Errorf("FollowUp: record %d was answered %d times, want once", i, n)
+			w.T.Errorf("FollowUp: record %d was answered %d times, want once", i, n)
 		}
 	}
 	return errs
@@ -40,15 +41,15 @@ func TestFollowUpIsTheSameRowEachTime(t *testing.T) {
 				job := callTo(time.Time{})
 				job.Payload = []byte(strings.Repeat("p", size))
 				id := w.submit(job)
-				e, _ := w.row(id)
+				e, _ := w.Row(id)
 				next := schema.MakeEntryID(time.Now().Add(time.Minute), id.Shard(), 42)
-				a := w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})
+				a := w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})
 				var first schema.Entry
 				for i := range 3 {
 					if errs := w.followUp(Finished{e, a}); errs[0] != nil {
 						t.Fatalf("FollowUp = %v", errs[0])
 					}
-					row, ok := w.row(next)
+					row, ok := w.Row(next)
 					if i == 0 {
 						first = row
 					}
@@ -63,7 +64,7 @@ func TestFollowUpIsTheSameRowEachTime(t *testing.T) {
 				if got, err := w.EntryPayload(t.Context(), &first); err != nil || len(got) != size {
 					t.Errorf("payload of %d bytes, %v; want %d", len(got), err, size)
 				}
-				if k := kinds(w.entries(time.Hour)); k[schema.KindRetry] != 1 || len(k) != 2 {
+				if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindRetry] != 1 || len(k) != 2 {
 					t.Errorf("kinds = %v, want the run and one retry", k)
 				}
 			})
@@ -76,19 +77,19 @@ func TestFollowUpOfAMovedRunKeepsItsNewSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Now().Add(time.Hour)))
-		run, err := w.Reschedule(t.Context(), "t", id, Change{At: &time.Time{}, Payload: pointer([]byte(`"new"`)), Priority: pointer(schema.Low)})
+		run, err := w.Reschedule(t.Context(), "t", id, Change{At: &time.Time{}, Payload: bucketertest.Pointer([]byte(`"new"`)), Priority: bucketertest.Pointer(schema.Low)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		next := schema.MakeEntryID(time.Now().Add(time.Minute), id.Shard(), 42)
-		a := w.record(run.Current, 1, schema.Record{Outcome: schema.Failed, Next: next})
+		a := w.Recorded(run.Current, 1, schema.Record{Outcome: schema.Failed, Next: next})
 		if errs := w.followUp(Finished{run.Entry, a}); errs[0] != nil {
 			t.Fatalf("FollowUp = %v", errs[0])
 		}
-		if row, ok := w.row(next); !ok || string(row.Payload) != `"new"` || row.Spec.Priority != schema.Low || row.Run() != id {
+		if row, ok := w.Row(next); !ok || string(row.Payload) != `"new"` || row.Spec.Priority != schema.Low || row.Run() != id {
 			t.Errorf("the retry is %s with payload %s (%v), want the changed work", row.Text(), row.Payload, ok)
 		}
-		w.first(1, "EntriesByID", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "EntriesByID", schematest.Fault{Fail: true})
 		if errs := w.followUp(Finished{run.Entry, a}); !errors.Is(errs[0], schema.ErrUnavailable) {
 			t.Errorf("FollowUp without knowing what was started = %v, want ErrUnavailable", errs[0])
 		}
@@ -101,27 +102,27 @@ func TestFollowUpAnswersEachRecord(t *testing.T) {
 		var finished []Finished
 		for i := range 300 {
 			id := w.submit(callTo(time.Time{}))
-			e, _ := w.row(id)
+			e, _ := w.Row(id)
 			rec := schema.Record{Outcome: schema.Succeeded}
 			if i%3 == 0 {
 				rec = schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(time.Now().Add(time.Minute), id.Shard(), uint64(i))} // #nosec G115 -- positive
 			}
-			f := Finished{e, w.record(e, 1, rec)}
+			f := Finished{e, w.Recorded(e, 1, rec)}
 			if i%3 == 1 {
 				f.Attempt.Record = nil
 			}
 			finished = append(finished, f)
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		for i, err := range w.followUp(finished...) {
 			if err != nil {
 				t.Errorf("record %d = %v", i, err)
 			}
 		}
-		if got := w.counts.Tallies(); got["PutEntries"].Rows != 100 || len(got) != 1 {
+		if got := w.Counts.Tallies(); got["PutEntries"].Rows != 100 || len(got) != 1 {
 			t.Errorf("300 records, 100 with a retry, took %v; want writes of 100 rows alone", got)
 		}
-		w.first(1000, "PutEntries", schematest.Fault{Lose: true})
+		w.BefallFirst(1000, "PutEntries", schematest.Fault{Lose: true})
 		for i, err := range w.followUp(finished...) {
 			if want := i%3 == 0; errors.Is(err, schema.ErrUnknown) != want {
 				t.Errorf("record %d = %v, want ErrUnknown: %v", i, err, want)
@@ -135,22 +136,22 @@ func TestHandOnWritesTheEntryFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Time{}))
-		from, _ := w.row(id)
+		from, _ := w.Row(id)
 		to, err := w.LaterStart(&from, schema.KindWatch, schema.MakeEntryID(time.Now().Add(2*time.Minute), id.Shard(), 7), 1, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		attempts := func() []schema.Attempt { return w.mustRun(id).Attempts }
 
-		w.first(1, "PutEntries", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "PutEntries", schematest.Fault{Fail: true})
 		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
 			t.Errorf("HandOn without the entry = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
-		w.first(1, "PutAttempts", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "PutAttempts", schematest.Fault{Fail: true})
 		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
 			t.Errorf("HandOn that crashed in between = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
-		if _, ok := w.row(to.ID); !ok {
+		if _, ok := w.Row(to.ID); !ok {
 			t.Error("the entry that stands in is not there")
 		}
 		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); err != nil {
@@ -160,7 +161,7 @@ func TestHandOnWritesTheEntryFirst(t *testing.T) {
 		if len(got) != 1 || got[0].Number != 0 || got[0].Record.Outcome != schema.Replaced || got[0].Record.To != to.ID || got[0].Record.Entry != id {
 			t.Errorf("attempts = %+v, want attempt 0 that hands %s on to %s", got, id, to.ID)
 		}
-		if k := kinds(w.entries(time.Hour)); !maps.Equal(k, map[schema.Kind]int{schema.KindRun: 1, schema.KindWatch: 1}) {
+		if k := bucketertest.Kinds(w.Entries(time.Hour)); !maps.Equal(k, map[schema.Kind]int{schema.KindRun: 1, schema.KindWatch: 1}) {
 			t.Errorf("kinds = %v, want the run and one watch entry", k)
 		}
 	})
@@ -179,21 +180,21 @@ func TestRowIsLengthenedOnlyWhenNeeded(t *testing.T) {
 					job := callTo(time.Time{})
 					job.Payload = []byte(strings.Repeat("p", size))
 					id := w.submit(job)
-					before, _ := w.row(id)
+					before, _ := w.Row(id)
 					next := schema.MakeEntryID(time.Now().Add(row.ahead), id.Shard(), 42)
-					a := w.record(before, 1, schema.Record{Outcome: schema.Failed, Next: next})
-					w.counts.Reset()
+					a := w.Recorded(before, 1, schema.Record{Outcome: schema.Failed, Next: next})
+					w.Counts.Reset()
 					if errs := w.followUp(Finished{before, a}); errs[0] != nil {
 						t.Fatalf("FollowUp = %v", errs[0])
 					}
-					if got := w.counts.Tally("PutEntries").Calls; got != 1+row.again {
+					if got := w.Counts.Tally("PutEntries").Calls; got != 1+row.again {
 						t.Errorf("%d writes, want %d", got, 1+row.again)
 					}
-					if got := w.counts.Tally("EntriesByID").Calls; got != row.again {
+					if got := w.Counts.Tally("EntriesByID").Calls; got != row.again {
 						t.Errorf("%d reads, want %d", got, row.again)
 					}
 					time.Sleep(2*time.Hour + time.Minute)
-					after, ok := w.row(id)
+					after, ok := w.Row(id)
 					if ok != (row.again > 0) {
 						t.Fatalf("after its own life the row is there: %v, want %v", ok, row.again > 0)
 					}
@@ -217,16 +218,16 @@ func TestFollowUpOfARunThatHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{Retention: time.Hour})
 		id := w.submit(callTo(time.Time{}))
-		e, _ := w.row(id)
+		e, _ := w.Row(id)
 		time.Sleep(2 * time.Hour)
 		next := schema.MakeEntryID(time.Now().Add(time.Minute), id.Shard(), 42)
-		if errs := w.followUp(Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})}); errs[0] != nil {
+		if errs := w.followUp(Finished{e, w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})}); errs[0] != nil {
 			t.Fatalf("FollowUp = %v", errs[0])
 		}
-		if _, ok := w.row(id); ok {
+		if _, ok := w.Row(id); ok {
 			t.Error("the row is back")
 		}
-		if row, ok := w.row(next); !ok || string(row.Payload) != `{"n":1}` {
+		if row, ok := w.Row(next); !ok || string(row.Payload) != `{"n":1}` {
 			t.Errorf("the retry has payload %s (%v)", row.Payload, ok)
 		}
 	})

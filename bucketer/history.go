@@ -122,7 +122,7 @@ func (b *Bucketer) JobRuns(ctx context.Context, tenant string, id schema.JobID, 
 	now := b.now()
 	w := jobWalk{b: b, job: &job, filter: f, now: now, before: pos.After, limit: limit}
 	if !f.To.IsZero() {
-		if end := schema.FirstID(ceilMilli(f.To), id.Shard()); w.before.IsZero() || end.Compare(w.before) < 0 {
+		if end := schema.FirstID(CeilMilli(f.To), id.Shard()); w.before.IsZero() || end.Compare(w.before) < 0 {
 			w.before = end
 		}
 	}
@@ -222,13 +222,13 @@ func (w *jobWalk) runs(ctx context.Context) ([]Run, error) {
 	for i := range w.lines {
 		ids[i] = w.lines[i].Run
 	}
-	rows, err := w.b.stored(ctx, ids)
+	rows, err := w.b.Stored(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	births := slices.Collect(maps.Values(rows))
 	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })
-	runs, err := w.b.fold(ctx, births)
+	runs, err := w.b.Fold(ctx, births)
 	return slices.DeleteFunc(runs, func(r Run) bool {
 		if w.filter.State != "" && r.State != w.filter.State {
 			return true

@@ -8,20 +8,21 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // jobRuns returns the runs of a job, limit at a time. between is called before each page but the first.
 func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between func()) (all []Run) {
-	w.t.Helper()
+	w.T.Helper()
 	for pos := (&Position{}); ; between() {
-		page, next, err := w.JobRuns(w.t.Context(), "t", job, f, *pos, limit)
+		page, next, err := w.JobRuns(w.T.Context(), "t", job, f, *pos, limit)
 		if err != nil {
-			w.t.Fatalf("JobRuns(%+v) = %v", f, err)
+			w.T.Fatalf("JobRuns(%+v) = %v", f, err)
 		}
 		if len(page) > limit {
-			w.t.Fatalf("JobRuns at most %d = %d runs", limit, len(page))
+			w.T.Fatalf("JobRuns at most %d = %d runs", limit, len(page))
 		}
 		if all = append(all, page...); next == nil {
 			return all
@@ -41,10 +42,10 @@ func states(runs []Run) string {
 
 // end records an outcome of a run, and what follows from it.
 func (w *world) end(e schema.Entry, number int, rec schema.Record) {
-	w.t.Helper()
-	w.FollowUp(w.t.Context(), []Finished{{Entry: e, Attempt: w.record(e, number, rec)}}, func(_ int, err error) {
+	w.T.Helper()
+	w.FollowUp(w.T.Context(), []Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
 		if err != nil {
-			w.t.Errorf("FollowUp = %v", err)
+			w.T.Errorf("FollowUp = %v", err)
 		}
 	})
 }
@@ -57,13 +58,13 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 		for i, what := range []func(e schema.Entry){
 			func(e schema.Entry) { w.end(e, 1, schema.Record{Outcome: schema.Succeeded}) },
 			func(e schema.Entry) { w.end(e, 1, schema.Record{Outcome: schema.Failed, Final: true}) },
-			func(e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) },
+			func(e schema.Entry) { w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) },
 			func(e schema.Entry) {
-				w.record(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
+				w.Recorded(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
 			},
-			func(e schema.Entry) { w.running(e, 1) },
+			func(e schema.Entry) { w.Running(e, 1) },
 			func(e schema.Entry) {
-				w.running(e, 1)
+				w.Running(e, 1)
 				if _, err := w.Cancel(t.Context(), "t", e.ID, "me"); err != nil {
 					t.Fatal(err)
 				}
@@ -78,8 +79,8 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 			}
 			what(e)
 		}
-		s := w.running(w.occurrences(job.ID, time.Hour)[0], 9) // another execution of the first: a success stays one
-		w.giveUp(s)
+		s := w.Running(w.occurrences(job.ID, time.Hour)[0], 9) // another execution of the first: a success stays one
+		w.LeaveUnstarted(s)
 		const want = "[pending missed running running pending retrying failed succeeded]"
 		for _, limit := range []int{1, 2, 100} {
 			if got := states(w.jobRuns(job.ID, JobRunFilter{}, limit, func() {})); got != want {
@@ -112,7 +113,7 @@ func TestJobRunsNeitherSkipNorRepeat(t *testing.T) {
 			time.Sleep(time.Until(e.Due()))
 			w.planOn(e)
 			if random.IntN(2) == 0 {
-				w.running(e, 1)
+				w.Running(e, 1)
 			}
 			open[e.ID] = e
 			if random.IntN(4) == 0 {
@@ -120,7 +121,7 @@ func TestJobRunsNeitherSkipNorRepeat(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				open[r.Run], _ = w.row(r.Run)
+				open[r.Run], _ = w.Row(r.Run)
 			}
 		}
 		for range 40 {
@@ -184,17 +185,17 @@ func TestTheNextRunIsListed(t *testing.T) {
 func TestALineThatCannotBeWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Hour))
-		w.first(100, "PutJobRuns", schematest.Fault{Fail: true})
+		w.BefallFirst(100, "PutJobRuns", schematest.Fault{Fail: true})
 		r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
 		if err != nil {
 			t.Fatalf("TriggerJob = %v", err)
 		}
 		f := JobRunFilter{To: time.Now().Add(time.Second)}
-		if got, n := w.jobRuns(job.ID, f, 10, func() {}), counted(t, w.metrics.unlisted); len(got) != 0 || n != 1 {
+		if got, n := w.jobRuns(job.ID, f, 10, func() {}), bucketertest.Value(t, w.metrics.unlisted); len(got) != 0 || n != 1 {
 			t.Errorf("JobRuns = %s, %v unlisted; want none, and one", states(got), n)
 		}
-		w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
-		e, _ := w.row(r.Run)
+		w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+		e, _ := w.Row(r.Run)
 		w.end(e, 1, schema.Record{Outcome: schema.Succeeded})
 		if got := w.jobRuns(job.ID, f, 10, func() {}); states(got) != "[succeeded]" {
 			t.Errorf("JobRuns once it has ended = %s, want it", states(got))
@@ -225,8 +226,8 @@ func TestALineLivesAsLongAsItsRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * 24 * time.Hour) // the retention is 7 days
-		lines, err := w.counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
-		if _, there := w.row(e.ID); !there || err != nil || len(lines) != 1 {
+		lines, err := w.Counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
+		if _, there := w.Row(e.ID); !there || err != nil || len(lines) != 1 {
 			t.Errorf("after 20 days: row %v, lines %v, %v; want both", there, lines, err)
 		}
 	})

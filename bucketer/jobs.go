@@ -64,8 +64,8 @@ func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, body
 		if err != nil {
 			return schema.Job{}, false, err
 		}
-		claim := schema.KeyRecord{BodyHash: bodyHash, Entry: claimOf(id), Text: text, Expires: now.Add(keyRetention)}
-		held, mine, err := b.store.RegisterKey(ctx, spec.Tenant, key, claim, now.Add(keyRetention))
+		claim := schema.KeyRecord{BodyHash: bodyHash, Entry: claimOf(id), Text: text, Expires: now.Add(KeyRetention)}
+		held, mine, err := b.store.RegisterKey(ctx, spec.Tenant, key, claim, now.Add(KeyRetention))
 		switch {
 		case err != nil:
 			return schema.Job{}, false, fmt.Errorf("claim key: %w", err)
@@ -345,7 +345,7 @@ func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
 	if !spec.JitterStated {
 		rule.Jitter = 0
 	}
-	compiled, err := schedule.Compile(rule, seedOf(id))
+	compiled, err := schedule.Compile(rule, SeedOf(id))
 	if err != nil {
 		return err
 	}

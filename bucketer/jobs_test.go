@@ -36,36 +36,36 @@ func named(spec schema.JobSpec, name string) schema.JobSpec {
 
 // job creates a job and fails the test where it is not made.
 func (w *world) job(spec schema.JobSpec) schema.Job {
-	w.t.Helper()
-	job, existing, err := w.CreateJob(w.t.Context(), spec, "", "")
+	w.T.Helper()
+	job, existing, err := w.CreateJob(w.T.Context(), spec, "", "")
 	if err != nil || existing {
-		w.t.Fatalf("CreateJob = existing %v, %v, want a new job", existing, err)
+		w.T.Fatalf("CreateJob = existing %v, %v, want a new job", existing, err)
 	}
 	return job
 }
 
 // stored returns the job as the store has it.
 func (w *world) stored(id schema.JobID) schema.Job {
-	w.t.Helper()
-	job, err := w.counts.Job(context.Background(), id)
+	w.T.Helper()
+	job, err := w.Counts.Job(context.Background(), id)
 	if err != nil {
-		w.t.Fatalf("Job(%s) = %v", id, err)
+		w.T.Fatalf("Job(%s) = %v", id, err)
 	}
 	return job
 }
 
 // occurrences returns the rows of the job that are runs, in the order of their due times.
 func (w *world) occurrences(id schema.JobID, span time.Duration) []schema.Entry {
-	w.t.Helper()
-	return slices.DeleteFunc(w.entries(span), func(e schema.Entry) bool { return e.Spec.Job != id || e.Spec.Kind != schema.KindRun })
+	w.T.Helper()
+	return slices.DeleteFunc(w.Entries(span), func(e schema.Entry) bool { return e.Spec.Job != id || e.Spec.Kind != schema.KindRun })
 }
 
 // planOn calls PlanOn now and returns its verdicts.
 func (w *world) planOn(entries ...schema.Entry) []Verdict {
-	w.t.Helper()
+	w.T.Helper()
 	verdicts, err := w.PlanOn(context.Background(), entries, time.Now())
 	if err != nil {
-		w.t.Fatalf("PlanOn = %v", err)
+		w.T.Fatalf("PlanOn = %v", err)
 	}
 	return verdicts
 }
@@ -117,7 +117,7 @@ func TestPlannedTwiceIsOneRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := New(Config{Store: settled{w.faulty, w}, Hints: w, Signals: w})
+		other, err := New(Config{Store: w.Store(), Hints: w, Signals: w})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestCreateJobWithAKey(t *testing.T) {
 // TestKeyOfAJobThatWasNeverMade: a crash between claim and row; who sends it again makes the same job.
 func TestKeyOfAJobThatWasNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "CreateJob", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "CreateJob", schematest.Fault{Fail: true})
 		if _, _, err := w.CreateJob(t.Context(), named(every(time.Hour), "n"), "k", "body"); err == nil {
 			t.Fatal("CreateJob = nil, want an error")
 		}
@@ -179,7 +179,7 @@ func TestKeyOfAJobThatWasNeverMade(t *testing.T) {
 // dispatcher would ever have met it; and its max_runs count from there.
 func TestAJobMadeLateGoesOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "CreateJob", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "CreateJob", schematest.Fault{Fail: true})
 		spec := every(2 * time.Second)
 		spec.MaxRuns, spec.Schedule.Jitter, spec.JitterStated = 5, 0, true
 		if _, _, err := w.CreateJob(t.Context(), spec, "k", "body"); err == nil {
@@ -204,7 +204,7 @@ func TestAJobMadeLateGoesOn(t *testing.T) {
 // TestAFirstRunHeldLateIsFollowed: the row of the first run was held only when its sweep may have been past, so the next one is held too.
 func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "PutEntries", schematest.Fault{Delay: 9 * time.Second})
+		w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: 9 * time.Second})
 		spec := every(2 * time.Second)
 		spec.Schedule.Jitter, spec.JitterStated = 0, true
 		job := w.job(spec)
@@ -219,10 +219,10 @@ func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
 func TestAJobWhoseMakerWasLateAndDiedGoesOn(t *testing.T) {
 	for how, ask := range map[string]func(w *world, spec schema.JobSpec) (schema.Job, bool, error){
 		"under its key": func(w *world, spec schema.JobSpec) (schema.Job, bool, error) {
-			return w.CreateJob(w.t.Context(), spec, "key", "hash")
+			return w.CreateJob(w.T.Context(), spec, "key", "hash")
 		},
 		"by its name": func(w *world, spec schema.JobSpec) (schema.Job, bool, error) {
-			job, made, err := w.PutJob(w.t.Context(), "t", "n", 0, spec)
+			job, made, err := w.PutJob(w.T.Context(), "t", "n", 0, spec)
 			return job, !made, err
 		},
 	} {
@@ -234,7 +234,7 @@ func testMakerWasLateAndDied(t *testing.T, ask func(w *world, spec schema.JobSpe
 	t.Helper()
 	inWorld(t, func(t *testing.T, w *world) {
 		puts := 0
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			if op != "PutEntries" {
 				return schematest.Fault{}
 			}
@@ -261,7 +261,7 @@ func testMakerWasLateAndDied(t *testing.T, ask func(w *world, spec schema.JobSpe
 
 func TestCreateJobOfUnknownOutcome(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "CreateJob", schematest.Fault{Lose: true})
+		w.BefallFirst(1, "CreateJob", schematest.Fault{Lose: true})
 		job := w.job(named(every(time.Hour), "n"))
 		w.stored(job.ID)
 	})
@@ -304,7 +304,7 @@ func TestNamesAreUnique(t *testing.T) {
 func TestNameOfAJobThatWasNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		if _, _, _, err := w.counts.RegisterName(ctx, "t", "n", schema.MakeJobID(time.Now(), 1, 1), time.Now()); err != nil {
+		if _, _, _, err := w.Counts.RegisterName(ctx, "t", "n", schema.MakeJobID(time.Now(), 1, 1), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(59 * time.Second)

@@ -75,7 +75,7 @@ func (b *Bucketer) keep(ctx context.Context, run schema.RunID, also []schema.Ent
 	var rows []schema.Entry
 	var marks schema.Marks
 	for asked := 0; asked < len(ids); {
-		found, err := b.stored(ctx, ids[asked:])
+		found, err := b.Stored(ctx, ids[asked:])
 		if err != nil {
 			return fmt.Errorf("rows of %s: %w", run, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 )
 
@@ -23,7 +24,7 @@ func work() *schema.Work { return &schema.Work{HTTP: &schema.HTTPTarget{URL: "ht
 
 // limited makes a job of which one run may be under way at once.
 func (w *world) limited(name string) schema.Job {
-	w.t.Helper()
+	w.T.Helper()
 	return w.job(schema.JobSpec{
 		Tenant: "t", Name: name, Concurrency: &schema.Concurrency{Limit: 1},
 		Work: work(),
@@ -32,55 +33,55 @@ func (w *world) limited(name string) schema.Job {
 
 // ask asks for a run of the job by hand, and returns its row.
 func (w *world) ask(job schema.Job) schema.Entry {
-	w.t.Helper()
+	w.T.Helper()
 	r, err := w.TriggerJob(context.Background(), "t", job.ID, "", "")
 	if err != nil {
-		w.t.Fatalf("TriggerJob = %v", err)
+		w.T.Fatalf("TriggerJob = %v", err)
 	}
-	row, _ := w.row(r.Run)
+	row, _ := w.Row(r.Run)
 	return row
 }
 
 // holdBack has e wait for the limit of its job.
 func (w *world) holdBack(e schema.Entry) {
-	w.t.Helper()
+	w.T.Helper()
 	if err := w.AddToWaitList(context.Background(), schema.JobLimit(e.Spec.Job), &e); err != nil {
-		w.t.Fatalf("HoldBack = %v", err)
+		w.T.Fatalf("HoldBack = %v", err)
 	}
 	held := w.NotStarted(e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency"}, time.Now())
 	if err := w.Record(context.Background(), []schema.Attempt{held}); err != nil {
-		w.t.Fatalf("Record = %v", err)
+		w.T.Fatalf("Record = %v", err)
 	}
 }
 
 // occupy takes the slot of a limit for a run that is under way.
 func (w *world) occupy(key schema.LimitKey, run schema.RunID) {
-	w.t.Helper()
+	w.T.Helper()
 	w.swapSlots(key, schema.Slots{Taken: []schema.Slot{{Run: run, Executor: "x", Session: "s1"}}})
 }
 
 func (w *world) swapSlots(key schema.LimitKey, s schema.Slots) {
-	w.t.Helper()
+	w.T.Helper()
 	was, err := w.slotLease(context.Background(), key)
 	if err != nil {
-		w.t.Fatalf("lease = %v", err)
+		w.T.Fatalf("lease = %v", err)
 	}
 	is, err := was.WithSlots(s, time.Now())
 	is.Key = key.Lease()
 	if err == nil {
-		_, err = w.counts.SwapLease(context.Background(), was, is, time.Time{})
+		_, err = w.Counts.SwapLease(context.Background(), was, is, time.Time{})
 	}
 	if err != nil {
-		w.t.Fatalf("SwapLease = %v", err)
+		w.T.Fatalf("SwapLease = %v", err)
 	}
 }
 
 // wantRun checks that the run is there, in that state, and returns it.
 func (w *world) wantRun(id schema.RunID, want schema.State, when string) Run {
-	w.t.Helper()
+	w.T.Helper()
 	run, err := w.Run(context.Background(), "t", id)
 	if err != nil || run.State != want {
-		w.t.Fatalf("%s: Run = %q, %v; want %q", when, run.State, err, want)
+		w.T.Fatalf("%s: Run = %q, %v; want %q", when, run.State, err, want)
 	}
 	return run
 }
@@ -93,7 +94,7 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		job := w.limited("j")
 		key := schema.JobLimit(job.ID)
 		busy := w.ask(job)
-		w.running(busy, 1)
+		w.Running(busy, 1)
 		w.occupy(key, busy.ID)
 
 		plain := w.ask(job)
@@ -110,7 +111,7 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		w.recordFor(run.Current, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, retention)
 		retry, err := w.LaterStart(&run.Current, schema.KindRetry, next, 2, at)
 		if err == nil {
-			err = w.counts.PutEntries(ctx, []schema.Entry{retry})
+			err = w.Counts.PutEntries(ctx, []schema.Entry{retry})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -118,8 +119,8 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		time.Sleep(time.Until(next.Time()))
 		w.holdBack(retry)
 
-		live := NewLiveness(w.counts, time.Now)
-		w.counts.Reset()
+		live := NewLiveness(w.Counts, time.Now)
+		w.Counts.Reset()
 		for range 4 * 20 {
 			time.Sleep(6 * time.Hour)
 			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
@@ -136,7 +137,7 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 			}
 		}
 		// Twenty days are less than six times half of a retention, and each run is kept once in that.
-		if n := w.counts.Tallies()["KeepAttempts"].Calls; n > 12 {
+		if n := w.Counts.Tallies()["KeepAttempts"].Calls; n > 12 {
 			t.Errorf("the rows of two runs were kept %d times in 20 days, want at most 12", n)
 		}
 
@@ -147,8 +148,8 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 			}
 			w.swapSlots(key, schema.Slots{})
 		}
-		turns := kinds(w.entries(time.Minute))[schema.KindFromWaitList]
-		if left, err := w.counts.Waiters(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {
+		turns := bucketertest.Kinds(w.Entries(time.Minute))[schema.KindFromWaitList]
+		if left, err := w.Counts.Waiters(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {
 			t.Errorf("the slot is free: %d turns, %d runs wait, %v; want both to have had their turn", turns, len(left), err)
 		}
 	})
@@ -156,12 +157,12 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 
 // recordFor stores attempt 1 of e with that record, to leave as an executor's would.
 func (w *world) recordFor(e schema.Entry, rec schema.Record, retention time.Duration) {
-	w.t.Helper()
+	w.T.Helper()
 	now := time.Now()
 	rec.Entry, rec.Started, rec.Finished = e.ID, now.UTC(), now.UTC()
 	a := schema.Attempt{Run: e.Run(), Number: 1, Fence: schema.MakeFence(now), Record: &rec, Written: now.UnixMicro(), Expires: now.Add(retention)}
-	if err := w.counts.PutAttempts(context.Background(), []schema.Attempt{a}); err != nil {
-		w.t.Fatalf("record = %v", err)
+	if err := w.Counts.PutAttempts(context.Background(), []schema.Attempt{a}); err != nil {
+		w.T.Fatalf("record = %v", err)
 	}
 }
 
@@ -172,17 +173,17 @@ func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 		ctx := t.Context()
 		payload := []byte(`"` + strings.Repeat("p", schema.InlinePayload+1) + `"`)
 		id := w.submit(Job{Tenant: "t", Work: work(), Payload: payload})
-		row, _ := w.row(id)
+		row, _ := w.Row(id)
 		next := schema.MakeEntryID(time.Now().Add(time.Minute), id.Shard(), 7)
 		w.recordFor(row, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, retention)
 		e, err := w.LaterStart(&row, schema.KindRetry, next, 2, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.counts.PutEntries(ctx, []schema.Entry{e}); err != nil {
+		if err := w.Counts.PutEntries(ctx, []schema.Entry{e}); err != nil {
 			t.Fatal(err)
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		for range 20 * 24 * 6 {
 			time.Sleep(time.Until(e.Due()))
 			to, err := w.Defer(&e, time.Now().Add(10*time.Minute), "", time.Now())
@@ -198,7 +199,7 @@ func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 				t.Fatalf("after %v: payload of %d bytes, %v", time.Since(id.Time()), len(text), err)
 			}
 		}
-		if n := w.counts.Tallies()["KeepAttempts"].Calls; n > 6 {
+		if n := w.Counts.Tallies()["KeepAttempts"].Calls; n > 6 {
 			t.Errorf("the rows were kept %d times in 20 days, want at most 6", n)
 		}
 	})
@@ -210,10 +211,10 @@ func TestARetryIsDueAfterTheRetention(t *testing.T) {
 		bubble(t, time.Hour, func(t *testing.T, w *world) {
 			ctx := t.Context()
 			id := w.submit(Job{Tenant: "t", Work: work()})
-			row, _ := w.row(id)
+			row, _ := w.Row(id)
 			next := schema.MakeEntryID(time.Now().Add(24*time.Hour), id.Shard(), 7)
 			w.recordFor(row, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, time.Hour)
-			attempts, err := w.counts.Attempts(ctx, id.Partition(), []schema.RunID{id})
+			attempts, err := w.Counts.Attempts(ctx, id.Partition(), []schema.RunID{id})
 			if err != nil || len(attempts) != 1 {
 				t.Fatal(len(attempts), err)
 			}
@@ -233,7 +234,7 @@ func TestARetryIsDueAfterTheRetention(t *testing.T) {
 				time.Sleep(time.Hour)
 				w.wantRun(id, want, "after "+time.Since(id.Time()).String())
 			}
-			if e, ok := w.row(next); !ok || e.Spec.AttemptNumber() != 2 {
+			if e, ok := w.Row(next); !ok || e.Spec.AttemptNumber() != 2 {
 				t.Errorf("row of the retry = %+v, %v", e, ok)
 			}
 		})

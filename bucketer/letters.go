@@ -107,7 +107,7 @@ func (b *Bucketer) statesOf(ctx context.Context, finished []Finished, indices []
 			ends[run] = endOf{state: schema.StateFailed}
 		}
 	}
-	rows, err := b.stored(ctx, unsure)
+	rows, err := b.Stored(ctx, unsure)
 	if err != nil {
 		return nil, err
 	}

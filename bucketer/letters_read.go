@@ -169,7 +169,7 @@ func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, b
 	}
 	receipt, err := b.Submit(ctx, Job{
 		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
-		Trigger: schema.TriggerRetry, Origin: id, Key: ownKey("replay of " + id.String()), BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
+		Trigger: schema.TriggerRetry, Origin: id, Key: OwnKey("replay of " + id.String()), BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
 	})
 	if err != nil {
 		return Receipt{}, fmt.Errorf("replay %s: %w", id, err)
@@ -191,4 +191,4 @@ func (b *Bucketer) Discard(ctx context.Context, tenant string, id schema.RunID, 
 }
 
 // ownKey makes an idempotency key of a text that no caller's can be: it is longer than those may be.
-func ownKey(text string) string { return text + strings.Repeat(" ", max(0, MaxKey+1-len(text))) }
+func OwnKey(text string) string { return text + strings.Repeat(" ", max(0, MaxKey+1-len(text))) }

@@ -8,36 +8,36 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // dead submits a job, has its run fail for good with what follows, and returns its id.
 func (w *world) dead(job Job) schema.RunID {
-	w.t.Helper()
-	e, _ := w.row(w.submit(job))
-	if errs := w.followUp(Finished{e, w.record(e, 1, ruin)}); errs[0] != nil {
-		w.t.Fatalf("FollowUp = %v", errs[0])
+	w.T.Helper()
+	e, _ := w.Row(w.submit(job))
+	if errs := w.followUp(Finished{e, w.Recorded(e, 1, ruin)}); errs[0] != nil {
+		w.T.Fatalf("FollowUp = %v", errs[0])
 	}
 	return e.ID
 }
 
 // listed returns all letters of q, in pages of limit.
 func (w *world) listed(q DeadLetterQuery, limit int) (runs []schema.RunID) {
-	w.t.Helper()
+	w.T.Helper()
 	for pos := (*DeadLetterPosition)(nil); ; {
 		page, next, err := w.DeadLetters(context.Background(), q, pos, limit)
 		if err != nil {
-			w.t.Fatalf("DeadLetters = %v", err)
+			w.T.Fatalf("DeadLetters = %v", err)
 		}
 		for i := range page {
 			runs = append(runs, page[i].Run)
 		}
 		if len(page) > limit || len(runs) > 1000 {
-			w.t.Fatalf("a page of %d, want at most %d", len(page), limit)
+			w.T.Fatalf("a page of %d, want at most %d", len(page), limit)
 		}
 		if next == nil {
 			return runs
@@ -49,7 +49,7 @@ func (w *world) listed(q DeadLetterQuery, limit int) (runs []schema.RunID) {
 func TestDeadLettersAreListed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		began := time.Now()
-		if err := w.counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "mail", Work: *callTo(time.Time{}).Work, UpdatedAt: began}); err != nil {
+		if err := w.Counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "mail", Work: *callTo(time.Time{}).Work, UpdatedAt: began}); err != nil {
 			t.Fatal(err)
 		}
 		var all, mails []schema.RunID
@@ -104,13 +104,13 @@ func TestDeadLettersAreListed(t *testing.T) {
 
 func TestDeadLetterTellsAllAttempts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		e, _ := w.row(w.submit(callTo(time.Time{})))
-		first := w.record(e, 1, schema.Record{
+		e, _ := w.Row(w.submit(callTo(time.Time{})))
+		first := w.Recorded(e, 1, schema.Record{
 			Outcome: schema.TimedOut, Next: schema.MakeEntryID(time.Now().Add(time.Second), e.ID.Shard(), 7), Error: strings.Repeat("ä", 1000), Output: "long",
 		})
 		w.followUp(Finished{e, first})
-		retry, _ := w.row(first.Record.Next)
-		w.followUp(Finished{retry, w.record(retry, 2, ruin)})
+		retry, _ := w.Row(first.Record.Next)
+		w.followUp(Finished{retry, w.Recorded(retry, 2, ruin)})
 		l, err := w.DeadLetter(t.Context(), "t", e.ID)
 		if err != nil || len(l.Attempted) != 2 || l.Attempted[0].Record.Outcome != schema.TimedOut || l.Attempts != 2 {
 			t.Errorf("DeadLetter = %+v, %v; want one with both attempts", l, err)
@@ -167,7 +167,7 @@ func TestReplaysAreOneRun(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if k := kinds(w.entries(time.Hour)); len(runs) != 1 || made != 1 || k[schema.KindRun] != 2 {
+			if k := bucketertest.Kinds(w.Entries(time.Hour)); len(runs) != 1 || made != 1 || k[schema.KindRun] != 2 {
 				t.Errorf("10 replays made %d runs, %d of them new, and %v; want one beside the old", len(runs), made, k)
 			}
 		})
@@ -176,7 +176,7 @@ func TestReplaysAreOneRun(t *testing.T) {
 		t.Run("after a crash at "+op, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				id := w.dead(callTo(time.Time{}))
-				w.first(1, op, schematest.Fault{Fail: true})
+				w.BefallFirst(1, op, schematest.Fault{Fail: true})
 				if _, err := w.Replay(t.Context(), "t", id, "me"); !errors.Is(err, schema.ErrUnavailable) {
 					t.Errorf("Replay = %v, want ErrUnavailable", err)
 				}
@@ -185,7 +185,7 @@ func TestReplaysAreOneRun(t *testing.T) {
 				if err != nil || !r.Existing {
 					t.Errorf("Replay again = %+v, %v; want the run of the first", r, err)
 				}
-				if k := kinds(w.entries(5 * 24 * time.Hour)); k[schema.KindRun] != 2 {
+				if k := bucketertest.Kinds(w.Entries(5 * 24 * time.Hour)); k[schema.KindRun] != 2 {
 					t.Errorf("kinds = %v, want the run and one replay", k)
 				}
 				l, err := w.DeadLetter(t.Context(), "t", id)
@@ -199,15 +199,15 @@ func TestReplaysAreOneRun(t *testing.T) {
 
 func TestDiscardedDoesNotRise(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		e, _ := w.row(w.submit(callTo(time.Time{})))
-		a := w.record(e, 1, ruin)
+		e, _ := w.Row(w.submit(callTo(time.Time{})))
+		a := w.Recorded(e, 1, ruin)
 		w.followUp(Finished{e, a})
 		for i, want := range []bool{true, false} {
 			if changed, err := w.Discard(t.Context(), "t", e.ID, "me"); err != nil || changed != want {
 				t.Errorf("Discard %d = %v, %v; want %v", i, changed, err, want)
 			}
 		}
-		later := w.record(e, 1, ruin) // another execution failed as well
+		later := w.Recorded(e, 1, ruin) // another execution failed as well
 		w.followUp(Finished{e, a}, Finished{e, later})
 		if _, err := w.DeadLetter(t.Context(), "t", e.ID); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("DeadLetter = %v, want ErrNotFound", err)
@@ -227,8 +227,8 @@ func TestDiscardedDoesNotRise(t *testing.T) {
 // A letter whose run has succeeded after all, though nobody took it back, is found out by whoever reads it.
 func TestLetterOfARunThatHasNotFailedIsNone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		e, _ := w.row(w.dead(callTo(time.Time{})))
-		w.record(e, 1, schema.Record{Outcome: schema.Succeeded}) // nothing follows: its executor died
+		e, _ := w.Row(w.dead(callTo(time.Time{})))
+		w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded}) // nothing follows: its executor died
 		if _, err := w.Replay(t.Context(), "t", e.ID, "me"); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("Replay = %v, want ErrNotFound", err)
 		}
@@ -242,96 +242,15 @@ func TestReplayWithoutItsPayload(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := callTo(time.Time{})
 		job.Payload = slices.Repeat([]byte("1"), 5000)
-		e, _ := w.row(w.submit(job))
-		a := w.record(e, 1, ruin)
-		w.befall(func(_ context.Context, op string) schematest.Fault { return schematest.Fault{} })
+		e, _ := w.Row(w.submit(job))
+		a := w.Recorded(e, 1, ruin)
+		w.Befall(func(_ context.Context, op string) schematest.Fault { return schematest.Fault{} })
 		e.Payload, e.Spec.PayloadAt = nil, schema.MakeEntryID(e.Due(), e.ID.Shard(), 1) // where nothing lies
 		w.followUp(Finished{e, a})
 		if _, err := w.Replay(t.Context(), "t", e.ID, "me"); !errors.Is(err, ErrPayloadGone) {
 			t.Errorf("Replay = %v, want ErrPayloadGone", err)
 		}
 	})
-}
-
-// What is replayed and fails again lies before where the operation goes on: it is not replayed without end.
-func TestOperationsOnDeadLetters(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		const n = 250
-		began := time.Now()
-		for range n {
-			w.dead(callTo(time.Time{}))
-			time.Sleep(time.Minute)
-		}
-		o := w.operations("n1")
-		all := schema.OperationFilter{From: began.Add(-time.Hour), To: time.Now().Add(24 * time.Hour)}
-		dry := asked(ActionReplay, all)
-		dry.DryRun = true
-		wantCounts(t, "a dry run", w.works(w.begin(o, dry).Operation.ID, o), schema.Progress{Matched: n})
-		half := all
-		half.To = began.Add(n / 2 * time.Minute)
-		wantCounts(t, "discard", w.works(w.begin(o, asked(ActionDiscard, half)).Operation.ID, o), schema.Progress{Matched: n / 2, Changed: n / 2})
-		wantCounts(t, "replay", w.works(w.begin(o, asked(ActionReplay, all)).Operation.ID, o), schema.Progress{Matched: n / 2, Changed: n / 2})
-		wantCounts(t, "replay again", w.works(w.begin(o, asked(ActionReplay, all)).Operation.ID, o), schema.Progress{})
-		if k := kinds(w.entries(10 * time.Hour)); k[schema.KindRun] != n+n/2 {
-			t.Errorf("kinds = %v, want %d runs and %d replays", k, n, n/2)
-		}
-		synctest.Wait()
-	})
-}
-
-// Whichever action it is, the letters of other tasks, and of none, are left as they are.
-func TestOperationsOnDeadLettersOfOneTask(t *testing.T) {
-	for action, ending := range map[string]schema.ResolutionKind{ActionReplay: schema.ResolvedReplayed, ActionDiscard: schema.ResolvedDiscarded} {
-		t.Run(action, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				const n = 60
-				began := time.Now()
-				for _, task := range []string{"mail", "mails"} {
-					if err := w.counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: task, Work: *callTo(time.Time{}).Work, UpdatedAt: began}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				tasks := make(map[schema.RunID]string)
-				for i := range n {
-					job := callTo(time.Time{})
-					if job.Task = []string{"mail", "mails", ""}[i%3]; job.Task != "" {
-						job.Work = nil
-					}
-					tasks[w.dead(job)] = job.Task
-					time.Sleep(time.Hour) // over several days
-				}
-				o := w.operations("n1")
-				mail := schema.OperationFilter{From: began.Add(-time.Hour), To: time.Now().Add(time.Hour), Task: "mail"}
-				dry := asked(action, mail)
-				dry.DryRun = true
-				wantCounts(t, "a dry run", w.works(w.begin(o, dry).Operation.ID, o), schema.Progress{Matched: n / 3})
-				wantCounts(t, action, w.works(w.begin(o, asked(action, mail)).Operation.ID, o), schema.Progress{Matched: n / 3, Changed: n / 3})
-				became := make(map[string]map[schema.ResolutionKind]int)
-				for run, task := range tasks {
-					if became[task] == nil {
-						became[task] = make(map[schema.ResolutionKind]int)
-					}
-					switch l := w.letterOf(run); {
-					case l == nil:
-						became[task]["gone"]++
-					case l.Resolution == nil:
-						became[task]["waiting"]++
-					default:
-						became[task][l.Resolution.Kind]++
-					}
-				}
-				for task, want := range map[string]schema.ResolutionKind{"mail": ending, "mails": "waiting", "": "waiting"} {
-					if became[task][want] != n/3 {
-						t.Errorf("what became of the letters of task %q: %v, want %d %s", task, became[task], n/3, want)
-					}
-				}
-				left := w.listed(DeadLetterQuery{Tenant: "t", From: mail.From, To: mail.To}, 50)
-				if len(left) != n-n/3 || slices.ContainsFunc(left, func(run schema.RunID) bool { return tasks[run] == "mail" }) {
-					t.Errorf("%d letters wait, want the %d of the other tasks", len(left), n-n/3)
-				}
-			})
-		})
-	}
 }
 
 // TestEarlierAttemptsAreTold: of those whose rows have left the letter tells, whatever other rows of the run there are.

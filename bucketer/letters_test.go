@@ -14,13 +14,13 @@ import (
 
 // letterOf returns the dead letter of a run of tenant t as the store has it, nil if there is none.
 func (w *world) letterOf(run schema.RunID) *schema.DeadLetter {
-	w.t.Helper()
-	l, err := w.counts.DeadLetter(context.Background(), "t", run)
+	w.T.Helper()
+	l, err := w.Counts.DeadLetter(context.Background(), "t", run)
 	if errors.Is(err, schema.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
-		w.t.Fatalf("dead letter of %s = %v", run, err)
+		w.T.Fatalf("dead letter of %s = %v", run, err)
 	}
 	return &l
 }
@@ -36,20 +36,20 @@ func TestLetterIsTheSameEachTime(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
 				job := callTo(time.Time{})
 				job.Payload = []byte(strings.Repeat("p", size))
-				birth, _ := w.row(w.submit(job))
+				birth, _ := w.Row(w.submit(job))
 				began := time.Now().Add(time.Second).UTC()
-				first := w.record(birth, 1, schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(time.Now().Add(time.Minute), birth.ID.Shard(), 42), Started: began})
+				first := w.Recorded(birth, 1, schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(time.Now().Add(time.Minute), birth.ID.Shard(), 42), Started: began})
 				if errs := w.followUp(Finished{birth, first}); errs[0] != nil {
 					t.Fatalf("FollowUp = %v", errs[0])
 				}
-				retry, ok := w.row(first.Record.Next)
+				retry, ok := w.Row(first.Record.Next)
 				if !ok || retry.Spec.Began != began.UnixMicro() {
 					t.Errorf("the retry began %v, want %v", retry.Spec.Began, began)
 				}
 				time.Sleep(time.Minute)
 				rec := ruin
 				rec.Started = time.Now().UTC()
-				last := w.record(retry, 2, rec)
+				last := w.Recorded(retry, 2, rec)
 				var want *schema.DeadLetter
 				for i := range 4 {
 					beside := retry
@@ -82,7 +82,7 @@ func TestLetterOfARunThatEndsTwice(t *testing.T) {
 	doubt := schema.Record{Outcome: schema.Succeeded, Doubt: true}
 	cancel := func(w *world, e schema.Entry) {
 		if _, err := w.Cancel(context.Background(), "t", e.ID, "me"); err != nil {
-			w.t.Errorf("Cancel = %v", err)
+			w.T.Errorf("Cancel = %v", err)
 		}
 	}
 	for _, c := range []struct {
@@ -91,32 +91,32 @@ func TestLetterOfARunThatEndsTwice(t *testing.T) {
 		state schema.State
 	}{
 		{"failed before the success", func(w *world, e schema.Entry) {
-			w.followUp(Finished{e, w.record(e, 1, ruin)})
-			w.followUp(Finished{e, w.record(e, 1, doubt)})
+			w.followUp(Finished{e, w.Recorded(e, 1, ruin)})
+			w.followUp(Finished{e, w.Recorded(e, 1, doubt)})
 		}, schema.StateSucceeded},
 		{"failed after the success", func(w *world, e schema.Entry) {
-			w.followUp(Finished{e, w.record(e, 1, doubt)})
-			w.followUp(Finished{e, w.record(e, 1, ruin)})
+			w.followUp(Finished{e, w.Recorded(e, 1, doubt)})
+			w.followUp(Finished{e, w.Recorded(e, 1, ruin)})
 		}, schema.StateSucceeded},
 		{"both are recorded before either is followed up", func(w *world, e schema.Entry) {
-			bad, good := w.record(e, 1, ruin), w.record(e, 1, doubt)
+			bad, good := w.Recorded(e, 1, ruin), w.Recorded(e, 1, doubt)
 			w.followUp(Finished{e, bad}, Finished{e, good})
 		}, schema.StateSucceeded},
 		{"the failure is followed up again", func(w *world, e schema.Entry) {
-			bad := w.record(e, 1, ruin)
+			bad := w.Recorded(e, 1, ruin)
 			w.followUp(Finished{e, bad})
-			w.followUp(Finished{e, w.record(e, 1, doubt)})
+			w.followUp(Finished{e, w.Recorded(e, 1, doubt)})
 			w.followUp(Finished{e, bad})
 		}, schema.StateSucceeded},
 		{"cancelled before", func(w *world, e schema.Entry) {
 			cancel(w, e)
-			w.followUp(Finished{e, w.record(e, 1, ruin)})
+			w.followUp(Finished{e, w.Recorded(e, 1, ruin)})
 		}, schema.StateCancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				e, _ := w.row(w.submit(callTo(time.Time{})))
+				e, _ := w.Row(w.submit(callTo(time.Time{})))
 				c.order(w, e)
 				if got := w.mustRun(e.ID).State; got != c.state {
 					t.Errorf("state = %s, want %s", got, c.state)
@@ -133,12 +133,12 @@ func TestLetterOfARunThatEndsTwice(t *testing.T) {
 func TestCancelBesideAFailureTakesTheLetterBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		e, _ := w.row(w.submit(callTo(time.Time{})))
+		e, _ := w.Row(w.submit(callTo(time.Time{})))
 		ended := false
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			if op == "CancelRun" && !ended { // the run was read before, and ends now
 				ended = true
-				a := w.record(e, 1, ruin)
+				a := w.Recorded(e, 1, ruin)
 				w.FollowUp(context.Background(), []Finished{{e, a}}, func(_ int, err error) {
 					if err != nil {
 						t.Errorf("FollowUp = %v", err)
@@ -166,9 +166,9 @@ func TestFollowUpFailsWithoutTheLetter(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				e, _ := w.row(w.submit(callTo(time.Time{})))
-				a := w.record(e, 1, ruin)
-				w.first(1, op, schematest.Fault{Fail: true})
+				e, _ := w.Row(w.submit(callTo(time.Time{})))
+				a := w.Recorded(e, 1, ruin)
+				w.BefallFirst(1, op, schematest.Fault{Fail: true})
 				if errs := w.followUp(Finished{e, a}); !errors.Is(errs[0], schema.ErrUnavailable) || w.letterOf(e.ID) != nil {
 					t.Errorf("FollowUp = %v, want ErrUnavailable and no letter", errs[0])
 				}
@@ -186,20 +186,20 @@ func TestLettersAreWrittenTogether(t *testing.T) {
 		w := newWorld(t, schema.Settings{Shards: 1})
 		var finished []Finished
 		for i := range 100 {
-			e, _ := w.row(w.submit(callTo(time.Time{})))
+			e, _ := w.Row(w.submit(callTo(time.Time{})))
 			rec := ruin
 			if i%2 == 1 {
 				rec = schema.Record{Outcome: schema.Succeeded}
 			}
-			finished = append(finished, Finished{e, w.record(e, 1, rec)})
+			finished = append(finished, Finished{e, w.Recorded(e, 1, rec)})
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		for i, err := range w.followUp(finished...) {
 			if err != nil {
 				t.Errorf("record %d = %v", i, err)
 			}
 		}
-		got := w.counts.Tallies()
+		got := w.Counts.Tallies()
 		if got["PutDeadLetters"].Rows != 50 || got["PutDeadLetters"].Calls != 1 || got["Attempts"].Rows != 50 || got["EntriesByID"].Rows != 50 || len(got) != 3 {
 			t.Errorf("50 letters and 50 successes took %v, want one write of 50 rows, and two reads of 50 runs", got)
 		}
@@ -208,14 +208,14 @@ func TestLettersAreWrittenTogether(t *testing.T) {
 
 // keepLetters has the world's Bucketer keep dead letters for that long.
 func (w *world) keepLetters(retention time.Duration) {
-	w.t.Helper()
+	w.T.Helper()
 	var err error
-	w.Bucketer, err = New(Config{Store: settled{w.faulty, w}, Hints: w, Signals: w, Halted: w.stopped.Load, DeadLetterRetention: retention})
+	w.Bucketer, err = New(Config{Store: w.Store(), Hints: w, Signals: w, Halted: w.Stopped.Load, DeadLetterRetention: retention})
 	if err != nil {
-		w.t.Fatalf("New = %v", err)
+		w.T.Fatalf("New = %v", err)
 	}
-	if err := w.Refresh(w.t.Context()); err != nil {
-		w.t.Fatalf("Refresh = %v", err)
+	if err := w.Refresh(w.T.Context()); err != nil {
+		w.T.Fatalf("Refresh = %v", err)
 	}
 }
 
@@ -228,8 +228,8 @@ func TestLettersAreKeptForAsLongAsIsConfigured(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
 				w.keepLetters(retention)
-				e, _ := w.row(w.submit(callTo(time.Time{})))
-				a := w.record(e, 1, ruin)
+				e, _ := w.Row(w.submit(callTo(time.Time{})))
+				a := w.Recorded(e, 1, ruin)
 				left := w.dead(callTo(time.Time{}))
 				w.followUp(Finished{e, a})
 				l, err := w.DeadLetter(t.Context(), "t", e.ID)

@@ -82,7 +82,7 @@ func (m *merge) open() {
 func (m *merge) floor(s schema.Shard) schema.EntryID {
 	switch {
 	case m.after.IsZero() || m.after.Time().Before(m.window.From):
-		return before(schema.FirstID(ceilMilli(m.window.From), s))
+		return before(schema.FirstID(CeilMilli(m.window.From), s))
 	case s < m.after.Shard():
 		return schema.LastID(m.after.Time(), s)
 	case s == m.after.Shard():
@@ -138,7 +138,7 @@ func (m *merge) readOn(ctx context.Context) error {
 		shard := schema.Shard(s) // #nosec G115 -- below MaxShards
 		r := schema.IDRange{After: st.after}
 		if m.bucket.End().After(m.window.To) {
-			r.Before = schema.FirstID(ceilMilli(m.window.To), shard)
+			r.Before = schema.FirstID(CeilMilli(m.window.To), shard)
 		}
 		m.reads++
 		tokens <- struct{}{}

@@ -46,7 +46,7 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 	c.mu.Unlock()
 	if !ok {
 		var err error
-		if s, err = schedule.Compile(*g.Spec.Schedule, seedOf(job)); err != nil {
+		if s, err = schedule.Compile(*g.Spec.Schedule, SeedOf(job)); err != nil {
 			return nil, fmt.Errorf("schedule of job %s: %w: %w", job, schema.ErrNotUnderstood, err)
 		}
 		c.mu.Lock()
@@ -60,7 +60,7 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 }
 
 // seedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life of the job.
-func seedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
+func SeedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
 
 // due returns when the occurrence of a nominal time is due.
 func (s *series) due(nominal time.Time) time.Time { return nominal.Add(s.Offset()) }
@@ -81,11 +81,11 @@ func (s *series) last(from, now time.Time) (time.Time, bool) {
 
 // count returns how many nominal times lie between from and to, both included.
 func (s *series) count(from, to time.Time) int64 {
-	return int64(s.Count(from.Add(-time.Millisecond), to, maxStretch))
+	return int64(s.Count(from.Add(-time.Millisecond), to, MaxStretch))
 }
 
 // maxStretch bounds the count of a stretch: no schedule names more in 63 years.
-const maxStretch = 2_000_000_000
+const MaxStretch = 2_000_000_000
 
 // id returns the id of an occurrence: a function of (tenant, job, generation, nominal time) alone.
 func (s *series) id(nominal time.Time) schema.RunID {

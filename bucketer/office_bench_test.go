@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 )
 
@@ -27,7 +28,7 @@ func (strongroom) Tenant(context.Context, string) (schema.Tenant, error) {
 
 // What every request costs: that its key is recognised.
 func BenchmarkAuthenticate(b *testing.B) {
-	keys := NewKeys(strongroom{}, signalled(nil), time.Now, slog.New(slog.DiscardHandler))
+	keys := NewKeys(strongroom{}, bucketertest.Signals(nil), time.Now, slog.New(slog.DiscardHandler))
 	secret, _, err := keys.Create(b.Context(), schema.APIKey{Tenant: "a"})
 	if err != nil {
 		b.Fatal(err)
@@ -42,7 +43,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 
 // What every line of an import costs where its tenant has no quotas.
 func BenchmarkAdmitWithoutQuotas(b *testing.B) {
-	tenants := NewTenants(strongroom{}, signalled(nil), time.Now, func() int { return 3 })
+	tenants := NewTenants(strongroom{}, bucketertest.Signals(nil), time.Now, func() int { return 3 })
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := tenants.AdmitRun(b.Context(), "a", 100); err != nil {
@@ -55,7 +56,7 @@ func BenchmarkAdmitWithoutQuotas(b *testing.B) {
 }
 
 func TestAdmissionAllocatesNothing(t *testing.T) {
-	tenants := NewTenants(strongroom{}, signalled(nil), time.Now, func() int { return 3 })
+	tenants := NewTenants(strongroom{}, bucketertest.Signals(nil), time.Now, func() int { return 3 })
 	allocs := testing.AllocsPerRun(100, func() {
 		if err := tenants.AdmitRun(t.Context(), "a", 100); err != nil {
 			t.Fatal(err)

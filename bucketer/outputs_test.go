@@ -21,11 +21,11 @@ func execution(run schema.RunID, number int, fence schema.Fence) *schema.Attempt
 
 // text returns all of an output.
 func (w *world) text(o Output) string {
-	w.t.Helper()
+	w.T.Helper()
 	var b strings.Builder
 	for chunk, err := range o.Chunks {
 		if err != nil {
-			w.t.Fatalf("Chunks: %v", err)
+			w.T.Fatalf("Chunks: %v", err)
 		}
 		b.Write(chunk)
 	}
@@ -42,7 +42,7 @@ func TestOutputOfARun(t *testing.T) {
 			rec.Finished = time.Now().UTC()
 		}
 		a.Record = &rec
-		if err := w.counts.PutAttempts(t.Context(), []schema.Attempt{*a}); err != nil {
+		if err := w.Counts.PutAttempts(t.Context(), []schema.Attempt{*a}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestOutputOfARun(t *testing.T) {
 func TestAnAttemptThatNeverBeganIsNamed(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	id := w.submit(callTo(time.Time{}))
-	e, _ := w.row(id)
+	e, _ := w.Row(id)
 	ask := func(attempt int) map[string]error {
 		_, output := w.Output(t.Context(), "t", id, attempt)
 		_, _, logs := w.Logs(t.Context(), "t", id, attempt, LogPosition{}, 10)
@@ -115,8 +115,8 @@ func TestAnAttemptThatNeverBeganIsNamed(t *testing.T) {
 		}
 	}
 	want(1)
-	w.record(e, 1, schema.Record{Outcome: schema.Failed})
-	w.record(e, 2, schema.Record{Outcome: schema.Succeeded})
+	w.Recorded(e, 1, schema.Record{Outcome: schema.Failed})
+	w.Recorded(e, 2, schema.Record{Outcome: schema.Succeeded})
 	want(7, 1, 2)
 }
 
@@ -128,7 +128,7 @@ func TestOutputOfWhichAPartIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Record = &schema.Record{Entry: id, Outcome: schema.Succeeded, Finished: time.Now().UTC(), OutputSize: 2*schema.PartSize + 1}
-	if err := w.counts.PutAttempts(t.Context(), []schema.Attempt{*a}); err != nil {
+	if err := w.Counts.PutAttempts(t.Context(), []schema.Attempt{*a}); err != nil {
 		t.Fatal(err)
 	}
 	o, err := w.Output(t.Context(), "t", id, 1)
@@ -148,11 +148,11 @@ func TestSaveOutputSaysHowMuchIsHeld(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	id := w.submit(callTo(time.Time{}))
 	output := bytes.Repeat([]byte("x"), 3*schema.PartSize+1)
-	w.first(1, "PutPart", schematest.Fault{Fail: true})
+	w.BefallFirst(1, "PutPart", schematest.Fault{Fail: true})
 	if held, err := w.SaveOutput(t.Context(), execution(id, 1, 1), output); err == nil || held%schema.PartSize != 0 || held > 3*schema.PartSize {
 		t.Errorf("SaveOutput of which a part fails = %d, %v; want what is held before it, and an error", held, err)
 	}
-	w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{Fail: true} })
+	w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{Fail: true} })
 	if held, err := w.SaveOutput(t.Context(), execution(id, 1, 1), output); held != 0 || !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("SaveOutput without a store = %d, %v; want 0 and ErrUnavailable", held, err)
 	}
@@ -161,8 +161,8 @@ func TestSaveOutputSaysHowMuchIsHeld(t *testing.T) {
 func TestProgressOfTheAttemptUnderWay(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	id := w.submit(callTo(time.Time{}))
-	e, _ := w.row(id)
-	live := w.running(e, 1)
+	e, _ := w.Row(id)
+	live := w.Running(e, 1)
 	if run, err := w.Run(t.Context(), "t", id); err != nil || run.State != schema.StateRunning || run.Progress != nil {
 		t.Fatalf("Run = %+v, %v; want it running without progress", run, err)
 	}
@@ -175,7 +175,7 @@ func TestProgressOfTheAttemptUnderWay(t *testing.T) {
 	if run, err := w.Run(t.Context(), "t", id); err != nil || run.Progress == nil || run.Progress.Done != 11 {
 		t.Errorf("Run = %+v, %v; want progress 11 of 12", run, err)
 	}
-	w.record(e, 1, schema.Record{Outcome: schema.Succeeded})
+	w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded})
 	if run, err := w.Run(t.Context(), "t", id); err != nil || run.Progress != nil {
 		t.Errorf("Run that has ended = %+v, %v; want no progress of its own", run, err)
 	}
@@ -183,15 +183,15 @@ func TestProgressOfTheAttemptUnderWay(t *testing.T) {
 
 // log returns the lines of a log from pos on, in pages of limit, as one text, and the position after them.
 func (w *world) log(id schema.RunID, attempt int, pos LogPosition, limit int) (string, *LogPosition) {
-	w.t.Helper()
+	w.T.Helper()
 	var words []string
 	for range 100 {
-		lines, next, err := w.Logs(w.t.Context(), "t", id, attempt, pos, limit)
+		lines, next, err := w.Logs(w.T.Context(), "t", id, attempt, pos, limit)
 		if err != nil {
-			w.t.Fatalf("Logs: %v", err)
+			w.T.Fatalf("Logs: %v", err)
 		}
 		if len(lines) > limit {
-			w.t.Fatalf("Logs at most %d = %d lines", limit, len(lines))
+			w.T.Fatalf("Logs at most %d = %d lines", limit, len(lines))
 		}
 		for _, l := range lines {
 			word := fmt.Sprintf("%d:%s", l.Attempt, l.Text)
@@ -205,7 +205,7 @@ func (w *world) log(id schema.RunID, attempt int, pos LogPosition, limit int) (s
 		}
 		pos = *next
 	}
-	w.t.Fatal("Logs: no end after 100 pages")
+	w.T.Fatal("Logs: no end after 100 pages")
 	panic("unreachable")
 }
 
@@ -213,7 +213,7 @@ func TestLogs(t *testing.T) {
 	for _, limit := range []int{1, 2, 3, 500} {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Time{}))
-		e, _ := w.row(id)
+		e, _ := w.Row(id)
 		report := func(a *schema.Attempt, number, dropped int, lines ...string) {
 			r := schema.Report{Dropped: dropped}
 			for _, l := range lines {
@@ -226,7 +226,7 @@ func TestLogs(t *testing.T) {
 		if got, next := w.log(id, 0, LogPosition{}, limit); got != "" || next == nil {
 			t.Errorf("limit %d: log of a run that waits: %q, %v; want none, and a position", limit, got, next)
 		}
-		one := w.running(e, 1)
+		one := w.Running(e, 1)
 		report(&one, 1, 0, "a", "b", "c")
 		report(&one, 2, 0) // progress alone
 		report(&one, 3, 7, "d")
@@ -240,10 +240,10 @@ func TestLogs(t *testing.T) {
 		for n := 4; n < 40; n++ {
 			report(&one, n, 0, fmt.Sprint(n))
 		}
-		w.record(e, 1, schema.Record{Outcome: schema.Failed})
-		two := w.running(e, 2)
+		w.Recorded(e, 1, schema.Record{Outcome: schema.Failed})
+		two := w.Running(e, 2)
 		report(&two, 1, 0, "x")
-		w.record(e, 2, schema.Record{Outcome: schema.Succeeded})
+		w.Recorded(e, 2, schema.Record{Outcome: schema.Succeeded})
 		got, after := w.log(id, 0, *next, limit)
 		if !strings.HasPrefix(got, "1:4 1:5 ") || !strings.HasSuffix(got, " 1:39 2:x") || after != nil {
 			t.Errorf("limit %d: the rest of the log = %q, %v; want 1:4 … 1:39 2:x, and no position", limit, got, after)

@@ -10,14 +10,14 @@ import (
 
 // dueTime returns the id time, in whole ms, of an entry that was asked for `at` (zero = now) and is taken in at now. The instant that was asked
 // for is rounded up, so that nothing starts before it; now, if that is later, down: it has passed.
-func dueTime(at, now time.Time) time.Time {
+func DueTime(at, now time.Time) time.Time {
 	if at.Before(now) {
 		return now.Truncate(time.Millisecond)
 	}
-	return ceilMilli(at)
+	return CeilMilli(at)
 }
 
-func ceilMilli(t time.Time) time.Time {
+func CeilMilli(t time.Time) time.Time {
 	floor := t.Truncate(time.Millisecond)
 	if floor.Before(t) {
 		return floor.Add(time.Millisecond)
@@ -29,7 +29,7 @@ func ceilMilli(t time.Time) time.Time {
 // and the number of shards alone, so that the line sent again is the same row. The shard is one of
 // keyedWays for each (tenant, bucket).
 func keyedID(tenant, key string, at time.Time, shards int) schema.EntryID {
-	due := ceilMilli(at)
+	due := CeilMilli(at)
 	hash := schema.HashOf(tenant, key, strconv.FormatInt(due.UnixMilli(), 10))
 	way := hash % keyedWays
 	bucket := strconv.FormatInt(int64(schema.BucketOf(due)), 10)

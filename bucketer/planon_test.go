@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -18,24 +19,24 @@ import (
 // TestPlanOnCosts: for a batch of occurrences one read for their jobs, and one batch for what comes next.
 func TestPlanOnCosts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.setting.Shards = 1
+		w.Setting.Shards = 1
 		if err := w.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 90 {
 			w.job(every(10 * time.Second))
 		}
-		rows := slices.DeleteFunc(w.entries(time.Minute), func(e schema.Entry) bool { return e.Spec.Kind != schema.KindRun })
+		rows := slices.DeleteFunc(w.Entries(time.Minute), func(e schema.Entry) bool { return e.Spec.Kind != schema.KindRun })
 		if len(rows) != 90 {
 			t.Fatalf("%d rows, want 90", len(rows))
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		for i, v := range w.planOn(rows...) {
 			if v != Publish {
 				t.Errorf("verdict %d = %v, want Publish", i, v)
 			}
 		}
-		tallies := w.counts.Tallies()
+		tallies := w.Counts.Tallies()
 		if tallies["Jobs"].Calls != 1 || tallies["PutEntries"].Rows != 90 || tallies["PutEntries"].Calls > 2 ||
 			tallies["PutJobRuns"].Calls > 2 || len(tallies) != 3 {
 			t.Errorf("PlanOn of 90 asked %+v, want one Jobs, and PutEntries and PutJobRuns of 90 rows", tallies)
@@ -47,9 +48,9 @@ func TestPlanOnCosts(t *testing.T) {
 func TestPlanOnOfOneOffs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		run := w.mustRun(w.submit(callTo(time.Now().Add(time.Minute))))
-		w.counts.Reset()
-		if v := w.planOn(run.Entry); v[0] != Publish || len(w.counts.Tallies()) != 0 {
-			t.Errorf("PlanOn = %v, asked %+v, want Publish and nothing asked", v, w.counts.Tallies())
+		w.Counts.Reset()
+		if v := w.planOn(run.Entry); v[0] != Publish || len(w.Counts.Tallies()) != 0 {
+			t.Errorf("PlanOn = %v, asked %+v, want Publish and nothing asked", v, w.Counts.Tallies())
 		}
 	})
 }
@@ -62,7 +63,7 @@ func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					job := w.job(every(time.Minute))
 					first := w.occurrences(job.ID, 3*time.Minute)[0]
-					w.first(1, op, fault)
+					w.BefallFirst(1, op, fault)
 					if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
 						t.Error("PlanOn = nil, want an error")
 					}
@@ -86,7 +87,7 @@ func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
 		first := w.occurrences(job.ID, 3*time.Minute)[0]
 		time.Sleep(time.Until(first.Due()))
 		first.Spec.Generation = time.Now().UnixMicro()
-		w.first(1, "Jobs", schematest.Fault{Delay: unsureFor + 10*time.Second})
+		w.BefallFirst(1, "Jobs", schematest.Fault{Delay: unsureFor + 10*time.Second})
 		if v := w.planOn(first); v[0] != Undecided {
 			t.Errorf("PlanOn with a slow read = %v, want Later", v[0])
 		}
@@ -104,11 +105,11 @@ func TestNothingIsDecidedByAWrongClock(t *testing.T) {
 		job := w.job(spec)
 		first := w.occurrences(job.ID, 3*time.Minute)[0]
 		time.Sleep(time.Until(first.Due()))
-		w.stopped.Store(true)
+		w.Stopped.Store(true)
 		if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now().Add(90*time.Second)); !errors.Is(err, ErrNotReady) {
 			t.Errorf("PlanOn while halted = %v, %v; want ErrNotReady", v, err)
 		}
-		w.stopped.Store(false)
+		w.Stopped.Store(false)
 		if v := w.planOn(first); v[0] != Publish {
 			t.Errorf("PlanOn then = %v, want Publish", v[0])
 		}
@@ -135,7 +136,7 @@ func TestAClaimedRunIsNotGivenUp(t *testing.T) {
 							t.Fatal(err)
 						}
 						is.Key = key
-						if _, err := w.counts.SwapLease(t.Context(), schema.Lease{}, is, time.Now().Add(time.Hour)); err != nil {
+						if _, err := w.Counts.SwapLease(t.Context(), schema.Lease{}, is, time.Now().Add(time.Hour)); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -144,7 +145,7 @@ func TestAClaimedRunIsNotGivenUp(t *testing.T) {
 					if claimed {
 						want, state = Doubtful, schema.StatePending
 					}
-					w.first(1, "SwapLease", schematest.Fault{Lose: true})
+					w.BefallFirst(1, "SwapLease", schematest.Fault{Lose: true})
 					if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
 						t.Errorf("PlanOn whose answer is lost = %v, want an error", v)
 					}
@@ -156,7 +157,7 @@ func TestAClaimedRunIsNotGivenUp(t *testing.T) {
 					if run := w.mustRun(first.ID); run.State != state {
 						t.Errorf("the run is %s, want %s", run.State, state)
 					}
-					if lease, err := w.counts.Lease(t.Context(), key); err != nil || (lease.Holder != nil) != claimed {
+					if lease, err := w.Counts.Lease(t.Context(), key); err != nil || (lease.Holder != nil) != claimed {
 						t.Errorf("its lease is %+v, %v; want it held: %t", lease, err, claimed)
 					}
 				})
@@ -171,7 +172,7 @@ func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 		job := w.job(every(time.Minute))
 		first := w.occurrences(job.ID, 3*time.Minute)[0]
 		time.Sleep(time.Until(first.Due()))
-		w.first(1, "Jobs", schematest.Fault{Delay: 4 * time.Second})
+		w.BefallFirst(1, "Jobs", schematest.Fault{Delay: 4 * time.Second})
 		verdict := make(chan Verdict)
 		go func() { verdict <- w.planOn(first)[0] }()
 		synctest.Wait()
@@ -191,19 +192,19 @@ func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 
 // heldTooLate returns a job that recurs every 10 s, and its first occurrence, after which the second was held 20 s late, and what stands in for that was not.
 func (w *world) heldTooLate() (schema.Job, schema.Entry) {
-	w.t.Helper()
+	w.T.Helper()
 	job := w.job(every(10 * time.Second))
 	first := w.occurrences(job.ID, time.Minute)[0]
 	time.Sleep(time.Until(first.Due()) + 30*time.Second)
 	calls := 0
-	w.befall(func(_ context.Context, op string) schematest.Fault {
+	w.Befall(func(_ context.Context, op string) schematest.Fault {
 		if op == "PutEntries" {
 			calls++
 		}
 		return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
 	})
-	if _, err := w.PlanOn(w.t.Context(), []schema.Entry{first}, time.Now()); err == nil {
-		w.t.Fatal("PlanOn = nil, want an error")
+	if _, err := w.PlanOn(w.T.Context(), []schema.Entry{first}, time.Now()); err == nil {
+		w.T.Fatal("PlanOn = nil, want an error")
 	}
 	return job, first
 }
@@ -213,11 +214,11 @@ func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		_, first := w.heldTooLate()
 		w.planOn(first)
-		if got := kinds(w.entries(time.Minute)); got[schema.KindLate] != 1 {
+		if got := bucketertest.Kinds(w.Entries(time.Minute)); got[schema.KindLate] != 1 {
 			t.Errorf("kinds = %v, want a late entry of the second occurrence", got)
 		}
 		w.planOn(first)
-		if got := kinds(w.entries(time.Minute)); got[schema.KindLate] != 1 {
+		if got := bucketertest.Kinds(w.Entries(time.Minute)); got[schema.KindLate] != 1 {
 			t.Errorf("kinds = %v, want no further late entry", got)
 		}
 	})
@@ -237,7 +238,7 @@ func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
 			t.Fatalf("PlanOn = %v, want Dropped", v[0])
 		}
 		var late []schema.Entry
-		for _, e := range w.entries(2 * time.Minute) {
+		for _, e := range w.Entries(2 * time.Minute) {
 			if e.Spec.Kind == schema.KindLate {
 				late = append(late, e)
 			}
@@ -264,7 +265,7 @@ func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
 		if _, err := w.Cancel(t.Context(), "t", first.ID, "me"); err != nil {
 			t.Fatal(err)
 		}
-		first, _ = w.row(first.ID)
+		first, _ = w.Row(first.ID)
 		w.planOn(first)
 		if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
 			t.Errorf("%d rows, want two", len(rows))
@@ -291,7 +292,7 @@ func TestDecidedOnce(t *testing.T) {
 		}
 		var catchUps []schema.Entry
 		ahead := 0
-		for _, e := range w.entries(20 * time.Minute) {
+		for _, e := range w.Entries(20 * time.Minute) {
 			switch {
 			case e.Spec.Kind == schema.KindCatchUp:
 				catchUps = append(catchUps, e)
@@ -320,7 +321,7 @@ func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
 		job := w.job(every(10 * time.Second))
 		first := w.occurrences(job.ID, time.Minute)[0]
 		time.Sleep(10 * time.Minute)
-		w.befall(func(_ context.Context, op string) schematest.Fault {
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
 			return schematest.Fault{Tear: op == "PutEntries"}
 		})
 		for range 3 { // until half of every batch has arrived
@@ -329,7 +330,7 @@ func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
 			}
 		}
 		var catchUps, ahead int
-		for _, e := range w.entries(20 * time.Minute) {
+		for _, e := range w.Entries(20 * time.Minute) {
 			switch {
 			case e.Spec.Kind == schema.KindCatchUp:
 				catchUps++
@@ -353,7 +354,7 @@ func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		w.planOn(first)
 		var step schema.Entry
-		for _, e := range w.entries(20 * time.Minute) {
+		for _, e := range w.Entries(20 * time.Minute) {
 			if e.Spec.Kind == schema.KindCatchUp {
 				step = e
 			}
@@ -362,10 +363,10 @@ func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
 			if n, err := w.CatchUp(t.Context(), []schema.Entry{step}, 10, time.Now()); n != 1 || err != nil {
 				t.Fatalf("CatchUp = %d, %v", n, err)
 			}
-			return w.entries(20 * time.Minute), w.mustRun(first.Run())
+			return w.Entries(20 * time.Minute), w.mustRun(first.Run())
 		}
 		once, missed := take()
-		if runs := kinds(once)[schema.KindLate]; runs != catchUpRuns || missed.State != schema.StateMissed {
+		if runs := bucketertest.Kinds(once)[schema.KindLate]; runs != catchUpRuns || missed.State != schema.StateMissed {
 			t.Fatalf("%d runs are started and the first is %s, want %d and missed", runs, missed.State, catchUpRuns)
 		}
 		time.Sleep(25 * time.Second)
@@ -391,7 +392,7 @@ func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
 		job := w.job(every(time.Minute))
 		e := w.occurrences(job.ID, 3*time.Minute)[0]
 		follow := func(number int, rec schema.Record) {
-			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.record(e, number, rec)}}, func(_ int, err error) {
+			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
 				if err != nil {
 					t.Errorf("FollowUp = %v", err)
 				}
@@ -410,7 +411,7 @@ func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
 			{5, schema.Record{Outcome: schema.Cancelled}, schema.StateSucceeded},
 		} {
 			follow(c.number, c.rec)
-			lines, err := w.counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
+			lines, err := w.Counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
 			switch {
 			case err != nil:
 				t.Fatal(err)
@@ -441,14 +442,14 @@ func TestJobRunsWalksPeriods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
+			if err := w.Counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
 				t.Fatal(err)
 			}
 			rec := schema.Record{Outcome: schema.Succeeded}
 			if i%5 == 0 {
 				rec = schema.Record{Outcome: schema.Failed, Final: true}
 			}
-			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.record(e, 1, rec)}}, func(int, error) {})
+			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.Recorded(e, 1, rec)}}, func(int, error) {})
 			want = append(want, e.ID)
 		}
 		slices.Reverse(want)

@@ -238,5 +238,5 @@ func (b *Bucketer) find(ctx context.Context, steps []step) (map[schema.EntryID]s
 	for i, st := range steps {
 		ids[i] = st.s.id(st.nominal)
 	}
-	return b.stored(ctx, ids)
+	return b.Stored(ctx, ids)
 }

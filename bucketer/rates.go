@@ -13,6 +13,8 @@ const (
 	MaxRated  = 5000
 	ratedPage = 1000
 	ratedAge  = taskCacheAge
+	// maxRateEcho bounds what is logged of a rate that is not understood, in bytes.
+	maxRateEcho = 100
 )
 
 // Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be 10 s old, but not that it has no rate:
@@ -34,7 +36,7 @@ func (b *Bucketer) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, 
 		}
 		r, err := schema.ParseRate(t.Rate)
 		if err != nil { // of a version that knows others; it must not hide the rates of all other tasks
-			b.log.Warn("the rate of a task is not understood, and not kept", "tenant", name.Tenant, "task", name.Name, "rate", shorten([]byte(t.Rate), maxEcho))
+			b.log.Warn("the rate of a task is not understood, and not kept", "tenant", name.Tenant, "task", name.Name, "rate", Shorten([]byte(t.Rate), maxRateEcho))
 			return nil
 		}
 		rates[name] = r

@@ -12,26 +12,26 @@ import (
 )
 
 func (w *world) rates() map[schema.TaskName]schema.Rate {
-	w.t.Helper()
-	rates, err := w.Rates(w.t.Context())
+	w.T.Helper()
+	rates, err := w.Rates(w.T.Context())
 	if err != nil {
-		w.t.Fatalf("Rates = %v", err)
+		w.T.Fatalf("Rates = %v", err)
 	}
 	return rates
 }
 
 func (w *world) rated(name, rate string) error {
 	time.Sleep(time.Millisecond)
-	_, _, err := w.PutTask(w.t.Context(), schema.Task{Tenant: "t", Name: name, Rate: rate})
+	_, _, err := w.PutTask(w.T.Context(), schema.Task{Tenant: "t", Name: name, Rate: rate})
 	return err
 }
 
 func TestRatesOfTasks(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.task("t", "none")
-		w.counts.Reset()
-		if rates := w.rates(); len(rates) != 0 || w.counts.Tally("Task").Calls != 0 || w.counts.Tally("RatedTasks").Calls != 1 {
-			t.Errorf("Rates of tasks without = %v, with %v; want none, for one read", rates, w.counts.Tallies())
+		w.Counts.Reset()
+		if rates := w.rates(); len(rates) != 0 || w.Counts.Tally("Task").Calls != 0 || w.Counts.Tally("RatedTasks").Calls != 1 {
+			t.Errorf("Rates of tasks without = %v, with %v; want none, for one read", rates, w.Counts.Tallies())
 		}
 		name := schema.TaskName{Tenant: "t", Name: "a"}
 		for _, rate := range []string{"10/s", "10/s", "5/m", "", "", "1/h"} {
@@ -49,7 +49,7 @@ func TestRatesOfTasks(t *testing.T) {
 		if rates := w.rates(); len(rates) != 0 {
 			t.Errorf("Rates after DeleteTask = %v, want none", rates)
 		}
-		if left, err := w.counts.RatedTasks(t.Context(), schema.TaskName{}, 10); err != nil || len(left) != 0 {
+		if left, err := w.Counts.RatedTasks(t.Context(), schema.TaskName{}, 10); err != nil || len(left) != 0 {
 			t.Errorf("RatedTasks = %v, %v, want none left", left, err)
 		}
 	})
@@ -58,7 +58,7 @@ func TestRatesOfTasks(t *testing.T) {
 // Crash between the note and the task, in both directions; and a task of a version that knows other rates.
 func TestRatesAreWhatTasksSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.first(1, "PutTask", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "PutTask", schematest.Fault{Fail: true})
 		if err := w.rated("a", "10/s"); !errors.Is(err, schema.ErrUnavailable) {
 			t.Fatalf("PutTask = %v, want ErrUnavailable", err)
 		}
@@ -68,14 +68,14 @@ func TestRatesAreWhatTasksSay(t *testing.T) {
 		if err := w.rated("a", "10/s"); err != nil {
 			t.Fatal(err)
 		}
-		w.first(1, "PutRated", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "PutRated", schematest.Fault{Fail: true})
 		if err := w.rated("a", ""); err != nil {
 			t.Errorf("PutTask without rate = %v: the note is no more than a hint", err)
 		}
 		if rates := w.rates(); len(rates) != 0 {
 			t.Errorf("Rates of a task that has none any more = %v", rates)
 		}
-		w.first(1, "PutRated", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "PutRated", schematest.Fault{Fail: true})
 		if err := w.rated("b", "10/s"); !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("PutTask with a rate that could not be noted = %v, want ErrUnavailable", err)
 		}
@@ -97,14 +97,14 @@ func TestRatesAreRememberedForTenSeconds(t *testing.T) {
 		if err := w.rated("a", "1/s"); err != nil {
 			t.Fatal(err)
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		for range 36 {
 			if rates := w.rates(); len(rates) != 1 {
 				t.Fatalf("Rates = %v, want one", rates)
 			}
 			time.Sleep(5 * time.Second)
 		}
-		if n := w.counts.Tally("Task").Calls; n != 18 {
+		if n := w.Counts.Tally("Task").Calls; n != 18 {
 			t.Errorf("%d reads of the task in three minutes, want 18", n)
 		}
 	})
@@ -114,14 +114,14 @@ func TestRatesAreRememberedForTenSeconds(t *testing.T) {
 func TestARateWhoseChangeIsNotHeardOf(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		name := schema.TaskName{Tenant: "t", Name: "a"}
-		if err := w.counts.PutRated(t.Context(), name, true, time.Now()); err != nil {
+		if err := w.Counts.PutRated(t.Context(), name, true, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		for _, rate := range []string{"", "2/s"} {
 			if rates := w.rates(); len(rates) != 0 {
 				t.Errorf("Rates of a task without = %v", rates)
 			}
-			if err := w.counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a", Rate: rate}); err != nil { // and nobody says so
+			if err := w.Counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a", Rate: rate}); err != nil { // and nobody says so
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestARateWhoseChangeIsNotHeardOf(t *testing.T) {
 func TestRatesAreBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range MaxRated {
-			if err := w.counts.PutRated(t.Context(), schema.TaskName{Tenant: "t", Name: fmt.Sprintf("t%05d", i)}, true, time.Now()); err != nil {
+			if err := w.Counts.PutRated(t.Context(), schema.TaskName{Tenant: "t", Name: fmt.Sprintf("t%05d", i)}, true, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,7 +151,7 @@ func TestRatesAreBounded(t *testing.T) {
 func TestDefer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		now := time.Now()
-		e, _ := w.row(w.submit(callTo(now.Add(time.Minute))))
+		e, _ := w.Row(w.submit(callTo(now.Add(time.Minute))))
 		at := now.Add(time.Hour + 300*time.Microsecond)
 		a, err := w.Defer(&e, at, "10/s", now)
 		if err != nil {

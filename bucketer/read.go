@@ -19,7 +19,7 @@ func (b *Bucketer) Run(ctx context.Context, tenant string, id schema.RunID) (Run
 	if len(rows) == 0 || rows[0].Spec.Tenant != tenant || rows[0].Spec.Kind != schema.KindRun {
 		return Run{}, fmt.Errorf("run %s: %w", id, schema.ErrNotFound)
 	}
-	runs, err := b.fold(ctx, rows)
+	runs, err := b.Fold(ctx, rows)
 	if err != nil {
 		return Run{}, err
 	}
@@ -33,7 +33,7 @@ func (b *Bucketer) Run(ctx context.Context, tenant string, id schema.RunID) (Run
 }
 
 // fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
-func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
+func (b *Bucketer) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
 	runs := make([]Run, len(rows))
 	var moved []schema.EntryID
 	for i, row := range rows {
@@ -42,7 +42,7 @@ func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 			moved = append(moved, to)
 		}
 	}
-	current, err := b.stored(ctx, moved)
+	current, err := b.Stored(ctx, moved)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (b *Bucketer) fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 }
 
 // stored reads entries of many partitions by id. One that does not exist is absent; if a partition could not be read, nothing is known of any.
-func (b *Bucketer) stored(ctx context.Context, ids []schema.EntryID) (map[schema.EntryID]schema.Entry, error) {
+func (b *Bucketer) Stored(ctx context.Context, ids []schema.EntryID) (map[schema.EntryID]schema.Entry, error) {
 	found, failed := b.rows(ctx, byPartition(ids))
 	for p, err := range failed {
 		return nil, fmt.Errorf("entries in %s: %w", p, err)
@@ -166,7 +166,7 @@ func (b *Bucketer) Runs(ctx context.Context, w Window, pos Position, limit int) 
 			own, cut = own[:room], true // before their attempts are read
 		}
 		m.reads += partitions(own)
-		some, err := b.fold(ctx, own)
+		some, err := b.Fold(ctx, own)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -228,7 +228,7 @@ func (b *Bucketer) standing(ctx context.Context, w Window, rows []schema.Entry) 
 			births = append(births, e.Run())
 		}
 	}
-	born, err := b.stored(ctx, births)
+	born, err := b.Stored(ctx, births)
 	if err != nil {
 		return nil, err
 	}

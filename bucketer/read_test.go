@@ -24,7 +24,7 @@ type ghost struct {
 
 // scatter puts rows of every kind around begin, and returns what the tenant "t" should see of them.
 func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost {
-	w.t.Helper()
+	w.T.Helper()
 	ctx := context.Background()
 	expires := begin.Add(30 * 24 * time.Hour)
 	// Few distinct instants, so that ids of one ms meet; bucket borders among them.
@@ -43,10 +43,10 @@ func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost 
 		spec.Accepted = begin.UnixMicro()
 		e, err := schema.NewEntry(id, spec, nil, expires)
 		if err != nil {
-			w.t.Fatalf("NewEntry = %v", err)
+			w.T.Fatalf("NewEntry = %v", err)
 		}
-		if err := w.counts.PutEntries(ctx, []schema.Entry{e}); err != nil {
-			w.t.Fatalf("PutEntries = %v", err)
+		if err := w.Counts.PutEntries(ctx, []schema.Entry{e}); err != nil {
+			w.T.Fatalf("PutEntries = %v", err)
 		}
 		return e
 	}
@@ -63,14 +63,14 @@ func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost 
 				if was == e.ID {
 					was = schema.EntryID{}
 				}
-				if _, err := w.counts.MoveRun(ctx, e.ID, was, to, expires); err != nil {
-					w.t.Fatalf("MoveRun = %v", err)
+				if _, err := w.Counts.MoveRun(ctx, e.ID, was, to, expires); err != nil {
+					w.T.Fatalf("MoveRun = %v", err)
 				}
 				g.at = to
 			}
 			switch draw.IntN(4) {
 			case 0:
-				w.record(e, 1, schema.Record{Outcome: schema.Succeeded})
+				w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded})
 				g.state = schema.StateSucceeded
 			case 1:
 				put(id(), schema.Spec{Tenant: "t", Kind: schema.KindLate, Of: e.ID})
@@ -86,27 +86,27 @@ func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost 
 
 // pages lists a window to its end, and fails the test where a page is larger than limit or does not go on.
 func (w *world) pages(win Window, limit int) []Run {
-	w.t.Helper()
+	w.T.Helper()
 	var runs []Run
 	var pos Position
 	for n := 0; ; n++ {
 		page, next, err := w.Runs(context.Background(), win, pos, limit)
 		if err != nil || len(page) > limit || n > 10_000 {
-			w.t.Fatalf("Runs(%v, %d) = %d runs, %v (page %d)", pos, limit, len(page), err, n)
+			w.T.Fatalf("Runs(%v, %d) = %d runs, %v (page %d)", pos, limit, len(page), err, n)
 		}
 		runs = append(runs, page...)
 		if next == nil {
 			return runs
 		}
 		if next.After.Compare(pos.After) <= 0 {
-			w.t.Fatalf("page %d goes on at %s, and began at %s", n, next.After, pos.After)
+			w.T.Fatalf("page %d goes on at %s, and began at %s", n, next.After, pos.After)
 		}
 		text, err := json.Marshal(next) // as it travels in a cursor
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		if err := json.Unmarshal(text, &pos); err != nil || pos != *next {
-			w.t.Fatalf("position %s came back as %v, %v", text, pos, err)
+			w.T.Fatalf("position %s came back as %v, %v", text, pos, err)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestListingPassesOverFaultyRows(t *testing.T) {
 	var want []schema.EntryID
 	add := func(shard schema.Shard, ms int, text string) {
 		id := schema.MakeEntryID(begin.Add(time.Duration(ms)*time.Millisecond), shard, 1)
-		if err := w.counts.PutEntries(t.Context(), []schema.Entry{schema.LoadEntry(id, []byte(text), nil, schema.Marks{})}); err != nil {
+		if err := w.Counts.PutEntries(t.Context(), []schema.Entry{schema.LoadEntry(id, []byte(text), nil, schema.Marks{})}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(text, "{") {
@@ -215,7 +215,7 @@ func TestPageOfRunsIsBounded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := w.counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
+				if err := w.Counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -224,18 +224,18 @@ func TestPageOfRunsIsBounded(t *testing.T) {
 		name := row.name
 		row.fill()
 		win := Window{Tenant: "t", From: begin, To: begin.Add(time.Hour), State: schema.StateFailed}
-		w.counts.Reset()
+		w.Counts.Reset()
 		page, next, err := w.Runs(t.Context(), win, Position{}, 50)
 		if err != nil || len(page) != 0 || next == nil {
 			t.Fatalf("%s: Runs = %d runs, %v, %v; want none, and where to go on", name, len(page), next, err)
 		}
 		reads := 0
-		for _, n := range w.counts.Tallies() {
+		for _, n := range w.Counts.Tallies() {
 			reads += n.Calls
 		}
 		// The bound is judged after each step, so one step may lie beyond it.
 		if reads > pageReads+2*shards+walkRows {
-			t.Errorf("%s: a page took %d reads (%v), want about %d", name, reads, w.counts.Tallies(), pageReads)
+			t.Errorf("%s: a page took %d reads (%v), want about %d", name, reads, w.Counts.Tallies(), pageReads)
 		}
 		if got := w.pages(win, 50); len(got) != 0 {
 			t.Errorf("%s: %d runs, want none", name, len(got))
@@ -252,9 +252,9 @@ func TestListingThroughFaults(t *testing.T) {
 	for _, op := range []string{"Entries", "EntriesByID", "Attempts"} {
 		for n := range 3 {
 			calls := 0
-			w.befall(func(_ context.Context, called string) schematest.Fault {
-				w.mu.Lock()
-				defer w.mu.Unlock()
+			w.Befall(func(_ context.Context, called string) schematest.Fault {
+				w.Mu.Lock()
+				defer w.Mu.Unlock()
 				if called == op {
 					calls++
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -32,7 +33,7 @@ func (s narrow) PutEntries(ctx context.Context, entries []schema.Entry) error {
 
 // largest stores a run of a job whose row is as large as rows may be.
 func (w *world) largest() schema.Entry {
-	w.t.Helper()
+	w.T.Helper()
 	id := schema.MakeEntryID(time.Now(), 1, schema.RandomHash())
 	arg := ""
 	for range 2 { // the first shows how large it is without
@@ -41,14 +42,14 @@ func (w *world) largest() schema.Entry {
 			Work: &schema.Work{Script: &schema.ScriptTarget{Command: "x", Args: []string{arg}}},
 		}, nil, time.Now().Add(7*24*time.Hour))
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		if arg == "" {
 			arg = strings.Repeat("a", schema.MaxRow-e.Size())
 			continue
 		}
 		if err := w.store.PutEntries(context.Background(), []schema.Entry{e}); err != nil || e.Size() != schema.MaxRow {
-			w.t.Fatalf("PutEntries of %d bytes = %v, want that %d are taken", e.Size(), err, schema.MaxRow)
+			w.T.Fatalf("PutEntries of %d bytes = %v, want that %d are taken", e.Size(), err, schema.MaxRow)
 		}
 		return e
 	}
@@ -60,14 +61,14 @@ func TestRunWhoseRetryIsTooLargeFails(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.store = narrow{Store: w.store}
 		e, other := w.largest(), callTo(time.Time{})
-		small, _ := w.row(w.submit(other))
+		small, _ := w.Row(w.submit(other))
 		next := func(e schema.Entry) schema.EntryID {
 			return schema.MakeEntryID(time.Now().Add(time.Minute), e.ID.Shard(), schema.RandomHash())
 		}
-		a := w.record(e, 1, schema.Record{Outcome: schema.Failed, Error: "exit status 1", Next: next(e)})
-		good := w.record(small, 1, schema.Record{Outcome: schema.Failed, Next: next(small)})
+		a := w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Error: "exit status 1", Next: next(e)})
+		good := w.Recorded(small, 1, schema.Record{Outcome: schema.Failed, Next: next(small)})
 
-		w.first(1, "PutDeadLetters", schematest.Fault{Fail: true})
+		w.BefallFirst(1, "PutDeadLetters", schematest.Fault{Fail: true})
 		errs := w.followUp(Finished{e, a}, Finished{small, good})
 		if !errors.Is(errs[0], schema.ErrUnavailable) || errs[1] != nil {
 			t.Fatalf("FollowUp without a letter = %v, want ErrUnavailable and nil", errs)
@@ -88,15 +89,15 @@ func TestRunWhoseRetryIsTooLargeFails(t *testing.T) {
 			if l == nil || l.Attempts != 1 || !l.Last.Final || l.Last.Error != "exit status 1; "+noRetry {
 				t.Errorf("letter = %+v, want one that says why there was no other attempt", l)
 			}
-			lines, err := w.counts.JobRuns(t.Context(), schema.JobID(e.ID), schema.PeriodOf(e.Due()), schema.RunID{}, 10)
+			lines, err := w.Counts.JobRuns(t.Context(), schema.JobID(e.ID), schema.PeriodOf(e.Due()), schema.RunID{}, 10)
 			if err != nil || len(lines) != 1 || lines[0].State != schema.StateFailed {
 				t.Errorf("history = %+v, %v; want that it failed", lines, err)
 			}
 		}
-		if got := counted(t, w.metrics.renounced); got != 2 {
+		if got := bucketertest.Value(t, w.metrics.renounced); got != 2 {
 			t.Errorf("renounced: counted %v, want as often as it was met", got)
 		}
-		if _, ok := w.row(good.Record.Next); !ok {
+		if _, ok := w.Row(good.Record.Next); !ok {
 			t.Error("the retry of the run beside it is not there")
 		}
 	})
@@ -109,10 +110,10 @@ func TestBatchOfRetriesThatIsTooLarge(t *testing.T) {
 		var finished []Finished
 		for i, e := range runs {
 			next := schema.MakeEntryID(time.Now().Add(time.Minute), e.ID.Shard(), uint64(100+i)) // #nosec G115 -- small
-			finished = append(finished, Finished{e, w.record(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
+			finished = append(finished, Finished{e, w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
 		}
 		for i, err := range w.followUp(finished...) {
-			if _, ok := w.row(finished[i].Attempt.Record.Next); err != nil || !ok {
+			if _, ok := w.Row(finished[i].Attempt.Record.Next); err != nil || !ok {
 				t.Errorf("record %d = %v, and its retry is there: %v", i, err, ok)
 			}
 		}

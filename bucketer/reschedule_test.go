@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -29,16 +30,16 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 		payload := small
 		due, nominal := at, at
 		for i, c := range []Change{
-			{Priority: pointer(schema.High)},
+			{Priority: bucketertest.Pointer(schema.High)},
 			{Payload: &big},
 			{At: &later},
 			{Labels: &map[string]string{"c": "d"}},
 			{Payload: &bigger},
-			{At: pointer(begin.Add(-time.Hour))},
+			{At: bucketertest.Pointer(begin.Add(-time.Hour))},
 			{At: &time.Time{}},
-			{At: pointer(begin.Add(30 * 24 * time.Hour))},
-			{Payload: &small, Task: pointer("known")},
-			{Payload: pointer([]byte(nil))},
+			{At: bucketertest.Pointer(begin.Add(30 * 24 * time.Hour))},
+			{Payload: &small, Task: bucketertest.Pointer("known")},
+			{Payload: bucketertest.Pointer([]byte(nil))},
 			{Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "s"}}},
 		} {
 			run, err := w.Reschedule(t.Context(), "t", id, c)
@@ -54,7 +55,7 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 			case c.At != nil && c.At.Before(begin):
 				due, nominal = begin, *c.At
 			case c.At != nil:
-				due, nominal = ceilMilli(*c.At), c.At.Truncate(time.Millisecond)
+				due, nominal = CeilMilli(*c.At), c.At.Truncate(time.Millisecond)
 			}
 			if run.ID != id || !run.Current.Due().Equal(due) || !run.Current.Spec.Nominal.Equal(nominal) || run.State != schema.StatePending {
 				t.Errorf("change %d: %s run due %v (nominal %v), want pending, due %v (%v)", i, run.State, run.Current.Due(), run.Current.Spec.Nominal, due, nominal)
@@ -73,11 +74,11 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 		if s := run.Entry.Spec; s.Priority != "" || s.Labels["a"] != "b" || !run.Entry.Due().Equal(at) {
 			t.Errorf("the row it was born with: %s, want it unchanged", run.Entry.Text())
 		}
-		if _, err := w.Reschedule(t.Context(), "t", id, Change{Task: pointer("none")}); !errors.Is(err, ErrNoTask) {
+		if _, err := w.Reschedule(t.Context(), "t", id, Change{Task: bucketertest.Pointer("none")}); !errors.Is(err, ErrNoTask) {
 			t.Errorf("change to a task that does not exist = %v, want ErrNoTask", err)
 		}
 		w.fillUp(run.Current.ID.Partition())
-		if _, err := w.Reschedule(t.Context(), "t", id, Change{Priority: pointer(schema.Low)}); !errors.Is(err, ErrPartitionFull) {
+		if _, err := w.Reschedule(t.Context(), "t", id, Change{Priority: bucketertest.Pointer(schema.Low)}); !errors.Is(err, ErrPartitionFull) {
 			t.Errorf("change into a full partition = %v, want ErrPartitionFull", err)
 		}
 	})
@@ -93,10 +94,10 @@ func TestRescheduleHintsAfterItNamed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
 				id := w.submit(callTo(time.Now().Add(time.Hour)))
-				w.befall(func(_ context.Context, op string) schematest.Fault {
+				w.Befall(func(_ context.Context, op string) schematest.Fault {
 					if op == "MoveRun" {
-						if near := w.hinted(); len(near) > 0 {
-							t.Errorf("hint before moved_to:\n%s", describe(near))
+						if near := w.Hinted(); len(near) > 0 {
+							t.Errorf("hint before moved_to:\n%s", bucketertest.Describe(near))
 						}
 					}
 					return schematest.Fault{}
@@ -106,8 +107,8 @@ func TestRescheduleHintsAfterItNamed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if near := w.hinted(); len(near) != row.want || row.want > 0 && near[0].ID != run.Current.ID {
-					t.Errorf("hints:\n%swant %d", describe(near), row.want)
+				if near := w.Hinted(); len(near) != row.want || row.want > 0 && near[0].ID != run.Current.ID {
+					t.Errorf("hints:\n%swant %d", bucketertest.Describe(near), row.want)
 				}
 			})
 		})
@@ -119,15 +120,15 @@ func TestRescheduleEntryHeldLateIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Now().Add(time.Hour)))
-		w.first(1, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
+		w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
 		run := w.move(id, time.Now())
 		if d := time.Since(run.Current.Due()); d > time.Millisecond {
 			t.Errorf("the run is due %v ago, want now", d)
 		}
-		if k := kinds(w.entries(time.Minute)); k[schema.KindReschedule] != 2 || k[schema.KindLate] != 0 {
+		if k := bucketertest.Kinds(w.Entries(time.Minute)); k[schema.KindReschedule] != 2 || k[schema.KindLate] != 0 {
 			t.Errorf("kinds = %v, want two reschedule entries and none late", k)
 		}
-		w.first(1000, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
+		w.BefallFirst(1000, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
 		if _, err := w.Reschedule(t.Context(), "t", id, Change{At: &time.Time{}}); !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("Reschedule on a store that is always late = %v, want ErrUnavailable", err)
 		}
@@ -154,7 +155,7 @@ func TestMarksOutliveARowThatWasMovedForward(t *testing.T) {
 					w.cancel(id)
 				}
 				time.Sleep(far)
-				e, ok := w.row(id)
+				e, ok := w.Row(id)
 				if !ok || e.Marks.MovedTo.IsZero() || name == "moved and cancelled" && e.Marks.Cancelled == nil {
 					t.Errorf("at its old time the row is there: %v, with marks %+v; want it marked as long as it is there", ok, e.Marks)
 				}
@@ -184,14 +185,14 @@ func TestLargePayloadOutlivesTheEntryItCameWith(t *testing.T) {
 			t.Errorf("Payload when the run is due = %d bytes, %v; want %d", len(got), err, len(big))
 		}
 		retry := schema.MakeEntryID(time.Now().Add(6*time.Hour), id.Shard(), 1)
-		a := w.record(run.Current, 1, schema.Record{Outcome: schema.Failed, Next: retry})
+		a := w.Recorded(run.Current, 1, schema.Record{Outcome: schema.Failed, Next: retry})
 		w.FollowUp(t.Context(), []Finished{{run.Current, a}}, func(_ int, err error) {
 			if err != nil {
 				t.Errorf("FollowUp = %v", err)
 			}
 		})
 		time.Sleep(12 * time.Hour)
-		e, ok := w.row(retry)
+		e, ok := w.Row(retry)
 		if !ok {
 			t.Fatal("the retry has left")
 		}

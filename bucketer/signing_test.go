@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -31,7 +32,7 @@ func (s *signals) Signal(topic string, body []byte) {
 func inSigning(t *testing.T, f func(t *testing.T, store *schematest.CountingStore, s *Signing, heard *signals)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store, heard := counting(t), &signals{}
+		store, heard := bucketertest.OpenStore(t), &signals{}
 		f(t, store, NewSigning(store, keyring(t, sealKey("k1", 1)), heard, time.Now), heard)
 	})
 }

@@ -157,7 +157,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live 
 			entries = append(entries, w.Run) // its marks
 		}
 	}
-	found, err := b.stored(ctx, entries)
+	found, err := b.Stored(ctx, entries)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
@@ -18,7 +19,7 @@ import (
 // skewed returns a Bucketer on store whose clock is wrong by d.
 func skewed(t *testing.T, store schema.Store, d time.Duration) *Bucketer {
 	t.Helper()
-	w := &world{t: t}
+	w := bucketertest.NewWorld(t, schema.Settings{})
 	b, err := New(Config{Store: store, Hints: w, Signals: w, Now: func() time.Time { return time.Now().Add(d) }})
 	if err != nil {
 		t.Fatalf("New = %v", err)
@@ -163,7 +164,7 @@ func TestAcknowledgedChangesOfTenantsStand(t *testing.T) {
 		clock := func(d time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(d) } }
 		one := func() int { return 1 }
 		for weight, d := range []time.Duration{1900 * time.Millisecond, -1900 * time.Millisecond, 0, 1900 * time.Millisecond, 0} {
-			tenants := NewTenants(store, signalled(nil), clock(d), one)
+			tenants := NewTenants(store, bucketertest.Signals(nil), clock(d), one)
 			if _, _, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: "t", Weight: weight + 1}); err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // keyRetention is how long an idempotency key without a stated instant is kept.
-const keyRetention = 24 * time.Hour
+const KeyRetention = 24 * time.Hour
 
 // keyClaims bounds the claims of keys under way for one chunk.
 const keyClaims = 16
@@ -28,8 +28,8 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err := b.checkTask(ctx, &job); err != nil {
 		return Receipt{}, err
 	}
-	due := dueTime(job.At, now)
-	e, err := b.entry(&job, schema.MakeEntryID(due, randomShard(s.Shards), schema.RandomHash()), now)
+	due := DueTime(job.At, now)
+	e, err := b.EntryOf(&job, schema.MakeEntryID(due, randomShard(s.Shards), schema.RandomHash()), now)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -62,7 +62,7 @@ func (b *Bucketer) writeOne(ctx context.Context, e schema.Entry) error {
 // cancelled or moved.
 func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
 	claim := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
-	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, latest(now.Add(keyRetention), job.KeyUntil))
+	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
 		return Receipt{}, fmt.Errorf("claim key: %w", err)
@@ -171,12 +171,12 @@ func (c *chunk) sort(ctx context.Context) {
 		}
 		switch {
 		case job.Key == "":
-			due := dueTime(job.At, c.now)
+			due := DueTime(job.At, c.now)
 			c.add(i, schema.MakeEntryID(due, c.shards.shard(schema.BucketOf(due)), schema.RandomHash()))
 		case job.At.IsZero():
 			c.claimed = append(c.claimed, i)
 		default:
-			k := keyAt{job.Tenant, job.Key, ceilMilli(job.At).UnixMilli()}
+			k := keyAt{job.Tenant, job.Key, CeilMilli(job.At).UnixMilli()}
 			if seen[k] {
 				c.repeats = append(c.repeats, i)
 				continue
@@ -189,7 +189,7 @@ func (c *chunk) sort(ctx context.Context) {
 
 // add makes the row of job i under id, unless it does not fit its partition.
 func (c *chunk) add(i int, id schema.EntryID) {
-	e, err := c.b.entry(&c.jobs[i], id, c.now)
+	e, err := c.b.EntryOf(&c.jobs[i], id, c.now)
 	if err == nil {
 		err = c.b.room(&e)
 	}
@@ -220,7 +220,7 @@ func (c *chunk) claim(ctx context.Context) {
 func (c *chunk) look(ctx context.Context) {
 	places := []int{c.settings.Shards}
 	for _, h := range c.settings.History {
-		if h.Until.Add(keyRetention).After(c.now) {
+		if h.Until.Add(KeyRetention).After(c.now) {
 			places = append(places, h.Shards)
 		}
 	}
@@ -364,7 +364,7 @@ func (b *Bucketer) Attempts(ctx context.Context, p schema.Partition, runs []sche
 }
 
 // entry makes the row of a job under id.
-func (b *Bucketer) entry(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
+func (b *Bucketer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
 	nominal := job.At
 	if nominal.IsZero() {
 		nominal = id.Time()

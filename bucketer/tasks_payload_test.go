@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 )
 
 // asks has the task of that name ask for payloads with a number n.
 func (w *world) asks(name, text string) {
-	w.t.Helper()
+	w.T.Helper()
 	time.Sleep(time.Millisecond) // of two that are put in one, either stays
 	task := schema.Task{Tenant: "t", Name: name, Work: schema.Work{NATS: &schema.NATSTarget{Subject: "x"}}, PayloadSchema: []byte(text)}
-	if _, _, err := w.PutTask(w.t.Context(), task); err != nil {
-		w.t.Fatalf("PutTask = %v", err)
+	if _, _, err := w.PutTask(w.T.Context(), task); err != nil {
+		w.T.Fatalf("PutTask = %v", err)
 	}
 }
 
@@ -50,7 +51,7 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 			}
 			return j
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		_, err := w.Submit(ctx, job("n", `{}`))
 		unfit(t, "Submit", err, noN)
 		_, err = w.Submit(ctx, job("n", ``))
@@ -59,7 +60,7 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 		withKey.Key = "k"
 		_, err = w.Submit(ctx, withKey)
 		unfit(t, "Submit with a key", err, badN)
-		if n := w.counts.Tally("PutEntries").Calls + w.counts.Tally("RegisterKey").Calls; n != 0 {
+		if n := w.Counts.Tally("PutEntries").Calls + w.Counts.Tally("RegisterKey").Calls; n != 0 {
 			t.Errorf("%d writes for payloads that do not fit, want none", n)
 		}
 		id := w.submit(job("n", `{"n":1}`))
@@ -80,16 +81,16 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 		_, err = w.Reschedule(ctx, "t", id, Change{Payload: &bad})
 		unfit(t, "Reschedule with another payload", err, badN)
 		free := w.submit(job("any", `"`+strings.Repeat("x", 5000)+`"`)) // a large one, that lies elsewhere
-		_, err = w.Reschedule(ctx, "t", free, Change{Task: pointer("n")})
+		_, err = w.Reschedule(ctx, "t", free, Change{Task: bucketertest.Pointer("n")})
 		unfit(t, "Reschedule with another task", err, "body.payload must be object, is string")
 		good := []byte(`{"n":2}`)
-		if _, err = w.Reschedule(ctx, "t", free, Change{Task: pointer("n"), Payload: &good}); err != nil {
+		if _, err = w.Reschedule(ctx, "t", free, Change{Task: bucketertest.Pointer("n"), Payload: &good}); err != nil {
 			t.Errorf("Reschedule with another task and payload = %v", err)
 		}
 
 		// A task that changes leaves what was written alone; what is asked for by hand has to fit.
 		w.asks("n", `{"type":"null"}`)
-		if _, err = w.Reschedule(ctx, "t", id, Change{Priority: pointer(schema.High)}); err != nil {
+		if _, err = w.Reschedule(ctx, "t", id, Change{Priority: bucketertest.Pointer(schema.High)}); err != nil {
 			t.Errorf("Reschedule of a priority = %v", err)
 		}
 		if _, err = w.Cancel(ctx, "t", id, "me"); err != nil {
@@ -97,9 +98,6 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 		}
 		_, err = w.Retry(ctx, "t", id, "")
 		unfit(t, "Retry", err, "body.payload must be null, is object")
-		if got := plainly(err); got != "body.payload must be null, is object" {
-			t.Errorf("plainly = %q", got)
-		}
 	})
 }
 

@@ -17,8 +17,8 @@ func TestTasksAreRememberedForTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		w.task("t", "known")
-		tasks := NewTasks(w.counts, time.Now)
-		w.counts.Reset()
+		tasks := NewTasks(w.Counts, time.Now)
+		w.Counts.Reset()
 		reads := func(want int, when string) {
 			t.Helper()
 			for range 5 {
@@ -29,7 +29,7 @@ func TestTasksAreRememberedForTenSeconds(t *testing.T) {
 					t.Errorf("%s: Task of none = %v, want ErrNotFound", when, err)
 				}
 			}
-			if got := w.counts.Tally("Task").Calls; got != want {
+			if got := w.Counts.Tally("Task").Calls; got != want {
 				t.Errorf("%s: %d reads, want %d", when, got, want)
 			}
 		}
@@ -48,7 +48,7 @@ func TestTasksAreRememberedForTenSeconds(t *testing.T) {
 
 func TestTasksForgetWhatDoesNotFit(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
-	tasks := NewTasks(w.counts, time.Now)
+	tasks := NewTasks(w.Counts, time.Now)
 	for i := range taskCacheSize + 5 {
 		if _, err := tasks.Task(t.Context(), "t", fmt.Sprint(i)); !errors.Is(err, schema.ErrNotFound) {
 			t.Fatalf("Task = %v, want ErrNotFound", err)
@@ -63,7 +63,7 @@ func TestTaskReadThatFailedIsNotRemembered(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	w.task("t", "known")
 	w.tasks.Changed([]byte("t\nknown"))
-	w.first(1, "Task", schematest.Fault{Fail: true})
+	w.BefallFirst(1, "Task", schematest.Fault{Fail: true})
 	if _, err := w.tasks.Task(t.Context(), "t", "known"); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("Task = %v, want ErrUnavailable", err)
 	}
@@ -88,7 +88,7 @@ func (p putting) Task(ctx context.Context, tenant, name string) (schema.Task, er
 func TestTaskReadAcrossAChangeIsNotRemembered(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	var tasks *Tasks
-	tasks = NewTasks(putting{w.counts, func() {
+	tasks = NewTasks(putting{w.Counts, func() {
 		w.task("t", "new")
 		tasks.Changed([]byte("t\nnew"))
 	}}, time.Now)
@@ -129,10 +129,10 @@ func TestPutAndDeleteTask(t *testing.T) {
 		if _, err := w.Submit(t.Context(), job); !errors.Is(err, ErrNoTask) {
 			t.Errorf("Submit after the task = %v, want ErrNoTask", err)
 		}
-		if want := []string{"task:t\na", "task:t\na", "task:t\na"}; !slices.Equal(w.signals, want) {
-			t.Errorf("signals = %q, want %q", w.signals, want)
+		if want := []string{"task:t\na", "task:t\na", "task:t\na"}; !slices.Equal(w.Sent, want) {
+			t.Errorf("signals = %q, want %q", w.Sent, want)
 		}
-		w.stopped.Store(true)
+		w.Stopped.Store(true)
 		if _, _, err := w.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a"}); !errors.Is(err, ErrNotReady) {
 			t.Errorf("PutTask while halted = %v, want ErrNotReady", err)
 		}

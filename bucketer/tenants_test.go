@@ -7,13 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 )
 
 // tenantsOn returns Tenants over a store in memory, shared by so many nodes.
 func tenantsOn(t *testing.T, nodes *int) *Tenants {
 	t.Helper()
-	return NewTenants(counting(t), signalled(nil), time.Now, func() int { return *nodes })
+	return NewTenants(bucketertest.OpenStore(t), bucketertest.Signals(nil), time.Now, func() int { return *nodes })
 }
 
 // state states quotas of a tenant.
@@ -195,9 +196,9 @@ func TestQuotasOfOthersAreHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := 1
 		here := tenantsOn(t, &one)
-		there := NewTenants(here.store, signalled(nil), time.Now, func() int { return one })
-		heard := NewTenants(here.store, signalled(nil), time.Now, func() int { return one })
-		here.signals = signalled{func(topic string, body []byte) {
+		there := NewTenants(here.store, bucketertest.Signals(nil), time.Now, func() int { return one })
+		heard := NewTenants(here.store, bucketertest.Signals(nil), time.Now, func() int { return one })
+		here.signals = bucketertest.Signals{func(topic string, body []byte) {
 			if topic == topicTenant {
 				heard.Changed(body)
 			}

@@ -31,7 +31,7 @@ func (b *Bucketer) TriggerJob(ctx context.Context, tenant string, id schema.JobI
 	if err := b.CheckTask(ctx, tenant, job.Current.Spec.Task, job.Current.Spec.Payload); err != nil && !errors.Is(err, ErrNoTask) {
 		return Receipt{}, fmt.Errorf("trigger job %s: %w", id, err)
 	}
-	e, err := b.asked(&job, schema.TriggerManual, dueTime(time.Time{}, now), now)
+	e, err := b.RunOf(&job, schema.TriggerManual, DueTime(time.Time{}, now), now)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -45,7 +45,7 @@ func (b *Bucketer) TriggerJob(ctx context.Context, tenant string, id schema.JobI
 }
 
 // asked makes a run of the job that its schedule did not name.
-func (b *Bucketer) asked(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
+func (b *Bucketer) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
 	id := schema.MakeEntryID(due, job.ID.Shard(), schema.RandomHash())
 	return schema.NewEntry(id, schema.Spec{

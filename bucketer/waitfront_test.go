@@ -68,12 +68,12 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 			return schema.Waiter{Limit: key, Shard: shard, Run: id, Entry: id, Noted: time.Now(), Expires: time.Now().Add(7 * 24 * time.Hour)}
 		}
 		put := func(i int) {
-			if err := w.counts.PutWaiter(ctx, wait(i)); err != nil {
+			if err := w.Counts.PutWaiter(ctx, wait(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		left := func() int {
-			rows, err := w.counts.Waiters(ctx, key, schema.IDRange{}, n)
+			rows, err := w.Counts.Waiters(ctx, key, schema.IDRange{}, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		}
 		put(5)
 		put(n / 2)
-		live := NewLiveness(w.counts, time.Now)
+		live := NewLiveness(w.Counts, time.Now)
 		began, looks := time.Now(), 0
 		for ; left() > 0 && looks < 200; looks++ {
 			_, _ = w.WakeShard(ctx, shard, "", live) // a read may fail

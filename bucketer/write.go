@@ -210,7 +210,7 @@ func (b *Bucketer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.Entry
 func (b *Bucketer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
 	spec.ReservedRate = pace
-	id := schema.MakeEntryID(ceilMilli(at), e.ID.Shard(), schema.HashOf("defer", e.ID.String()))
+	id := schema.MakeEntryID(CeilMilli(at), e.ID.Shard(), schema.HashOf("defer", e.ID.String()))
 	return b.later(e, spec, schema.KindDeferral, id, e.Spec.AttemptNumber(), accepted)
 }
 
@@ -315,4 +315,21 @@ func (b *Bucketer) all(f func(done func(int, error))) error {
 		}
 	})
 	return first
+}
+
+// WriteOnce writes those of the rows that are not there, and applies the late rule to the others: who wrote them may have been late.
+func (b *Bucketer) WriteOnce(ctx context.Context, rows []schema.Entry) error {
+	found, err := b.Stored(ctx, idsOf(rows))
+	if err != nil {
+		return err
+	}
+	var absent, met []schema.Entry
+	for i := range rows {
+		if row, there := found[rows[i].ID]; there {
+			met = append(met, row)
+		} else {
+			absent = append(absent, rows[i])
+		}
+	}
+	return errors.Join(b.writeAll(ctx, absent), b.meetAll(ctx, met))
 }

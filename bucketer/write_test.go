@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -116,14 +117,14 @@ func TestNearRule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				w.first(1, "PutEntries", schematest.Fault{Delay: row.delay})
+				w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: row.delay})
 				id := w.submit(callTo(time.Now().Add(row.ahead)))
-				near := w.hinted()
+				near := w.Hinted()
 				if got := len(near) == 1 && near[0].ID == id; got != row.want || len(near) > 1 {
-					t.Errorf("hints:\n%swant one of %s: %v", describe(near), id, row.want)
+					t.Errorf("hints:\n%swant one of %s: %v", bucketertest.Describe(near), id, row.want)
 				}
-				if all := w.entries(2 * time.Hour); len(all) != 1 {
-					t.Errorf("rows:\n%swant only the run", describe(all))
+				if all := w.Entries(2 * time.Hour); len(all) != 1 {
+					t.Errorf("rows:\n%swant only the run", bucketertest.Describe(all))
 				}
 			})
 		})
@@ -137,7 +138,7 @@ func TestHintsGoToTheirShards(t *testing.T) {
 		var entries []schema.Entry
 		for i := range 60 {
 			id := schema.MakeEntryID(time.Now(), schema.Shard(i%3), schema.RandomHash())
-			e, err := w.entry(pointer(callTo(time.Time{})), id, time.Now())
+			e, err := w.EntryOf(bucketertest.Pointer(callTo(time.Time{})), id, time.Now())
 			if err != nil {
 				t.Fatalf("entry = %v", err)
 			}
@@ -192,22 +193,22 @@ func TestLateRule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				w.first(1, "PutEntries", schematest.Fault{Delay: row.delay})
+				w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: row.delay})
 				id := w.submit(callTo(time.Time{}))
-				all := w.entries(2 * time.Minute)
-				if k := kinds(all); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
-					t.Fatalf("rows:\n%swant the run and %d late entries", describe(all), row.late)
+				all := w.Entries(2 * time.Minute)
+				if k := bucketertest.Kinds(all); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
+					t.Fatalf("rows:\n%swant the run and %d late entries", bucketertest.Describe(all), row.late)
 				}
-				near := w.hinted()
+				near := w.Hinted()
 				if len(near) != 1 {
-					t.Fatalf("hints:\n%swant one", describe(near))
+					t.Fatalf("hints:\n%swant one", bucketertest.Describe(near))
 				}
 				if row.late == 0 {
 					return
 				}
 				late := all[1]
 				if late.Run() != id || time.Since(late.Due()) >= time.Millisecond || late.ID.Shard() != id.Shard() {
-					t.Errorf("late entry:\n%swant one of %s, due now, in its shard", describe(all[1:]), id)
+					t.Errorf("late entry:\n%swant one of %s, due now, in its shard", bucketertest.Describe(all[1:]), id)
 				}
 				if near[0].ID != late.ID {
 					t.Errorf("hint of %s, want of the late entry %s", near[0].ID, late.ID)
@@ -272,7 +273,7 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, schema.Settings{})
 			began := time.Now() // not in a bubble, whose times have no monotonic reading
-			e, err := w.entry(pointer(callTo(time.Time{})), schema.MakeEntryID(began, 3, 7), began)
+			e, err := w.EntryOf(bucketertest.Pointer(callTo(time.Time{})), schema.MakeEntryID(began, 3, 7), began)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -291,7 +292,7 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 					t.Errorf("write = %v", err)
 				}
 			})
-			if k := kinds(w.entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
+			if k := bucketertest.Kinds(w.Entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
 				t.Errorf("kinds = %v, want the run and %d late entries", k, row.late)
 			}
 		})
@@ -306,16 +307,16 @@ func TestLateEntriesAreWrittenInBatches(t *testing.T) {
 		for i := range jobs {
 			jobs[i] = callTo(time.Time{})
 		}
-		w.first(2, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
+		w.BefallFirst(2, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
 		for i, a := range w.batch(jobs...) {
 			if a.err != nil {
 				t.Fatalf("job %d: %v", i, a.err)
 			}
 		}
-		if got := w.counts.Tally("PutEntries"); got.Calls != 4 || got.Rows != 400 {
+		if got := w.Counts.Tally("PutEntries"); got.Calls != 4 || got.Rows != 400 {
 			t.Errorf("200 rows held late took %+v, want 4 batches of 100", got)
 		}
-		if k := kinds(w.entries(time.Minute)); k[schema.KindLate] != 200 {
+		if k := bucketertest.Kinds(w.Entries(time.Minute)); k[schema.KindLate] != 200 {
 			t.Errorf("kinds = %v, want 200 late entries", k)
 		}
 	})
@@ -325,16 +326,16 @@ func TestLateEntriesAreWrittenInBatches(t *testing.T) {
 func TestLateEntriesThatAreLateThemselvesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		w.first(1000, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
+		w.BefallFirst(1000, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
 		_, err := w.Submit(t.Context(), callTo(time.Time{}))
 		if !errors.Is(err, schema.ErrUnknown) {
 			t.Errorf("Submit = %v, want ErrUnknown", err)
 		}
-		if got := w.counts.Tally("PutEntries").Calls; got != 1+lateTries {
+		if got := w.Counts.Tally("PutEntries").Calls; got != 1+lateTries {
 			t.Errorf("%d writes, want the row and %d late entries", got, lateTries)
 		}
-		if near := w.hinted(); len(near) != 0 {
-			t.Errorf("hints:\n%swant none", describe(near))
+		if near := w.Hinted(); len(near) != 0 {
+			t.Errorf("hints:\n%swant none", bucketertest.Describe(near))
 		}
 	})
 }
@@ -346,7 +347,7 @@ func TestLateEntryThatCannotBeWrittenIsNotPromised(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
 				calls := 0
-				w.befall(func(_ context.Context, op string) schematest.Fault {
+				w.Befall(func(_ context.Context, op string) schematest.Fault {
 					if op != "PutEntries" {
 						return schematest.Fault{}
 					}
@@ -392,7 +393,7 @@ func TestLaterIsAFunctionOfItsArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := callTo(testNow)
 			job.Payload, job.Labels = make([]byte, size), map[string]string{"b": "1", "a": "2", "c": "3"}
-			e, err := w.entry(&job, schema.MakeEntryID(testNow, 3, 7), testNow)
+			e, err := w.EntryOf(&job, schema.MakeEntryID(testNow, 3, 7), testNow)
 			if err != nil {
 				t.Fatalf("entry = %v", err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // body is the part of a request's input that reads its JSON body. It leaves judging the text to the
@@ -151,7 +152,7 @@ func idempotencyKey(header string) (string, []bucketer.Fault) {
 		}
 		key = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(key[1 : len(key)-1])
 	}
-	if what := bucketer.KeyFault(key); what != "" {
+	if what := request.KeyFault(key); what != "" {
 		return "", []bucketer.Fault{{Location: "header." + keyHeader, Message: what}}
 	}
 	return key, nil

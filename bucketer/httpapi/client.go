@@ -92,8 +92,8 @@ func NewClient(c ClientConfig) (*Client, error) {
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// request is what a method of the client asks.
-type request struct {
+// ask is what a method of the client asks.
+type ask struct {
 	method, path string
 	header       http.Header
 	body         any  // as JSON; nil means none
@@ -104,7 +104,7 @@ type request struct {
 const maxAnswer = 64 << 20
 
 // call sends a request until it is answered for good, and decodes the answer into v unless that is nil.
-func (c *Client) call(ctx context.Context, r request, v any) (http.Header, error) {
+func (c *Client) call(ctx context.Context, r ask, v any) (http.Header, error) {
 	var text []byte
 	if r.body != nil {
 		var err error
@@ -186,7 +186,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // once sends a request to a node once.
-func (c *Client) once(ctx context.Context, node uint32, r request, text []byte, v any) (_ http.Header, err error) {
+func (c *Client) once(ctx context.Context, node uint32, r ask, text []byte, v any) (_ http.Header, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	req, err := c.request(ctx, node, r.method, r.path, bytes.NewReader(text))

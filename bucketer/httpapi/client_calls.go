@@ -15,17 +15,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
 // CreateJob makes a job. With a Key it may be sent again until it is known to be durable; without one, an
 // answer that leaves that open (503, kind "unknown") comes back as it is.
-func (c *Client) CreateJob(ctx context.Context, job bucketer.JobRequest) (Job, error) {
+func (c *Client) CreateJob(ctx context.Context, job request.JobRequest) (Job, error) {
 	var out Job
 	key := job.Key
 	job.Key = ""
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: job, header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: "/v1/jobs", body: job, header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
@@ -40,42 +40,42 @@ func keyed(key string) http.Header {
 // Job returns a job by its id or name.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
 	return out, err
 }
 
 // PatchJob changes a recurring job, or a pending one-off one, by a merge patch, which is anything that encodes as a JSON object.
 func (c *Client) PatchJob(ctx context.Context, id string, patch any) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodPatch, path: "/v1/jobs/" + url.PathEscape(id), body: patch, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPatch, path: "/v1/jobs/" + url.PathEscape(id), body: patch, repeatable: true}, &out)
 	return out, err
 }
 
 // CancelJob cancels a job of an id or a name; twice is the same as once.
 func (c *Client) CancelJob(ctx context.Context, id string) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
 	return out, err
 }
 
 // Run returns a run and its attempts.
 func (c *Client) Run(ctx context.Context, id schema.RunID) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/runs/" + id.String(), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/runs/" + id.String(), repeatable: true}, &out)
 	return out, err
 }
 
 // CancelRun cancels a run; twice is the same as once.
 func (c *Client) CancelRun(ctx context.Context, id schema.RunID) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/cancel", repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/cancel", repeatable: true}, &out)
 	return out, err
 }
 
 // RetryRun runs a finished run again, as a new run. About key see CreateJob.
 func (c *Client) RetryRun(ctx context.Context, id schema.RunID, key string) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/retry", header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/retry", header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
@@ -94,7 +94,7 @@ func (c *Client) Output(ctx context.Context, id schema.RunID, attempt int) (RunO
 		path += "?attempt=" + strconv.Itoa(attempt)
 	}
 	var out RunOutput
-	header, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &out.Text)
+	header, err := c.call(ctx, ask{method: http.MethodGet, path: path, repeatable: true}, &out.Text)
 	if err != nil {
 		return RunOutput{}, err
 	}
@@ -118,7 +118,7 @@ func (c *Client) Logs(ctx context.Context, id schema.RunID, attempt int, follow 
 				NextCursor string    `json:"next_cursor"`
 			}
 			path := "/v1/runs/" + id.String() + "/logs?" + params.Encode()
-			if _, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &page); err != nil {
+			if _, err := c.call(ctx, ask{method: http.MethodGet, path: path, repeatable: true}, &page); err != nil {
 				yield(LogLine{}, err)
 				return
 			}
@@ -200,7 +200,7 @@ func eachOf[T any](ctx context.Context, c *Client, path string, params url.Value
 			MissingNodes []string `json:"missing_nodes"`
 			NextCursor   string   `json:"next_cursor"`
 		}
-		if _, err := c.call(ctx, request{method: http.MethodGet, path: path + "?" + params.Encode(), repeatable: true}, &page); err != nil {
+		if _, err := c.call(ctx, ask{method: http.MethodGet, path: path + "?" + params.Encode(), repeatable: true}, &page); err != nil {
 			var none T
 			yield(none, err)
 			return false
@@ -219,36 +219,36 @@ func eachOf[T any](ctx context.Context, c *Client, path string, params url.Value
 }
 
 // PutTask creates or replaces a task.
-func (c *Client) PutTask(ctx context.Context, name string, task bucketer.TaskRequest) (Task, error) {
+func (c *Client) PutTask(ctx context.Context, name string, task request.TaskRequest) (Task, error) {
 	var out Task
-	_, err := c.call(ctx, request{method: http.MethodPut, path: "/v1/tasks/" + url.PathEscape(name), body: task, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPut, path: "/v1/tasks/" + url.PathEscape(name), body: task, repeatable: true}, &out)
 	return out, err
 }
 
 // Task returns a task.
 func (c *Client) Task(ctx context.Context, name string) (Task, error) {
 	var out Task
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, &out)
 	return out, err
 }
 
 // DeleteTask deletes a task.
 func (c *Client) DeleteTask(ctx context.Context, name string) error {
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, nil)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, nil)
 	return err
 }
 
 // Cluster returns what a node sees of its cluster.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	var out Cluster
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/cluster", repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/cluster", repeatable: true}, &out)
 	return out, err
 }
 
 // Ready asks a node once whether it is ready: nil, or a *Problem whose Detail has a line for each dependency.
 func (c *Client) Ready(ctx context.Context) error {
 	node := c.at.Load()
-	_, err := c.once(ctx, node, request{method: http.MethodGet, path: "/readyz"}, nil, nil)
+	_, err := c.once(ctx, node, ask{method: http.MethodGet, path: "/readyz"}, nil, nil)
 	if err != nil {
 		c.next(node)
 	}

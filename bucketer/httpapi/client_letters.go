@@ -37,19 +37,19 @@ func (c *Client) DeadLetters(ctx context.Context, q LetterQuery) iter.Seq2[DeadL
 // DeadLetter returns the dead letter of a run that waits or was replayed.
 func (c *Client) DeadLetter(ctx context.Context, id schema.RunID) (DeadLetter, error) {
 	var out DeadLetter
-	_, err := c.call(ctx, request{method: http.MethodGet, path: lettersPath + "/" + id.String(), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: lettersPath + "/" + id.String(), repeatable: true}, &out)
 	return out, err
 }
 
 // ReplayDeadLetter runs what failed again, as a new run: the same one however often it is asked for.
 func (c *Client) ReplayDeadLetter(ctx context.Context, id schema.RunID) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodPost, path: lettersPath + "/" + id.String() + "/replay", repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: lettersPath + "/" + id.String() + "/replay", repeatable: true}, &out)
 	return out, err
 }
 
 // DiscardDeadLetter lets a dead letter go; twice is the same as once.
 func (c *Client) DiscardDeadLetter(ctx context.Context, id schema.RunID) error {
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: lettersPath + "/" + id.String(), repeatable: true}, nil)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: lettersPath + "/" + id.String(), repeatable: true}, nil)
 	return err
 }

@@ -7,13 +7,13 @@ import (
 	"net/url"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // CreateKey makes an API key of the tenant. It is not sent again when its answer is lost: the key would be, too.
-func (c *Client) CreateKey(ctx context.Context, key bucketer.KeyRequest) (NewAPIKey, error) {
+func (c *Client) CreateKey(ctx context.Context, key request.KeyRequest) (NewAPIKey, error) {
 	var out NewAPIKey
-	_, err := c.call(ctx, request{method: http.MethodPost, path: keysPath, body: key}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: keysPath, body: key}, &out)
 	return out, err
 }
 
@@ -24,14 +24,14 @@ func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
 
 // RevokeKey revokes an API key: within 10 s no node takes it.
 func (c *Client) RevokeKey(ctx context.Context, name string) error {
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: keysPath + "/" + url.PathEscape(name)}, nil)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: keysPath + "/" + url.PathEscape(name)}, nil)
 	return err
 }
 
 // CreateSigningKey makes a key by which calls are signed. It is not sent again when its answer is lost: the secret would be, too.
-func (c *Client) CreateSigningKey(ctx context.Context, key bucketer.SigningRequest) (NewSigningKey, error) {
+func (c *Client) CreateSigningKey(ctx context.Context, key request.SigningRequest) (NewSigningKey, error) {
 	var out NewSigningKey
-	_, err := c.call(ctx, request{method: http.MethodPost, path: signingPath, body: key}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: signingPath, body: key}, &out)
 	return out, err
 }
 
@@ -40,27 +40,27 @@ func (c *Client) SigningKeys(ctx context.Context) ([]SigningKey, error) {
 	var out struct {
 		Items []SigningKey `json:"items"`
 	}
-	_, err := c.call(ctx, request{method: http.MethodGet, path: signingPath, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: signingPath, repeatable: true}, &out)
 	return out.Items, err
 }
 
 // RotateSigningKey gives a signing key a new secret. It is not sent again when its answer is lost.
-func (c *Client) RotateSigningKey(ctx context.Context, name string, r bucketer.RotateRequest) (NewSigningKey, error) {
+func (c *Client) RotateSigningKey(ctx context.Context, name string, r request.RotateRequest) (NewSigningKey, error) {
 	var out NewSigningKey
-	_, err := c.call(ctx, request{method: http.MethodPost, path: signingPath + "/" + url.PathEscape(name) + "/rotate", body: r}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: signingPath + "/" + url.PathEscape(name) + "/rotate", body: r}, &out)
 	return out, err
 }
 
 // RevokeSigningKey revokes a signing key: within 10 s no call is signed with it.
 func (c *Client) RevokeSigningKey(ctx context.Context, name string) error {
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: signingPath + "/" + url.PathEscape(name)}, nil)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: signingPath + "/" + url.PathEscape(name)}, nil)
 	return err
 }
 
 // Tenant returns weight and quotas of a tenant.
 func (c *Client) Tenant(ctx context.Context, name string) (Tenant, error) {
 	var out Tenant
-	_, err := c.call(ctx, request{method: http.MethodGet, path: tenantsPath + "/" + url.PathEscape(name), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: tenantsPath + "/" + url.PathEscape(name), repeatable: true}, &out)
 	return out, err
 }
 
@@ -70,9 +70,9 @@ func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
 }
 
 // PutTenant states weight and quotas of a tenant: what is left out has its default.
-func (c *Client) PutTenant(ctx context.Context, name string, t bucketer.TenantRequest) (Tenant, error) {
+func (c *Client) PutTenant(ctx context.Context, name string, t request.TenantRequest) (Tenant, error) {
 	var out Tenant
-	_, err := c.call(ctx, request{method: http.MethodPut, path: tenantsPath + "/" + url.PathEscape(name), body: t, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPut, path: tenantsPath + "/" + url.PathEscape(name), body: t, repeatable: true}, &out)
 	return out, err
 }
 
@@ -109,6 +109,6 @@ func (c *Client) Stats(ctx context.Context, from, to time.Time) ([]MinuteStats, 
 		Items []MinuteStats `json:"items"`
 	}
 	params := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/stats?" + params.Encode(), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/stats?" + params.Encode(), repeatable: true}, &out)
 	return out.Items, err
 }

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"net/http"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // Targets returns the targets that executors have called lately, by name; only those of a state unless that is "". It ends
@@ -24,6 +24,6 @@ func (c *Client) ResetTarget(ctx context.Context, target string) (is TargetOfTen
 		TargetOfTenant
 		MissingNodes []string `json:"missing_nodes"`
 	}
-	_, err = c.call(ctx, request{method: http.MethodPost, path: resetPath, body: bucketer.TargetRequest{Target: target}, repeatable: true}, &out)
+	_, err = c.call(ctx, ask{method: http.MethodPost, path: resetPath, body: request.TargetRequest{Target: target}, repeatable: true}, &out)
 	return out.TargetOfTenant, out.MissingNodes, err
 }

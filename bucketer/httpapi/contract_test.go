@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/schema"
 )
 
@@ -190,7 +191,7 @@ func troublesOf(o describedOperation) []error {
 		troubles = append(troubles, bucketer.ErrManyRates)
 	}
 	if o.path == operationsPath || strings.HasSuffix(o.path, "/backfills") {
-		troubles = append(troubles, bucketer.ErrManyOperations)
+		troubles = append(troubles, operations.ErrManyOperations)
 	}
 	return troubles
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -58,7 +59,7 @@ func (s *Server) routeImports() {
 		},
 	}}}}
 	huma.Register(s.api, op, s.importJobs)
-	s.describeBody(importPath, http.MethodPost, reflect.TypeFor[bucketer.JobRequest](), ndjson)
+	s.describeBody(importPath, http.MethodPost, reflect.TypeFor[request.JobRequest](), ndjson)
 }
 
 func (s *Server) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
@@ -291,7 +292,7 @@ func (m *importer) full() bool {
 }
 
 // line takes the line at which the splitter stands.
-func (m *importer) line(d *bucketer.Decoder) {
+func (m *importer) line(d *request.Decoder) {
 	text, number := m.lines.text, m.lines.number
 	if m.lines.tooLong {
 		m.answerAlone(number, &Problem{

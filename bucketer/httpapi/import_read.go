@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // How much of an import is read ahead of being decoded.
@@ -186,7 +186,7 @@ func (s *splitter) next() bool {
 	}
 	piece := s.rest[:n]
 	s.rest = s.rest[n+1:]
-	if len(s.carry) == 0 && !s.skip && n <= bucketer.MaxLine {
+	if len(s.carry) == 0 && !s.skip && n <= request.MaxLine {
 		s.number++
 		s.text = piece
 		return true
@@ -199,7 +199,7 @@ func (s *splitter) next() bool {
 func (s *splitter) take(piece []byte) {
 	switch {
 	case s.skip:
-	case len(s.carry)+len(piece) > bucketer.MaxLine:
+	case len(s.carry)+len(piece) > request.MaxLine:
 		s.skip, s.carry = true, s.carry[:0]
 	default:
 		s.carry = append(s.carry, piece...)

@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -137,7 +138,7 @@ func TestImportAnswersEveryLine(t *testing.T) {
 		return fmt.Sprintf(`{"key":%q,"nats":{"subject":%q},"schedule":{"at":"2026-11-21T10:00:00Z"}}`, key, subject)
 	}
 	atLimit := func(extra int) string {
-		return line + strings.Repeat(" ", bucketer.MaxLine-len(line)+extra)
+		return line + strings.Repeat(" ", request.MaxLine-len(line)+extra)
 	}
 	for name, row := range map[string]struct {
 		query, body string
@@ -156,7 +157,7 @@ func TestImportAnswersEveryLine(t *testing.T) {
 		"a task that is none":         {"", `{"task":"none"}`, "1:422", ImportSummary{Lines: 1, Failed: 1}},
 		"a line at the limit":         {"", atLimit(0) + "\n" + line, "1:201 2:201", ImportSummary{Lines: 2, Created: 2}},
 		"a line over the limit":       {"", line + "\n" + atLimit(1) + "\n" + line, "1:201 2:413 3:201", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
-		"a line far over the limit":   {"", line + "\n" + strings.Repeat("x", 5*bucketer.MaxLine) + "\n" + line, "1:201 2:413 3:201", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
+		"a line far over the limit":   {"", line + "\n" + strings.Repeat("x", 5*request.MaxLine) + "\n" + line, "1:201 2:413 3:201", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
 		"two lines over the limit":    {"", atLimit(1) + "\n" + atLimit(1) + "\n" + line, "1:413 2:413 3:201", ImportSummary{Lines: 3, Created: 1, Failed: 2}},
 		"the last line too long":      {"", line + "\n" + atLimit(100), "1:201 2:413", ImportSummary{Lines: 2, Created: 1, Failed: 1}},
 		"only errors":                 {"?results=errors", line + "\n{}\n" + line, "2:422", ImportSummary{Lines: 3, Created: 2, Failed: 1}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/schema"
 )
 
@@ -122,18 +123,18 @@ type meteredOperations struct {
 	quotas Quotas
 }
 
-func (m meteredOperations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (bucketer.Begun, error) {
+func (m meteredOperations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (operations.Begun, error) {
 	if spec.StartsRuns() && !spec.DryRun {
 		if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
-			return bucketer.Begun{}, err
+			return operations.Begun{}, err
 		}
 	}
 	return m.Operations.Begin(ctx, tenant, spec, key, bodyHash)
 }
 
-func (m meteredOperations) Backfill(ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, bodyHash string) (bucketer.Begun, error) {
+func (m meteredOperations) Backfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, bodyHash string) (operations.Begun, error) {
 	if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
-		return bucketer.Begun{}, err
+		return operations.Begun{}, err
 	}
 	return m.Operations.Backfill(ctx, tenant, id, r, by, key, bodyHash)
 }

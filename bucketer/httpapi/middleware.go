@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 const (
@@ -86,7 +87,7 @@ func (s *Server) bound(c *gin.Context) {
 	}
 	// Recorders of tests have no deadlines; a real connection has.
 	_ = rc.SetWriteDeadline(time.Now().Add(s.config.BodyTimeout + s.config.RequestTimeout + s.config.WriteTimeout))
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, bucketer.MaxBody)
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, request.MaxBody)
 	allowed := &allowance{span: s.config.BodyTimeout, memory: &s.bodies}
 	defer allowed.release()
 	ctx := context.WithValue(c.Request.Context(), allowanceKey{}, allowed)

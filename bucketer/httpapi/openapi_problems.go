@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -45,7 +46,7 @@ func problemExamples() map[string]*Problem {
 			bucketer.Fault{Location: "body.schedule.cron", Message: "never fires: no day matches it", Value: "0 0 30 2 *"},
 			bucketer.Fault{Location: "query.limit", Message: "expected number <= 500", Value: 1000},
 		),
-		"not-json":        problemOf(&bucketer.NotJSONError{Offset: 17, What: "a comma was expected"}),
+		"not-json":        problemOf(&request.NotJSONError{Offset: 17, What: "a comma was expected"}),
 		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>."),
 		"forbidden":       forbidden("This needs the role operator; the key has viewer."),
 		"quota":           quotaProblem(&bucketer.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -140,7 +141,7 @@ func TestClientFollowsALog(t *testing.T) {
 	b.lines = []bucketer.LogLine{{Attempt: 1, Line: schema.Line{Text: "a"}}}
 	hs := serve(t, b)
 	c := newClient(t, hs.URL)
-	job, err := c.CreateJob(t.Context(), bucketer.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}})
+	job, err := c.CreateJob(t.Context(), request.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -94,9 +96,9 @@ var kinds = []struct {
 	{bucketer.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
-	{bucketer.ErrManyOperations, kind{
+	{operations.ErrManyOperations, kind{
 		name: "too-many-operations", status: 429, title: "Too many operations are open", retryAfter: 30 * time.Second,
-		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", bucketer.MaxOpenOperations),
+		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", operations.MaxOpenOperations),
 	}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
 	{bucketer.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
@@ -131,7 +133,7 @@ func problemOf(err error) *Problem {
 	var (
 		problem *Problem
 		faults  bucketer.Faults
-		syntax  *bucketer.NotJSONError
+		syntax  *request.NotJSONError
 		quota   *bucketer.QuotaError
 		attempt *bucketer.NoAttemptError
 	)
@@ -148,7 +150,7 @@ func problemOf(err error) *Problem {
 		return &Problem{Type: problemType + "not-json", Title: "The body is not JSON", Status: http.StatusBadRequest, Detail: syntax.Error()}
 	}
 	stored := errors.Is(err, schema.ErrNotUnderstood) // what is wrong with it is no fault of the request
-	if faults := bucketer.ScheduleFaults(err); len(faults) > 0 && !stored {
+	if faults := request.ScheduleFaults(err); len(faults) > 0 && !stored {
 		return invalid(faults...)
 	}
 	for i := range kinds {

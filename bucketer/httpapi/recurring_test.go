@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -25,7 +25,7 @@ const (
 // created makes a job that can have many runs.
 func created(t *testing.T, b *stub, body string) schema.Job {
 	t.Helper()
-	_, spec, err := new(bucketer.Decoder).Job("default", []byte(body), testNow)
+	_, spec, err := new(request.Decoder).Job("default", []byte(body), testNow)
 	if err != nil || spec == nil {
 		t.Fatalf("Job(%s) = %v, %v; want a recurring job", body, spec, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -45,14 +46,14 @@ type jobAnswer struct {
 
 func (s *Server) routeJobs() {
 	huma.Register(s.api, s.operation("create-job", http.MethodPost, "/v1/jobs", "Create a job", 201, 400, 408, 409, 413, 415, 422, 429, 503), s.createJob)
-	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[bucketer.JobRequest](), "application/json")
+	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[request.JobRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-job", http.MethodGet, "/v1/jobs/{id}", "A job", 200, 404, 422, 503), s.getJob)
 	huma.Register(s.api, s.operation("patch-job", http.MethodPatch, "/v1/jobs/{id}", "Change a job by a merge patch (RFC 7396): a recurring job, or a pending one-off job's instant, payload, work, priority or labels", 200, 400, 404, 408, 409, 412, 413, 415, 422, 429, 503), s.patchJob)
-	s.describeBody("/v1/jobs/{id}", http.MethodPatch, reflect.TypeFor[bucketer.JobRequest](), "application/json", "application/merge-patch+json")
+	s.describeBody("/v1/jobs/{id}", http.MethodPatch, reflect.TypeFor[request.JobRequest](), "application/json", "application/merge-patch+json")
 	huma.Register(s.api, s.operation("cancel-job", http.MethodDelete, "/v1/jobs/{id}", "Cancel a job; twice is the same as once", 200, 404, 409, 412, 422, 429, 503), s.cancelJob)
 }
 
-func (s *Server) decoder() *bucketer.Decoder { return s.decoders.Get().(*bucketer.Decoder) }
+func (s *Server) decoder() *request.Decoder { return s.decoders.Get().(*request.Decoder) }
 
 func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, error) {
 	text, err := in.text()

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -61,7 +62,7 @@ func (s *Server) routeKeys() {
 	op := s.operation("create-api-key", http.MethodPost, keysPath, "Make an API key of the tenant, and show it this once", 201, 400, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "A name that is taken is 409, so an answer that was lost is had by revoking the key of that name and making it again: idempotency keys are of no use here."
 	huma.Register(s.api, op, s.createKey)
-	s.describeBody(keysPath, http.MethodPost, reflect.TypeFor[bucketer.KeyRequest](), "application/json")
+	s.describeBody(keysPath, http.MethodPost, reflect.TypeFor[request.KeyRequest](), "application/json")
 	huma.Register(s.api, s.operation("list-api-keys", http.MethodGet, keysPath, "The API keys of the tenant, by name", 200, 422, 503), s.listKeys)
 	huma.Register(s.api, s.operation("revoke-api-key", http.MethodDelete, keysPath+"/{name}", "Revoke an API key: within 10 s no node takes it", 204, 404, 422, 503), s.revokeKey)
 }

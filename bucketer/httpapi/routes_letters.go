@@ -119,8 +119,8 @@ type (
 
 // letterCursor is where a list of dead letters goes on. It holds its window, since the ends of that may be left to the first answer.
 type letterCursor struct {
-	From time.Time               `json:"from"`
-	To   time.Time               `json:"to"`
+	From time.Time                   `json:"from"`
+	To   time.Time                   `json:"to"`
 	At   bucketer.DeadLetterPosition `json:"at"`
 }
 

@@ -9,14 +9,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
 // Operations does one thing to everything that matches (bucketer.Operations).
 type Operations interface {
-	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (bucketer.Begun, error)
+	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (operations.Begun, error)
 	// Backfill begins an operation that runs a stretch of a job's past again.
-	Backfill(ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, bodyHash string) (bucketer.Begun, error)
+	Backfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, bodyHash string) (operations.Begun, error)
 	Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error)
 	// Cancel ends an operation where it is.
 	Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error)
@@ -125,7 +127,7 @@ func (s *Server) routeOperations() {
 		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
-	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[bucketer.OperationRequest](), "application/json")
+	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[request.OperationRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-operation", http.MethodGet, operationsPath+"/{id}", "How far an operation has come; kept for 30 days", 200, 404, 422, 503), s.getOperation)
 	cancel := s.operation("cancel-operation", http.MethodDelete, operationsPath+"/{id}", "Cancel an operation that has not ended", 200, 404, 409, 422, 503)
 	cancel.Description = "It goes no further than the page under way. What it did stays done, and the runs of a backfill that were asked for go on. Twice is the same as once; one that is done is 409."
@@ -135,7 +137,7 @@ func (s *Server) routeOperations() {
 		"At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, " +
 		"and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended."
 	huma.Register(s.api, backfill, s.createBackfill)
-	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[bucketer.BackfillRequest](), "application/json")
+	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[request.BackfillRequest](), "application/json")
 }
 
 func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
@@ -248,6 +250,6 @@ func (s *Server) createBackfill(ctx context.Context, in *backfillCreate) (*backf
 	if f.job.Current.Spec.Name == "" {
 		object = "job/" + f.job.ID.String()
 	}
-	s.note(ctx, bucketer.ActionBackfill, object, nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
+	s.note(ctx, operations.ActionBackfill, object, nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -68,7 +69,7 @@ func (s *Server) routeRecurring() {
 	huma.Register(s.api, s.operation("list-jobs", http.MethodGet, "/v1/jobs", "The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs", 200, 422, 503), s.listJobs)
 	huma.Register(s.api, s.operation("put-job", http.MethodPut, "/v1/jobs/{id}", "Create or replace a recurring job by its name", 200, 400, 408, 409, 412, 413, 415, 422, 429, 503), s.putJob)
 	s.alsoAnswers("/v1/jobs/{id}", http.MethodPut, http.StatusCreated, http.StatusOK)
-	s.describeBody("/v1/jobs/{id}", http.MethodPut, reflect.TypeFor[bucketer.JobRequest](), "application/json")
+	s.describeBody("/v1/jobs/{id}", http.MethodPut, reflect.TypeFor[request.JobRequest](), "application/json")
 	control := []int{400, 404, 408, 409, 412, 413, 415, 422, 429, 503}
 	huma.Register(s.api, s.operation("pause-job", http.MethodPost, "/v1/jobs/{id}/pause", "Pause a job: none of its runs starts until it is resumed; twice is the same as once", 200, control...), s.pauseJob)
 	huma.Register(s.api, s.operation("resume-job", http.MethodPost, "/v1/jobs/{id}/resume", "Resume a job that was paused, from now on; twice is the same as once", 200, control...), s.resumeJob)

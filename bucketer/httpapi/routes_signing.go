@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -86,12 +87,12 @@ func (s *Server) routeSigning() {
 	op.Description = "From within 10 s on every HTTP call that names the key, or of the key called default every call that names none, carries the header webhook-signature (Standard Webhooks). " +
 		"A name that is taken is 409, as is a cluster whose operator has configured no key to encrypt secrets with."
 	huma.Register(s.api, op, s.createSigning)
-	s.describeBody(signingPath, http.MethodPost, reflect.TypeFor[bucketer.SigningRequest](), "application/json")
+	s.describeBody(signingPath, http.MethodPost, reflect.TypeFor[request.SigningRequest](), "application/json")
 	huma.Register(s.api, s.operation("list-signing-keys", http.MethodGet, signingPath, "The signing keys of the tenant, by name", 200, 503), s.listSigning)
 	op = s.operation("rotate-signing-key", http.MethodPost, signingPath+"/{name}/rotate", "Give a signing key a new secret, and show it this once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "The secret before it goes on signing beside the new one for the overlap, so that whoever is called can change over in between. At most three secrets are valid at once: beyond that it is 409."
 	huma.Register(s.api, op, s.rotateSigning)
-	s.describeBody(signingPath+"/{name}/rotate", http.MethodPost, reflect.TypeFor[bucketer.RotateRequest](), "application/json")
+	s.describeBody(signingPath+"/{name}/rotate", http.MethodPost, reflect.TypeFor[request.RotateRequest](), "application/json")
 	s.api.OpenAPI().Paths[signingPath+"/{name}/rotate"].Post.RequestBody.Required = false
 	huma.Register(s.api, s.operation("revoke-signing-key", http.MethodDelete, signingPath+"/{name}", "Revoke a signing key: within 10 s no call is signed with it", 204, 404, 422, 503), s.revokeSigning)
 }

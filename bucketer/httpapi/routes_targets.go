@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // Targets asks the executors of the cluster for what they know of the targets of tenants. Each knows its own calls alone.
@@ -118,7 +119,7 @@ func (s *Server) routeTargets() {
 	op = s.operation("reset-target", http.MethodPost, resetPath, "Close the circuit breaker of a target on every executor", 200, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "Calls that began before count no more; if the target fails on, it opens again. Runs that were deferred start at the time to which they were. Twice is the same as once."
 	huma.Register(s.api, op, s.resetTarget)
-	s.describeBody(resetPath, http.MethodPost, reflect.TypeFor[bucketer.TargetRequest](), "application/json")
+	s.describeBody(resetPath, http.MethodPost, reflect.TypeFor[request.TargetRequest](), "application/json")
 }
 
 // targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that is "".

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -36,7 +37,7 @@ type taskList struct {
 func (s *Server) routeTasks() {
 	huma.Register(s.api, s.operation("put-task", http.MethodPut, "/v1/tasks/{name}", "Create or replace a task", 200, 400, 408, 409, 413, 415, 422, 429, 503), s.putTask)
 	s.alsoAnswers("/v1/tasks/{name}", http.MethodPut, http.StatusCreated, http.StatusOK)
-	s.describeBody("/v1/tasks/{name}", http.MethodPut, reflect.TypeFor[bucketer.TaskRequest](), "application/json")
+	s.describeBody("/v1/tasks/{name}", http.MethodPut, reflect.TypeFor[request.TaskRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-task", http.MethodGet, "/v1/tasks/{name}", "A task", 200, 404, 422, 503), s.getTask)
 	huma.Register(s.api, s.operation("list-tasks", http.MethodGet, "/v1/tasks", "The tasks of the tenant, by name", 200, 422, 503), s.listTasks)
 	huma.Register(s.api, s.operation("delete-task", http.MethodDelete, "/v1/tasks/{name}", "Delete a task; its runs to come will fail", 204, 404, 422, 503), s.deleteTask)

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -66,7 +67,7 @@ func (s *Server) routeTenants() {
 	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 413, 415, 422, 429, 503)
 	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned."
 	huma.Register(s.api, op, s.putTenant)
-	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[bucketer.TenantRequest](), "application/json")
+	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[request.TenantRequest](), "application/json")
 }
 
 func (s *Server) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer, error) {

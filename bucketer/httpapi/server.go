@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -128,7 +129,7 @@ type Deps struct {
 
 // Config sets up a Server. The zero value of a field is its default.
 type Config struct {
-	Rules   bucketer.Rules
+	Rules   request.Rules
 	Version string // of the program, shown in the OpenAPI document; default "dev"
 
 	// CursorKey signs cursors; the nodes of a cluster share it, at least 16 bytes. Default: drawn at
@@ -312,7 +313,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	}
 	s.watch()
 	s.bodies.Store(int64(c.MaxBodies))
-	s.decoders.New = func() any { return &bucketer.Decoder{Rules: c.Rules} }
+	s.decoders.New = func() any { return &request.Decoder{Rules: c.Rules} }
 
 	s.engine = gin.New()
 	s.engine.HandleMethodNotAllowed = true

@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 func tenantCommand() *cobra.Command {
@@ -41,7 +42,7 @@ func tenantGetCommand(r *remote) *cobra.Command {
 }
 
 func tenantSetCommand(r *remote) *cobra.Command {
-	var stated bucketer.TenantRequest
+	var stated request.TenantRequest
 	cmd := &cobra.Command{
 		Use:   "set NAME [--weight N] [quotas]",
 		Short: "State weight and quotas of a tenant; what no flag states stays as it is",
@@ -61,15 +62,15 @@ func tenantSetCommand(r *remote) *cobra.Command {
 		given := cmd.Flags().Changed
 		fields := []struct {
 			flag string
-			take func(ask *bucketer.TenantRequest)
+			take func(ask *request.TenantRequest)
 		}{
-			{"weight", func(ask *bucketer.TenantRequest) { ask.Weight = stated.Weight }},
-			{"jobs", func(ask *bucketer.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
-			{"runs-per-minute", func(ask *bucketer.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
-			{"import-lines-per-second", func(ask *bucketer.TenantRequest) {
+			{"weight", func(ask *request.TenantRequest) { ask.Weight = stated.Weight }},
+			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
+			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
+			{"import-lines-per-second", func(ask *request.TenantRequest) {
 				ask.Quotas.ImportLinesPerSecond = stated.Quotas.ImportLinesPerSecond
 			}},
-			{"payload-bytes-per-minute", func(ask *bucketer.TenantRequest) {
+			{"payload-bytes-per-minute", func(ask *request.TenantRequest) {
 				ask.Quotas.PayloadBytesPerMinute = stated.Quotas.PayloadBytesPerMinute
 			}},
 		}
@@ -94,7 +95,7 @@ func tenantSetCommand(r *remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
-		ask := bucketer.TenantRequest{Weight: was.Weight, Quotas: was.Quotas}
+		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas}
 		for _, f := range fields {
 			if given(f.flag) {
 				f.take(&ask)

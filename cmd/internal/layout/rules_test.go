@@ -40,6 +40,9 @@ type layer struct {
 // The fakes that every test above schema may use.
 var fakes = []string{"schema/embedded", "schema/schematest", "dispatcher/queue/inproc", "dispatcher/queue/queuetest"}
 
+// The fakes of the tests of bucketer and of what lies below it.
+var bucketerFakes = append([]string{"bucketer/bucketertest"}, fakes...)
+
 // What is wired: the parts and their adapters.
 var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...", "executor/..."}
 
@@ -52,7 +55,13 @@ var layers = []layer{
 	{folder: "schema/embedded", imports: []string{"schema", "schema/damage"}, tests: []string{"schema/schematest"}},
 	{folder: "schema/schematest", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
 
-	{folder: "bucketer", imports: []string{"schema"}, tests: fakes},
+	{folder: "bucketer", imports: []string{"schema", "bucketer/schedule", "bucketer/payload"}, tests: bucketerFakes},
+	{folder: "bucketer/schedule", imports: []string{"schema"}},
+	{folder: "bucketer/payload"},
+	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
+	{folder: "bucketer/operations", imports: []string{"schema", "bucketer", "bucketer/schedule"}, tests: bucketerFakes},
+	{folder: "bucketer/request", imports: []string{"schema", "bucketer", "bucketer/operations", "bucketer/schedule", "bucketer/payload"}, tests: bucketerFakes},
+	{folder: "bucketer/httpapi", imports: []string{"schema", "bucketer/..."}, tests: fakes},
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 

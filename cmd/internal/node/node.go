@@ -18,6 +18,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/cmd/internal/clockcheck"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher"
@@ -84,7 +85,7 @@ type Node struct {
 	bucketer   *bucketer.Bucketer
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
-	operations *bucketer.Operations
+	operations *operations.Operations
 	scripts    *executor.Script // nil: not enabled
 	office     *office
 	api        *httpapi.Server
@@ -229,7 +230,10 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.office.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
+	n.operations = operations.New(operations.Config{
+		Bucketer: n.bucketer, Store: n.store, Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
+		Logger: n.log.With("part", "operations"), Registerer: n.reg,
+	})
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
