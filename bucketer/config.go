@@ -86,8 +86,6 @@ type Signaller interface {
 const (
 	topicCancel = "cancel" // body: the run id, as text
 	topicTask   = "task"   // body: tenant, a line feed, name
-	topicKey    = "key"    // body: the hash of a key that was made or revoked
-	topicTenant = "tenant" // body: the name
 )
 
 // Config wires a Bucketer.

@@ -29,7 +29,7 @@ const (
 )
 
 // after returns the timestamp of a change at now of what was written at `replaced`.
-func after(now, replaced time.Time) time.Time {
+func StampAfter(now, replaced time.Time) time.Time {
 	return latest(now.UTC().Truncate(stampStep), replaced.Add(stampStep))
 }
 
@@ -43,9 +43,9 @@ func (b *Bucketer) stampTask(ctx context.Context, task schema.TaskName, replaced
 		if err != nil && !errors.Is(err, schema.ErrNotFound) {
 			return time.Time{}, err
 		}
-		at := after(b.now(), replaced)
+		at := StampAfter(b.now(), replaced)
 		if lease.Fence != 0 {
-			at = after(at, time.UnixMicro(int64(lease.Fence)).UTC())
+			at = StampAfter(at, time.UnixMicro(int64(lease.Fence)).UTC())
 		}
 		var stands schema.Lease
 		is := schema.Lease{Key: key, Fence: schema.Fence(at.UnixMicro()), Record: who}

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
 // Audit keeps who changed what (bucketer.Audit).
 type Audit interface {
 	// Note notes a change that was made. It does not wait.
-	Note(act bucketer.AuditEvent)
-	Entries(ctx context.Context, q bucketer.AuditQuery, pos *bucketer.AuditPosition, limit int) ([]schema.AuditEntry, *bucketer.AuditPosition, error)
+	Note(act admin.AuditEvent)
+	Entries(ctx context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error)
 }
 
 // What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations, cancelled, changed and repeated
@@ -49,7 +50,7 @@ func (s *Server) noteFor(ctx context.Context, tenant, action, object string, bef
 		return
 	}
 	who := callerOf(ctx)
-	s.deps.Audit.Note(bucketer.AuditEvent{
+	s.deps.Audit.Note(admin.AuditEvent{
 		Tenant: tenant, Actor: who.actor(tenant), Action: action, Object: object, Before: before, After: after, Note: note,
 	})
 }

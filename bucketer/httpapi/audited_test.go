@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -141,7 +141,7 @@ func TestTheLogIsAnswered(t *testing.T) {
 		t.Errorf("GET /v1/audit = %+v, want the first two entries", page.Items)
 	}
 	first := o.asked
-	if want := (bucketer.AuditQuery{Tenant: "default", From: testNow.AddDate(0, 0, -7), To: testNow, Actor: "me", Object: "task/"}); first != want {
+	if want := (admin.AuditQuery{Tenant: "default", From: testNow.AddDate(0, 0, -7), To: testNow, Actor: "me", Object: "task/"}); first != want {
 		t.Errorf("asked was for %+v, want %+v", first, want)
 	}
 	doJSON(t, hs, call{method: "GET", path: "/v1/audit?limit=2&actor=me&object=task/&cursor=" + page.NextCursor}, 200, &page)
@@ -154,8 +154,8 @@ func TestTheLogIsAnswered(t *testing.T) {
 func TestCountsAreAnswered(t *testing.T) {
 	o := newOffice()
 	hs := serve(t, newStub(), o.deps)
-	o.minutes = []bucketer.Minute{
-		{Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: bucketer.Lateness{
+	o.minutes = []admin.Minute{
+		{Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: admin.Lateness{
 			{UpTo: schema.Duration(1500 * time.Microsecond), Count: 99}, {UpTo: schema.Duration(time.Second), Count: 1},
 		}},
 		{Minute: testNow.Add(time.Minute)},
@@ -179,7 +179,7 @@ func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
 	admitted := 0
 	o.admit = func(string, int) error {
 		if admitted == 0 {
-			return &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
+			return &admin.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
 		}
 		admitted--
 		return nil
@@ -224,7 +224,7 @@ func TestQuotasAreKept(t *testing.T) {
 			t.Errorf("AdmitRun of %s, %d bytes", tenant, bytes)
 		}
 		if left == 0 {
-			return &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
+			return &admin.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
 		}
 		left--
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -149,7 +150,7 @@ func (s *Server) authenticate(r *http.Request) (caller, error) {
 	}
 	scheme, key, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || len(values[0]) > maxAuthorization || !strings.EqualFold(scheme, "Bearer") {
-		return caller{}, bucketer.ErrNoKey
+		return caller{}, admin.ErrNoKey
 	}
 	found, err := s.deps.Keys.Authenticate(r.Context(), strings.TrimSpace(key))
 	if err != nil {
@@ -165,7 +166,7 @@ func (s *Server) refuseCaller(c *gin.Context, err error) {
 	switch {
 	case errors.Is(err, errNoAuthorization):
 		p.Detail = "Send it in the header Authorization: Bearer <key>."
-	case errors.Is(err, bucketer.ErrNoKey):
+	case errors.Is(err, admin.ErrNoKey):
 		p.Detail = "The key is not known, was revoked, or has expired."
 		challenge += `, error="invalid_token"`
 	default:

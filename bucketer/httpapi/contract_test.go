@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/schema"
 )
@@ -184,7 +185,7 @@ func troublesOf(o describedOperation) []error {
 	}
 	troubles = append(troubles, bucketer.ErrNotReady, schema.ErrUnknown)
 	if strings.HasPrefix(o.path, "/v1/jobs") || strings.HasPrefix(o.path, "/v1/runs") {
-		quota := &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
+		quota := &admin.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
 		troubles = append(troubles, bucketer.ErrPartitionFull, bucketer.ErrOverloaded, schema.ErrConflict, quota)
 	}
 	if o.path == "/v1/tasks/{name}" && o.method == http.MethodPut {

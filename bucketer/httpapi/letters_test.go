@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 )
@@ -270,7 +271,7 @@ func TestReplaysComeOutOfTheQuota(t *testing.T) {
 type usedUp struct{ Quotas }
 
 func (usedUp) AdmitRun(context.Context, string, int) error {
-	return &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
+	return &admin.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
 }
 
 func TestClientOfDeadLetters(t *testing.T) {

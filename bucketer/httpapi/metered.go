@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/schema"
 )
@@ -140,7 +141,7 @@ func (m meteredOperations) Backfill(ctx context.Context, tenant string, id schem
 }
 
 // quotaProblem is the problem of a quota that is used up.
-func quotaProblem(e *bucketer.QuotaError) *Problem {
+func quotaProblem(e *admin.QuotaError) *Problem {
 	return &Problem{
 		Type: problemType + "quota", Title: "The tenant's quota is used up", Status: http.StatusTooManyRequests,
 		Detail:     fmt.Sprintf("%s is %d, shared by the nodes that take jobs in. Nothing was written.", e.Quota, e.Limit),

@@ -10,16 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
 var (
-	_ Keys    = (*bucketer.Keys)(nil)
-	_ Tenants = (*bucketer.Tenants)(nil)
-	_ Quotas  = (*bucketer.Tenants)(nil)
-	_ Audit   = (*bucketer.Audit)(nil)
-	_ Stats   = bucketer.Stats{}
+	_ Keys    = (*admin.Keys)(nil)
+	_ Tenants = (*admin.Tenants)(nil)
+	_ Quotas  = (*admin.Tenants)(nil)
+	_ Audit   = (*admin.Audit)(nil)
+	_ Stats   = admin.Stats{}
 )
 
 // office keeps keys, tenants, quotas, the audit log and counts in memory.
@@ -27,8 +27,8 @@ type office struct {
 	mu      sync.Mutex
 	keys    map[string]schema.APIKey // by secret
 	tenants map[string]schema.Tenant
-	acts    []bucketer.AuditEvent
-	minutes []bucketer.Minute
+	acts    []admin.AuditEvent
+	minutes []admin.Minute
 	made    int
 	err     error
 
@@ -38,8 +38,8 @@ type office struct {
 	line  func() time.Duration
 	jobs  int // quota
 
-	asked    bucketer.AuditQuery // by the last list of the log
-	askedPos *bucketer.AuditPosition
+	asked    admin.AuditQuery // by the last list of the log
+	askedPos *admin.AuditPosition
 	entries  []schema.AuditEntry
 }
 
@@ -83,7 +83,7 @@ func (o *office) Authenticate(_ context.Context, key string) (schema.APIKey, err
 	}
 	k, ok := o.keys[key]
 	if !ok {
-		return schema.APIKey{}, bucketer.ErrNoKey
+		return schema.APIKey{}, admin.ErrNoKey
 	}
 	return k, nil
 }
@@ -192,19 +192,19 @@ func (o *office) AdmitJob(ctx context.Context, tenant string, count func(ctx con
 	}
 	n, err := count(ctx, o.jobs)
 	if err == nil && n >= o.jobs {
-		err = &bucketer.QuotaError{Quota: "jobs", Limit: int64(o.jobs), RetryAfter: time.Second}
+		err = &admin.QuotaError{Quota: "jobs", Limit: int64(o.jobs), RetryAfter: time.Second}
 	}
 	return err
 }
 
-func (o *office) Note(act bucketer.AuditEvent) {
+func (o *office) Note(act admin.AuditEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.acts = append(o.acts, act)
 }
 
 // noted returns what was noted, and forgets it.
-func (o *office) noted() []bucketer.AuditEvent {
+func (o *office) noted() []admin.AuditEvent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	acts := o.acts
@@ -212,12 +212,12 @@ func (o *office) noted() []bucketer.AuditEvent {
 	return acts
 }
 
-func (o *office) Entries(_ context.Context, q bucketer.AuditQuery, pos *bucketer.AuditPosition, limit int) ([]schema.AuditEntry, *bucketer.AuditPosition, error) {
+func (o *office) Entries(_ context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked, o.askedPos = q, pos
 	if pos == nil && len(o.entries) > limit {
-		return o.entries[:limit], &bucketer.AuditPosition{Day: 7, Before: o.entries[limit-1].ID}, nil
+		return o.entries[:limit], &admin.AuditPosition{Day: 7, Before: o.entries[limit-1].ID}, nil
 	}
 	if pos != nil {
 		return o.entries[min(limit, len(o.entries)):], nil, o.err
@@ -225,6 +225,6 @@ func (o *office) Entries(_ context.Context, q bucketer.AuditQuery, pos *bucketer
 	return o.entries, nil, o.err
 }
 
-func (o *office) Minutes(context.Context, time.Time, time.Time) ([]bucketer.Minute, error) {
+func (o *office) Minutes(context.Context, time.Time, time.Time) ([]admin.Minute, error) {
 	return o.minutes, o.err
 }

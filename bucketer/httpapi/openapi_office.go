@@ -5,7 +5,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 )
 
 // describeOffice says in the schemas of keys and tenants what the types of Go do not.
@@ -33,7 +33,7 @@ func (s *Server) describeOffice() error {
 			f.Description = "How long the secret before goes on signing, at most 720h; absent: 24h"
 		}},
 		{"TenantRequest", "weight", func(f *huma.Schema) {
-			f.Minimum, f.Maximum, f.Description = number(1), number(bucketer.MaxWeight), "Its share where tenants compete; default 1"
+			f.Minimum, f.Maximum, f.Description = number(1), number(admin.MaxWeight), "Its share where tenants compete; default 1"
 		}},
 		{"Quotas", "jobs", quota("Jobs that can have many runs and have not ended. They are counted seldom, so a few more may pass")},
 		{"Quotas", "runs_per_minute", quota("Runs that are asked for, known and refused ones too; those that schedules make are not counted")},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -63,7 +63,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 	}
 	o := newOffice()
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1), At: testNow, Actor: "me", Action: "update", Object: "task/t", Before: []byte(`{"a":1}`), After: []byte(`"cut…"`)}}
-	o.minutes = []bucketer.Minute{{Minute: testNow, Due: 1, Lateness: bucketer.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
+	o.minutes = []admin.Minute{{Minute: testNow, Due: 1, Lateness: admin.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
 	o.signing = &signingDesk{keys: map[string]schema.SigningKey{}}
 	hs := serve(t, newStub(), o.deps)
 	for _, test := range []struct {

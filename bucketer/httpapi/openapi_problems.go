@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -49,7 +50,7 @@ func problemExamples() map[string]*Problem {
 		"not-json":        problemOf(&request.NotJSONError{Offset: 17, What: "a comma was expected"}),
 		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>."),
 		"forbidden":       forbidden("This needs the role operator; the key has viewer."),
-		"quota":           quotaProblem(&bucketer.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
+		"quota":           quotaProblem(&admin.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
 		"one-off":         oneOffProblem("It can be given another time, or be cancelled."),
 		"not-finished":    notFinished(schema.StateRunning),
 		"timeout":         plain(http.StatusRequestTimeout, "The body did not come in time."),

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
@@ -101,8 +102,8 @@ var kinds = []struct {
 		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", operations.MaxOpenOperations),
 	}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
-	{bucketer.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
-	{bucketer.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
+	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
+	{admin.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
 	{schema.ErrNotUnderstood, kind{
 		name: "not-understood", status: 409, title: "What is stored of it is not understood",
 		detail: "Nothing was changed. The job's fault says why. If a newer version wrote it, ask a node of that version, or upgrade this one; if its time zone is not known here, " +
@@ -134,7 +135,7 @@ func problemOf(err error) *Problem {
 		problem *Problem
 		faults  bucketer.Faults
 		syntax  *request.NotJSONError
-		quota   *bucketer.QuotaError
+		quota   *admin.QuotaError
 		attempt *bucketer.NoAttemptError
 	)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -44,9 +45,9 @@ type (
 
 // auditCursor is where an audit list goes on. It holds its window, since the ends of that may be left to the first answer.
 type auditCursor struct {
-	From time.Time              `json:"from"`
-	To   time.Time              `json:"to"`
-	At   bucketer.AuditPosition `json:"at"`
+	From time.Time           `json:"from"`
+	To   time.Time           `json:"to"`
+	At   admin.AuditPosition `json:"at"`
 }
 
 func (s *Server) routeAudit() {
@@ -68,7 +69,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditFilter) (*auditList, er
 	if in.From.IsZero() {
 		c.From = c.To.AddDate(0, 0, -7)
 	}
-	var pos *bucketer.AuditPosition
+	var pos *admin.AuditPosition
 	var faults bucketer.Faults
 	if in.Cursor != "" {
 		var p *Problem
@@ -88,7 +89,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditFilter) (*auditList, er
 	if len(faults) > 0 {
 		return nil, invalid(faults...)
 	}
-	q := bucketer.AuditQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Actor: in.Actor, Object: in.Object}
+	q := admin.AuditQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Actor: in.Actor, Object: in.Object}
 	entries, next, err := s.deps.Audit.Entries(ctx, q, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list audit", err)

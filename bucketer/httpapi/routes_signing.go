@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -126,7 +127,7 @@ func (s *Server) createSigning(ctx context.Context, in *signingCreate) (*signing
 	}
 	shown := signingKeyOf(tenantOf(ctx), made, s.config.Now())
 	s.note(ctx, "create", "signing-key/"+made.Name, nil, shown, "")
-	return &signingCreated{signingPath + "/" + made.Name, "no-store", NewSigningKey{shown, bucketer.SecretText(secret)}}, nil
+	return &signingCreated{signingPath + "/" + made.Name, "no-store", NewSigningKey{shown, admin.SecretText(secret)}}, nil
 }
 
 func (s *Server) listSigning(ctx context.Context, _ *struct{}) (*signingList, error) {
@@ -170,7 +171,7 @@ func (s *Server) rotateSigning(ctx context.Context, in *signingRotate) (*signing
 	}
 	shown := signingKeyOf(tenantOf(ctx), made, s.config.Now())
 	s.note(ctx, "rotate", "signing-key/"+made.Name, nil, shown, "")
-	return &signingAnswer{"no-store", NewSigningKey{shown, bucketer.SecretText(secret)}}, nil
+	return &signingAnswer{"no-store", NewSigningKey{shown, admin.SecretText(secret)}}, nil
 }
 
 func (s *Server) revokeSigning(ctx context.Context, in *signingByName) (*struct{}, error) {

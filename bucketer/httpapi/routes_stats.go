@@ -8,13 +8,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
 // Stats keeps counts of minutes (bucketer.Stats).
 type Stats interface {
 	// Minutes returns the counts of all nodes together, From ≤ minute < To, by minute; minutes in which nothing was counted are left out.
-	Minutes(ctx context.Context, from, to time.Time) ([]bucketer.Minute, error)
+	Minutes(ctx context.Context, from, to time.Time) ([]admin.Minute, error)
 }
 
 // MinuteStats is what the cluster did in a minute.

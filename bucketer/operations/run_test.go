@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -91,8 +92,8 @@ func TestOperationIsCancelled(t *testing.T) {
 }
 
 // tenantsOf returns Tenants over the world's store, of which one node keeps the quotas.
-func (w *world) tenantsOf() *bucketer.Tenants {
-	return bucketer.NewTenants(w.Counts, w, time.Now, func() int { return 1 })
+func (w *world) tenantsOf() *admin.Tenants {
+	return admin.NewTenants(w.Counts, w, time.Now, func() int { return 1 })
 }
 
 func TestOperationsWaitForTheQuota(t *testing.T) {
@@ -123,8 +124,8 @@ func TestOperationsWaitForTheQuota(t *testing.T) {
 		for range 3 { // a second has passed since, or two
 			err = tenants.AdmitRun(t.Context(), "t", 0)
 		}
-		if !errors.Is(err, bucketer.ErrQuota) {
-			t.Errorf("AdmitRun after an operation has used the quota up = %v, want %v", err, bucketer.ErrQuota)
+		if !errors.Is(err, admin.ErrQuota) {
+			t.Errorf("AdmitRun after an operation has used the quota up = %v, want %v", err, admin.ErrQuota)
 		}
 	})
 }

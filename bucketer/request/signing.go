@@ -2,6 +2,7 @@ package request
 
 import (
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -35,7 +36,7 @@ func (d *Decoder) Signing(body []byte) (SigningRequest, error) {
 
 // Rotation reads the body of POST /v1/signing-keys/{name}/rotate, which may be empty. Overlap is stated in what it returns.
 func (d *Decoder) Rotation(body []byte) (RotateRequest, error) {
-	overlap := schema.Duration(bucketer.DefaultOverlap)
+	overlap := schema.Duration(admin.DefaultOverlap)
 	r := RotateRequest{Overlap: &overlap}
 	if len(body) == 0 {
 		return r, nil
@@ -46,7 +47,7 @@ func (d *Decoder) Rotation(body []byte) (RotateRequest, error) {
 	for c := range d.members(0) {
 		switch field := d.doc.name(c); string(field) {
 		case "overlap":
-			overlap = d.duration(c, 0, bucketer.MaxOverlap)
+			overlap = d.duration(c, 0, admin.MaxOverlap)
 		default:
 			d.faultQuietly(c, "is not a field of a rotation")
 		}

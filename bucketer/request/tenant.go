@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -40,7 +41,7 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 	for c := range d.members(0) {
 		switch field := d.doc.name(c); string(field) {
 		case "weight":
-			t.Weight = d.integer(c, 1, bucketer.MaxWeight)
+			t.Weight = d.integer(c, 1, admin.MaxWeight)
 		case "quotas":
 			t.Quotas = d.quotas(c)
 		default:

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
@@ -156,7 +157,7 @@ func firstKey(ctx context.Context, store keyring, tenant string, ask request.Key
 	case !ask.ExpiresAt.IsZero() && !ask.ExpiresAt.After(now):
 		return httpapi.NewAPIKey{}, usagef("--expires must be in the future")
 	}
-	secret, k, err := bucketer.NewKeys(store, nobody{}, time.Now, slog.New(slog.DiscardHandler)).Create(ctx, schema.APIKey{
+	secret, k, err := admin.NewKeys(store, nobody{}, time.Now, slog.New(slog.DiscardHandler)).Create(ctx, schema.APIKey{
 		Tenant: tenant, Name: ask.Name, Role: ask.Role, CreatedBy: "bootstrap", ExpiresAt: ask.ExpiresAt.UTC().Truncate(time.Millisecond),
 	})
 	switch {

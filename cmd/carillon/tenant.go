@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
 )
@@ -53,7 +53,7 @@ func tenantSetCommand(r *remote) *cobra.Command {
 		ValidArgsFunction: completeTenants(r),
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&stated.Weight, "weight", 0, "its share where tenants compete, 1 to "+strconv.Itoa(bucketer.MaxWeight))
+	flags.IntVar(&stated.Weight, "weight", 0, "its share where tenants compete, 1 to "+strconv.Itoa(admin.MaxWeight))
 	flags.IntVar(&stated.Quotas.Jobs, "jobs", 0, "jobs that can have many runs and have not ended")
 	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
@@ -24,7 +24,7 @@ func (silent) Signal(string, []byte) {}
 func TestNodesKeepAnOffice(t *testing.T) {
 	w, began := newWorld(t, "a", "b"), time.Now()
 	log := slog.New(slog.DiscardHandler)
-	first, _, err := bucketer.NewKeys(w.store, silent{}, time.Now, log).Create(t.Context(), schema.APIKey{Tenant: schema.SystemTenant, Name: "first", Role: schema.Admin})
+	first, _, err := admin.NewKeys(w.store, silent{}, time.Now, log).Create(t.Context(), schema.APIKey{Tenant: schema.SystemTenant, Name: "first", Role: schema.Admin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"crypto/aes"
@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"carillon.dev/carillon/bucketer"
 )
 
 const (
@@ -42,7 +44,7 @@ func ParseKeyring(texts []string) (*Keyring, error) {
 		name, encoded, _ := strings.Cut(strings.TrimSpace(text), ":")
 		key, err := base64.StdEncoding.DecodeString(encoded)
 		switch {
-		case NameFault(name) != "" || len(name) > maxSealName:
+		case bucketer.NameFault(name) != "" || len(name) > maxSealName:
 			faults = append(faults, fmt.Errorf("key %d: want a name of lower-case letters and digits, a colon, and the base64 of %d bytes", i+1, sealBytes))
 			continue
 		case err != nil || len(key) != sealBytes:

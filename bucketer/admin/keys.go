@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -27,6 +28,8 @@ const (
 	usedEvery = 5 * time.Minute
 	// usesWaiting bounds the uses that wait to be noted; more are dropped, and noted with a later one.
 	usesWaiting = 1000
+	// topicKey is the signal of a key that was made or revoked; its body is the key's hash.
+	topicKey = "key"
 )
 
 // keyPrefix is how every key begins: whoever finds one in a text knows what it is.
@@ -46,11 +49,11 @@ var ErrNoKey = errors.New("no such API key")
 // found, so that neither a reader of the store nor one who measures answers learns anything about it.
 type Keys struct {
 	store   schema.APIKeyStore
-	signals Signaller
+	signals bucketer.Signaller
 	now     func() time.Time
 	log     *slog.Logger
 
-	known *beliefs[schema.KeyHash, schema.APIKey]
+	cache *refreshingCache[schema.KeyHash, schema.APIKey]
 	reads chan struct{}
 	uses  chan keyUse
 
@@ -64,12 +67,12 @@ type keyUse struct {
 }
 
 // NewKeys returns Keys over store. Until Run is called it is not noted when keys are used.
-func NewKeys(store schema.APIKeyStore, signals Signaller, now func() time.Time, log *slog.Logger) *Keys {
+func NewKeys(store schema.APIKeyStore, signals bucketer.Signaller, now func() time.Time, log *slog.Logger) *Keys {
 	k := &Keys{
 		store: store, signals: signals, now: now, log: log,
 		reads: make(chan struct{}, keyReads), uses: make(chan keyUse, usesWaiting), used: make(map[schema.KeyHash]time.Time),
 	}
-	k.known = newBeliefs(k.read, now, keyFresh, keyAge, keyCacheSize)
+	k.cache = newRefreshingCache(k.read, now, keyFresh, keyAge, keyCacheSize)
 	return k
 }
 
@@ -91,7 +94,7 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (schema.APIKey, err
 		return schema.APIKey{}, ErrNoKey
 	}
 	hash := schema.HashKey(key)
-	found, err := k.known.of(ctx, hash)
+	found, err := k.cache.of(ctx, hash)
 	now := k.now()
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
@@ -177,7 +180,7 @@ func (k *Keys) Revoke(ctx context.Context, tenant, name string) (schema.APIKey, 
 }
 
 func (k *Keys) changed(hash schema.KeyHash) {
-	k.known.forget(hash)
+	k.cache.forget(hash)
 	k.signals.Signal(topicKey, []byte(hash.String()))
 }
 
@@ -185,6 +188,6 @@ func (k *Keys) changed(hash schema.KeyHash) {
 func (k *Keys) Changed(body []byte) {
 	var hash schema.KeyHash
 	if hash.UnmarshalText(body) == nil {
-		k.known.forget(hash)
+		k.cache.forget(hash)
 	}
 }

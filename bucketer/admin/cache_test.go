@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"context"
@@ -47,10 +47,10 @@ func (o *oracle) wantReads(t *testing.T, what string, want int) {
 	o.reads = 0
 }
 
-func TestBeliefsAgeAndAreRefreshed(t *testing.T) {
+func TestCachedValuesAgeAndAreRefreshed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oracle{value: 1}
-		b := newBeliefs(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
+		b := newRefreshingCache(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
 		ask := func(what string, want int, wantErr error) {
 			t.Helper()
 			if got, err := b.of(t.Context(), "k"); got != want || !errors.Is(err, wantErr) {
@@ -82,10 +82,10 @@ func TestBeliefsAgeAndAreRefreshed(t *testing.T) {
 }
 
 // While one caller reads again what is old, the others take it as it is; what was read across a change is not kept.
-func TestBeliefsAreReadAgainByOne(t *testing.T) {
+func TestACachedValueIsReadAgainByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oracle{value: 1}
-		b := newBeliefs(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
+		b := newRefreshingCache(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
 		if _, err := b.of(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
@@ -111,9 +111,9 @@ func TestBeliefsAreReadAgainByOne(t *testing.T) {
 }
 
 // Who asks for what does not exist does not drive out what does.
-func TestBeliefsKeepWhatExists(t *testing.T) {
+func TestTheCacheKeepsWhatExists(t *testing.T) {
 	reads := 0
-	b := newBeliefs(func(_ context.Context, k int) (int, error) {
+	b := newRefreshingCache(func(_ context.Context, k int) (int, error) {
 		reads++
 		if k < 3 {
 			return k, nil
@@ -123,8 +123,8 @@ func TestBeliefsKeepWhatExists(t *testing.T) {
 	for k := range 1000 {
 		_, _ = b.of(t.Context(), k)
 	}
-	if len(b.known) > 10 {
-		t.Errorf("%d are known, want at most 10", len(b.known))
+	if len(b.values) > 10 {
+		t.Errorf("%d are kept, want at most 10", len(b.values))
 	}
 	reads = 0
 	for k := range 3 {
@@ -141,7 +141,7 @@ func TestBeliefsKeepWhatExists(t *testing.T) {
 func TestWhatIsNotKnownIsReadByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oracle{value: 1, hold: make(chan struct{})}
-		b := newBeliefs(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
+		b := newRefreshingCache(o.read, time.Now, 4*time.Second, 8*time.Second, 10)
 		var asking sync.WaitGroup
 		ask := func(ctx context.Context, what string, want int, wantErr error) {
 			asking.Go(func() {
@@ -170,11 +170,11 @@ func TestWhatIsNotKnownIsReadByOne(t *testing.T) {
 	})
 }
 
-// TestOneThatGivesUpLeavesTheQuestionToTheOthers: its context is not theirs.
-func TestOneThatGivesUpLeavesTheQuestionToTheOthers(t *testing.T) {
+// TestACallThatGivesUpLeavesTheReadToTheOthers: its context is not theirs.
+func TestACallThatGivesUpLeavesTheReadToTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		b := newBeliefs(func(ctx context.Context, _ string) (int, error) {
+		b := newRefreshingCache(func(ctx context.Context, _ string) (int, error) {
 			if reads++; reads > 1 {
 				return 1, nil
 			}

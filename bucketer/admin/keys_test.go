@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"context"
@@ -129,7 +129,7 @@ func TestKeysOfAStoreThatDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys.known.read = func(context.Context, schema.KeyHash) (schema.APIKey, error) {
+	keys.cache.read = func(context.Context, schema.KeyHash) (schema.APIKey, error) {
 		return schema.APIKey{}, schema.ErrUnavailable
 	}
 	if _, err := keys.Authenticate(t.Context(), secret); !errors.Is(err, schema.ErrUnavailable) {

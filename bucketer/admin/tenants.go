@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,6 +22,8 @@ const (
 	// jobsAge is how long a count of jobs is believed while the quota is not reached, and jobsRetry how long when it is.
 	jobsAge   = 30 * time.Second
 	jobsRetry = 5 * time.Second
+	// topicTenant is the signal of a tenant that was changed; its body is the name.
+	topicTenant = "tenant"
 )
 
 // MaxWeight is the largest weight of a tenant.
@@ -49,11 +52,11 @@ func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 // shares may sum up to more than the quota. A share may be used up at once after a minute of rest: a burst of one minute's worth.
 type Tenants struct {
 	store   schema.TenantStore
-	signals Signaller
+	signals bucketer.Signaller
 	now     func() time.Time
 	nodes   func() int
 
-	known *beliefs[string, schema.Tenant]
+	cache *refreshingCache[string, schema.Tenant]
 
 	mu     sync.Mutex
 	meters map[string]*meter
@@ -67,9 +70,9 @@ type jobCount struct {
 }
 
 // NewTenants returns Tenants over store; nodes tells how many bucketers share the quotas.
-func NewTenants(store schema.TenantStore, signals Signaller, now func() time.Time, nodes func() int) *Tenants {
+func NewTenants(store schema.TenantStore, signals bucketer.Signaller, now func() time.Time, nodes func() int) *Tenants {
 	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, meters: make(map[string]*meter), jobs: make(map[string]jobCount)}
-	t.known = newBeliefs(t.read, now, tenantFresh, tenantAge, tenantCacheSize)
+	t.cache = newRefreshingCache(t.read, now, tenantFresh, tenantAge, tenantCacheSize)
 	return t
 }
 
@@ -112,21 +115,21 @@ func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, 
 	if was, err = t.read(ctx, tenant.Name); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
 	}
-	tenant.UpdatedAt = after(t.now(), was.UpdatedAt)
+	tenant.UpdatedAt = bucketer.StampAfter(t.now(), was.UpdatedAt)
 	if tenant.CreatedAt = was.CreatedAt; tenant.CreatedAt.IsZero() {
 		tenant.CreatedAt = tenant.UpdatedAt
 	}
 	if err := t.store.PutTenant(ctx, tenant); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
 	}
-	t.known.forget(tenant.Name)
+	t.cache.forget(tenant.Name)
 	t.signals.Signal(topicTenant, []byte(tenant.Name))
 	return tenant, was, nil
 }
 
 // Weight returns the share of a tenant where tenants compete, as it was within the last 10 s.
 func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
-	tenant, err := t.known.of(ctx, name)
+	tenant, err := t.cache.of(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("weight of tenant %s: %w", name, err)
 	}
@@ -134,7 +137,7 @@ func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
 }
 
 // Changed forgets a tenant: the body of a signal of topic "tenant".
-func (t *Tenants) Changed(body []byte) { t.known.forget(string(body)) }
+func (t *Tenants) Changed(body []byte) { t.cache.forget(string(body)) }
 
 // meter measures what a tenant uses of its share. Its limits follow the quota and the number of nodes.
 type meter struct {
@@ -194,7 +197,7 @@ func limited(l *rate.Limiter, now time.Time, perSecond float64, burst int) *rate
 // AdmitRun takes one run with so many bytes of payload out of the tenant's quotas, or answers a *QuotaError: then it takes
 // nothing. What is refused or known later on has used the quota all the same.
 func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error {
-	known, err := t.known.of(ctx, tenant)
+	known, err := t.cache.of(ctx, tenant)
 	q := known.Quotas
 	if err != nil || q.RunsPerMinute == 0 && q.PayloadBytesPerMinute == 0 {
 		return err
@@ -215,7 +218,7 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 
 // RunsLeft returns how many runs, at most `most`, the tenant may start by now, and if there is none, how long to wait for the next one.
 func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int, wait time.Duration, err error) {
-	known, err := t.known.of(ctx, tenant)
+	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {
 		return most, 0, err
 	}
@@ -229,7 +232,7 @@ func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int,
 
 // TakeRuns takes n runs out of the tenant's quota. Of a quota that has become less it takes what it will have next.
 func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
-	known, err := t.known.of(ctx, tenant)
+	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {
 		return err
 	}
@@ -241,7 +244,7 @@ func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
 // AdmitJob admits one more job that can have many runs, or answers a *QuotaError. count counts the tenant's, and may stop at most; it
 // is asked only if there is a quota, and seldom: for half a minute others' jobs, and ones that have ended, are not seen.
 func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
-	known, err := t.known.of(ctx, tenant)
+	known, err := t.cache.of(ctx, tenant)
 	quota := known.Quotas.Jobs
 	if err != nil || quota == 0 {
 		return err
@@ -276,7 +279,7 @@ func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx co
 // AdmitLine takes one line of an import out of the tenant's quota, or says how long to wait for the next one: then it takes
 // nothing.
 func (t *Tenants) AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error) {
-	known, err := t.known.of(ctx, tenant)
+	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.ImportLinesPerSecond == 0 {
 		return 0, err
 	}

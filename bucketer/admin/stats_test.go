@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"math/rand/v2"

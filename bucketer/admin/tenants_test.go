@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
 )
 
 // tenantsOn returns Tenants over a store in memory, shared by so many nodes.
@@ -215,6 +216,27 @@ func TestQuotasOfOthersAreHeardOf(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if n, _ := admitted(t, there, "a", 10, 0); n != 1 {
 			t.Errorf("where nothing was heard of it %d are admitted after 10 s, want 1", n)
+		}
+	})
+}
+
+func TestAcknowledgedChangesOfTenantsStand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := embedded.Open(embedded.Config{Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = store.Close() }()
+		clock := func(d time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(d) } }
+		one := func() int { return 1 }
+		for weight, d := range []time.Duration{1900 * time.Millisecond, -1900 * time.Millisecond, 0, 1900 * time.Millisecond, 0} {
+			tenants := NewTenants(store, bucketertest.Signals(nil), clock(d), one)
+			if _, _, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: "t", Weight: weight + 1}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := store.Tenant(t.Context(), "t"); err != nil || got.Weight != weight+1 {
+				t.Fatalf("the tenant is %+v, %v, want weight %d", got, err, weight+1)
+			}
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package bucketer
+package admin
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -48,10 +49,10 @@ func SecretText(secret []byte) string { return "whsec_" + base64.StdEncoding.Enc
 type Signing struct {
 	store   schema.SigningKeyStore
 	keyring *Keyring
-	signals Signaller
+	signals bucketer.Signaller
 	now     func() time.Time
 
-	known *beliefs[string, map[string][]openSecret]
+	cache *refreshingCache[string, map[string][]openSecret]
 }
 
 // openSecret is a secret in memory.
@@ -62,9 +63,9 @@ type openSecret struct {
 }
 
 // NewSigning returns a Signing over store.
-func NewSigning(store schema.SigningKeyStore, keyring *Keyring, signals Signaller, now func() time.Time) *Signing {
+func NewSigning(store schema.SigningKeyStore, keyring *Keyring, signals bucketer.Signaller, now func() time.Time) *Signing {
 	s := &Signing{store: store, keyring: keyring, signals: signals, now: now}
-	s.known = newBeliefs(s.read, now, signingFresh, signingAge, signingCacheSize)
+	s.cache = newRefreshingCache(s.read, now, signingFresh, signingAge, signingCacheSize)
 	return s
 }
 
@@ -91,7 +92,7 @@ func placeOf(tenant, name string) string { return "signing\x00" + tenant + "\x00
 // Secrets returns the secrets by which calls of the tenant are signed with the key of that name, the newest first. ErrNotFound: there is no such
 // key. ErrSealed: there is, and it cannot be opened here. Other errors are the store's.
 func (s *Signing) Secrets(ctx context.Context, tenant, name string) ([][]byte, error) {
-	keys, err := s.known.of(ctx, tenant)
+	keys, err := s.cache.of(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.
 		all.Revision = max(was, s.now().UnixMicro()) + 1 + rand.Int64N(signingDraw)
 		err = s.store.SwapSigningKeys(ctx, tenant, was, all)
 		if err == nil || errors.Is(err, schema.ErrUnknown) {
-			s.known.forget(tenant)
+			s.cache.forget(tenant)
 			s.signals.Signal(topicSigning, []byte(tenant))
 		}
 		if !errors.Is(err, schema.ErrConflict) {
@@ -238,4 +239,4 @@ func find(all *schema.SigningKeys, name string) (at int, found bool) {
 }
 
 // Changed forgets what is known of a tenant: the body of a signal of topic "signing".
-func (s *Signing) Changed(body []byte) { s.known.forget(string(body)) }
+func (s *Signing) Changed(body []byte) { s.cache.forget(string(body)) }
