@@ -84,6 +84,6 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		plan(entries)
+		Batches(entries)
 	}
 }

@@ -19,7 +19,7 @@ const (
 // Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An attempt under way
 // is told to stop. Cancelling twice answers the same as once.
 func (b *Bucketer) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (Run, error) {
-	if _, err := b.ready(); err != nil {
+	if _, err := b.InForce(); err != nil {
 		return Run{}, err
 	}
 	for range markTries {
@@ -56,8 +56,8 @@ func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, ag
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryOutWithin)
 	defer cancel()
 	b.signals.Signal(topicCancel, []byte(run.ID.String()))
-	if line, ok := b.cancelLine(&run.Entry, mark); ok {
-		if err := b.putLines(ctx, []schema.JobRun{line}); err != nil {
+	if line, ok := b.CancelLine(&run.Entry, mark); ok {
+		if err := b.PutHistory(ctx, []schema.JobRun{line}); err != nil {
 			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
 		}
 	}
@@ -84,16 +84,16 @@ func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, ag
 }
 
 // cancelLine returns the line of history of a run with a mark, e being its row or one that stands in; false if it is of no job that has many.
-func (b *Bucketer) cancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
+func (b *Bucketer) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
 	rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: mark.At}
-	return lineOf(e, &schema.Attempt{Record: &rec, Expires: b.expiry(e.Due(), b.now())})
+	return HistoryLine(e, &schema.Attempt{Record: &rec, Expires: b.Expiry(e.Due(), b.now())})
 }
 
 // markExpiry returns when a mark may leave that names or follows an entry due at due: with the last entry that asks for
 // it. A run that was moved to an earlier time still has the row it was born with, which without the mark would start; and so
 // would the retry that follows an attempt which may be under way.
 func (b *Bucketer) markExpiry(run *Run, due, now time.Time) time.Time {
-	return b.expiry(latest(run.ID.Time(), run.Current.Due(), due), now.Add(MaxTimeout+MaxBackoff))
+	return b.Expiry(Latest(run.ID.Time(), run.Current.Due(), due), now.Add(MaxTimeout+MaxBackoff))
 }
 
 // Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to names it. It may start at its old
@@ -102,7 +102,7 @@ func (b *Bucketer) markExpiry(run *Run, due, now time.Time) time.Time {
 // Crash before the mark: the new entry is never named and never starts. Crash after it: the new entry is a
 // row like any other, and the sweep finds it.
 func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunID, c Change) (Run, error) {
-	if _, err := b.ready(); err != nil {
+	if _, err := b.InForce(); err != nil {
 		return Run{}, err
 	}
 	for range markTries {
@@ -127,7 +127,7 @@ func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunI
 			return Run{}, fmt.Errorf("reschedule %s: %w", id, err)
 		}
 		if held := b.now(); entry.Due().Sub(held) < NearSpan {
-			b.hint(map[schema.Shard][]schema.Entry{entry.ID.Shard(): {entry}})
+			b.Hint(map[schema.Shard][]schema.Entry{entry.ID.Shard(): {entry}})
 		}
 		return b.Run(ctx, tenant, id)
 	}
@@ -156,7 +156,7 @@ func (b *Bucketer) name(ctx context.Context, run *Run, entry *schema.Entry) erro
 func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry, error) {
 	var held time.Time // the entry before
 	for range lateTries {
-		now := latest(b.now(), held)
+		now := Latest(b.now(), held)
 		spec := run.Current.Spec
 		spec.Kind, spec.Of, spec.Accepted = schema.KindReschedule, run.ID, now.UnixMicro()
 		payload := run.Current.Payload
@@ -181,7 +181,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 			return schema.Entry{}, err
 		}
 		id := schema.MakeEntryID(due, run.ID.Shard(), schema.RandomHash())
-		entry, err := schema.NewEntry(id, spec, payload, b.expiry(due, now))
+		entry, err := schema.NewEntry(id, spec, payload, b.Expiry(due, now))
 		if err != nil {
 			return schema.Entry{}, err
 		}
@@ -194,7 +194,7 @@ func (b *Bucketer) moved(ctx context.Context, run *Run, c Change) (schema.Entry,
 		if err := b.store.PutEntries(ctx, []schema.Entry{entry}); err != nil {
 			return schema.Entry{}, fmt.Errorf("reschedule %s: %w", run.ID, err)
 		}
-		b.count([]schema.Entry{entry})
+		b.CountWritten([]schema.Entry{entry})
 		if held = laterOf(now, b.now()); !held.After(due.Add(LateAfter)) {
 			return entry, nil
 		}
@@ -207,7 +207,7 @@ func (b *Bucketer) checkMoved(ctx context.Context, run *Run, spec *schema.Spec, 
 	if c.Task == nil && c.Payload == nil {
 		return nil
 	}
-	t, err := b.taskOf(ctx, spec.Tenant, spec.Task)
+	t, err := b.TaskOf(ctx, spec.Tenant, spec.Task)
 	if errors.Is(err, ErrNoTask) && c.Task == nil {
 		return nil // as before
 	}

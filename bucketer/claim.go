@@ -76,7 +76,7 @@ func (b *Bucketer) endClaim(ctx context.Context, run *Run) error {
 
 // endUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before that is recorded. False
 // means that somebody has claimed it, and may have called: an executor finds out, by the lease.
-func (b *Bucketer) endUnclaimed(ctx context.Context, e *schema.Entry, row schema.Attempt) (bool, error) {
+func (b *Bucketer) EndUnclaimed(ctx context.Context, e *schema.Entry, row schema.Attempt) (bool, error) {
 	guarded, err := b.guarded(ctx, e)
 	if err != nil || !guarded {
 		return err == nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer/payload"
-	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
 
@@ -44,7 +43,7 @@ const (
 	// batchesInFlight bounds the batches that a node writes at once.
 	batchesInFlight = 64
 	// lengthenAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
-	lengthenAtOnce = 16
+	KeepAtOnce = 16
 	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
 	// slice read answers for many lines.
 	keyedWays = 8
@@ -53,7 +52,7 @@ const (
 	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
 	MaxPartitionBytes = 64 << 20
 	// readIDs is how many rows one read by id asks for, the contract's bound.
-	readIDs = 100
+	ReadIDs = 100
 )
 
 // Store is what the bucketer needs of a store.
@@ -144,14 +143,8 @@ type Bucketer struct {
 	live     *Liveness
 	tasks    *Tasks
 	payloads payload.Cache
-	series   seriesCache
-	owed     owed
-	lanes    lanes
-	fronts   waitFronts
-	walks    waitWalks
 
 	letterRetention time.Duration
-	ending          ending
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.
@@ -176,28 +169,22 @@ func New(c Config) (*Bucketer, error) {
 	}
 	known := &clock{wall: c.Now, halted: c.Halted}
 	return &Bucketer{
-		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
-		store:  c.Store, hints: c.Hints, signals: c.Signals, hearers: c.Hearers, clock: known, now: known.now, halted: c.Halted,
+		store: c.Store, hints: c.Hints, signals: c.Signals, hearers: c.Hearers, clock: known, now: known.now, halted: c.Halted,
 		log: c.Logger, metrics: newMetrics(c.Registerer),
 		writes: make(chan struct{}, batchesInFlight),
 		fill:   newFill(),
 		live:   NewLiveness(c.Store, c.Now),
 		tasks:  NewTasks(c.Store, c.Now),
-		lanes:  newLanes(),
-		fronts: waitFronts{of: make(map[schema.LimitKey]*waitFront)},
-		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
 
 		letterRetention: c.DeadLetterRetention,
-		ending:          ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},
 	}, nil
 }
 
-// Watch reads the settings now and every 10 s, finishes jobs whose last run was met, and asks how full partitions
-// are, until ctx ends. It returns nil.
+// Watch reads the settings now and every 10 s, and asks how full partitions are, until ctx ends. It
+// returns nil.
 func (b *Bucketer) Watch(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { b.finishAll(ctx) })
 	wg.Go(func() { b.sizeAll(ctx) })
 	tick := time.NewTicker(settingsEvery)
 	defer tick.Stop()
@@ -228,13 +215,20 @@ func (b *Bucketer) Refresh(ctx context.Context) error {
 // to be trusted.
 func (b *Bucketer) Now() time.Time { return b.now() }
 
+// Halted reports that this node may not take jobs in now.
+func (b *Bucketer) Halted() bool { return b.halted() }
+
+// CountRefused counts a job that was refused before anything was written.
+func (b *Bucketer) CountRefused(reason string) { b.metrics.refused.WithLabelValues(reason).Inc() }
+
 // Ready reports whether writes are taken, and if not, why.
 func (b *Bucketer) Ready() error {
-	_, err := b.ready()
+	_, err := b.InForce()
 	return err
 }
 
-func (b *Bucketer) ready() (*schema.Settings, error) {
+// InForce returns the settings, or ErrNotReady while this node takes no writes.
+func (b *Bucketer) InForce() (*schema.Settings, error) {
 	s := b.settings.Load()
 	if s == nil || b.halted() {
 		return nil, ErrNotReady

@@ -29,7 +29,7 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 	var lines []schema.JobRun
 	var ended, dead, slow []int
 	end := func(i int) {
-		line, ok := lineOf(&finished[i].Entry, &finished[i].Attempt)
+		line, ok := HistoryLine(&finished[i].Entry, &finished[i].Attempt)
 		if !ok {
 			done(i, nil)
 			return
@@ -69,14 +69,14 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 	}
 	for len(lines) > 0 {
 		n := min(len(lines), historyBatch)
-		err := b.putLines(ctx, lines[:n])
+		err := b.PutHistory(ctx, lines[:n])
 		for _, i := range ended[:n] {
 			done(i, err)
 		}
 		lines, ended = lines[n:], ended[n:]
 	}
 	b.putRetries(ctx, finished, entries, index, done)
-	for part := range slices.Chunk(slow, lengthenAtOnce) {
+	for part := range slices.Chunk(slow, KeepAtOnce) {
 		made, errs := make([]schema.Entry, len(part)), make([]error, len(part))
 		var wg sync.WaitGroup
 		for k, i := range part {
@@ -109,7 +109,7 @@ func (b *Bucketer) putRetries(ctx context.Context, finished []Finished, entries 
 		large = append(large, k)
 	})
 	for _, k := range large {
-		err := b.writeOne(ctx, entries[k]) // it may have been its batch that was too large
+		err := b.WriteOne(ctx, entries[k]) // it may have been its batch that was too large
 		if errors.Is(err, schema.ErrTooLarge) {
 			err = b.renounce(ctx, finished[index[k]], &entries[k], err)
 		}
@@ -147,7 +147,7 @@ const noRetry = "not attempted again: the entry of its retry is too large to be 
 func (b *Bucketer) asks(f *Finished) bool {
 	rec := f.Attempt.Record
 	elsewhere := !rec.Entry.IsZero() && rec.Entry != f.Entry.ID
-	return elsewhere || b.ages(f.Entry.Run(), f.Entry.Due(), rec.Next.Time())
+	return elsewhere || b.NeedsKeeping(f.Entry.Run(), f.Entry.Due(), rec.Next.Time())
 }
 
 // retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
@@ -196,7 +196,7 @@ func (b *Bucketer) Replace(ctx context.Context, from, to []schema.Entry) ([]sche
 func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var ready, slow []int
 	for i := range to {
-		if b.ages(to[i].Run(), from[i].Due(), to[i].Due()) {
+		if b.NeedsKeeping(to[i].Run(), from[i].Due(), to[i].Due()) {
 			slow = append(slow, i)
 		} else {
 			ready = append(ready, i)
@@ -205,9 +205,9 @@ func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause s
 	if len(slow) == 0 {
 		return b.handOn(ctx, from, to, cause)
 	}
-	handed, err := b.handOn(ctx, pick(from, ready), pick(to, ready), cause)
+	handed, err := b.handOn(ctx, Pick(from, ready), Pick(to, ready), cause)
 	errs := []error{err}
-	for part := range slices.Chunk(slow, lengthenAtOnce) {
+	for part := range slices.Chunk(slow, KeepAtOnce) {
 		faults := make([]error, len(part))
 		var wg sync.WaitGroup
 		for k, i := range part {
@@ -222,7 +222,7 @@ func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause s
 			}
 			kept = append(kept, i)
 		}
-		ids, err := b.handOn(ctx, pick(from, kept), pick(to, kept), cause)
+		ids, err := b.handOn(ctx, Pick(from, kept), Pick(to, kept), cause)
 		handed, errs = append(handed, ids...), append(errs, err)
 	}
 	return handed, errors.Join(errs...)
@@ -267,12 +267,9 @@ func (b *Bucketer) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	said := schema.HashOf("attempt 0", e.ID.String(), string(rec.Outcome), rec.To.String(), strconv.FormatInt(now.UnixMicro(), 10))
 	return schema.Attempt{
 		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, // #nosec G115 -- 62 bits
-		Written: now.UnixMicro(), Expires: b.expiry(latest(e.Run().Time(), e.Due(), rec.To.Time()), now).Add(Outlast),
+		Written: now.UnixMicro(), Expires: b.Expiry(Latest(e.Run().Time(), e.Due(), rec.To.Time()), now).Add(Outlast),
 	}
 }
-
-// Expiry returns when the attempts of an entry due at due, written at now, leave the store.
-func (b *Bucketer) Expiry(due, now time.Time) time.Time { return b.expiry(due, now) }
 
 // Record writes attempts, in batches of one partition. An error means that any of them may or may not be held.
 func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error {
@@ -294,7 +291,7 @@ func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error 
 }
 
 // latest returns the latest of the instants.
-func latest(t time.Time, others ...time.Time) time.Time {
+func Latest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if o.After(t) {
 			t = o

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 )
 
@@ -22,60 +21,6 @@ func bubble(t *testing.T, retention time.Duration, f func(t *testing.T, w *world
 // work is a call.
 func work() *schema.Work { return &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink/"}} }
 
-// limited makes a job of which one run may be under way at once.
-func (w *world) limited(name string) schema.Job {
-	w.T.Helper()
-	return w.job(schema.JobSpec{
-		Tenant: "t", Name: name, Concurrency: &schema.Concurrency{Limit: 1},
-		Work: work(),
-	})
-}
-
-// ask asks for a run of the job by hand, and returns its row.
-func (w *world) ask(job schema.Job) schema.Entry {
-	w.T.Helper()
-	r, err := w.TriggerJob(context.Background(), "t", job.ID, "", "")
-	if err != nil {
-		w.T.Fatalf("TriggerJob = %v", err)
-	}
-	row, _ := w.Row(r.Run)
-	return row
-}
-
-// holdBack has e wait for the limit of its job.
-func (w *world) holdBack(e schema.Entry) {
-	w.T.Helper()
-	if err := w.AddToWaitList(context.Background(), schema.JobLimit(e.Spec.Job), &e); err != nil {
-		w.T.Fatalf("HoldBack = %v", err)
-	}
-	held := w.NotStarted(e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency"}, time.Now())
-	if err := w.Record(context.Background(), []schema.Attempt{held}); err != nil {
-		w.T.Fatalf("Record = %v", err)
-	}
-}
-
-// occupy takes the slot of a limit for a run that is under way.
-func (w *world) occupy(key schema.LimitKey, run schema.RunID) {
-	w.T.Helper()
-	w.swapSlots(key, schema.Slots{Taken: []schema.Slot{{Run: run, Executor: "x", Session: "s1"}}})
-}
-
-func (w *world) swapSlots(key schema.LimitKey, s schema.Slots) {
-	w.T.Helper()
-	was, err := w.slotLease(context.Background(), key)
-	if err != nil {
-		w.T.Fatalf("lease = %v", err)
-	}
-	is, err := was.WithSlots(s, time.Now())
-	is.Key = key.Lease()
-	if err == nil {
-		_, err = w.Counts.SwapLease(context.Background(), was, is, time.Time{})
-	}
-	if err != nil {
-		w.T.Fatalf("SwapLease = %v", err)
-	}
-}
-
 // wantRun checks that the run is there, in that state, and returns it.
 func (w *world) wantRun(id schema.RunID, want schema.State, when string) Run {
 	w.T.Helper()
@@ -84,75 +29,6 @@ func (w *world) wantRun(id schema.RunID, want schema.State, when string) Run {
 		w.T.Fatalf("%s: Run = %q, %v; want %q", when, run.State, err, want)
 	}
 	return run
-}
-
-// A run that waits for a limit for longer than the retention vanished: its row left, then its place in the list.
-func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
-	const retention = 7 * 24 * time.Hour
-	bubble(t, retention, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		job := w.limited("j")
-		key := schema.JobLimit(job.ID)
-		busy := w.ask(job)
-		w.Running(busy, 1)
-		w.occupy(key, busy.ID)
-
-		plain := w.ask(job)
-		w.holdBack(plain)
-		// One that has failed before, was moved before that, and waits for its second attempt by an entry of its own.
-		moved := w.ask(job)
-		payload := []byte(`"` + strings.Repeat("p", schema.InlinePayload+1) + `"`)
-		at := time.Now().Add(time.Minute)
-		if _, err := w.Reschedule(ctx, "t", moved.ID, Change{At: &at, Payload: &payload}); err != nil {
-			t.Fatalf("Reschedule = %v", err)
-		}
-		run := w.wantRun(moved.ID, schema.StatePending, "moved")
-		next := schema.MakeEntryID(at.Add(time.Minute), moved.ID.Shard(), 7)
-		w.recordFor(run.Current, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, retention)
-		retry, err := w.LaterStart(&run.Current, schema.KindRetry, next, 2, at)
-		if err == nil {
-			err = w.Counts.PutEntries(ctx, []schema.Entry{retry})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Until(next.Time()))
-		w.holdBack(retry)
-
-		live := NewLiveness(w.Counts, time.Now)
-		w.Counts.Reset()
-		for range 4 * 20 {
-			time.Sleep(6 * time.Hour)
-			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
-				t.Fatalf("WakeAll = %v", err)
-			}
-			when := "after " + time.Since(plain.Due()).String()
-			w.wantRun(plain.ID, schema.StatePending, when)
-			got := w.wantRun(moved.ID, schema.StateRetrying, when)
-			if schema.LimitHold(got.Attempts) == nil {
-				t.Fatalf("%s: nothing says why the run waits: %+v", when, got.Attempts)
-			}
-			if text, err := w.Payload(ctx, got); err != nil || string(text) != string(payload) || got.Current.ID != run.Current.ID {
-				t.Fatalf("%s: the run would start from %s with %d bytes, %v; want %s with its payload", when, got.Current.ID, len(text), err, run.Current.ID)
-			}
-		}
-		// Twenty days are less than six times half of a retention, and each run is kept once in that.
-		if n := w.Counts.Tallies()["KeepAttempts"].Calls; n > 12 {
-			t.Errorf("the rows of two runs were kept %d times in 20 days, want at most 12", n)
-		}
-
-		w.swapSlots(key, schema.Slots{})
-		for range 2 {
-			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
-				t.Fatalf("WakeAll = %v", err)
-			}
-			w.swapSlots(key, schema.Slots{})
-		}
-		turns := bucketertest.Kinds(w.Entries(time.Minute))[schema.KindFromWaitList]
-		if left, err := w.Counts.Waiters(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {
-			t.Errorf("the slot is free: %d turns, %d runs wait, %v; want both to have had their turn", turns, len(left), err)
-		}
-	})
 }
 
 // recordFor stores attempt 1 of e with that record, to leave as an executor's would.

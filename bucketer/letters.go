@@ -111,7 +111,7 @@ func (b *Bucketer) statesOf(ctx context.Context, finished []Finished, indices []
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := b.attemptsOf(ctx, all)
+	attempts, err := b.AttemptsOf(ctx, all)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (b *Bucketer) overtake(ctx context.Context, tenant string, run schema.RunID
 // putFate writes what became of a letter, to stay for longer than the letter can, whoever writes that again.
 func (b *Bucketer) putFate(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution) error {
 	f.At = f.At.UTC().Truncate(time.Microsecond)
-	if err := b.store.PutResolution(ctx, tenant, run, f, latest(f.At, b.now()).Add(2*b.letterRetention)); err != nil {
+	if err := b.store.PutResolution(ctx, tenant, run, f, Latest(f.At, b.now()).Add(2*b.letterRetention)); err != nil {
 		return err
 	}
 	b.metrics.letters.WithLabelValues(string(f.Kind)).Inc()

@@ -130,7 +130,7 @@ func (b *Bucketer) Waiting(ctx context.Context, tenant string, runs []schema.Run
 	waiting := make(map[schema.RunID]bool)
 	for day, of := range days {
 		for len(of) > 0 {
-			n := min(len(of), readIDs)
+			n := min(len(of), ReadIDs)
 			fates, err := b.store.Resolutions(ctx, tenant, day, of[:n])
 			if err != nil {
 				return nil, err
@@ -150,7 +150,7 @@ func (b *Bucketer) Waiting(ctx context.Context, tenant string, runs []schema.Run
 // The new run is claimed by a key that lives as long as the letter, then written, then told by the letter's fate. Crash in between: the letter waits still, and
 // who replays it next finds the claim and writes the same run.
 func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (Receipt, error) {
-	if _, err := b.ready(); err != nil {
+	if _, err := b.InForce(); err != nil {
 		return Receipt{}, err
 	}
 	l, err := b.DeadLetter(ctx, tenant, id)
@@ -180,7 +180,7 @@ func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, b
 // Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed is false. One that never was is
 // schema.ErrNotFound.
 func (b *Bucketer) Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error) {
-	if _, err := b.ready(); err != nil {
+	if _, err := b.InForce(); err != nil {
 		return false, err
 	}
 	l, err := b.store.DeadLetter(ctx, tenant, id)

@@ -12,14 +12,9 @@ type metrics struct {
 	near        prometheus.Counter
 	keysChecked prometheus.Counter
 	refused     *prometheus.CounterVec
-	missed      *prometheus.CounterVec
-	mended      prometheus.Counter
-	faulty      prometheus.Counter
 	unlisted    prometheus.Counter
 	letters     *prometheus.CounterVec
 	renounced   prometheus.Counter
-
-	turns prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -40,15 +35,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_intake_refused_total", Help: "Jobs that were refused before anything was written, by reason.",
 		}, []string{"reason"}),
 	}
-	m.missed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_occurrences_missed_total", Help: "Nominal times of recurring jobs that were given up before an executor was asked, by cause.",
-	}, []string{"cause"})
-	m.mended = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_jobs_mended_total", Help: "Recurring jobs that were found without a next run: every one is a fault.",
-	})
-	m.faulty = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_job_faults_total", Help: "Times that a recurring job was met and cannot go on, since what is stored of it is not understood.",
-	})
 	m.letters = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
 			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
@@ -59,14 +45,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.renounced = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_retries_renounced_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
 	})
-	m.turns = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_limit_turns_total", Help: "Runs that were held back by a limit and whose turn came.",
-	})
 	for _, event := range []string{"written", string(schema.ResolvedReplayed), string(schema.ResolvedDiscarded), string(schema.ResolvedSuperseded), "too_large"} {
 		m.letters.WithLabelValues(event)
-	}
-	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "fault"} {
-		m.missed.WithLabelValues(cause)
 	}
 	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up", "turn"} {
 		m.entries.WithLabelValues(kind)
@@ -74,6 +54,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.unlisted, m.letters, m.renounced, m.turns)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted, m.letters, m.renounced)
 	return m
 }

@@ -47,12 +47,12 @@ type chunkShards struct {
 func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
 	s, ok := c.drawn[b]
 	if !ok {
-		s = randomShard(c.shards)
+		s = RandomShard(c.shards)
 		c.drawn[b] = s
 	}
 	return s
 }
 
-func randomShard(shards int) schema.Shard {
+func RandomShard(shards int) schema.Shard {
 	return schema.Shard(rand.IntN(shards)) // #nosec G115,G404 -- below MaxShards; spread, not secrecy
 }

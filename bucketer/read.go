@@ -46,7 +46,7 @@ func (b *Bucketer) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := b.attemptsOf(ctx, idsOf(rows))
+	attempts, err := b.AttemptsOf(ctx, IDsOf(rows))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (b *Bucketer) Stored(ctx context.Context, ids []schema.EntryID) (map[schema
 	return found, nil
 }
 
-func idsOf(rows []schema.Entry) []schema.EntryID {
+func IDsOf(rows []schema.Entry) []schema.EntryID {
 	ids := make([]schema.EntryID, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
@@ -92,7 +92,7 @@ func byPartition(ids []schema.EntryID) map[schema.Partition][]schema.EntryID {
 }
 
 // attemptsOf reads the attempts of runs of many partitions, several at a time.
-func (b *Bucketer) attemptsOf(ctx context.Context, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
+func (b *Bucketer) AttemptsOf(ctx context.Context, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
 	var mu sync.Mutex
 	var first error
 	all := make(map[schema.RunID][]schema.Attempt)

@@ -30,7 +30,7 @@ const (
 
 // after returns the timestamp of a change at now of what was written at `replaced`.
 func StampAfter(now, replaced time.Time) time.Time {
-	return latest(now.UTC().Truncate(stampStep), replaced.Add(stampStep))
+	return Latest(now.UTC().Truncate(stampStep), replaced.Add(stampStep))
 }
 
 // stampTask draws the timestamp of a change of a task that was last put at `replaced`, as far as reading it told (zero: it

@@ -20,7 +20,7 @@ const keyClaims = 16
 // it may run all the same.
 func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	now := b.now()
-	s, err := b.ready()
+	s, err := b.InForce()
 	if err != nil {
 		b.metrics.refused.WithLabelValues("not_ready").Inc()
 		return Receipt{}, err
@@ -29,21 +29,21 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 		return Receipt{}, err
 	}
 	due := DueTime(job.At, now)
-	e, err := b.EntryOf(&job, schema.MakeEntryID(due, randomShard(s.Shards), schema.RandomHash()), now)
+	e, err := b.EntryOf(&job, schema.MakeEntryID(due, RandomShard(s.Shards), schema.RandomHash()), now)
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := b.room(&e); err != nil {
+	if err := b.TakeRoom(&e); err != nil {
 		return Receipt{}, err // before a key is claimed for it
 	}
 	if job.Key != "" {
-		return b.submitKeyed(ctx, &job, e, now)
+		return b.SubmitKeyed(ctx, &job, e, now)
 	}
-	return Receipt{Run: e.ID}, b.writeOne(ctx, e)
+	return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 }
 
 // room counts e into its partition, unless that is full.
-func (b *Bucketer) room(e *schema.Entry) error {
+func (b *Bucketer) TakeRoom(e *schema.Entry) error {
 	if b.fill.take(e.ID.Partition(), e.Size()) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (b *Bucketer) room(e *schema.Entry) error {
 	return ErrPartitionFull
 }
 
-func (b *Bucketer) writeOne(ctx context.Context, e schema.Entry) error {
+func (b *Bucketer) WriteOne(ctx context.Context, e schema.Entry) error {
 	err := schema.ErrUnavailable
 	b.write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
 	return err
@@ -60,14 +60,14 @@ func (b *Bucketer) writeOne(ctx context.Context, e schema.Entry) error {
 // submitKeyed claims the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
 // it is not there: the first one may have crashed between claim and row. A row that is there is left alone, since it may have been
 // cancelled or moved.
-func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
+func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
 	claim := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
-	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, latest(now.Add(KeyRetention), job.KeyUntil))
+	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, Latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
 		return Receipt{}, fmt.Errorf("claim key: %w", err)
 	case mine:
-		return Receipt{Run: e.ID}, b.writeOne(ctx, e)
+		return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 	}
 	b.fill.give(e.ID.Partition(), e.Size())
 	if held.BodyHash != job.BodyHash {
@@ -84,7 +84,7 @@ func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if len(rows) == 0 {
 		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
 		known.Expires = held.Expires
-		return receipt, b.writeOne(ctx, known)
+		return receipt, b.WriteOne(ctx, known)
 	}
 	b.meet(ctx, rows, func(_ int, e error) { err = e })
 	return receipt, err
@@ -97,7 +97,7 @@ func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 // lines without one cost a conditional write.
 func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i int, r Receipt, err error)) {
 	now := b.now()
-	s, err := b.ready()
+	s, err := b.InForce()
 	if err == nil && len(jobs) > MaxChunk {
 		err = fmt.Errorf("%w: %d jobs in one chunk, at most %d", ErrOverloaded, len(jobs), MaxChunk)
 	}
@@ -191,7 +191,7 @@ func (c *chunk) sort(ctx context.Context) {
 func (c *chunk) add(i int, id schema.EntryID) {
 	e, err := c.b.EntryOf(&c.jobs[i], id, c.now)
 	if err == nil {
-		err = c.b.room(&e)
+		err = c.b.TakeRoom(&e)
 	}
 	if err != nil {
 		c.answer(i, Receipt{}, err)
@@ -232,7 +232,7 @@ func (c *chunk) look(ctx context.Context) {
 		}
 	}
 	for _, list := range ids {
-		c.b.metrics.keysChecked.Add(float64((len(list) + readIDs - 1) / readIDs))
+		c.b.metrics.keysChecked.Add(float64((len(list) + ReadIDs - 1) / ReadIDs))
 	}
 	rows, failed := c.b.rows(ctx, ids)
 	var existing []schema.Entry
@@ -281,7 +281,7 @@ func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i in
 	if len(late) == 0 {
 		return
 	}
-	touched, err := b.touched(ctx, late)
+	touched, err := b.HaveAttempts(ctx, late)
 	var missed []schema.Entry
 	var whose []int
 	for k, i := range index {
@@ -307,7 +307,7 @@ func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.E
 	var wg sync.WaitGroup
 	for p, list := range ids {
 		for len(list) > 0 {
-			part := list[:min(len(list), readIDs)]
+			part := list[:min(len(list), ReadIDs)]
 			list = list[len(part):]
 			b.writes <- struct{}{}
 			wg.Go(func() {
@@ -330,12 +330,12 @@ func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.E
 }
 
 // touched tells which of the entries' runs have a row in attempts.
-func (b *Bucketer) touched(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
+func (b *Bucketer) HaveAttempts(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
 	runs := make([]schema.RunID, len(entries))
 	for i := range entries {
 		runs[i] = entries[i].Run()
 	}
-	attempts, err := b.attemptsOf(ctx, runs)
+	attempts, err := b.AttemptsOf(ctx, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +350,7 @@ func (b *Bucketer) touched(ctx context.Context, entries []schema.Entry) (map[sch
 func (b *Bucketer) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
 	byRun := make(map[schema.RunID][]schema.Attempt)
 	for len(runs) > 0 {
-		part := runs[:min(len(runs), readIDs)]
+		part := runs[:min(len(runs), ReadIDs)]
 		runs = runs[len(part):]
 		attempts, err := b.store.Attempts(ctx, p, part)
 		if err != nil {
@@ -373,5 +373,5 @@ func (b *Bucketer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.E
 		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
 		Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
 		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
-	}, job.Payload, b.expiry(id.Time(), now))
+	}, job.Payload, b.Expiry(id.Time(), now))
 }

@@ -100,7 +100,7 @@ func (t *Tasks) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 // CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none) that does not fit the schema of its task.
 // Work that is stated inline has the task "", and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
-	t, err := b.taskOf(ctx, tenant, task)
+	t, err := b.TaskOf(ctx, tenant, task)
 	if err != nil || len(t.PayloadSchema) == 0 {
 		return err
 	}
@@ -108,7 +108,7 @@ func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload [
 }
 
 // taskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
-func (b *Bucketer) taskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
+func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
 	if task == "" {
 		return schema.Task{}, nil
 	}
@@ -150,7 +150,7 @@ func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
 // PutTask creates or replaces a task. It returns when that is in force on every node: the task as stored, and whether it is
 // new.
 func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
-	if _, err := b.ready(); err != nil {
+	if _, err := b.InForce(); err != nil {
 		return schema.Task{}, false, err
 	}
 	old, err := b.store.Task(ctx, t.Tenant, t.Name)
@@ -187,7 +187,7 @@ func (b *Bucketer) Tasks(ctx context.Context, tenant, after string, limit int) (
 
 // DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started fail.
 func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
-	if _, err := b.ready(); err != nil {
+	if _, err := b.InForce(); err != nil {
 		return err
 	}
 	old, err := b.store.Task(ctx, tenant, name)

@@ -101,44 +101,6 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 	})
 }
 
-func TestPayloadsOfRecurringJobsFitTheirTask(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		w.asks("n", wantsN)
-		spec := named(every(time.Hour), "a")
-		spec.Task, spec.Work = "n", nil
-		bad := spec
-		bad.Payload = []byte(wordy)
-		_, _, err := w.CreateJob(ctx, bad, "", "")
-		unfit(t, "CreateJob", err, badN)
-		job := w.job(spec)
-		_, _, err = w.PutJob(ctx, "t", "a", 0, bad)
-		unfit(t, "PutJob", err, badN)
-		_, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Payload = nil; return nil })
-		unfit(t, "ChangeJob", err, nullN)
-
-		w.asks("n", `{"type":"null"}`)
-		w.asks("m", wantsN)
-		if _, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Labels = nil; return nil }); err != nil {
-			t.Errorf("ChangeJob of labels = %v, want the payload left alone", err)
-		}
-		_, err = w.TriggerJob(ctx, "t", job.ID, "", "")
-		unfit(t, "TriggerJob", err, "body.payload must be null, is object")
-		if _, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Task = "m"; return nil }); err != nil {
-			t.Errorf("ChangeJob to a task that it fits = %v", err)
-		}
-		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
-			t.Errorf("TriggerJob = %v", err)
-		}
-		if err := w.DeleteTask(ctx, "t", "m"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
-			t.Errorf("TriggerJob of a job whose task is gone = %v, want a run that will say so", err)
-		}
-	})
-}
-
 func TestATaskWithoutSchemaCostsNothing(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	w.task("t", "any")

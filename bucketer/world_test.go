@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -93,3 +94,9 @@ func (w *world) mustRun(id schema.RunID) Run {
 }
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+
+// inWorld runs f in a bubble with a world.
+func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t, schema.Settings{})) })
+}

@@ -25,7 +25,7 @@ func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(
 		return
 	}
 	var wg sync.WaitGroup
-	for _, batch := range plan(entries) {
+	for _, batch := range Batches(entries) {
 		select {
 		case b.writes <- struct{}{}:
 		case <-ctx.Done():
@@ -46,7 +46,7 @@ func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(
 var errNoClock = errors.New("what time it is has not been compared yet")
 
 func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
-	rows := pick(entries, batch)
+	rows := Pick(entries, batch)
 	sent := b.now()
 	listed := b.list(ctx, rows)
 	if err := b.store.PutEntries(ctx, rows); err != nil {
@@ -57,7 +57,7 @@ func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch
 		return
 	}
 	held := laterOf(sent, b.now())
-	b.count(rows)
+	b.CountWritten(rows)
 	errs := b.heldAt(ctx, held, rows)
 	listed()
 	for k, i := range batch {
@@ -74,7 +74,7 @@ func laterOf(sent, now time.Time) time.Time {
 	return now
 }
 
-func (b *Bucketer) count(rows []schema.Entry) {
+func (b *Bucketer) CountWritten(rows []schema.Entry) {
 	for i := range rows {
 		b.metrics.entries.WithLabelValues(kindLabel(rows[i].Spec.Kind)).Inc()
 	}
@@ -101,14 +101,14 @@ func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Ent
 			near[rows[i].ID.Shard()] = append(near[rows[i].ID.Shard()], rows[i])
 		}
 	}
-	b.hint(near)
-	for k, err := range b.standIn(ctx, held, pick(rows, late)) {
+	b.Hint(near)
+	for k, err := range b.standIn(ctx, held, Pick(rows, late)) {
 		errs[late[k]] = err
 	}
 	return errs
 }
 
-func (b *Bucketer) hint(near map[schema.Shard][]schema.Entry) {
+func (b *Bucketer) Hint(near map[schema.Shard][]schema.Entry) {
 	for shard, entries := range near {
 		b.metrics.near.Add(float64(len(entries)))
 		b.hints.Near(shard, entries)
@@ -124,7 +124,7 @@ func (b *Bucketer) standIn(ctx context.Context, held time.Time, rows []schema.En
 		open[i] = i
 	}
 	for try := 0; try < lateTries && len(open) > 0; try++ {
-		open, held = b.standInOnce(ctx, latest(held, b.now()), rows, open, errs)
+		open, held = b.standInOnce(ctx, Latest(held, b.now()), rows, open, errs)
 	}
 	for _, i := range open {
 		errs[i] = fmt.Errorf("late entry of %s: %w: every one was held too late", rows[i].Run(), schema.ErrUnknown)
@@ -140,8 +140,8 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 	var whose []int
 	for _, i := range open {
 		e := &rows[i]
-		if b.ages(e.Run(), e.Due(), now) {
-			if err := b.keep(ctx, e.Run(), nil, now); err != nil {
+		if b.NeedsKeeping(e.Run(), e.Due(), now) {
+			if err := b.KeepRows(ctx, e.Run(), nil, now); err != nil {
 				errs[i] = err
 				continue
 			}
@@ -158,8 +158,8 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 		late, whose = append(late, l), append(whose, i)
 	}
 	near := make(map[schema.Shard][]schema.Entry)
-	for _, batch := range plan(late) {
-		entries := pick(late, batch)
+	for _, batch := range Batches(late) {
+		entries := Pick(late, batch)
 		if err := b.store.PutEntries(ctx, entries); err != nil {
 			for _, k := range batch {
 				errs[whose[k]] = fmt.Errorf("late entry of %s: %w", late[k].Run(), err)
@@ -168,7 +168,7 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 		}
 		held = laterOf(now, b.now())
 		b.metrics.late.Add(float64(len(entries)))
-		b.count(entries)
+		b.CountWritten(entries)
 		for n, k := range batch {
 			if held.After(late[k].Due().Add(LateAfter)) {
 				again = append(again, whose[k])
@@ -178,12 +178,12 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 			near[shard] = append(near[shard], entries[n])
 		}
 	}
-	b.hint(near)
+	b.Hint(near)
 	return again, held
 }
 
 // pick returns the entries at the indices.
-func pick(entries []schema.Entry, indices []int) []schema.Entry {
+func Pick(entries []schema.Entry, indices []int) []schema.Entry {
 	picked := make([]schema.Entry, len(indices))
 	for k, i := range indices {
 		picked[k] = entries[i]
@@ -224,11 +224,11 @@ func (b *Bucketer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id
 	if at, large := e.LargePayload(); large {
 		spec.PayloadAt, payload = at, nil
 	}
-	return schema.NewEntry(id, spec, payload, b.expiry(id.Time(), accepted))
+	return schema.NewEntry(id, spec, payload, b.Expiry(id.Time(), accepted))
 }
 
-// expiry returns when a row due at due and written at now leaves.
-func (b *Bucketer) expiry(due, now time.Time) time.Time {
+// Expiry returns when a row due at due and written at now leaves.
+func (b *Bucketer) Expiry(due, now time.Time) time.Time {
 	retention := defaultRetention
 	if s := b.settings.Load(); s != nil && s.Retention > 0 {
 		retention = s.Retention
@@ -244,7 +244,7 @@ const defaultRetention = 7 * 24 * time.Hour
 
 // plan groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
 // batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
-func plan(entries []schema.Entry) [][]int {
+func Batches(entries []schema.Entry) [][]int {
 	order := make([]int, len(entries))
 	parts := make([]schema.Partition, len(entries))
 	for i := range order {
@@ -288,7 +288,7 @@ func plan(entries []schema.Entry) [][]int {
 }
 
 // writeAll writes entries as write does, and returns what went wrong with any of them.
-func (b *Bucketer) writeAll(ctx context.Context, entries []schema.Entry) error {
+func (b *Bucketer) WriteAll(ctx context.Context, entries []schema.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (b *Bucketer) writeAll(ctx context.Context, entries []schema.Entry) error {
 }
 
 // meetAll applies the late rule to rows that were found, and returns what went wrong with any of them.
-func (b *Bucketer) meetAll(ctx context.Context, rows []schema.Entry) error {
+func (b *Bucketer) CheckLate(ctx context.Context, rows []schema.Entry) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (b *Bucketer) all(f func(done func(int, error))) error {
 
 // WriteOnce writes those of the rows that are not there, and applies the late rule to the others: who wrote them may have been late.
 func (b *Bucketer) WriteOnce(ctx context.Context, rows []schema.Entry) error {
-	found, err := b.Stored(ctx, idsOf(rows))
+	found, err := b.Stored(ctx, IDsOf(rows))
 	if err != nil {
 		return err
 	}
@@ -331,5 +331,5 @@ func (b *Bucketer) WriteOnce(ctx context.Context, rows []schema.Entry) error {
 			absent = append(absent, rows[i])
 		}
 	}
-	return errors.Join(b.writeAll(ctx, absent), b.meetAll(ctx, met))
+	return errors.Join(b.WriteAll(ctx, absent), b.CheckLate(ctx, met))
 }

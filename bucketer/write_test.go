@@ -33,7 +33,7 @@ func TestPlanIsAPartitionOfItsEntries(t *testing.T) {
 		seen := make([]int, len(entries))
 		leftovers := make(map[schema.Partition]int)
 		whole := make(map[schema.Partition]int)
-		for _, batch := range plan(entries) {
+		for _, batch := range Batches(entries) {
 			parts := make(map[schema.Partition]int)
 			bytes := 0
 			for _, i := range batch {
@@ -90,7 +90,7 @@ func TestPlanFillsBatches(t *testing.T) {
 	add(4, 6)
 	add(5, 5)
 	var sizes []int
-	for _, b := range plan(entries) {
+	for _, b := range Batches(entries) {
 		sizes = append(sizes, len(b))
 	}
 	slices.Sort(sizes)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -84,7 +85,7 @@ func (d discreetRecurring) JobByName(ctx context.Context, tenant, name string) (
 	return j, err
 }
 
-func (d discreetRecurring) ListJobs(ctx context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
+func (d discreetRecurring) ListJobs(ctx context.Context, tenant string, f recurring.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	all, next, err := d.Recurring.ListJobs(ctx, tenant, f, before, limit)
 	if discreet(ctx) {
 		for i := range all {

@@ -12,6 +12,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 )
@@ -26,7 +27,7 @@ func (nobody) Signal(string, []byte)             {}
 type graveyard struct {
 	t     *testing.T
 	store *embedded.Store
-	b     *bucketer.Bucketer
+	b     *engine.Engine
 	hs    *httptest.Server
 	o     *office
 }
@@ -43,7 +44,7 @@ func newGraveyard(t *testing.T, change ...func(*Config, *Deps)) *graveyard {
 			t.Errorf("close = %v", err)
 		}
 	})
-	b, err := bucketer.New(bucketer.Config{Store: store, Hints: nobody{}, Signals: nobody{}, Now: now})
+	b, err := engine.New(bucketer.Config{Store: store, Hints: nobody{}, Signals: nobody{}, Now: now})
 	if err == nil {
 		err = b.Refresh(t.Context())
 	}

@@ -10,6 +10,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -72,7 +73,7 @@ func (m meteredRecurring) admit(ctx context.Context, tenant string) error {
 	return m.quotas.AdmitJob(ctx, tenant, func(ctx context.Context, most int) (count int, err error) {
 		var before schema.JobID
 		for {
-			page, next, err := m.ListJobs(ctx, tenant, bucketer.JobFilter{}, before, countPage)
+			page, next, err := m.ListJobs(ctx, tenant, recurring.JobFilter{}, before, countPage)
 			if err != nil {
 				return 0, err
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -103,12 +104,12 @@ func jobOf(r *bucketer.Run, payload []byte) Job {
 }
 
 // occurrenceOf returns the time of a one-off job's run.
-func occurrenceOf(r *bucketer.Run) bucketer.Occurrence {
+func occurrenceOf(r *bucketer.Run) recurring.Occurrence {
 	e := standing(r)
-	return bucketer.Occurrence{ID: r.ID, Nominal: e.Spec.Nominal, Due: e.Due()}
+	return recurring.Occurrence{ID: r.ID, Nominal: e.Spec.Nominal, Due: e.Due()}
 }
 
-func nextOf(o bucketer.Occurrence) NextRun {
+func nextOf(o recurring.Occurrence) NextRun {
 	return NextRun{ID: o.ID, NominalAt: Time{o.Nominal}, DueAt: Time{o.Due}}
 }
 
@@ -136,7 +137,7 @@ func misfireOf(m *schema.Misfire, policy string) JobMisfire {
 }
 
 // recurringOf returns a job that can have many runs. next is the run that comes next, if there is one.
-func recurringOf(j *schema.Job, next []bucketer.Occurrence) Job {
+func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	s := &j.Current.Spec
 	out := Job{
 		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,

@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -91,8 +92,8 @@ var kinds = []struct {
 }{
 	{bucketer.ErrNoTask, kind{name: "no-task", status: 422, title: "The request is not valid", location: "body.task"}},
 	{bucketer.ErrKeyReused, kind{name: "key-reused", status: 422, title: "The idempotency key was used before", location: "header.Idempotency-Key"}},
-	{bucketer.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
-	{bucketer.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
+	{recurring.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
+	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
 	{bucketer.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -50,7 +51,7 @@ func (s *stub) CreateJob(_ context.Context, spec schema.JobSpec, key, bodyHash s
 		return *s.jobs.byID[known.job], true, nil
 	}
 	if _, err := s.named(spec.Tenant, spec.Name); err == nil && spec.Name != "" {
-		return schema.Job{}, false, fmt.Errorf("create job: %w", bucketer.ErrNameTaken)
+		return schema.Job{}, false, fmt.Errorf("create job: %w", recurring.ErrNameTaken)
 	}
 	j := s.create(spec)
 	if key != "" {
@@ -114,7 +115,7 @@ func (s *stub) change(j *schema.Job, ifMatch int64, change func(*schema.JobSpec)
 	case j.Current.Fault != nil:
 		return schema.Job{}, j.Current.Fault
 	case ifMatch != 0 && ifMatch != j.Current.Number:
-		return schema.Job{}, fmt.Errorf("change job: %w", bucketer.ErrStale)
+		return schema.Job{}, fmt.Errorf("change job: %w", recurring.ErrStale)
 	case j.Current.State.Ended():
 		return schema.Job{}, fmt.Errorf("change job: %w", bucketer.ErrFinished)
 	}
@@ -264,7 +265,7 @@ func (s *stub) JobByName(_ context.Context, tenant, name string) (schema.Job, er
 }
 
 // ListJobs looks at no more than limit jobs a page.
-func (s *stub) ListJobs(_ context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
+func (s *stub) ListJobs(_ context.Context, tenant string, f recurring.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -289,7 +290,7 @@ func (s *stub) ListJobs(_ context.Context, tenant string, f bucketer.JobFilter, 
 	return out, nil, nil
 }
 
-func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f bucketer.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
+func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.job(tenant, id); err != nil {
@@ -311,18 +312,18 @@ func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f buck
 	return out, nil, nil
 }
 
-func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occurrence {
+func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence {
 	compiled, err := schedule.Compile(*job.Current.Spec.Schedule, 0)
 	if err != nil || job.Current.State != schema.JobActive {
 		return nil
 	}
-	var out []bucketer.Occurrence
+	var out []recurring.Occurrence
 	for t := range compiled.From(now) {
 		if len(out) == count {
 			break
 		}
 		due := t.Add(compiled.Offset())
-		out = append(out, bucketer.Occurrence{ID: schema.MakeEntryID(due, job.ID.Shard(), schema.HashOf(t.String())), Nominal: t, Due: due})
+		out = append(out, recurring.Occurrence{ID: schema.MakeEntryID(due, job.ID.Shard(), schema.HashOf(t.String())), Nominal: t, Due: due})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -200,7 +201,7 @@ func (f found) match(header string) error {
 			return nil
 		}
 	}
-	p := problemOf(bucketer.ErrStale)
+	p := problemOf(recurring.ErrStale)
 	p.Detail = "Its ETag is " + f.tag() + "."
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -128,7 +129,7 @@ func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, er
 	f, err := s.findNamed(ctx, name)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
-		p := problemOf(bucketer.ErrStale)
+		p := problemOf(recurring.ErrStale)
 		p.Detail = none.Detail
 		return 0, p
 	}
@@ -246,7 +247,7 @@ func (s *Server) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, er
 
 func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 	var faults bucketer.Faults
-	filter := bucketer.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
+	filter := recurring.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
 	if in.Label != "" {
 		var ok bool
 		if filter.Label, filter.Value, ok = strings.Cut(in.Label, "="); !ok || filter.Label == "" {
@@ -281,7 +282,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 }
 
 func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
-	filter := bucketer.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
+	filter := recurring.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
 	faults := checkYears(filter.From, filter.To)
 	if !filter.To.IsZero() && !filter.To.After(filter.From) {
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
@@ -316,7 +317,7 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 }
 
 // historyOf fills a page of the runs of a job that can have many.
-func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter bucketer.JobRunFilter, pos bucketer.Position, limit int, question any, out *runList) error {
+func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos bucketer.Position, limit int, question any, out *runList) error {
 	runs, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
 	if err != nil {
 		return s.fail(ctx, "list runs of job", err)

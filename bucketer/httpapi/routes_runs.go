@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -197,7 +198,7 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 // listHistory lists the runs of a job that can have many, the latest due first: a window of due times may lie in many
 // partitions, and the history knows the job's.
 func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.JobID, pos bucketer.Position, limit int, question any, out *runList) error {
-	err := s.historyOf(ctx, job, bucketer.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
+	err := s.historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -84,11 +85,11 @@ type JobReader interface {
 	// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
 	NotUnderstood(job *schema.Job) error
 	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the end.
-	ListJobs(ctx context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
+	ListJobs(ctx context.Context, tenant string, f recurring.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
 	// JobRuns returns at most limit runs of the job, the latest due first, and where to go on.
-	JobRuns(ctx context.Context, tenant string, id schema.JobID, f bucketer.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
+	JobRuns(ctx context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
 	// Upcoming returns the next count runs of the job after now; fewer, if there are no more.
-	Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occurrence
+	Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence
 }
 
 // Dependency is how something stands that the node needs: a nil Err is well.

@@ -19,16 +19,17 @@ import (
 	"go.uber.org/goleak"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	_ Jobs      = (*bucketer.Bucketer)(nil)
-	_ Runs      = (*bucketer.Bucketer)(nil)
-	_ Tasks     = (*bucketer.Bucketer)(nil)
-	_ Recurring = (*bucketer.Bucketer)(nil)
+	_ Jobs      = (*engine.Engine)(nil)
+	_ Runs      = (*engine.Engine)(nil)
+	_ Tasks     = (*engine.Engine)(nil)
+	_ Recurring = (*engine.Engine)(nil)
 )
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -40,7 +41,7 @@ type Backfill struct {
 // name no times or too many are Faults. About key see Begin.
 func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobID, r Backfill, by, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) {
-		job, err := o.bucketer.JobByID(ctx, tenant, id)
+		job, err := o.jobs.JobByID(ctx, tenant, id)
 		if err != nil {
 			return schema.OperationSpec{}, err
 		}
@@ -76,11 +77,11 @@ func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 		f.Notes = append(f.Notes, "to was moved to "+end.Format(time.RFC3339Nano)+", the end of the schedule")
 		f.To = end
 	}
-	s, err := schedule.Compile(f.Schedule, bucketer.SeedOf(job.ID))
+	s, err := schedule.Compile(f.Schedule, recurring.SeedOf(job.ID))
 	if err != nil {
 		return nil, fmt.Errorf("schedule of job %s: %w: %w", job.ID, schema.ErrNotUnderstood, err)
 	}
-	f.Count = int64(s.Count(f.From.Add(-time.Millisecond), f.To.Add(-time.Millisecond), bucketer.MaxStretch))
+	f.Count = int64(s.Count(f.From.Add(-time.Millisecond), f.To.Add(-time.Millisecond), recurring.MaxStretch))
 	switch {
 	case f.Count == 0:
 		return nil, bucketer.Faults{{Location: "body.to", Message: "leaves nothing: the schedule names no time in this stretch"}}
@@ -98,7 +99,7 @@ func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 // progress that was overtaken: it meets all decisions again, and all runs that they led to, before it makes a new one.
 func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *schema.Progress) (wait time.Duration, err error) {
 	f, now := op.Spec.Backfill, o.now()
-	job, err := o.bucketer.JobByID(ctx, op.Tenant, f.Job)
+	job, err := o.jobs.JobByID(ctx, op.Tenant, f.Job)
 	gone := errors.Is(err, schema.ErrNotFound) || err == nil && job.Current.State == schema.JobCancelled
 	if err == nil {
 		err = job.Current.Fault // the rows say what the job says: another node may understand it
@@ -110,7 +111,7 @@ func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *
 	if err != nil {
 		return 0, err
 	}
-	s, err := schedule.Compile(f.Schedule, bucketer.SeedOf(f.Job))
+	s, err := schedule.Compile(f.Schedule, recurring.SeedOf(f.Job))
 	if err != nil {
 		fault(p, "this version does not understand the schedule")
 		p.Done = true

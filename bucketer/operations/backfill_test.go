@@ -411,13 +411,13 @@ func TestABackfillWaitsUntilItsJobIsUnderstood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clear := o.bucketer
-		o.bucketer = w.unclear(job.ID)
+		clear := o.jobs
+		o.jobs = w.unclear(job.ID)
 		op := begun.Operation
 		if _, err := o.step(t.Context(), &op); !errors.Is(err, schema.ErrNotUnderstood) || op.Progress.Matched != 0 {
 			t.Errorf("step = %v with %d runs, want ErrNotUnderstood and none", err, op.Progress.Matched)
 		}
-		o.bucketer = clear
+		o.jobs = clear
 		if _, err := o.step(t.Context(), &op); err != nil || op.Progress.Matched != 6 {
 			t.Errorf("step = %v with %d runs, want 6 once it is understood", err, op.Progress.Matched)
 		}
@@ -429,7 +429,7 @@ func TestABackfillOfAJobThatIsNotUnderstoodIsRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(10 * time.Second))
 		o := w.operationsOf("x", nil)
-		o.bucketer = w.unclear(job.ID)
+		o.jobs = w.unclear(job.ID)
 		stretch := Backfill{From: time.Now().Add(-time.Hour), To: time.Now(), MaxConcurrent: 1}
 		for tenant, want := range map[string]error{"t": schema.ErrNotUnderstood, "another": schema.ErrNotFound} {
 			if _, err := o.Backfill(t.Context(), tenant, job.ID, stretch, "", "", ""); !errors.Is(err, want) {

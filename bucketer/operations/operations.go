@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,6 +75,7 @@ type OperationStore interface {
 // Its methods may be called from any goroutine.
 type Operations struct {
 	bucketer *bucketer.Bucketer
+	jobs     *recurring.Jobs
 	store    OperationStore
 	quota    RunQuota
 	node     string
@@ -95,6 +97,7 @@ type RunQuota interface {
 // Config wires Operations.
 type Config struct {
 	Bucketer *bucketer.Bucketer
+	Jobs     *recurring.Jobs
 	Store    OperationStore
 	// Quota bounds the runs that operations start; nil bounds nothing.
 	Quota RunQuota
@@ -113,7 +116,7 @@ func New(c Config) *Operations {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Operations{
-		bucketer: c.Bucketer, store: c.Store, quota: c.Quota, node: c.Node, now: c.Bucketer.Now, log: c.Logger,
+		bucketer: c.Bucketer, jobs: c.Jobs, store: c.Store, quota: c.Quota, node: c.Node, now: c.Bucketer.Now, log: c.Logger,
 		metrics: newMetrics(c.Registerer),
 		wake:    make(chan struct{}, 1), acts: make(chan struct{}, operationActs),
 	}

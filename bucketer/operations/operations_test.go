@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -20,7 +21,7 @@ func (w *world) operations(node string) *Operations {
 
 // operationsOf returns Operations of a node of the world, with a quota.
 func (w *world) operationsOf(node string, quota RunQuota) *Operations {
-	return New(Config{Bucketer: w.Bucketer, Store: w.Faulty, Quota: quota, Node: node})
+	return New(Config{Bucketer: w.Bucketer, Jobs: w.Recurring(), Store: w.Faulty, Quota: quota, Node: node})
 }
 
 // asked is an operation that asks for an action on the jobs, or runs, of a filter.
@@ -120,7 +121,7 @@ func TestOperationActsOnEveryJobThatMatches(t *testing.T) {
 		wantCounts(t, "resume", w.works(begun.Operation.ID, o), schema.Progress{Matched: n / 2, Changed: n / 2})
 		begun = w.begin(o, asked(ActionCancel, schema.OperationFilter{Label: "team=a"}))
 		wantCounts(t, "cancel", w.works(begun.Operation.ID, o), schema.Progress{Matched: n/2 + 1, Changed: n/2 + 1})
-		jobs, _, err := w.ListJobs(t.Context(), "t", bucketer.JobFilter{State: schema.JobActive}, schema.JobID{}, 1000)
+		jobs, _, err := w.ListJobs(t.Context(), "t", recurring.JobFilter{State: schema.JobActive}, schema.JobID{}, 1000)
 		if err != nil || len(jobs) != n/2 {
 			t.Errorf("%d jobs are active, %v; want the %d of the other team", len(jobs), err, n/2)
 		}

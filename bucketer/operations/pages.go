@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -25,7 +26,7 @@ func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, 
 // jobsPage lists jobs, newest first, from the one that was there last when the operation was made.
 func (o *Operations) jobsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
-	filter := bucketer.JobFilter{State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
+	filter := recurring.JobFilter{State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
 	filter.Label, filter.Value, _ = strings.Cut(f.Label, "=")
 	before := schema.MakeJobID(op.ID.Time().Add(time.Millisecond), 0, 0)
 	if at != "" {
@@ -34,7 +35,7 @@ func (o *Operations) jobsPage(ctx context.Context, op *schema.Operation, at stri
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	jobs, next, err := o.bucketer.ListJobs(ctx, op.Tenant, filter, before, limit)
+	jobs, next, err := o.jobs.ListJobs(ctx, op.Tenant, filter, before, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -50,25 +51,25 @@ func (o *Operations) jobsPage(ctx context.Context, op *schema.Operation, at stri
 }
 
 func (o *Operations) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Job) (changed bool, err error) {
-	b, state := o.bucketer, j.Current.State
+	state := j.Current.State
 	switch op.Spec.Action {
 	case ActionCancel:
 		if state.Ended() {
 			return false, nil
 		}
-		_, err = b.CancelJob(ctx, op.Tenant, j.ID, 0)
+		_, err = o.jobs.CancelJob(ctx, op.Tenant, j.ID, 0)
 	case ActionPause:
 		if state != schema.JobActive {
 			return false, nil
 		}
-		_, err = b.PauseJob(ctx, op.Tenant, j.ID, 0)
+		_, err = o.jobs.PauseJob(ctx, op.Tenant, j.ID, 0)
 	case ActionResume:
 		if state != schema.JobPaused {
 			return false, nil
 		}
-		_, err = b.ResumeJob(ctx, op.Tenant, j.ID, 0)
+		_, err = o.jobs.ResumeJob(ctx, op.Tenant, j.ID, 0)
 	case ActionTrigger:
-		_, err = b.TriggerJob(ctx, op.Tenant, j.ID, keyOf(op, j.ID), "operation")
+		_, err = o.jobs.TriggerJob(ctx, op.Tenant, j.ID, keyOf(op, j.ID), "operation")
 	default:
 		return false, fmt.Errorf("%q of a job is no action", op.Spec.Action)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -339,7 +340,7 @@ func plainly(err error) string {
 	if errors.As(err, &faults) {
 		return string(bucketer.Shorten([]byte(faults.Error()), maxPlain))
 	}
-	for _, e := range []error{schema.ErrConflict, bucketer.ErrStale, bucketer.ErrNoTask, bucketer.ErrKeyReused, bucketer.ErrPayloadGone, schema.ErrTooLarge, schema.ErrNotUnderstood} {
+	for _, e := range []error{schema.ErrConflict, recurring.ErrStale, bucketer.ErrNoTask, bucketer.ErrKeyReused, bucketer.ErrPayloadGone, schema.ErrTooLarge, schema.ErrNotUnderstood} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}

@@ -12,15 +12,17 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a Bucketer on a store in memory.
+// world is an Engine on a store in memory.
 type world struct {
 	*bucketertest.World
-	*bucketer.Bucketer
+	*engine.Engine
 }
 
 // inWorld runs f in a bubble with a world.
@@ -28,15 +30,15 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{World: bucketertest.NewWorld(t, schema.Settings{})}
-		w.Bucketer = w.on(w.Store())
+		w.Engine = w.on(w.Store())
 		f(t, w)
 	})
 }
 
-// on returns a Bucketer on a store.
-func (w *world) on(store bucketer.Store) *bucketer.Bucketer {
+// on returns an Engine on a store.
+func (w *world) on(store bucketer.Store) *engine.Engine {
 	w.T.Helper()
-	b, err := bucketer.New(bucketer.Config{Store: store, Hints: w, Signals: w})
+	b, err := engine.New(bucketer.Config{Store: store, Hints: w, Signals: w})
 	if err != nil {
 		w.T.Fatalf("New = %v", err)
 	}
@@ -46,9 +48,9 @@ func (w *world) on(store bucketer.Store) *bucketer.Bucketer {
 	return b
 }
 
-// unclear returns a Bucketer that does not understand the text of a job.
-func (w *world) unclear(job schema.JobID) *bucketer.Bucketer {
-	return w.on(&unclear{w.Store(), job})
+// unclear returns Jobs that do not understand the text of a job.
+func (w *world) unclear(job schema.JobID) *recurring.Jobs {
+	return jobsOf(w.on(&unclear{w.Store(), job}))
 }
 
 // unclear is a store in which the text of a job is not understood.
@@ -156,3 +158,6 @@ func (w *world) dead(job bucketer.Job) schema.RunID {
 	}
 	return e.ID
 }
+
+// jobsOf returns the part of an engine that keeps jobs.
+func jobsOf(e *engine.Engine) *recurring.Jobs { return e.Recurring() }

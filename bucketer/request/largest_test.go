@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -74,7 +75,7 @@ func TestWhatFollowsFromTheLargestRunFits(t *testing.T) {
 				if err != nil {
 					t.Fatalf("Job = %v", err)
 				}
-				for range bucketer.MaxPast {
+				for range recurring.MaxPast {
 					many.Past = append(many.Past, schema.PastGeneration{Number: number, Schedule: many.Schedule, Cut: testNow})
 				}
 				text, err := schema.EncodeJobSpec(many)

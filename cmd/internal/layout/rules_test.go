@@ -60,14 +60,21 @@ var layers = []layer{
 	{folder: "bucketer/payload"},
 	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
 	{folder: "bucketer/admin", imports: []string{"schema", "bucketer"}, tests: bucketerFakes},
-	{folder: "bucketer/operations", imports: []string{"schema", "bucketer", "bucketer/schedule"}, tests: append([]string{"bucketer/admin"}, bucketerFakes...)},
-	{folder: "bucketer/request", imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/operations", "bucketer/schedule", "bucketer/payload"}, tests: bucketerFakes},
+	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/schedule"}, tests: bucketerFakes},
+	{folder: "bucketer/concurrency", imports: []string{"schema", "bucketer", "bucketer/recurring"}, tests: bucketerFakes},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/recurring", "bucketer/concurrency"}},
+	{folder: "bucketer/operations", imports: []string{"schema", "bucketer", "bucketer/recurring", "bucketer/schedule"}, tests: append([]string{"bucketer/admin", "bucketer/engine"}, bucketerFakes...)},
+	{
+		folder:  "bucketer/request",
+		imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/recurring", "bucketer/operations", "bucketer/schedule", "bucketer/payload"},
+		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
+	},
 	{folder: "bucketer/httpapi", imports: []string{"schema", "bucketer/..."}, tests: fakes},
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
-	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair"}, tests: fakes},
+	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/recurring"}, fakes...)},
+	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/engine", "bucketer/admin"}, fakes...)},
 	// What users' programs link: nothing of ours.
 	{folder: "executor/worker", tests: []string{"executor", "dispatcher/queue/...", "schema"}},
 

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/cmd/internal/clockcheck"
@@ -82,7 +83,7 @@ type Node struct {
 
 	stopping atomic.Bool // told to stop: our shards are others' from then on
 
-	bucketer   *bucketer.Bucketer
+	bucketer   *engine.Engine
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
 	operations *operations.Operations
@@ -200,7 +201,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		return err
 	}
 	n.halt.Also(n.clock.Off)
-	n.bucketer, err = bucketer.New(bucketer.Config{
+	n.bucketer, err = engine.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
@@ -231,7 +232,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		}
 	}
 	n.operations = operations.New(operations.Config{
-		Bucketer: n.bucketer, Store: n.store, Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
+		Bucketer: n.bucketer.Bucketer, Jobs: n.bucketer.Recurring(), Store: n.store, Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
 	n.api, err = httpapi.New(httpapi.Config{

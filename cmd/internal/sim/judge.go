@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -179,8 +180,8 @@ func (w *world) lag(ctx context.Context) (lag int, err error) {
 	return lag, err
 }
 
-func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
-	b, err := bucketer.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
+func (w *world) reader(ctx context.Context) (*engine.Engine, error) {
+	b, err := engine.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
 }
 
 // read reads every run that lies in the store.
-func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]check.Reading, error) {
+func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Reading, error) {
 	found := make(map[string]check.Reading)
 	now := time.Now()
 	for from := now.Add(-w.s.Span - settle - w.s.Lasting - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
@@ -228,7 +229,7 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 }
 
 // buried notes which of the runs that were found have a dead letter that waits, whatever their state.
-func (w *world) buried(ctx context.Context, b *bucketer.Bucketer, found map[string]check.Reading) error {
+func (w *world) buried(ctx context.Context, b *engine.Engine, found map[string]check.Reading) error {
 	ids := make([]schema.RunID, 0, len(found))
 	for id, r := range found {
 		if r.Status != check.Found {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -405,10 +406,10 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 }
 
 // someNode returns the bucketer of a node that runs; nil: none does.
-func (w *world) someNode() *bucketer.Bucketer {
+func (w *world) someNode() *engine.Engine {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	var up []*bucketer.Bucketer
+	var up []*engine.Engine
 	for _, n := range w.c.nodes {
 		if n.up && !n.stopping {
 			up = append(up, n.bucketer)

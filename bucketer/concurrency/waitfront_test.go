@@ -1,4 +1,4 @@
-package bucketer
+package concurrency
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
 // dearly is a store in which a wait list costs what it does in Cassandra: a read passes over what was taken out of its
 // range, and answers nothing if that is too much.
 type dearly struct {
-	Store
+	bucketer.Store
 	gone   []schema.RunID // taken out, in order
 	reads  int
 	passed int // over how many such rows reads went
@@ -88,7 +89,7 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		}
 		put(5)
 		put(n / 2)
-		live := NewLiveness(w.Counts, time.Now)
+		live := bucketer.NewLiveness(w.Counts, time.Now)
 		began, looks := time.Now(), 0
 		for ; left() > 0 && looks < 200; looks++ {
 			_, _ = w.WakeShard(ctx, shard, "", live) // a read may fail

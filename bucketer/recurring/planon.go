@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -20,21 +21,6 @@ const (
 	jobsAtOnce = 8
 )
 
-// Verdict says what becomes of an entry whose job was looked at.
-type Verdict uint8
-
-// The verdicts.
-const (
-	// Publish: the entry may start. The job went on before: its next occurrence is held.
-	Publish Verdict = iota
-	// Doubtful: as Publish, but only before an instant that the executor must learn from the job's row.
-	Doubtful
-	// Dropped: nothing starts from the entry, and its rows say so.
-	Dropped
-	// Undecided: nothing is decided yet; to be asked again.
-	Undecided
-)
-
 // PlanOn looks at the jobs of entries that were met before they start, writes what comes next in each job, and says of each entry whether
 // it may be published. Entries of one-off jobs, and later starts of runs that have started, are Publish at once.
 //
@@ -43,13 +29,13 @@ const (
 // clock may be wrong that is ErrNotReady.
 //
 // If we crash at any point, whoever meets the entries next does the same again, to the same ids.
-func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]Verdict, error) {
-	p := planning{b: b, asked: now, now: now, entries: entries, verdicts: make([]Verdict, len(entries))}
+func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error) {
+	p := planning{b: j, asked: now, now: now, entries: entries, verdicts: make([]bucketer.Verdict, len(entries))}
 	var err error
-	if p.jobs, err = b.jobsOf(ctx, entries); err != nil {
+	if p.jobs, err = j.jobsOf(ctx, entries); err != nil {
 		return nil, err
 	}
-	if now := b.now(); len(p.jobs) > 0 && now.After(p.now) {
+	if now := j.now(); len(p.jobs) > 0 && now.After(p.now) {
 		p.now = now // the jobs may have been long in coming: what they say is not recorded as of before they said it
 	}
 	for i := range entries {
@@ -57,8 +43,8 @@ func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.
 			p.judge(i)
 		}
 	}
-	if b.halted() { // asked after the clock was read: what is judged by a wrong one is not recorded
-		return nil, ErrNotReady
+	if j.core.Halted() { // asked after the clock was read: what is judged by a wrong one is not recorded
+		return nil, bucketer.ErrNotReady
 	}
 	if err := p.write(ctx); err != nil {
 		return nil, err
@@ -68,17 +54,17 @@ func (b *Bucketer) PlanOn(ctx context.Context, entries []schema.Entry, now time.
 
 // planning is one PlanOn under way.
 type planning struct {
-	b        *Bucketer
+	b        *Jobs
 	asked    time.Time // before the jobs were read: what they do not say was not said by then
 	now      time.Time // after
 	entries  []schema.Entry
 	jobs     map[schema.JobID]*schema.Job
-	verdicts []Verdict
+	verdicts []bucketer.Verdict
 
-	steps    []step     // what comes next after entries that may be published
-	begins   []step     // first occurrences of generations in force, of whose generation before an entry was dropped
-	changed  []step     // what would have come next, before the cut, after entries that were missed because of it
-	dropped  []Finished // what is recorded instead of a start
+	steps    []step              // what comes next after entries that may be published
+	begins   []step              // first occurrences of generations in force, of whose generation before an entry was dropped
+	changed  []step              // what would have come next, before the cut, after entries that were missed because of it
+	dropped  []bucketer.Finished // what is recorded instead of a start
 	lines    []schema.JobRun
 	finished []*schema.Job
 	jumps    int
@@ -102,8 +88,8 @@ func (p *planning) judge(i int) {
 		right = job.DecideStart(e, p.now)
 	}
 	switch {
-	case right.Unknown && p.asked.Before(latest(time.UnixMicro(e.Spec.Generation), e.MisfireFrom()).Add(unsureFor)):
-		p.verdicts[i] = Undecided
+	case right.Unknown && p.asked.Before(bucketer.Latest(time.UnixMicro(e.Spec.Generation), e.MisfireFrom()).Add(unsureFor)):
+		p.verdicts[i] = bucketer.Undecided
 	case right.Outcome != "":
 		p.drop(i, schema.Record{Outcome: right.Outcome, Reason: right.Reason})
 		if ok && e.IsOccurrence() {
@@ -111,7 +97,7 @@ func (p *planning) judge(i int) {
 		}
 	default:
 		if !right.Before.IsZero() {
-			p.verdicts[i] = Doubtful
+			p.verdicts[i] = bucketer.Doubtful
 		}
 		if e.IsOccurrence() {
 			p.goOn(i, job, right)
@@ -124,7 +110,7 @@ func (p *planning) replaced(i int, job *schema.Job, right schema.StartDecision) 
 	if right.Outcome == schema.Missed {
 		s, err := p.b.series.of(job.ID, right.Generation)
 		if err != nil {
-			p.b.misunderstood(err)
+			p.b.reportFault(err)
 		} else if s != nil {
 			if next, ok := s.Next(p.entries[i].Spec.Nominal); ok && s.due(next).Before(right.Cut) {
 				p.changed = append(p.changed, step{i, job, s, next, right.Cut})
@@ -135,7 +121,7 @@ func (p *planning) replaced(i int, job *schema.Job, right schema.StartDecision) 
 		return
 	}
 	if s, nominal, ok, err := p.b.first(job); err != nil {
-		p.b.misunderstood(err)
+		p.b.reportFault(err)
 	} else if ok {
 		p.begins = append(p.begins, step{i: -1, job: job, s: s, nominal: nominal})
 	}
@@ -147,7 +133,7 @@ func (p *planning) goOn(i int, job *schema.Job, right schema.StartDecision) {
 	s, err := p.b.series.of(job.ID, right.Generation)
 	switch {
 	case err != nil:
-		p.b.misunderstood(err)
+		p.b.reportFault(err)
 		return
 	case s == nil:
 		return
@@ -155,7 +141,7 @@ func (p *planning) goOn(i int, job *schema.Job, right schema.StartDecision) {
 	if e.Marks.Cancelled != nil {
 		// Cancelled before it was met: no record will ever leave its line.
 		rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: e.Marks.Cancelled.At}
-		line, _ := lineOf(e, &schema.Attempt{Record: &rec, Expires: p.b.expiry(e.Due(), p.now)})
+		line, _ := bucketer.HistoryLine(e, &schema.Attempt{Record: &rec, Expires: p.b.core.Expiry(e.Due(), p.now)})
 		p.lines = append(p.lines, line)
 	}
 	nominal, more := s.Next(e.Spec.Nominal)
@@ -180,27 +166,27 @@ func (p *planning) misfire(i int, s *series) {
 
 // drop has rec recorded instead of a start of entry i.
 func (p *planning) drop(i int, rec schema.Record) {
-	p.verdicts[i] = Dropped
+	p.verdicts[i] = bucketer.Dropped
 	e := &p.entries[i]
-	p.dropped = append(p.dropped, Finished{Entry: *e, Attempt: p.b.NotStarted(*e, rec, p.now)})
+	p.dropped = append(p.dropped, bucketer.Finished{Entry: *e, Attempt: p.b.core.NotStarted(*e, rec, p.now)})
 }
 
-// misunderstood tells of a stored job or schedule that this program does not understand (another version may, such as one with other zone
+// reportFault tells of a stored job or schedule that this program does not understand (another version may, such as one with other zone
 // data). What was planned of it runs; it does not go on until it is understood or changed, and is mended then: what was left out is caught
 // up with by its policy. No other job is held up.
-func (b *Bucketer) misunderstood(err error) {
-	b.metrics.faulty.Inc()
-	b.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
+func (j *Jobs) reportFault(err error) {
+	j.metrics.faulty.Inc()
+	j.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
 }
 
 // NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
-func (b *Bucketer) NotUnderstood(job *schema.Job) error {
-	_, err := b.series.of(job.ID, &job.Current)
+func (j *Jobs) NotUnderstood(job *schema.Job) error {
+	_, err := j.series.of(job.ID, &job.Current)
 	return err
 }
 
 // jobsOf reads the jobs of those entries that are to make the first start of a run of one.
-func (b *Bucketer) jobsOf(ctx context.Context, entries []schema.Entry) (map[schema.JobID]*schema.Job, error) {
+func (j *Jobs) jobsOf(ctx context.Context, entries []schema.Entry) (map[schema.JobID]*schema.Job, error) {
 	var ids []schema.JobID
 	for i := range entries {
 		if e := &entries[i]; e.FirstOfJob() && e.Fault == nil {
@@ -210,11 +196,11 @@ func (b *Bucketer) jobsOf(ctx context.Context, entries []schema.Entry) (map[sche
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return b.Jobs(ctx, ids)
+	return j.Jobs(ctx, ids)
 }
 
 // Jobs reads any number of jobs. Those that do not exist are absent.
-func (b *Bucketer) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error) {
+func (j *Jobs) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error) {
 	slices.SortFunc(ids, func(x, y schema.JobID) int {
 		if d := int(x.Shard()) - int(y.Shard()); d != 0 {
 			return d
@@ -230,7 +216,7 @@ func (b *Bucketer) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.Job
 	for len(ids) > 0 {
 		shard := ids[0].Shard()
 		n := 1
-		for n < len(ids) && n < readIDs && ids[n].Shard() == shard {
+		for n < len(ids) && n < bucketer.ReadIDs && ids[n].Shard() == shard {
 			n++
 		}
 		part := ids[:n]
@@ -238,7 +224,7 @@ func (b *Bucketer) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.Job
 		tokens <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-tokens }()
-			jobs, err := b.store.Jobs(ctx, shard, part)
+			jobs, err := j.store.Jobs(ctx, shard, part)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -1,4 +1,4 @@
-package bucketer
+package concurrency
 
 import (
 	"context"
@@ -67,12 +67,12 @@ func dueFrom(t time.Time) schema.IDRange {
 
 // firstWaiting returns the first runs that wait for a limit, at most wakePage: those that are known to wait before
 // its front, and then from that on.
-func (b *Bucketer) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiter, error) {
-	low, behind, err := b.front(ctx, key)
+func (l *WaitLists) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiter, error) {
+	low, behind, err := l.front(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := b.waitingFrom(ctx, key, low)
+	rows, err := l.waitingFrom(ctx, key, low)
 	if err != nil || len(behind) == 0 {
 		return rows, err
 	}
@@ -81,57 +81,57 @@ func (b *Bucketer) firstWaiting(ctx context.Context, key schema.LimitKey) ([]sch
 }
 
 // waitingFrom returns the first page of what waits from the front of a limit on, and moves that.
-func (b *Bucketer) waitingFrom(ctx context.Context, key schema.LimitKey, low time.Time) ([]schema.Waiter, error) {
+func (l *WaitLists) waitingFrom(ctx context.Context, key schema.LimitKey, low time.Time) ([]schema.Waiter, error) {
 	began := time.Now()
-	rows, err := b.store.Waiters(ctx, key, dueFrom(low), wakePage)
+	rows, err := l.store.Waiters(ctx, key, dueFrom(low), wakePage)
 	took := time.Since(began)
 	if low.IsZero() && took < slowRead {
 		return rows, err
 	}
-	now := b.now()
+	now := l.now()
 	switch {
 	case err == nil && len(rows) > 0:
-		b.fronts.move(key, low, rows[0].Run.Time(), now)
+		l.fronts.move(key, low, rows[0].Run.Time(), now)
 	case err == nil:
-		b.fronts.move(key, low, now.Add(-frontAge), now)
+		l.fronts.move(key, low, now.Add(-frontAge), now)
 	case took >= slowRead:
 		// Too much was taken out from there on, or nobody answers, which passes.
 		to := now
-		if hint := b.hintedFront(ctx, key); hint.After(low) {
+		if hint := l.hintedFront(ctx, key); hint.After(low) {
 			to = hint
 		}
-		b.fronts.move(key, low, to, now)
+		l.fronts.move(key, low, to, now)
 	}
 	return rows, err
 }
 
 // front returns from where on to read what waits for a limit (zero: from the beginning), and what waits before that.
-func (b *Bucketer) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiter, err error) {
-	now := b.now()
-	b.fronts.mu.Lock()
-	f := b.fronts.of[key]
+func (l *WaitLists) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiter, err error) {
+	now := l.now()
+	l.fronts.mu.Lock()
+	f := l.fronts.of[key]
 	if f == nil || now.Before(f.until) {
-		defer b.fronts.mu.Unlock()
+		defer l.fronts.mu.Unlock()
 		if f == nil {
 			return time.Time{}, nil, nil
 		}
 		return f.low, slices.Clone(f.behind), nil
 	}
-	b.fronts.mu.Unlock()
-	hint := b.hintedFront(ctx, key)
-	b.fronts.mu.Lock()
-	defer b.fronts.mu.Unlock()
+	l.fronts.mu.Unlock()
+	hint := l.hintedFront(ctx, key)
+	l.fronts.mu.Lock()
+	defer l.fronts.mu.Unlock()
 	if hint.IsZero() {
-		delete(b.fronts.of, key)
+		delete(l.fronts.of, key)
 	} else {
-		b.fronts.of[key] = &waitFront{low: hint, until: now.Add(frontFor)}
+		l.fronts.of[key] = &waitFront{low: hint, until: now.Add(frontFor)}
 	}
 	return hint, nil, ctx.Err()
 }
 
 // hintedFront returns what the lease of the limit says of its front; zero: nothing, or it could not be read.
-func (b *Bucketer) hintedFront(ctx context.Context, key schema.LimitKey) time.Time {
-	lease, err := b.slotLease(ctx, key)
+func (l *WaitLists) hintedFront(ctx context.Context, key schema.LimitKey) time.Time {
+	lease, err := l.slotLease(ctx, key)
 	if err != nil {
 		return time.Time{}
 	}
@@ -183,23 +183,23 @@ func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
 
 // lookBehind looks for runs that wait before the front of a limit, for about behindFor, and keeps the rows of those that
 // have waited for long. Only the owner of the limit's shard does.
-func (b *Bucketer) lookBehind(ctx context.Context, key schema.LimitKey) error {
-	b.fronts.mu.Lock()
-	known := b.fronts.of[key]
+func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
+	l.fronts.mu.Lock()
+	known := l.fronts.of[key]
 	if known == nil {
-		b.fronts.mu.Unlock()
+		l.fronts.mu.Unlock()
 		return nil
 	}
-	known.until = b.now().Add(frontFor) // it is looked after
+	known.until = l.now().Add(frontFor) // it is looked after
 	f := *known
-	b.fronts.mu.Unlock()
+	l.fronts.mu.Unlock()
 
 	var spent time.Duration
 	whole := f.seen.IsZero() // the round begins here
 	for over := false; !over && spent < behindFor; {
 		r, lower := f.stretch()
 		began := time.Now()
-		rows, err := b.store.Waiters(ctx, key, r, wakePage)
+		rows, err := l.store.Waiters(ctx, key, r, wakePage)
 		took := time.Since(began)
 		spent += took
 		switch {
@@ -209,24 +209,24 @@ func (b *Bucketer) lookBehind(ctx context.Context, key schema.LimitKey) error {
 			if took >= slowRead { // else nobody answers, which passes
 				f.narrow(8)
 			}
-			b.fronts.looked(key, f, nil)
+			l.fronts.looked(key, f, nil)
 			return nil
 		case took > behindFor:
 			f.narrow(2)
 		case f.span > 0 && took < behindFor/4:
 			f.span *= 2
 		}
-		if err := b.keepAging(ctx, rows, b.now()); err != nil {
+		if err := l.keepAging(ctx, rows, l.now()); err != nil {
 			return err
 		}
 		if len(rows) == wakePage {
 			f.low, over = rows[0].Run.Time(), true
 		}
 		f.seen = lower
-		b.fronts.looked(key, f, rows)
+		l.fronts.looked(key, f, rows)
 		if lower.IsZero() {
 			if over = true; whole && spent < slowRead {
-				b.fronts.drop(key)
+				l.fronts.drop(key)
 			}
 		}
 	}

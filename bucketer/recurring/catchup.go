@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -17,8 +18,8 @@ const (
 	catchUpEvery = time.Second
 )
 
-// gap is what was decided, once for everybody, about an overdue occurrence: which nominal times count as missed. It is kept as JSON.
-type gap struct {
+// missedRange is what was decided, once for everybody, about an overdue occurrence: which nominal times count as missed. It is kept as JSON.
+type missedRange struct {
 	Last time.Time `json:"last"` // the last nominal time that was due at At or before
 	At   time.Time `json:"at"`   // when it was decided, ms
 }
@@ -28,69 +29,69 @@ type gap struct {
 // schedule names nothing any more.
 //
 // If we crash after the decision, the next one to meet the occurrence reads it and writes the same rows.
-func (b *Bucketer) jump(ctx context.Context, s *series, from, now time.Time) (to schema.EntryID, ends bool, err error) {
+func (j *Jobs) jump(ctx context.Context, s *series, from, now time.Time) (to schema.EntryID, ends bool, err error) {
 	last, ok := s.last(from, now)
 	if !ok {
 		last = from
 	}
-	text, err := json.Marshal(gap{Last: last, At: now.UTC().Truncate(time.Millisecond)})
+	text, err := json.Marshal(missedRange{Last: last, At: now.UTC().Truncate(time.Millisecond)})
 	if err != nil {
 		return schema.EntryID{}, false, err
 	}
 	key := "catch-up/" + s.job.String() + "/" + strconv.FormatInt(s.Number, 10) + "/" + strconv.FormatInt(from.UnixMilli(), 10)
-	decided, err := b.store.Decide(ctx, key, string(text), b.expiry(now, now))
+	decided, err := j.store.Decide(ctx, key, string(text), j.core.Expiry(now, now))
 	if err != nil {
 		return schema.EntryID{}, false, fmt.Errorf("decide on what was missed: %w", err)
 	}
-	var g gap
+	var g missedRange
 	if err := json.Unmarshal([]byte(decided), &g); err != nil {
 		return schema.EntryID{}, false, fmt.Errorf("decision %s: %w", key, err)
 	}
-	row, err := b.catchUp(s, from, from, g.Last, g.At, now)
+	row, err := j.catchUp(s, from, from, g.Last, g.At, now)
 	if err != nil {
 		return schema.EntryID{}, false, err
 	}
 	next, more := s.Next(g.Last)
 	if more {
 		// First: once the catch-up entry is met, the occurrence is over, and nobody comes back to it.
-		row, err := b.occurrence(s, next, now)
+		row, err := j.occurrence(s, next, now)
 		if err == nil {
-			err = b.writeAbsent(ctx, []schema.Entry{row})
+			err = j.writeAbsent(ctx, []schema.Entry{row})
 		}
 		if err != nil {
 			return schema.EntryID{}, false, err
 		}
 	}
-	return row.ID, !more, b.writeAbsent(ctx, []schema.Entry{row})
+	return row.ID, !more, j.writeAbsent(ctx, []schema.Entry{row})
 }
 
 // writeAbsent writes those of the rows that nobody wrote before.
-func (b *Bucketer) writeAbsent(ctx context.Context, rows []schema.Entry) error {
-	found, err := b.Stored(ctx, idsOf(rows))
+func (j *Jobs) writeAbsent(ctx context.Context, rows []schema.Entry) error {
+	found, err := j.core.Stored(ctx, bucketer.IDsOf(rows))
 	if err != nil {
 		return err
 	}
 	rows = slices.DeleteFunc(rows, func(e schema.Entry) bool {
 		_, there := found[e.ID]
-		return there && !b.owed.has(e.ID)
+		return there && !j.uncertain.has(e.ID)
 	})
-	if err := b.writeAll(ctx, rows); err != nil {
-		b.owed.add(rows)
+	if err := j.core.WriteAll(ctx, rows); err != nil {
+		j.uncertain.add(rows)
 		return err
 	}
-	b.owed.drop(rows)
+	j.uncertain.drop(rows)
 	return nil
 }
 
 // catchUp makes the entry that works off the nominal times of s from `at` to `until`, due at due. Its id is a function of job, generation,
 // what was missed first, where it stands, and when it is due.
-func (b *Bucketer) catchUp(s *series, first, at, until, due, now time.Time) (schema.Entry, error) {
+func (j *Jobs) catchUp(s *series, first, at, until, due, now time.Time) (schema.Entry, error) {
 	hash := schema.HashOf("catch-up", s.job.String(), strconv.FormatInt(s.Number, 10), strconv.FormatInt(first.UnixMilli(), 10), strconv.FormatInt(at.UnixMilli(), 10))
 	id := schema.MakeEntryID(due, s.job.Shard(), hash)
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: s.Spec.Tenant, Kind: schema.KindCatchUp, Of: s.id(first), Nominal: at, Until: until, Accepted: due.UnixMicro(),
 		Job: s.job, JobName: s.Spec.Name, Generation: s.Number, Priority: s.Spec.Priority,
-	}, nil, b.expiry(due, now))
+	}, nil, j.core.Expiry(due, now))
 }
 
 // CatchUp takes the next step of each of the catch-up entries: by their job's policy it starts runs, at most catchUpRuns of each entry,
@@ -98,12 +99,12 @@ func (b *Bucketer) catchUp(s *series, first, at, until, due, now time.Time) (sch
 // are done: an attempt 0 says so, and what is left is another catch-up entry.
 //
 // If we crash in between, the step is taken again as of the same instant: it writes the same rows.
-func (b *Bucketer) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
+func (j *Jobs) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
 	ids := make([]schema.JobID, len(entries))
 	for i := range entries {
 		ids[i] = entries[i].Spec.Job
 	}
-	jobs, err := b.Jobs(ctx, ids)
+	jobs, err := j.Jobs(ctx, ids)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +112,7 @@ func (b *Bucketer) CatchUp(ctx context.Context, entries []schema.Entry, most int
 		if most <= 0 {
 			return i, nil
 		}
-		n, err := b.catchUpStep(ctx, &entries[i], jobs[entries[i].Spec.Job], now)
+		n, err := j.catchUpStep(ctx, &entries[i], jobs[entries[i].Spec.Job], now)
 		if err != nil {
 			return i, err
 		}
@@ -121,54 +122,54 @@ func (b *Bucketer) CatchUp(ctx context.Context, entries []schema.Entry, most int
 }
 
 // catchUpStep takes one step and returns how many runs it started.
-func (b *Bucketer) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job, now time.Time) (int, error) {
-	s, reason, err := b.caughtUp(e, job)
+func (j *Jobs) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job, now time.Time) (int, error) {
+	s, reason, err := j.caughtUp(e, job)
 	if err != nil {
-		b.misunderstood(err)
-		return 0, b.putOff(ctx, e, now)
+		j.reportFault(err)
+		return 0, j.postpone(ctx, e, now)
 	}
 	if s == nil {
 		// Nobody can say any more how many they are.
 		lost := schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Until, Reason: "changed: the job was changed before they were worked off"}
 		rec := schema.Record{Outcome: schema.Missed, Reason: lost.Reason, Missed: &lost}
-		return 0, b.drop(ctx, []Finished{{Entry: *e, Attempt: b.NotStarted(*e, rec, now)}})
+		return 0, j.drop(ctx, []bucketer.Finished{{Entry: *e, Attempt: j.core.NotStarted(*e, rec, now)}})
 	}
 	// What the step does depends on when it is taken, and it may be taken by several, or again after a crash: the first one says when.
-	if now, err = b.decidedAt(ctx, "catch-up step/"+e.ID.String(), now); err != nil {
+	if now, err = j.decidedAt(ctx, "catch-up step/"+e.ID.String(), now); err != nil {
 		return 0, err
 	}
 	st := s.step(e, reason, now)
-	if err := b.giveUp(ctx, s, st.missed, now); err != nil {
+	if err := j.giveUp(ctx, s, st.missed, now); err != nil {
 		return 0, err
 	}
-	to, err := b.start(ctx, s, e, st, now)
+	to, err := j.start(ctx, s, e, st, now)
 	if err != nil {
 		return 0, err
 	}
-	handed := b.NotStarted(*e, schema.Record{Outcome: schema.Replaced, To: to}, now)
-	return len(st.runs), b.Record(ctx, []schema.Attempt{handed})
+	handed := j.core.NotStarted(*e, schema.Record{Outcome: schema.Replaced, To: to}, now)
+	return len(st.runs), j.core.Record(ctx, []schema.Attempt{handed})
 }
 
-// misunderstoodFor is how long a catch-up waits whose schedule cannot be understood.
-const misunderstoodFor = 10 * time.Minute
+// notUnderstoodFor is how long a catch-up waits whose schedule cannot be understood.
+const notUnderstoodFor = 10 * time.Minute
 
-// putOff hands a catch-up entry on to one that says the same and is due later: its schedule may be understood then. Its id is a function of
+// postpone hands a catch-up entry on to one that says the same and is due later: its schedule may be understood then. Its id is a function of
 // the entry's and its due time.
-func (b *Bucketer) putOff(ctx context.Context, e *schema.Entry, now time.Time) error {
-	due := e.Due().Add(max(now.Sub(e.Due()), 0).Truncate(misunderstoodFor) + misunderstoodFor)
+func (j *Jobs) postpone(ctx context.Context, e *schema.Entry, now time.Time) error {
+	due := e.Due().Add(max(now.Sub(e.Due()), 0).Truncate(notUnderstoodFor) + notUnderstoodFor)
 	spec := e.Spec
 	spec.Accepted = due.UnixMicro()
-	later, err := schema.NewEntry(schema.MakeEntryID(due, e.ID.Shard(), schema.HashOf("put off", e.ID.String())), spec, nil, b.expiry(due, now))
+	later, err := schema.NewEntry(schema.MakeEntryID(due, e.ID.Shard(), schema.HashOf("put off", e.ID.String())), spec, nil, j.core.Expiry(due, now))
 	if err != nil {
 		return err
 	}
-	_, err = b.Replace(ctx, []schema.Entry{*e}, []schema.Entry{later})
+	_, err = j.core.Replace(ctx, []schema.Entry{*e}, []schema.Entry{later})
 	return err
 }
 
 // decidedAt returns, to the millisecond, when what key names was decided: now, or when somebody else was first.
-func (b *Bucketer) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
-	decided, err := b.store.Decide(ctx, key, strconv.FormatInt(now.UnixMilli(), 10), b.expiry(now, now))
+func (j *Jobs) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
+	decided, err := j.store.Decide(ctx, key, strconv.FormatInt(now.UnixMilli(), 10), j.core.Expiry(now, now))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("decide when: %w", err)
 	}
@@ -181,7 +182,7 @@ func (b *Bucketer) decidedAt(ctx context.Context, key string, now time.Time) (ti
 
 // caughtUp returns the series of a catch-up entry, nil if it is not known any more, and why all of it is given up: "" while its
 // generation is in force.
-func (b *Bucketer) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, error) {
+func (j *Jobs) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, error) {
 	if job == nil {
 		return nil, "", nil
 	}
@@ -199,7 +200,7 @@ func (b *Bucketer) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, 
 	default:
 		return nil, "", nil
 	}
-	s, err := b.series.of(job.ID, g)
+	s, err := j.series.of(job.ID, g)
 	return s, reason, err
 }
 
@@ -247,18 +248,18 @@ func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUp
 }
 
 // giveUp records stretches of nominal times as missed, each under the run of its first: the record, then the row, which so never starts.
-func (b *Bucketer) giveUp(ctx context.Context, s *series, missed []schema.Stretch, now time.Time) error {
+func (j *Jobs) giveUp(ctx context.Context, s *series, missed []schema.Stretch, now time.Time) error {
 	for i := range missed {
 		m := missed[i]
-		row, err := b.occurrence(s, m.From, now)
+		row, err := j.occurrence(s, m.From, now)
 		if err != nil {
 			return err
 		}
 		rec := schema.Record{Outcome: schema.Missed, Reason: m.Reason, Missed: &m}
-		if err := b.drop(ctx, []Finished{{Entry: row, Attempt: b.NotStarted(row, rec, now)}}); err != nil {
+		if err := j.drop(ctx, []bucketer.Finished{{Entry: row, Attempt: j.core.NotStarted(row, rec, now)}}); err != nil {
 			return err
 		}
-		if err := b.store.PutEntries(ctx, []schema.Entry{row}); err != nil {
+		if err := j.store.PutEntries(ctx, []schema.Entry{row}); err != nil {
 			return fmt.Errorf("row of a missed stretch: %w", err)
 		}
 	}
@@ -269,16 +270,16 @@ func (b *Bucketer) giveUp(ctx context.Context, s *series, missed []schema.Stretc
 //
 // Each run gets a late entry that starts it, and an attempt 0 that says so before its row is there: met by a sweep that runs behind, a
 // row of which nothing is known would have its job go on after it, which is ours to do.
-func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
+func (j *Jobs) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
 	var handed []schema.Attempt
 	var births, rows []schema.Entry
 	for _, nominal := range st.runs {
-		birth, err := b.occurrence(s, nominal, now)
+		birth, err := j.occurrence(s, nominal, now)
 		if err != nil {
 			return schema.EntryID{}, err
 		}
 		id := schema.MakeEntryID(e.Due(), e.ID.Shard(), schema.HashOf("caught up", birth.ID.String()))
-		late, err := b.LaterStart(&birth, schema.KindLate, id, 1, e.Due())
+		late, err := j.core.LaterStart(&birth, schema.KindLate, id, 1, e.Due())
 		if err != nil {
 			return schema.EntryID{}, err
 		}
@@ -287,29 +288,29 @@ func (b *Bucketer) start(ctx context.Context, s *series, e *schema.Entry, st cat
 		if late, err = schema.NewEntry(id, spec, late.Payload, late.Expires); err != nil {
 			return schema.EntryID{}, err
 		}
-		handed = append(handed, b.NotStarted(birth, schema.Record{Outcome: schema.Replaced, To: id}, now))
+		handed = append(handed, j.core.NotStarted(birth, schema.Record{Outcome: schema.Replaced, To: id}, now))
 		births, rows = append(births, birth), append(rows, late)
 	}
-	if err := b.Record(ctx, handed); err != nil {
+	if err := j.core.Record(ctx, handed); err != nil {
 		return schema.EntryID{}, err
 	}
-	for _, batch := range plan(births) {
-		if err := b.putRows(ctx, pick(births, batch)); err != nil {
+	for _, batch := range bucketer.Batches(births) {
+		if err := j.core.PutRows(ctx, bucketer.Pick(births, batch)); err != nil {
 			return schema.EntryID{}, fmt.Errorf("runs that are caught up with: %w", err)
 		}
-		b.count(pick(births, batch))
+		j.core.CountWritten(bucketer.Pick(births, batch))
 	}
 	var to schema.EntryID
 	if !st.next.IsZero() {
 		due := e.Due()
 		due = due.Add(max(now.Sub(due), 0).Truncate(catchUpEvery) + catchUpEvery)
-		row, err := b.catchUp(s, e.Run().Time().Add(-s.Offset()), st.next, e.Spec.Until, due, now)
+		row, err := j.catchUp(s, e.Run().Time().Add(-s.Offset()), st.next, e.Spec.Until, due, now)
 		if err != nil {
 			return schema.EntryID{}, err
 		}
 		to, rows = row.ID, append(rows, row)
 	}
-	return to, b.writeAbsent(ctx, rows)
+	return to, j.writeAbsent(ctx, rows)
 }
 
 // earliest returns the earlier of two instants.

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -32,7 +33,7 @@ func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("ChangeJob = %v", err)
 		}
-		if want := CeilMilli(asked.Add(2500 * time.Millisecond)); !changed.Cut.Equal(want) {
+		if want := bucketer.CeilMilli(asked.Add(2500 * time.Millisecond)); !changed.Cut.Equal(want) {
 			t.Errorf("cut = %v, want %v", changed.Cut, want)
 		}
 		if answered := time.Now(); !answered.Equal(changed.Cut.Add(-2 * time.Second)) {
@@ -94,7 +95,7 @@ func TestWhatIsLateByTwoChangesIsMissed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if v := w.planOn(late); v[0] != Dropped {
+		if v := w.planOn(late); v[0] != bucketer.Dropped {
 			t.Errorf("PlanOn = %v, want Dropped", v[0])
 		}
 		run, err := w.Run(t.Context(), "t", late.ID)
@@ -166,7 +167,7 @@ func TestAChangeOfTheOffsetLeavesNoTimeOut(t *testing.T) {
 					break
 				}
 			}
-			if _, got, ok, err := w.Bucketer.first(&job); err != nil || !ok || !got.Equal(want) {
+			if _, got, ok, err := w.first(&job); err != nil || !ok || !got.Equal(want) {
 				t.Errorf("offsets %v and %v, cut %v: first = %v, %v, %v; want %v", before.Offset(), after.Offset(), job.Cut, got, ok, err, want)
 			}
 		}
@@ -236,7 +237,7 @@ func TestStatesTurn(t *testing.T) {
 				for name := range strings.FieldsSeq(c.does) {
 					_, err = turns[name](w)(t.Context(), "t", job.ID, 0)
 				}
-				if refused := errors.Is(err, ErrFinished); refused != c.refused || err != nil && !refused {
+				if refused := errors.Is(err, bucketer.ErrFinished); refused != c.refused || err != nil && !refused {
 					t.Errorf("the last answer = %v, want refused %v", err, c.refused)
 				}
 				if got := w.stored(job.ID).Current.State; got != c.want {
@@ -291,19 +292,18 @@ func TestNoCutIsDrawnByAClockThatWasSet(t *testing.T) {
 		want    error
 		changed bool
 	}{
-		"while it is read":      {"Jobs", ErrNotReady, false},
+		"while it is read":      {"Jobs", bucketer.ErrNotReady, false},
 		"while it is committed": {"SwapJob", schema.ErrUnknown, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				var ahead atomic.Int64
-				w.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-				w.halted = func() bool { return ahead.Load() != 0 }
+				w.open(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, func() bool { return ahead.Load() != 0 })
 				job := w.job(every(time.Minute))
 				w.BefallFirst(1, row.op, schematest.Fault{Delay: time.Second})
 				time.AfterFunc(time.Second/2, func() { ahead.Store(int64(10 * time.Second)) })
 				_, err := w.PauseJob(t.Context(), "t", job.ID, 0)
-				if !errors.Is(err, row.want) || errors.Is(err, ErrNotReady) != !row.changed {
+				if !errors.Is(err, row.want) || errors.Is(err, bucketer.ErrNotReady) != !row.changed {
 					t.Errorf("PauseJob = %v, want %v", err, row.want)
 				}
 				stored := w.stored(job.ID)
@@ -368,17 +368,24 @@ func TestTriggerJob(t *testing.T) {
 		if again, err := w.TriggerJob(ctx, "t", job.ID, "k", "b"); err != nil || again.Run != r.Run || !again.Existing {
 			t.Errorf("TriggerJob under the same key = %+v, %v, want %s", again, err, r.Run)
 		}
-		if v := w.planOn(run.Entry); v[0] != Publish {
+		if v := w.planOn(run.Entry); v[0] != bucketer.Publish {
 			t.Errorf("PlanOn of it = %v, want Publish", v[0])
 		}
 		if _, err := w.CancelJob(ctx, "t", job.ID, 0); err != nil {
 			t.Fatal(err)
 		}
-		if v := w.planOn(run.Entry); v[0] != Dropped {
+		if v := w.planOn(run.Entry); v[0] != bucketer.Dropped {
 			t.Errorf("PlanOn of it after a cancel = %v, want Dropped", v[0])
 		}
-		if _, err := w.TriggerJob(ctx, "t", job.ID, "", ""); !errors.Is(err, ErrFinished) {
+		if _, err := w.TriggerJob(ctx, "t", job.ID, "", ""); !errors.Is(err, bucketer.ErrFinished) {
 			t.Errorf("TriggerJob of a cancelled job = %v, want ErrFinished", err)
 		}
 	})
+}
+
+// The cut of a change lies ahead of the clock that draws it, by more than is waited for.
+func TestTheCutLiesAheadOfTheClock(t *testing.T) {
+	if least := knownBefore + 100*time.Millisecond; cutAhead < least {
+		t.Errorf("cutAhead is %v, want at least %v", cutAhead, least)
+	}
 }

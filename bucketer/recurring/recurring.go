@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -61,7 +62,7 @@ func (w *world) occurrences(id schema.JobID, span time.Duration) []schema.Entry 
 }
 
 // planOn calls PlanOn now and returns its verdicts.
-func (w *world) planOn(entries ...schema.Entry) []Verdict {
+func (w *world) planOn(entries ...schema.Entry) []bucketer.Verdict {
 	w.T.Helper()
 	verdicts, err := w.PlanOn(context.Background(), entries, time.Now())
 	if err != nil {
@@ -117,12 +118,12 @@ func TestPlannedTwiceIsOneRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := New(Config{Store: w.Store(), Hints: w, Signals: w})
+		other, err := bucketer.New(bucketer.Config{Store: w.Store(), Hints: w, Signals: w})
 		if err != nil {
 			t.Fatal(err)
 		}
 		nominal := first.Spec.Nominal.Add(time.Minute)
-		again, err := other.occurrence(s, nominal, time.Now().Add(time.Second))
+		again, err := New(Config{Bucketer: other, Store: w.Store()}).occurrence(s, nominal, time.Now().Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,10 +150,10 @@ func TestCreateJobWithAKey(t *testing.T) {
 		if err != nil || !existing || again.ID != job.ID || again.Current.Number != job.Current.Number {
 			t.Errorf("CreateJob again = %s, existing %v, %v, want %s", again.ID, existing, err, job.ID)
 		}
-		if _, _, err := w.CreateJob(ctx, every(time.Hour), "k", "another body"); !errors.Is(err, ErrKeyReused) {
+		if _, _, err := w.CreateJob(ctx, every(time.Hour), "k", "another body"); !errors.Is(err, bucketer.ErrKeyReused) {
 			t.Errorf("CreateJob of another body = %v, want ErrKeyReused", err)
 		}
-		if _, err := w.Submit(ctx, Job{Tenant: "t", Work: job.Current.Spec.Work, Key: "k", BodyHash: "a job now"}); !errors.Is(err, ErrKeyReused) {
+		if _, err := w.Submit(ctx, bucketer.Job{Tenant: "t", Work: job.Current.Spec.Work, Key: "k", BodyHash: "a job now"}); !errors.Is(err, bucketer.ErrKeyReused) {
 			t.Errorf("Submit under the key of a job = %v, want ErrKeyReused", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -17,14 +18,14 @@ func (p *planning) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.b.writeAll(ctx, ahead); err != nil {
-		p.b.owed.add(ahead)
+	if err := p.b.core.WriteAll(ctx, ahead); err != nil {
+		p.b.uncertain.add(ahead)
 		return fmt.Errorf("plan on: %w", err)
 	}
 	if err := p.jump(ctx, jumps); err != nil {
 		return err
 	}
-	if err := p.b.putLines(ctx, p.lines); err != nil {
+	if err := p.b.core.PutHistory(ctx, p.lines); err != nil {
 		return err
 	}
 	if err := p.leaveClaimed(ctx); err != nil {
@@ -41,14 +42,14 @@ func (p *planning) write(ctx context.Context) error {
 
 // leaveClaimed leaves entries to an executor that were to be dropped, and whose runs somebody has claimed.
 func (p *planning) leaveClaimed(ctx context.Context) error {
-	var unclaimed []Finished
+	var unclaimed []bucketer.Finished
 	for i := range p.dropped {
 		d := &p.dropped[i]
 		if o := d.Attempt.Record.Outcome; o != schema.Missed && o != schema.Cancelled {
 			unclaimed = append(unclaimed, *d)
 			continue
 		}
-		ok, err := p.b.endUnclaimed(ctx, &d.Entry, d.Attempt)
+		ok, err := p.b.core.EndUnclaimed(ctx, &d.Entry, d.Attempt)
 		if err != nil {
 			return fmt.Errorf("give up a run: %w", err)
 		}
@@ -57,7 +58,7 @@ func (p *planning) leaveClaimed(ctx context.Context) error {
 			continue
 		}
 		k := slices.IndexFunc(p.entries, func(e schema.Entry) bool { return e.ID == d.Entry.ID })
-		p.verdicts[k] = Doubtful
+		p.verdicts[k] = bucketer.Doubtful
 	}
 	p.dropped = unclaimed
 	return nil
@@ -70,7 +71,7 @@ func (p *planning) leaveClaimed(ctx context.Context) error {
 func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step, err error) {
 	var past []step
 	for _, st := range slices.Concat(p.steps, p.begins) {
-		if st.s.due(st.nominal).Before(p.now.Add(-LateAfter)) {
+		if st.s.due(st.nominal).Before(p.now.Add(-bucketer.LateAfter)) {
 			past = append(past, st)
 			continue
 		}
@@ -93,7 +94,7 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 	p.widen(found)
 	var met []schema.Entry
 	for _, st := range p.changed {
-		if row, there := found[st.s.id(st.nominal)]; there && p.b.owed.has(row.ID) {
+		if row, there := found[st.s.id(st.nominal)]; there && p.b.uncertain.has(row.ID) {
 			met = append(met, row) // it says what becomes of those after it
 		}
 	}
@@ -102,14 +103,14 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 		overdue := st.i >= 0 && p.now.Sub(p.entries[st.i].MisfireFrom()) > schema.Overdue
 		switch {
 		case there:
-			if p.b.owed.has(row.ID) {
+			if p.b.uncertain.has(row.ID) {
 				met = append(met, row)
 			}
 			if st.i >= 0 {
 				p.misfire(st.i, st.s)
 			}
 		case overdue && (p.jumps == maxJumps || st.s.Number != st.job.Current.Number):
-			p.verdicts[st.i] = Undecided // of the generation before: its cut is at hand, and says what becomes of it
+			p.verdicts[st.i] = bucketer.Undecided // of the generation before: its cut is at hand, and says what becomes of it
 		case overdue:
 			p.jumps++
 			jumps = append(jumps, st)
@@ -120,10 +121,10 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 			rows = append(rows, row)
 		}
 	}
-	if err := p.b.meetAll(ctx, met); err != nil {
+	if err := p.b.core.CheckLate(ctx, met); err != nil {
 		return nil, nil, err
 	}
-	p.b.owed.drop(met)
+	p.b.uncertain.drop(met)
 	return rows, jumps, nil
 }
 
@@ -145,8 +146,8 @@ func (p *planning) jump(ctx context.Context, jumps []step) error {
 			case err != nil:
 				first = err
 			default:
-				p.verdicts[st.i] = Dropped
-				p.dropped = append(p.dropped, Finished{Entry: e, Attempt: p.b.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)})
+				p.verdicts[st.i] = bucketer.Dropped
+				p.dropped = append(p.dropped, bucketer.Finished{Entry: e, Attempt: p.b.core.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)})
 				if ends {
 					p.finished = append(p.finished, st.job)
 				}
@@ -174,43 +175,8 @@ func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
 	}
 }
 
-// maxOwed bounds the ids kept of rows whose writing failed; beyond it the oldest knowledge goes, and mending takes its place.
-const maxOwed = 10_000
-
-// owed are the ids of rows that may be held since too late for their sweep.
-type owed struct {
-	mu  sync.Mutex
-	ids map[schema.EntryID]struct{}
-}
-
-func (o *owed) add(rows []schema.Entry) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ids == nil || len(o.ids) > maxOwed {
-		o.ids = make(map[schema.EntryID]struct{})
-	}
-	for i := range rows {
-		o.ids[rows[i].ID] = struct{}{}
-	}
-}
-
-func (o *owed) has(id schema.EntryID) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, ok := o.ids[id]
-	return ok
-}
-
-func (o *owed) drop(rows []schema.Entry) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range rows {
-		delete(o.ids, rows[i].ID)
-	}
-}
-
 // drop records what became of entries that do not start, after what follows from it.
-func (b *Bucketer) drop(ctx context.Context, dropped []Finished) error {
+func (j *Jobs) drop(ctx context.Context, dropped []bucketer.Finished) error {
 	if len(dropped) == 0 {
 		return nil
 	}
@@ -218,25 +184,25 @@ func (b *Bucketer) drop(ctx context.Context, dropped []Finished) error {
 	attempts := make([]schema.Attempt, len(dropped))
 	for i := range dropped {
 		attempts[i] = dropped[i].Attempt
-		if line, ok := lineOf(&dropped[i].Entry, &dropped[i].Attempt); ok {
+		if line, ok := bucketer.HistoryLine(&dropped[i].Entry, &dropped[i].Attempt); ok {
 			lines = append(lines, line)
 		}
 		if m := attempts[i].Record.Missed; m != nil {
 			cause, _, _ := strings.Cut(m.Reason, ":")
-			b.metrics.missed.WithLabelValues(cause).Add(float64(max(m.Count, 1)))
+			j.metrics.missed.WithLabelValues(cause).Add(float64(max(m.Count, 1)))
 		}
 	}
-	if err := b.putLines(ctx, lines); err != nil {
+	if err := j.core.PutHistory(ctx, lines); err != nil {
 		return err
 	}
-	return b.Record(ctx, attempts)
+	return j.core.Record(ctx, attempts)
 }
 
 // find reads the rows of the steps' occurrences.
-func (b *Bucketer) find(ctx context.Context, steps []step) (map[schema.EntryID]schema.Entry, error) {
+func (j *Jobs) find(ctx context.Context, steps []step) (map[schema.EntryID]schema.Entry, error) {
 	ids := make([]schema.EntryID, len(steps))
 	for i, st := range steps {
 		ids[i] = st.s.id(st.nominal)
 	}
-	return b.Stored(ctx, ids)
+	return j.core.Stored(ctx, ids)
 }

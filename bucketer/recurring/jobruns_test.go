@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // jobRuns returns the runs of a job, limit at a time. between is called before each page but the first.
-func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between func()) (all []Run) {
+func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between func()) (all []bucketer.Run) {
 	w.T.Helper()
-	for pos := (&Position{}); ; between() {
+	for pos := (&bucketer.Position{}); ; between() {
 		page, next, err := w.JobRuns(w.T.Context(), "t", job, f, *pos, limit)
 		if err != nil {
 			w.T.Fatalf("JobRuns(%+v) = %v", f, err)
@@ -32,7 +33,7 @@ func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between fun
 }
 
 // states returns what the runs are, in their order.
-func states(runs []Run) string {
+func states(runs []bucketer.Run) string {
 	s := make([]schema.State, len(runs))
 	for i := range runs {
 		s[i] = runs[i].State
@@ -43,7 +44,7 @@ func states(runs []Run) string {
 // end records an outcome of a run, and what follows from it.
 func (w *world) end(e schema.Entry, number int, rec schema.Record) {
 	w.T.Helper()
-	w.FollowUp(w.T.Context(), []Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
+	w.FollowUp(w.T.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
 		if err != nil {
 			w.T.Errorf("FollowUp = %v", err)
 		}
@@ -74,7 +75,7 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 			rows := w.occurrences(job.ID, time.Hour)
 			e := rows[len(rows)-1]
 			time.Sleep(time.Until(e.Due()))
-			if v := w.planOn(e); v[0] != Publish {
+			if v := w.planOn(e); v[0] != bucketer.Publish {
 				t.Fatalf("PlanOn of run %d = %v, want it published", i, v)
 			}
 			what(e)
@@ -91,7 +92,7 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 				schema.StateMissed: 1, schema.StateCancelled: 0,
 			} {
 				runs := w.jobRuns(job.ID, JobRunFilter{State: state}, limit, func() {})
-				if len(runs) != n || slices.ContainsFunc(runs, func(r Run) bool { return r.State != state }) {
+				if len(runs) != n || slices.ContainsFunc(runs, func(r bucketer.Run) bool { return r.State != state }) {
 					t.Errorf("JobRuns that are %s, %d at a time = %s, want %d", state, limit, states(runs), n)
 				}
 			}
@@ -139,7 +140,7 @@ func TestJobRunsNeitherSkipNorRepeat(t *testing.T) {
 			planned()
 		})
 		slices.Reverse(want)
-		if !slices.EqualFunc(got, want, func(r Run, e schema.Entry) bool { return r.ID == e.ID }) {
+		if !slices.EqualFunc(got, want, func(r bucketer.Run, e schema.Entry) bool { return r.ID == e.ID }) {
 			t.Errorf("JobRuns, 3 at a time while runs end and come = %d runs; want the %d that there were, each once, in order", len(got), len(want))
 		}
 	})
@@ -155,7 +156,7 @@ func TestTheNextRunIsListed(t *testing.T) {
 				t.Helper()
 				for _, limit := range []int{1, 10} {
 					got := w.jobRuns(job.ID, JobRunFilter{}, limit, func() {})
-					if !slices.EqualFunc(got, want, func(r Run, id schema.RunID) bool { return r.ID == id && r.State == schema.StatePending }) {
+					if !slices.EqualFunc(got, want, func(r bucketer.Run, id schema.RunID) bool { return r.ID == id && r.State == schema.StatePending }) {
 						t.Errorf("every %v, %s: JobRuns = %s of %d; want %v, pending", period, what, states(got), len(got), want)
 					}
 				}
@@ -191,7 +192,7 @@ func TestALineThatCannotBeWritten(t *testing.T) {
 			t.Fatalf("TriggerJob = %v", err)
 		}
 		f := JobRunFilter{To: time.Now().Add(time.Second)}
-		if got, n := w.jobRuns(job.ID, f, 10, func() {}), bucketertest.Value(t, w.metrics.unlisted); len(got) != 0 || n != 1 {
+		if got, n := w.jobRuns(job.ID, f, 10, func() {}), bucketertest.Gathered(t, w.registry, "carillon_job_runs_unlisted_total"); len(got) != 0 || n != 1 {
 			t.Errorf("JobRuns = %s, %v unlisted; want none, and one", states(got), n)
 		}
 		w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
@@ -222,7 +223,7 @@ func TestALineLivesAsLongAsItsRow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Hour))
 		e := w.occurrences(job.ID, 2*time.Hour)[0]
-		if err := w.keep(t.Context(), e.ID, nil, time.Now().Add(30*24*time.Hour)); err != nil {
+		if err := w.KeepRows(t.Context(), e.ID, nil, time.Now().Add(30*24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * 24 * time.Hour) // the retention is 7 days

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -32,7 +33,7 @@ func TestPlanOnCosts(t *testing.T) {
 		}
 		w.Counts.Reset()
 		for i, v := range w.planOn(rows...) {
-			if v != Publish {
+			if v != bucketer.Publish {
 				t.Errorf("verdict %d = %v, want Publish", i, v)
 			}
 		}
@@ -49,7 +50,7 @@ func TestPlanOnOfOneOffs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		run := w.mustRun(w.submit(callTo(time.Now().Add(time.Minute))))
 		w.Counts.Reset()
-		if v := w.planOn(run.Entry); v[0] != Publish || len(w.Counts.Tallies()) != 0 {
+		if v := w.planOn(run.Entry); v[0] != bucketer.Publish || len(w.Counts.Tallies()) != 0 {
 			t.Errorf("PlanOn = %v, asked %+v, want Publish and nothing asked", v, w.Counts.Tallies())
 		}
 	})
@@ -67,7 +68,7 @@ func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
 					if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
 						t.Error("PlanOn = nil, want an error")
 					}
-					if v := w.planOn(first); v[0] != Publish {
+					if v := w.planOn(first); v[0] != bucketer.Publish {
 						t.Errorf("PlanOn again = %v, want Publish", v[0])
 					}
 					if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
@@ -88,10 +89,10 @@ func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
 		time.Sleep(time.Until(first.Due()))
 		first.Spec.Generation = time.Now().UnixMicro()
 		w.BefallFirst(1, "Jobs", schematest.Fault{Delay: unsureFor + 10*time.Second})
-		if v := w.planOn(first); v[0] != Undecided {
+		if v := w.planOn(first); v[0] != bucketer.Undecided {
 			t.Errorf("PlanOn with a slow read = %v, want Later", v[0])
 		}
-		if v := w.planOn(first); v[0] != Dropped {
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
 			t.Errorf("PlanOn %s later = %v, want Dropped", unsureFor+10*time.Second, v[0])
 		}
 	})
@@ -106,11 +107,11 @@ func TestNothingIsDecidedByAWrongClock(t *testing.T) {
 		first := w.occurrences(job.ID, 3*time.Minute)[0]
 		time.Sleep(time.Until(first.Due()))
 		w.Stopped.Store(true)
-		if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now().Add(90*time.Second)); !errors.Is(err, ErrNotReady) {
+		if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now().Add(90*time.Second)); !errors.Is(err, bucketer.ErrNotReady) {
 			t.Errorf("PlanOn while halted = %v, %v; want ErrNotReady", v, err)
 		}
 		w.Stopped.Store(false)
-		if v := w.planOn(first); v[0] != Publish {
+		if v := w.planOn(first); v[0] != bucketer.Publish {
 			t.Errorf("PlanOn then = %v, want Publish", v[0])
 		}
 	})
@@ -141,9 +142,9 @@ func TestAClaimedRunIsNotGivenUp(t *testing.T) {
 						}
 					}
 					time.Sleep(10 * time.Second)
-					want, state := Dropped, schema.StateMissed
+					want, state := bucketer.Dropped, schema.StateMissed
 					if claimed {
-						want, state = Doubtful, schema.StatePending
+						want, state = bucketer.Doubtful, schema.StatePending
 					}
 					w.BefallFirst(1, "SwapLease", schematest.Fault{Lose: true})
 					if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
@@ -173,14 +174,14 @@ func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 		first := w.occurrences(job.ID, 3*time.Minute)[0]
 		time.Sleep(time.Until(first.Due()))
 		w.BefallFirst(1, "Jobs", schematest.Fault{Delay: 4 * time.Second})
-		verdict := make(chan Verdict)
+		verdict := make(chan bucketer.Verdict)
 		go func() { verdict <- w.planOn(first)[0] }()
 		synctest.Wait()
 		changed, err := w.PauseJob(t.Context(), "t", job.ID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := <-verdict; v != Dropped {
+		if v := <-verdict; v != bucketer.Dropped {
 			t.Fatalf("PlanOn = %v, want Dropped: the cut has passed", v)
 		}
 		run := w.mustRun(first.ID)
@@ -234,7 +235,7 @@ func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Until(changed.Cut) + time.Second)
-		if v := w.planOn(first); v[0] != Dropped {
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
 			t.Fatalf("PlanOn = %v, want Dropped", v[0])
 		}
 		var late []schema.Entry
@@ -246,7 +247,7 @@ func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
 		if len(late) != 1 {
 			t.Fatalf("%d late entries, want one of the second occurrence", len(late))
 		}
-		if v := w.planOn(late[0]); v[0] != Dropped {
+		if v := w.planOn(late[0]); v[0] != bucketer.Dropped {
 			t.Fatalf("PlanOn of the late entry = %v, want Dropped", v[0])
 		}
 		run := w.mustRun(late[0].Run())
@@ -270,7 +271,7 @@ func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
 		if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
 			t.Errorf("%d rows, want two", len(rows))
 		}
-		runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: first.Due().Add(time.Second)}, Position{}, 10)
+		runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: first.Due().Add(time.Second)}, bucketer.Position{}, 10)
 		if err != nil || len(runs) != 1 || runs[0].ID != first.ID || runs[0].State != schema.StateCancelled {
 			t.Errorf("JobRuns = %+v, %v, want the cancelled one", runs, err)
 		}
@@ -283,11 +284,11 @@ func TestDecidedOnce(t *testing.T) {
 		job := w.job(every(10 * time.Second))
 		first := w.occurrences(job.ID, time.Minute)[0]
 		time.Sleep(10 * time.Minute)
-		if v := w.planOn(first); v[0] != Dropped {
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
 			t.Errorf("PlanOn = %v, want Dropped", v[0])
 		}
 		time.Sleep(25 * time.Second)
-		if v := w.planOn(first); v[0] != Dropped {
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
 			t.Errorf("PlanOn later = %v, want Dropped", v[0])
 		}
 		var catchUps []schema.Entry
@@ -359,7 +360,7 @@ func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
 				step = e
 			}
 		}
-		take := func() ([]schema.Entry, Run) {
+		take := func() ([]schema.Entry, bucketer.Run) {
 			if n, err := w.CatchUp(t.Context(), []schema.Entry{step}, 10, time.Now()); n != 1 || err != nil {
 				t.Fatalf("CatchUp = %d, %v", n, err)
 			}
@@ -392,7 +393,7 @@ func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
 		job := w.job(every(time.Minute))
 		e := w.occurrences(job.ID, 3*time.Minute)[0]
 		follow := func(number int, rec schema.Record) {
-			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
+			w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
 				if err != nil {
 					t.Errorf("FollowUp = %v", err)
 				}
@@ -449,14 +450,14 @@ func TestJobRunsWalksPeriods(t *testing.T) {
 			if i%5 == 0 {
 				rec = schema.Record{Outcome: schema.Failed, Final: true}
 			}
-			w.FollowUp(t.Context(), []Finished{{Entry: e, Attempt: w.Recorded(e, 1, rec)}}, func(int, error) {})
+			w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, 1, rec)}}, func(int, error) {})
 			want = append(want, e.ID)
 		}
 		slices.Reverse(want)
 		walk := func(f JobRunFilter, limit int) (got []schema.RunID) {
-			pos := &Position{}
+			pos := &bucketer.Position{}
 			for pos != nil {
-				var page []Run
+				var page []bucketer.Run
 				var err error
 				if page, pos, err = w.JobRuns(t.Context(), "t", job.ID, f, *pos, limit); err != nil {
 					t.Fatalf("JobRuns = %v", err)

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -232,7 +233,7 @@ func TestACreatorThatWasAwayGivesWay(t *testing.T) {
 
 // dated is a store whose plain reads of jobs show what was, as those of a quorum may of a change that is being committed.
 type dated struct {
-	Store
+	bucketer.Store
 	mu  sync.Mutex
 	was map[schema.JobID]schema.Job
 }
@@ -276,7 +277,7 @@ func TestAChangeOfWhatWasReadTooOld(t *testing.T) {
 		if _, err := w.CancelJob(ctx, "t", created.ID, 0); err != nil {
 			t.Fatal(err)
 		}
-		if job, err := w.PauseJob(ctx, "t", created.ID, 0); !errors.Is(err, ErrFinished) {
+		if job, err := w.PauseJob(ctx, "t", created.ID, 0); !errors.Is(err, bucketer.ErrFinished) {
 			t.Errorf("PauseJob of a cancelled job = %s, %v, want ErrFinished", job.Current.State, err)
 		}
 	})
@@ -284,8 +285,8 @@ func TestAChangeOfWhatWasReadTooOld(t *testing.T) {
 
 // crowded is a store that counts how many changes of a shard's jobs are under way at once.
 type crowded struct {
-	Store
-	under [changeLanes]atomic.Int32
+	bucketer.Store
+	under [shardLockCount]atomic.Int32
 	most  atomic.Int32
 }
 

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (e *ending) take() *schema.Job {
 }
 
 // finishAll finishes jobs, several at a time, until ctx ends.
-func (b *Bucketer) finishAll(ctx context.Context) {
+func (j *Jobs) finishAll(ctx context.Context) {
 	tokens := make(chan struct{}, endsAtOnce)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -55,13 +55,13 @@ func (b *Bucketer) finishAll(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.ending.more:
+		case <-j.ending.more:
 		}
-		for job := b.ending.take(); job != nil && ctx.Err() == nil; job = b.ending.take() {
+		for job := j.ending.take(); job != nil && ctx.Err() == nil; job = j.ending.take() {
 			tokens <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-tokens }()
-				b.finish(ctx, *job, b.now())
+				j.finish(ctx, *job, j.now())
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -15,6 +16,8 @@ import (
 const (
 	// nameGrace is how long a name may stand without its job before another job takes it over.
 	nameGrace = time.Minute
+	// nameTries bounds how often a name is registered again because its holder keeps changing.
+	nameTries = 5
 	// slowCreation is how long a creation may take before what it rests on is looked at again.
 	slowCreation = unsureFor / 2
 	// generationBits are the random low bits of a generation's number: two that are drawn in one ms differ.
@@ -43,17 +46,17 @@ func firstGeneration(id schema.JobID) int64 {
 // cancelled when it is due, and the name is free again after a while.
 //
 // It costs three plain writes, two of them at once, and a conditional one for a key and for a name: what each is for is in the package's comment.
-func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
-	now := b.now()
-	settings, err := b.ready()
+func (j *Jobs) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
+	now := j.now()
+	settings, err := j.core.InForce()
 	if err != nil {
-		b.metrics.refused.WithLabelValues("not_ready").Inc()
+		j.core.CountRefused("not_ready")
 		return schema.Job{}, false, err
 	}
-	if err := b.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload); err != nil {
+	if err := j.core.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload); err != nil {
 		return schema.Job{}, false, err
 	}
-	id := schema.MakeJobID(now, randomShard(settings.Shards), schema.RandomHash())
+	id := schema.MakeJobID(now, bucketer.RandomShard(settings.Shards), schema.RandomHash())
 	created := now.UTC().Truncate(time.Millisecond)
 	spec.Created, spec.Updated = created, created
 	if err := complete(id, &spec, created); err != nil {
@@ -64,39 +67,39 @@ func (b *Bucketer) CreateJob(ctx context.Context, spec schema.JobSpec, key, body
 		if err != nil {
 			return schema.Job{}, false, err
 		}
-		claim := schema.KeyRecord{BodyHash: bodyHash, Entry: claimOf(id), Text: text, Expires: now.Add(KeyRetention)}
-		held, mine, err := b.store.RegisterKey(ctx, spec.Tenant, key, claim, now.Add(KeyRetention))
+		record := schema.KeyRecord{BodyHash: bodyHash, Entry: keyEntry(id), Text: text, Expires: now.Add(bucketer.KeyRetention)}
+		held, mine, err := j.store.RegisterKey(ctx, spec.Tenant, key, record, now.Add(bucketer.KeyRetention))
 		switch {
 		case err != nil:
-			return schema.Job{}, false, fmt.Errorf("claim key: %w", err)
+			return schema.Job{}, false, fmt.Errorf("register key: %w", err)
 		case !mine:
-			return b.repeatCreation(ctx, held, bodyHash, now)
+			return j.repeatCreation(ctx, held, bodyHash, now)
 		}
 	}
-	job, err = b.create(ctx, id, spec, now, making{number: firstGeneration(id), write: b.store.CreateJob, alone: key == ""})
+	job, err = j.create(ctx, id, spec, now, making{number: firstGeneration(id), write: j.store.CreateJob, alone: key == ""})
 	return job, false, err
 }
 
-// claimOf returns the id under which a key's claim stands for a job: that of an entry of the same time, shard and hash. A body of the same
+// keyEntry returns the id under which a key's claim stands for a job: that of an entry of the same time, shard and hash. A body of the same
 // hash asks for a job again, so nobody takes it for one.
-func claimOf(id schema.JobID) schema.EntryID {
+func keyEntry(id schema.JobID) schema.EntryID {
 	e := schema.EntryID(id)
 	return schema.MakeEntryID(e.Time(), e.Shard(), e.Hash())
 }
 
-// claimed is the inverse of claimOf.
-func claimed(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
+// keyJob is the inverse of claimOf.
+func keyJob(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
 
 // repeatCreation answers a key that was used before: with the job that it made, or by making it, if that was never finished.
-func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
+func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
 	if held.BodyHash != bodyHash {
-		return schema.Job{}, false, ErrKeyReused
+		return schema.Job{}, false, bucketer.ErrKeyReused
 	}
-	id := claimed(held.Entry)
-	job, err := b.store.Job(ctx, id)
+	id := keyJob(held.Entry)
+	job, err := j.store.Job(ctx, id)
 	switch {
 	case err == nil:
-		err = b.goesOn(ctx, &job)
+		err = j.goesOn(ctx, &job)
 		return job, true, err
 	case !errors.Is(err, schema.ErrNotFound):
 		return job, true, err
@@ -105,7 +108,7 @@ func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyRecord, bo
 	if err != nil {
 		return schema.Job{}, false, err
 	}
-	m := making{number: firstGeneration(id), write: b.store.CreateJob}
+	m := making{number: firstGeneration(id), write: j.store.CreateJob}
 	if now.Sub(spec.Created) >= unsureFor {
 		// It is made now, so its first run is one that is still to come: the row of an earlier one would lie behind the sweep, where nobody meets it.
 		// That is another job than whoever claimed the key would make, so it is made on the condition that there is none.
@@ -115,11 +118,11 @@ func (b *Bucketer) repeatCreation(ctx context.Context, held schema.KeyRecord, bo
 			return schema.Job{}, false, err
 		}
 		m.number = draw(m.number, now)
-		m.write = func(ctx context.Context, j schema.Job) error { return b.store.SwapJob(ctx, 0, j) }
+		m.write = func(ctx context.Context, made schema.Job) error { return j.store.SwapJob(ctx, 0, made) }
 	}
-	job, err = b.create(ctx, id, spec, now, m)
+	job, err = j.create(ctx, id, spec, now, m)
 	if errors.Is(err, schema.ErrConflict) { // by whoever claimed the key, meanwhile
-		job, err = b.store.Job(ctx, id)
+		job, err = j.store.Job(ctx, id)
 	}
 	return job, true, err
 }
@@ -132,9 +135,9 @@ type making struct {
 }
 
 // create makes the job of a complete spec: name, list, first occurrence, and then the row, which makes all of them count.
-func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
+func (j *Jobs) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
 	job := schema.Job{ID: id, Current: schema.Generation{Number: m.number, State: schema.JobActive, Spec: spec}}
-	s, nominal, ok, err := b.first(&job)
+	s, nominal, ok, err := j.first(&job)
 	if err != nil {
 		return schema.Job{}, err
 	}
@@ -142,30 +145,30 @@ func (b *Bucketer) create(ctx context.Context, id schema.JobID, spec schema.JobS
 		return schema.Job{}, schedule.Faults{{Location: "end", Message: "leaves no time to come"}}
 	}
 	if spec.Name != "" {
-		if err := b.claimName(ctx, spec.Tenant, spec.Name, id, began); err != nil {
+		if err := j.registerName(ctx, spec.Tenant, spec.Name, id, began); err != nil {
 			return schema.Job{}, err
 		}
 	}
-	first, err := b.createRow(ctx, job, s, nominal, m.write)
+	first, err := j.createRow(ctx, job, s, nominal, m.write)
 	if err != nil {
 		if spec.Name != "" && m.alone && !errors.Is(err, schema.ErrUnknown) {
-			b.releaseName(ctx, spec.Tenant, spec.Name, id)
+			j.releaseName(ctx, spec.Tenant, spec.Name, id)
 		}
 		return schema.Job{}, err
 	}
-	b.hintSoon(first)
-	if now := b.now(); now.Sub(began) > slowCreation || len(first) > 0 && now.After(first[0].Due().Add(LateAfter)) {
-		return b.createdLate(ctx, job, now)
+	j.hintSoon(first)
+	if now := j.now(); now.Sub(began) > slowCreation || len(first) > 0 && now.After(first[0].Due().Add(bucketer.LateAfter)) {
+		return j.createdLate(ctx, job, now)
 	}
 	return job, nil
 }
 
 // createRow lists the job and holds its first occurrence, both at once, and then its row.
-func (b *Bucketer) createRow(
+func (j *Jobs) createRow(
 	ctx context.Context, job schema.Job, s *series, nominal time.Time, write func(context.Context, schema.Job) error,
 ) (first []schema.Entry, err error) {
 	if s != nil {
-		row, err := b.occurrence(s, nominal, b.now())
+		row, err := j.occurrence(s, nominal, j.now())
 		if err != nil {
 			return nil, err
 		}
@@ -173,9 +176,9 @@ func (b *Bucketer) createRow(
 	}
 	var listing sync.WaitGroup
 	var unlisted error
-	listing.Go(func() { unlisted = b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}) })
+	listing.Go(func() { unlisted = j.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}) })
 	if len(first) > 0 {
-		err = b.putRows(ctx, first)
+		err = j.core.PutRows(ctx, first)
 	}
 	listing.Wait()
 	switch {
@@ -184,7 +187,7 @@ func (b *Bucketer) createRow(
 	case unlisted != nil:
 		return nil, fmt.Errorf("list job: %w", unlisted)
 	}
-	b.count(first)
+	j.core.CountWritten(first)
 	if err = write(ctx, job); errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil {
 		// The same once more finds out, or does it. What that could not do the first may have done.
 		if again := write(ctx, job); again == nil || errors.Is(again, schema.ErrConflict) {
@@ -196,44 +199,44 @@ func (b *Bucketer) createRow(
 
 // createdLate sees to a job whose creation took so long that its name may have gone to another, that it may have been made anew under its key,
 // and that its first occurrence may have been given up, or not been held in time for its sweep.
-func (b *Bucketer) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
+func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
 	spec := &job.Current.Spec
 	if spec.Name != "" {
-		holder, _, err := b.store.JobByName(ctx, spec.Tenant, spec.Name)
+		holder, _, err := j.store.JobByName(ctx, spec.Tenant, spec.Name)
 		switch {
 		case err != nil && !errors.Is(err, schema.ErrNotFound):
 			return schema.Job{}, fmt.Errorf("name of job %s: %w", job.ID, err)
 		case holder != job.ID:
-			if _, err := b.CancelJob(ctx, spec.Tenant, job.ID, 0); err != nil {
+			if _, err := j.CancelJob(ctx, spec.Tenant, job.ID, 0); err != nil {
 				return schema.Job{}, err
 			}
 			return schema.Job{}, ErrNameTaken
 		}
 	}
-	switch stands, err := b.store.Job(ctx, job.ID); {
+	switch stands, err := j.store.Job(ctx, job.ID); {
 	case err != nil:
 		return schema.Job{}, fmt.Errorf("job %s: %w", job.ID, err)
 	case stands.Current.State.Ended():
-		return schema.Job{}, ErrFinished
+		return schema.Job{}, bucketer.ErrFinished
 	case stands.Current.Number != job.Current.Number:
 		return stands, nil // whoever made or changed it has seen to its runs
 	}
-	err := b.planFrom(ctx, &job, now)
+	err := j.planFrom(ctx, &job, now)
 	return job, err
 }
 
 // goesOn sees to the next run of a job of which is answered that it is as it was asked for: whoever made or changed it may have held its first run too
 // late, or committed so late that this was dropped, and not have come to see to that.
-func (b *Bucketer) goesOn(ctx context.Context, job *schema.Job) error {
+func (j *Jobs) goesOn(ctx context.Context, job *schema.Job) error {
 	if job.Current.State != schema.JobActive {
 		return nil
 	}
-	return b.planFrom(ctx, job, b.now())
+	return j.planFrom(ctx, job, j.now())
 }
 
 // planFrom holds the first occurrence of the generation in force that is due after now.
-func (b *Bucketer) planFrom(ctx context.Context, job *schema.Job, now time.Time) error {
-	s, nominal, ok, err := b.first(job)
+func (j *Jobs) planFrom(ctx context.Context, job *schema.Job, now time.Time) error {
+	s, nominal, ok, err := j.first(job)
 	if s == nil || err != nil || !ok {
 		return err
 	}
@@ -242,44 +245,44 @@ func (b *Bucketer) planFrom(ctx context.Context, job *schema.Job, now time.Time)
 			return nil
 		}
 	}
-	row, err := b.occurrence(s, nominal, now)
+	row, err := j.occurrence(s, nominal, now)
 	if err != nil {
 		return err
 	}
-	return b.writeAll(ctx, []schema.Entry{row})
+	return j.core.WriteAll(ctx, []schema.Entry{row})
 }
 
 // hintSoon tells the shard's owner of rows whose job exists only now: met before, they wait.
-func (b *Bucketer) hintSoon(rows []schema.Entry) {
+func (j *Jobs) hintSoon(rows []schema.Entry) {
 	near := make(map[schema.Shard][]schema.Entry)
 	for _, row := range rows {
-		if row.Due().Sub(b.now()) < NearSpan {
+		if row.Due().Sub(j.now()) < bucketer.NearSpan {
 			near[row.ID.Shard()] = append(near[row.ID.Shard()], row)
 		}
 	}
-	b.hint(near)
+	j.core.Hint(near)
 }
 
-// claimName gets the name for the job. It answers ErrNameTaken if a job has it that goes on; from one that has ended, or that
+// registerName gets the name for the job. It answers ErrNameTaken if a job has it that goes on; from one that has ended, or that
 // was never made, it is taken over.
-func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
-	for range markTries {
-		holder, since, mine, err := b.store.RegisterName(ctx, tenant, name, id, now)
+func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
+	for range nameTries {
+		holder, since, mine, err := j.store.RegisterName(ctx, tenant, name, id, now)
 		switch {
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
 			continue // the next claim finds out
 		case err != nil:
-			return fmt.Errorf("claim name: %w", err)
+			return fmt.Errorf("register name: %w", err)
 		case mine:
 			return nil
 		}
-		job, err := b.store.Job(ctx, holder)
+		job, err := j.store.Job(ctx, holder)
 		switch {
 		case errors.Is(err, schema.ErrNotFound):
 			if now.Sub(since) < nameGrace {
 				return ErrNameTaken
 			}
-			switch err := b.neverMade(ctx, tenant, name, holder, since, now); {
+			switch err := j.neverMade(ctx, tenant, name, holder, since, now); {
 			case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
 				continue // it was, after all; or the next look finds out
 			case err != nil:
@@ -292,29 +295,29 @@ func (b *Bucketer) claimName(ctx context.Context, tenant, name string, id schema
 		case !job.Current.State.Ended():
 			return ErrNameTaken
 		}
-		err = b.store.TransferName(ctx, tenant, name, holder, id, now)
+		err = j.store.TransferName(ctx, tenant, name, holder, id, now)
 		if err != nil && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrUnknown) {
 			return fmt.Errorf("take over name: %w", err)
 		}
 	}
-	return fmt.Errorf("claim name: %w: its holder keeps changing", schema.ErrUnavailable)
+	return fmt.Errorf("register name: %w: its holder keeps changing", schema.ErrUnavailable)
 }
 
 // neverMade ends a job that has a name and no row. Its creation was of unknown outcome, or nobody knows how it ended: a copy of its row may lie
 // somewhere, and be read by everybody some day. Over what a condition has written it never comes up, so there are no two jobs of one name. One that has the name
 // for long has rather ended and left: it does not come back to the list.
-func (b *Bucketer) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
+func (j *Jobs) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
 	at := now.UTC().Truncate(time.Millisecond)
 	ended := schema.Job{
-		ID: id, Expires: b.lastAsked(now),
+		ID: id, Expires: j.lastAsked(now),
 		Current: schema.Generation{
 			Number: draw(firstGeneration(id), now), State: schema.JobCancelled,
 			Spec: schema.JobSpec{Tenant: tenant, Name: name, Created: at, Updated: at},
 		},
 	}
-	err := b.store.SwapJob(ctx, 0, ended)
+	err := j.store.SwapJob(ctx, 0, ended)
 	if err == nil && now.Sub(since) < schema.HistoryPeriod { // less than any row stays after its job's end
-		b.unlist(ctx, &ended)
+		j.unlist(ctx, &ended)
 	}
 	return err
 }
@@ -323,11 +326,11 @@ func (b *Bucketer) neverMade(ctx context.Context, tenant, name string, id schema
 const releaseTimeout = 2 * time.Second
 
 // releaseName gives a name back whose job was not made. If that fails, the name is free after nameGrace.
-func (b *Bucketer) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
+func (j *Jobs) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := b.store.TransferName(bounded, tenant, name, id, schema.JobID{}, b.now()); err != nil && !errors.Is(err, schema.ErrConflict) {
-		b.log.Debug("the name of a job that was not made stays taken for a while", "err", err)
+	if err := j.store.TransferName(bounded, tenant, name, id, schema.JobID{}, j.now()); err != nil && !errors.Is(err, schema.ErrConflict) {
+		j.log.Debug("the name of a job that was not made stays taken for a while", "err", err)
 	}
 }
 
@@ -361,11 +364,11 @@ func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
 }
 
 // JobByID returns a job of the tenant that can have many runs, or schema.ErrNotFound.
-func (b *Bucketer) JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
+func (j *Jobs) JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
-	jobs, err := b.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
+	jobs, err := j.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
 	}
@@ -373,7 +376,7 @@ func (b *Bucketer) JobByID(ctx context.Context, tenant string, id schema.JobID) 
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
 	job := jobs[0]
-	switch owned, err := b.owned(ctx, tenant, &job); {
+	switch owned, err := j.owned(ctx, tenant, &job); {
 	case err != nil:
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
 	case !owned:
@@ -383,7 +386,7 @@ func (b *Bucketer) JobByID(ctx context.Context, tenant string, id schema.JobID) 
 }
 
 // owned reports whether the job is the tenant's. One that cannot be understood does not say so itself: then the list of jobs does.
-func (b *Bucketer) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
+func (j *Jobs) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
 	if job.Current.Fault == nil {
 		return job.Current.Spec.Tenant == tenant, nil
 	}
@@ -393,18 +396,18 @@ func (b *Bucketer) owned(ctx context.Context, tenant string, job *schema.Job) (b
 			break
 		}
 	}
-	ids, err := b.store.JobIDs(ctx, tenant, after, 1)
+	ids, err := j.store.JobIDs(ctx, tenant, after, 1)
 	job.Current.Spec.Tenant = tenant
 	return len(ids) == 1 && ids[0] == job.ID, err
 }
 
 // JobByName returns the job of the tenant that has the name, or schema.ErrNotFound.
-func (b *Bucketer) JobByName(ctx context.Context, tenant, name string) (schema.Job, error) {
-	id, _, err := b.store.JobByName(ctx, tenant, name)
+func (j *Jobs) JobByName(ctx context.Context, tenant, name string) (schema.Job, error) {
+	id, _, err := j.store.JobByName(ctx, tenant, name)
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("job %q: %w", name, err)
 	}
-	return b.JobByID(ctx, tenant, id)
+	return j.JobByID(ctx, tenant, id)
 }
 
 // listPages bounds the pages of ids that one page of a listing reads.
@@ -412,15 +415,15 @@ const listPages = 10
 
 // ListJobs returns the tenant's jobs that f selects, the newest first, at most limit of them, before `before` (zero: from the newest). A page
 // looks at a bounded number of jobs, so it may hold fewer than limit, even none, and still name where to go on.
-func (b *Bucketer) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
+func (j *Jobs) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	var selected []schema.Job
 	for range listPages {
-		ids, err := b.store.JobIDs(ctx, tenant, before, readIDs)
+		ids, err := j.store.JobIDs(ctx, tenant, before, bucketer.ReadIDs)
 		if err != nil {
 			return nil, nil, fmt.Errorf("list jobs: %w", err)
 		}
 		order := append([]schema.JobID(nil), ids...)
-		jobs, err := b.Jobs(ctx, ids)
+		jobs, err := j.Jobs(ctx, ids)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -437,7 +440,7 @@ func (b *Bucketer) ListJobs(ctx context.Context, tenant string, f JobFilter, bef
 				return selected, &before, nil
 			}
 		}
-		if len(order) < readIDs {
+		if len(order) < bucketer.ReadIDs {
 			return selected, nil, nil
 		}
 	}

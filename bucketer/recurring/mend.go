@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -24,29 +24,29 @@ const (
 //
 // A job that goes on always has the row of the first occurrence that is due after now, or of one that is due and was not met yet.
 // Nothing known takes both away; this is for what is not known.
-func (b *Bucketer) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
-	jobs, err := b.store.JobsOf(ctx, shard, after, limit)
+func (j *Jobs) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
+	jobs, err := j.store.JobsOf(ctx, shard, after, limit)
 	if err != nil {
 		return after, fmt.Errorf("jobs of shard %d: %w", shard, err)
 	}
-	var tips []step
+	var planned []step
 	for i := range jobs {
 		if job := &jobs[i]; job.Current.State == schema.JobActive && now.Sub(job.Cut) > unsureFor {
-			if tip, ok := b.tip(ctx, job, now); ok {
-				tips = append(tips, tip)
+			if next, ok := j.mustBePlanned(ctx, job, now); ok {
+				planned = append(planned, next)
 			}
 		}
 	}
-	rows, err := b.find(ctx, tips)
+	rows, err := j.find(ctx, planned)
 	if err != nil {
 		return after, err
 	}
-	for _, tip := range tips {
-		if _, there := rows[tip.s.id(tip.nominal)]; there {
+	for _, next := range planned {
+		if _, there := rows[next.s.id(next.nominal)]; there {
 			continue
 		}
-		if err := b.mendJob(ctx, tip, now); err != nil {
-			return after, fmt.Errorf("mend job %s: %w", tip.job.ID, err)
+		if err := j.mendJob(ctx, next, now); err != nil {
+			return after, fmt.Errorf("mend job %s: %w", next.job.ID, err)
 		}
 	}
 	if len(jobs) < limit {
@@ -55,12 +55,12 @@ func (b *Bucketer) Mend(ctx context.Context, shard schema.Shard, after schema.Jo
 	return jobs[len(jobs)-1].ID, nil
 }
 
-// tip returns the first occurrence of the job that is due after now, or false if there is none. A job whose last one is long past
+// mustBePlanned returns the first occurrence of the job that is due after now, or false if there is none. A job whose last one is long past
 // is finished.
-func (b *Bucketer) tip(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
-	s, first, ok, err := b.first(job)
+func (j *Jobs) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
+	s, first, ok, err := j.first(job)
 	if err != nil {
-		b.misunderstood(err)
+		j.reportFault(err)
 		return step{}, false
 	}
 	if s == nil {
@@ -74,23 +74,23 @@ func (b *Bucketer) tip(ctx context.Context, job *schema.Job, now time.Time) (ste
 	case more:
 		return step{i: -1, job: job, s: s, nominal: nominal}, true
 	case !ok:
-		b.finish(ctx, *job, now)
+		j.finish(ctx, *job, now)
 	default:
 		if last, _ := s.last(first, now); now.Sub(s.due(last)) > mendAfter {
-			b.finish(ctx, *job, now)
+			j.finish(ctx, *job, now)
 		}
 	}
 	return step{}, false
 }
 
-// mendJob plans on a job whose tip was never planned, unless a dispatcher is about to.
-func (b *Bucketer) mendJob(ctx context.Context, tip step, now time.Time) error {
-	s := tip.s
-	_, at, _, err := b.first(tip.job)
+// mendJob plans on a job whose next occurrence, which must be there, is not, unless a dispatcher is about to.
+func (j *Jobs) mendJob(ctx context.Context, due step, now time.Time) error {
+	s := due.s
+	_, at, _, err := j.first(due.job)
 	if err != nil {
 		return err
 	}
-	done, ok, err := b.lastRun(ctx, s, now)
+	done, ok, err := j.lastRun(ctx, s, now)
 	switch {
 	case err != nil:
 		return err
@@ -104,10 +104,10 @@ func (b *Bucketer) mendJob(ctx context.Context, tip step, now time.Time) error {
 	// From the last run that is known to be over to the first occurrence that was never planned.
 	var row schema.Entry
 	for range mendSteps {
-		if !at.Before(tip.nominal) {
+		if !at.Before(due.nominal) {
 			break
 		}
-		rows, err := b.find(ctx, []step{{i: -1, job: tip.job, s: s, nominal: at}})
+		rows, err := j.find(ctx, []step{{i: -1, job: due.job, s: s, nominal: at}})
 		if err != nil {
 			return err
 		}
@@ -118,37 +118,37 @@ func (b *Bucketer) mendJob(ctx context.Context, tip step, now time.Time) error {
 		if now.Sub(row.Due()) < mendAfter {
 			return nil // it is on its way, or has just been
 		}
-		touched, err := b.touched(ctx, []schema.Entry{row})
+		touched, err := j.core.HaveAttempts(ctx, []schema.Entry{row})
 		if err != nil {
 			return err
 		}
 		if !touched[row.ID] {
-			return b.meetAll(ctx, []schema.Entry{row}) // met by nobody: its stand-in goes on from it
+			return j.core.CheckLate(ctx, []schema.Entry{row}) // met by nobody: its stand-in goes on from it
 		}
 		if at, ok = s.Next(at); !ok {
 			return nil
 		}
 	}
-	if now.Sub(s.due(at)) < mendAfter && at.Before(tip.nominal) {
+	if now.Sub(s.due(at)) < mendAfter && at.Before(due.nominal) {
 		return nil
 	}
-	b.metrics.mended.Inc()
-	b.log.Warn("a job had no next run: it goes on", "job", tip.job.ID, "from", at, "next", tip.nominal)
-	if !at.Before(tip.nominal) {
-		next, err := b.occurrence(s, tip.nominal, now)
+	j.metrics.mended.Inc()
+	j.log.Warn("a job had no next run: it goes on", "job", due.job.ID, "from", at, "next", due.nominal)
+	if !at.Before(due.nominal) {
+		row, err := j.occurrence(s, due.nominal, now)
 		if err != nil {
 			return err
 		}
-		return b.writeAll(ctx, []schema.Entry{next})
+		return j.core.WriteAll(ctx, []schema.Entry{row})
 	}
-	_, _, err = b.jump(ctx, s, at, now)
+	_, _, err = j.jump(ctx, s, at, now)
 	return err
 }
 
 // lastRun returns the nominal time of the last run of the series that history tells of, if there is one in the last mendPeriods.
-func (b *Bucketer) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
+func (j *Jobs) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
 	for period := schema.PeriodOf(now); period > schema.PeriodOf(now)-mendPeriods; period-- {
-		lines, err := b.store.JobRuns(ctx, s.job, period, schema.RunID{}, historyPage)
+		lines, err := j.store.JobRuns(ctx, s.job, period, schema.RunID{}, historyPage)
 		if err != nil {
 			return time.Time{}, false, fmt.Errorf("history: %w", err)
 		}

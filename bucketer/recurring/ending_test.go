@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -55,10 +56,10 @@ func TestRunsDoNotWaitForJobsToFinish(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer synctest.Wait()
 		defer cancel()
-		go func() { _ = w.Watch(ctx) }()
+		go func() { _ = w.jobs.Watch(ctx) }()
 		began := time.Now()
 		for i, v := range w.planOn(last...) {
-			if v != Publish {
+			if v != bucketer.Publish {
 				t.Errorf("PlanOn of last run %d = %v, want Publish", i, v)
 			}
 		}

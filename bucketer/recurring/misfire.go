@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"time"
@@ -44,14 +44,14 @@ func policyOf(m *schema.Misfire) string {
 }
 
 // Misfired returns what is recorded of an entry of one of the job's runs instead of a first start, if it is too late at now.
-func (b *Bucketer) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
+func (j *Jobs) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	g := job.DecideStart(e, now).Generation
 	if g == nil {
 		g = &job.Current
 	}
-	s, err := b.series.of(job.ID, g)
+	s, err := j.series.of(job.ID, g)
 	if err != nil {
-		b.misunderstood(err)
+		j.reportFault(err)
 	}
 	return misfired(s, e, now)
 }

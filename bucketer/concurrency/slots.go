@@ -1,13 +1,13 @@
-package bucketer
+package concurrency
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -23,38 +23,20 @@ const (
 	marksPage = 50
 	// unmarkAfter is how long a limit is looked after for which nothing waits any more: longer than any write is under way.
 	unmarkAfter = time.Minute
-	// emptyFor is how long the lease of a limit stays that nobody has a slot of.
-	emptyFor = time.Hour
 )
-
-// SlotsExpire returns when the lease of a limit may leave that says s: never while a run holds a slot.
-func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
-	if len(s.Blocks) > 0 || slices.ContainsFunc(s.Taken, func(t schema.Slot) bool { return !t.Kept() }) {
-		return time.Time{}
-	}
-	return now.Add(emptyFor)
-}
-
-// SlotsPause waits before slots are swapped again that somebody else was faster to swap n times.
-func SlotsPause(ctx context.Context, n int) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(rand.N(5 * time.Millisecond << min(n, 5))): // #nosec G404 -- not a secret
-	}
-}
 
 // AddToWaitList notes that e waits for a limit. It is said of e in an attempt 0 after that, and whoever crashes in between leaves
 // an entry that is met again, and waits in the same place.
-func (b *Bucketer) AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
-	now := b.now()
-	if b.ages(e.Run(), e.Due(), now) {
-		if err := b.keep(ctx, e.Run(), []schema.EntryID{e.ID}, now); err != nil {
+func (l *WaitLists) AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
+	now := l.now()
+	if l.core.NeedsKeeping(e.Run(), e.Due(), now) {
+		if err := l.core.KeepRows(ctx, e.Run(), []schema.EntryID{e.ID}, now); err != nil {
 			return err
 		}
 	}
-	return b.store.PutWaiter(ctx, schema.Waiter{
+	return l.store.PutWaiter(ctx, schema.Waiter{
 		Limit: key, Shard: limitShard(key), Run: e.Run(), Entry: e.ID,
-		Noted: now.UTC().Truncate(time.Microsecond), Expires: b.expiry(latest(e.Run().Time(), e.Due()), now),
+		Noted: now.UTC().Truncate(time.Microsecond), Expires: l.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due()), now),
 	})
 }
 
@@ -70,46 +52,46 @@ func limitShard(key schema.LimitKey) schema.Shard {
 //
 // If we crash after a slot was kept, its time runs out and the next WakeWaiters does it again; after the entry was written, the next one finds that, and takes out
 // what waits.
-func (b *Bucketer) WakeWaiters(ctx context.Context, key schema.LimitKey, live *Liveness) (waiting int, err error) {
-	rows, err := b.firstWaiting(ctx, key)
+func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error) {
+	rows, err := l.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	c, job, err := b.concurrencyOf(ctx, key)
+	c, job, err := l.concurrencyOf(ctx, key)
 	if err != nil {
 		return len(rows), err
 	}
-	open, err := b.stillWaiting(ctx, rows, live)
+	open, err := l.stillWaiting(ctx, rows, live)
 	if err != nil || len(open) == 0 {
 		return len(rows), err
 	}
-	now := b.now()
+	now := l.now()
 	var turns, wants []waiter
 	for _, w := range open {
-		if c == nil || !b.mayStart(job, &w, now) {
+		if c == nil || !l.mayStart(job, &w, now) {
 			turns = append(turns, w) // who takes its place says so: that needs no slot
 		} else {
 			wants = append(wants, w)
 		}
 	}
 	if len(wants) > 0 {
-		given, err := b.keepSlots(ctx, key, wants, c.Limit, live)
+		given, err := l.keepSlots(ctx, key, wants, c.Limit, live)
 		if err != nil {
 			return len(rows), err
 		}
 		if turns = append(turns, given...); len(given) == 0 && c.OnLimit == schema.OnLimitCancelOldest {
 			// Who held the last of them back may have crashed before it cancelled anything.
-			if _, err := b.CancelOldest(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
+			if _, err := l.CancelOldest(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
 				return len(rows), err
 			}
 		}
 	}
-	return len(rows), b.giveTurns(ctx, turns)
+	return len(rows), l.giveTurns(ctx, turns)
 }
 
 // mayStart reports whether what waits would start at now, as far as its job has a say. It must not be stricter than who is to start it: that one would have it
 // wait again.
-func (b *Bucketer) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
+func (l *WaitLists) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
 	if w.next > 1 {
 		return job.Current.State != schema.JobCancelled
 	}
@@ -117,17 +99,17 @@ func (b *Bucketer) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
 	if right := job.DecideStart(e, now); right.Outcome != "" {
 		return right.Unknown
 	}
-	_, missed := b.Misfired(job, e, now)
+	_, missed := l.jobs.Misfired(job, e, now)
 	return !missed
 }
 
 // concurrencyOf returns what stands of a limit: nil if there is none any more.
-func (b *Bucketer) concurrencyOf(ctx context.Context, key schema.LimitKey) (*schema.Concurrency, *schema.Job, error) {
+func (l *WaitLists) concurrencyOf(ctx context.Context, key schema.LimitKey) (*schema.Concurrency, *schema.Job, error) {
 	id, ok := key.Job()
 	if !ok {
 		return nil, nil, fmt.Errorf("limit %s: of no job", key)
 	}
-	jobs, err := b.Jobs(ctx, []schema.JobID{id})
+	jobs, err := l.jobs.Jobs(ctx, []schema.JobID{id})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -149,7 +131,7 @@ type waiter struct {
 }
 
 // stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns the rest, in its order.
-func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live *Liveness) (open []waiter, err error) {
+func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live *bucketer.Liveness) (open []waiter, err error) {
 	var entries, runs []schema.EntryID
 	for _, w := range rows {
 		entries, runs = append(entries, w.Entry), append(runs, w.Run)
@@ -157,11 +139,11 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live 
 			entries = append(entries, w.Run) // its marks
 		}
 	}
-	found, err := b.Stored(ctx, entries)
+	found, err := l.core.Stored(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := b.attemptsOf(ctx, runs)
+	attempts, err := l.core.AttemptsOf(ctx, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +153,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live 
 		e, ok := found[w.Entry]
 		st := schema.Standing{Over: true}
 		if !ok {
-			b.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
+			l.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
 		} else {
 			// That it waits is the one thing that does not end it.
 			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.HeldByLimit() && a.Record.Entry == w.Entry })
@@ -186,7 +168,7 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live 
 			done = append(done, w)
 			if mark := found[w.Run].Marks.Cancelled; ok && mark != nil {
 				// Who cancelled it may have crashed before it was in its job's history, and nobody else meets it again.
-				if line, of := b.cancelLine(&e, *mark); of {
+				if line, of := l.core.CancelLine(&e, *mark); of {
 					lines = append(lines, line)
 				}
 			}
@@ -195,25 +177,25 @@ func (b *Bucketer) stillWaiting(ctx context.Context, rows []schema.Waiter, live 
 			open = append(open, waiter{w, e, st.Next})
 		}
 	}
-	if err := b.putLines(ctx, lines); err != nil {
+	if err := l.core.PutHistory(ctx, lines); err != nil {
 		return nil, err
 	}
-	return open, b.endWaiting(ctx, done)
+	return open, l.endWaiting(ctx, done)
 }
 
-func (b *Bucketer) endWaiting(ctx context.Context, rows []schema.Waiter) error {
+func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error {
 	for _, w := range rows {
-		if err := b.store.DeleteWaiter(ctx, w); err != nil {
+		if err := l.store.DeleteWaiter(ctx, w); err != nil {
 			return err
 		}
-		b.fronts.ended(w)
+		l.fronts.ended(w)
 	}
 	return nil
 }
 
 // keepSlots keeps a slot for each of those that want one, in their order, as long as there are some, and returns whose they are.
-func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *Liveness) ([]waiter, error) {
-	lease, err := b.slotLease(ctx, key)
+func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
+	lease, err := l.slotLease(ctx, key)
 	for try := 0; try < slotTries && err == nil; try++ {
 		var slots schema.Slots
 		if slots, err = lease.Slots(); err != nil {
@@ -223,7 +205,7 @@ func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []w
 		if err != nil {
 			return nil, err
 		}
-		now := b.now()
+		now := l.now()
 		slots.Prune(now, stands)
 		var given []waiter
 		for _, w := range wants {
@@ -234,13 +216,13 @@ func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []w
 		if len(given) == 0 {
 			return nil, nil
 		}
-		slots.Low = b.fronts.low(key)
+		slots.Low = l.fronts.low(key)
 		is, err := lease.WithSlots(slots, now)
 		if err != nil {
 			return nil, err
 		}
 		is.Key = key.Lease()
-		stood, err := b.store.SwapLease(ctx, lease, is, SlotsExpire(&slots, now))
+		stood, err := l.store.SwapLease(ctx, lease, is, bucketer.SlotsExpire(&slots, now))
 		switch {
 		case err == nil:
 			return given, nil
@@ -248,13 +230,13 @@ func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []w
 			lease = stood
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
 			// What was swapped may stand, now or later: then the slots are kept, and the runs are woken when their time has run out.
-			if lease, err = b.slotLease(ctx, key); err != nil {
+			if lease, err = l.slotLease(ctx, key); err != nil {
 				return nil, err
 			}
 		default:
 			return nil, fmt.Errorf("keep slots of %s: %w", key, err)
 		}
-		SlotsPause(ctx, try)
+		bucketer.SlotsPause(ctx, try)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("slots of %s: %w", key, err)
@@ -263,8 +245,8 @@ func (b *Bucketer) keepSlots(ctx context.Context, key schema.LimitKey, wants []w
 }
 
 // slotLease reads the lease of a limit; one without a row is zero.
-func (b *Bucketer) slotLease(ctx context.Context, key schema.LimitKey) (schema.Lease, error) {
-	lease, err := b.store.Lease(ctx, key.Lease())
+func (l *WaitLists) slotLease(ctx context.Context, key schema.LimitKey) (schema.Lease, error) {
+	lease, err := l.store.Lease(ctx, key.Lease())
 	if errors.Is(err, schema.ErrNotFound) {
 		return schema.Lease{Key: key.Lease()}, nil
 	}
@@ -272,50 +254,50 @@ func (b *Bucketer) slotLease(ctx context.Context, key schema.LimitKey) (schema.L
 }
 
 // giveTurns writes entries that are due now in the place of those that waited, and takes these out.
-func (b *Bucketer) giveTurns(ctx context.Context, turns []waiter) error {
+func (l *WaitLists) giveTurns(ctx context.Context, turns []waiter) error {
 	if len(turns) == 0 {
 		return nil
 	}
-	now := b.now()
+	now := l.now()
 	from, to := make([]schema.Entry, len(turns)), make([]schema.Entry, len(turns))
 	for i := range turns {
 		e := &turns[i].entry
-		due := latest(now, e.Due().Add(time.Millisecond)) // see schema.Waiter.Written
-		next, err := b.LaterStart(e, schema.KindFromWaitList, schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
+		due := bucketer.Latest(now, e.Due().Add(time.Millisecond)) // see schema.Waiter.Written
+		next, err := l.core.LaterStart(e, schema.KindFromWaitList, schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {
 			return err
 		}
 		from[i], to[i] = *e, next
 	}
-	handed, err := b.Replace(ctx, from, to)
+	handed, err := l.core.Replace(ctx, from, to)
 	var done []schema.Waiter
 	for i := range turns {
 		if slices.Contains(handed, turns[i].entry.ID) {
 			done = append(done, turns[i].row)
 		}
 	}
-	b.metrics.turns.Add(float64(len(done)))
-	return errors.Join(err, b.endWaiting(ctx, done))
+	l.metrics.turns.Add(float64(len(done)))
+	return errors.Join(err, l.endWaiting(ctx, done))
 }
 
 // WakeShard looks after a page of the limits of a shard that something waits for, those after `after`. It
 // does what WakeWaiters does, for slots that came free while nobody looked since who had them crashed. And it keeps
 // the rows of runs that wait for long. It returns after which limit to go on; "" = that was the last.
-func (b *Bucketer) WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *Liveness) (next schema.LimitKey, err error) {
-	marks, err := b.store.LimitsWithWaiters(ctx, shard, after, marksPage)
+func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error) {
+	marks, err := l.store.LimitsWithWaiters(ctx, shard, after, marksPage)
 	if err != nil {
 		return after, err
 	}
 	var faults []error
 	for _, m := range marks {
-		err := b.lookBehind(ctx, m.Limit)
+		err := l.lookBehind(ctx, m.Limit)
 		waiting := 0
 		if err == nil {
-			waiting, err = b.WakeWaiters(ctx, m.Limit, live)
+			waiting, err = l.WakeWaiters(ctx, m.Limit, live)
 		}
-		err = errors.Join(err, b.keepWaiting(ctx, m.Limit))
-		if err == nil && waiting == 0 && b.fronts.low(m.Limit) == 0 && b.now().Sub(m.Noted) > unmarkAfter {
-			err = b.store.DeleteLimitMark(ctx, m)
+		err = errors.Join(err, l.keepWaiting(ctx, m.Limit))
+		if err == nil && waiting == 0 && l.fronts.low(m.Limit) == 0 && l.now().Sub(m.Noted) > unmarkAfter {
+			err = l.store.DeleteLimitMark(ctx, m)
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("what waits for %s: %w", m.Limit, err))
@@ -329,8 +311,8 @@ func (b *Bucketer) WakeShard(ctx context.Context, shard schema.Shard, after sche
 
 // CancelOldest cancels runs that have or want a slot of a limit, those that were due first, until no more are left than there are slots. It returns whether
 // the run of e, which wants one, would have to be cancelled itself: that it leaves to its caller.
-func (b *Bucketer) CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
-	lease, err := b.slotLease(ctx, key)
+func (l *WaitLists) CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
+	lease, err := l.slotLease(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -338,7 +320,7 @@ func (b *Bucketer) CancelOldest(ctx context.Context, key schema.LimitKey, e *sch
 	if err != nil {
 		return false, err
 	}
-	rows, err := b.firstWaiting(ctx, key)
+	rows, err := l.firstWaiting(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -356,13 +338,10 @@ func (b *Bucketer) CancelOldest(ctx context.Context, key schema.LimitKey, e *sch
 			over = true
 			continue
 		}
-		_, err := b.Cancel(ctx, e.Spec.Tenant, run, CancelledByLimit)
-		if err != nil && !errors.Is(err, ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
+		_, err := l.core.Cancel(ctx, e.Spec.Tenant, run, bucketer.CancelledByLimit)
+		if err != nil && !errors.Is(err, bucketer.ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
 			return false, fmt.Errorf("make room for %s: %w", e.Run(), err)
 		}
 	}
 	return over, nil
 }
-
-// CancelledByLimit is who cancels runs to make room for later ones.
-const CancelledByLimit = "carillon: concurrency"

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
@@ -14,7 +15,7 @@ import (
 
 // unclear is a store in which the text of a job is not understood.
 type unclear struct {
-	Store
+	bucketer.Store
 	job schema.JobID
 }
 
@@ -64,7 +65,7 @@ func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
 		w.store, w.series.known = blurred, make(map[seriesKey]*schedule.Schedule)
 		badRun, goodRun := w.occurrences(bad.ID, time.Minute)[0], w.occurrences(good.ID, time.Minute)[0]
 		for i, v := range w.planOn(badRun, goodRun) {
-			if v != Publish {
+			if v != bucketer.Publish {
 				t.Errorf("PlanOn: verdict %d = %v, want Publish", i, v)
 			}
 		}
@@ -124,7 +125,7 @@ func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
 				t.Fatalf("CatchUp = %d, %v, want it handed on", n, err)
 			}
 		}
-		time.Sleep(misunderstoodFor)
+		time.Sleep(notUnderstoodFor)
 		var later []schema.Entry
 		for _, e := range w.Entries(30 * time.Minute) {
 			if e.Spec.Kind == schema.KindCatchUp && e.ID != entry.ID {
@@ -230,7 +231,7 @@ func TestAJobInAnUnknownZoneCanBeChanged(t *testing.T) {
 }
 
 // past is a store in which what a job said before its last change is not understood.
-type past struct{ Store }
+type past struct{ bucketer.Store }
 
 func (p past) blur(j schema.Job) schema.Job {
 	if j.Before != nil {

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -100,20 +101,20 @@ func (s *series) occurrence(nominal time.Time) Occurrence {
 
 // occurrence makes the row of an occurrence. Made twice, on any node and in any order, it is the same row: same id, same bytes, same
 // timestamp, which is the generation's number; only its expiry is later if it is made long after its due time.
-func (b *Bucketer) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
+func (j *Jobs) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
 	spec := &s.Spec
 	id := s.id(nominal)
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: nominal, Accepted: s.Number, Job: s.job, JobName: spec.Name, Generation: s.Number,
 		Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Misfire: spec.Misfire, Labels: spec.Labels,
 		Concurrency: spec.Concurrency,
-	}, spec.Payload, b.expiry(id.Time(), now))
+	}, spec.Payload, j.core.Expiry(id.Time(), now))
 }
 
 // first returns the first nominal time of the generation in force: the first after the job's creation, or the first that is due at the
 // cut or later and that the generation before did not name for a time before the cut.
-func (b *Bucketer) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
-	s, err = b.series.of(job.ID, &job.Current)
+func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
+	s, err = j.series.of(job.ID, &job.Current)
 	if s == nil || err != nil {
 		return nil, time.Time{}, false, err
 	}
@@ -122,11 +123,11 @@ func (b *Bucketer) first(job *schema.Job) (s *series, nominal time.Time, ok bool
 		nominal, ok = s.Next(created)
 		return s, nominal, ok, nil
 	}
-	nominal, ok = s.Next(latest(created, job.Cut.Add(-s.Offset()-time.Millisecond)))
+	nominal, ok = s.Next(bucketer.Latest(created, job.Cut.Add(-s.Offset()-time.Millisecond)))
 	if job.Before.State != schema.JobActive {
 		return s, nominal, ok, nil
 	}
-	before, err := b.series.of(job.ID, job.Before)
+	before, err := j.series.of(job.ID, job.Before)
 	if err != nil {
 		// A change is the way out for a job that is not understood. What it had been to run before the cut is not known then: a time whose run was
 		// due before it, and now is due after it since the jitter changed too, has a second one.
@@ -140,8 +141,8 @@ func (b *Bucketer) first(job *schema.Job) (s *series, nominal time.Time, ok bool
 
 // NextRun returns the occurrence that is due next after now, or false if there is none: the job is not active, or its schedule
 // names no further time.
-func (b *Bucketer) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
-	next := b.Upcoming(job, 1, now)
+func (j *Jobs) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
+	next := j.Upcoming(job, 1, now)
 	if len(next) == 0 {
 		return Occurrence{}, false
 	}
@@ -149,10 +150,10 @@ func (b *Bucketer) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
 }
 
 // Upcoming returns the next occurrences that are due after now, at most count of them, in order.
-func (b *Bucketer) Upcoming(job schema.Job, count int, now time.Time) []Occurrence {
+func (j *Jobs) Upcoming(job schema.Job, count int, now time.Time) []Occurrence {
 	var next []Occurrence
 	if job.Before != nil && job.Before.State == schema.JobActive && now.Before(job.Cut) && job.Current.State != schema.JobFinished {
-		if before, err := b.series.of(job.ID, job.Before); err == nil && before != nil {
+		if before, err := j.series.of(job.ID, job.Before); err == nil && before != nil {
 			for nominal := range before.From(now.Add(-before.Offset())) {
 				if len(next) == count || !before.due(nominal).Before(job.Cut) {
 					break
@@ -164,11 +165,11 @@ func (b *Bucketer) Upcoming(job schema.Job, count int, now time.Time) []Occurren
 	if job.Current.State != schema.JobActive {
 		return next
 	}
-	s, first, ok, err := b.first(&job)
+	s, first, ok, err := j.first(&job)
 	if err != nil || !ok {
 		return next
 	}
-	from := latest(first.Add(-time.Millisecond), now.Add(-s.Offset()))
+	from := bucketer.Latest(first.Add(-time.Millisecond), now.Add(-s.Offset()))
 	for nominal := range s.From(from) {
 		if len(next) >= count {
 			break

@@ -1,4 +1,4 @@
-package bucketer
+package recurring
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -15,7 +16,7 @@ const (
 	cutAhead = knownBefore + 500*time.Millisecond
 	// knownBefore is how long before the cut a change must be known to be committed. Whoever read the job before it was starts
 	// nothing later than 1.9 s after that read, and so nothing after the cut.
-	knownBefore = TaskChangeWithin
+	knownBefore = bucketer.TaskChangeWithin
 	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a run may be as late as that when its job is
 	// changed again, and is recorded as missed all the same.
 	pastFor = 5 * time.Minute
@@ -28,27 +29,27 @@ const (
 var endless = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation that it must have, 0 = any or none.
-func (b *Bucketer) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
+func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
 	spec.Tenant, spec.Name = tenant, name
 	for range changeTries {
-		id, _, err := b.store.JobByName(ctx, tenant, name)
+		id, _, err := j.store.JobByName(ctx, tenant, name)
 		if err != nil && !errors.Is(err, schema.ErrNotFound) {
 			return schema.Job{}, false, fmt.Errorf("job %q: %w", name, err)
 		}
 		if err == nil {
-			job, err = b.ChangeJob(ctx, tenant, id, ifMatch, func(s *schema.JobSpec) error { *s = spec; return nil })
-			if !errors.Is(err, ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
+			job, err = j.ChangeJob(ctx, tenant, id, ifMatch, func(s *schema.JobSpec) error { *s = spec; return nil })
+			if !errors.Is(err, bucketer.ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
 				return job, false, err
 			}
 		}
 		if ifMatch != 0 {
 			return schema.Job{}, false, ErrStale
 		}
-		job, _, err = b.CreateJob(ctx, spec, "", "")
+		job, _, err = j.CreateJob(ctx, spec, "", "")
 		if !errors.Is(err, ErrNameTaken) {
 			return job, err == nil, err
 		}
-		if _, err := b.JobByName(ctx, tenant, name); errors.Is(err, schema.ErrNotFound) {
+		if _, err := j.JobByName(ctx, tenant, name); errors.Is(err, schema.ErrNotFound) {
 			return schema.Job{}, false, ErrNameTaken // by one that is being made, or never was
 		}
 	}
@@ -58,10 +59,10 @@ func (b *Bucketer) PutJob(ctx context.Context, tenant, name string, ifMatch int6
 // ChangeJob has change make what the job says up from what it said. Tenant, name and creation stay. ifMatch is the generation
 // that it must have, 0 = any: ErrStale. A job that has ended is not changed: ErrFinished. The answer comes when the change holds: from 2 s after
 // it on nothing starts as it was before.
-func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
-	return b.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
+func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
+	return j.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
 		if g.State.Ended() {
-			return false, ErrFinished
+			return false, bucketer.ErrFinished
 		}
 		was := g.Spec
 		if err := change(&g.Spec); err != nil {
@@ -69,7 +70,7 @@ func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID
 		}
 		spec := &g.Spec
 		spec.Tenant, spec.Name, spec.Created = was.Tenant, was.Name, was.Created
-		if err := b.checkChanged(ctx, spec, &was); err != nil {
+		if err := j.checkChanged(ctx, spec, &was); err != nil {
 			return false, err
 		}
 		if err := complete(id, spec, from); err != nil {
@@ -84,12 +85,12 @@ func (b *Bucketer) ChangeJob(ctx context.Context, tenant string, id schema.JobID
 }
 
 // checkChanged checks the task of a spec, and its payload if either is another than it was: one that was found good stays so, whatever the task says by now.
-func (b *Bucketer) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
+func (j *Jobs) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
 	if spec.Task == was.Task && bytes.Equal(spec.Payload, was.Payload) {
-		_, err := b.taskOf(ctx, spec.Tenant, spec.Task)
+		_, err := j.core.TaskOf(ctx, spec.Tenant, spec.Task)
 		return err
 	}
-	return b.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload)
+	return j.core.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload)
 }
 
 // sameText reports whether two specs say the same.
@@ -116,19 +117,19 @@ func sameTimes(a, b *schema.JobSpec) bool {
 }
 
 // PauseJob stops the planning of runs. Pausing twice answers the same as once.
-func (b *Bucketer) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
-	return b.swap(ctx, tenant, id, ifMatch, turn(schema.JobPaused))
+func (j *Jobs) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobPaused))
 }
 
 // ResumeJob goes on with a job that was paused, from the first time to come. Resuming an active job changes nothing.
-func (b *Bucketer) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
-	return b.swap(ctx, tenant, id, ifMatch, turn(schema.JobActive))
+func (j *Jobs) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobActive))
 }
 
 // CancelJob ends a job: no run of it makes a first start, and none that failed is tried again. What is under way ends by itself. Cancelling
 // twice answers the same as once. The job's name is free again.
-func (b *Bucketer) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
-	return b.swap(ctx, tenant, id, ifMatch, turn(schema.JobCancelled))
+func (j *Jobs) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobCancelled))
 }
 
 // turn returns the change of a job's state alone.
@@ -138,7 +139,7 @@ func turn(state schema.JobState) mutation {
 		case g.State == state:
 			return false, nil
 		case g.State.Ended():
-			return false, ErrFinished
+			return false, bucketer.ErrFinished
 		}
 		g.State = state
 		return true, nil
@@ -160,8 +161,8 @@ type mutation func(g *schema.Generation, from time.Time) (bool, error)
 //
 // If we crash between the first run and the commit, the run is cancelled when it is due. If we crash after the commit, the change holds, and
 // may be known to be so late that runs of the generation before start up to 1.9 s after the commit. Nobody was told that they would not.
-func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
-	if _, err := b.ready(); err != nil {
+func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
+	if _, err := j.core.InForce(); err != nil {
 		return schema.Job{}, err
 	}
 	mine := int64(0) // a generation of ours whose commit was known too late
@@ -173,7 +174,7 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 	}
 	for try := range changeTries {
 		decided := try > 0
-		job, err := b.settled(ctx, tenant, id, decided)
+		job, err := j.settled(ctx, tenant, id, decided)
 		stale := mine == 0 && ifMatch != 0 && job.Current.Number != ifMatch
 		switch {
 		case err != nil:
@@ -187,17 +188,17 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		case mine != 0:
 			mutate = again
 		}
-		next, first, err := b.replace(ctx, &job, mutate)
+		next, first, err := j.replace(ctx, &job, mutate)
 		var refused refusal
 		switch {
 		case errors.As(err, &refused) && !decided, errors.Is(err, schema.ErrConflict):
 			continue
 		case errors.Is(err, errAsItIs):
 			// Said again, maybe since an answer was lost: it is answered no earlier than the first time. (A finished job's cut never comes.)
-			if err := b.goesOn(ctx, &job); err != nil {
+			if err := j.goesOn(ctx, &job); err != nil {
 				return schema.Job{}, failed(err)
 			}
-			if wait := job.Cut.Add(-knownBefore).Sub(b.now()); wait > 0 && wait < cutAhead {
+			if wait := job.Cut.Add(-knownBefore).Sub(j.now()); wait > 0 && wait < cutAhead {
 				return job, pause(ctx, wait)
 			}
 			return job, nil
@@ -206,9 +207,9 @@ func (b *Bucketer) swap(ctx context.Context, tenant string, id schema.JobID, ifM
 		case err != nil:
 			return schema.Job{}, failed(err)
 		}
-		known := b.now()
-		b.hintSoon(first)
-		b.unlist(ctx, &next)
+		known := j.now()
+		j.hintSoon(first)
+		j.unlist(ctx, &next)
 		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
 			return next, pause(ctx, answer.Sub(known))
 		}
@@ -230,17 +231,17 @@ func again(*schema.Generation, time.Time) (bool, error) { return true, nil }
 
 // replace puts a new generation in the place of the one in force, once it is the turn of the job's shard. schema.ErrConflict: that was replaced meanwhile. Who
 // asks waits here, and not while the cut that was drawn comes nearer.
-func (b *Bucketer) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
-	leave, err := b.lanes.enter(ctx, job.ID.Shard())
+func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
+	release, err := j.locks.acquire(ctx, job.ID.Shard())
 	if err != nil {
 		return schema.Job{}, nil, err
 	}
-	defer leave()
-	now := b.now()
-	if _, err := b.ready(); err != nil { // asked after the reading: a clock set in between is noticed
+	defer release()
+	now := j.now()
+	if _, err := j.core.InForce(); err != nil { // asked after the reading: a clock set in between is noticed
 		return schema.Job{}, nil, err
 	}
-	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: CeilMilli(now.Add(cutAhead)).UTC()}
+	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: bucketer.CeilMilli(now.Add(cutAhead)).UTC()}
 	switch changed, err := mutate(&next.Current, next.Cut); {
 	case err != nil:
 		return schema.Job{}, nil, refusal{err}
@@ -249,10 +250,10 @@ func (b *Bucketer) replace(ctx context.Context, job *schema.Job, mutate mutation
 	}
 	next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(job, now)
 	next.Current.Number = draw(job.Current.Number, now)
-	if first, err = b.prepare(ctx, &next, now); err != nil {
+	if first, err = j.prepare(ctx, &next, now); err != nil {
 		return schema.Job{}, nil, err
 	}
-	if err = b.commit(ctx, job.Current.Number, next); err != nil {
+	if err = j.commit(ctx, job.Current.Number, next); err != nil {
 		err = fmt.Errorf("change job %s: %w", job.ID, err)
 	}
 	return next, first, err
@@ -274,15 +275,15 @@ func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 
 // settled reads a job once its cut has passed: at most two generations are live. decided says whether every change that was begun before is to be
 // decided by the read; otherwise a plain read will do, if it finds a job.
-func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
+func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
 	for {
-		job, err := b.read(ctx, id, decided)
+		job, err := j.read(ctx, id, decided)
 		switch {
 		case errors.Is(err, schema.ErrNotUnderstood): // it does not say whose it is: the list of jobs does
-			if _, owned := b.JobByID(ctx, tenant, id); owned != nil {
+			if _, owned := j.JobByID(ctx, tenant, id); owned != nil {
 				err = owned
 			}
 		case err == nil && job.Current.Spec.Tenant != tenant:
@@ -291,7 +292,7 @@ func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID, 
 		if err != nil {
 			return schema.Job{}, fmt.Errorf("job %s: %w", id, err)
 		}
-		wait := job.Cut.Sub(b.now())
+		wait := job.Cut.Sub(j.now())
 		if wait <= 0 || job.Current.State.Ended() {
 			return job, nil
 		}
@@ -303,68 +304,68 @@ func (b *Bucketer) settled(ctx context.Context, tenant string, id schema.JobID, 
 
 // read reads a job that is about to be changed: plainly, unless every change that was begun before is to be decided by it, or the plain read does not
 // find a job that is understood.
-func (b *Bucketer) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
+func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
 	if !decided {
-		jobs, err := b.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
+		jobs, err := j.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
 		if err == nil && len(jobs) == 1 && jobs[0].Current.Fault == nil {
 			return jobs[0], nil
 		}
 	}
-	return b.store.Job(ctx, id)
+	return j.store.Job(ctx, id)
 }
 
 // prepare holds what a generation needs before it is committed: its first run, if it is active; and an expiry, if it ends the job.
-func (b *Bucketer) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
+func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
 	var first []schema.Entry
 	if next.Current.State == schema.JobActive {
-		s, nominal, ok, err := b.first(next)
+		s, nominal, ok, err := j.first(next)
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case ok:
-			row, err := b.occurrence(s, nominal, now)
+			row, err := j.occurrence(s, nominal, now)
 			if err != nil {
 				return nil, err
 			}
 			first = []schema.Entry{row}
-			if err := b.putRows(ctx, first); err != nil {
+			if err := j.core.PutRows(ctx, first); err != nil {
 				return nil, fmt.Errorf("first run: %w", err)
 			}
-			b.count(first)
+			j.core.CountWritten(first)
 		case s != nil:
 			next.Current.State = schema.JobFinished
 		}
 	}
 	if next.Current.State.Ended() {
-		next.Expires = b.lastAsked(now)
+		next.Expires = j.lastAsked(now)
 	}
 	return first, nil
 }
 
 // lastAsked returns when the row of a job that ends at now may leave: no run can ask for it any more.
-func (b *Bucketer) lastAsked(now time.Time) time.Time {
-	return b.expiry(now.Add(schema.HistoryPeriod), now)
+func (j *Jobs) lastAsked(now time.Time) time.Time {
+	return j.core.Expiry(now.Add(schema.HistoryPeriod), now)
 }
 
 // unlist has a job that ended leave the list of its tenant together with its row. Otherwise it would be listed without one, which is
 // harmless.
-func (b *Bucketer) unlist(ctx context.Context, job *schema.Job) {
+func (j *Jobs) unlist(ctx context.Context, job *schema.Job) {
 	if job.Expires.IsZero() {
 		return
 	}
-	if err := b.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, job.Expires); err != nil {
-		b.log.Debug("an ended job stays in the list of jobs", "job", job.ID, "err", err)
+	if err := j.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, job.Expires); err != nil {
+		j.log.Debug("an ended job stays in the list of jobs", "job", job.ID, "err", err)
 	}
 }
 
 // commit replaces the generation was. Of an unknown outcome it finds out what became of it.
-func (b *Bucketer) commit(ctx context.Context, was int64, next schema.Job) error {
-	err := b.store.SwapJob(ctx, was, next)
+func (j *Jobs) commit(ctx context.Context, was int64, next schema.Job) error {
+	err := j.store.SwapJob(ctx, was, next)
 	if !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil {
 		return err
 	}
-	switch stands, rerr := b.store.Job(ctx, next.ID); {
+	switch stands, rerr := j.store.Job(ctx, next.ID); {
 	case rerr != nil:
 		return err
 	case stands.Current.Number == next.Current.Number:
@@ -375,7 +376,7 @@ func (b *Bucketer) commit(ctx context.Context, was int64, next schema.Job) error
 
 // finish ends a job whose schedule names nothing more; the runs of its last generation start however late. It is tried again by Mend, so a
 // failure is only told.
-func (b *Bucketer) finish(ctx context.Context, job schema.Job, now time.Time) {
+func (j *Jobs) finish(ctx context.Context, job schema.Job, now time.Time) {
 	if job.Current.State != schema.JobActive || now.Before(job.Cut) {
 		return
 	}
@@ -383,18 +384,18 @@ func (b *Bucketer) finish(ctx context.Context, job schema.Job, now time.Time) {
 	next := schema.Job{ID: job.ID, Current: last, Before: &last, Cut: endless}
 	next.Current.State, next.Current.Number = schema.JobFinished, draw(last.Number, now)
 	next.Current.Spec.Updated, next.Current.Spec.Past = now.UTC().Truncate(time.Millisecond), pastOf(&job, now)
-	next.Expires = b.lastAsked(now)
-	leave, err := b.lanes.enter(ctx, job.ID.Shard())
+	next.Expires = j.lastAsked(now)
+	release, err := j.locks.acquire(ctx, job.ID.Shard())
 	if err != nil {
 		return // told to stop
 	}
-	err = b.store.SwapJob(ctx, last.Number, next)
-	leave()
+	err = j.store.SwapJob(ctx, last.Number, next)
+	release()
 	switch {
 	case err == nil:
-		b.unlist(ctx, &next)
+		j.unlist(ctx, &next)
 	case !errors.Is(err, schema.ErrConflict):
-		b.log.Warn("a job that names no more times could not be finished yet", "job", job.ID, "err", err)
+		j.log.Warn("a job that names no more times could not be finished yet", "job", job.ID, "err", err)
 	}
 }
 
