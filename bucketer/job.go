@@ -54,6 +54,9 @@ var (
 	ErrFinished = errors.New("the run cannot be changed any more")
 	// ErrNotReady: this node may not write now: its clock is off, it was stopped, or it has not read the settings yet (503).
 	ErrNotReady = errors.New("not ready to write")
+	// ErrSealed: a secret cannot be opened: the key that sealed it is not configured here, or the secret
+	// was tampered with.
+	ErrSealed = errors.New("the secret cannot be opened")
 )
 
 // Change is a validated change of a pending one-off job. Nil fields stay as they are.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -43,7 +43,7 @@ func (x *Executor) signing(ctx context.Context, tenant, name string) (signing, e
 		return signing{fault: "not called: there is no signing key " + name}, nil
 	case errors.Is(err, schema.ErrNotUnderstood):
 		return signing{fault: "not called: what is stored of the tenant's signing keys cannot be understood"}, nil
-	case errors.Is(err, admin.ErrSealed):
+	case errors.Is(err, bucketer.ErrSealed):
 		x.log.Error("a signing key cannot be opened: calls that it is to sign fail", "tenant", tenant, "key", name, "err", err)
 		return signing{fault: "not called: the signing key " + name + " cannot be opened by this executor"}, nil
 	}

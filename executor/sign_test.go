@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/executor/webhook"
 	"carillon.dev/carillon/schema"
@@ -91,7 +92,7 @@ func TestAnAttemptIsSignedByTheKeyOfItsTask(t *testing.T) {
 		"there is none":           {"", schema.ErrNotFound, "t default", schema.Succeeded, ""},
 		"a stated one":            {"partner", nil, "t partner", schema.Succeeded, ""},
 		"a stated one is missing": {"partner", schema.ErrNotFound, "t partner", schema.Failed, "not called: there is no signing key partner"},
-		"it cannot be opened":     {"", fmt.Errorf("s3cret: %w", admin.ErrSealed), "t default", schema.Failed, "not called: the signing key default cannot be opened by this executor"},
+		"it cannot be opened":     {"", fmt.Errorf("s3cret: %w", bucketer.ErrSealed), "t default", schema.Failed, "not called: the signing key default cannot be opened by this executor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -21,9 +21,6 @@ const (
 // ErrNoSeal: the operator has named no key to seal secrets with, so none are taken (409).
 var ErrNoSeal = errors.New("no key is configured to seal secrets with")
 
-// ErrSealed: a secret cannot be opened: the key that sealed it is not configured here, or it was tampered with.
-var ErrSealed = errors.New("the secret cannot be opened")
-
 // Keyring seals and opens secrets that lie in the store, with the operator's keys: AES-256 in Galois/counter mode (NIST SP 800-38D), under a nonce
 // of 96 random bits each time. The first key seals, all of them open: a new one is put first on every node, and an old one is left out once nothing
 // is sealed with it any more. The zero Keyring has none.
@@ -81,18 +78,19 @@ func (r *Keyring) Seal(secret []byte, place string) (with string, sealed []byte,
 	return r.first, gcm.Seal(sealed, sealed, secret, []byte(place)), nil
 }
 
-// Open is the inverse of Seal: ErrSealed where it is not.
+// Open is the inverse of Seal. bucketer.ErrSealed: the key is not configured here, or the secret was
+// tampered with.
 func (r *Keyring) Open(with string, sealed []byte, place string) ([]byte, error) {
 	if r == nil || r.keys[with] == nil {
-		return nil, fmt.Errorf("%w: the key %q is not configured here", ErrSealed, with)
+		return nil, fmt.Errorf("%w: the key %q is not configured here", bucketer.ErrSealed, with)
 	}
 	gcm := r.keys[with]
 	if len(sealed) < gcm.NonceSize() {
-		return nil, ErrSealed
+		return nil, bucketer.ErrSealed
 	}
 	secret, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], []byte(place))
 	if err != nil {
-		return nil, ErrSealed
+		return nil, bucketer.ErrSealed
 	}
 	return secret, nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon.dev/carillon/bucketer"
 )
 
 // sealKey is a key of an operator.
@@ -63,7 +65,7 @@ func TestKeyringOpensWhatItSealed(t *testing.T) {
 		"nothing":                 {before, "k1", nil, "here"},
 		"no keys at all":          {nil, "k1", sealed, "here"},
 	} {
-		if got, err := c.ring.Open(c.with, c.sealed, c.place); !errors.Is(err, ErrSealed) {
+		if got, err := c.ring.Open(c.with, c.sealed, c.place); !errors.Is(err, bucketer.ErrSealed) {
 			t.Errorf("%s: Open: got %q, %v; want ErrSealed", name, got, err)
 		}
 	}

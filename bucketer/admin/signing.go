@@ -90,7 +90,7 @@ func (s *Signing) read(ctx context.Context, tenant string) (map[string][]openSec
 func placeOf(tenant, name string) string { return "signing\x00" + tenant + "\x00" + name }
 
 // Secrets returns the secrets by which calls of the tenant are signed with the key of that name, the newest first. ErrNotFound: there is no such
-// key. ErrSealed: there is, and it cannot be opened here. Other errors are the store's.
+// key. bucketer.ErrSealed: there is, and it cannot be opened here. Other errors are the store's.
 func (s *Signing) Secrets(ctx context.Context, tenant, name string) ([][]byte, error) {
 	keys, err := s.cache.of(ctx, tenant)
 	if err != nil {

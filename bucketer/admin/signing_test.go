@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -170,7 +171,7 @@ func TestSigningNeedsAKeyOfTheOperator(t *testing.T) {
 			t.Fatalf("Create: %v", err)
 		}
 		// A node that lacks the key must not take the tenant for one that signs nothing.
-		if got, err := none.Secrets(t.Context(), "acme", "default"); !errors.Is(err, ErrSealed) {
+		if got, err := none.Secrets(t.Context(), "acme", "default"); !errors.Is(err, bucketer.ErrSealed) {
 			t.Errorf("Secrets without a key of the operator: got %d, %v; want ErrSealed", len(got), err)
 		}
 		if _, err := none.Revoke(t.Context(), "acme", "default"); err != nil {
