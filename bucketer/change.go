@@ -63,7 +63,7 @@ func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, ag
 	}
 	guarded, err := b.guarded(ctx, &run.Current)
 	if err == nil && guarded {
-		err = b.endClaim(ctx, &run)
+		err = b.endLease(ctx, &run)
 	}
 	switch {
 	case err != nil:
@@ -78,12 +78,12 @@ func (b *Bucketer) carryOut(ctx context.Context, run Run, mark schema.Cancel, ag
 	case now.State.Terminal() && now.State != schema.StateCancelled:
 		return now, ErrFinished
 	case ruined(now.Attempts): // at the same time: whoever wrote its dead letter may not have met the mark
-		return now, b.overtake(ctx, now.Entry.Spec.Tenant, now.ID, b.now())
+		return now, b.supersedeDeadLetter(ctx, now.Entry.Spec.Tenant, now.ID, b.now())
 	}
 	return now, nil
 }
 
-// cancelLine returns the line of history of a run with a mark, e being its row or one that stands in; false if it is of no job that has many.
+// CancelLine returns the line of history of a run with a mark, e being its row or one that stands in; false if it is of no job that has many.
 func (b *Bucketer) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
 	rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: mark.At}
 	return HistoryLine(e, &schema.Attempt{Record: &rec, Expires: b.Expiry(e.Due(), b.now())})
@@ -119,7 +119,7 @@ func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunI
 		if err != nil {
 			return Run{}, err
 		}
-		err = b.name(ctx, &run, &entry)
+		err = b.setMovedTo(ctx, &run, &entry)
 		switch {
 		case errors.Is(err, schema.ErrConflict):
 			continue
@@ -134,9 +134,9 @@ func (b *Bucketer) Reschedule(ctx context.Context, tenant string, id schema.RunI
 	return Run{}, fmt.Errorf("reschedule %s: %w: the run keeps changing", id, schema.ErrUnavailable)
 }
 
-// name sets moved_to, and answers ErrConflict where the run has changed since it was read. After an unknown outcome the same
+// setMovedTo sets moved_to, and answers ErrConflict where the run has changed since it was read. After an unknown outcome the same
 // is asked again: its condition holds at most once, and a conflict shows whose entry was named.
-func (b *Bucketer) name(ctx context.Context, run *Run, entry *schema.Entry) error {
+func (b *Bucketer) setMovedTo(ctx context.Context, run *Run, entry *schema.Entry) error {
 	expires := b.markExpiry(run, entry.Due(), b.now())
 	var err error
 	for range markTries {

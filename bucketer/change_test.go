@@ -28,7 +28,7 @@ func TestCancelAndRescheduleByState(t *testing.T) {
 		"moved":    {func(w *world, e schema.Entry) { w.move(e.ID, time.Now().Add(2*time.Hour)) }, nil, schema.StateCancelled, nil},
 		"running":  {func(w *world, e schema.Entry) { w.Running(e, 1) }, nil, schema.StateRunning, ErrFinished},
 		"retrying": {func(w *world, e schema.Entry) { w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: retry}) }, nil, schema.StateCancelled, ErrFinished},
-		"handed on, not started": {
+		"replaced, not started": {
 			func(w *world, e schema.Entry) { w.Recorded(e, 0, schema.Record{Outcome: schema.Replaced, To: retry}) },
 			nil, schema.StateCancelled, nil,
 		},

@@ -42,7 +42,7 @@ const (
 	mixedRows    = 50
 	// batchesInFlight bounds the batches that a node writes at once.
 	batchesInFlight = 64
-	// lengthenAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
+	// KeepAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
 	KeepAtOnce = 16
 	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
 	// slice read answers for many lines.
@@ -51,7 +51,7 @@ const (
 	lateTries = 5
 	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
 	MaxPartitionBytes = 64 << 20
-	// readIDs is how many rows one read by id asks for, the contract's bound.
+	// ReadIDs is how many rows one read by id asks for, the contract's bound.
 	ReadIDs = 100
 )
 
@@ -92,8 +92,8 @@ type Config struct {
 	Store   Store
 	Hints   schema.Hints
 	Signals Signaller
-	// TaskListeners are those who must know of a change of a task before it is answered; nil: nobody but this node.
-	Hearers *TaskListeners
+	// Listeners are those who must know of a change of a task before it is answered; nil: nobody but this node.
+	Listeners *TaskListeners
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
@@ -127,15 +127,15 @@ func (c Config) Validate() error {
 // Bucketer takes jobs in, and writes everything that is written about runs. Its methods may be
 // called from any goroutine.
 type Bucketer struct {
-	store   Store
-	hints   schema.Hints
-	signals Signaller
-	hearers *TaskListeners
-	clock   *clock
-	now     func() time.Time // the clock's
-	halted  func() bool
-	log     *slog.Logger
-	metrics *metrics
+	store     Store
+	hints     schema.Hints
+	signals   Signaller
+	listeners *TaskListeners
+	clock     *clock
+	now       func() time.Time // the clock's
+	halted    func() bool
+	log       *slog.Logger
+	metrics   *metrics
 
 	settings atomic.Pointer[schema.Settings]
 	writes   chan struct{} // a token for each batch in flight
@@ -169,7 +169,7 @@ func New(c Config) (*Bucketer, error) {
 	}
 	known := &clock{wall: c.Now, halted: c.Halted}
 	return &Bucketer{
-		store: c.Store, hints: c.Hints, signals: c.Signals, hearers: c.Hearers, clock: known, now: known.now, halted: c.Halted,
+		store: c.Store, hints: c.Hints, signals: c.Signals, listeners: c.Listeners, clock: known, now: known.now, halted: c.Halted,
 		log: c.Logger, metrics: newMetrics(c.Registerer),
 		writes: make(chan struct{}, batchesInFlight),
 		fill:   newFill(),

@@ -28,7 +28,7 @@ func (f Faults) Error() string {
 	return b.String()
 }
 
-// shorten returns s cut to at most n bytes, at the start of a character.
+// Shorten returns s cut to at most n bytes, at the start of a character.
 func Shorten(s []byte, n int) []byte {
 	if len(s) <= n {
 		return s

@@ -39,7 +39,7 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 	for i := range finished {
 		rec := finished[i].Attempt.Record
 		if rec == nil || rec.Next.IsZero() {
-			if bears(rec) {
+			if bearsOnDeadLetter(rec) {
 				dead = append(dead, i)
 			} else {
 				end(i)
@@ -58,7 +58,7 @@ func (b *Bucketer) FollowUp(ctx context.Context, finished []Finished, done func(
 		entries, index = append(entries, next), append(index, i)
 	}
 	if len(dead) > 0 {
-		failed := b.bury(ctx, finished, dead)
+		failed := b.writeDeadLetters(ctx, finished, dead)
 		for _, i := range dead {
 			if err := failed[i]; err != nil {
 				done(i, err)
@@ -111,17 +111,17 @@ func (b *Bucketer) putRetries(ctx context.Context, finished []Finished, entries 
 	for _, k := range large {
 		err := b.WriteOne(ctx, entries[k]) // it may have been its batch that was too large
 		if errors.Is(err, schema.ErrTooLarge) {
-			err = b.renounce(ctx, finished[index[k]], &entries[k], err)
+			err = b.giveUpRetry(ctx, finished[index[k]], &entries[k], err)
 		}
 		done(index[k], err)
 	}
 }
 
-// renounce ends the run of f as failed for good: nobody can ever write next, the retry that its record names. An attempt 0 about the retry says so, and the
+// giveUpRetry ends the run of f as failed for good: nobody can ever write next, the retry that its record names. An attempt 0 about the retry says so, and the
 // letter and the line of history say of the attempt that it was the last.
 //
-// All of that is a function of entry and record. Crash at any step: the record still names the retry, so whoever meets it renounces it again, to the same rows.
-func (b *Bucketer) renounce(ctx context.Context, f Finished, next *schema.Entry, cause error) error {
+// All of that is a function of entry and record. Crash at any step: the record still names the retry, so whoever meets it gives the retry up again, to the same rows.
+func (b *Bucketer) giveUpRetry(ctx context.Context, f Finished, next *schema.Entry, cause error) error {
 	last := *f.Attempt.Record
 	said := b.NotStarted(*next, schema.Record{Outcome: schema.Failed, Final: true, Error: noRetry}, last.Finished)
 	if err := b.Record(ctx, []schema.Attempt{said}); err != nil {
@@ -134,7 +134,7 @@ func (b *Bucketer) renounce(ctx context.Context, f Finished, next *schema.Entry,
 	if err != nil {
 		return err
 	}
-	b.metrics.renounced.Inc()
+	b.metrics.retriesGivenUp.Inc()
 	b.log.Error("a retry is too large to be written: its run has failed", "tenant", f.Entry.Spec.Tenant, "run", f.Entry.Run(), "err", cause)
 	return nil
 }
@@ -187,7 +187,7 @@ func (b *Bucketer) starter(ctx context.Context, f *Finished) (schema.Entry, erro
 
 // Replace writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of
 // each run; both in batches by partition. What a later start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of those of
-// `from` that were handed on, and what went wrong with the others. Crash in between: such an entry is still open, and whoever meets it next hands it on to the same id.
+// `from` that were replaced, and what went wrong with the others. Crash in between: such an entry is still open, and whoever meets it next replaces it by the same id.
 func (b *Bucketer) Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
 	return b.DeferTo(ctx, from, to, "")
 }
@@ -203,9 +203,9 @@ func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause s
 		}
 	}
 	if len(slow) == 0 {
-		return b.handOn(ctx, from, to, cause)
+		return b.replaceKept(ctx, from, to, cause)
 	}
-	handed, err := b.handOn(ctx, Pick(from, ready), Pick(to, ready), cause)
+	replaced, err := b.replaceKept(ctx, Pick(from, ready), Pick(to, ready), cause)
 	errs := []error{err}
 	for part := range slices.Chunk(slow, KeepAtOnce) {
 		faults := make([]error, len(part))
@@ -217,32 +217,32 @@ func (b *Bucketer) DeferTo(ctx context.Context, from, to []schema.Entry, cause s
 		var kept []int
 		for k, i := range part {
 			if faults[k] != nil {
-				errs = append(errs, fmt.Errorf("hand %s on to %s: %w", from[i].ID, to[i].ID, faults[k]))
+				errs = append(errs, fmt.Errorf("replace %s by %s: %w", from[i].ID, to[i].ID, faults[k]))
 				continue
 			}
 			kept = append(kept, i)
 		}
-		ids, err := b.handOn(ctx, Pick(from, kept), Pick(to, kept), cause)
-		handed, errs = append(handed, ids...), append(errs, err)
+		ids, err := b.replaceKept(ctx, Pick(from, kept), Pick(to, kept), cause)
+		replaced, errs = append(replaced, ids...), append(errs, err)
 	}
-	return handed, errors.Join(errs...)
+	return replaced, errors.Join(errs...)
 }
 
-// handOn is DeferTo where all is kept that the later starts need.
-func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
+// replaceKept is DeferTo where all is kept that the later starts need.
+func (b *Bucketer) replaceKept(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var mu sync.Mutex
 	var errs []error
-	var handed []schema.EntryID
+	var replaced []schema.EntryID
 	var rows []schema.Attempt
 	now := b.now()
 	b.write(ctx, to, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("hand %s on to %s: %w", from[i].ID, to[i].ID, err))
+			errs = append(errs, fmt.Errorf("replace %s by %s: %w", from[i].ID, to[i].ID, err))
 			return
 		}
-		handed = append(handed, from[i].ID)
+		replaced = append(replaced, from[i].ID)
 		rec := schema.Record{Outcome: schema.Replaced, To: to[i].ID}
 		if to[i].Spec.Kind == schema.KindDeferral {
 			rec.Reason, rec.Cause = schema.Deferred, cause
@@ -252,7 +252,7 @@ func (b *Bucketer) handOn(ctx context.Context, from, to []schema.Entry, cause sc
 	if err := b.Record(ctx, rows); err != nil {
 		return nil, err
 	}
-	return handed, errors.Join(errs...)
+	return replaced, errors.Join(errs...)
 }
 
 // NotStarted makes the attempt 0 that says why `e` did not start here. Its timestamp is that of now, to the µs. Its fence holds no time: it
@@ -273,12 +273,7 @@ func (b *Bucketer) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 
 // Record writes attempts, in batches of one partition. An error means that any of them may or may not be held.
 func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error {
-	byPartition := make(map[schema.Partition][]schema.Attempt)
-	for _, a := range attempts {
-		p := a.Run.Partition()
-		byPartition[p] = append(byPartition[p], a)
-	}
-	for p, rows := range byPartition {
+	for p, rows := range byPartition(attempts, func(a schema.Attempt) schema.EntryID { return a.Run }) {
 		for len(rows) > 0 {
 			n := min(len(rows), batchRows)
 			if err := b.store.PutAttempts(ctx, rows[:n]); err != nil {
@@ -290,7 +285,7 @@ func (b *Bucketer) Record(ctx context.Context, attempts []schema.Attempt) error 
 	return nil
 }
 
-// latest returns the latest of the instants.
+// Latest returns the latest of the instants.
 func Latest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if o.After(t) {

@@ -210,56 +210,56 @@ func (w *world) watches(runs []schema.Entry) []schema.Entry {
 	return to
 }
 
-// handedOn returns how many attempts 0 say that e was handed on to `to`, and fails the test where a row says anything else.
-func (w *world) handedOn(e, to schema.Entry) int {
+// replacedBy returns how many attempts 0 say that e was replaced by `to`, and fails the test where a row says anything else.
+func (w *world) replacedBy(e, to schema.Entry) int {
 	w.T.Helper()
 	rows := w.mustRun(e.ID).Attempts
 	for _, a := range rows {
 		if a.Number != 0 || a.Record.Outcome != schema.Replaced || a.Record.Entry != e.ID || a.Record.To != to.ID {
-			w.T.Errorf("attempt of %s: %+v, want that it was handed on to %s", e.ID, a.Record, to.ID)
+			w.T.Errorf("attempt of %s: %+v, want that it was replaced by %s", e.ID, a.Record, to.ID)
 		}
 	}
 	return len(rows)
 }
 
-// Of many pairs those whose entry is held are handed on, and of each of the others it is said what went wrong: none is
+// Of many pairs those whose entry is held are replaced, and of each of the others it is said what went wrong: none is
 // both or neither, and no attempt 0 names an entry that is not held.
-func TestHandOnOfWhichAPartFails(t *testing.T) {
+func TestReplaceOfWhichAPartFails(t *testing.T) {
 	inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
 		s.entries = byShard()
-		handed, err := w.Replace(t.Context(), runs, to)
+		replaced, err := w.Replace(t.Context(), runs, to)
 		if !errors.Is(err, schema.ErrUnavailable) || !errors.Is(err, schema.ErrUnknown) {
-			t.Fatalf("HandOn = %v, want ErrUnavailable of one shard and ErrUnknown of another", err)
+			t.Fatalf("Replace = %v, want ErrUnavailable of one shard and ErrUnknown of another", err)
 		}
 		if len(s.unheld) > 0 {
 			t.Errorf("attempts 0 name %v before they are held", s.unheld)
 		}
 		var againFrom, againTo []schema.Entry
 		for i := range runs {
-			ok := slices.Contains(handed, runs[i].ID)
-			told := strings.Contains(err.Error(), fmt.Sprintf("hand %s on to %s", runs[i].ID, to[i].ID))
+			ok := slices.Contains(replaced, runs[i].ID)
+			told := strings.Contains(err.Error(), fmt.Sprintf("replace %s by %s", runs[i].ID, to[i].ID))
 			if good := s.entries[runs[i].ID.Shard()] == nil; ok != good || told != !good {
-				t.Errorf("pair %d of shard %d: handed %v, told of as failed %v; want %v, %v", i, runs[i].ID.Shard(), ok, told, good, !good)
+				t.Errorf("pair %d of shard %d: replaced %v, told of as failed %v; want %v, %v", i, runs[i].ID.Shard(), ok, told, good, !good)
 			}
-			if rows := w.handedOn(runs[i], to[i]); rows > 0 != ok {
-				t.Errorf("pair %d: handed %v, with %d attempts 0", i, ok, rows)
+			if rows := w.replacedBy(runs[i], to[i]); rows > 0 != ok {
+				t.Errorf("pair %d: replaced %v, with %d attempts 0", i, ok, rows)
 			}
 			if !ok {
 				againFrom, againTo = append(againFrom, runs[i]), append(againTo, to[i])
 			}
 		}
-		if len(handed) != 6 {
-			t.Errorf("%d pairs were handed on, want 6", len(handed))
+		if len(replaced) != 6 {
+			t.Errorf("%d pairs were replaced, want 6", len(replaced))
 		}
 
 		s.heal()
-		handed, err = w.Replace(t.Context(), againFrom, againTo)
-		if err != nil || len(handed) != 12 {
-			t.Errorf("HandOn of what was left = %d pairs, %v; want 12", len(handed), err)
+		replaced, err = w.Replace(t.Context(), againFrom, againTo)
+		if err != nil || len(replaced) != 12 {
+			t.Errorf("Replace of what was left = %d pairs, %v; want 12", len(replaced), err)
 		}
 		for i := range runs {
-			if rows := w.handedOn(runs[i], to[i]); rows != 1 {
+			if rows := w.replacedBy(runs[i], to[i]); rows != 1 {
 				t.Errorf("pair %d has %d attempts 0, want 1", i, rows)
 			}
 		}
@@ -269,26 +269,26 @@ func TestHandOnOfWhichAPartFails(t *testing.T) {
 	})
 }
 
-// While it is not known of every attempt 0 that it is held, no pair counts as handed on; again makes no other entries.
-func TestHandOnWhoseAttemptsFail(t *testing.T) {
+// While it is not known of every attempt 0 that it is held, no pair counts as replaced; again makes no other entries.
+func TestReplaceWhoseAttemptsFail(t *testing.T) {
 	for name, fault := range map[string]error{"failed": schema.ErrUnavailable, "unknown": schema.ErrUnknown} {
 		t.Run(name, func(t *testing.T) {
 			inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 				to := w.watches(runs)
 				s.attempts = map[schema.Shard]error{1: fault}
-				if handed, err := w.Replace(t.Context(), runs, to); len(handed) != 0 || !errors.Is(err, fault) {
-					t.Errorf("HandOn = %v, %v; want none and %v", handed, err, fault)
+				if replaced, err := w.Replace(t.Context(), runs, to); len(replaced) != 0 || !errors.Is(err, fault) {
+					t.Errorf("Replace = %v, %v; want none and %v", replaced, err, fault)
 				}
 				if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindWatch] != 18 {
 					t.Errorf("kinds = %v, want every watch entry before the first attempt 0", k)
 				}
 				s.heal()
-				handed, err := w.Replace(t.Context(), runs, to)
-				if err != nil || len(handed) != 18 {
-					t.Errorf("HandOn again = %d pairs, %v; want all 18", len(handed), err)
+				replaced, err := w.Replace(t.Context(), runs, to)
+				if err != nil || len(replaced) != 18 {
+					t.Errorf("Replace again = %d pairs, %v; want all 18", len(replaced), err)
 				}
 				for i := range runs {
-					if rows := w.handedOn(runs[i], to[i]); rows == 0 {
+					if rows := w.replacedBy(runs[i], to[i]); rows == 0 {
 						t.Errorf("pair %d has no attempt 0", i)
 					}
 				}
@@ -300,8 +300,8 @@ func TestHandOnWhoseAttemptsFail(t *testing.T) {
 	}
 }
 
-// What a later start needs is kept before it is written: without that its run, and no other, is not handed on.
-func TestHandOnThatCannotLengthen(t *testing.T) {
+// What a later start needs is kept before it is written: without that its run, and no other, is not replaced.
+func TestReplaceThatCannotLengthen(t *testing.T) {
 	inParts(t, schema.Settings{Retention: 3 * time.Minute}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
 		var reads atomic.Int64
@@ -309,17 +309,17 @@ func TestHandOnThatCannotLengthen(t *testing.T) {
 			return schematest.Fault{Fail: op == "EntriesByID" && reads.Add(1) == 7}
 		})
 		w.store = s.Store // it reads, too
-		handed, err := w.Replace(t.Context(), runs, to)
-		if len(handed) != len(runs)-1 || !errors.Is(err, schema.ErrUnavailable) {
-			t.Errorf("HandOn = %d of %d runs, %v; want all but one, and ErrUnavailable", len(handed), len(runs), err)
+		replaced, err := w.Replace(t.Context(), runs, to)
+		if len(replaced) != len(runs)-1 || !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("Replace = %d of %d runs, %v; want all but one, and ErrUnavailable", len(replaced), len(runs), err)
 		}
 		for i := range runs {
-			ok := slices.Contains(handed, runs[i].ID)
+			ok := slices.Contains(replaced, runs[i].ID)
 			if _, written := w.Row(to[i].ID); written != ok {
 				t.Errorf("watch entry %d is there: %v, want %v", i, written, ok)
 			}
-			if rows := w.handedOn(runs[i], to[i]); rows > 0 != ok {
-				t.Errorf("pair %d: handed %v, with %d attempts 0", i, ok, rows)
+			if rows := w.replacedBy(runs[i], to[i]); rows > 0 != ok {
+				t.Errorf("pair %d: replaced %v, with %d attempts 0", i, ok, rows)
 			}
 		}
 	})
@@ -380,13 +380,13 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 				}
 			})
 		})
-		t.Run(fmt.Sprint("HandOn ", c.delay), func(t *testing.T) {
+		t.Run(fmt.Sprint("Replace ", c.delay), func(t *testing.T) {
 			inSlow(t, func(t *testing.T, w *world, from []schema.Entry) {
 				to := w.watches(from)
 				for range c.calls {
 					within(func(ctx context.Context) {
-						handed, _ := w.Replace(ctx, from, to) // what fails is left
-						was := func(e schema.Entry) bool { return slices.Contains(handed, e.Run()) }
+						replaced, _ := w.Replace(ctx, from, to) // what fails is left
+						was := func(e schema.Entry) bool { return slices.Contains(replaced, e.Run()) }
 						from, to = slices.DeleteFunc(from, was), slices.DeleteFunc(to, was)
 					})
 				}
@@ -398,7 +398,7 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 	}
 }
 
-// TestADeferralSaysWhy: the record of an entry that is handed on to a deferral has its cause.
+// TestADeferralSaysWhy: the record of an entry that is replaced to a deferral has its cause.
 func TestADeferralSaysWhy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		id := w.submit(callTo(time.Time{}))

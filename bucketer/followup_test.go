@@ -132,7 +132,7 @@ func TestFollowUpAnswersEachRecord(t *testing.T) {
 }
 
 // The entry that stands in is held before the attempt 0 that names it: a crash between the two leaves the old one open.
-func TestHandOnWritesTheEntryFirst(t *testing.T) {
+func TestReplaceWritesTheEntryFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		id := w.submit(callTo(time.Time{}))
@@ -145,21 +145,21 @@ func TestHandOnWritesTheEntryFirst(t *testing.T) {
 
 		w.BefallFirst(1, "PutEntries", schematest.Fault{Fail: true})
 		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
-			t.Errorf("HandOn without the entry = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
+			t.Errorf("Replace without the entry = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
 		w.BefallFirst(1, "PutAttempts", schematest.Fault{Fail: true})
 		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); !errors.Is(err, schema.ErrUnavailable) || len(attempts()) != 0 {
-			t.Errorf("HandOn that crashed in between = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
+			t.Errorf("Replace that crashed in between = %v and %d attempts, want ErrUnavailable and none", err, len(attempts()))
 		}
 		if _, ok := w.Row(to.ID); !ok {
 			t.Error("the entry that stands in is not there")
 		}
 		if _, err := w.Replace(t.Context(), []schema.Entry{from}, []schema.Entry{to}); err != nil {
-			t.Errorf("HandOn again = %v", err)
+			t.Errorf("Replace again = %v", err)
 		}
 		got := attempts()
 		if len(got) != 1 || got[0].Number != 0 || got[0].Record.Outcome != schema.Replaced || got[0].Record.To != to.ID || got[0].Record.Entry != id {
-			t.Errorf("attempts = %+v, want attempt 0 that hands %s on to %s", got, id, to.ID)
+			t.Errorf("attempts = %+v, want attempt 0 that replaces %s by %s", got, id, to.ID)
 		}
 		if k := bucketertest.Kinds(w.Entries(time.Hour)); !maps.Equal(k, map[schema.Kind]int{schema.KindRun: 1, schema.KindWatch: 1}) {
 			t.Errorf("kinds = %v, want the run and one watch entry", k)
@@ -234,7 +234,7 @@ func TestFollowUpOfARunThatHasLeft(t *testing.T) {
 }
 
 // TestWhatIsSaidOfARunAtOnceSharesNoRow: a step of a catch-up says of one run, and so in one partition, that it is missed and that the
-// rest was handed on.
+// rest was replaced.
 func TestWhatIsSaidOfARunAtOnceSharesNoRow(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	for range 20_000 {

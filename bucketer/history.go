@@ -20,7 +20,7 @@ var ranks = map[schema.State]int64{
 	schema.StateMissed: 1, schema.StateFailed: 2, schema.StateCancelled: 3, schema.StateSucceeded: 4,
 }
 
-// lineOf returns the line of history that follows from an attempt's record, or false if there is none: the run is of no job that has
+// HistoryLine returns the line of history that follows from an attempt's record, or false if there is none: the run is of no job that has
 // many, or does not end with it. Its write timestamp is the run's due time and the rank of its state.
 func HistoryLine(e *schema.Entry, a *schema.Attempt) (schema.JobRun, bool) {
 	rec := a.Record
@@ -50,7 +50,7 @@ func HistoryLine(e *schema.Entry, a *schema.Attempt) (schema.JobRun, bool) {
 	}, true
 }
 
-// putLines writes lines of history. An error means that any of them may or may not be held.
+// PutHistory writes lines of history. An error means that any of them may or may not be held.
 func (b *Bucketer) PutHistory(ctx context.Context, lines []schema.JobRun) error {
 	for part := range slices.Chunk(lines, historyBatch) {
 		if err := b.store.PutJobRuns(ctx, part); err != nil {
@@ -95,7 +95,7 @@ func (b *Bucketer) list(ctx context.Context, rows []schema.Entry) (wait func()) 
 	return listing.Wait
 }
 
-// putRows writes rows in one batch, and lists them.
+// PutRows writes rows in one batch, and lists them.
 func (b *Bucketer) PutRows(ctx context.Context, rows []schema.Entry) error {
 	defer b.list(ctx, rows)()
 	return b.store.PutEntries(ctx, rows)

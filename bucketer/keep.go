@@ -24,7 +24,7 @@ import (
 // on, which may lie minutes after an attempt has ended.
 const Outlast = time.Hour
 
-// ages reports whether between two due times of entries of a run its rows have to be kept.
+// NeedsKeeping reports whether between two due times of entries of a run its rows have to be kept.
 func (b *Bucketer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
 	half := b.Expiry(to, to).Sub(to) / 2
 	stretch := func(t time.Time) time.Duration {
@@ -49,7 +49,7 @@ func (b *Bucketer) outlive(ctx context.Context, since time.Time, next *schema.En
 	return b.KeepRows(ctx, next.Run(), also, next.Due())
 }
 
-// keep has the rows of a run live for a retention from until on, and those of the entries `also` of it:
+// KeepRows has the rows of a run live for a retention from until on, and those of the entries `also` of it:
 //
 //   - the row that the run was born with, and the row and mark of where it was moved to;
 //   - the payloads that lie under these;

@@ -66,8 +66,8 @@ func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if handed, err := w.Replace(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil || len(handed) != 1 {
-				t.Fatalf("HandOn = %v, %v", handed, err)
+			if replaced, err := w.Replace(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil || len(replaced) != 1 {
+				t.Fatalf("Replace = %v, %v", replaced, err)
 			}
 			e = to
 			run := w.wantRun(id, schema.StateRetrying, "put off")
@@ -137,7 +137,7 @@ func TestAMovedRunIsPutOffForWeeks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := w.Replace(ctx, []schema.Entry{e}, []schema.Entry{to}); err != nil {
-					t.Fatalf("HandOn = %v", err)
+					t.Fatalf("Replace = %v", err)
 				}
 				e = to
 				run := w.wantRun(id, schema.StatePending, "put off")

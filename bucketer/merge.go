@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/schema"
 )
 
@@ -126,10 +128,9 @@ func (m *merge) refill(ctx context.Context) error {
 
 // readOn reads one page of every shard of which nothing is at hand.
 func (m *merge) readOn(ctx context.Context) error {
-	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var first error
-	tokens := make(chan struct{}, mergeReads)
+	var g errgroup.Group
+	g.SetLimit(mergeReads)
 	for s := range m.streams {
 		st := &m.streams[s]
 		if len(st.entries) > 0 || st.ended {
@@ -141,16 +142,11 @@ func (m *merge) readOn(ctx context.Context) error {
 			r.Before = schema.FirstID(CeilMilli(m.window.To), shard)
 		}
 		m.reads++
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+		g.Go(func() error {
 			p := schema.Partition{Bucket: m.bucket, Shard: shard}
 			entries, err := m.b.store.Entries(ctx, p, r, m.page)
 			if err != nil {
-				mu.Lock()
-				first = fmt.Errorf("entries in %s: %w", p, err)
-				mu.Unlock()
-				return
+				return fmt.Errorf("entries in %s: %w", p, err)
 			}
 			mu.Lock()
 			m.rows += len(entries)
@@ -160,8 +156,8 @@ func (m *merge) readOn(ctx context.Context) error {
 				st.after = entries[len(entries)-1].ID
 			}
 			st.entries = slices.DeleteFunc(entries, func(e schema.Entry) bool { return e.Fault != nil })
+			return nil
 		})
 	}
-	wg.Wait()
-	return first
+	return g.Wait()
 }

@@ -7,14 +7,14 @@ import (
 )
 
 type metrics struct {
-	entries     *prometheus.CounterVec
-	late        prometheus.Counter
-	near        prometheus.Counter
-	keysChecked prometheus.Counter
-	refused     *prometheus.CounterVec
-	unlisted    prometheus.Counter
-	letters     *prometheus.CounterVec
-	renounced   prometheus.Counter
+	entries        *prometheus.CounterVec
+	late           prometheus.Counter
+	near           prometheus.Counter
+	keysChecked    prometheus.Counter
+	refused        *prometheus.CounterVec
+	unlisted       prometheus.Counter
+	letters        *prometheus.CounterVec
+	retriesGivenUp prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -37,13 +37,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m.letters = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
-			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
+			"discarded, superseded by a success or a cancel, or given up because they are too large.",
 	}, []string{"event"})
 	m.unlisted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_job_runs_unlisted_total", Help: "Runs of jobs that are not listed until they have ended, since their line of history could not be written.",
 	})
-	m.renounced = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_retries_renounced_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
+	m.retriesGivenUp = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_retries_given_up_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
 	})
 	for _, event := range []string{"written", string(schema.ResolvedReplayed), string(schema.ResolvedDiscarded), string(schema.ResolvedSuperseded), "too_large"} {
 		m.letters.WithLabelValues(event)
@@ -54,6 +54,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted, m.letters, m.renounced)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted, m.letters, m.retriesGivenUp)
 	return m
 }

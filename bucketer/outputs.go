@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/schema"
 )
@@ -26,20 +27,19 @@ const (
 func (b *Bucketer) SaveOutput(ctx context.Context, a *schema.Attempt, output []byte) (held int64, err error) {
 	parts := (len(output) + schema.PartSize - 1) / schema.PartSize
 	errs := make([]error, parts)
-	var wg sync.WaitGroup
-	tokens := make(chan struct{}, outputWrites)
+	var g errgroup.Group
+	g.SetLimit(outputWrites)
 	for i := range parts {
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+		g.Go(func() error {
 			p := schema.Part{
 				PartKey: schema.PartKey{Attempt: a.Number, Fence: a.Fence, Number: i + 1},
 				Data:    output[i*schema.PartSize : min((i+1)*schema.PartSize, len(output))],
 			}
 			errs[i] = b.store.PutPart(ctx, a.Run, schema.OutputPart, p, a.Written, a.Expires)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // errs has them by part
 	for i, err := range errs {
 		if err != nil {
 			return int64(i) * schema.PartSize, fmt.Errorf("save output: %w", err)

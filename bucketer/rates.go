@@ -65,9 +65,9 @@ func (b *Bucketer) eachRated(ctx context.Context, f func(schema.TaskName) error)
 	return nil
 }
 
-// rate notes that a task is about to have a rate, where was is the one it had. Crash before the task is put: the note says no more than that one should ask
+// listRated notes that a task is about to have a rate, where was is the one it had. Crash before the task is put: the note says no more than that one should ask
 // the task.
-func (b *Bucketer) rate(ctx context.Context, t *schema.Task, was string) error {
+func (b *Bucketer) listRated(ctx context.Context, t *schema.Task, was string) error {
 	if t.Rate == "" {
 		return nil
 	}
@@ -83,8 +83,8 @@ func (b *Bucketer) rate(ctx context.Context, t *schema.Task, was string) error {
 	return b.store.PutRated(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, true, t.UpdatedAt)
 }
 
-// unrate notes that a task has no rate any more. A note that stays says no more than that one should ask the task.
-func (b *Bucketer) unrate(ctx context.Context, t *schema.Task, was string) {
+// unlistRated notes that a task has no rate any more. A note that stays says no more than that one should ask the task.
+func (b *Bucketer) unlistRated(ctx context.Context, t *schema.Task, was string) {
 	if was == "" || t.Rate != "" {
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/schema"
 )
 
@@ -32,7 +34,7 @@ func (b *Bucketer) Run(ctx context.Context, tenant string, id schema.RunID) (Run
 	return *run, nil
 }
 
-// fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
+// Fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
 func (b *Bucketer) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
 	runs := make([]Run, len(rows))
 	var moved []schema.EntryID
@@ -65,9 +67,9 @@ func (b *Bucketer) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error)
 	return runs, nil
 }
 
-// stored reads entries of many partitions by id. One that does not exist is absent; if a partition could not be read, nothing is known of any.
+// Stored reads entries of many partitions by id. One that does not exist is absent; if a partition could not be read, nothing is known of any.
 func (b *Bucketer) Stored(ctx context.Context, ids []schema.EntryID) (map[schema.EntryID]schema.Entry, error) {
-	found, failed := b.rows(ctx, byPartition(ids))
+	found, failed := b.rows(ctx, byPartition(ids, itself))
 	for p, err := range failed {
 		return nil, fmt.Errorf("entries in %s: %w", p, err)
 	}
@@ -82,37 +84,35 @@ func IDsOf(rows []schema.Entry) []schema.EntryID {
 	return ids
 }
 
-// byPartition sorts ids by where they lie; those of one partition keep their order.
-func byPartition(ids []schema.EntryID) map[schema.Partition][]schema.EntryID {
-	lists := make(map[schema.Partition][]schema.EntryID)
-	for _, id := range ids {
-		lists[id.Partition()] = append(lists[id.Partition()], id)
+// byPartition groups things by the partition of their id. Those of one partition keep their order.
+func byPartition[T any](all []T, id func(T) schema.EntryID) map[schema.Partition][]T {
+	lists := make(map[schema.Partition][]T)
+	for _, one := range all {
+		p := id(one).Partition()
+		lists[p] = append(lists[p], one)
 	}
 	return lists
 }
 
-// attemptsOf reads the attempts of runs of many partitions, several at a time.
+// itself is the id of an id, for byPartition.
+func itself(id schema.EntryID) schema.EntryID { return id }
+
+// AttemptsOf reads the attempts of runs of many partitions, several at a time.
 func (b *Bucketer) AttemptsOf(ctx context.Context, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
 	var mu sync.Mutex
-	var first error
 	all := make(map[schema.RunID][]schema.Attempt)
-	var wg sync.WaitGroup
-	tokens := make(chan struct{}, mergeReads)
-	for p, ids := range byPartition(runs) {
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+	var g errgroup.Group
+	g.SetLimit(mergeReads)
+	for p, ids := range byPartition(runs, itself) {
+		g.Go(func() error {
 			some, err := b.Attempts(ctx, p, ids)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				first = err
-			}
 			maps.Copy(all, some)
+			return err
 		})
 	}
-	wg.Wait()
-	return all, first
+	return all, g.Wait()
 }
 
 // Payload returns the payload of the entry that starts the run; nil = none.

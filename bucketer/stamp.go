@@ -28,7 +28,7 @@ const (
 	stampTries = 20
 )
 
-// after returns the timestamp of a change at now of what was written at `replaced`.
+// StampAfter returns the timestamp of a change at now of what was written at `replaced`.
 func StampAfter(now, replaced time.Time) time.Time {
 	return Latest(now.UTC().Truncate(stampStep), replaced.Add(stampStep))
 }

@@ -7,14 +7,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/schema"
 )
 
-// keyRetention is how long an idempotency key without a stated instant is kept.
+// KeyRetention is how long an idempotency key without a stated instant is kept.
 const KeyRetention = 24 * time.Hour
 
-// keyClaims bounds the claims of keys under way for one chunk.
-const keyClaims = 16
+// registrationsAtOnce bounds the keys of one chunk that are being registered.
+const registrationsAtOnce = 16
 
 // Submit takes one job in. Nil means that it is durable and will run; ErrUnknown and ErrUnavailable that it cannot be promised, and that
 // it may run all the same.
@@ -34,7 +36,7 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 		return Receipt{}, err
 	}
 	if err := b.TakeRoom(&e); err != nil {
-		return Receipt{}, err // before a key is claimed for it
+		return Receipt{}, err // before a key is registered for it
 	}
 	if job.Key != "" {
 		return b.SubmitKeyed(ctx, &job, e, now)
@@ -42,7 +44,7 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 }
 
-// room counts e into its partition, unless that is full.
+// TakeRoom counts e into its partition, unless that is full.
 func (b *Bucketer) TakeRoom(e *schema.Entry) error {
 	if b.fill.take(e.ID.Partition(), e.Size()) {
 		return nil
@@ -57,15 +59,15 @@ func (b *Bucketer) WriteOne(ctx context.Context, e schema.Entry) error {
 	return err
 }
 
-// submitKeyed claims the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
+// SubmitKeyed registers the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
 // it is not there: the first one may have crashed between claim and row. A row that is there is left alone, since it may have been
 // cancelled or moved.
 func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
-	claim := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
-	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, Latest(now.Add(KeyRetention), job.KeyUntil))
+	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
+	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
-		return Receipt{}, fmt.Errorf("claim key: %w", err)
+		return Receipt{}, fmt.Errorf("register key: %w", err)
 	case mine:
 		return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 	}
@@ -86,7 +88,7 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 		known.Expires = held.Expires
 		return receipt, b.WriteOne(ctx, known)
 	}
-	b.meet(ctx, rows, func(_ int, e error) { err = e })
+	b.checkLateRows(ctx, rows, func(_ int, e error) { err = e })
 	return receipt, err
 }
 
@@ -119,8 +121,8 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 	}
 	c.sort(ctx)
 	var wg sync.WaitGroup
-	if len(c.claimed) > 0 {
-		wg.Go(func() { c.claim(ctx) })
+	if len(c.toRegister) > 0 {
+		wg.Go(func() { c.register(ctx) })
 	}
 	if len(c.keyed) > 0 {
 		c.look(ctx)
@@ -149,11 +151,11 @@ type chunk struct {
 	answer   func(int, Receipt, error)
 	shards   chunkShards
 
-	entries []schema.Entry // rows to write …
-	index   []int          // … and whose they are
-	keyed   []int          // jobs with key and instant
-	claimed []int          // jobs with key and no instant
-	repeats []int          // jobs whose key and instant stand in this chunk already
+	entries    []schema.Entry // rows to write …
+	index      []int          // … and whose they are
+	keyed      []int          // jobs with key and instant
+	toRegister []int          // jobs with key and no instant
+	repeats    []int          // jobs whose key and instant stand in this chunk already
 }
 
 // sort makes the rows of the unkeyed jobs and sets the others apart.
@@ -174,7 +176,7 @@ func (c *chunk) sort(ctx context.Context) {
 			due := DueTime(job.At, c.now)
 			c.add(i, schema.MakeEntryID(due, c.shards.shard(schema.BucketOf(due)), schema.RandomHash()))
 		case job.At.IsZero():
-			c.claimed = append(c.claimed, i)
+			c.toRegister = append(c.toRegister, i)
 		default:
 			k := keyAt{job.Tenant, job.Key, CeilMilli(job.At).UnixMilli()}
 			if seen[k] {
@@ -200,19 +202,18 @@ func (c *chunk) add(i int, id schema.EntryID) {
 	c.entries, c.index = append(c.entries, e), append(c.index, i)
 }
 
-// claim submits the jobs with a key and no instant, each by a conditional write.
-func (c *chunk) claim(ctx context.Context) {
-	var wg sync.WaitGroup
-	tokens := make(chan struct{}, keyClaims)
-	for _, i := range c.claimed {
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+// register submits the jobs with a key and no instant, each by a conditional write.
+func (c *chunk) register(ctx context.Context) {
+	var g errgroup.Group
+	g.SetLimit(registrationsAtOnce)
+	for _, i := range c.toRegister {
+		g.Go(func() error {
 			r, err := c.b.Submit(ctx, c.jobs[i])
 			c.answer(i, r, err)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // each job was answered
 }
 
 // look finds out which of the keyed jobs have a row already: under today's number of shards, or one
@@ -259,15 +260,15 @@ func (c *chunk) look(ctx context.Context) {
 			c.add(i, keyedID(job.Tenant, job.Key, job.At, c.settings.Shards))
 		}
 	}
-	c.b.meet(ctx, existing, func(k int, err error) {
+	c.b.checkLateRows(ctx, existing, func(k int, err error) {
 		c.answer(whose[k], Receipt{Run: existing[k].ID, Existing: true}, err)
 	})
 }
 
-// meet applies the late rule to rows that were found, not written: one whose time has passed and that
+// checkLateRows applies the late rule to rows that were found, not written: one whose time has passed and that
 // nothing was recorded of may have been held too late for its sweep. That they were read says only that they are held
 // now. A row that was cancelled or moved does not start, late or not.
-func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
+func (b *Bucketer) checkLateRows(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
 	now := b.now()
 	var late []schema.Entry
 	var index []int
@@ -294,7 +295,7 @@ func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i in
 			missed, whose = append(missed, late[k]), append(whose, i)
 		}
 	}
-	for k, err := range b.standIn(ctx, now, missed) {
+	for k, err := range b.writeLateEntries(ctx, now, missed) {
 		done(whose[k], err)
 	}
 }
@@ -329,7 +330,7 @@ func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.E
 	return found, failed
 }
 
-// touched tells which of the entries' runs have a row in attempts.
+// HaveAttempts tells which of the entries' runs have a row in attempts.
 func (b *Bucketer) HaveAttempts(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
 	runs := make([]schema.RunID, len(entries))
 	for i := range entries {
@@ -363,7 +364,7 @@ func (b *Bucketer) Attempts(ctx context.Context, p schema.Partition, runs []sche
 	return byRun, nil
 }
 
-// entry makes the row of a job under id.
+// EntryOf makes the row of a job under id.
 func (b *Bucketer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
 	nominal := job.At
 	if nominal.IsZero() {

@@ -107,7 +107,7 @@ func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload [
 	return b.fits(&t, payload)
 }
 
-// taskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
+// TaskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
 func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
 	if task == "" {
 		return schema.Task{}, nil
@@ -164,13 +164,13 @@ func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, boo
 	if t.CreatedAt = old.CreatedAt; t.CreatedAt.IsZero() {
 		t.CreatedAt = t.UpdatedAt
 	}
-	if err := b.rate(ctx, &t, old.Rate); err != nil {
+	if err := b.listRated(ctx, &t, old.Rate); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
 	if err := b.store.PutTask(ctx, t); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
 	}
-	b.unrate(ctx, &t, old.Rate)
+	b.unlistRated(ctx, &t, old.Rate)
 	b.taskChanged(ctx, t.Tenant, t.Name)
 	return t, isNew, nil
 }
@@ -201,7 +201,7 @@ func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
 	if err != nil {
 		return fmt.Errorf("delete task %s: %w", name, err)
 	}
-	b.unrate(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
+	b.unlistRated(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
 	b.taskChanged(ctx, tenant, name)
 	return nil
 }
@@ -211,7 +211,7 @@ func (b *Bucketer) taskChanged(ctx context.Context, tenant, name string) {
 	body := []byte(tenant + "\n" + name)
 	b.tasks.Changed(body)
 	b.signals.Signal(topicTask, body)
-	b.agree(ctx, tenant, name)
+	b.awaitListeners(ctx, tenant, name)
 }
 
 // TaskCache returns the cache that the bucketer itself asks.

@@ -14,7 +14,7 @@ import (
 
 // write makes the entries durable, in as few batches as their partitions allow, and applies the late rule
 // and the near rule to each. done is called exactly once for each index, from any goroutine, before write returns: with nil
-// once a quorum holds the entry, or an entry that stands in for it.
+// once a quorum holds the entry, or a late entry of it.
 //
 // If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like any other.
 func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
@@ -102,7 +102,7 @@ func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Ent
 		}
 	}
 	b.Hint(near)
-	for k, err := range b.standIn(ctx, held, Pick(rows, late)) {
+	for k, err := range b.writeLateEntries(ctx, held, Pick(rows, late)) {
 		errs[late[k]] = err
 	}
 	return errs
@@ -115,16 +115,16 @@ func (b *Bucketer) Hint(near map[schema.Shard][]schema.Entry) {
 	}
 }
 
-// standIn is the late rule: the rows, held or met at held, may have missed their sweep, so for each an entry of it that is due
+// writeLateEntries is the late rule: the rows, held or met at held, may have missed their sweep, so for each an entry of it that is due
 // now is written. Two of them, or one beside a sweep that did find the row, cost a look. It answers for each row.
-func (b *Bucketer) standIn(ctx context.Context, held time.Time, rows []schema.Entry) []error {
+func (b *Bucketer) writeLateEntries(ctx context.Context, held time.Time, rows []schema.Entry) []error {
 	errs := make([]error, len(rows))
 	open := make([]int, len(rows))
 	for i := range open {
 		open[i] = i
 	}
 	for try := 0; try < lateTries && len(open) > 0; try++ {
-		open, held = b.standInOnce(ctx, Latest(held, b.now()), rows, open, errs)
+		open, held = b.writeLateEntriesOnce(ctx, Latest(held, b.now()), rows, open, errs)
 	}
 	for _, i := range open {
 		errs[i] = fmt.Errorf("late entry of %s: %w: every one was held too late", rows[i].Run(), schema.ErrUnknown)
@@ -132,9 +132,9 @@ func (b *Bucketer) standIn(ctx context.Context, held time.Time, rows []schema.En
 	return errs
 }
 
-// standInOnce writes a late entry, due now, for each of the open rows, and returns those whose late entry was itself held
+// writeLateEntriesOnce writes a late entry, due now, for each of the open rows, and returns those whose late entry was itself held
 // too late, and when the last was held. The outcome of the others is in errs.
-func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema.Entry, open []int, errs []error) (again []int, held time.Time) {
+func (b *Bucketer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows []schema.Entry, open []int, errs []error) (again []int, held time.Time) {
 	held = now
 	var late []schema.Entry
 	var whose []int
@@ -182,7 +182,7 @@ func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema
 	return again, held
 }
 
-// pick returns the entries at the indices.
+// Pick returns the entries at the indices.
 func Pick(entries []schema.Entry, indices []int) []schema.Entry {
 	picked := make([]schema.Entry, len(indices))
 	for k, i := range indices {
@@ -242,7 +242,7 @@ func (b *Bucketer) Expiry(due, now time.Time) time.Time {
 // defaultRetention is in force until the settings have been read.
 const defaultRetention = 7 * 24 * time.Hour
 
-// plan groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
+// Batches groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
 // batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
 func Batches(entries []schema.Entry) [][]int {
 	order := make([]int, len(entries))
@@ -287,7 +287,7 @@ func Batches(entries []schema.Entry) [][]int {
 	return batches
 }
 
-// writeAll writes entries as write does, and returns what went wrong with any of them.
+// WriteAll writes entries as write does, and returns what went wrong with any of them.
 func (b *Bucketer) WriteAll(ctx context.Context, entries []schema.Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -295,12 +295,12 @@ func (b *Bucketer) WriteAll(ctx context.Context, entries []schema.Entry) error {
 	return b.all(func(done func(int, error)) { b.write(ctx, entries, done) })
 }
 
-// meetAll applies the late rule to rows that were found, and returns what went wrong with any of them.
+// CheckLate applies the late rule to rows that were found, and returns what went wrong with any of them.
 func (b *Bucketer) CheckLate(ctx context.Context, rows []schema.Entry) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return b.all(func(done func(int, error)) { b.meet(ctx, rows, done) })
+	return b.all(func(done func(int, error)) { b.checkLateRows(ctx, rows, done) })
 }
 
 // all runs f and joins what it reports, the same only once.

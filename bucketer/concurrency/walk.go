@@ -2,10 +2,11 @@ package concurrency
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
@@ -69,13 +70,11 @@ func (l *WaitLists) keepAging(ctx context.Context, rows []schema.Waiter, now tim
 		}
 	}
 	for part := range slices.Chunk(aging, bucketer.KeepAtOnce) {
-		errs := make([]error, len(part))
-		var wg sync.WaitGroup
-		for i, row := range part {
-			wg.Go(func() { errs[i] = l.keepRow(ctx, row, now) })
+		var g errgroup.Group
+		for _, row := range part {
+			g.Go(func() error { return l.keepRow(ctx, row, now) })
 		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := g.Wait(); err != nil {
 			return err
 		}
 	}

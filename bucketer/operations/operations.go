@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The actions of operations.

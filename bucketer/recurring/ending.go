@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/schema"
 )
 
@@ -48,9 +50,9 @@ func (e *ending) take() *schema.Job {
 
 // finishAll finishes jobs, several at a time, until ctx ends.
 func (j *Jobs) finishAll(ctx context.Context) {
-	tokens := make(chan struct{}, endsAtOnce)
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	var g errgroup.Group
+	g.SetLimit(endsAtOnce)
+	defer func() { _ = g.Wait() }() // finish tells of its errors
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,10 +60,9 @@ func (j *Jobs) finishAll(ctx context.Context) {
 		case <-j.ending.more:
 		}
 		for job := j.ending.take(); job != nil && ctx.Err() == nil; job = j.ending.take() {
-			tokens <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-tokens }()
+			g.Go(func() error {
 				j.finish(ctx, *job, j.now())
+				return nil
 			})
 		}
 	}

@@ -60,7 +60,7 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 	return &series{job, g, s}, nil
 }
 
-// seedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life of the job.
+// SeedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life of the job.
 func SeedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
 
 // due returns when the occurrence of a nominal time is due.

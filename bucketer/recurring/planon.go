@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
@@ -210,9 +212,8 @@ func (j *Jobs) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*
 	ids = slices.Compact(ids)
 	found := make(map[schema.JobID]*schema.Job, len(ids))
 	var mu sync.Mutex
-	var first error
-	var wg sync.WaitGroup
-	tokens := make(chan struct{}, jobsAtOnce)
+	var g errgroup.Group
+	g.SetLimit(jobsAtOnce)
 	for len(ids) > 0 {
 		shard := ids[0].Shard()
 		n := 1
@@ -221,20 +222,18 @@ func (j *Jobs) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*
 		}
 		part := ids[:n]
 		ids = ids[n:]
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+		g.Go(func() error {
 			jobs, err := j.store.Jobs(ctx, shard, part)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				first = fmt.Errorf("jobs of shard %d: %w", shard, err)
-			}
 			for i := range jobs {
 				found[jobs[i].ID] = &jobs[i]
 			}
+			if err != nil {
+				return fmt.Errorf("jobs of shard %d: %w", shard, err)
+			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return found, first
+	return found, g.Wait()
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
@@ -131,31 +133,27 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 // jump skips what lies between overdue entries and now, each once for everybody, and drops the entries: catch-up entries stand for them.
 func (p *planning) jump(ctx context.Context, jumps []step) error {
 	var mu sync.Mutex
-	var first error
-	var wg sync.WaitGroup
-	tokens := make(chan struct{}, jumpsAtOnce)
+	var g errgroup.Group
+	g.SetLimit(jumpsAtOnce)
 	for _, st := range jumps {
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+		g.Go(func() error {
 			e := p.entries[st.i]
 			to, ends, err := p.b.jump(ctx, st.s, e.Spec.Nominal, p.now)
+			if err != nil {
+				return err
+			}
+			replaced := p.b.core.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err != nil:
-				first = err
-			default:
-				p.verdicts[st.i] = bucketer.Dropped
-				p.dropped = append(p.dropped, bucketer.Finished{Entry: e, Attempt: p.b.core.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)})
-				if ends {
-					p.finished = append(p.finished, st.job)
-				}
+			p.verdicts[st.i] = bucketer.Dropped
+			p.dropped = append(p.dropped, bucketer.Finished{Entry: e, Attempt: replaced})
+			if ends {
+				p.finished = append(p.finished, st.job)
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return first
+	return g.Wait()
 }
 
 // widen has entries that were missed because of a change stand for what would have come after them before the cut, where that was never

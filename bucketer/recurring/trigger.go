@@ -45,7 +45,7 @@ func (j *Jobs) TriggerJob(ctx context.Context, tenant string, id schema.JobID, k
 	return bucketer.Receipt{Run: e.ID}, j.core.WriteOne(ctx, e)
 }
 
-// asked makes a run of the job that its schedule did not name.
+// RunOf makes a run of the job that its schedule did not name.
 func (j *Jobs) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
 	id := schema.MakeEntryID(due, job.ID.Shard(), schema.RandomHash())

@@ -202,7 +202,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = engine.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {

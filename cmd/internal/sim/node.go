@@ -143,7 +143,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	halt.Also(clocks.Off)
 	l.bucketer, err = engine.New(bucketer.Config{
-		Store: store, Hints: l.conn, Signals: l.conn, Hearers: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
+		Store: store, Hints: l.conn, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err

@@ -50,9 +50,9 @@ type taskAsk struct {
 // replyTopic is the form of topics of answers: a signal must not be made to speak to another topic.
 var replyTopic = regexp.MustCompile(`^task-ask\.[0-9a-z]{26}$`)
 
-// agree returns when a changed task is in force on every member, or ctx ends.
-func (b *Bucketer) agree(ctx context.Context, tenant, name string) {
-	h := b.hearers
+// awaitListeners returns when a changed task is in force on every member, or ctx ends.
+func (b *Bucketer) awaitListeners(ctx context.Context, tenant, name string) {
+	h := b.listeners
 	if h == nil {
 		return
 	}

@@ -71,7 +71,7 @@ func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 				for _, name := range []string{"a", "b"} {
 					b, err := New(Config{
 						Store: w.Store(), Hints: w, Signals: h, Halted: w.Stopped.Load,
-						Hearers: &TaskListeners{Bus: h, Members: func() []string { return members }},
+						Listeners: &TaskListeners{Bus: h, Members: func() []string { return members }},
 					})
 					if err != nil {
 						t.Fatal(err)

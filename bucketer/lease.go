@@ -20,9 +20,9 @@ func (b *Bucketer) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 	return task.Work.Guarantee.Guarded(), err
 }
 
-// endClaim ends a guarded run in its lease because it was cancelled: whoever holds it, deaf to the signal or not, changes nothing from
+// endLease ends a guarded run in its lease because it was cancelled: whoever holds it, deaf to the signal or not, changes nothing from
 // then on, and nobody claims it any more. If the lease says that the run has ended, that stands, and is written where reading finds it.
-func (b *Bucketer) endClaim(ctx context.Context, run *Run) error {
+func (b *Bucketer) endLease(ctx context.Context, run *Run) error {
 	lease := schema.Lease{}
 	read := true
 	for range markTries {
@@ -74,7 +74,7 @@ func (b *Bucketer) endClaim(ctx context.Context, run *Run) error {
 	return fmt.Errorf("%w: the run's lease keeps changing", schema.ErrUnknown)
 }
 
-// endUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before that is recorded. False
+// EndUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before that is recorded. False
 // means that somebody has claimed it, and may have called: an executor finds out, by the lease.
 func (b *Bucketer) EndUnclaimed(ctx context.Context, e *schema.Entry, row schema.Attempt) (bool, error) {
 	guarded, err := b.guarded(ctx, e)

@@ -12,19 +12,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// bears reports whether a record bears on the dead letter of its run: it makes one, or may unmake one.
-func bears(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.Doubt) }
+// bearsOnDeadLetter reports whether a record bears on the dead letter of its run: it makes one, or may unmake one.
+func bearsOnDeadLetter(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.Doubt) }
 
-// bury writes the dead letters of those of finished that the indices name and that have failed for good, and takes those back whose run came to
+// writeDeadLetters writes the dead letters of those of finished that the indices name and that have failed for good, and takes those back whose run came to
 // succeed, or was cancelled, after all. It returns what went wrong, by index.
 //
 // What is judged is what the rows say of the run, read after the record is held. A success in doubt and a failure beside it read each other's
 // record, whichever comes second, and likewise a failure and a cancel (Cancel reads the run again after its mark): so of two that end at once one
 // sees the other, and no letter is left of a run that has not failed. A success that outlived its session stands in the place of the loss that others may have
 // recorded: it takes back the letter of which no record tells any more.
-func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int) map[int]error {
+func (b *Bucketer) writeDeadLetters(ctx context.Context, finished []Finished, indices []int) map[int]error {
 	failed := make(map[int]error)
-	states, err := b.statesOf(ctx, finished, indices)
+	states, err := b.endsOf(ctx, finished, indices)
 	if err != nil {
 		for _, i := range indices {
 			failed[i] = err
@@ -38,21 +38,21 @@ func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int)
 		run := f.Entry.Run()
 		switch st := states[run]; {
 		case f.Attempt.Record.Ruined() && st.state == schema.StateFailed:
-			l, err := b.letter(ctx, f, st.attempts)
+			l, err := b.deadLetter(ctx, f, st.attempts)
 			if err != nil {
 				failed[i] = err
 				continue
 			}
 			letters, whose = append(letters, l), append(whose, i)
 		case (st.ruined || f.Attempt.Record.Outlived) && st.state != schema.StateFailed:
-			if err := b.overtake(ctx, f.Entry.Spec.Tenant, run, f.Attempt.Record.Finished); err != nil {
+			if err := b.supersedeDeadLetter(ctx, f.Entry.Spec.Tenant, run, f.Attempt.Record.Finished); err != nil {
 				failed[i] = err
 			}
 		}
 	}
 	for len(letters) > 0 {
 		n := min(len(letters), batchRows)
-		if err := b.putLetters(ctx, letters[:n]); err != nil {
+		if err := b.putDeadLetters(ctx, letters[:n]); err != nil {
 			for _, i := range whose[:n] {
 				failed[i] = err
 			}
@@ -62,8 +62,8 @@ func (b *Bucketer) bury(ctx context.Context, finished []Finished, indices []int)
 	return failed
 }
 
-// putLetters writes letters. One that is too large for the store is given up: its run is failed all the same, and nobody could ever write it.
-func (b *Bucketer) putLetters(ctx context.Context, letters []schema.DeadLetter) error {
+// putDeadLetters writes letters. One that is too large for the store is given up: its run is failed all the same, and nobody could ever write it.
+func (b *Bucketer) putDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
 	err := b.store.PutDeadLetters(ctx, letters)
 	switch {
 	case err == nil:
@@ -77,7 +77,7 @@ func (b *Bucketer) putLetters(ctx context.Context, letters []schema.DeadLetter) 
 		return nil
 	}
 	for i := range letters {
-		if err := b.putLetters(ctx, letters[i:i+1]); err != nil {
+		if err := b.putDeadLetters(ctx, letters[i:i+1]); err != nil {
 			return err
 		}
 	}
@@ -91,8 +91,8 @@ type endOf struct {
 	ruined   bool // a record says that it has failed for good, whatever others say
 }
 
-// statesOf reads what became of the runs of those of finished that the indices name: of one that succeeded the attempts alone.
-func (b *Bucketer) statesOf(ctx context.Context, finished []Finished, indices []int) (map[schema.RunID]endOf, error) {
+// endsOf reads what became of the runs of those of finished that the indices name: of one that succeeded the attempts alone.
+func (b *Bucketer) endsOf(ctx context.Context, finished []Finished, indices []int) (map[schema.RunID]endOf, error) {
 	var all, unsure []schema.RunID
 	ends := make(map[schema.RunID]endOf)
 	for _, i := range indices {
@@ -134,8 +134,8 @@ func ruined(attempts []schema.Attempt) bool {
 	return slices.ContainsFunc(attempts, func(a schema.Attempt) bool { return a.Record != nil && a.Record.Ruined() })
 }
 
-// letter makes the dead letter that follows from f: a function of its record and of the entry that was started, but for what it tells of the attempts before.
-func (b *Bucketer) letter(ctx context.Context, f *Finished, attempts []schema.Attempt) (schema.DeadLetter, error) {
+// deadLetter makes the dead letter that follows from f: a function of its record and of the entry that was started, but for what it tells of the attempts before.
+func (b *Bucketer) deadLetter(ctx context.Context, f *Finished, attempts []schema.Attempt) (schema.DeadLetter, error) {
 	rec := f.Attempt.Record
 	starter, err := b.starter(ctx, f)
 	if err != nil {
@@ -187,16 +187,16 @@ func began(e *schema.Entry, rec *schema.Record) time.Time {
 	return rec.Started.Truncate(time.Microsecond)
 }
 
-// overtake takes the dead letter of a run back, also one that is yet to be written.
-func (b *Bucketer) overtake(ctx context.Context, tenant string, run schema.RunID, at time.Time) error {
-	if err := b.putFate(ctx, tenant, run, schema.Resolution{Kind: schema.ResolvedSuperseded, At: at}); err != nil {
+// supersedeDeadLetter takes the dead letter of a run back, also one that is yet to be written.
+func (b *Bucketer) supersedeDeadLetter(ctx context.Context, tenant string, run schema.RunID, at time.Time) error {
+	if err := b.putResolution(ctx, tenant, run, schema.Resolution{Kind: schema.ResolvedSuperseded, At: at}); err != nil {
 		return fmt.Errorf("take dead letter back: %w", err)
 	}
 	return nil
 }
 
-// putFate writes what became of a letter, to stay for longer than the letter can, whoever writes that again.
-func (b *Bucketer) putFate(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution) error {
+// putResolution writes what became of a letter, to stay for longer than the letter can, whoever writes that again.
+func (b *Bucketer) putResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution) error {
 	f.At = f.At.UTC().Truncate(time.Microsecond)
 	if err := b.store.PutResolution(ctx, tenant, run, f, Latest(f.At, b.now()).Add(2*b.letterRetention)); err != nil {
 		return err

@@ -97,18 +97,18 @@ func (b *Bucketer) DeadLetter(ctx context.Context, tenant string, id schema.RunI
 		return DeadLetter{}, err
 	case l.Resolution == nil && run.State != schema.StateFailed && ruined(run.Attempts):
 		// What should have taken it back was lost: a process died between its record and what follows.
-		if err := b.overtake(ctx, tenant, id, b.now()); err != nil {
+		if err := b.supersedeDeadLetter(ctx, tenant, id, b.now()); err != nil {
 			return DeadLetter{}, err
 		}
 		return DeadLetter{}, fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	default:
-		out.Attempted = withThose(run.Attempts, l.AllAttempts())
+		out.Attempted = withMissing(run.Attempts, l.AllAttempts())
 	}
 	return out, nil
 }
 
-// withThose returns the attempts, and of those that a letter tells the ones whose rows have left, ordered by number and fence.
-func withThose(attempts, told []schema.Attempt) []schema.Attempt {
+// withMissing returns the attempts, and of those that a letter tells the ones whose rows have left, ordered by number and fence.
+func withMissing(attempts, told []schema.Attempt) []schema.Attempt {
 	all := slices.Clone(attempts)
 	for i := range told {
 		t := &told[i]
@@ -131,12 +131,12 @@ func (b *Bucketer) Waiting(ctx context.Context, tenant string, runs []schema.Run
 	for day, of := range days {
 		for len(of) > 0 {
 			n := min(len(of), ReadIDs)
-			fates, err := b.store.Resolutions(ctx, tenant, day, of[:n])
+			resolutions, err := b.store.Resolutions(ctx, tenant, day, of[:n])
 			if err != nil {
 				return nil, err
 			}
-			for run, fate := range fates {
-				waiting[run] = fate == nil
+			for run, resolution := range resolutions {
+				waiting[run] = resolution == nil
 			}
 			of = of[n:]
 		}
@@ -147,8 +147,8 @@ func (b *Bucketer) Waiting(ctx context.Context, tenant string, runs []schema.Run
 // Replay runs what a dead letter says again, now: as a new run whose origin is the letter's. However often and by however many it is asked for, it
 // is one run. A letter that was discarded, or whose run has not failed after all, is schema.ErrNotFound.
 //
-// The new run is claimed by a key that lives as long as the letter, then written, then told by the letter's fate. Crash in between: the letter waits still, and
-// who replays it next finds the claim and writes the same run.
+// The key of the new run is registered and lives as long as the letter, then written, then said in the letter's resolution. Crash in between: the letter waits still, and
+// the next replay finds the key and writes the same run.
 func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (Receipt, error) {
 	if _, err := b.InForce(); err != nil {
 		return Receipt{}, err
@@ -174,7 +174,7 @@ func (b *Bucketer) Replay(ctx context.Context, tenant string, id schema.RunID, b
 	if err != nil {
 		return Receipt{}, fmt.Errorf("replay %s: %w", id, err)
 	}
-	return receipt, b.putFate(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: b.now(), By: by, Run: receipt.Run})
+	return receipt, b.putResolution(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: b.now(), By: by, Run: receipt.Run})
 }
 
 // Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed is false. One that never was is
@@ -187,8 +187,8 @@ func (b *Bucketer) Discard(ctx context.Context, tenant string, id schema.RunID, 
 	if err != nil || l.Resolution != nil {
 		return false, err
 	}
-	return true, b.putFate(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedDiscarded, At: b.now(), By: by})
+	return true, b.putResolution(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedDiscarded, At: b.now(), By: by})
 }
 
-// ownKey makes an idempotency key of a text that no caller's can be: it is longer than those may be.
+// OwnKey makes an idempotency key of a text that no caller's can be: it is longer than those may be.
 func OwnKey(text string) string { return text + strings.Repeat(" ", max(0, MaxKey+1-len(text))) }

@@ -261,7 +261,7 @@ func TestEarlierAttemptsAreTold(t *testing.T) {
 	stored := []schema.Attempt{row(0, 1), row(0, 2), row(2, 5), row(2, 6), row(3, 7)}
 	told := []schema.Attempt{row(1, 4), row(2, 5), row(3, 0)}
 	var got []string
-	for _, a := range withThose(stored, told) {
+	for _, a := range withMissing(stored, told) {
 		got = append(got, fmt.Sprintf("%d/%d", a.Number, a.Fence))
 	}
 	if want := "0/1 0/2 1/4 2/5 2/6 3/7"; strings.Join(got, " ") != want {

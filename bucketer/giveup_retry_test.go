@@ -94,8 +94,8 @@ func TestRunWhoseRetryIsTooLargeFails(t *testing.T) {
 				t.Errorf("history = %+v, %v; want that it failed", lines, err)
 			}
 		}
-		if got := bucketertest.Value(t, w.metrics.renounced); got != 2 {
-			t.Errorf("renounced: counted %v, want as often as it was met", got)
+		if got := bucketertest.Value(t, w.metrics.retriesGivenUp); got != 2 {
+			t.Errorf("given up: counted %v, want as often as it was met", got)
 		}
 		if _, ok := w.Row(good.Record.Next); !ok {
 			t.Error("the retry of the run beside it is not there")
