@@ -33,7 +33,7 @@ func (c *clock) now() time.Time {
 	case right == nil:
 		return at
 	}
-	return laterOf(*right, at)
+	return EndedAt(*right, at)
 }
 
 // known reports whether now can be relied upon: the wall clock is right, or was once.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,24 +30,21 @@ const (
 
 	// MaxChunk bounds the jobs of one SubmitBatch.
 	MaxChunk = 4096
-	// letterAttempts bounds the earlier attempts that a dead letter tells, the last of them; letterError the text of each one's error, in bytes.
-	letterAttempts = 100
-	letterError    = 512
 	// batchRows and batchBytes bound one batch of rows.
-	batchRows  = 100
+	BatchRows  = 100
 	batchBytes = 96 << 10
 	// A partition's leftovers of fewer than leftoverRows rows share batches of at most mixedRows.
 	leftoverRows = 5
 	mixedRows    = 50
-	// batchesInFlight bounds the batches that a node writes at once.
-	batchesInFlight = 64
+	// callsInFlight bounds the batches that a node writes, and the reads by id, at once.
+	callsInFlight = 64
 	// KeepAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
 	KeepAtOnce = 16
 	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
 	// slice read answers for many lines.
 	keyedWays = 8
-	// lateTries bounds how often a late entry is itself too late before the write is given up as unknown.
-	lateTries = 5
+	// LateTries bounds how often a late entry is itself too late before the write is given up as unknown.
+	LateTries = 5
 	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
 	MaxPartitionBytes = 64 << 20
 	// ReadIDs is how many rows one read by id asks for, the contract's bound.
@@ -81,11 +77,17 @@ type Signaller interface {
 	Signal(topic string, body []byte)
 }
 
-// Topics of the signals, which dispatcher/queue names for those who hear them.
-const (
-	topicCancel = "cancel" // body: the run id, as text
-	topicTask   = "task"   // body: tenant, a line feed, name
-)
+// Bus carries signals to every node, and from them.
+type Bus interface {
+	Signaller
+	SubscribeSignal(topic string, f func(body []byte)) (cancel func(), err error)
+}
+
+// TaskListeners are the nodes that must know of a change of a task before it is answered.
+type TaskListeners struct {
+	Bus     Bus
+	Members func() []string // the names of those that live, as far as is known
+}
 
 // Config wires a Bucketer.
 type Config struct {
@@ -124,27 +126,13 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Bucketer takes jobs in, and writes everything that is written about runs. Its methods may be
-// called from any goroutine.
+// Bucketer takes jobs in. Its methods, and those of its parts, may be called from any goroutine.
 type Bucketer struct {
-	store     Store
-	hints     schema.Hints
-	signals   Signaller
-	listeners *TaskListeners
-	clock     *clock
-	now       func() time.Time // the clock's
-	halted    func() bool
-	log       *slog.Logger
-	metrics   *metrics
-
-	settings atomic.Pointer[schema.Settings]
-	writes   chan struct{} // a token for each batch in flight
+	*Writer
+	halted   func() bool
 	fill     *fill
-	live     *Liveness
-	tasks    *Tasks
+	tasks    *TaskCache
 	payloads payload.Cache
-
-	letterRetention time.Duration
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.
@@ -164,20 +152,12 @@ func New(c Config) (*Bucketer, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	if c.DeadLetterRetention == 0 {
-		c.DeadLetterRetention = schema.DeadLetterRetention
-	}
 	known := &clock{wall: c.Now, halted: c.Halted}
-	return &Bucketer{
-		store: c.Store, hints: c.Hints, signals: c.Signals, listeners: c.Listeners, clock: known, now: known.now, halted: c.Halted,
-		log: c.Logger, metrics: newMetrics(c.Registerer),
-		writes: make(chan struct{}, batchesInFlight),
-		fill:   newFill(),
-		live:   NewLiveness(c.Store, c.Now),
-		tasks:  NewTasks(c.Store, c.Now),
-
-		letterRetention: c.DeadLetterRetention,
-	}, nil
+	w := &Writer{
+		Rows:  &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
+		hints: c.Hints, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
+	}
+	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
 }
 
 // Watch reads the settings now and every 10 s, and asks how full partitions are, until ctx ends. It
@@ -234,4 +214,17 @@ func (b *Bucketer) InForce() (*schema.Settings, error) {
 		return nil, ErrNotReady
 	}
 	return s, nil
+}
+
+// ShardsEver returns the highest number of shards that ids may have been given.
+func (b *Bucketer) ShardsEver() (int, error) {
+	s := b.settings.Load()
+	if s == nil {
+		return 0, ErrNotReady
+	}
+	n := s.Shards
+	for _, h := range s.History {
+		n = max(n, h.Shards)
+	}
+	return n, nil
 }

@@ -56,7 +56,8 @@ func TestFillBoundsAPartition(t *testing.T) {
 
 // How full a partition was, nobody knew after a restart, nor of what other nodes had put into it.
 func TestAPartitionIsFullForOtherNodesAndAfterARestart(t *testing.T) {
-	bubble(t, 0, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{Shards: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer cancel()

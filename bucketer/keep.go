@@ -25,8 +25,8 @@ import (
 const Outlast = time.Hour
 
 // NeedsKeeping reports whether between two due times of entries of a run its rows have to be kept.
-func (b *Bucketer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
-	half := b.Expiry(to, to).Sub(to) / 2
+func (w *Writer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
+	half := w.Expiry(to, to).Sub(to) / 2
 	stretch := func(t time.Time) time.Duration {
 		age := t.Sub(run.Time())
 		if age < 0 {
@@ -37,16 +37,16 @@ func (b *Bucketer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
 	return stretch(to) > stretch(from)
 }
 
-// outlive keeps what the entry next, which follows one due at since, needs to find in the store.
-func (b *Bucketer) outlive(ctx context.Context, since time.Time, next *schema.Entry) error {
-	if !b.NeedsKeeping(next.Run(), since, next.Due()) {
+// KeepFor keeps what the entry next, which follows one due at since, needs to find in the store.
+func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entry) error {
+	if !w.NeedsKeeping(next.Run(), since, next.Due()) {
 		return nil
 	}
 	var also []schema.EntryID
 	if at, large := next.LargePayload(); large && at != next.ID {
 		also = append(also, at)
 	}
-	return b.KeepRows(ctx, next.Run(), also, next.Due())
+	return w.KeepRows(ctx, next.Run(), also, next.Due())
 }
 
 // KeepRows has the rows of a run live for a retention from until on, and those of the entries `also` of it:
@@ -58,15 +58,15 @@ func (b *Bucketer) outlive(ctx context.Context, since time.Time, next *schema.En
 // Each row is written again, byte for byte and under its own timestamp: of equal cells the longer-lived one wins. Crash in between: some
 // live longer than others, and whoever does the same again keeps the rest. A run whose row has left stays
 // gone: what is due later carries all that it needs.
-func (b *Bucketer) KeepRows(ctx context.Context, run schema.RunID, also []schema.EntryID, until time.Time) error {
-	expires := b.Expiry(until, b.now())
+func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.EntryID, until time.Time) error {
+	expires := w.Expiry(until, w.now())
 	ids := append([]schema.EntryID{run}, also...)
 	slices.SortFunc(ids, schema.EntryID.Compare)
 	ids = slices.Compact(ids)
 	var rows []schema.Entry
 	var marks schema.Marks
 	for asked := 0; asked < len(ids); {
-		found, err := b.Stored(ctx, ids[asked:])
+		found, err := w.Stored(ctx, ids[asked:])
 		if err != nil {
 			return fmt.Errorf("rows of %s: %w", run, err)
 		}
@@ -90,7 +90,7 @@ func (b *Bucketer) KeepRows(ctx context.Context, run schema.RunID, also []schema
 		row := &rows[i]
 		if at, large := row.LargePayload(); large && at == row.ID {
 			var err error
-			if row.Payload, err = b.store.Payload(ctx, at); err != nil && !errors.Is(err, schema.ErrNotFound) {
+			if row.Payload, err = w.store.Payload(ctx, at); err != nil && !errors.Is(err, schema.ErrNotFound) {
 				return fmt.Errorf("payload of %s: %w", row.ID, err)
 			}
 		}
@@ -99,16 +99,16 @@ func (b *Bucketer) KeepRows(ctx context.Context, run schema.RunID, also []schema
 	var wg sync.WaitGroup
 	var of error // the attempts'
 	wg.Go(func() {
-		of = b.store.KeepAttempts(ctx, run, expires.Add(Outlast), func(a *schema.Attempt) bool {
+		of = w.store.KeepAttempts(ctx, run, expires.Add(Outlast), func(a *schema.Attempt) bool {
 			return a.Number > 0 || a.Record != nil && slices.Contains(ids, a.Record.Entry)
 		})
 	})
 	var err error
 	if len(rows) > 0 {
-		err = b.PutRows(ctx, rows)
+		err = w.PutRows(ctx, rows)
 	}
 	if to := marks.MovedTo; err == nil && !to.IsZero() && marks.Cancelled == nil {
-		_, err = b.store.MoveRun(ctx, run, to, to, expires)
+		_, err = w.store.MoveRun(ctx, run, to, to, expires)
 		if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrNotFound) {
 			err = nil // whoever moved or cancelled it since has said so for as long
 		}

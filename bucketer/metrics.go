@@ -2,19 +2,15 @@ package bucketer
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"carillon.dev/carillon/schema"
 )
 
 type metrics struct {
-	entries        *prometheus.CounterVec
-	late           prometheus.Counter
-	near           prometheus.Counter
-	keysChecked    prometheus.Counter
-	refused        *prometheus.CounterVec
-	unlisted       prometheus.Counter
-	letters        *prometheus.CounterVec
-	retriesGivenUp prometheus.Counter
+	entries     *prometheus.CounterVec
+	late        prometheus.Counter
+	near        prometheus.Counter
+	keysChecked prometheus.Counter
+	refused     *prometheus.CounterVec
+	unlisted    prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -35,25 +31,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_intake_refused_total", Help: "Jobs that were refused before anything was written, by reason.",
 		}, []string{"reason"}),
 	}
-	m.letters = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
-			"discarded, superseded by a success or a cancel, or given up because they are too large.",
-	}, []string{"event"})
 	m.unlisted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_job_runs_unlisted_total", Help: "Runs of jobs that are not listed until they have ended, since their line of history could not be written.",
 	})
-	m.retriesGivenUp = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_retries_given_up_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
-	})
-	for _, event := range []string{"written", string(schema.ResolvedReplayed), string(schema.ResolvedDiscarded), string(schema.ResolvedSuperseded), "too_large"} {
-		m.letters.WithLabelValues(event)
-	}
 	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up", "turn"} {
 		m.entries.WithLabelValues(kind)
 	}
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted, m.letters, m.retriesGivenUp)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted)
 	return m
 }

@@ -56,3 +56,13 @@ func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
 func RandomShard(shards int) schema.Shard {
 	return schema.Shard(rand.IntN(shards)) // #nosec G115,G404 -- below MaxShards; spread, not secrecy
 }
+
+// Latest returns the latest of the instants.
+func Latest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(t) {
+			t = o
+		}
+	}
+	return t
+}

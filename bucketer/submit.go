@@ -44,19 +44,16 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 }
 
-// TakeRoom counts e into its partition, unless that is full.
+// HasRoom counts e into its partition, and reports whether it fits.
+func (b *Bucketer) HasRoom(e *schema.Entry) bool { return b.fill.take(e.ID.Partition(), e.Size()) }
+
+// TakeRoom counts e into its partition, or refuses it with ErrPartitionFull.
 func (b *Bucketer) TakeRoom(e *schema.Entry) error {
-	if b.fill.take(e.ID.Partition(), e.Size()) {
+	if b.HasRoom(e) {
 		return nil
 	}
 	b.metrics.refused.WithLabelValues("partition_full").Inc()
 	return ErrPartitionFull
-}
-
-func (b *Bucketer) WriteOne(ctx context.Context, e schema.Entry) error {
-	err := schema.ErrUnavailable
-	b.write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
-	return err
 }
 
 // SubmitKeyed registers the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
@@ -127,7 +124,7 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 	if len(c.keyed) > 0 {
 		c.look(ctx)
 	}
-	b.write(ctx, c.entries, func(k int, err error) {
+	b.Write(ctx, c.entries, func(k int, err error) {
 		if err != nil {
 			answer(c.index[k], Receipt{}, err)
 			return
@@ -235,7 +232,7 @@ func (c *chunk) look(ctx context.Context) {
 	for _, list := range ids {
 		c.b.metrics.keysChecked.Add(float64((len(list) + ReadIDs - 1) / ReadIDs))
 	}
-	rows, failed := c.b.rows(ctx, ids)
+	rows, failed := c.b.find(ctx, ids)
 	var existing []schema.Entry
 	var whose []int
 	for _, i := range c.keyed {
@@ -263,116 +260,4 @@ func (c *chunk) look(ctx context.Context) {
 	c.b.checkLateRows(ctx, existing, func(k int, err error) {
 		c.answer(whose[k], Receipt{Run: existing[k].ID, Existing: true}, err)
 	})
-}
-
-// checkLateRows applies the late rule to rows that were found, not written: one whose time has passed and that
-// nothing was recorded of may have been held too late for its sweep. That they were read says only that they are held
-// now. A row that was cancelled or moved does not start, late or not.
-func (b *Bucketer) checkLateRows(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
-	now := b.now()
-	var late []schema.Entry
-	var index []int
-	for i := range rows {
-		if now.After(rows[i].Due().Add(LateAfter)) && rows[i].Marks.Cancelled == nil && rows[i].Marks.MovedTo.IsZero() {
-			late, index = append(late, rows[i]), append(index, i)
-			continue
-		}
-		done(i, nil)
-	}
-	if len(late) == 0 {
-		return
-	}
-	touched, err := b.HaveAttempts(ctx, late)
-	var missed []schema.Entry
-	var whose []int
-	for k, i := range index {
-		switch {
-		case err != nil:
-			done(i, err)
-		case touched[late[k].ID]:
-			done(i, nil)
-		default:
-			missed, whose = append(missed, late[k]), append(whose, i)
-		}
-	}
-	for k, err := range b.writeLateEntries(ctx, now, missed) {
-		done(whose[k], err)
-	}
-}
-
-// rows reads entries by id. A partition that could not be read is in failed.
-func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.EntryID) (map[schema.EntryID]schema.Entry, map[schema.Partition]error) {
-	var mu sync.Mutex
-	found := make(map[schema.EntryID]schema.Entry)
-	failed := make(map[schema.Partition]error)
-	var wg sync.WaitGroup
-	for p, list := range ids {
-		for len(list) > 0 {
-			part := list[:min(len(list), ReadIDs)]
-			list = list[len(part):]
-			b.writes <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-b.writes }()
-				entries, err := b.store.EntriesByID(ctx, p, part)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					failed[p] = err
-					return
-				}
-				for _, e := range entries {
-					found[e.ID] = e
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return found, failed
-}
-
-// HaveAttempts tells which of the entries' runs have a row in attempts.
-func (b *Bucketer) HaveAttempts(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
-	runs := make([]schema.RunID, len(entries))
-	for i := range entries {
-		runs[i] = entries[i].Run()
-	}
-	attempts, err := b.AttemptsOf(ctx, runs)
-	if err != nil {
-		return nil, err
-	}
-	touched := make(map[schema.RunID]bool, len(attempts))
-	for run := range attempts {
-		touched[run] = true
-	}
-	return touched, nil
-}
-
-// Attempts reads the attempts of any number of runs of one partition.
-func (b *Bucketer) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
-	byRun := make(map[schema.RunID][]schema.Attempt)
-	for len(runs) > 0 {
-		part := runs[:min(len(runs), ReadIDs)]
-		runs = runs[len(part):]
-		attempts, err := b.store.Attempts(ctx, p, part)
-		if err != nil {
-			return nil, fmt.Errorf("attempts in %s: %w", p, err)
-		}
-		for _, a := range attempts {
-			byRun[a.Run] = append(byRun[a.Run], a)
-		}
-	}
-	return byRun, nil
-}
-
-// EntryOf makes the row of a job under id.
-func (b *Bucketer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
-	nominal := job.At
-	if nominal.IsZero() {
-		nominal = id.Time()
-	}
-	return schema.NewEntry(id, schema.Spec{
-		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
-		Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
-		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
-	}, job.Payload, b.Expiry(id.Time(), now))
 }

@@ -223,22 +223,6 @@ func TestKeyedLineMetLate(t *testing.T) {
 	}
 }
 
-func (w *world) cancel(id schema.RunID) {
-	w.T.Helper()
-	if _, err := w.Cancel(context.Background(), "t", id, "me"); err != nil {
-		w.T.Fatalf("Cancel = %v", err)
-	}
-}
-
-func (w *world) move(id schema.RunID, at time.Time) Run {
-	w.T.Helper()
-	run, err := w.Reschedule(context.Background(), "t", id, Change{At: &at})
-	if err != nil {
-		w.T.Fatalf("Reschedule = %v", err)
-	}
-	return run
-}
-
 // The row was not held when the line was sent again, but only when its read had ended: late is judged by then.
 func TestKeyedLineReadSlowlyIsJudgedAfterTheRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -292,15 +276,6 @@ func TestSubmitRefuses(t *testing.T) {
 			})
 		})
 	}
-}
-
-func (w *world) task(tenant, name string) schema.Task {
-	w.T.Helper()
-	task, _, err := w.PutTask(context.Background(), schema.Task{Tenant: tenant, Name: name})
-	if err != nil {
-		w.T.Fatalf("PutTask = %v", err)
-	}
-	return task
 }
 
 func TestSubmitBatchRefusesLargeChunks(t *testing.T) {

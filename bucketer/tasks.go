@@ -14,7 +14,7 @@ import (
 
 const (
 	taskCacheSize = 10_000           // tasks kept in memory; beyond it the cache is emptied
-	taskCacheAge  = 10 * time.Second // how long one is believed without a word
+	TaskCacheAge  = 10 * time.Second // how long one is believed without a word
 )
 
 type taskKey struct{ tenant, name string }
@@ -25,8 +25,8 @@ type cachedTask struct {
 	at   time.Time
 }
 
-// Tasks answers for tasks by name, from memory where it read them less than 10 s ago and heard of no change.
-type Tasks struct {
+// TaskCache answers for tasks by name, from memory where it read them less than 10 s ago and heard of no change.
+type TaskCache struct {
 	store schema.TaskStore
 	now   func() time.Time
 
@@ -35,18 +35,18 @@ type Tasks struct {
 	changes int // heard of so far: what was read across one may be out of date
 }
 
-// NewTasks returns an empty cache over store.
-func NewTasks(store schema.TaskStore, now func() time.Time) *Tasks {
-	return &Tasks{store: store, now: now, known: make(map[taskKey]cachedTask)}
+// NewTaskCache returns an empty cache over store.
+func NewTaskCache(store schema.TaskStore, now func() time.Time) *TaskCache {
+	return &TaskCache{store: store, now: now, known: make(map[taskKey]cachedTask)}
 }
 
 // Task returns a task, or schema.ErrNotFound.
-func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
-	return t.within(ctx, tenant, name, taskCacheAge)
+func (t *TaskCache) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	return t.Within(ctx, tenant, name, TaskCacheAge)
 }
 
-// within is Task, from memory where it was read less than age ago and no change was heard of.
-func (t *Tasks) within(ctx context.Context, tenant, name string, age time.Duration) (schema.Task, error) {
+// Within is Task, from memory where it was read less than age ago and no change was heard of.
+func (t *TaskCache) Within(ctx context.Context, tenant, name string, age time.Duration) (schema.Task, error) {
 	key := taskKey{tenant, name}
 	now := t.now()
 	t.mu.Lock()
@@ -73,7 +73,7 @@ func (t *Tasks) within(ctx context.Context, tenant, name string, age time.Durati
 }
 
 // Changed forgets a task: the body of a signal of topic "task".
-func (t *Tasks) Changed(body []byte) {
+func (t *TaskCache) Changed(body []byte) {
 	tenant, name, _ := strings.Cut(string(body), "\n")
 	t.mu.Lock()
 	delete(t.known, taskKey{tenant, name})
@@ -83,7 +83,7 @@ func (t *Tasks) Changed(body []byte) {
 
 // ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: the others may have given this node up, and not have
 // waited for it.
-func (t *Tasks) ForgetAt(ctx context.Context, halts <-chan struct{}) {
+func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -104,7 +104,7 @@ func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload [
 	if err != nil || len(t.PayloadSchema) == 0 {
 		return err
 	}
-	return b.fits(&t, payload)
+	return b.CheckPayload(&t, payload)
 }
 
 // TaskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
@@ -119,9 +119,9 @@ func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task
 	return t, err
 }
 
-// fits holds a payload to the schema of its task, which has one. It is asked when somebody states a payload, or asks for a run by hand: a
+// CheckPayload holds a payload to the schema of its task, which has one. It is asked when somebody states a payload, or asks for a run by hand: a
 // task that changes leaves jobs alone, and what a schedule names runs with the payload that was found good.
-func (b *Bucketer) fits(t *schema.Task, text []byte) error {
+func (b *Bucketer) CheckPayload(t *schema.Task, text []byte) error {
 	s, err := b.payloads.Schema(t.PayloadSchema)
 	if err != nil { // of a version that allowed what ours does not
 		return Faults{{Location: "body.payload", Message: fmt.Sprintf("cannot be checked: the schema of task %s is refused by now: %v", t.Name, err)}}
@@ -147,72 +147,5 @@ func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
 	return b.CheckTask(ctx, job.Tenant, job.Task, job.Payload)
 }
 
-// PutTask creates or replaces a task. It returns when that is in force on every node: the task as stored, and whether it is
-// new.
-func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
-	if _, err := b.InForce(); err != nil {
-		return schema.Task{}, false, err
-	}
-	old, err := b.store.Task(ctx, t.Tenant, t.Name)
-	isNew := errors.Is(err, schema.ErrNotFound)
-	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) { // that is how such a one is mended
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	if t.UpdatedAt, err = b.stampTask(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, old.UpdatedAt); err != nil {
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	if t.CreatedAt = old.CreatedAt; t.CreatedAt.IsZero() {
-		t.CreatedAt = t.UpdatedAt
-	}
-	if err := b.listRated(ctx, &t, old.Rate); err != nil {
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	if err := b.store.PutTask(ctx, t); err != nil {
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	b.unlistRated(ctx, &t, old.Rate)
-	b.taskChanged(ctx, t.Tenant, t.Name)
-	return t, isNew, nil
-}
-
-// Task returns a task as the store has it, or schema.ErrNotFound.
-func (b *Bucketer) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
-	return b.store.Task(ctx, tenant, name)
-}
-
-// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
-func (b *Bucketer) Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error) {
-	return b.store.Tasks(ctx, tenant, after, limit)
-}
-
-// DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started fail.
-func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
-	if _, err := b.InForce(); err != nil {
-		return err
-	}
-	old, err := b.store.Task(ctx, tenant, name)
-	if err != nil && !errors.Is(err, schema.ErrNotUnderstood) {
-		return err
-	}
-	at, err := b.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt)
-	if err == nil {
-		err = b.store.DeleteTask(ctx, tenant, name, at)
-	}
-	if err != nil {
-		return fmt.Errorf("delete task %s: %w", name, err)
-	}
-	b.unlistRated(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
-	b.taskChanged(ctx, tenant, name)
-	return nil
-}
-
-// taskChanged has every node know of a change, and returns when it is in force.
-func (b *Bucketer) taskChanged(ctx context.Context, tenant, name string) {
-	body := []byte(tenant + "\n" + name)
-	b.tasks.Changed(body)
-	b.signals.Signal(topicTask, body)
-	b.awaitListeners(ctx, tenant, name)
-}
-
 // TaskCache returns the cache that the bucketer itself asks.
-func (b *Bucketer) TaskCache() *Tasks { return b.tasks }
+func (b *Bucketer) TaskCache() *TaskCache { return b.tasks }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 )
 
@@ -15,9 +14,7 @@ func (w *world) asks(name, text string) {
 	w.T.Helper()
 	time.Sleep(time.Millisecond) // of two that are put in one, either stays
 	task := schema.Task{Tenant: "t", Name: name, Work: schema.Work{NATS: &schema.NATSTarget{Subject: "x"}}, PayloadSchema: []byte(text)}
-	if _, _, err := w.PutTask(w.T.Context(), task); err != nil {
-		w.T.Fatalf("PutTask = %v", err)
-	}
+	w.putTask(task)
 }
 
 const wantsN = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
@@ -63,7 +60,7 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 		if n := w.Counts.Tally("PutEntries").Calls + w.Counts.Tally("RegisterKey").Calls; n != 0 {
 			t.Errorf("%d writes for payloads that do not fit, want none", n)
 		}
-		id := w.submit(job("n", `{"n":1}`))
+		w.submit(job("n", `{"n":1}`))
 
 		withKey.At = at
 		nowKeyed := job("n", wordy)
@@ -76,28 +73,6 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 				t.Errorf("SubmitBatch: job %d = %v, want it taken", i, answers[i].err)
 			}
 		}
-
-		bad := []byte(wordy)
-		_, err = w.Reschedule(ctx, "t", id, Change{Payload: &bad})
-		unfit(t, "Reschedule with another payload", err, badN)
-		free := w.submit(job("any", `"`+strings.Repeat("x", 5000)+`"`)) // a large one, that lies elsewhere
-		_, err = w.Reschedule(ctx, "t", free, Change{Task: bucketertest.Pointer("n")})
-		unfit(t, "Reschedule with another task", err, "body.payload must be object, is string")
-		good := []byte(`{"n":2}`)
-		if _, err = w.Reschedule(ctx, "t", free, Change{Task: bucketertest.Pointer("n"), Payload: &good}); err != nil {
-			t.Errorf("Reschedule with another task and payload = %v", err)
-		}
-
-		// A task that changes leaves what was written alone; what is asked for by hand has to fit.
-		w.asks("n", `{"type":"null"}`)
-		if _, err = w.Reschedule(ctx, "t", id, Change{Priority: bucketertest.Pointer(schema.High)}); err != nil {
-			t.Errorf("Reschedule of a priority = %v", err)
-		}
-		if _, err = w.Cancel(ctx, "t", id, "me"); err != nil {
-			t.Fatal(err)
-		}
-		_, err = w.Retry(ctx, "t", id, "")
-		unfit(t, "Retry", err, "body.payload must be null, is object")
 	})
 }
 

@@ -83,15 +83,35 @@ func keyed(key string, at time.Time) Job {
 	return job
 }
 
-// mustRun returns the run.
-func (w *world) mustRun(id schema.RunID) Run {
+// cancel sets the mark of a cancelled run.
+func (w *world) cancel(id schema.RunID) {
 	w.T.Helper()
-	run, err := w.Run(context.Background(), "t", id)
-	if err != nil {
-		w.T.Fatalf("Run(%s) = %v", id, err)
+	if _, err := w.Counts.CancelRun(context.Background(), id, schema.EntryID{}, schema.Cancel{At: time.Now().UTC(), By: "me"}, time.Now().Add(time.Hour*24*7)); err != nil {
+		w.T.Fatalf("CancelRun = %v", err)
 	}
-	return run
 }
+
+// move names another entry, due at `at`, as the one that starts a run.
+func (w *world) move(id schema.RunID, at time.Time) {
+	w.T.Helper()
+	to := schema.MakeEntryID(at, id.Shard(), schema.RandomHash())
+	if _, err := w.Counts.MoveRun(context.Background(), id, schema.EntryID{}, to, at.Add(time.Hour*24*7)); err != nil {
+		w.T.Fatalf("MoveRun = %v", err)
+	}
+}
+
+// putTask stores a task, and has it read again.
+func (w *world) putTask(task schema.Task) {
+	w.T.Helper()
+	task.UpdatedAt = time.Now().UTC()
+	if err := w.Counts.PutTask(context.Background(), task); err != nil {
+		w.T.Fatalf("PutTask = %v", err)
+	}
+	w.TaskCache().Changed([]byte(task.Tenant + "\n" + task.Name))
+}
+
+// task stores a task that says nothing.
+func (w *world) task(tenant, name string) { w.putTask(schema.Task{Tenant: tenant, Name: name}) }
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 

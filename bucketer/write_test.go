@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -41,8 +40,8 @@ func TestPlanIsAPartitionOfItsEntries(t *testing.T) {
 				parts[entries[i].ID.Partition()]++
 				bytes += entries[i].Size()
 			}
-			if len(batch) == 0 || len(batch) > batchRows {
-				t.Fatalf("a batch of %d rows, want 1…%d", len(batch), batchRows)
+			if len(batch) == 0 || len(batch) > BatchRows {
+				t.Fatalf("a batch of %d rows, want 1…%d", len(batch), BatchRows)
 			}
 			if bytes > batchBytes && len(batch) > 1 {
 				t.Fatalf("a batch of %d rows has %d bytes, want at most %d", len(batch), bytes, batchBytes)
@@ -146,7 +145,7 @@ func TestHintsGoToTheirShards(t *testing.T) {
 		}
 		h := hintsByShard{}
 		w.hints = &h
-		w.write(t.Context(), entries, func(int, error) {})
+		w.Write(t.Context(), entries, func(int, error) {})
 		for shard := range schema.Shard(3) {
 			if calls := h.calls[shard]; len(calls) != 1 || calls[0] != 20 {
 				t.Errorf("shard %d was told of %v entries, want of 20 at once", shard, calls)
@@ -221,37 +220,24 @@ func TestLateRule(t *testing.T) {
 	}
 }
 
-// setBack returns t as a clock reads it whose wall time was set back by d, whole seconds, and whose monotonic reading went on. Package
-// time has no way to make one.
-func setBack(t *testing.T, at time.Time, d time.Duration) time.Time {
-	t.Helper()
-	set := at
-	// The first word of a time with a monotonic reading: a flag, 33 bits of seconds, 30 bits of nanoseconds.
-	*(*uint64)(unsafe.Pointer(&set)) -= uint64(d/time.Second) << 30 // #nosec G103 G115 -- checked below
-	if got := set.Round(0).Sub(at.Round(0)); got != -d || set.Sub(at) != 0 {
-		t.Fatalf("set back by %s: the wall clock moved by %s, the monotonic one by %s", d, got, set.Sub(at))
-	}
-	return set
-}
-
 // A row never counts as held earlier than it was, whichever clock says so.
-func TestLaterOf(t *testing.T) {
+func TestEndedAt(t *testing.T) {
 	sent := time.Now()
 	wall := sent.Round(0)
 	for name, row := range map[string]struct{ sent, now, want time.Time }{
 		"nothing was set":        {sent, sent.Add(6 * time.Second), wall.Add(6 * time.Second)},
 		"at once":                {sent, sent, wall},
-		"set back by 1 s":        {sent, setBack(t, sent.Add(6*time.Second), time.Second), wall.Add(6 * time.Second)},
-		"set back to the same":   {sent, setBack(t, sent.Add(6*time.Second), 6*time.Second), wall.Add(6 * time.Second)},
-		"set back by an hour":    {sent, setBack(t, sent.Add(6*time.Second), time.Hour), wall.Add(6 * time.Second)},
-		"set forward by an hour": {sent, setBack(t, sent.Add(6*time.Second), -time.Hour), wall.Add(time.Hour + 6*time.Second)},
+		"set back by 1 s":        {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Second), wall.Add(6 * time.Second)},
+		"set back to the same":   {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), 6*time.Second), wall.Add(6 * time.Second)},
+		"set back by an hour":    {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Hour), wall.Add(6 * time.Second)},
+		"set forward by an hour": {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), -time.Hour), wall.Add(time.Hour + 6*time.Second)},
 		"no monotonic, later":    {wall, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
 		"no monotonic, set back": {wall, wall.Add(-6 * time.Second), wall.Add(-6 * time.Second)}, // nothing else is known
 		"only the first has it":  {sent, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
-		"only the second has it": {wall, setBack(t, sent.Add(6*time.Second), time.Second), wall.Add(5 * time.Second)},
+		"only the second has it": {wall, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Second), wall.Add(5 * time.Second)},
 	} {
-		if got := laterOf(row.sent, row.now); !got.Round(0).Equal(row.want) {
-			t.Errorf("%s: laterOf(%s, %s) = %s, want %s", name, row.sent, row.now, got, row.want)
+		if got := EndedAt(row.sent, row.now); !got.Round(0).Equal(row.want) {
+			t.Errorf("%s: EndedAt(%s, %s) = %s, want %s", name, row.sent, row.now, got, row.want)
 		}
 	}
 }
@@ -277,7 +263,7 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ended := setBack(t, began.Add(row.took), row.back)
+			ended := bucketertest.SetBack(t, began.Add(row.took), row.back)
 			readings := []time.Time{began}
 			w.now = func() time.Time {
 				if len(readings) == 0 {
@@ -287,7 +273,7 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 				readings = readings[1:]
 				return at
 			}
-			w.write(t.Context(), []schema.Entry{e}, func(_ int, err error) {
+			w.Write(t.Context(), []schema.Entry{e}, func(_ int, err error) {
 				if err != nil {
 					t.Errorf("write = %v", err)
 				}
@@ -331,8 +317,8 @@ func TestLateEntriesThatAreLateThemselvesAreGivenUp(t *testing.T) {
 		if !errors.Is(err, schema.ErrUnknown) {
 			t.Errorf("Submit = %v, want ErrUnknown", err)
 		}
-		if got := w.Counts.Tally("PutEntries").Calls; got != 1+lateTries {
-			t.Errorf("%d writes, want the row and %d late entries", got, lateTries)
+		if got := w.Counts.Tally("PutEntries").Calls; got != 1+LateTries {
+			t.Errorf("%d writes, want the row and %d late entries", got, LateTries)
 		}
 		if near := w.Hinted(); len(near) != 0 {
 			t.Errorf("hints:\n%swant none", bucketertest.Describe(near))
@@ -369,8 +355,8 @@ func TestLateEntryThatCannotBeWrittenIsNotPromised(t *testing.T) {
 func TestWriteAnswersWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		for range batchesInFlight {
-			w.writes <- struct{}{}
+		for range callsInFlight {
+			w.calls <- struct{}{}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -105,7 +105,7 @@ func differ(got, want []time.Time) string {
 // missedBy checks that the records of missed stretches cover exactly the nominal times, each once, and that history tells of them.
 func (r *rig) missedBy(b *engine.Engine, job schema.Job, want []time.Time) {
 	r.t.Helper()
-	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, recurring.JobRunFilter{State: schema.StateMissed}, bucketer.Position{}, 1000)
+	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, recurring.JobRunFilter{State: schema.StateMissed}, runs.Position{}, 1000)
 	if err != nil {
 		r.t.Fatalf("JobRuns = %v", err)
 	}

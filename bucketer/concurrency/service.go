@@ -8,12 +8,14 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
 // Config wires WaitLists.
 type Config struct {
 	Bucketer *bucketer.Bucketer
+	Runs     *runs.Runs
 	Jobs     *recurring.Jobs
 	// Store is the store of the Bucketer.
 	Store      bucketer.Store
@@ -25,6 +27,7 @@ type Config struct {
 // slots. Its methods may be called from any goroutine.
 type WaitLists struct {
 	core    *bucketer.Bucketer
+	runs    *runs.Runs
 	jobs    *recurring.Jobs
 	store   bucketer.Store
 	now     func() time.Time
@@ -44,7 +47,7 @@ func New(c Config) *WaitLists {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	l := &WaitLists{
-		core: c.Bucketer, jobs: c.Jobs, store: c.Store, now: c.Bucketer.Now, log: c.Logger,
+		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, now: c.Bucketer.Now, log: c.Logger,
 		fronts: waitFronts{of: make(map[schema.LimitKey]*waitFront)},
 		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
 	}

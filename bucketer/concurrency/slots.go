@@ -168,7 +168,7 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 			done = append(done, w)
 			if mark := found[w.Run].Marks.Cancelled; ok && mark != nil {
 				// Who cancelled it may have crashed before it was in its job's history, and nobody else meets it again.
-				if line, of := l.core.CancelLine(&e, *mark); of {
+				if line, of := l.runs.CancelLine(&e, *mark); of {
 					lines = append(lines, line)
 				}
 			}
@@ -269,7 +269,7 @@ func (l *WaitLists) giveTurns(ctx context.Context, turns []waiter) error {
 		}
 		from[i], to[i] = *e, next
 	}
-	handed, err := l.core.Replace(ctx, from, to)
+	handed, err := l.runs.Replace(ctx, from, to)
 	var done []schema.Waiter
 	for i := range turns {
 		if slices.Contains(handed, turns[i].entry.ID) {
@@ -338,7 +338,7 @@ func (l *WaitLists) CancelOldest(ctx context.Context, key schema.LimitKey, e *sc
 			over = true
 			continue
 		}
-		_, err := l.core.Cancel(ctx, e.Spec.Tenant, run, bucketer.CancelledByLimit)
+		_, err := l.runs.Cancel(ctx, e.Spec.Tenant, run, bucketer.CancelledByLimit)
 		if err != nil && !errors.Is(err, bucketer.ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
 			return false, fmt.Errorf("make room for %s: %w", e.Run(), err)
 		}

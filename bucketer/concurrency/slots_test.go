@@ -9,6 +9,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -56,7 +57,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.cancel(t, w, e)
-				runs, _, err := w.JobRuns(context.WithoutCancel(t.Context()), "t", job.ID, recurring.JobRunFilter{To: e.Due().Add(time.Second)}, bucketer.Position{}, 10)
+				runs, _, err := w.JobRuns(context.WithoutCancel(t.Context()), "t", job.ID, recurring.JobRunFilter{To: e.Due().Add(time.Second)}, runs.Position{}, 10)
 				if err != nil || len(runs) != 1 || runs[0].ID != r.Run || runs[0].State != schema.StateCancelled {
 					t.Errorf("JobRuns = %+v, %v, want the run, cancelled", runs, err)
 				}
@@ -82,7 +83,7 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		moved := w.ask(job)
 		payload := []byte(`"` + strings.Repeat("p", schema.InlinePayload+1) + `"`)
 		at := time.Now().Add(time.Minute)
-		if _, err := w.Reschedule(ctx, "t", moved.ID, bucketer.Change{At: &at, Payload: &payload}); err != nil {
+		if _, err := w.Reschedule(ctx, "t", moved.ID, runs.Change{At: &at, Payload: &payload}); err != nil {
 			t.Fatalf("Reschedule = %v", err)
 		}
 		run := w.wantRun(moved.ID, schema.StatePending, "moved")

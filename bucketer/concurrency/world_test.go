@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,10 +22,14 @@ var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 // jobs is recurring.Jobs under a name that does not hide its method Jobs.
 type jobs = recurring.Jobs
 
+// runParts is runs.Runs under a name that does not hide its method Runs.
+type runParts = runs.Runs
+
 // world is a Bucketer, Jobs and WaitLists on a store in memory.
 type world struct {
 	*bucketertest.World
 	*bucketer.Bucketer
+	*runParts
 	*jobs
 	*WaitLists
 }
@@ -40,8 +45,9 @@ func newWorld(t testing.TB, setting schema.Settings) *world {
 	if err := w.Refresh(t.Context()); err != nil {
 		t.Fatalf("Refresh = %v", err)
 	}
-	w.jobs = recurring.New(recurring.Config{Bucketer: w.Bucketer, Store: w.Store()})
-	w.WaitLists = New(Config{Bucketer: w.Bucketer, Jobs: w.jobs, Store: w.Store()})
+	w.runParts = runs.New(runs.Config{Bucketer: w.Bucketer, Store: w.Store(), Signals: w})
+	w.jobs = recurring.New(recurring.Config{Bucketer: w.Bucketer, Runs: w.runParts, Store: w.Store()})
+	w.WaitLists = New(Config{Bucketer: w.Bucketer, Runs: w.runParts, Jobs: w.jobs, Store: w.Store()})
 	return w
 }
 
@@ -107,7 +113,7 @@ func (w *world) occupy(key schema.LimitKey, run schema.RunID) {
 }
 
 // wantRun checks that the run is there, in that state, and returns it.
-func (w *world) wantRun(id schema.RunID, want schema.State, when string) bucketer.Run {
+func (w *world) wantRun(id schema.RunID, want schema.State, when string) runs.Run {
 	w.T.Helper()
 	run, err := w.Run(context.Background(), "t", id)
 	if err != nil || run.State != want {

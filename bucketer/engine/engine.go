@@ -9,14 +9,22 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/concurrency"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/tasks"
 )
 
-// jobs is recurring.Jobs under a name that does not hide its method Jobs.
-type jobs = recurring.Jobs
+// The parts whose names would hide a method of theirs.
+type (
+	runParts  = runs.Runs
+	taskParts = tasks.Tasks
+	jobs      = recurring.Jobs
+)
 
 // Engine has the methods of all its parts.
 type Engine struct {
 	*bucketer.Bucketer
+	*runParts
+	*taskParts
 	*jobs
 	*concurrency.WaitLists
 }
@@ -27,12 +35,24 @@ func New(c bucketer.Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := recurring.New(recurring.Config{Bucketer: b, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer})
-	w := concurrency.New(concurrency.Config{
-		Bucketer: b, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+	r := runs.New(runs.Config{
+		Bucketer: b, Store: c.Store, Signals: c.Signals, Now: c.Now, DeadLetterRetention: c.DeadLetterRetention,
+		Logger: c.Logger, Registerer: c.Registerer,
 	})
-	return &Engine{b, j, w}, nil
+	t := tasks.New(tasks.Config{
+		Bucketer: b, Store: c.Store, Signals: c.Signals, Listeners: c.Listeners, Logger: c.Logger,
+	})
+	j := recurring.New(recurring.Config{
+		Bucketer: b, Runs: r, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+	})
+	w := concurrency.New(concurrency.Config{
+		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+	})
+	return &Engine{b, r, t, j, w}, nil
 }
+
+// RunParts returns the part that shows and changes runs.
+func (e *Engine) RunParts() *runs.Runs { return e.runParts }
 
 // Recurring returns the part that keeps the jobs that can have many runs.
 func (e *Engine) Recurring() *recurring.Jobs { return e.jobs }

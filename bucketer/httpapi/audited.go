@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -86,7 +87,7 @@ func (a audited) Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt
 	return r, err
 }
 
-func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error) {
+func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (runs.Run, error) {
 	if who := callerOf(ctx); who.of != "" {
 		by = who.actor(tenant)
 	}
@@ -109,7 +110,7 @@ type changedJob struct {
 	Payload  string             `json:"payload,omitempty"`
 }
 
-func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error) {
+func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID, c runs.Change) (runs.Run, error) {
 	run, err := a.Jobs.Reschedule(ctx, tenant, id, c)
 	if err != nil {
 		return run, err

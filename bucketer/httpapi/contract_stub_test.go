@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -29,7 +30,7 @@ type stubLetters struct {
 	fate map[schema.RunID]schema.ResolutionKind
 }
 
-func (s *stubLetters) letter(run *bucketer.Run) schema.DeadLetter {
+func (s *stubLetters) letter(run *runs.Run) schema.DeadLetter {
 	l := schema.DeadLetter{
 		Tenant: run.Entry.Spec.Tenant, Run: run.ID, Entry: run.Entry, Attempts: 1, Began: run.ID.Time(), Expires: testNow.Add(30 * 24 * time.Hour),
 		Last: schema.Record{Outcome: schema.Failed, Finished: run.ID.Time().Add(time.Second), Error: "answered 500", Final: true},
@@ -40,8 +41,8 @@ func (s *stubLetters) letter(run *bucketer.Run) schema.DeadLetter {
 	return l
 }
 
-func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.DeadLetterQuery, _ *bucketer.DeadLetterPosition, limit int) ([]schema.DeadLetter, *bucketer.DeadLetterPosition, error) {
-	runs, _, err := s.b.Runs(ctx, bucketer.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, bucketer.Position{}, limit)
+func (s *stubLetters) DeadLetters(ctx context.Context, q runs.DeadLetterQuery, _ *runs.DeadLetterPosition, limit int) ([]schema.DeadLetter, *runs.DeadLetterPosition, error) {
+	runs, _, err := s.b.Runs(ctx, runs.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, runs.Position{}, limit)
 	var out []schema.DeadLetter
 	for i := range runs {
 		if s.fate[runs[i].ID] == "" {
@@ -51,16 +52,16 @@ func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.DeadLetterQuer
 	return out, nil, err
 }
 
-func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.DeadLetter, error) {
+func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (runs.DeadLetter, error) {
 	run, err := s.b.Run(ctx, tenant, id)
 	if err == nil && (run.State != schema.StateFailed || s.fate[id] == schema.ResolvedDiscarded) {
 		err = fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	}
 	if err != nil {
-		return bucketer.DeadLetter{}, err
+		return runs.DeadLetter{}, err
 	}
 	l := s.letter(&run)
-	return bucketer.DeadLetter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
+	return runs.DeadLetter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
 }
 
 func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID, _ string) (bucketer.Receipt, error) {
@@ -69,7 +70,7 @@ func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID
 		return bucketer.Receipt{}, err
 	}
 	if len(l.Entry.Payload) == 0 {
-		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, bucketer.ErrPayloadGone)
+		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, runs.ErrPayloadGone)
 	}
 	s.fate[id] = schema.ResolvedReplayed
 	spec := &l.Entry.Spec

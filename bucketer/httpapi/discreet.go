@@ -3,8 +3,8 @@ package httpapi
 import (
 	"context"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -44,12 +44,13 @@ func (d discreetTasks) Tasks(ctx context.Context, tenant, after string, limit in
 }
 
 // discreetRuns hides secrets of one-off jobs.
-type discreetRuns struct{ runs }
+type discreetRuns struct{ allRuns }
 
-type runs = Runs
+// allRuns is Runs under a name that does not hide its method Runs.
+type allRuns = Runs
 
-func (d discreetRuns) Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error) {
-	r, err := d.runs.Run(ctx, tenant, id)
+func (d discreetRuns) Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error) {
+	r, err := d.allRuns.Run(ctx, tenant, id)
 	if discreet(ctx) {
 		hideIn(&r.Entry.Spec.Work)
 		hideIn(&r.Current.Spec.Work)

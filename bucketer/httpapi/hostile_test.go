@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -252,12 +252,12 @@ func TestCursorBetweenBuckets(t *testing.T) {
 	c := cursors{[]byte("0123456789abcdef")}
 	id := schema.FirstID(testNow, 0)
 	id[8] = 0
-	want := bucketer.Position{After: id}
+	want := runs.Position{After: id}
 	cursor, err := c.make("question", &want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got bucketer.Position
+	var got runs.Position
 	if err := c.read(cursor, "question", &got); err != nil || !bytes.Equal(got.After[:], id[:]) {
 		t.Errorf("read(make(%s)) = %s, %v", want.After, got.After, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -164,7 +165,7 @@ type Run struct {
 }
 
 // runOf returns the run r as the API answers it.
-func runOf(r *bucketer.Run, payload []byte) Run {
+func runOf(r *runs.Run, payload []byte) Run {
 	e := standing(r)
 	s := &r.Entry.Spec
 	out := Run{
@@ -248,7 +249,7 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 }
 
 // cancelReason returns why a run was cancelled without anybody having asked for it, "" if somebody did.
-func cancelReason(r *bucketer.Run) string {
+func cancelReason(r *runs.Run) string {
 	if r.State != schema.StateCancelled {
 		return ""
 	}
@@ -285,7 +286,7 @@ func attemptOf(a *schema.Attempt) Attempt {
 
 // finished returns when the run came to its end, if it was not missed: the first record that says
 // what its state says, or else its cancel mark.
-func finished(r *bucketer.Run) Time {
+func finished(r *runs.Run) Time {
 	var at time.Time
 	for i := range r.Attempts {
 		rec := r.Attempts[i].Record

@@ -7,6 +7,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -66,7 +67,7 @@ type Job struct {
 }
 
 // standing returns the entry that says what r is now: its own, or the one that it was moved to.
-func standing(r *bucketer.Run) *schema.Entry {
+func standing(r *runs.Run) *schema.Entry {
 	if r.Current.ID.IsZero() {
 		return &r.Entry
 	}
@@ -74,7 +75,7 @@ func standing(r *bucketer.Run) *schema.Entry {
 }
 
 // requestOf returns what the one-off job that is the run r asks for, as it stands now.
-func requestOf(r *bucketer.Run, payload []byte) bucketer.Job {
+func requestOf(r *runs.Run, payload []byte) bucketer.Job {
 	s := &standing(r).Spec
 	return bucketer.Job{
 		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
@@ -83,7 +84,7 @@ func requestOf(r *bucketer.Run, payload []byte) bucketer.Job {
 }
 
 // jobOf returns the one-off job that is the run r.
-func jobOf(r *bucketer.Run, payload []byte) Job {
+func jobOf(r *runs.Run, payload []byte) Job {
 	e := standing(r)
 	j := jobFrom(schema.JobOf(r.ID), requestOf(r, payload))
 	j.CreatedAt = Time{time.UnixMicro(r.Entry.Spec.Accepted)}
@@ -104,7 +105,7 @@ func jobOf(r *bucketer.Run, payload []byte) Job {
 }
 
 // occurrenceOf returns the time of a one-off job's run.
-func occurrenceOf(r *bucketer.Run) recurring.Occurrence {
+func occurrenceOf(r *runs.Run) recurring.Occurrence {
 	e := standing(r)
 	return recurring.Occurrence{ID: r.ID, Nominal: e.Spec.Nominal, Due: e.Due()}
 }

@@ -16,6 +16,7 @@ import (
 	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -95,7 +96,7 @@ var kinds = []struct {
 	{recurring.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
 	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
-	{bucketer.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
+	{runs.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
 	{operations.ErrManyOperations, kind{
@@ -137,7 +138,7 @@ func problemOf(err error) *Problem {
 		faults  bucketer.Faults
 		syntax  *request.NotJSONError
 		quota   *admin.QuotaError
-		attempt *bucketer.NoAttemptError
+		attempt *runs.NoAttemptError
 	)
 	switch {
 	case errors.As(err, &quota):
@@ -195,7 +196,7 @@ func notFound(detail string) *Problem {
 }
 
 // noAttempt is the problem of a request for an attempt that never began. It says which did.
-func noAttempt(e *bucketer.NoAttemptError) *Problem {
+func noAttempt(e *runs.NoAttemptError) *Problem {
 	has := "No attempt of it has begun."
 	if n := len(e.Begun); n > 0 {
 		has = "It has attempt " + strconv.Itoa(e.Begun[0])

@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -223,7 +224,7 @@ func (s *stub) occur(j *schema.Job, at time.Time, trigger schema.Trigger) (schem
 	if err != nil {
 		return schema.RunID{}, err
 	}
-	s.runs[id] = &bucketer.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
+	s.runs[id] = &runs.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
 	s.order = append(s.order, id)
 	return id, nil
 }
@@ -290,13 +291,13 @@ func (s *stub) ListJobs(_ context.Context, tenant string, f recurring.JobFilter,
 	return out, nil, nil
 }
 
-func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
+func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.job(tenant, id); err != nil {
 		return nil, nil, err
 	}
-	var out []bucketer.Run
+	var out []runs.Run
 	for _, run := range slices.Backward(s.jobs.history[id]) {
 		if !pos.After.IsZero() && run.Compare(pos.After) >= 0 {
 			continue
@@ -305,7 +306,7 @@ func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recu
 			continue
 		}
 		if len(out) == limit {
-			return out, &bucketer.Position{After: out[limit-1].ID}, nil
+			return out, &runs.Position{After: out[limit-1].ID}, nil
 		}
 		out = append(out, *s.runs[run])
 	}

@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -88,7 +89,7 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 			return out, nil
 		}
 	}
-	born := bucketer.Run{ID: receipt.Run, State: schema.StatePending}
+	born := runs.Run{ID: receipt.Run, State: schema.StatePending}
 	born.Entry.ID = receipt.Run
 	if job.At.IsZero() {
 		job.At = receipt.Run.Time()
@@ -146,7 +147,7 @@ func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, e
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	change, err := d.Patch(requestOf(f.run, payload), text, s.config.Now())
-	if err != nil || change == (bucketer.Change{}) {
+	if err != nil || change == (runs.Change{}) {
 		return f, err
 	}
 	change.Of = standing(f.run).ID
@@ -164,7 +165,7 @@ func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, erro
 	case f.job != nil:
 		f, err = s.control(ctx, f, in.IfMatch, Recurring.CancelJob)
 	default:
-		var run bucketer.Run
+		var run runs.Run
 		run, err = s.deps.Jobs.Cancel(ctx, tenantOf(ctx), f.run.ID, canceller)
 		f = found{run: &run}
 	}
@@ -180,7 +181,7 @@ const canceller = "api"
 // found is a job: one that can have many runs, or else a one-off one, which is its run.
 type found struct {
 	job *schema.Job
-	run *bucketer.Run
+	run *runs.Run
 }
 
 // tag returns the job's ETag.
@@ -261,7 +262,7 @@ func (s *Server) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
 }
 
 // etag names the state of a one-off job: it changes with what the job says and with how it stands.
-func etag(r *bucketer.Run) string {
+func etag(r *runs.Run) string {
 	sum := sha256.Sum256([]byte(standing(r).ID.String() + string(r.State)))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }

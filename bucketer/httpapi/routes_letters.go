@@ -10,15 +10,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
 // DeadLetters keeps the runs that have failed for good (bucketer.Bucketer).
 type DeadLetters interface {
 	// DeadLetters returns at most limit letters that wait, the latest due first, and where to go on.
-	DeadLetters(ctx context.Context, q bucketer.DeadLetterQuery, pos *bucketer.DeadLetterPosition, limit int) ([]schema.DeadLetter, *bucketer.DeadLetterPosition, error)
+	DeadLetters(ctx context.Context, q runs.DeadLetterQuery, pos *runs.DeadLetterPosition, limit int) ([]schema.DeadLetter, *runs.DeadLetterPosition, error)
 	// DeadLetter returns one that waits or was replayed, with its payload and the attempts of its run.
-	DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.DeadLetter, error)
+	DeadLetter(ctx context.Context, tenant string, id schema.RunID) (runs.DeadLetter, error)
 	// Replay runs one again; however often it is asked for, that is one run.
 	Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error)
 	// Discard lets one go, and reports whether it was there until now.
@@ -119,9 +120,9 @@ type (
 
 // letterCursor is where a list of dead letters goes on. It holds its window, since the ends of that may be left to the first answer.
 type letterCursor struct {
-	From time.Time                   `json:"from"`
-	To   time.Time                   `json:"to"`
-	At   bucketer.DeadLetterPosition `json:"at"`
+	From time.Time               `json:"from"`
+	To   time.Time               `json:"to"`
+	At   runs.DeadLetterPosition `json:"at"`
 }
 
 const (
@@ -163,7 +164,7 @@ func (s *Server) listLetters(ctx context.Context, in *letterFilter) (*letterList
 	if in.From.IsZero() {
 		c.From = c.To.Add(-defaultLetterSpan)
 	}
-	var pos *bucketer.DeadLetterPosition
+	var pos *runs.DeadLetterPosition
 	faults := checkYears(c.From, c.To)
 	if in.Cursor != "" {
 		var p *Problem
@@ -187,7 +188,7 @@ func (s *Server) listLetters(ctx context.Context, in *letterFilter) (*letterList
 	if len(faults) > 0 {
 		return nil, invalid(faults...)
 	}
-	q := bucketer.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task}
+	q := runs.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task}
 	found, next, err := letters.DeadLetters(ctx, q, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list dead letters", err)

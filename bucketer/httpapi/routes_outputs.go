@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 )
 
 // Headers of an output.
@@ -110,7 +110,7 @@ func (s *Server) listLogs(ctx context.Context, in *runLogs) (*logList, error) {
 	if err != nil {
 		return nil, err
 	}
-	var pos bucketer.LogPosition
+	var pos runs.LogPosition
 	question := []any{"logs", tenantOf(ctx), id, in.Attempt}
 	if in.Cursor != "" {
 		var p *Problem

@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -75,9 +76,9 @@ func (s *Server) routeRecurring() {
 	huma.Register(s.api, s.operation("pause-job", http.MethodPost, "/v1/jobs/{id}/pause", "Pause a job: none of its runs starts until it is resumed; twice is the same as once", 200, control...), s.pauseJob)
 	huma.Register(s.api, s.operation("resume-job", http.MethodPost, "/v1/jobs/{id}/resume", "Resume a job that was paused, from now on; twice is the same as once", 200, control...), s.resumeJob)
 	huma.Register(s.api, s.operation("trigger-job", http.MethodPost, "/v1/jobs/{id}/trigger", "Run a job now, besides its schedule", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.triggerJob)
-	runs := s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended", 200, 404, 422, 503)
-	runs.Description = jobRunsOrder
-	huma.Register(s.api, runs, s.listJobRuns)
+	list := s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended", 200, 404, 422, 503)
+	list.Description = jobRunsOrder
+	huma.Register(s.api, list, s.listJobRuns)
 	huma.Register(s.api, s.operation("list-upcoming", http.MethodGet, "/v1/jobs/{id}/upcoming", "The next runs of a job, if it stays as it is", 200, 404, 422, 503), s.listUpcoming)
 }
 
@@ -288,7 +289,7 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	}
 	question := []any{"job runs", tenantOf(ctx), in.ID, filter}
-	var pos bucketer.Position
+	var pos runs.Position
 	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
@@ -317,13 +318,13 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 }
 
 // historyOf fills a page of the runs of a job that can have many.
-func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos bucketer.Position, limit int, question any, out *runList) error {
-	runs, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
+func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos runs.Position, limit int, question any, out *runList) error {
+	page, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
 	if err != nil {
 		return s.fail(ctx, "list runs of job", err)
 	}
-	for i := range runs {
-		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
+	for i := range page {
+		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
 	}
 	if err := s.buried(ctx, out.Body.Items); err != nil {
 		return s.fail(ctx, "list runs of job", err)

@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -83,7 +84,7 @@ func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
 	return s.answerRun(ctx, run, http.StatusOK)
 }
 
-func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*runAnswer, error) {
+func (s *Server) answerRun(ctx context.Context, run runs.Run, status int) (*runAnswer, error) {
 	payload, err := s.deps.Runs.Payload(ctx, run)
 	if err != nil {
 		return nil, s.fail(ctx, "read payload", err)
@@ -96,7 +97,7 @@ func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*
 }
 
 func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
-	w := bucketer.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
+	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
 	faults := checkYears(w.From, w.To)
 	switch {
 	case !w.To.After(w.From):
@@ -116,7 +117,7 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	case what != "":
 		faults = append(faults, bucketer.Fault{Location: "query.job", Message: what, Value: in.Job})
 	}
-	var pos bucketer.Position
+	var pos runs.Position
 	question := []any{"runs", w, in.Job}
 	if bucketer.NameFault(in.Job) == "" { // a name may be given to another job between two pages
 		question[2] = job.String()
@@ -138,12 +139,12 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	if !job.IsZero() {
 		return out, s.listHistory(ctx, w, job, pos, in.Limit, question, out)
 	}
-	runs, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
+	page, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list runs", err)
 	}
-	for i := range runs {
-		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
+	for i := range page {
+		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
 	}
 	if err := s.buried(ctx, out.Body.Items); err != nil {
 		return nil, s.fail(ctx, "list runs", err)
@@ -175,7 +176,7 @@ func (s *Server) jobOfQuery(ctx context.Context, text string) (id schema.JobID, 
 }
 
 // listOne lists the run id if it lies in the window.
-func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID, out *runList) error {
+func (s *Server) listOne(ctx context.Context, w runs.Window, id schema.RunID, out *runList) error {
 	run, err := s.deps.Runs.Run(ctx, w.Tenant, id)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
@@ -197,7 +198,7 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 
 // listHistory lists the runs of a job that can have many, the latest due first: a window of due times may lie in many
 // partitions, and the history knows the job's.
-func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.JobID, pos bucketer.Position, limit int, question any, out *runList) error {
+func (s *Server) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
 	err := s.historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
@@ -265,7 +266,7 @@ func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spe
 	}
 	run, err := s.deps.Runs.Run(ctx, spec.Tenant, receipt.Run)
 	if err != nil {
-		run = bucketer.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
+		run = runs.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
 	}
 	out.Body = runOf(&run, payload)
 	return out

@@ -21,6 +21,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -28,17 +29,17 @@ import (
 type Jobs interface {
 	Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt, error)
 	SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer func(i int, r bucketer.Receipt, err error))
-	Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error)
-	Reschedule(ctx context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error)
+	Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (runs.Run, error)
+	Reschedule(ctx context.Context, tenant string, id schema.RunID, c runs.Change) (runs.Run, error)
 }
 
 // Runs reads runs (bucketer.Bucketer).
 type Runs interface {
-	Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error)
-	Runs(ctx context.Context, w bucketer.Window, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
-	Payload(ctx context.Context, run bucketer.Run) ([]byte, error)
-	Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (bucketer.Output, error)
-	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos bucketer.LogPosition, limit int) ([]bucketer.LogLine, *bucketer.LogPosition, error)
+	Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error)
+	Runs(ctx context.Context, w runs.Window, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error)
+	Payload(ctx context.Context, run runs.Run) ([]byte, error)
+	Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (runs.Output, error)
+	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos runs.LogPosition, limit int) ([]runs.LogLine, *runs.LogPosition, error)
 }
 
 // Tasks keeps the tasks of tenants (bucketer.Bucketer).
@@ -87,7 +88,7 @@ type JobReader interface {
 	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the end.
 	ListJobs(ctx context.Context, tenant string, f recurring.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
 	// JobRuns returns at most limit runs of the job, the latest due first, and where to go on.
-	JobRuns(ctx context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
+	JobRuns(ctx context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error)
 	// Upcoming returns the next count runs of the job after now; fewer, if there are no more.
 	Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence
 }

@@ -171,7 +171,7 @@ func (o *Operations) unfinished(ctx context.Context, p *schema.Progress, now tim
 		p.Failed++
 		fault(p, "run "+id.String()+": has left the store unfinished")
 	}
-	runs, err := o.bucketer.Fold(ctx, births)
+	runs, err := o.runs.Fold(ctx, births)
 	if err != nil {
 		return false, err
 	}

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -83,7 +83,7 @@ func TestOperationsOnDeadLettersOfOneTask(t *testing.T) {
 						t.Errorf("what became of the letters of task %q: %v, want %d %s", task, became[task], n/3, want)
 					}
 				}
-				left := w.listed(bucketer.DeadLetterQuery{Tenant: "t", From: mail.From, To: mail.To}, 50)
+				left := w.listed(runs.DeadLetterQuery{Tenant: "t", From: mail.From, To: mail.To}, 50)
 				if len(left) != n-n/3 || slices.ContainsFunc(left, func(run schema.RunID) bool { return tasks[run] == "mail" }) {
 					t.Errorf("%d letters wait, want the %d of the other tasks", len(left), n-n/3)
 				}

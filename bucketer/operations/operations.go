@@ -12,6 +12,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -75,6 +76,7 @@ type OperationStore interface {
 // Its methods may be called from any goroutine.
 type Operations struct {
 	bucketer *bucketer.Bucketer
+	runs     *runs.Runs
 	jobs     *recurring.Jobs
 	store    OperationStore
 	quota    RunQuota
@@ -97,6 +99,7 @@ type RunQuota interface {
 // Config wires Operations.
 type Config struct {
 	Bucketer *bucketer.Bucketer
+	Runs     *runs.Runs
 	Jobs     *recurring.Jobs
 	Store    OperationStore
 	// Quota bounds the runs that operations start; nil bounds nothing.
@@ -116,7 +119,8 @@ func New(c Config) *Operations {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Operations{
-		bucketer: c.Bucketer, jobs: c.Jobs, store: c.Store, quota: c.Quota, node: c.Node, now: c.Bucketer.Now, log: c.Logger,
+		bucketer: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, quota: c.Quota, node: c.Node,
+		now: c.Bucketer.Now, log: c.Logger,
 		metrics: newMetrics(c.Registerer),
 		wake:    make(chan struct{}, 1), acts: make(chan struct{}, operationActs),
 	}

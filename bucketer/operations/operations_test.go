@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -21,7 +22,7 @@ func (w *world) operations(node string) *Operations {
 
 // operationsOf returns Operations of a node of the world, with a quota.
 func (w *world) operationsOf(node string, quota RunQuota) *Operations {
-	return New(Config{Bucketer: w.Bucketer, Jobs: w.Recurring(), Store: w.Faulty, Quota: quota, Node: node})
+	return New(Config{Bucketer: w.Bucketer, Runs: w.RunParts(), Jobs: w.Recurring(), Store: w.Faulty, Quota: quota, Node: node})
 }
 
 // asked is an operation that asks for an action on the jobs, or runs, of a filter.
@@ -351,8 +352,8 @@ func TestRetry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Retry(t.Context(), "t", r.Run, ""); !errors.Is(err, bucketer.ErrNotFinished) {
-			t.Errorf("Retry of a pending run = %v, want %v", err, bucketer.ErrNotFinished)
+		if _, err := w.Retry(t.Context(), "t", r.Run, ""); !errors.Is(err, runs.ErrNotFinished) {
+			t.Errorf("Retry of a pending run = %v, want %v", err, runs.ErrNotFinished)
 		}
 		if _, err := w.Cancel(t.Context(), "t", r.Run, "me"); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -84,8 +85,8 @@ func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 
 // place is where the listing of runs goes on: within one window after another.
 type place struct {
-	From  time.Time         `json:"from"`
-	After bucketer.Position `json:"after"`
+	From  time.Time     `json:"from"`
+	After runs.Position `json:"after"`
 }
 
 // runsPage lists runs in the order of due time, an hour at a time.
@@ -97,17 +98,17 @@ func (o *Operations) runsPage(ctx context.Context, op *schema.Operation, at stri
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	w := bucketer.Window{Tenant: op.Tenant, From: here.From, To: here.From.Add(operationWindow), State: schema.State(f.State), Task: f.Task}
+	w := runs.Window{Tenant: op.Tenant, From: here.From, To: here.From.Add(operationWindow), State: schema.State(f.State), Task: f.Task}
 	if w.To.After(f.To) {
 		w.To = f.To
 	}
-	runs, next, err := o.bucketer.Runs(ctx, w, here.After, limit)
+	page, next, err := o.runs.Runs(ctx, w, here.After, limit)
 	if err != nil {
 		return nil, "", err
 	}
 	var targets []target
-	for i := range runs {
-		r := &runs[i]
+	for i := range page {
+		r := &page[i]
 		// What is retried may be due within the window as well, and may fail again.
 		if op.Spec.Action == ActionRetry && (!r.State.Terminal() || !r.Current.Due().Before(op.ID.Time())) {
 			continue
@@ -126,15 +127,15 @@ func (o *Operations) runsPage(ctx context.Context, op *schema.Operation, at stri
 	return targets, string(text), err
 }
 
-func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *bucketer.Run) (changed bool, err error) {
+func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *runs.Run) (changed bool, err error) {
 	switch op.Spec.Action {
 	case ActionCancel:
 		if r.State.Terminal() {
 			return false, nil
 		}
-		_, err = o.bucketer.Cancel(ctx, op.Tenant, r.ID, op.Spec.By)
+		_, err = o.runs.Cancel(ctx, op.Tenant, r.ID, op.Spec.By)
 	case ActionRetry:
-		_, err = o.bucketer.Retry(ctx, op.Tenant, r.ID, keyOf(op, r.ID))
+		_, err = o.runs.Retry(ctx, op.Tenant, r.ID, keyOf(op, r.ID))
 	default:
 		return false, fmt.Errorf("%q of a run is no action", op.Spec.Action)
 	}
@@ -144,14 +145,14 @@ func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *buck
 // lettersPage lists dead letters, the latest due first: what is replayed and fails again lies before where the list goes on.
 func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
-	var pos *bucketer.DeadLetterPosition
+	var pos *runs.DeadLetterPosition
 	if at != "" {
-		pos = new(bucketer.DeadLetterPosition)
+		pos = new(runs.DeadLetterPosition)
 		if err := json.Unmarshal([]byte(at), pos); err != nil {
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	letters, next, err := o.bucketer.DeadLetters(ctx, bucketer.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
+	letters, next, err := o.runs.DeadLetters(ctx, runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -169,8 +170,8 @@ func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at s
 
 func (o *Operations) actOnLetter(ctx context.Context, op *schema.Operation, run schema.RunID) (changed bool, err error) {
 	if op.Spec.Action == ActionDiscard {
-		return o.bucketer.Discard(ctx, op.Tenant, run, op.Spec.By)
+		return o.runs.Discard(ctx, op.Tenant, run, op.Spec.By)
 	}
-	receipt, err := o.bucketer.Replay(ctx, op.Tenant, run, op.Spec.By)
+	receipt, err := o.runs.Replay(ctx, op.Tenant, run, op.Spec.By)
 	return err == nil && !receipt.Existing, err
 }

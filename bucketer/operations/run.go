@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -300,7 +301,7 @@ func (o *Operations) actOn(ctx context.Context, op *schema.Operation, targets []
 			switch {
 			case err == nil && changed:
 				p.Changed++
-			case err == nil, errors.Is(err, bucketer.ErrFinished), errors.Is(err, bucketer.ErrNotFinished), errors.Is(err, schema.ErrNotFound):
+			case err == nil, errors.Is(err, bucketer.ErrFinished), errors.Is(err, runs.ErrNotFinished), errors.Is(err, schema.ErrNotFound):
 				p.Unchanged++
 			case passing(err):
 				later = err
@@ -340,7 +341,7 @@ func plainly(err error) string {
 	if errors.As(err, &faults) {
 		return string(bucketer.Shorten([]byte(faults.Error()), maxPlain))
 	}
-	for _, e := range []error{schema.ErrConflict, recurring.ErrStale, bucketer.ErrNoTask, bucketer.ErrKeyReused, bucketer.ErrPayloadGone, schema.ErrTooLarge, schema.ErrNotUnderstood} {
+	for _, e := range []error{schema.ErrConflict, recurring.ErrStale, bucketer.ErrNoTask, bucketer.ErrKeyReused, runs.ErrPayloadGone, schema.ErrTooLarge, schema.ErrNotUnderstood} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}

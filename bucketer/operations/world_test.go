@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -126,21 +127,21 @@ func (w *world) letterOf(run schema.RunID) *schema.DeadLetter {
 }
 
 // listed returns all letters of q, in pages of limit.
-func (w *world) listed(q bucketer.DeadLetterQuery, limit int) (runs []schema.RunID) {
+func (w *world) listed(q runs.DeadLetterQuery, limit int) (found []schema.RunID) {
 	w.T.Helper()
-	for pos := (*bucketer.DeadLetterPosition)(nil); ; {
+	for pos := (*runs.DeadLetterPosition)(nil); ; {
 		page, next, err := w.DeadLetters(context.Background(), q, pos, limit)
 		if err != nil {
 			w.T.Fatalf("DeadLetters = %v", err)
 		}
 		for i := range page {
-			runs = append(runs, page[i].Run)
+			found = append(found, page[i].Run)
 		}
-		if len(page) > limit || len(runs) > 1000 {
+		if len(page) > limit || len(found) > 1000 {
 			w.T.Fatalf("a page of %d, want at most %d", len(page), limit)
 		}
 		if next == nil {
-			return runs
+			return found
 		}
 		pos = next
 	}

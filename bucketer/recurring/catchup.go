@@ -132,7 +132,7 @@ func (j *Jobs) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job
 		// Nobody can say any more how many they are.
 		lost := schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Until, Reason: "changed: the job was changed before they were worked off"}
 		rec := schema.Record{Outcome: schema.Missed, Reason: lost.Reason, Missed: &lost}
-		return 0, j.drop(ctx, []bucketer.Finished{{Entry: *e, Attempt: j.core.NotStarted(*e, rec, now)}})
+		return 0, j.drop(ctx, []bucketer.Finished{{Entry: *e, Attempt: j.runs.NotStarted(*e, rec, now)}})
 	}
 	// What the step does depends on when it is taken, and it may be taken by several, or again after a crash: the first one says when.
 	if now, err = j.decidedAt(ctx, "catch-up step/"+e.ID.String(), now); err != nil {
@@ -146,8 +146,8 @@ func (j *Jobs) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job
 	if err != nil {
 		return 0, err
 	}
-	handed := j.core.NotStarted(*e, schema.Record{Outcome: schema.Replaced, To: to}, now)
-	return len(st.runs), j.core.Record(ctx, []schema.Attempt{handed})
+	handed := j.runs.NotStarted(*e, schema.Record{Outcome: schema.Replaced, To: to}, now)
+	return len(st.runs), j.runs.Record(ctx, []schema.Attempt{handed})
 }
 
 // notUnderstoodFor is how long a catch-up waits whose schedule cannot be understood.
@@ -163,7 +163,7 @@ func (j *Jobs) postpone(ctx context.Context, e *schema.Entry, now time.Time) err
 	if err != nil {
 		return err
 	}
-	_, err = j.core.Replace(ctx, []schema.Entry{*e}, []schema.Entry{later})
+	_, err = j.runs.Replace(ctx, []schema.Entry{*e}, []schema.Entry{later})
 	return err
 }
 
@@ -256,7 +256,7 @@ func (j *Jobs) giveUp(ctx context.Context, s *series, missed []schema.Stretch, n
 			return err
 		}
 		rec := schema.Record{Outcome: schema.Missed, Reason: m.Reason, Missed: &m}
-		if err := j.drop(ctx, []bucketer.Finished{{Entry: row, Attempt: j.core.NotStarted(row, rec, now)}}); err != nil {
+		if err := j.drop(ctx, []bucketer.Finished{{Entry: row, Attempt: j.runs.NotStarted(row, rec, now)}}); err != nil {
 			return err
 		}
 		if err := j.store.PutEntries(ctx, []schema.Entry{row}); err != nil {
@@ -288,10 +288,10 @@ func (j *Jobs) start(ctx context.Context, s *series, e *schema.Entry, st catchUp
 		if late, err = schema.NewEntry(id, spec, late.Payload, late.Expires); err != nil {
 			return schema.EntryID{}, err
 		}
-		handed = append(handed, j.core.NotStarted(birth, schema.Record{Outcome: schema.Replaced, To: id}, now))
+		handed = append(handed, j.runs.NotStarted(birth, schema.Record{Outcome: schema.Replaced, To: id}, now))
 		births, rows = append(births, birth), append(rows, late)
 	}
-	if err := j.core.Record(ctx, handed); err != nil {
+	if err := j.runs.Record(ctx, handed); err != nil {
 		return schema.EntryID{}, err
 	}
 	for _, batch := range bucketer.Batches(births) {

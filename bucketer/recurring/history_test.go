@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -59,9 +59,9 @@ func TestCancelledRunsAreInTheHistory(t *testing.T) {
 				if row.after != nil {
 					row.after(w, e)
 				}
-				runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: e.Due().Add(time.Second)}, bucketer.Position{}, 10)
-				if err != nil || len(runs) != 1 || runs[0].ID != r.Run || runs[0].State != row.want {
-					t.Errorf("JobRuns = %+v, %v, want the run, %q", runs, err, row.want)
+				got, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: e.Due().Add(time.Second)}, runs.Position{}, 10)
+				if err != nil || len(got) != 1 || got[0].ID != r.Run || got[0].State != row.want {
+					t.Errorf("JobRuns = %+v, %v, want the run, %q", got, err, row.want)
 				}
 			})
 		})
@@ -97,9 +97,10 @@ func TestPayloadsOfRecurringJobsFitTheirTask(t *testing.T) {
 		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
 			t.Errorf("TriggerJob = %v", err)
 		}
-		if err := w.DeleteTask(ctx, "t", "m"); err != nil {
+		if err := w.Counts.DeleteTask(ctx, "t", "m", time.Now().UTC()); err != nil {
 			t.Fatal(err)
 		}
+		w.TaskCache().Changed([]byte("t\nm"))
 		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
 			t.Errorf("TriggerJob of a job whose task is gone = %v, want a run that will say so", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -25,7 +26,7 @@ const (
 // Where a run stands in the list never changes, so pages neither skip nor repeat a run that ends meanwhile. A page
 // reads a bounded part of the history: it may hold fewer than limit, even none, and still name the next position.
 // A run that will never start, since its job was changed, is left out until that is recorded.
-func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
+func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	job, err := j.JobByID(ctx, tenant, id)
 	if err != nil {
 		return nil, nil, err
@@ -44,11 +45,11 @@ func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f Jo
 	if err != nil {
 		return nil, nil, err
 	}
-	runs, err := w.runs(ctx)
+	page, err := w.runs(ctx)
 	if err != nil || ended {
-		return runs, nil, err
+		return page, nil, err
 	}
-	return runs, &bucketer.Position{After: w.before}, nil
+	return page, &runs.Position{After: w.before}, nil
 }
 
 // jobWalk collects a page of the lines of a job's history.
@@ -128,7 +129,7 @@ func (w *jobWalk) walk(ctx context.Context) (ended bool, err error) {
 }
 
 // runs reads the runs of the lines, in their order. One whose row has left is left out, and one that will never start.
-func (w *jobWalk) runs(ctx context.Context) ([]bucketer.Run, error) {
+func (w *jobWalk) runs(ctx context.Context) ([]runs.Run, error) {
 	ids := make([]schema.RunID, len(w.lines))
 	for i := range w.lines {
 		ids[i] = w.lines[i].Run
@@ -139,8 +140,8 @@ func (w *jobWalk) runs(ctx context.Context) ([]bucketer.Run, error) {
 	}
 	births := slices.Collect(maps.Values(rows))
 	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })
-	runs, err := w.b.core.Fold(ctx, births)
-	return slices.DeleteFunc(runs, func(r bucketer.Run) bool {
+	page, err := w.b.runs.Fold(ctx, births)
+	return slices.DeleteFunc(page, func(r runs.Run) bool {
 		if w.filter.State != "" && r.State != w.filter.State {
 			return true
 		}

@@ -10,14 +10,15 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
 // jobRuns returns the runs of a job, limit at a time. between is called before each page but the first.
-func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between func()) (all []bucketer.Run) {
+func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between func()) (all []runs.Run) {
 	w.T.Helper()
-	for pos := (&bucketer.Position{}); ; between() {
+	for pos := (&runs.Position{}); ; between() {
 		page, next, err := w.JobRuns(w.T.Context(), "t", job, f, *pos, limit)
 		if err != nil {
 			w.T.Fatalf("JobRuns(%+v) = %v", f, err)
@@ -33,10 +34,10 @@ func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between fun
 }
 
 // states returns what the runs are, in their order.
-func states(runs []bucketer.Run) string {
-	s := make([]schema.State, len(runs))
-	for i := range runs {
-		s[i] = runs[i].State
+func states(got []runs.Run) string {
+	s := make([]schema.State, len(got))
+	for i := range got {
+		s[i] = got[i].State
 	}
 	return fmt.Sprint(s)
 }
@@ -91,9 +92,9 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 				schema.StatePending: 2, schema.StateRunning: 2, schema.StateRetrying: 1, schema.StateSucceeded: 1, schema.StateFailed: 1,
 				schema.StateMissed: 1, schema.StateCancelled: 0,
 			} {
-				runs := w.jobRuns(job.ID, JobRunFilter{State: state}, limit, func() {})
-				if len(runs) != n || slices.ContainsFunc(runs, func(r bucketer.Run) bool { return r.State != state }) {
-					t.Errorf("JobRuns that are %s, %d at a time = %s, want %d", state, limit, states(runs), n)
+				got := w.jobRuns(job.ID, JobRunFilter{State: state}, limit, func() {})
+				if len(got) != n || slices.ContainsFunc(got, func(r runs.Run) bool { return r.State != state }) {
+					t.Errorf("JobRuns that are %s, %d at a time = %s, want %d", state, limit, states(got), n)
 				}
 			}
 		}
@@ -140,7 +141,7 @@ func TestJobRunsNeitherSkipNorRepeat(t *testing.T) {
 			planned()
 		})
 		slices.Reverse(want)
-		if !slices.EqualFunc(got, want, func(r bucketer.Run, e schema.Entry) bool { return r.ID == e.ID }) {
+		if !slices.EqualFunc(got, want, func(r runs.Run, e schema.Entry) bool { return r.ID == e.ID }) {
 			t.Errorf("JobRuns, 3 at a time while runs end and come = %d runs; want the %d that there were, each once, in order", len(got), len(want))
 		}
 	})
@@ -156,7 +157,7 @@ func TestTheNextRunIsListed(t *testing.T) {
 				t.Helper()
 				for _, limit := range []int{1, 10} {
 					got := w.jobRuns(job.ID, JobRunFilter{}, limit, func() {})
-					if !slices.EqualFunc(got, want, func(r bucketer.Run, id schema.RunID) bool { return r.ID == id && r.State == schema.StatePending }) {
+					if !slices.EqualFunc(got, want, func(r runs.Run, id schema.RunID) bool { return r.ID == id && r.State == schema.StatePending }) {
 						t.Errorf("every %v, %s: JobRuns = %s of %d; want %v, pending", period, what, states(got), len(got), want)
 					}
 				}

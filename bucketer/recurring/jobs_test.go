@@ -123,7 +123,7 @@ func TestPlannedTwiceIsOneRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		nominal := first.Spec.Nominal.Add(time.Minute)
-		again, err := New(Config{Bucketer: other, Store: w.Store()}).occurrence(s, nominal, time.Now().Add(time.Second))
+		again, err := New(Config{Bucketer: other, Runs: w.runParts, Store: w.Store()}).occurrence(s, nominal, time.Now().Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -143,7 +144,7 @@ func (p *planning) goOn(i int, job *schema.Job, right schema.StartDecision) {
 	if e.Marks.Cancelled != nil {
 		// Cancelled before it was met: no record will ever leave its line.
 		rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: e.Marks.Cancelled.At}
-		line, _ := bucketer.HistoryLine(e, &schema.Attempt{Record: &rec, Expires: p.b.core.Expiry(e.Due(), p.now)})
+		line, _ := runs.HistoryLine(e, &schema.Attempt{Record: &rec, Expires: p.b.core.Expiry(e.Due(), p.now)})
 		p.lines = append(p.lines, line)
 	}
 	nominal, more := s.Next(e.Spec.Nominal)
@@ -170,7 +171,7 @@ func (p *planning) misfire(i int, s *series) {
 func (p *planning) drop(i int, rec schema.Record) {
 	p.verdicts[i] = bucketer.Dropped
 	e := &p.entries[i]
-	p.dropped = append(p.dropped, bucketer.Finished{Entry: *e, Attempt: p.b.core.NotStarted(*e, rec, p.now)})
+	p.dropped = append(p.dropped, bucketer.Finished{Entry: *e, Attempt: p.b.runs.NotStarted(*e, rec, p.now)})
 }
 
 // reportFault tells of a stored job or schedule that this program does not understand (another version may, such as one with other zone

@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -271,7 +272,7 @@ func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
 		if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
 			t.Errorf("%d rows, want two", len(rows))
 		}
-		runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: first.Due().Add(time.Second)}, bucketer.Position{}, 10)
+		runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: first.Due().Add(time.Second)}, runs.Position{}, 10)
 		if err != nil || len(runs) != 1 || runs[0].ID != first.ID || runs[0].State != schema.StateCancelled {
 			t.Errorf("JobRuns = %+v, %v, want the cancelled one", runs, err)
 		}
@@ -360,7 +361,7 @@ func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
 				step = e
 			}
 		}
-		take := func() ([]schema.Entry, bucketer.Run) {
+		take := func() ([]schema.Entry, runs.Run) {
 			if n, err := w.CatchUp(t.Context(), []schema.Entry{step}, 10, time.Now()); n != 1 || err != nil {
 				t.Fatalf("CatchUp = %d, %v", n, err)
 			}
@@ -455,9 +456,9 @@ func TestJobRunsWalksPeriods(t *testing.T) {
 		}
 		slices.Reverse(want)
 		walk := func(f JobRunFilter, limit int) (got []schema.RunID) {
-			pos := &bucketer.Position{}
+			pos := &runs.Position{}
 			for pos != nil {
-				var page []bucketer.Run
+				var page []runs.Run
 				var err error
 				if page, pos, err = w.JobRuns(t.Context(), "t", job.ID, f, *pos, limit); err != nil {
 					t.Fatalf("JobRuns = %v", err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -51,7 +52,7 @@ func (p *planning) leaveClaimed(ctx context.Context) error {
 			unclaimed = append(unclaimed, *d)
 			continue
 		}
-		ok, err := p.b.core.EndUnclaimed(ctx, &d.Entry, d.Attempt)
+		ok, err := p.b.runs.EndUnclaimed(ctx, &d.Entry, d.Attempt)
 		if err != nil {
 			return fmt.Errorf("give up a run: %w", err)
 		}
@@ -142,7 +143,7 @@ func (p *planning) jump(ctx context.Context, jumps []step) error {
 			if err != nil {
 				return err
 			}
-			replaced := p.b.core.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)
+			replaced := p.b.runs.NotStarted(e, schema.Record{Outcome: schema.Replaced, To: to}, p.now)
 			mu.Lock()
 			defer mu.Unlock()
 			p.verdicts[st.i] = bucketer.Dropped
@@ -182,7 +183,7 @@ func (j *Jobs) drop(ctx context.Context, dropped []bucketer.Finished) error {
 	attempts := make([]schema.Attempt, len(dropped))
 	for i := range dropped {
 		attempts[i] = dropped[i].Attempt
-		if line, ok := bucketer.HistoryLine(&dropped[i].Entry, &dropped[i].Attempt); ok {
+		if line, ok := runs.HistoryLine(&dropped[i].Entry, &dropped[i].Attempt); ok {
 			lines = append(lines, line)
 		}
 		if m := attempts[i].Record.Missed; m != nil {
@@ -193,7 +194,7 @@ func (j *Jobs) drop(ctx context.Context, dropped []bucketer.Finished) error {
 	if err := j.core.PutHistory(ctx, lines); err != nil {
 		return err
 	}
-	return j.core.Record(ctx, attempts)
+	return j.runs.Record(ctx, attempts)
 }
 
 // find reads the rows of the steps' occurrences.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -15,6 +16,7 @@ import (
 // Config wires Jobs.
 type Config struct {
 	Bucketer *bucketer.Bucketer
+	Runs     *runs.Runs
 	// Store is the store of the Bucketer.
 	Store      bucketer.Store
 	Logger     *slog.Logger
@@ -25,6 +27,7 @@ type Config struct {
 // called from any goroutine.
 type Jobs struct {
 	core    *bucketer.Bucketer
+	runs    *runs.Runs
 	store   bucketer.Store
 	now     func() time.Time
 	log     *slog.Logger
@@ -45,7 +48,7 @@ func New(c Config) *Jobs {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Jobs{
-		core: c.Bucketer, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		core: c.Bucketer, runs: c.Runs, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
 		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
 		locks:  newShardLocks(),
 		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},

@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,10 +22,14 @@ var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 // jobs is Jobs under a name that does not hide its method Jobs.
 type jobs = Jobs
 
+// runParts is runs.Runs under a name that does not hide its method Runs.
+type runParts = runs.Runs
+
 // world is a Bucketer and Jobs on a store in memory.
 type world struct {
 	*bucketertest.World
 	*bucketer.Bucketer
+	*runParts
 	*jobs
 	registry *prometheus.Registry // of the Bucketer
 }
@@ -48,7 +53,8 @@ func (w *world) open(now func() time.Time, halted func() bool) {
 	if err := w.Refresh(w.T.Context()); err != nil {
 		w.T.Fatalf("Refresh = %v", err)
 	}
-	w.jobs = New(Config{Bucketer: w.Bucketer, Store: w.Store()})
+	w.runParts = runs.New(runs.Config{Bucketer: w.Bucketer, Store: w.Store(), Signals: w})
+	w.jobs = New(Config{Bucketer: w.Bucketer, Runs: w.runParts, Store: w.Store()})
 }
 
 // submit submits job and fails the test where it is not taken.
@@ -67,7 +73,7 @@ func callTo(at time.Time) bucketer.Job {
 }
 
 // mustRun returns the run.
-func (w *world) mustRun(id schema.RunID) bucketer.Run {
+func (w *world) mustRun(id schema.RunID) runs.Run {
 	w.T.Helper()
 	run, err := w.Run(context.Background(), "t", id)
 	if err != nil {
@@ -81,9 +87,11 @@ func (w *world) asks(name, text string) {
 	w.T.Helper()
 	time.Sleep(time.Millisecond) // of two that are put in one, either stays
 	task := schema.Task{Tenant: "t", Name: name, Work: schema.Work{NATS: &schema.NATSTarget{Subject: "x"}}, PayloadSchema: []byte(text)}
-	if _, _, err := w.PutTask(w.T.Context(), task); err != nil {
+	task.UpdatedAt = time.Now().UTC()
+	if err := w.Counts.PutTask(w.T.Context(), task); err != nil {
 		w.T.Fatalf("PutTask = %v", err)
 	}
+	w.TaskCache().Changed([]byte("t\n" + name))
 }
 
 // unfit checks that an error is the one fault of a payload.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -255,17 +256,17 @@ func (r *jobReader) finish() {
 
 // Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it changes.
 // Faults are located in the merged job. A patch that changes nothing returns the zero Change.
-func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (bucketer.Change, error) {
+func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.Change, error) {
 	request := RequestOfOneOff(&current)
 	merged, spec, touched, err := d.patch(&request, body, jobForm{tenant: current.Tenant, now: now, anchor: now})
 	if err != nil {
-		return bucketer.Change{}, err
+		return runs.Change{}, err
 	}
 	if spec != nil {
 		d.faultAt("body.schedule", "cannot make a one-off job a recurring one: create another job")
-		return bucketer.Change{}, d.err()
+		return runs.Change{}, d.err()
 	}
-	var c bucketer.Change
+	var c runs.Change
 	if touched["schedule"] {
 		c.At = &merged.At
 	}
@@ -289,7 +290,7 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (bucke
 	}
 	if touched["misfire"] {
 		d.faultAt("body.misfire", "cannot be changed yet")
-		return bucketer.Change{}, d.err()
+		return runs.Change{}, d.err()
 	}
 	return c, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -215,36 +216,36 @@ func TestDecodePatch(t *testing.T) {
 	for name, row := range map[string]struct {
 		job   bucketer.Job
 		patch string
-		want  bucketer.Change
+		want  runs.Change
 		fault string
 	}{
-		"nothing":               {inline, `{}`, bucketer.Change{}, ""},
-		"another instant":       {inline, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, bucketer.Change{At: &later}, ""},
-		"now":                   {inline, `{"schedule":null}`, bucketer.Change{At: &soon}, ""},
-		"payload merged":        {inline, `{"payload":{"b":{"c":null,"d":3},"e":[null]}}`, bucketer.Change{Payload: ref([]byte(`{"a":1,"b":{"d":3},"e":[null]}`))}, ""},
-		"payload replaced":      {inline, `{"payload":[1]}`, bucketer.Change{Payload: ref([]byte(`[1]`))}, ""},
-		"payload removed":       {inline, `{"payload":null}`, bucketer.Change{Payload: ref(nil)}, ""},
-		"priority":              {inline, `{"priority":"high"}`, bucketer.Change{Priority: &high}, ""},
-		"priority back":         {inline, `{"priority":null}`, bucketer.Change{Priority: &none}, ""},
-		"labels merged":         {inline, `{"labels":{"x":null,"z":"3"}}`, bucketer.Change{Labels: &map[string]string{"y": "2", "z": "3"}}, ""},
-		"a URL, headers stay":   {inline, `{"http":{"url":"http://y.test/"}}`, bucketer.Change{Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://y.test/", Headers: map[string]string{"h": "v"}}, Timeout: schema.Duration(time.Second)}}, ""},
-		"a time-out back":       {inline, `{"timeout":null}`, bucketer.Change{Work: &schema.Work{HTTP: inline.Work.HTTP}}, ""},
-		"from inline to task":   {inline, `{"http":null,"timeout":null,"task":"email"}`, bucketer.Change{Task: &email}, ""},
-		"from task to inline":   {byTask, `{"task":null,"nats":{"subject":"a"}}`, bucketer.Change{Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}}, ""},
-		"another task":          {byTask, `{"task":"email"}`, bucketer.Change{Task: &email}, ""},
-		"two targets":           {inline, `{"nats":{"subject":"a"}}`, bucketer.Change{}, "body must have only one of"},
-		"no target":             {inline, `{"http":null}`, bucketer.Change{}, "body must have exactly one of"},
-		"an unknown field":      {inline, `{"stat":"x"}`, bucketer.Change{}, "body.stat is not a field"},
-		"a fault within":        {inline, `{"schedule":{"at":"soon"}}`, bucketer.Change{}, "body.schedule.at must be"},
-		"cron":                  {inline, `{"schedule":{"cron":"* * * * *"}}`, bucketer.Change{}, "body.schedule must have only one of at, cron and every"},
-		"recurring":             {inline, `{"schedule":{"at":null,"cron":"* * * * *"}}`, bucketer.Change{}, "body.schedule cannot make a one-off job a recurring one"},
-		"a name":                {inline, `{"name":"n"}`, bucketer.Change{}, "body.name belongs to a recurring job"},
-		"a doubled name":        {inline, `{"task":"a","task":"b"}`, bucketer.Change{}, "body.task is there twice"},
-		"no object":             {inline, `5`, bucketer.Change{}, "body must be an object"},
-		"beside a payload of <": {lots, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, bucketer.Change{At: &later}, ""},
-		"misfire":               {inline, `{"misfire":{"policy":"skip"}}`, bucketer.Change{}, "body.misfire cannot be changed yet"},
-		"nested too deep":       {inline, strings.Repeat(`{"payload":`, 101) + `1` + strings.Repeat(`}`, 101), bucketer.Change{}, "body.payload.payload"},
-		"payload grown too big": {inline, `{"payload":{"z":"` + strings.Repeat("x", schema.MaxPayload) + `"}}`, bucketer.Change{}, "body.payload must be at most"},
+		"nothing":               {inline, `{}`, runs.Change{}, ""},
+		"another instant":       {inline, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, runs.Change{At: &later}, ""},
+		"now":                   {inline, `{"schedule":null}`, runs.Change{At: &soon}, ""},
+		"payload merged":        {inline, `{"payload":{"b":{"c":null,"d":3},"e":[null]}}`, runs.Change{Payload: ref([]byte(`{"a":1,"b":{"d":3},"e":[null]}`))}, ""},
+		"payload replaced":      {inline, `{"payload":[1]}`, runs.Change{Payload: ref([]byte(`[1]`))}, ""},
+		"payload removed":       {inline, `{"payload":null}`, runs.Change{Payload: ref(nil)}, ""},
+		"priority":              {inline, `{"priority":"high"}`, runs.Change{Priority: &high}, ""},
+		"priority back":         {inline, `{"priority":null}`, runs.Change{Priority: &none}, ""},
+		"labels merged":         {inline, `{"labels":{"x":null,"z":"3"}}`, runs.Change{Labels: &map[string]string{"y": "2", "z": "3"}}, ""},
+		"a URL, headers stay":   {inline, `{"http":{"url":"http://y.test/"}}`, runs.Change{Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://y.test/", Headers: map[string]string{"h": "v"}}, Timeout: schema.Duration(time.Second)}}, ""},
+		"a time-out back":       {inline, `{"timeout":null}`, runs.Change{Work: &schema.Work{HTTP: inline.Work.HTTP}}, ""},
+		"from inline to task":   {inline, `{"http":null,"timeout":null,"task":"email"}`, runs.Change{Task: &email}, ""},
+		"from task to inline":   {byTask, `{"task":null,"nats":{"subject":"a"}}`, runs.Change{Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}}, ""},
+		"another task":          {byTask, `{"task":"email"}`, runs.Change{Task: &email}, ""},
+		"two targets":           {inline, `{"nats":{"subject":"a"}}`, runs.Change{}, "body must have only one of"},
+		"no target":             {inline, `{"http":null}`, runs.Change{}, "body must have exactly one of"},
+		"an unknown field":      {inline, `{"stat":"x"}`, runs.Change{}, "body.stat is not a field"},
+		"a fault within":        {inline, `{"schedule":{"at":"soon"}}`, runs.Change{}, "body.schedule.at must be"},
+		"cron":                  {inline, `{"schedule":{"cron":"* * * * *"}}`, runs.Change{}, "body.schedule must have only one of at, cron and every"},
+		"recurring":             {inline, `{"schedule":{"at":null,"cron":"* * * * *"}}`, runs.Change{}, "body.schedule cannot make a one-off job a recurring one"},
+		"a name":                {inline, `{"name":"n"}`, runs.Change{}, "body.name belongs to a recurring job"},
+		"a doubled name":        {inline, `{"task":"a","task":"b"}`, runs.Change{}, "body.task is there twice"},
+		"no object":             {inline, `5`, runs.Change{}, "body must be an object"},
+		"beside a payload of <": {lots, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, runs.Change{At: &later}, ""},
+		"misfire":               {inline, `{"misfire":{"policy":"skip"}}`, runs.Change{}, "body.misfire cannot be changed yet"},
+		"nested too deep":       {inline, strings.Repeat(`{"payload":`, 101) + `1` + strings.Repeat(`}`, 101), runs.Change{}, "body.payload.payload"},
+		"payload grown too big": {inline, `{"payload":{"z":"` + strings.Repeat("x", schema.MaxPayload) + `"}}`, runs.Change{}, "body.payload must be at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := new(Decoder).Patch(row.job, []byte(row.patch), testNow)

@@ -232,7 +232,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		}
 	}
 	n.operations = operations.New(operations.Config{
-		Bucketer: n.bucketer.Bucketer, Jobs: n.bucketer.Recurring(), Store: n.store, Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
+		Bucketer: n.bucketer.Bucketer, Runs: n.bucketer.RunParts(), Jobs: n.bucketer.Recurring(), Store: n.store,
+		Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
 	n.api, err = httpapi.New(httpapi.Config{

@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -196,13 +197,13 @@ func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Re
 	found := make(map[string]check.Reading)
 	now := time.Now()
 	for from := now.Add(-w.s.Span - settle - w.s.Lasting - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
-		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
-		for pos := (&bucketer.Position{}); pos != nil; {
-			runs, next, err := b.Runs(ctx, win, *pos, 500)
+		win := runs.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
+		for pos := (&runs.Position{}); pos != nil; {
+			page, next, err := b.Runs(ctx, win, *pos, 500)
 			if err != nil {
 				return nil, err
 			}
-			for _, r := range runs {
+			for _, r := range page {
 				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask || r.Entry.Spec.Task == crowdedTask || w.waited(r.ID) {
 					continue // judged by others
 				}
@@ -254,7 +255,7 @@ func (w *world) buried(ctx context.Context, b *engine.Engine, found map[string]c
 }
 
 // view is the run as the API shows it.
-func view(r bucketer.Run) check.Run {
+func view(r runs.Run) check.Run {
 	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due()}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]

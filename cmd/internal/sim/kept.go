@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -184,7 +185,7 @@ func (w *world) askKept(ctx context.Context) error {
 			}
 			at := time.Now().Add(2 * time.Minute).Truncate(time.Millisecond)
 			if err := w.insist(func(b *engine.Engine) error {
-				_, err := b.Reschedule(ctx, "default", id, bucketer.Change{At: &at})
+				_, err := b.Reschedule(ctx, "default", id, runs.Change{At: &at})
 				if errors.Is(err, bucketer.ErrFinished) {
 					return nil // it has begun
 				}

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -107,18 +107,18 @@ func (w *world) judgeLimited(ctx context.Context, b *engine.Engine, seen []check
 	if len(w.limited) == 0 {
 		return nil
 	}
-	of := make(map[schema.JobID][]bucketer.Run)
+	of := make(map[schema.JobID][]runs.Run)
 	now := time.Now()
 	for from := now.Add(-w.s.Span - settle - w.s.Lasting - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
-		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
-		for pos := (&bucketer.Position{}); pos != nil; {
-			runs, next, err := b.Runs(ctx, win, *pos, 500)
+		win := runs.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
+		for pos := (&runs.Position{}); pos != nil; {
+			page, next, err := b.Runs(ctx, win, *pos, 500)
 			if err != nil {
 				return err
 			}
-			for i := range runs {
-				id := runs[i].Entry.Spec.Job
-				of[id] = append(of[id], runs[i])
+			for i := range page {
+				id := page[i].Entry.Spec.Job
+				of[id] = append(of[id], page[i])
 			}
 			pos = next
 		}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -70,7 +70,7 @@ func (w *world) judgeOutputs(ctx context.Context, b *engine.Engine) error {
 	return nil
 }
 
-func (w *world) wrongOutput(line int, run *bucketer.Run, out *bucketer.Output, got []byte) string {
+func (w *world) wrongOutput(line int, run *runs.Run, out *runs.Output, got []byte) string {
 	for i := range run.Attempts {
 		a := &run.Attempts[i]
 		want := outputOf(urlOf(line), line, a.Number, a.Fence)

@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
 	recurringjobs "carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -245,11 +246,11 @@ func (w *world) judgeRecurring(ctx context.Context, b *engine.Engine, seen []che
 		}
 		read := check.JobHistory{ID: r.id.String()}
 		for _, into := range []*check.JobReading{&read.First, &read.Second} {
-			runs, err := w.history(ctx, b, r.id)
+			past, err := w.history(ctx, b, r.id)
 			if err != nil {
 				return err
 			}
-			*into = check.JobReading{Status: check.Found, At: time.Now(), Runs: runs}
+			*into = check.JobReading{Status: check.Found, At: time.Now(), Runs: past}
 			time.Sleep(time.Second)
 		}
 		h.Jobs = append(h.Jobs, read)
@@ -266,14 +267,14 @@ func (w *world) judgeRecurring(ctx context.Context, b *engine.Engine, seen []che
 
 // history reads the runs of a job that have ended.
 func (w *world) history(ctx context.Context, b *engine.Engine, id schema.JobID) (all []check.JobRun, err error) {
-	for pos := (&bucketer.Position{}); pos != nil; {
-		var runs []bucketer.Run
-		if runs, pos, err = b.JobRuns(ctx, "default", id, recurringjobs.JobRunFilter{}, *pos, 500); err != nil {
+	for pos := (&runs.Position{}); pos != nil; {
+		var page []runs.Run
+		if page, pos, err = b.JobRuns(ctx, "default", id, recurringjobs.JobRunFilter{}, *pos, 500); err != nil {
 			return nil, err
 		}
-		for i := range runs {
-			if runs[i].State.Terminal() { // the others are judged once they have ended
-				all = append(all, jobRun(&runs[i]))
+		for i := range page {
+			if page[i].State.Terminal() { // the others are judged once they have ended
+				all = append(all, jobRun(&page[i]))
 			}
 		}
 	}
@@ -281,7 +282,7 @@ func (w *world) history(ctx context.Context, b *engine.Engine, id schema.JobID) 
 }
 
 // jobRun is the run of a job as the API shows it.
-func jobRun(r *bucketer.Run) check.JobRun {
+func jobRun(r *runs.Run) check.JobRun {
 	out := check.JobRun{Run: view(*r), NominalAt: r.Entry.Spec.Nominal, Trigger: string(r.Entry.Spec.Trigger)}
 	out.DueAt = r.Entry.Due()
 	for i := range r.Attempts {

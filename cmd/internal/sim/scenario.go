@@ -12,6 +12,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -392,7 +393,7 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 	} else {
 		to := time.Now().Add(by).Truncate(time.Millisecond)
 		c.Kind, c.Due = check.Reschedule, to
-		_, err = b.Reschedule(ctx, "default", id, bucketer.Change{At: &to})
+		_, err = b.Reschedule(ctx, "default", id, runs.Change{At: &to})
 	}
 	if errors.Is(err, bucketer.ErrFinished) || errors.Is(err, schema.ErrNotFound) {
 		return // refused

@@ -1,0 +1,100 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// topicCancel tells executors to stop a run. Body: its id, as text.
+	topicCancel = "cancel"
+	// markTries bounds how often a mark is tried again because another writer was faster.
+	markTries = 5
+	// carryOutWithin bounds what follows from a mark that stands.
+	carryOutWithin = 5 * time.Second
+)
+
+// Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An attempt under way
+// is told to stop. Cancelling twice answers the same as once.
+func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (Run, error) {
+	if _, err := c.core.InForce(); err != nil {
+		return Run{}, err
+	}
+	for range markTries {
+		run, err := c.reader.Run(ctx, tenant, id)
+		switch {
+		case err != nil:
+			return Run{}, err
+		case run.Entry.Marks.Cancelled != nil && (run.State == schema.StateCancelled || !run.State.Terminal()):
+			return c.carryOut(ctx, run, *run.Entry.Marks.Cancelled, true) // what an earlier call left undone is done now
+		case run.State.Terminal():
+			return run, bucketer.ErrFinished
+		}
+		now := c.now()
+		mark := schema.Cancel{At: now.UTC().Truncate(time.Millisecond), By: by}
+		_, err = c.store.CancelRun(ctx, id, run.Entry.Marks.MovedTo, mark, c.markExpiry(&run, run.Current.Due(), now))
+		switch {
+		case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+			continue // of an unknown outcome the next round finds either the mark or nothing: both are right
+		case err != nil:
+			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
+		}
+		return c.carryOut(ctx, run, mark, false)
+	}
+	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
+}
+
+// carryOut does what follows from the mark: whoever runs the run is told, its job's history gets a line, and a guarded run is ended in its lease. An attempt may have
+// ended meanwhile: then the run is what that made of it. Where the mark was there before, nothing else is read again.
+//
+// The line is written here, since no record may ever leave it: a run that waits (for a slot, a start, its next attempt) is met by nobody who records anything, nor is
+// one whose executor died. It ranks below that of a success, the one thing that may yet come.
+func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, again bool) (Run, error) {
+	// The mark stands, and the run may not be met again: what follows is not given up with the caller, who may have waited long for others before.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryOutWithin)
+	defer cancel()
+	c.signals.Signal(topicCancel, []byte(run.ID.String()))
+	if line, ok := c.CancelLine(&run.Entry, mark); ok {
+		if err := c.core.PutHistory(ctx, []schema.JobRun{line}); err != nil {
+			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+		}
+	}
+	guarded, err := c.guarded(ctx, &run.Current)
+	if err == nil && guarded {
+		err = c.endLease(ctx, &run)
+	}
+	switch {
+	case err != nil:
+		return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+	case again && !guarded:
+		return run, nil
+	}
+	now, err := c.reader.Run(ctx, run.Entry.Spec.Tenant, run.ID)
+	switch {
+	case err != nil:
+		return Run{}, err
+	case now.State.Terminal() && now.State != schema.StateCancelled:
+		return now, bucketer.ErrFinished
+	case ruined(now.Attempts): // at the same time: whoever wrote its dead letter may not have met the mark
+		return now, c.letters.supersede(ctx, now.Entry.Spec.Tenant, now.ID, c.now())
+	}
+	return now, nil
+}
+
+// CancelLine returns the line of history of a run with a mark, e being its row or one that stands in; false if it is of no job that has many.
+func (c *Control) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
+	rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: mark.At}
+	return HistoryLine(e, &schema.Attempt{Record: &rec, Expires: c.core.Expiry(e.Due(), c.now())})
+}
+
+// markExpiry returns when a mark may leave that names or follows an entry due at due: with the last entry that asks for
+// it. A run that was moved to an earlier time still has the row it was born with, which without the mark would start; and so
+// would the retry that follows an attempt which may be under way.
+func (c *Control) markExpiry(run *Run, due, now time.Time) time.Time {
+	return c.core.Expiry(bucketer.Latest(run.ID.Time(), run.Current.Due(), due), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
+}
