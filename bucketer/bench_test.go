@@ -30,7 +30,8 @@ func chunkOf(key string) []Job {
 	return jobs
 }
 
-// maxAllocs bounds the allocations of an unkeyed line: half again what it took when this was written (9.2; 12.4 where the race detector looks on).
+// maxAllocs bounds the allocations of an unkeyed line: half again what it took when this was
+// written (9.2; 12.4 where the race detector looks on).
 const maxAllocs = 14
 
 func TestSubmitBatchAllocates(t *testing.T) {

@@ -8,16 +8,19 @@ import (
 // anchorEvery is how often a clock notes a reading that is right.
 const anchorEvery = haltStep
 
-// clock tells what time it is at least, also while the wall clock is not to be trusted: the rules of writing compare it with the times in
-// ids, and a clock that was set back would have a row count as held in time that its sweep has passed.
+// clock tells what time it is at least, also while the wall clock is not to be trusted: the rules
+// of writing compare it with the times in ids, and a clock that was set back would have a row count
+// as held in time that its sweep has passed.
 //
-// While the node is halted it tells the later of the wall clock and the last right reading plus what has passed since by the monotonic
-// clock. The later one, since the monotonic clock stands still while the machine is suspended. A clock that was set forward
-// makes rows count as late that are not, which costs an entry each.
+// While the node is halted it tells the later of the wall clock and the last right reading plus
+// what has passed since by the monotonic clock. The later one, since the monotonic clock stands
+// still while the machine is suspended. A clock that was set forward makes rows count as late that
+// are not, which costs an entry each.
 type clock struct {
 	wall   func() time.Time
 	halted func() bool
-	right  atomic.Pointer[time.Time] // a reading taken while not halted, with its monotonic part; nil = none yet
+	// a reading taken while not halted, with its monotonic part; nil = none yet
+	right atomic.Pointer[time.Time]
 }
 
 // now returns the time. It carries a monotonic reading only while the wall clock is right.

@@ -75,7 +75,8 @@ func (w *world) puts(f func(n int)) {
 	})
 }
 
-// A late entry that was itself held late counted as held in time, by a clock that was set back while it was written.
+// A late entry that was itself held late counted as held in time, by a clock that was set back
+// while it was written.
 func TestLateEntryThatIsLateWhileTheClockIsSetBack(t *testing.T) {
 	for name, noticed := range map[string]bool{"noticed": true, "not noticed": false} {
 		t.Run(name, func(t *testing.T) {

@@ -17,11 +17,11 @@ import (
 const (
 	// Grace is how long after its due time a row is still swept up by its dispatcher.
 	Grace = 10 * time.Second
-	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
-	// slow read and the sweep itself fit into the other half.
+	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock
+	// offset, a slow read and the sweep itself fit into the other half.
 	LateAfter = Grace / 2
-	// TaskChangeWithin is how long after its answer a cancel or a change may still not be heeded by an executor, if all
-	// clocks are the same. What clocks differ by comes on top.
+	// TaskChangeWithin is how long after its answer a cancel or a change may still not be heeded by
+	// an executor, if all clocks are the same. What clocks differ by comes on top.
 	TaskChangeWithin = 2 * time.Second
 	// NearSpan is how close to its due time a row may lie behind its dispatcher's scan.
 	NearSpan = 5 * time.Second
@@ -38,12 +38,14 @@ const (
 	mixedRows    = 50
 	// callsInFlight bounds the batches that a node writes, and the reads by id, at once.
 	callsInFlight = 64
-	// KeepAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
+	// KeepAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows
+	// from them.
 	KeepAtOnce = 16
-	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
-	// slice read answers for many lines.
+	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so
+	// that one slice read answers for many lines.
 	keyedWays = 8
-	// LateTries bounds how often a late entry is itself too late before the write is given up as unknown.
+	// LateTries bounds how often a late entry is itself too late before the write is given up as
+	// unknown.
 	LateTries = 5
 	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
 	MaxPartitionBytes = 64 << 20
@@ -94,15 +96,17 @@ type Config struct {
 	Store   Store
 	Hints   schema.Hints
 	Signals Signaller
-	// Listeners are those who must know of a change of a task before it is answered; nil: nobody but this node.
+	// Listeners are those who must know of a change of a task before it is answered; nil: nobody
+	// but this node.
 	Listeners *TaskListeners
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
-	// same, by a clock that does not go back meanwhile, once Halted was false for the first time. Nil means never.
+	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What
+	// follows from runs is written all the same, by a clock that does not go back meanwhile, once
+	// Halted was false for the first time. Nil means never.
 	Halted func() bool
-	// DeadLetterRetention is how long after its end a run that failed for good is kept as a dead letter; default schema.DeadLetterRetention. The nodes
-	// of a cluster share it.
+	// DeadLetterRetention is how long after its end a run that failed for good is kept as a dead
+	// letter; default schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
 	Logger              *slog.Logger
 	Registerer          prometheus.Registerer

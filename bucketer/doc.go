@@ -1,6 +1,6 @@
 // Package bucketer takes jobs in: it validates them, gives each its address, and writes it into the
-// partition of the minute in which it is due. All rows of runs are written by its Writer, so that one
-// place keeps the rules of writing.
+// partition of the minute in which it is due. All rows of runs are written by its Writer, so that
+// one place keeps the rules of writing.
 //
 // The packages below it write through it. Each imports only those that stand below it here:
 //
@@ -17,24 +17,26 @@
 //
 // # What is authoritative
 //
-// The rows. In memory are the settings, how full a few partitions are (fill.go), and what was read of
-// tasks within 10 s.
+// The rows. In memory are the settings, how full a few partitions are (fill.go), and what was read
+// of tasks within 10 s.
 //
 // # Invariants
 //
 //  1. Success is answered only when a quorum holds the row.
-//  2. The late rule. A row counts only if it was held before its id time + LateAfter, half the grace of
-//     a sweep. A writer that finishes later writes an entry of the same run that is due now, and
-//     answers on that entry. So does a reader that finds such a row of which nothing was recorded.
-//  3. The near rule. The owner of a row's shard is told of a row that is due within NearSpan of being
-//     held, because it may lie behind the owner's scan. The sweep finds the row of a lost hint.
-//  4. A keyed line with an instant is the same row however often it is sent. A key without an instant
-//     is registered before its row is written. The next use of a registered key writes that row if it
-//     is not there. A row that is there is judged by its marks: a cancelled or moved run does not
-//     start because its line was sent again.
+//  2. The late rule. A row counts only if it was held before its id time + LateAfter, half the
+//     grace of a sweep. A writer that finishes later writes an entry of the same run that is due
+//     now, and answers on that entry. So does a reader that finds such a row of which nothing was
+//     recorded.
+//  3. The near rule. The owner of a row's shard is told of a row that is due within NearSpan of
+//     being held, because it may lie behind the owner's scan. The sweep finds the row of a lost
+//     hint.
+//  4. A keyed line with an instant is the same row however often it is sent. A key without an
+//     instant is registered before its row is written. The next use of a registered key writes that
+//     row if it is not there. A row that is there is judged by its marks: a cancelled or moved run
+//     does not start because its line was sent again.
 //  5. An unkeyed import line costs a share of one batch: no read, no conditional write, no delete.
-//  6. Rows are judged by a time that does not go back while the wall clock is not to be trusted. Until
-//     the clock was right once, nothing is written.
+//  6. Rows are judged by a time that does not go back while the wall clock is not to be trusted.
+//     Until the clock was right once, nothing is written.
 //  7. A row and a payload live as long as every entry that refers to them (keep.go).
 //  8. A payload that a client states fits the schema of its task, as this node knew it at most 10 s
 //     before.

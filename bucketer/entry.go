@@ -19,8 +19,8 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 	}, job.Payload, w.Expiry(id.Time(), now))
 }
 
-// LaterStart makes, without writing it, a later start of e's run under id: same work, same payload, another
-// kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
+// LaterStart makes, without writing it, a later start of e's run under id: same work, same payload,
+// another kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
 func (w *Writer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
 	switch kind {
@@ -33,8 +33,9 @@ func (w *Writer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID
 	return w.later(e, spec, kind, id, attempt, accepted)
 }
 
-// Defer makes, without writing it, the entry that starts e's run at another time instead, the first ms from at on: one that was taken for it from the
-// rate pace of its task, or ("") at which it will ask for one. Its id is a function of e and the time.
+// Defer makes, without writing it, the entry that starts e's run at another time instead, the first
+// ms from at on: one that was taken for it from the rate pace of its task, or ("") at which it will
+// ask for one. Its id is a function of e and the time.
 func (w *Writer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
 	spec.ReservedRate = pace

@@ -8,9 +8,12 @@ import (
 
 // Fault is one thing that is wrong with a request.
 type Fault struct {
-	Location string `json:"location,omitempty"` // where, from the part of the request on: "body.http.url", "header.Idempotency-Key"
-	Message  string `json:"message"`            // what is wrong, in words that fit behind the location
-	Value    any    `json:"value,omitempty"`    // what was sent, if it is short and cannot be a secret
+	// where, from the part of the request on: "body.http.url", "header.Idempotency-Key"
+	Location string `json:"location,omitempty"`
+	// what is wrong, in words that fit behind the location
+	Message string `json:"message"`
+	// what was sent, if it is short and cannot be a secret
+	Value any `json:"value,omitempty"`
 }
 
 // Faults is everything that was found wrong with a request that could be read: it is invalid (422).

@@ -8,19 +8,21 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A partition is to hold no more than MaxPartitionBytes. Most never come near that, and there are as many of
-// them as minutes × shards, so a node remembers nothing of most:
+// A partition is to hold no more than MaxPartitionBytes. Most never come near that, and there are
+// as many of them as minutes × shards, so a node remembers nothing of most:
 //
-//  1. Of each noticeEach bytes that a node writes it draws one at random, and notices the partition to which
-//     that belongs. Into a partition that it has not noticed it has put about noticeEach: more than k times
-//     that with a probability of e^-k, whatever else it writes and however slowly.
-//  2. Of a partition that it has noticed it counts what it puts in, and asks the store how much lies there:
-//     at once, and again each time that it has put in an eighth of the room that was left (at least
-//     noticeEach). So it knows what other nodes, and its own earlier lives, have put there.
+//  1. Of each noticeEach bytes that a node writes it draws one at random, and notices the partition
+//     to which that belongs. Into a partition that it has not noticed it has put about noticeEach:
+//     more than k times that with a probability of e^-k, whatever else it writes and however
+//     slowly.
+//  2. Of a partition that it has noticed it counts what it puts in, and asks the store how much
+//     lies there: at once, and again each time that it has put in an eighth of the room that was
+//     left (at least noticeEach). So it knows what other nodes, and its own earlier lives, have put
+//     there.
 //
-// Thus n nodes that fill one partition together pass the bound by n × noticeEach, if n ≤ 8, and by what
-// they write while a question is under way. More nodes than that may pass it by an eighth of it each.
-// Nobody waits for a question. A node that forgets a partition, at its end or for want of
+// Thus n nodes that fill one partition together pass the bound by n × noticeEach, if n ≤ 8, and by
+// what they write while a question is under way. More nodes than that may pass it by an eighth of
+// it each. Nobody waits for a question. A node that forgets a partition, at its end or for want of
 // memory, notices it again after the next noticeEach.
 
 const (
@@ -30,7 +32,8 @@ const (
 	roomParts = 8
 	// maxNoticed bounds the partitions that a node has noticed, in memory.
 	maxNoticed = 20_000
-	// maxSizing bounds the questions that wait. One that finds no place is asked when more was put in.
+	// maxSizing bounds the questions that wait. One that finds no place is asked when more was put
+	// in.
 	maxSizing = 256
 	// sizePage is how many rows one read takes that is to find out how much lies in a partition.
 	sizePage = 500
@@ -77,7 +80,8 @@ func (f *fill) take(p schema.Partition, n int) bool {
 	if fits {
 		is.taken += n
 	}
-	// What was taken and could not be written leaves room, so one that is full is asked for as well.
+	// What was taken and could not be written leaves room, so one that is full is asked for as
+	// well.
 	if !is.asking && (is.taken >= is.next || !fits && is.taken > 0) {
 		select {
 		case f.ask <- p:
@@ -110,8 +114,8 @@ func (f *fill) forget(b schema.Bucket) {
 	}
 }
 
-// size asks how many bytes lie in p, and notes it. Of what is on its way meanwhile some may be counted twice, or not at
-// all, until the next time.
+// size asks how many bytes lie in p, and notes it. Of what is on its way meanwhile some may be
+// counted twice, or not at all, until the next time.
 func (f *fill) size(p schema.Partition, stored func() (int, error)) error {
 	f.mu.Lock()
 	before := f.noticed[p].taken
@@ -132,7 +136,8 @@ func (f *fill) size(p schema.Partition, stored func() (int, error)) error {
 	return err
 }
 
-// sizeAll asks the store about the partitions that were noticed, one after the other, until ctx ends.
+// sizeAll asks the store about the partitions that were noticed, one after the other, until ctx
+// ends.
 func (b *Bucketer) sizeAll(ctx context.Context) {
 	for {
 		select {
@@ -146,7 +151,8 @@ func (b *Bucketer) sizeAll(ctx context.Context) {
 	}
 }
 
-// bytesOf returns how many bytes lie in p, as take counts them. What is beyond the bound is not counted.
+// bytesOf returns how many bytes lie in p, as take counts them. What is beyond the bound is not
+// counted.
 func (b *Bucketer) bytesOf(ctx context.Context, p schema.Partition) (bytes int, err error) {
 	for r := (schema.IDRange{}); bytes < MaxPartitionBytes; {
 		rows, err := b.store.Entries(ctx, p, r, sizePage)

@@ -127,7 +127,8 @@ func TestAPartitionOfWhichNothingIsKnown(t *testing.T) {
 	}
 }
 
-// scatteredEnv says how many jobs TestScatteredJobs scatters: 10000000 shows what a node needed 0.4 GB for.
+// scatteredEnv says how many jobs TestScatteredJobs scatters: 10000000 shows what a node needed 0.4
+// GB for.
 const scatteredEnv = "CARILLON_SCATTERED"
 
 // A node remembered each partition into which it had ever put a job, until its minute.

@@ -36,12 +36,13 @@ type Receipt struct {
 	Existing bool
 }
 
-// Errors of intake, besides those of the store. schema.ErrUnknown and schema.ErrUnavailable mean that the
-// request cannot be promised now (503); it may be sent again with the same key.
+// Errors of intake, besides those of the store. schema.ErrUnknown and schema.ErrUnavailable mean
+// that the request cannot be promised now (503); it may be sent again with the same key.
 var (
 	// ErrKeyReused: the idempotency key came before with another body.
 	ErrKeyReused = errors.New("the idempotency key was used with another body")
-	// ErrPartitionFull: the minute is full; nothing was written. Another minute, or later, will do (429).
+	// ErrPartitionFull: the minute is full; nothing was written. Another minute, or later, will do
+	// (429).
 	ErrPartitionFull = errors.New("too many bytes are due in this minute")
 	// ErrOverloaded: more is under way than may be; nothing was written (429).
 	ErrOverloaded = errors.New("too many writes are under way")
@@ -51,14 +52,16 @@ var (
 	ErrManyRates = errors.New("as many tasks have a rate as may")
 	// ErrFinished: the run has ended, or has started, and cannot be changed any more (409).
 	ErrFinished = errors.New("the run cannot be changed any more")
-	// ErrNotReady: this node may not write now: its clock is off, it was stopped, or it has not read the settings yet (503).
+	// ErrNotReady: this node may not write now: its clock is off, it was stopped, or it has not
+	// read the settings yet (503).
 	ErrNotReady = errors.New("not ready to write")
-	// ErrSealed: a secret cannot be opened: the key that sealed it is not configured here, or the secret
-	// was tampered with.
+	// ErrSealed: a secret cannot be opened: the key that sealed it is not configured here, or the
+	// secret was tampered with.
 	ErrSealed = errors.New("the secret cannot be opened")
 )
 
-// Finished is an attempt with its record, and the entry that started it (or that an attempt 0 is about).
+// Finished is an attempt with its record, and the entry that started it (or that an attempt 0 is
+// about).
 type Finished struct {
 	Entry   schema.Entry
 	Attempt schema.Attempt

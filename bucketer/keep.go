@@ -11,17 +11,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a start of its task's
-// rate, for its next attempt. Whoever has it wait keeps its rows (keep). DESIGN section 3 has the table.
+// Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a start of its
+// task's rate, for its next attempt. Whoever has it wait keeps its rows (keep). DESIGN section 3
+// has the table.
 //
-// Nobody asks how long a row still lives. The life of a run is cut into stretches of half a retention,
-// counted from the time in its id. Whoever writes an entry in a later stretch than the entry before
-// it keeps the run's rows first, until a whole retention after the new entry's due time. So at each hop at
-// least half a retention is left, and a run whose hops are short costs that once in half a retention.
+// Nobody asks how long a row still lives. The life of a run is cut into stretches of half a
+// retention, counted from the time in its id. Whoever writes an entry in a later stretch than the
+// entry before it keeps the run's rows first, until a whole retention after the new entry's due
+// time. So at each hop at least half a retention is left, and a run whose hops are short costs that
+// once in half a retention.
 
-// Outlast is how much longer than the row of a run what became of it lives, so that the row leaves first: without
-// its attempts a run would be shown as one that never began. Rows are kept from the due time of an entry
-// on, which may lie minutes after an attempt has ended.
+// Outlast is how much longer than the row of a run what became of it lives, so that the row leaves
+// first: without its attempts a run would be shown as one that never began. Rows are kept from the
+// due time of an entry on, which may lie minutes after an attempt has ended.
 const Outlast = time.Hour
 
 // NeedsKeeping reports whether between two due times of entries of a run its rows have to be kept.
@@ -49,15 +51,17 @@ func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entr
 	return w.KeepRows(ctx, next.Run(), also, next.Due())
 }
 
-// KeepRows has the rows of a run live for a retention from until on, and those of the entries `also` of it:
+// KeepRows has the rows of a run live for a retention from until on, and those of the entries
+// `also` of it:
 //
 //   - the row that the run was born with, and the row and mark of where it was moved to;
 //   - the payloads that lie under these;
 //   - what became of its attempts, and what was said of these very entries.
 //
-// Each row is written again, byte for byte and under its own timestamp: of equal cells the longer-lived one wins. Crash in between: some
-// live longer than others, and whoever does the same again keeps the rest. A run whose row has left stays
-// gone: what is due later carries all that it needs.
+// Each row is written again, byte for byte and under its own timestamp: of equal cells the
+// longer-lived one wins. Crash in between: some live longer than others, and whoever does the same
+// again keeps the rest. A run whose row has left stays gone: what is due later carries all that it
+// needs.
 func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.EntryID, until time.Time) error {
 	expires := w.Expiry(until, w.now())
 	ids := append([]schema.EntryID{run}, also...)

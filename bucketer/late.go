@@ -18,7 +18,8 @@ func (w *Writer) heldAt(ctx context.Context, held time.Time, rows []schema.Entry
 		case held.After(due.Add(LateAfter)):
 			late = append(late, i)
 		case due.Sub(held) < NearSpan && rows[i].Spec.Kind != schema.KindReschedule:
-			// A reschedule entry means nothing until moved_to names it: its writer hints afterwards.
+			// A reschedule entry means nothing until moved_to names it: its writer hints
+			// afterwards.
 			near[rows[i].ID.Shard()] = append(near[rows[i].ID.Shard()], rows[i])
 		}
 	}
@@ -36,8 +37,9 @@ func (w *Writer) Hint(near map[schema.Shard][]schema.Entry) {
 	}
 }
 
-// writeLateEntries is the late rule: the rows, held or met at held, may have missed their sweep, so for each an entry of it that is due
-// now is written. Two of them, or one beside a sweep that did find the row, cost a look. It answers for each row.
+// writeLateEntries is the late rule: the rows, held or met at held, may have missed their sweep, so
+// for each an entry of it that is due now is written. Two of them, or one beside a sweep that did
+// find the row, cost a look. It answers for each row.
 func (w *Writer) writeLateEntries(ctx context.Context, held time.Time, rows []schema.Entry) []error {
 	errs := make([]error, len(rows))
 	open := make([]int, len(rows))
@@ -53,8 +55,9 @@ func (w *Writer) writeLateEntries(ctx context.Context, held time.Time, rows []sc
 	return errs
 }
 
-// writeLateEntriesOnce writes a late entry, due now, for each of the open rows, and returns those whose late entry was itself held
-// too late, and when the last was held. The outcome of the others is in errs.
+// writeLateEntriesOnce writes a late entry, due now, for each of the open rows, and returns those
+// whose late entry was itself held too late, and when the last was held. The outcome of the others
+// is in errs.
 func (w *Writer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows []schema.Entry, open []int, errs []error) (again []int, held time.Time) {
 	held = now
 	var late []schema.Entry
@@ -103,7 +106,8 @@ func (w *Writer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows [
 	return again, held
 }
 
-// CheckLate applies the late rule to rows that were found, and returns what went wrong with any of them.
+// CheckLate applies the late rule to rows that were found, and returns what went wrong with any of
+// them.
 func (w *Writer) CheckLate(ctx context.Context, rows []schema.Entry) error {
 	if len(rows) == 0 {
 		return nil
@@ -111,9 +115,10 @@ func (w *Writer) CheckLate(ctx context.Context, rows []schema.Entry) error {
 	return firstFault(func(done func(int, error)) { w.checkLateRows(ctx, rows, done) })
 }
 
-// checkLateRows applies the late rule to rows that were found, not written: one whose time has passed and that
-// nothing was recorded of may have been held too late for its sweep. That they were read says only that they are held
-// now. A row that was cancelled or moved does not start, late or not.
+// checkLateRows applies the late rule to rows that were found, not written: one whose time has
+// passed and that nothing was recorded of may have been held too late for its sweep. That they were
+// read says only that they are held now. A row that was cancelled or moved does not start, late or
+// not.
 func (w *Writer) checkLateRows(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
 	now := w.now()
 	var late []schema.Entry

@@ -51,5 +51,6 @@ func isUUID(s string) bool {
 	return true
 }
 
-// OwnKey makes an idempotency key of a text that no caller's can be: it is longer than those may be.
+// OwnKey makes an idempotency key of a text that no caller's can be: it is longer than those may
+// be.
 func OwnKey(text string) string { return text + strings.Repeat(" ", max(0, MaxKey+1-len(text))) }

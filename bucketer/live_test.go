@@ -39,7 +39,8 @@ func (w *world) alive(l *Liveness, executor, id string) bool {
 	return live(*a.Session)
 }
 
-// An executor that starts again has another session within the second for which the last one is believed.
+// An executor that starts again has another session within the second for which the last one is
+// believed.
 func TestNextSessionStandsWhileTheLastOneIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -110,8 +111,8 @@ func (s *slowSessions) Session(ctx context.Context, executor string) (schema.Ses
 	}
 }
 
-// TestWhoAsksAtOnceSharesOneRead: a thousand starts that ask for one session at once read it once; who gives up takes
-// the read of nobody else with him.
+// TestWhoAsksAtOnceSharesOneRead: a thousand starts that ask for one session at once read it once;
+// who gives up takes the read of nobody else with him.
 func TestWhoAsksAtOnceSharesOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -147,7 +148,8 @@ func TestWhoAsksAtOnceSharesOneRead(t *testing.T) {
 	})
 }
 
-// TestASharedReadIsNotOlderThanTheQuestion: a session that began while the last one was being read stands.
+// TestASharedReadIsNotOlderThanTheQuestion: a session that began while the last one was being read
+// stands.
 func TestASharedReadIsNotOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -222,7 +224,8 @@ func TestReaperDeclaresDead(t *testing.T) {
 	}
 }
 
-// A session that was replaced has fallen, but for what was claimed under it: that stands until the session would have been declared dead.
+// A session that was replaced has fallen, but for what was claimed under it: that stands until the
+// session would have been declared dead.
 func TestClaimsOutlastTheReplacement(t *testing.T) {
 	for name, row := range map[string]struct {
 		after   time.Duration

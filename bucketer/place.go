@@ -8,8 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// DueTime returns the id time, in whole ms, of an entry that was asked for `at` (zero = now) and is taken in at now. The instant that was asked
-// for is rounded up, so that nothing starts before it; now, if that is later, down: it has passed.
+// DueTime returns the id time, in whole ms, of an entry that was asked for `at` (zero = now) and is
+// taken in at now. The instant that was asked for is rounded up, so that nothing starts before it;
+// now, if that is later, down: it has passed.
 func DueTime(at, now time.Time) time.Time {
 	if at.Before(now) {
 		return now.Truncate(time.Millisecond)

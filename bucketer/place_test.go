@@ -79,8 +79,8 @@ func TestKeyedIDIsAFunctionOfTheLine(t *testing.T) {
 	}
 }
 
-// The keyed lines of a tenant and bucket share few shards, so that one read answers for many; those of many
-// buckets use all of them.
+// The keyed lines of a tenant and bucket share few shards, so that one read answers for many; those
+// of many buckets use all of them.
 func TestKeyedLinesTakeEightShardsOfABucket(t *testing.T) {
 	all := make(map[schema.Shard]bool)
 	for minute := range 100 {

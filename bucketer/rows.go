@@ -20,7 +20,8 @@ type Rows struct {
 	calls chan struct{} // a token for each call in flight, shared with the Writer
 }
 
-// Stored reads entries of many partitions by id. One that does not exist is absent; if a partition could not be read, nothing is known of any.
+// Stored reads entries of many partitions by id. One that does not exist is absent; if a partition
+// could not be read, nothing is known of any.
 func (r *Rows) Stored(ctx context.Context, ids []schema.EntryID) (map[schema.EntryID]schema.Entry, error) {
 	found, failed := r.find(ctx, ByPartition(ids, itself))
 	for p, err := range failed {

@@ -12,7 +12,8 @@ import (
 // emptyFor is how long the lease of a limit stays that nobody has a slot of.
 const emptyFor = time.Hour
 
-// SlotsExpire returns when the lease of a limit may leave that says s: never while a run holds a slot.
+// SlotsExpire returns when the lease of a limit may leave that says s: never while a run holds a
+// slot.
 func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
 	if len(s.Blocks) > 0 || slices.ContainsFunc(s.Taken, func(t schema.Slot) bool { return !t.Kept() }) {
 		return time.Time{}

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestStatementsOfIntake tells, as attributes, which calls of the store jobs cost; `make bench-gate` compares them with
-// what was committed.
+// TestStatementsOfIntake tells, as attributes, which calls of the store jobs cost; `make
+// bench-gate` compares them with what was committed.
 func TestStatementsOfIntake(t *testing.T) {
 	chunk := func(key func(i int) string) func(w *world) {
 		return func(w *world) {

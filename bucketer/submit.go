@@ -18,8 +18,8 @@ const KeyRetention = 24 * time.Hour
 // registrationsAtOnce bounds the keys of one chunk that are being registered.
 const registrationsAtOnce = 16
 
-// Submit takes one job in. Nil means that it is durable and will run; ErrUnknown and ErrUnavailable that it cannot be promised, and that
-// it may run all the same.
+// Submit takes one job in. Nil means that it is durable and will run; ErrUnknown and ErrUnavailable
+// that it cannot be promised, and that it may run all the same.
 func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	now := b.now()
 	s, err := b.InForce()
@@ -56,9 +56,9 @@ func (b *Bucketer) TakeRoom(e *schema.Entry) error {
 	return ErrPartitionFull
 }
 
-// SubmitKeyed registers the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
-// it is not there: the first one may have crashed between claim and row. A row that is there is left alone, since it may have been
-// cancelled or moved.
+// SubmitKeyed registers the key before the row is written. Who finds it taken looks for the
+// recorded row, and writes it if it is not there: the first one may have crashed between claim and
+// row. A row that is there is left alone, since it may have been cancelled or moved.
 func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
 	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
 	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
@@ -89,11 +89,11 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	return receipt, err
 }
 
-// SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any order, from any
-// goroutine, before SubmitBatch returns; a job that fails does not stop the others.
+// SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any
+// order, from any goroutine, before SubmitBatch returns; a job that fails does not stop the others.
 //
-// Unkeyed lines cost a share of a batch and nothing else. Keyed lines with an instant cost a share of a slice read besides; keyed
-// lines without one cost a conditional write.
+// Unkeyed lines cost a share of a batch and nothing else. Keyed lines with an instant cost a share
+// of a slice read besides; keyed lines without one cost a conditional write.
 func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i int, r Receipt, err error)) {
 	now := b.now()
 	s, err := b.InForce()
@@ -132,8 +132,9 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		answer(c.index[k], Receipt{Run: c.entries[k].ID}, nil)
 	})
 	wg.Wait()
-	// A line that repeats an earlier one of the same chunk is answered as that one was, which its own
-	// submission finds out by reading: it is rare, and the answer must not come before the row is held.
+	// A line that repeats an earlier one of the same chunk is answered as that one was, which its
+	// own submission finds out by reading: it is rare, and the answer must not come before the row
+	// is held.
 	for _, i := range c.repeats {
 		b.SubmitBatch(ctx, jobs[i:i+1], func(_ int, r Receipt, err error) { answer(i, r, err) })
 	}

@@ -28,7 +28,8 @@ func TestUnkeyedLinesCostNoReadAndNoCondition(t *testing.T) {
 				t.Fatalf("job %d: %+v, want a new run due %v", i, a, jobs[i].At)
 			}
 		}
-		want := map[string]schematest.Tally{"PutEntries": {Calls: 41, Rows: MaxChunk}} // 4096 = 40 · 100 + 96
+		// 4096 = 40 · 100 + 96
+		want := map[string]schematest.Tally{"PutEntries": {Calls: 41, Rows: MaxChunk}}
 		if got := w.Counts.Tallies(); !maps.Equal(got, want) {
 			t.Errorf("%d unkeyed lines of one minute took %v, want %v", MaxChunk, got, want)
 		}
@@ -223,7 +224,8 @@ func TestKeyedLineMetLate(t *testing.T) {
 	}
 }
 
-// The row was not held when the line was sent again, but only when its read had ended: late is judged by then.
+// The row was not held when the line was sent again, but only when its read had ended: late is
+// judged by then.
 func TestKeyedLineReadSlowlyIsJudgedAfterTheRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -288,8 +290,9 @@ func TestSubmitBatchRefusesLargeChunks(t *testing.T) {
 	w.SubmitBatch(t.Context(), nil, func(int, Receipt, error) { t.Error("an empty chunk was answered") })
 }
 
-// Whatever the store does, every job is answered exactly once; of what is answered with success an entry was held in
-// time for its sweep; and sending the keyed lines again until they succeed makes one run each.
+// Whatever the store does, every job is answered exactly once; of what is answered with success an
+// entry was held in time for its sweep; and sending the keyed lines again until they succeed makes
+// one run each.
 func TestSubmitBatchThroughFaults(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()

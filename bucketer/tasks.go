@@ -25,7 +25,8 @@ type cachedTask struct {
 	at   time.Time
 }
 
-// TaskCache answers for tasks by name, from memory where it read them less than 10 s ago and heard of no change.
+// TaskCache answers for tasks by name, from memory where it read them less than 10 s ago and heard
+// of no change.
 type TaskCache struct {
 	store schema.TaskStore
 	now   func() time.Time
@@ -81,8 +82,8 @@ func (t *TaskCache) Changed(body []byte) {
 	t.mu.Unlock()
 }
 
-// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: the others may have given this node up, and not have
-// waited for it.
+// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: the
+// others may have given this node up, and not have waited for it.
 func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	for {
 		select {
@@ -97,8 +98,9 @@ func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	}
 }
 
-// CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none) that does not fit the schema of its task.
-// Work that is stated inline has the task "", and no schema.
+// CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none)
+// that does not fit the schema of its task. Work that is stated inline has the task "", and no
+// schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
 	t, err := b.TaskOf(ctx, tenant, task)
 	if err != nil || len(t.PayloadSchema) == 0 {
@@ -119,8 +121,9 @@ func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task
 	return t, err
 }
 
-// CheckPayload holds a payload to the schema of its task, which has one. It is asked when somebody states a payload, or asks for a run by hand: a
-// task that changes leaves jobs alone, and what a schedule names runs with the payload that was found good.
+// CheckPayload holds a payload to the schema of its task, which has one. It is asked when somebody
+// states a payload, or asks for a run by hand: a task that changes leaves jobs alone, and what a
+// schedule names runs with the payload that was found good.
 func (b *Bucketer) CheckPayload(t *schema.Task, text []byte) error {
 	s, err := b.payloads.Schema(t.PayloadSchema)
 	if err != nil { // of a version that allowed what ours does not
@@ -129,7 +132,8 @@ func (b *Bucketer) CheckPayload(t *schema.Task, text []byte) error {
 	return payloadFaults("body.payload", s.Check(text))
 }
 
-// payloadFaults returns what package payload found, located from at on; an error that is none of its faults as it is.
+// payloadFaults returns what package payload found, located from at on; an error that is none of
+// its faults as it is.
 func payloadFaults(at string, err error) error {
 	var found payload.Faults
 	if !errors.As(err, &found) {

@@ -7,7 +7,8 @@ type Verdict uint8
 const (
 	// Publish: the entry may start. The job went on before: its next occurrence is held.
 	Publish Verdict = iota
-	// Doubtful: as Publish, but only before an instant that the executor must learn from the job's row.
+	// Doubtful: as Publish, but only before an instant that the executor must learn from the job's
+	// row.
 	Doubtful
 	// Dropped: nothing starts from the entry, and its rows say so.
 	Dropped

@@ -51,7 +51,8 @@ type answer struct {
 	err error
 }
 
-// batch submits the jobs as one chunk. It fails the test where a job is answered twice or not at all.
+// batch submits the jobs as one chunk. It fails the test where a job is answered twice or not at
+// all.
 func (w *world) batch(jobs ...Job) []answer {
 	w.T.Helper()
 	answers := make([]answer, len(jobs))

@@ -26,11 +26,12 @@ type Writer struct {
 	settings atomic.Pointer[schema.Settings]
 }
 
-// Write makes the entries durable, in as few batches as their partitions allow, and applies the late rule
-// and the near rule to each. done is called exactly once for each index, from any goroutine, before write returns: with nil
-// once a quorum holds the entry, or a late entry of it.
+// Write makes the entries durable, in as few batches as their partitions allow, and applies the
+// late rule and the near rule to each. done is called exactly once for each index, from any
+// goroutine, before write returns: with nil once a quorum holds the entry, or a late entry of it.
 //
-// If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like any other.
+// If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like
+// any other.
 func (w *Writer) Write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
 	if !w.clock.known() {
 		for i := range entries {
@@ -56,7 +57,8 @@ func (w *Writer) Write(ctx context.Context, entries []schema.Entry, done func(i 
 	wg.Wait()
 }
 
-// errNoClock: the wall clock was never found to be right, so nobody can say whether a row is in time.
+// errNoClock: the wall clock was never found to be right, so nobody can say whether a row is in
+// time.
 var errNoClock = errors.New("what time it is has not been compared yet")
 
 func (w *Writer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
@@ -79,8 +81,9 @@ func (w *Writer) writeBatch(ctx context.Context, entries []schema.Entry, batch [
 	}
 }
 
-// EndedAt returns when something ended that began at sent and ended at now: by the wall clock, or by the time that passed since if
-// the wall clock was set back meanwhile. A row must not count as held earlier than it was.
+// EndedAt returns when something ended that began at sent and ended at now: by the wall clock, or
+// by the time that passed since if the wall clock was set back meanwhile. A row must not count as
+// held earlier than it was.
 func EndedAt(sent, now time.Time) time.Time {
 	if passed := sent.Round(0).Add(now.Sub(sent)); passed.After(now.Round(0)) {
 		return passed
@@ -129,7 +132,8 @@ func (w *Writer) WriteOne(ctx context.Context, e schema.Entry) error {
 	return err
 }
 
-// WriteOnce writes those of the rows that are not there, and applies the late rule to the others: who wrote them may have been late.
+// WriteOnce writes those of the rows that are not there, and applies the late rule to the others:
+// who wrote them may have been late.
 func (w *Writer) WriteOnce(ctx context.Context, rows []schema.Entry) error {
 	found, err := w.Stored(ctx, IDsOf(rows))
 	if err != nil {
@@ -155,8 +159,9 @@ func Pick(entries []schema.Entry, indices []int) []schema.Entry {
 	return picked
 }
 
-// Batches groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
-// batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
+// Batches groups entries into batches: lists of indices. A batch holds rows of one partition, at
+// most batchRows and about batchBytes; what is left of a partition, if fewer than leftoverRows,
+// shares a batch of at most mixedRows with the leftovers of others.
 func Batches(entries []schema.Entry) [][]int {
 	order := make([]int, len(entries))
 	parts := make([]schema.Partition, len(entries))

@@ -17,8 +17,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// Every entry stands in exactly one batch; a batch keeps the bounds of rows and bytes, and holds one partition unless
-// it is made of leftovers.
+// Every entry stands in exactly one batch; a batch keeps the bounds of rows and bytes, and holds
+// one partition unless it is made of leftovers.
 func TestPlanIsAPartitionOfItsEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.IntRange(1, 40).Draw(t, "shards")
@@ -177,7 +177,8 @@ func (h *hintsByShard) Near(shard schema.Shard, entries []schema.Entry) {
 	}
 }
 
-// A row that a quorum holds only 5 s after its due time gets an entry that is due now, and is answered on that one.
+// A row that a quorum holds only 5 s after its due time gets an entry that is due now, and is
+// answered on that one.
 func TestLateRule(t *testing.T) {
 	for name, row := range map[string]struct {
 		delay time.Duration
@@ -232,7 +233,8 @@ func TestEndedAt(t *testing.T) {
 		"set back by an hour":    {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Hour), wall.Add(6 * time.Second)},
 		"set forward by an hour": {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), -time.Hour), wall.Add(time.Hour + 6*time.Second)},
 		"no monotonic, later":    {wall, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
-		"no monotonic, set back": {wall, wall.Add(-6 * time.Second), wall.Add(-6 * time.Second)}, // nothing else is known
+		// nothing else is known
+		"no monotonic, set back": {wall, wall.Add(-6 * time.Second), wall.Add(-6 * time.Second)},
 		"only the first has it":  {sent, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
 		"only the second has it": {wall, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Second), wall.Add(5 * time.Second)},
 	} {
@@ -242,7 +244,8 @@ func TestEndedAt(t *testing.T) {
 	}
 }
 
-// A clock that was set back while a row was written made the row count as held in time, and its sweep might have passed it.
+// A clock that was set back while a row was written made the row count as held in time, and its
+// sweep might have passed it.
 func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 	for name, row := range map[string]struct {
 		took, back time.Duration
@@ -285,7 +288,8 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// The rows of a batch that were held too late get their late entries in as few batches as they came in.
+// The rows of a batch that were held too late get their late entries in as few batches as they came
+// in.
 func TestLateEntriesAreWrittenInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{Shards: 1})
@@ -308,7 +312,8 @@ func TestLateEntriesAreWrittenInBatches(t *testing.T) {
 	})
 }
 
-// A store that is always too late is given up on after a bounded number of tries, and the outcome is unknown.
+// A store that is always too late is given up on after a bounded number of tries, and the outcome
+// is unknown.
 func TestLateEntriesThatAreLateThemselvesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})

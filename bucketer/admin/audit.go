@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	// auditWaiting bounds the entries that wait to be written; more are dropped, counted and told of by an entry.
+	// auditWaiting bounds the entries that wait to be written; more are dropped, counted and told
+	// of by an entry.
 	auditWaiting = 10_000
 	// auditBatch bounds the entries written at once, and auditAge how long one waits for others.
 	auditBatch = 50
 	auditAge   = 200 * time.Millisecond
-	// auditRetry is how long a store that did not take a batch is left alone, and auditTry how long a try may take.
+	// auditRetry is how long a store that did not take a batch is left alone, and auditTry how long
+	// a try may take.
 	auditRetry = time.Second
 	auditTry   = 5 * time.Second
 	// auditLast bounds the writing of what waits when Run is told to stop.
@@ -35,14 +37,16 @@ const (
 // AuditEvent is a change that somebody made.
 type AuditEvent struct {
 	Tenant, Actor, Action, Object string
-	// Before and After are what the object was and is: anything that encodes as JSON, without secrets; nil where there is none.
+	// Before and After are what the object was and is: anything that encodes as JSON, without
+	// secrets; nil where there is none.
 	Before, After any
 	Note          string
 }
 
-// Audit writes what was changed to the audit log, in the background: after the change, in order, and without holding it up. A crash
-// loses what was noted in the last fraction of a second. While the store does not answer, entries wait; when too many do, new ones
-// are dropped, counted, logged, and told of by an entry of their number. Its methods may be called from any goroutine.
+// Audit writes what was changed to the audit log, in the background: after the change, in order,
+// and without holding it up. A crash loses what was noted in the last fraction of a second. While
+// the store does not answer, entries wait; when too many do, new ones are dropped, counted, logged,
+// and told of by an entry of their number. Its methods may be called from any goroutine.
 type Audit struct {
 	store   schema.AuditStore
 	now     func() time.Time
@@ -118,11 +122,13 @@ func bounded(v any) json.RawMessage {
 	if len(text) <= auditText {
 		return text
 	}
-	cut, _ := json.Marshal(string(text[:auditText-len("…")]) + "…") // as above; half a character becomes a replacement
+	// as above; half a character becomes a replacement
+	cut, _ := json.Marshal(string(text[:auditText-len("…")]) + "…")
 	return cut
 }
 
-// Run writes what was noted until ctx ends, and then what still waits, for at most 5 s. It returns nil.
+// Run writes what was noted until ctx ends, and then what still waits, for at most 5 s. It returns
+// nil.
 func (a *Audit) Run(ctx context.Context) error {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -145,7 +151,8 @@ func (a *Audit) Run(ctx context.Context) error {
 	}
 }
 
-// take takes the oldest entries that wait, at most a batch. What was dropped is told of once there is room.
+// take takes the oldest entries that wait, at most a batch. What was dropped is told of once there
+// is room.
 func (a *Audit) take() []schema.AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -202,7 +209,8 @@ const (
 	auditRows = 5_000
 )
 
-// AuditPosition is where a listing goes on: in a day, before an entry (zero: from its newest). Nil is the newest of the window.
+// AuditPosition is where a listing goes on: in a day, before an entry (zero: from its newest). Nil
+// is the newest of the window.
 type AuditPosition struct {
 	Day    int            `json:"day"`
 	Before schema.AuditID `json:"before,omitzero"`
@@ -214,8 +222,9 @@ func (q *AuditQuery) matches(e *schema.AuditEntry) bool {
 		(q.Object == "" || e.Object == q.Object || strings.HasSuffix(q.Object, "/") && strings.HasPrefix(e.Object, q.Object))
 }
 
-// Entries returns the entries of q, newest first, at most limit of them, from pos on. A page reads a bounded number of days and
-// rows, so it may hold fewer than limit, even none, and still name the next position.
+// Entries returns the entries of q, newest first, at most limit of them, from pos on. A page reads
+// a bounded number of days and rows, so it may hold fewer than limit, even none, and still name the
+// next position.
 func (a *Audit) Entries(ctx context.Context, q AuditQuery, pos *AuditPosition, limit int) ([]schema.AuditEntry, *AuditPosition, error) {
 	first := schema.AuditDay(q.From)
 	at := AuditPosition{Day: schema.AuditDay(q.To.Add(-time.Nanosecond))}

@@ -139,7 +139,8 @@ func TestActsWaitForTheStore(t *testing.T) {
 	})
 }
 
-// A write of unknown outcome is repeated and leaves one entry; a stop does not wait for ever for a store that is away.
+// A write of unknown outcome is repeated and leaves one entry; a stop does not wait for ever for a
+// store that is away.
 func TestActsOfUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0

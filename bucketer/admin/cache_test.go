@@ -81,7 +81,8 @@ func TestCachedValuesAgeAndAreRefreshed(t *testing.T) {
 	})
 }
 
-// While one caller reads again what is old, the others take it as it is; what was read across a change is not kept.
+// While one caller reads again what is old, the others take it as it is; what was read across a
+// change is not kept.
 func TestACachedValueIsReadAgainByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oracle{value: 1}
@@ -137,7 +138,8 @@ func TestTheCacheKeepsWhatExists(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKnownIsReadByOne: a node that starts with thousands of messages in hand asks for their task once.
+// TestWhatIsNotKnownIsReadByOne: a node that starts with thousands of messages in hand asks for
+// their task once.
 func TestWhatIsNotKnownIsReadByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oracle{value: 1, hold: make(chan struct{})}

@@ -21,15 +21,17 @@ const (
 // ErrNoSeal: the operator has named no key to seal secrets with, so none are taken (409).
 var ErrNoSeal = errors.New("no key is configured to seal secrets with")
 
-// Keyring seals and opens secrets that lie in the store, with the operator's keys: AES-256 in Galois/counter mode (NIST SP 800-38D), under a nonce
-// of 96 random bits each time. The first key seals, all of them open: a new one is put first on every node, and an old one is left out once nothing
-// is sealed with it any more. The zero Keyring has none.
+// Keyring seals and opens secrets that lie in the store, with the operator's keys: AES-256 in
+// Galois/counter mode (NIST SP 800-38D), under a nonce of 96 random bits each time. The first key
+// seals, all of them open: a new one is put first on every node, and an old one is left out once
+// nothing is sealed with it any more. The zero Keyring has none.
 type Keyring struct {
 	first string
 	keys  map[string]cipher.AEAD
 }
 
-// ParseKeyring reads keys written as "name:base64 of 32 bytes". The error names every fault by the number of the key, and repeats no key.
+// ParseKeyring reads keys written as "name:base64 of 32 bytes". The error names every fault by the
+// number of the key, and repeats no key.
 func ParseKeyring(texts []string) (*Keyring, error) {
 	r := &Keyring{keys: make(map[string]cipher.AEAD, len(texts))}
 	var faults []error
@@ -67,7 +69,8 @@ func ParseKeyring(texts []string) (*Keyring, error) {
 	return r, errors.Join(faults...)
 }
 
-// Seal returns secret, sealed, and the name of the key. What it is for is sealed in: it opens for the same place alone. ErrNoSeal if there is no key.
+// Seal returns secret, sealed, and the name of the key. What it is for is sealed in: it opens for
+// the same place alone. ErrNoSeal if there is no key.
 func (r *Keyring) Seal(secret []byte, place string) (with string, sealed []byte, err error) {
 	if r == nil || r.first == "" {
 		return "", nil, ErrNoSeal
@@ -78,8 +81,8 @@ func (r *Keyring) Seal(secret []byte, place string) (with string, sealed []byte,
 	return r.first, gcm.Seal(sealed, sealed, secret, []byte(place)), nil
 }
 
-// Open is the inverse of Seal. bucketer.ErrSealed: the key is not configured here, or the secret was
-// tampered with.
+// Open is the inverse of Seal. bucketer.ErrSealed: the key is not configured here, or the secret
+// was tampered with.
 func (r *Keyring) Open(with string, sealed []byte, place string) ([]byte, error) {
 	if r == nil || r.keys[with] == nil {
 		return nil, fmt.Errorf("%w: the key %q is not configured here", bucketer.ErrSealed, with)

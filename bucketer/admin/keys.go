@@ -16,17 +16,19 @@ import (
 )
 
 const (
-	// keyFresh and keyAge are how long a key that was read is not read again, and is believed: one that was revoked is refused
-	// everywhere within 10 s, also where the word of it was lost.
+	// keyFresh and keyAge are how long a key that was read is not read again, and is believed: one
+	// that was revoked is refused everywhere within 10 s, also where the word of it was lost.
 	keyFresh = 4 * time.Second
 	keyAge   = 8 * time.Second
 	// keyCacheSize bounds the keys kept in memory.
 	keyCacheSize = 10_000
-	// keyReads bounds the reads at once for keys that are not known here: who guesses keys must not keep the store busy.
+	// keyReads bounds the reads at once for keys that are not known here: who guesses keys must not
+	// keep the store busy.
 	keyReads = 64
 	// usedEvery is how exactly it is known when a key was used last.
 	usedEvery = 5 * time.Minute
-	// usesWaiting bounds the uses that wait to be noted; more are dropped, and noted with a later one.
+	// usesWaiting bounds the uses that wait to be noted; more are dropped, and noted with a later
+	// one.
 	usesWaiting = 1000
 	// topicKey is the signal of a key that was made or revoked; its body is the key's hash.
 	topicKey = "key"
@@ -45,8 +47,9 @@ var ErrNoKey = errors.New("no such API key")
 
 // Keys makes, revokes and recognises API keys. Its methods may be called from any goroutine.
 //
-// A key is 256 random bits. It is shown to whoever makes it, and is stored nowhere: the store has its SHA-256, by which it is
-// found, so that neither a reader of the store nor one who measures answers learns anything about it.
+// A key is 256 random bits. It is shown to whoever makes it, and is stored nowhere: the store has
+// its SHA-256, by which it is found, so that neither a reader of the store nor one who measures
+// answers learns anything about it.
 type Keys struct {
 	store   schema.APIKeyStore
 	signals bucketer.Signaller
@@ -87,8 +90,8 @@ func (k *Keys) read(ctx context.Context, hash schema.KeyHash) (schema.APIKey, er
 	return k.store.APIKey(ctx, hash)
 }
 
-// Authenticate returns whose the key is and what it may do, or ErrNoKey. Other errors are the store's: nothing may be
-// concluded.
+// Authenticate returns whose the key is and what it may do, or ErrNoKey. Other errors are the
+// store's: nothing may be concluded.
 func (k *Keys) Authenticate(ctx context.Context, key string) (schema.APIKey, error) {
 	if !wellFormed(key) {
 		return schema.APIKey{}, ErrNoKey
@@ -149,8 +152,8 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// Create makes a key of that tenant, name, role, maker and expiry, and returns it as stored, and the key itself, which cannot be
-// had again. ErrConflict: the tenant has a key of this name.
+// Create makes a key of that tenant, name, role, maker and expiry, and returns it as stored, and
+// the key itself, which cannot be had again. ErrConflict: the tenant has a key of this name.
 func (k *Keys) Create(ctx context.Context, key schema.APIKey) (secret string, stored schema.APIKey, err error) {
 	var raw [keyBytes]byte
 	_, _ = rand.Read(raw[:]) // never fails (crypto/rand.Read's contract since Go 1.24)
@@ -168,8 +171,8 @@ func (k *Keys) List(ctx context.Context, tenant, after string, limit int) ([]sch
 	return k.store.APIKeys(ctx, tenant, after, limit)
 }
 
-// Revoke removes a key, and returns what it was, or ErrNotFound. Every node that hears of it refuses the key at once, the others
-// within 10 s.
+// Revoke removes a key, and returns what it was, or ErrNotFound. Every node that hears of it
+// refuses the key at once, the others within 10 s.
 func (k *Keys) Revoke(ctx context.Context, tenant, name string) (schema.APIKey, error) {
 	was, err := k.store.DeleteAPIKey(ctx, tenant, name, k.now())
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// keysOn returns a store in memory that counts its calls, and Keys over it that tell hear of changes.
+// keysOn returns a store in memory that counts its calls, and Keys over it that tell hear of
+// changes.
 func keysOn(t *testing.T, hear ...func(topic string, body []byte)) (*schematest.CountingStore, *Keys) {
 	t.Helper()
 	store := bucketertest.OpenStore(t)
@@ -62,7 +63,8 @@ func TestKeyLife(t *testing.T) {
 	})
 }
 
-// A key that was revoked is refused at once where one hears of it, and within 10 s where the word of it is lost.
+// A key that was revoked is refused at once where one hears of it, and within 10 s where the word
+// of it is lost.
 func TestRevokedKeysAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var near *Keys

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// signingFresh and signingAge are how long a tenant's signing keys are not read again, and believed.
+	// signingFresh and signingAge are how long a tenant's signing keys are not read again, and
+	// believed.
 	signingFresh = 5 * time.Second
 	signingAge   = 10 * time.Second
 	// signingCacheSize bounds the tenants whose keys are kept in memory.
@@ -36,16 +37,19 @@ const (
 	MaxOverlap     = 30 * 24 * time.Hour
 )
 
-// ErrManyKeys: the tenant has as many signing keys, or the key as many valid secrets, as there may be (409).
+// ErrManyKeys: the tenant has as many signing keys, or the key as many valid secrets, as there may
+// be (409).
 var ErrManyKeys = errors.New("there are as many keys, or valid secrets of one key, as there may be")
 
 // SecretText returns a secret as it is shown to people, and as Standard Webhooks has it.
 func SecretText(secret []byte) string { return "whsec_" + base64.StdEncoding.EncodeToString(secret) }
 
-// Signing keeps the keys by which tenants' HTTP calls are signed. Its methods may be called from any goroutine.
+// Signing keeps the keys by which tenants' HTTP calls are signed. Its methods may be called from
+// any goroutine.
 //
-// A secret is drawn here, shown once, and stored sealed (Keyring). Of a key that is rotated the old secret goes on signing beside the new one for a
-// stated time, so that those who are called can change over in between. Executors ask for Secrets before each call, and are answered from memory.
+// A secret is drawn here, shown once, and stored sealed (Keyring). Of a key that is rotated the old
+// secret goes on signing beside the new one for a stated time, so that those who are called can
+// change over in between. Executors ask for Secrets before each call, and are answered from memory.
 type Signing struct {
 	store   schema.SigningKeyStore
 	keyring *Keyring
@@ -89,8 +93,9 @@ func (s *Signing) read(ctx context.Context, tenant string) (map[string][]openSec
 // placeOf is what a secret is sealed for: one that is moved to another tenant's row opens no more.
 func placeOf(tenant, name string) string { return "signing\x00" + tenant + "\x00" + name }
 
-// Secrets returns the secrets by which calls of the tenant are signed with the key of that name, the newest first. ErrNotFound: there is no such
-// key. bucketer.ErrSealed: there is, and it cannot be opened here. Other errors are the store's.
+// Secrets returns the secrets by which calls of the tenant are signed with the key of that name,
+// the newest first. ErrNotFound: there is no such key. bucketer.ErrSealed: there is, and it cannot
+// be opened here. Other errors are the store's.
 func (s *Signing) Secrets(ctx context.Context, tenant, name string) ([][]byte, error) {
 	keys, err := s.cache.of(ctx, tenant)
 	if err != nil {
@@ -114,7 +119,8 @@ func (s *Signing) Secrets(ctx context.Context, tenant, name string) ([][]byte, e
 	return secrets, nil
 }
 
-// Create makes a key and returns its secret, which cannot be had again. ErrConflict: the tenant has a key of this name. ErrNoSeal, ErrManyKeys.
+// Create makes a key and returns its secret, which cannot be had again. ErrConflict: the tenant has
+// a key of this name. ErrNoSeal, ErrManyKeys.
 func (s *Signing) Create(ctx context.Context, tenant, name, by string) (secret []byte, key schema.SigningKey, err error) {
 	secret, v, err := s.draw(tenant, name)
 	if err != nil {
@@ -138,8 +144,9 @@ func (s *Signing) Create(ctx context.Context, tenant, name, by string) (secret [
 	return secret, key, nil
 }
 
-// Rotate gives a key a new secret and returns it; those before it go on signing for overlap, unless they end sooner. ErrNotFound, ErrNoSeal; ErrManyKeys
-// if it was rotated so often that schema.MaxSigningSecrets would be valid at once.
+// Rotate gives a key a new secret and returns it; those before it go on signing for overlap, unless
+// they end sooner. ErrNotFound, ErrNoSeal; ErrManyKeys if it was rotated so often that
+// schema.MaxSigningSecrets would be valid at once.
 func (s *Signing) Rotate(ctx context.Context, tenant, name string, overlap time.Duration) (secret []byte, key schema.SigningKey, err error) {
 	secret, v, err := s.draw(tenant, name)
 	if err != nil {
@@ -174,7 +181,8 @@ func (s *Signing) Rotate(ctx context.Context, tenant, name string, overlap time.
 	return secret, key, nil
 }
 
-// Revoke removes a key, and returns what it was, or ErrNotFound. Within 10 s no call is signed with it.
+// Revoke removes a key, and returns what it was, or ErrNotFound. Within 10 s no call is signed with
+// it.
 func (s *Signing) Revoke(ctx context.Context, tenant, name string) (was schema.SigningKey, err error) {
 	err = s.change(ctx, tenant, func(all *schema.SigningKeys) error {
 		at, found := find(all, name)
@@ -208,7 +216,8 @@ func (s *Signing) draw(tenant, name string) (secret []byte, v schema.SigningSecr
 	return secret, v, err
 }
 
-// change changes the keys of a tenant, again if somebody else did meanwhile. A change that makes none says why.
+// change changes the keys of a tenant, again if somebody else did meanwhile. A change that makes
+// none says why.
 func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.SigningKeys) error) error {
 	var err error
 	for range signingTries {
@@ -220,7 +229,8 @@ func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.
 		if err := f(&all); err != nil {
 			return err
 		}
-		// Of two who change the same revision at once none may draw what the other does: it would be taken for the other's, repeated.
+		// Of two who change the same revision at once none may draw what the other does: it would
+		// be taken for the other's, repeated.
 		all.Revision = max(was, s.now().UnixMicro()) + 1 + rand.Int64N(signingDraw)
 		err = s.store.SwapSigningKeys(ctx, tenant, was, all)
 		if err == nil || errors.Is(err, schema.ErrUnknown) {

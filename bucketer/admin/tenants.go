@@ -14,12 +14,14 @@ import (
 )
 
 const (
-	// tenantFresh and tenantAge are how long a tenant that was read is not read again, and is believed.
+	// tenantFresh and tenantAge are how long a tenant that was read is not read again, and is
+	// believed.
 	tenantFresh = 5 * time.Second
 	tenantAge   = 10 * time.Second
 	// tenantCacheSize bounds the tenants kept in memory, and those whose use is measured.
 	tenantCacheSize = 10_000
-	// jobsAge is how long a count of jobs is believed while the quota is not reached, and jobsRetry how long when it is.
+	// jobsAge is how long a count of jobs is believed while the quota is not reached, and jobsRetry
+	// how long when it is.
 	jobsAge   = 30 * time.Second
 	jobsRetry = 5 * time.Second
 	// topicTenant is the signal of a tenant that was changed; its body is the name.
@@ -29,7 +31,8 @@ const (
 // MaxWeight is the largest weight of a tenant.
 const MaxWeight = 1000
 
-// ErrQuota: the tenant has used up what it may use; nothing was written (429). Errors of this kind are *QuotaError.
+// ErrQuota: the tenant has used up what it may use; nothing was written (429). Errors of this kind
+// are *QuotaError.
 var ErrQuota = errors.New("the tenant's quota is used up")
 
 // QuotaError says which quota is used up, and when to try again.
@@ -45,11 +48,13 @@ func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %s is %d", ErrQuot
 // Is reports whether target is ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
-// Tenants answers for tenants, and holds them to their quotas. Its methods may be called from any goroutine.
+// Tenants answers for tenants, and holds them to their quotas. Its methods may be called from any
+// goroutine.
 //
-// Quotas that are rates are kept by each node for its share: the quota divided by the bucketers that are alive, at least one.
-// So a tenant that asks one node alone of several gets its share there and no more, and while views of the cluster differ the
-// shares may sum up to more than the quota. A share may be used up at once after a minute of rest: a burst of one minute's worth.
+// Quotas that are rates are kept by each node for its share: the quota divided by the bucketers
+// that are alive, at least one. So a tenant that asks one node alone of several gets its share
+// there and no more, and while views of the cluster differ the shares may sum up to more than the
+// quota. A share may be used up at once after a minute of rest: a burst of one minute's worth.
 type Tenants struct {
 	store   schema.TenantStore
 	signals bucketer.Signaller
@@ -93,12 +98,14 @@ func withDefaults(tenant *schema.Tenant) {
 	}
 }
 
-// Tenant returns a tenant as the store has it. One that nobody has stated anything of has the defaults and no times.
+// Tenant returns a tenant as the store has it. One that nobody has stated anything of has the
+// defaults and no times.
 func (t *Tenants) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
 	return t.read(ctx, name)
 }
 
-// Tenants returns at most limit tenants of which something was stated, with a name after `after`, in name order.
+// Tenants returns at most limit tenants of which something was stated, with a name after `after`,
+// in name order.
 func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
 	tenants, err := t.store.Tenants(ctx, after, limit)
 	if err != nil {
@@ -110,7 +117,8 @@ func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schem
 	return tenants, nil
 }
 
-// PutTenant states weight and quotas of a tenant, and tells every node. It returns the tenant as stored, and as it was.
+// PutTenant states weight and quotas of a tenant, and tells every node. It returns the tenant as
+// stored, and as it was.
 func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
 	if was, err = t.read(ctx, tenant.Name); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
@@ -139,7 +147,8 @@ func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
 // Changed forgets a tenant: the body of a signal of topic "tenant".
 func (t *Tenants) Changed(body []byte) { t.cache.forget(string(body)) }
 
-// meter measures what a tenant uses of its share. Its limits follow the quota and the number of nodes.
+// meter measures what a tenant uses of its share. Its limits follow the quota and the number of
+// nodes.
 type meter struct {
 	share schema.Quotas // what the limiters are set to
 
@@ -166,7 +175,8 @@ func (t *Tenants) meter(name string, q schema.Quotas) *meter {
 	}
 	if m.share != share {
 		now := t.now()
-		// Who uses a meter meanwhile has the one before: it is replaced, not changed, but for its limiters.
+		// Who uses a meter meanwhile has the one before: it is replaced, not changed, but for its
+		// limiters.
 		m = &meter{
 			share: share,
 			runs:  limited(m.runs, now, float64(share.RunsPerMinute)/60, share.RunsPerMinute),
@@ -181,7 +191,8 @@ func (t *Tenants) meter(name string, q schema.Quotas) *meter {
 
 func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
 
-// limited returns a limiter of so many a second: l, or a full one if there was no bound before; nil if there is none now.
+// limited returns a limiter of so many a second: l, or a full one if there was no bound before; nil
+// if there is none now.
 func limited(l *rate.Limiter, now time.Time, perSecond float64, burst int) *rate.Limiter {
 	switch {
 	case perSecond == 0:
@@ -194,8 +205,9 @@ func limited(l *rate.Limiter, now time.Time, perSecond float64, burst int) *rate
 	return l
 }
 
-// AdmitRun takes one run with so many bytes of payload out of the tenant's quotas, or answers a *QuotaError: then it takes
-// nothing. What is refused or known later on has used the quota all the same.
+// AdmitRun takes one run with so many bytes of payload out of the tenant's quotas, or answers a
+// *QuotaError: then it takes nothing. What is refused or known later on has used the quota all the
+// same.
 func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error {
 	known, err := t.cache.of(ctx, tenant)
 	q := known.Quotas
@@ -216,7 +228,8 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 	return nil
 }
 
-// RunsLeft returns how many runs, at most `most`, the tenant may start by now, and if there is none, how long to wait for the next one.
+// RunsLeft returns how many runs, at most `most`, the tenant may start by now, and if there is
+// none, how long to wait for the next one.
 func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int, wait time.Duration, err error) {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {
@@ -230,7 +243,8 @@ func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int,
 	return min(int(left), most), 0, nil
 }
 
-// TakeRuns takes n runs out of the tenant's quota. Of a quota that has become less it takes what it will have next.
+// TakeRuns takes n runs out of the tenant's quota. Of a quota that has become less it takes what it
+// will have next.
 func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {
@@ -241,8 +255,9 @@ func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
 	return nil
 }
 
-// AdmitJob admits one more job that can have many runs, or answers a *QuotaError. count counts the tenant's, and may stop at most; it
-// is asked only if there is a quota, and seldom: for half a minute others' jobs, and ones that have ended, are not seen.
+// AdmitJob admits one more job that can have many runs, or answers a *QuotaError. count counts the
+// tenant's, and may stop at most; it is asked only if there is a quota, and seldom: for half a
+// minute others' jobs, and ones that have ended, are not seen.
 func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
 	known, err := t.cache.of(ctx, tenant)
 	quota := known.Quotas.Jobs
@@ -276,8 +291,8 @@ func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx co
 	return nil
 }
 
-// AdmitLine takes one line of an import out of the tenant's quota, or says how long to wait for the next one: then it takes
-// nothing.
+// AdmitLine takes one line of an import out of the tenant's quota, or says how long to wait for the
+// next one: then it takes nothing.
 func (t *Tenants) AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error) {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.ImportLinesPerSecond == 0 {

@@ -135,7 +135,8 @@ func TestLinesASecondAreBounded(t *testing.T) {
 				time.Sleep(wait)
 			}
 		}
-		if took := time.Since(begin); took < 8900*time.Millisecond || took > 9100*time.Millisecond { // the first hundred at once
+		if took := time.Since(begin); took < 8900*time.Millisecond || took > 9100*time.Millisecond {
+			// the first hundred at once
 			t.Errorf("1000 lines at 100 a second took %v, want 9 s", took)
 		}
 		if wait, err := tenants.AdmitLine(t.Context(), "b"); wait != 0 || err != nil {

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// SetClock is a wall clock that can be set, with a monotonic reading. It is not for bubbles, whose times have none.
+// SetClock is a wall clock that can be set, with a monotonic reading. It is not for bubbles, whose
+// times have none.
 type SetClock struct {
 	t      *testing.T
 	Began  time.Time
@@ -32,12 +33,13 @@ func (c *SetClock) Set(d time.Duration) {
 	c.Wrong.Store(true)
 }
 
-// SetBack returns t as a clock reads it whose wall time was set back by d, whole seconds, and whose monotonic reading went on. Package
-// time has no way to make one.
+// SetBack returns t as a clock reads it whose wall time was set back by d, whole seconds, and whose
+// monotonic reading went on. Package time has no way to make one.
 func SetBack(t *testing.T, at time.Time, d time.Duration) time.Time {
 	t.Helper()
 	set := at
-	// The first word of a time with a monotonic reading: a flag, 33 bits of seconds, 30 bits of nanoseconds.
+	// The first word of a time with a monotonic reading: a flag, 33 bits of seconds, 30 bits of
+	// nanoseconds.
 	*(*uint64)(unsafe.Pointer(&set)) -= uint64(d/time.Second) << 30 // #nosec G103 G115 -- checked below
 	if got := set.Round(0).Sub(at.Round(0)); got != -d || set.Sub(at) != 0 {
 		t.Fatalf("set back by %s: the wall clock moved by %s, the monotonic one by %s", d, got, set.Sub(at))

@@ -162,7 +162,8 @@ func (w *World) Entries(span time.Duration) []schema.Entry {
 	now := time.Now()
 	first, last := schema.BucketOf(now.Add(-span)), schema.BucketOf(now.Add(span))
 	w.Mu.Lock()
-	written := slices.Collect(maps.Keys(w.written)) // most partitions are empty: to ask them all takes minutes
+	// most partitions are empty: to ask them all takes minutes
+	written := slices.Collect(maps.Keys(w.written))
 	w.Mu.Unlock()
 	var all []schema.Entry
 	for _, p := range written {

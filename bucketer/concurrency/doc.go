@@ -1,20 +1,20 @@
-// Package concurrency keeps the wait lists of limits: the runs that the limit of their job holds back.
-// When slots are free it starts them, the run that was due first before the others.
+// Package concurrency keeps the wait lists of limits: the runs that the limit of their job holds
+// back. When slots are free it starts them, the run that was due first before the others.
 //
 // # What is authoritative
 //
-// The lease of a limit says who has its slots. The rows of the wait list say who waits. In memory is
-// where reading a list begins (its front) and how far it was walked; both are guesses that cost time
-// when they are wrong.
+// The lease of a limit says who has its slots. The rows of the wait list say who waits. In memory
+// is where reading a list begins (its front) and how far it was walked; both are guesses that cost
+// time when they are wrong.
 //
 // # Invariants
 //
-//  1. Of what waits, the run that was due first is woken first. It keeps its place however often it has
-//     to wait again.
+//  1. Of what waits, the run that was due first is woken first. It keeps its place however often it
+//     has to wait again.
 //  2. The row of a run in the list stands until the entry that takes its place is held.
 //  3. The rows of a run that waits are kept while it waits, however long that is.
-//  4. Every row of a list is found, whatever the fronts of all processes say: the shard's owner looks
-//     behind the front each time that it looks at the limit.
+//  4. Every row of a list is found, whatever the fronts of all processes say: the shard's owner
+//     looks behind the front each time that it looks at the limit.
 //
 // # If we crash
 //

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// keptFor is how long a slot is kept for a run whose turn has come. It takes a few tenths of a second to get there as a rule; where there is a backlog
-	// somebody else may have the slot.
+	// keptFor is how long a slot is kept for a run whose turn has come. It takes a few tenths of a
+	// second to get there as a rule; where there is a backlog somebody else may have the slot.
 	keptFor = 10 * time.Second
 	// wakePage bounds the runs that are looked at when there is room for some.
 	wakePage = 100
@@ -21,12 +21,13 @@ const (
 	slotTries = 8
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
-	// unmarkAfter is how long a limit is looked after for which nothing waits any more: longer than any write is under way.
+	// unmarkAfter is how long a limit is looked after for which nothing waits any more: longer than
+	// any write is under way.
 	unmarkAfter = time.Minute
 )
 
-// AddToWaitList notes that e waits for a limit. It is said of e in an attempt 0 after that, and whoever crashes in between leaves
-// an entry that is met again, and waits in the same place.
+// AddToWaitList notes that e waits for a limit. It is said of e in an attempt 0 after that, and
+// whoever crashes in between leaves an entry that is met again, and waits in the same place.
 func (l *WaitLists) AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
 	now := l.now()
 	if l.core.NeedsKeeping(e.Run(), e.Due(), now) {
@@ -46,12 +47,13 @@ func limitShard(key schema.LimitKey) schema.Shard {
 	return id.Shard()
 }
 
-// WakeWaiters starts what waits for a limit, the run that was due first before the others, as far as there are slots. For each it keeps a slot, so that no other takes it
-// meanwhile, writes an entry that stands in for the one that waits, and then takes that out of what waits. It returns how many it found waiting,
-// 0 if all have had their turn. live tells who holds a slot no more.
+// WakeWaiters starts what waits for a limit, the run that was due first before the others, as far
+// as there are slots. For each it keeps a slot, so that no other takes it meanwhile, writes an
+// entry that stands in for the one that waits, and then takes that out of what waits. It returns
+// how many it found waiting, 0 if all have had their turn. live tells who holds a slot no more.
 //
-// If we crash after a slot was kept, its time runs out and the next WakeWaiters does it again; after the entry was written, the next one finds that, and takes out
-// what waits.
+// If we crash after a slot was kept, its time runs out and the next WakeWaiters does it again;
+// after the entry was written, the next one finds that, and takes out what waits.
 func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error) {
 	rows, err := l.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
@@ -89,8 +91,8 @@ func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *
 	return len(rows), l.giveTurns(ctx, turns)
 }
 
-// mayStart reports whether what waits would start at now, as far as its job has a say. It must not be stricter than who is to start it: that one would have it
-// wait again.
+// mayStart reports whether what waits would start at now, as far as its job has a say. It must not
+// be stricter than who is to start it: that one would have it wait again.
 func (l *WaitLists) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
 	if w.next > 1 {
 		return job.Current.State != schema.JobCancelled
@@ -130,7 +132,8 @@ type waiter struct {
 	next  int // the number of the attempt that would start
 }
 
-// stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns the rest, in its order.
+// stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns
+// the rest, in its order.
 func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live *bucketer.Liveness) (open []waiter, err error) {
 	var entries, runs []schema.EntryID
 	for _, w := range rows {
@@ -167,7 +170,8 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 		case st.Over, st.Unnamed:
 			done = append(done, w)
 			if mark := found[w.Run].Marks.Cancelled; ok && mark != nil {
-				// Who cancelled it may have crashed before it was in its job's history, and nobody else meets it again.
+				// Who cancelled it may have crashed before it was in its job's history, and nobody
+				// else meets it again.
 				if line, of := l.runs.CancelLine(&e, *mark); of {
 					lines = append(lines, line)
 				}
@@ -193,7 +197,8 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 	return nil
 }
 
-// keepSlots keeps a slot for each of those that want one, in their order, as long as there are some, and returns whose they are.
+// keepSlots keeps a slot for each of those that want one, in their order, as long as there are
+// some, and returns whose they are.
 func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
 	lease, err := l.slotLease(ctx, key)
 	for try := 0; try < slotTries && err == nil; try++ {
@@ -229,7 +234,8 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 		case errors.Is(err, schema.ErrConflict):
 			lease = stood
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			// What was swapped may stand, now or later: then the slots are kept, and the runs are woken when their time has run out.
+			// What was swapped may stand, now or later: then the slots are kept, and the runs are
+			// woken when their time has run out.
 			if lease, err = l.slotLease(ctx, key); err != nil {
 				return nil, err
 			}
@@ -280,9 +286,10 @@ func (l *WaitLists) giveTurns(ctx context.Context, turns []waiter) error {
 	return errors.Join(err, l.endWaiting(ctx, done))
 }
 
-// WakeShard looks after a page of the limits of a shard that something waits for, those after `after`. It
-// does what WakeWaiters does, for slots that came free while nobody looked since who had them crashed. And it keeps
-// the rows of runs that wait for long. It returns after which limit to go on; "" = that was the last.
+// WakeShard looks after a page of the limits of a shard that something waits for, those after
+// `after`. It does what WakeWaiters does, for slots that came free while nobody looked since who
+// had them crashed. And it keeps the rows of runs that wait for long. It returns after which limit
+// to go on; "" = that was the last.
 func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error) {
 	marks, err := l.store.LimitsWithWaiters(ctx, shard, after, marksPage)
 	if err != nil {
@@ -309,8 +316,9 @@ func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after sch
 	return next, errors.Join(faults...)
 }
 
-// CancelOldest cancels runs that have or want a slot of a limit, those that were due first, until no more are left than there are slots. It returns whether
-// the run of e, which wants one, would have to be cancelled itself: that it leaves to its caller.
+// CancelOldest cancels runs that have or want a slot of a limit, those that were due first, until
+// no more are left than there are slots. It returns whether the run of e, which wants one, would
+// have to be cancelled itself: that it leaves to its caller.
 func (l *WaitLists) CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
 	lease, err := l.slotLease(ctx, key)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestACancelIsCarriedOut: a run that waits for a slot was marked as cancelled, and whoever did that gave up, or crashed, before it was in its job's history.
+// TestACancelIsCarriedOut: a run that waits for a slot was marked as cancelled, and whoever did
+// that gave up, or crashed, before it was in its job's history.
 func TestACancelIsCarriedOut(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -66,7 +67,8 @@ func TestACancelIsCarriedOut(t *testing.T) {
 	}
 }
 
-// A run that waits for a limit for longer than the retention vanished: its row left, then its place in the list.
+// A run that waits for a limit for longer than the retention vanished: its row left, then its place
+// in the list.
 func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 	const retention = 7 * 24 * time.Hour
 	bubble(t, retention, func(t *testing.T, w *world) {
@@ -79,7 +81,8 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 
 		plain := w.ask(job)
 		w.holdBack(plain)
-		// One that has failed before, was moved before that, and waits for its second attempt by an entry of its own.
+		// One that has failed before, was moved before that, and waits for its second attempt by an
+		// entry of its own.
 		moved := w.ask(job)
 		payload := []byte(`"` + strings.Repeat("p", schema.InlinePayload+1) + `"`)
 		at := time.Now().Add(time.Minute)
@@ -116,7 +119,8 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 				t.Fatalf("%s: the run would start from %s with %d bytes, %v; want %s with its payload", when, got.Current.ID, len(text), err, run.Current.ID)
 			}
 		}
-		// Twenty days are less than six times half of a retention, and each run is kept once in that.
+		// Twenty days are less than six times half of a retention, and each run is kept once in
+		// that.
 		if n := w.Counts.Tallies()["KeepAttempts"].Calls; n > 12 {
 			t.Errorf("the rows of two runs were kept %d times in 20 days, want at most 12", n)
 		}

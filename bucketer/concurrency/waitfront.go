@@ -9,21 +9,23 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A wait list is one partition, from which rows are taken out at the beginning. Cassandra keeps what was
-// taken out for hours, and a read from the beginning passes over all of it: about 12 ms for each thousand rows,
-// and no answer at all beyond 100,000 (tombstone_failure_threshold). Hence:
+// A wait list is one partition, from which rows are taken out at the beginning. Cassandra keeps
+// what was taken out for hours, and a read from the beginning passes over all of it: about 12 ms
+// for each thousand rows, and no answer at all beyond 100,000 (tombstone_failure_threshold). Hence:
 //
-//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant before which
-//     nothing due waits any more, as far as somebody saw. Reads begin there. A front moves on to the first run
-//     that a read from it finds. It lies in memory, and in the lease of the limit for processes that
-//     begin later (schema.Slots.Low).
-//  2. A front is a guess, never a promise: a run keeps its place, so one that waits again, or for a retry,
-//     may come before it. The shard's owner looks behind the front each time that it looks at the
-//     limit, a stretch at a time (lookBehind), down to the beginning and then again. The few that it finds there
-//     it remembers until they have had their turn. A whole page of them sets the front back.
+//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant
+//     before which nothing due waits any more, as far as somebody saw. Reads begin there. A front
+//     moves on to the first run that a read from it finds. It lies in memory, and in the lease of
+//     the limit for processes that begin later (schema.Slots.Low).
+//  2. A front is a guess, never a promise: a run keeps its place, so one that waits again, or for a
+//     retry, may come before it. The shard's owner looks behind the front each time that it looks
+//     at the limit, a stretch at a time (lookBehind), down to the beginning and then again. The few
+//     that it finds there it remembers until they have had their turn. A whole page of them sets
+//     the front back.
 //
-// So every row is found by 2, whatever the fronts of all processes say, after whichever crash, and also one that an older
-// build put there. A front that is wrong costs time. Where reading from the beginning is quick again, the front is dropped.
+// So every row is found by 2, whatever the fronts of all processes say, after whichever crash, and
+// also one that an older build put there. A front that is wrong costs time. Where reading from the
+// beginning is quick again, the front is dropped.
 
 const (
 	// slowRead is how long the first page of a wait list takes if much was taken out before it.
@@ -65,8 +67,8 @@ func dueFrom(t time.Time) schema.IDRange {
 	return schema.IDRange{After: schema.LastID(t.Add(-time.Millisecond), schema.MaxShards-1)}
 }
 
-// firstWaiting returns the first runs that wait for a limit, at most wakePage: those that are known to wait before
-// its front, and then from that on.
+// firstWaiting returns the first runs that wait for a limit, at most wakePage: those that are known
+// to wait before its front, and then from that on.
 func (l *WaitLists) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiter, error) {
 	low, behind, err := l.front(ctx, key)
 	if err != nil {
@@ -105,7 +107,8 @@ func (l *WaitLists) waitingFrom(ctx context.Context, key schema.LimitKey, low ti
 	return rows, err
 }
 
-// front returns from where on to read what waits for a limit (zero: from the beginning), and what waits before that.
+// front returns from where on to read what waits for a limit (zero: from the beginning), and what
+// waits before that.
 func (l *WaitLists) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiter, err error) {
 	now := l.now()
 	l.fronts.mu.Lock()
@@ -129,7 +132,8 @@ func (l *WaitLists) front(ctx context.Context, key schema.LimitKey) (low time.Ti
 	return hint, nil, ctx.Err()
 }
 
-// hintedFront returns what the lease of the limit says of its front; zero: nothing, or it could not be read.
+// hintedFront returns what the lease of the limit says of its front; zero: nothing, or it could not
+// be read.
 func (l *WaitLists) hintedFront(ctx context.Context, key schema.LimitKey) time.Time {
 	lease, err := l.slotLease(ctx, key)
 	if err != nil {
@@ -162,7 +166,8 @@ func (l *waitFronts) from(key schema.LimitKey) schema.IDRange {
 	return schema.IDRange{}
 }
 
-// move moves the front of a limit on from where it was when the list was read. One that was set back meanwhile stays.
+// move moves the front of a limit on from where it was when the list was read. One that was set
+// back meanwhile stays.
 func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,8 +186,8 @@ func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
 	}
 }
 
-// lookBehind looks for runs that wait before the front of a limit, for about behindFor, and keeps the rows of those that
-// have waited for long. Only the owner of the limit's shard does.
+// lookBehind looks for runs that wait before the front of a limit, for about behindFor, and keeps
+// the rows of those that have waited for long. Only the owner of the limit's shard does.
 func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
 	l.fronts.mu.Lock()
 	known := l.fronts.of[key]
@@ -233,7 +238,8 @@ func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
 	return nil
 }
 
-// stretch returns what the owner reads next behind the front, and when it begins: zero = at the beginning.
+// stretch returns what the owner reads next behind the front, and when it begins: zero = at the
+// beginning.
 func (f *waitFront) stretch() (r schema.IDRange, lower time.Time) {
 	upper := f.seen
 	if upper.IsZero() {

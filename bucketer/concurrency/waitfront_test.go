@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// dearly is a store in which a wait list costs what it does in Cassandra: a read passes over what was taken out of its
-// range, and answers nothing if that is too much.
+// dearly is a store in which a wait list costs what it does in Cassandra: a read passes over what
+// was taken out of its range, and answers nothing if that is too much.
 type dearly struct {
 	bucketer.Store
 	gone   []schema.RunID // taken out, in order
@@ -53,7 +53,8 @@ func (d *dearly) Waiters(ctx context.Context, key schema.LimitKey, r schema.IDRa
 	return rows, err
 }
 
-// In a list of 150,000 runs each look took longer than the one before, and from 100,000 on none was answered any more.
+// In a list of 150,000 runs each look took longer than the one before, and from 100,000 on none was
+// answered any more.
 func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 	bubble(t, 7*24*time.Hour, func(t *testing.T, w *world) {
 		const n = 150_000
@@ -80,7 +81,8 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 			}
 			return len(rows)
 		}
-		// Most have had their turn, taken out by others: the last of the runs that wait are wakened all the same.
+		// Most have had their turn, taken out by others: the last of the runs that wait are wakened
+		// all the same.
 		for i := range n {
 			d.gone = append(d.gone, wait(i).Run)
 		}
@@ -100,7 +102,8 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		}
 		t.Logf("%d looks, %d reads, which passed over %d rows", looks, d.reads, d.passed)
 
-		// A process that begins now, and one that goes on, find what comes at once: behind the front too, if the owner looks.
+		// A process that begins now, and one that goes on, find what comes at once: behind the
+		// front too, if the owner looks.
 		d.reads, d.passed = 0, 0
 		put(n + 1000)
 		if rows, err := w.firstWaiting(ctx, key); err != nil || len(rows) != 1 || d.passed > 1000 {

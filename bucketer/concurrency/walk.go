@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// keepPage bounds the waiting runs of one limit that are looked at in one step to keep their rows.
+	// keepPage bounds the waiting runs of one limit that are looked at in one step to keep their
+	// rows.
 	keepPage = 500
 	// walksEach is how many times in a retention a wait list is walked to keep its rows.
 	walksEach = 16
@@ -32,8 +33,9 @@ type waitWalk struct {
 	next  time.Time    // when to go on
 }
 
-// keepWaiting keeps the rows of runs that wait for a limit, a page of its list at a time: of those whose row
-// in the list has less than half of the retention left. That row is written last, so who crashes before that does it again.
+// keepWaiting keeps the rows of runs that wait for a limit, a page of its list at a time: of those
+// whose row in the list has less than half of the retention left. That row is written last, so who
+// crashes before that does it again.
 func (l *WaitLists) keepWaiting(ctx context.Context, key schema.LimitKey) error {
 	now := l.now()
 	w := l.walks.at(key)

@@ -21,8 +21,10 @@ type Audit interface {
 	Entries(ctx context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error)
 }
 
-// What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations, cancelled, changed and repeated
-// runs, dead letters that are replayed or discarded, and an import as one. A one-off job that is made is a run and shows in the list of runs; it is not noted besides.
+// What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations,
+// cancelled, changed and repeated runs, dead letters that are replayed or discarded, and an import
+// as one. A one-off job that is made is a run and shows in the list of runs; it is not noted
+// besides.
 
 // watch has what the API does held to quotas and noted, and what it answers kept discreet.
 func (s *Server) watch() {
@@ -100,7 +102,8 @@ func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by 
 	return run, err
 }
 
-// changedJob is what the audit log says of a one-off job that was changed: only what is new. A payload is told by its size.
+// changedJob is what the audit log says of a one-off job that was changed: only what is new. A
+// payload is told by its size.
 type changedJob struct {
 	At       *Time              `json:"at,omitempty"`
 	Task     *string            `json:"task,omitempty"`
@@ -132,7 +135,8 @@ func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID,
 
 func sizeOf(payload []byte) string { return fmt.Sprintf("%d bytes", len(payload)) }
 
-// auditedRecurring notes changes of jobs that can have many runs. Those that an import makes are told of by its summary.
+// auditedRecurring notes changes of jobs that can have many runs. Those that an import makes are
+// told of by its summary.
 type auditedRecurring struct {
 	Recurring
 	s *Server
@@ -221,7 +225,8 @@ func saysTheSame(before *schema.JobSpec, job *schema.Job) bool {
 	return reflect.DeepEqual(was, job.Current.Spec)
 }
 
-// control notes what became of a job's state, if anything did: what was so already is answered the same.
+// control notes what became of a job's state, if anything did: what was so already is answered the
+// same.
 func (a auditedRecurring) control(
 	ctx context.Context, action, tenant string, id schema.JobID, ifMatch int64,
 	do func(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error),
@@ -267,7 +272,8 @@ func auditedTask(t schema.Task) Task {
 	return taskOf(t)
 }
 
-// before returns a task as it stands, for the log alone: nil if there is none, or it cannot be read.
+// before returns a task as it stands, for the log alone: nil if there is none, or it cannot be
+// read.
 func (a auditedTasks) before(ctx context.Context, tenant, name string) any {
 	t, err := a.Task(ctx, tenant, name)
 	switch {

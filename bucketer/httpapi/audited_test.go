@@ -211,7 +211,8 @@ func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
 	}
 }
 
-// What is over a quota is refused for now; of an import the lines that are over are, and it is slowed down.
+// What is over a quota is refused for now; of an import the lines that are over are, and it is
+// slowed down.
 func TestQuotasAreKept(t *testing.T) {
 	b, o := newStub(), newOffice()
 	hs := serve(t, b, o.deps)

@@ -76,8 +76,9 @@ type access struct {
 	system bool        // the key must be of the system tenant: what is asked for is no tenant's
 }
 
-// accessOf returns what a request to a route asks of a key; false if it needs none. Who may make jobs may make tasks as well: a
-// task can do no more than the work that a job states itself, and whoever deploys tasks must not need the right to make keys.
+// accessOf returns what a request to a route asks of a key; false if it needs none. Who may make
+// jobs may make tasks as well: a task can do no more than the work that a job states itself, and
+// whoever deploys tasks must not need the right to make keys.
 func (s *Server) accessOf(method, route string) (access, bool) {
 	reads := onlyReads(method, route)
 	under := func(prefix string) bool { return route == prefix || strings.HasPrefix(route, prefix+"/") }
@@ -186,7 +187,8 @@ func forbidden(detail string) *Problem {
 	return &Problem{Type: problemType + "forbidden", Title: "The key may not do this", Status: http.StatusForbidden, Detail: detail}
 }
 
-// describeAccess says in the document what each operation asks of a key. It comes after all operations.
+// describeAccess says in the document what each operation asks of a key. It comes after all
+// operations.
 func (s *Server) describeAccess() {
 	const scheme = "key"
 	doc := s.api.OpenAPI()

@@ -21,7 +21,8 @@ func filled(route string, with map[string]string) string {
 	})
 }
 
-// routesOf returns the method and path of every route of a node under /v1, with its parameters as gin writes them.
+// routesOf returns the method and path of every route of a node under /v1, with its parameters as
+// gin writes them.
 func routesOf(t *testing.T, b *stub) (routes [][2]string) {
 	t.Helper()
 	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
@@ -43,7 +44,8 @@ const somewhere = "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"
 
 // Every route under /v1 asks for a key, and for one that may.
 func TestEveryRouteAsksForAKey(t *testing.T) {
-	// What is asked for if it is not as usual: a viewer for what reads, an operator for what writes.
+	// What is asked for if it is not as usual: a viewer for what reads, an operator for what
+	// writes.
 	unusual := map[string]string{
 		"POST /v1/api-keys": "admin", "GET /v1/api-keys": "admin", "DELETE /v1/api-keys/:name": "admin", "GET /v1/audit": "admin",
 		"POST /v1/signing-keys": "admin", "GET /v1/signing-keys": "admin", "DELETE /v1/signing-keys/:name": "admin", "POST /v1/signing-keys/:name/rotate": "admin",
@@ -106,7 +108,8 @@ func with(a, b http.Header) http.Header {
 	return all
 }
 
-// Nothing of another tenant is found by an id or a name, and nothing of it is in a list or goes on from its cursor.
+// Nothing of another tenant is found by an id or a name, and nothing of it is in a list or goes on
+// from its cursor.
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	b, o := newStub(), newOffice()
 	hs := serve(t, b, o.desk)

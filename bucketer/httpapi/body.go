@@ -42,7 +42,8 @@ func (b *body) Resolve(ctx huma.Context) []error {
 		if b.read, b.err = allowed.read(r); b.err != nil {
 			b.err = bodyProblem(b.err)
 		}
-		// Not later: the server takes a deadline that passes while a request is answered for the caller's leaving.
+		// Not later: the server takes a deadline that passes while a request is answered for the
+		// caller's leaving.
 		_ = ctx.SetReadDeadline(time.Time{})
 	}
 	return nil
@@ -54,15 +55,16 @@ func (b *body) text() ([]byte, error) { return b.read, b.err }
 // smallBody is how many bytes of a body are read without a share of the memory for bodies.
 const smallBody = 16 << 10
 
-// allowance is what a request may spend on its body: time, and memory out of what all requests have together.
+// allowance is what a request may spend on its body: time, and memory out of what all requests have
+// together.
 type allowance struct {
 	span   time.Duration
 	memory *atomic.Int64 // left for bodies, in bytes; nil = without end
 	taken  int64
 }
 
-// read reads a body to its end. The memory that it takes beyond smallBody is taken before it is filled; where there is not
-// enough the error is bucketer.ErrOverloaded.
+// read reads a body to its end. The memory that it takes beyond smallBody is taken before it is
+// filled; where there is not enough the error is bucketer.ErrOverloaded.
 func (a *allowance) read(r io.Reader) ([]byte, error) {
 	text := make([]byte, 0, 512)
 	for {
@@ -119,7 +121,8 @@ func bodyProblem(err error) *Problem {
 	return plain(http.StatusBadRequest, "The body ended before its end.")
 }
 
-// checkMedia checks that a body is of one of the media types, in UTF-8. One that says nothing is believed to be.
+// checkMedia checks that a body is of one of the media types, in UTF-8. One that says nothing is
+// believed to be.
 func checkMedia(contentType string, allowed ...string) error {
 	if contentType == "" {
 		return nil
@@ -140,7 +143,8 @@ func checkMedia(contentType string, allowed ...string) error {
 	return refused
 }
 
-// idempotencyKey reads the header Idempotency-Key, which may be quoted. It returns "" if there is none.
+// idempotencyKey reads the header Idempotency-Key, which may be quoted. It returns "" if there is
+// none.
 func idempotencyKey(header string) (string, []bucketer.Fault) {
 	if header == "" {
 		return "", nil

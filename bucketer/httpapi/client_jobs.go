@@ -15,8 +15,8 @@ import (
 // jobPath returns the path of what there is to ask about a job, by its id or name.
 func jobPath(id, what string) string { return "/v1/jobs/" + url.PathEscape(id) + what }
 
-// PutJob creates or replaces the recurring job of a name, and reports whether it was created. The job is anything that encodes as the body
-// of POST /v1/jobs, such as a bucketer.JobRequest.
+// PutJob creates or replaces the recurring job of a name, and reports whether it was created. The
+// job is anything that encodes as the body of POST /v1/jobs, such as a bucketer.JobRequest.
 func (c *Client) PutJob(ctx context.Context, name string, job any) (Job, bool, error) {
 	var out Job
 	header, err := c.call(ctx, ask{method: http.MethodPut, path: jobPath(name, ""), body: job, repeatable: true}, &out)
@@ -67,7 +67,8 @@ type JobRunQuery struct {
 	Limit    int // of one page; 0 means 500
 }
 
-// JobRuns returns the runs of a job, the latest due first: also those under way, those that wait, and the next one. It ends with the first error.
+// JobRuns returns the runs of a job, the latest due first: also those under way, those that wait,
+// and the next one. It ends with the first error.
 func (c *Client) JobRuns(ctx context.Context, id string, q JobRunQuery) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		params := stated(map[string]string{"state": string(q.State), "from": timeParameter(q.From), "to": timeParameter(q.To)})
@@ -104,7 +105,8 @@ func (c *Client) Upcoming(ctx context.Context, id string, count int) ([]NextRun,
 	return out.Items, err
 }
 
-// BeginOperation does one thing to everything that matches, in the background. About key see CreateJob.
+// BeginOperation does one thing to everything that matches, in the background. About key see
+// CreateJob.
 func (c *Client) BeginOperation(ctx context.Context, op request.OperationRequest, key string) (OperationBegun, error) {
 	var out OperationBegun
 	_, err := c.call(ctx, ask{method: http.MethodPost, path: operationsPath, body: op, header: keyed(key), repeatable: key != ""}, &out)
@@ -135,7 +137,8 @@ func (c *Client) Backfill(ctx context.Context, id string, b request.BackfillRequ
 // operationWait is how long AwaitOperation waits between two looks.
 const operationWait = time.Second
 
-// AwaitOperation looks at an operation until it is done or cancelled, and calls onLook, which may be nil, with what it saw each time.
+// AwaitOperation looks at an operation until it is done or cancelled, and calls onLook, which may
+// be nil, with what it saw each time.
 func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLook func(Operation)) (Operation, error) {
 	for {
 		op, err := c.Operation(ctx, id)

@@ -10,15 +10,16 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// LetterQuery selects dead letters by the time at which their runs were first to start, From ≤ due < To. Empty fields select all; the server has its
-// own window where From or To is zero.
+// LetterQuery selects dead letters by the time at which their runs were first to start, From ≤ due
+// < To. Empty fields select all; the server has its own window where From or To is zero.
 type LetterQuery struct {
 	From, To time.Time
 	Task     string
 	Limit    int // of one page; 0 means 500
 }
 
-// DeadLetters returns the runs that have failed for good and were neither replayed nor discarded, the latest due first. It ends with the first error.
+// DeadLetters returns the runs that have failed for good and were neither replayed nor discarded,
+// the latest due first. It ends with the first error.
 func (c *Client) DeadLetters(ctx context.Context, q LetterQuery) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		params := url.Values{}
@@ -41,7 +42,8 @@ func (c *Client) DeadLetter(ctx context.Context, id schema.RunID) (DeadLetter, e
 	return out, err
 }
 
-// ReplayDeadLetter runs what failed again, as a new run: the same one however often it is asked for.
+// ReplayDeadLetter runs what failed again, as a new run: the same one however often it is asked
+// for.
 func (c *Client) ReplayDeadLetter(ctx context.Context, id schema.RunID) (Run, error) {
 	var out Run
 	_, err := c.call(ctx, ask{method: http.MethodPost, path: lettersPath + "/" + id.String() + "/replay", repeatable: true}, &out)

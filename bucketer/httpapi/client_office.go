@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/bucketer/request"
 )
 
-// CreateKey makes an API key of the tenant. It is not sent again when its answer is lost: the key would be, too.
+// CreateKey makes an API key of the tenant. It is not sent again when its answer is lost: the key
+// would be, too.
 func (c *Client) CreateKey(ctx context.Context, key request.KeyRequest) (NewAPIKey, error) {
 	var out NewAPIKey
 	_, err := c.call(ctx, ask{method: http.MethodPost, path: keysPath, body: key}, &out)
@@ -28,7 +29,8 @@ func (c *Client) RevokeKey(ctx context.Context, name string) error {
 	return err
 }
 
-// CreateSigningKey makes a key by which calls are signed. It is not sent again when its answer is lost: the secret would be, too.
+// CreateSigningKey makes a key by which calls are signed. It is not sent again when its answer is
+// lost: the secret would be, too.
 func (c *Client) CreateSigningKey(ctx context.Context, key request.SigningRequest) (NewSigningKey, error) {
 	var out NewSigningKey
 	_, err := c.call(ctx, ask{method: http.MethodPost, path: signingPath, body: key}, &out)
@@ -64,7 +66,8 @@ func (c *Client) Tenant(ctx context.Context, name string) (Tenant, error) {
 	return out, err
 }
 
-// Tenants returns weights and quotas of the tenants that the key may see, by name. It ends with the first error.
+// Tenants returns weights and quotas of the tenants that the key may see, by name. It ends with the
+// first error.
 func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
 	return func(yield func(Tenant, error) bool) { eachItem(ctx, c, tenantsPath, url.Values{}, 0, yield) }
 }
@@ -76,8 +79,8 @@ func (c *Client) PutTenant(ctx context.Context, name string, t request.TenantReq
 	return out, err
 }
 
-// AuditQuery selects entries of the audit log, From ≤ at < To. Empty fields select all; the server has its own window where From or To
-// is zero.
+// AuditQuery selects entries of the audit log, From ≤ at < To. Empty fields select all; the server
+// has its own window where From or To is zero.
 type AuditQuery struct {
 	From, To time.Time
 	Actor    string

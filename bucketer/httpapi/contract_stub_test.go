@@ -24,7 +24,8 @@ func (o *office) befall(err error) {
 	o.err = err
 }
 
-// stubLetters are the dead letters of runs that a stub has: those that failed, and were not discarded.
+// stubLetters are the dead letters of runs that a stub has: those that failed, and were not
+// discarded.
 type stubLetters struct {
 	b    *stub
 	fate map[schema.RunID]schema.ResolutionKind

@@ -65,7 +65,8 @@ func (c *contract) schemaOf(s map[string]any) map[string]any {
 	}
 }
 
-// known are values that mean something to the server that is driven, by the name of a parameter or a field.
+// known are values that mean something to the server that is driven, by the name of a parameter or
+// a field.
 var known = map[string][]string{
 	"name": {"n", "t"}, "task": {"t"}, "url": {"http://x.test/a"}, "subject": {"a.b"}, "cron": {"0 9 * * MON-FRI", "@hourly", "60 * * * *"},
 	"timezone": {"Europe/Berlin", "UTC", "Mars/Olympus"}, "label": {"team=a"}, "cursor": {"AAAA"}, "every": {"15m"}, "command": {"report"},
@@ -177,7 +178,8 @@ func (c *contract) body(t *rapid.T, o describedOperation, media map[string]any) 
 	return string(text)
 }
 
-// troublesOf returns what may befall those whom the API speaks for when it asks them for the operation.
+// troublesOf returns what may befall those whom the API speaks for when it asks them for the
+// operation.
 func troublesOf(o describedOperation) []error {
 	troubles := []error{schema.ErrUnavailable, context.DeadlineExceeded}
 	if o.method == http.MethodGet || strings.HasSuffix(o.path, "/preview") {
@@ -197,8 +199,9 @@ func troublesOf(o describedOperation) []error {
 	return troubles
 }
 
-// TestAnswersAreThoseOfTheDocument drives every operation with random values, and compares what comes back with the document: statuses, media
-// types, bodies and headers. Whatever is asked, nothing is answered 500.
+// TestAnswersAreThoseOfTheDocument drives every operation with random values, and compares what
+// comes back with the document: statuses, media types, bodies and headers. Whatever is asked,
+// nothing is answered 500.
 func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
@@ -305,7 +308,8 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestLinesOfImportsAreThoseOfTheDocument sends random lines, some of which are none, and compares each line of the answer with the document.
+// TestLinesOfImportsAreThoseOfTheDocument sends random lines, some of which are none, and compares
+// each line of the answer with the document.
 func TestLinesOfImportsAreThoseOfTheDocument(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}

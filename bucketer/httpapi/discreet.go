@@ -8,8 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A viewer sees that a call carries a header, and not its value: that is where the secrets of the callee are. Who may change a task
-// or a job may read them, since a change starts from what there is.
+// A viewer sees that a call carries a header, and not its value: that is where the secrets of the
+// callee are. Who may change a task or a job may read them, since a change starts from what there
+// is.
 
 // discreet reports whether the values of headers are to be hidden from the caller.
 func discreet(ctx context.Context) bool { return callerOf(ctx).role == schema.Viewer }

@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A refused import is answered although its body does not come, and the connection is not kept for it.
+// A refused import is answered although its body does not come, and the connection is not kept for
+// it.
 func TestRefusedImportWaitsForNoBody(t *testing.T) {
 	for name, row := range map[string]struct {
 		header string
@@ -27,7 +28,8 @@ func TestRefusedImportWaitsForNoBody(t *testing.T) {
 		"too many":       {"Content-Type: " + ndjson + "\r\n", 429},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A body that nobody reads is waited for until the time-out: with a long one the answer must come first.
+			// A body that nobody reads is waited for until the time-out: with a long one the answer
+			// must come first.
 			for _, wait := range []time.Duration{time.Hour, 20 * time.Millisecond} {
 				hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.BodyTimeout, c.MaxImports = wait, 1 })
 				if row.want == 429 {
@@ -189,7 +191,8 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// Of patches that are made at once up to one ETag, one is taken; without an ETag each is made up to what the others left.
+// Of patches that are made at once up to one ETag, one is taken; without an ETag each is made up to
+// what the others left.
 func TestPatchesAtOnce(t *testing.T) {
 	const patches = 4
 	for _, match := range []bool{true, false} {

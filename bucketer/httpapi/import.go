@@ -27,10 +27,11 @@ const (
 	ndjson = "application/x-ndjson"
 	// answerBuffer is how many bytes of answers wait to be sent together.
 	answerBuffer = 64 << 10
-	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is brought to an end.
+	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is
+	// brought to an end.
 	chunkTimeout = time.Minute
-	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional writes. recurringAtOnce of them are made
-	// at once.
+	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional
+	// writes. recurringAtOnce of them are made at once.
 	maxRecurring    = 256
 	recurringAtOnce = 16
 )
@@ -94,8 +95,9 @@ func stoppingProblem() *Problem {
 
 func bucketerNotReady() *Problem { return problemOf(bucketer.ErrNotReady) }
 
-// importer is one import under way. The goroutine of the request splits lines, decodes them and gathers
-// chunks; one more reads the body, and one for each chunk in flight submits it and writes its answers.
+// importer is one import under way. The goroutine of the request splits lines, decodes them and
+// gathers chunks; one more reads the body, and one for each chunk in flight submits it and writes
+// its answers.
 type importer struct {
 	s            *Server
 	ctx          context.Context
@@ -201,8 +203,8 @@ func (m *importer) note(err error) {
 	m.s.note(m.ctx, "import", "import", nil, m.summary, note)
 }
 
-// gather takes lines in until the body ends, and hands them on in chunks. It returns nil at the end of the
-// body, or why there was none.
+// gather takes lines in until the body ends, and hands them on in chunks. It returns nil at the end
+// of the body, or why there was none.
 func (m *importer) gather() error {
 	d := m.s.decoder()
 	defer m.s.decoders.Put(d)
@@ -274,7 +276,8 @@ func (m *importer) gather() error {
 	}
 }
 
-// wait says how long the tenant's quota has the next line wait: 0 if it can be taken, or there is none here.
+// wait says how long the tenant's quota has the next line wait: 0 if it can be taken, or there is
+// none here.
 func (m *importer) wait() time.Duration {
 	if m.s.deps.Quotas == nil || m.validateOnly || m.permit || !m.lines.more() {
 		return 0
@@ -371,7 +374,8 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), chunkTimeout)
 	defer cancel()
 	var recurring sync.WaitGroup
-	jobs, places := c.jobs, []int(nil) // the one-off jobs, and where they stand in the chunk if that is elsewhere
+	// the one-off jobs, and where they stand in the chunk if that is elsewhere
+	jobs, places := c.jobs, []int(nil)
 	if c.recurring > 0 {
 		jobs = nil
 		recurring.Go(func() { m.decideRecurring(ctx, c, decisions) })
@@ -388,7 +392,8 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 			if places != nil {
 				i = places[i]
 			}
-			decisions[i] = decision{schema.JobOf(r.Run), r.Existing, err} // each exactly once, before SubmitBatch returns
+			// each exactly once, before SubmitBatch returns
+			decisions[i] = decision{schema.JobOf(r.Run), r.Existing, err}
 		})
 	}
 	return decisions

@@ -25,7 +25,8 @@ const (
 	maxWindowSize = 8 << 20
 )
 
-// block is a piece of the body, decompressed. The last one has an error: io.EOF, or why it is the last.
+// block is a piece of the body, decompressed. The last one has an error: io.EOF, or why it is the
+// last.
 type block struct {
 	data []byte
 	err  error
@@ -85,7 +86,8 @@ type deadlineReader struct {
 }
 
 func (r deadlineReader) Read(p []byte) (int, error) {
-	_ = r.m.conn.SetReadDeadline(time.Now().Add(r.m.s.config.ImportIdle)) // recorders of tests have none
+	// recorders of tests have none
+	_ = r.m.conn.SetReadDeadline(time.Now().Add(r.m.s.config.ImportIdle))
 	return r.Reader.Read(p)
 }
 
@@ -120,7 +122,8 @@ func knownEncoding(e string) bool {
 	return false
 }
 
-// decompress returns a reader of what body holds. It takes bounded memory, however much comes out. Release is never nil.
+// decompress returns a reader of what body holds. It takes bounded memory, however much comes out.
+// Release is never nil.
 func decompress(body io.Reader, encoding string) (r io.Reader, release func(), err error) {
 	release = func() {}
 	switch e := strings.ToLower(encoding); e {
@@ -140,7 +143,8 @@ func decompress(body io.Reader, encoding string) (r io.Reader, release func(), e
 	return body, release, nil
 }
 
-// splitter cuts blocks into lines. A line over the limit is skipped to its end and stands for itself as tooLong.
+// splitter cuts blocks into lines. A line over the limit is skipped to its end and stands for
+// itself as tooLong.
 type splitter struct {
 	buffer []byte // of the block that was fed last
 	rest   []byte // what is left of it

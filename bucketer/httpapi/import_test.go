@@ -52,7 +52,8 @@ func sendImport(t testing.TB, hs *httptest.Server, query, encoding string, body 
 	return readAnswers(t, resp.Body)
 }
 
-// beginImport sends the first line of an import, and returns what takes the next ones and what has the answers.
+// beginImport sends the first line of an import, and returns what takes the next ones and what has
+// the answers.
 func beginImport(t *testing.T, hs *httptest.Server) (*io.PipeWriter, io.Reader) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -248,7 +249,8 @@ func TestImportThatIsCutHasNoSummary(t *testing.T) {
 	many := strings.Repeat(line+"\n", 2000)
 	for _, encoding := range []string{"gzip", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {
-			var text strings.Builder // not compressible to next to nothing, so that a cut leaves lines
+			// not compressible to next to nothing, so that a cut leaves lines
+			var text strings.Builder
 			for i := range 10_000 {
 				fmt.Fprintf(&text, `{"nats":{"subject":"a%d"},"payload":%d}`+"\n", schema.HashOf(fmt.Sprint(i)), schema.HashOf("p", fmt.Sprint(i)))
 			}

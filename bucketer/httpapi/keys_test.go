@@ -56,7 +56,8 @@ func TestKeysAreNotRepeated(t *testing.T) {
 	}
 	acts := o.noted()
 	fmt.Fprintln(&all, acts, logged.String())
-	said := strings.ReplaceAll(all.String(), "/v1/tasks/"+made.Key, "") // whoever puts it there says it themselves
+	// whoever puts it there says it themselves
+	said := strings.ReplaceAll(all.String(), "/v1/tasks/"+made.Key, "")
 	for _, key := range []string{secret("a/admin"), made.Key} {
 		if strings.Contains(said, key) {
 			t.Errorf("the key %q is repeated in\n%s", key, said)

@@ -23,7 +23,8 @@ type nobody struct{}
 func (nobody) Near(schema.Shard, []schema.Entry) {}
 func (nobody) Signal(string, []byte)             {}
 
-// graveyard is a node with a real bucketer over a store in memory, and the runs of it that have failed.
+// graveyard is a node with a real bucketer over a store in memory, and the runs of it that have
+// failed.
 type graveyard struct {
 	t     *testing.T
 	store *embedded.Store

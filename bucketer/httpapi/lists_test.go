@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestAnEmptyListIsNotNull asks for everything that can be asked for where there is nothing: what the document calls a list is one in the answer.
+// TestAnEmptyListIsNotNull asks for everything that can be asked for where there is nothing: what
+// the document calls a list is one in the answer.
 func TestAnEmptyListIsNotNull(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler}
@@ -86,7 +87,8 @@ func (c *contract) lists(part any) map[string]map[string]any {
 	return found
 }
 
-// TestPathsHavePatterns asks for each path with what its pattern does not match: it is refused, and nothing is done. What the pattern matches is not.
+// TestPathsHavePatterns asks for each path with what its pattern does not match: it is refused, and
+// nothing is done. What the pattern matches is not.
 func TestPathsHavePatterns(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler}

@@ -16,11 +16,13 @@ import (
 
 // Quotas holds tenants to what they may use (bucketer.Tenants).
 type Quotas interface {
-	// AdmitRun takes a run with so many bytes of payload out of the tenant's quotas, or answers a *bucketer.QuotaError.
+	// AdmitRun takes a run with so many bytes of payload out of the tenant's quotas, or answers a
+	// *bucketer.QuotaError.
 	AdmitRun(ctx context.Context, tenant string, bytes int) error
 	// AdmitLine takes a line of an import out of the tenant's quota, or says how long to wait.
 	AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error)
-	// AdmitJob admits one more job that can have many runs, or answers a *bucketer.QuotaError; count counts them, up to most.
+	// AdmitJob admits one more job that can have many runs, or answers a *bucketer.QuotaError;
+	// count counts them, up to most.
 	AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error
 }
 
@@ -118,8 +120,8 @@ func (m meteredRecurring) TriggerJob(ctx context.Context, tenant string, id sche
 	return m.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
 }
 
-// meteredOperations holds operations that start runs to the quotas of their tenants: beginning one takes one run, and those that it starts wait
-// (bucketer.Operations).
+// meteredOperations holds operations that start runs to the quotas of their tenants: beginning one
+// takes one run, and those that it starts wait (bucketer.Operations).
 type meteredOperations struct {
 	Operations
 	quotas Quotas

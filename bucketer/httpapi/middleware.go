@@ -64,7 +64,8 @@ func (s *Server) recover(c *gin.Context) {
 		}
 		s.log.Error("request panicked", "method", c.Request.Method, "route", c.FullPath(), "err", v, "stack", string(debug.Stack()))
 		if c.Writer.Written() {
-			panic(http.ErrAbortHandler) // the answer is half out: the caller must see that it was cut
+			// the answer is half out: the caller must see that it was cut
+			panic(http.ErrAbortHandler)
 		}
 		s.refuse(c, internal.problem(""))
 	}()
@@ -75,10 +76,11 @@ func (s *Server) recover(c *gin.Context) {
 func (s *Server) bound(c *gin.Context) {
 	rc := http.NewResponseController(c.Writer)
 	if c.FullPath() == importPath {
-		// Before anything is refused: the server would otherwise wait for the body before it sends the refusal. The connection
-		// serves no other request, since a body may be left over, and that is known only after the header of the answer has gone: in full
-		// duplex net/http meets the end of such a body after the handler, begins to listen for the caller's leaving, and panics when it reads the
-		// next request.
+		// Before anything is refused: the server would otherwise wait for the body before it sends
+		// the refusal. The connection serves no other request, since a body may be left over, and
+		// that is known only after the header of the answer has gone: in full duplex net/http meets
+		// the end of such a body after the handler, begins to listen for the caller's leaving, and
+		// panics when it reads the next request.
 		_ = rc.EnableFullDuplex() // HTTP/2 has no need of it; recorders of tests do without
 		c.Header("Connection", "close")
 		c.Next()
@@ -95,11 +97,13 @@ func (s *Server) bound(c *gin.Context) {
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
-	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // for what is left of a body that nobody read
+	// for what is left of a body that nobody read
+	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 }
 
-// host refuses a request for a name that is not the node's. A browser takes a page's word for where its name leads: a name that
-// is made to lead to this machine would let the page read and write as if it came from here.
+// host refuses a request for a name that is not the node's. A browser takes a page's word for where
+// its name leads: a name that is made to lead to this machine would let the page read and write as
+// if it came from here.
 func (s *Server) host(c *gin.Context) {
 	if s.config.Host != nil && strings.HasPrefix(c.FullPath(), "/v1/") && !s.config.Host(hostname(c.Request.Host)) {
 		s.refuse(c, plain(http.StatusForbidden, "The Host header names another machine."))
@@ -108,7 +112,8 @@ func (s *Server) host(c *gin.Context) {
 	c.Next()
 }
 
-// hostname returns the host of a Host header without the port, and without the brackets of an IPv6 address.
+// hostname returns the host of a Host header without the port, and without the brackets of an IPv6
+// address.
 func hostname(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host
@@ -116,8 +121,8 @@ func hostname(header string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
 }
 
-// LocalHost returns a Config.Host that accepts localhost, IP addresses, no name at all, and names; case does not matter. No
-// browser takes a page of an IP address for one of a name.
+// LocalHost returns a Config.Host that accepts localhost, IP addresses, no name at all, and names;
+// case does not matter. No browser takes a page of an IP address for one of a name.
 func LocalHost(names ...string) func(host string) bool {
 	names = append([]string{"", "localhost"}, names...)
 	return func(host string) bool {
@@ -128,9 +133,9 @@ func LocalHost(names ...string) func(host string) bool {
 	}
 }
 
-// form refuses what a reader of the request may understand in two ways, and what a page of somebody else makes a browser
-// send: where no key is needed, being able to reach the node is all that protects it. A name that ends in [] is of a list, such as name[] of
-// /metrics.
+// form refuses what a reader of the request may understand in two ways, and what a page of somebody
+// else makes a browser send: where no key is needed, being able to reach the node is all that
+// protects it. A name that ends in [] is of a list, such as name[] of /metrics.
 func (s *Server) form(c *gin.Context) {
 	if err := s.crossOrigin.Check(c.Request); err != nil {
 		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
@@ -153,7 +158,8 @@ func (s *Server) form(c *gin.Context) {
 	c.Next()
 }
 
-// maxParameter bounds the name of a parameter that is said back, bytes: longer ones are unknown, and refused as such.
+// maxParameter bounds the name of a parameter that is said back, bytes: longer ones are unknown,
+// and refused as such.
 const maxParameter = 63
 
 // refuse answers with a problem, and nothing after it.

@@ -123,7 +123,8 @@ var deferrals = map[schema.Cause]string{
 	schema.CauseTenantShare: "its tenant's calls are slow, and have their part of the slots",
 }
 
-// deferredBy returns what is told of a run whose start was deferred, nil if the record does not say why.
+// deferredBy returns what is told of a run whose start was deferred, nil if the record does not say
+// why.
 func deferredBy(rec *schema.Record) *Waiting {
 	if rec == nil || rec.Cause == "" {
 		return nil
@@ -201,7 +202,8 @@ func runOf(r *runs.Run, payload []byte) Run {
 				if m := rec.Missed; m != nil { // it stands for a stretch
 					missed = Missed{From: Time{m.From}, To: Time{m.To}, Count: m.Count, Reason: m.Reason}
 				}
-				// A step of a catch-up that was taken again, later, gave up more than the first time.
+				// A step of a catch-up that was taken again, later, gave up more than the first
+				// time.
 				if out.Missed == nil || missed.To.After(out.Missed.To.Time) {
 					out.Missed, out.FinishedAt = &missed, Time{rec.Finished}
 				}
@@ -248,7 +250,8 @@ func runOf(r *runs.Run, payload []byte) Run {
 	return out
 }
 
-// cancelReason returns why a run was cancelled without anybody having asked for it, "" if somebody did.
+// cancelReason returns why a run was cancelled without anybody having asked for it, "" if somebody
+// did.
 func cancelReason(r *runs.Run) string {
 	if r.State != schema.StateCancelled {
 		return ""
@@ -321,7 +324,8 @@ type Cluster struct {
 	Regions []Region `json:"regions"`
 }
 
-// lists returns c with a list, if an empty one, where c has none: an answer never says null for a list.
+// lists returns c with a list, if an empty one, where c has none: an answer never says null for a
+// list.
 func (c Cluster) lists() Cluster {
 	c.Members, c.Shards, c.Regions = append([]Member{}, c.Members...), append([]Shard{}, c.Shards...), append([]Region{}, c.Regions...)
 	for i := range c.Members {
@@ -362,10 +366,11 @@ type Region struct {
 
 // ImportResult is what became of a line of an import.
 type ImportResult struct {
-	Line   int64        `json:"line"`
-	ID     schema.JobID `json:"id,omitzero"`
-	Status int          `json:"status"` // 201 made, 200 known before (or valid, if nothing was to be written), else the error's
-	Error  *Problem     `json:"error,omitempty"`
+	Line int64        `json:"line"`
+	ID   schema.JobID `json:"id,omitzero"`
+	// 201 made, 200 known before (or valid, if nothing was to be written), else the error's
+	Status int      `json:"status"`
+	Error  *Problem `json:"error,omitempty"`
 }
 
 // ImportSummary is the last word on an import. Lines that are blank do not count.

@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// JobSchedule is when a job is due, as the API answers it: one of At, Cron and Every, with the values in force.
+// JobSchedule is when a job is due, as the API answers it: one of At, Cron and Every, with the
+// values in force.
 type JobSchedule struct {
 	At Time `json:"at,omitzero" doc:"Of a one-off job"`
 
@@ -37,8 +38,9 @@ type NextRun struct {
 	DueAt     Time         `json:"due_at"`
 }
 
-// Job is a job as the API answers it. The limits of inline work are those in force; those of a task stand with the task.
-// Name and the fields from Start to Concurrency are of jobs that can have many runs.
+// Job is a job as the API answers it. The limits of inline work are those in force; those of a task
+// stand with the task. Name and the fields from Start to Concurrency are of jobs that can have many
+// runs.
 type Job struct {
 	ID     schema.JobID `json:"id"`
 	Tenant string       `json:"tenant"`
@@ -137,7 +139,8 @@ func misfireOf(m *schema.Misfire, policy string) JobMisfire {
 	return out
 }
 
-// recurringOf returns a job that can have many runs. next is the run that comes next, if there is one.
+// recurringOf returns a job that can have many runs. next is the run that comes next, if there is
+// one.
 func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	s := &j.Current.Spec
 	out := Job{
@@ -179,7 +182,8 @@ func scheduleOf(s *schema.Schedule) JobSchedule {
 	return out
 }
 
-// generationTag names the state of a job that can have many runs: every change of it, and of how it stands, is a generation.
+// generationTag names the state of a job that can have many runs: every change of it, and of how it
+// stands, is a generation.
 func generationTag(j *schema.Job) string { return `"` + strconv.FormatInt(j.Current.Number, 10) + `"` }
 
 // Preview says when a schedule is due.

@@ -71,8 +71,8 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 	return s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
 }
 
-// describeBody documents the JSON body of a registered operation. It comes after the registration: huma would
-// otherwise read and validate the body itself, less strictly.
+// describeBody documents the JSON body of a registered operation. It comes after the registration:
+// huma would otherwise read and validate the body itself, less strictly.
 func (s *Server) describeBody(path, method string, t reflect.Type, media ...string) {
 	body := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
 	for _, m := range media {
@@ -89,7 +89,8 @@ func (s *Server) describeBody(path, method string, t reflect.Type, media ...stri
 	}
 }
 
-// alsoAnswers documents that a registered operation may succeed with another status as well, the same way.
+// alsoAnswers documents that a registered operation may succeed with another status as well, the
+// same way.
 func (s *Server) alsoAnswers(path, method string, status, like int) {
 	item := s.api.OpenAPI().Paths[path]
 	for m, op := range map[string]*huma.Operation{http.MethodPost: item.Post, http.MethodPut: item.Put} {

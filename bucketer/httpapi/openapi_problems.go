@@ -17,8 +17,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// conflicts are the kinds of problems with which an operation may answer 409, and what is full where it answers 429, beside what any may: the
-// examples of the document.
+// conflicts are the kinds of problems with which an operation may answer 409, and what is full
+// where it answers 429, beside what any may: the examples of the document.
 var conflicts = map[string][]string{
 	"create-job":         {"name-taken", "conflict", "minute-full"},
 	"import-jobs":        {"minute-full"},
@@ -93,7 +93,8 @@ func examplesOf(op *huma.Operation, status int) []string {
 	return usual
 }
 
-// addProblems gives each problem that an operation may be answered with its examples. They are the same for all, and lie together.
+// addProblems gives each problem that an operation may be answered with its examples. They are the
+// same for all, and lie together.
 func (s *Server) addProblems() error {
 	doc := s.api.OpenAPI()
 	examples := problemExamples()

@@ -28,7 +28,8 @@ const problemType = "urn:carillon:problem:"
 
 // Problem is an error as the API answers it (RFC 9457).
 type Problem struct {
-	Type   string           `json:"type"`   // "urn:carillon:problem:" and the kind, or "about:blank"
+	// "urn:carillon:problem:" and the kind, or "about:blank"
+	Type   string           `json:"type"`
 	Title  string           `json:"title"`  // the same for every problem of a type
 	Status int              `json:"status"` // the HTTP status
 	Detail string           `json:"detail,omitempty"`
@@ -130,8 +131,8 @@ func (k kind) problem(detail string) *Problem {
 	return &Problem{Type: problemType + k.name, Title: k.title, Status: k.status, Detail: detail, RetryAfter: k.retryAfter}
 }
 
-// problemOf returns what err is to a caller. Of an error of the store, or of ours, it says no more than
-// its kind: the words of drivers are for the log.
+// problemOf returns what err is to a caller. Of an error of the store, or of ours, it says no more
+// than its kind: the words of drivers are for the log.
 func problemOf(err error) *Problem {
 	var (
 		problem *Problem
@@ -152,7 +153,8 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &syntax):
 		return &Problem{Type: problemType + "not-json", Title: "The body is not JSON", Status: http.StatusBadRequest, Detail: syntax.Error()}
 	}
-	stored := errors.Is(err, schema.ErrNotUnderstood) // what is wrong with it is no fault of the request
+	// what is wrong with it is no fault of the request
+	stored := errors.Is(err, schema.ErrNotUnderstood)
 	if faults := request.ScheduleFaults(err); len(faults) > 0 && !stored {
 		return invalid(faults...)
 	}
@@ -168,7 +170,8 @@ func problemOf(err error) *Problem {
 	return internal.problem("")
 }
 
-// ofRead returns p as it is answered where nothing can have been written: what a write leaves open is then no question.
+// ofRead returns p as it is answered where nothing can have been written: what a write leaves open
+// is then no question.
 func (p *Problem) ofRead() *Problem {
 	if p.Kind() != unknownKind {
 		return p

@@ -15,7 +15,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// stubJobs are jobs that can have many runs, in memory. They are part of a stub, and under its lock.
+// stubJobs are jobs that can have many runs, in memory. They are part of a stub, and under its
+// lock.
 type stubJobs struct {
 	byID    map[schema.JobID]*schema.Job
 	history map[schema.JobID][]schema.RunID // of ended runs, oldest first

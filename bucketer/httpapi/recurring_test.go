@@ -160,7 +160,8 @@ func TestRecurringJobIsPatched(t *testing.T) {
 			t.Errorf("PATCH of %s: no fault is named", name)
 		}
 	}
-	// Somebody is faster: with If-Match that is refused, without it the patch is made up to what the job says by then.
+	// Somebody is faster: with If-Match that is refused, without it the patch is made up to what
+	// the job says by then.
 	b.jobs.onChange = func(j *schema.Job) {
 		b.jobs.onChange = nil
 		j.Current.Number++
@@ -444,7 +445,8 @@ func TestAJobThatIsNotUnderstoodIsShown(t *testing.T) {
 	}
 }
 
-// TestAJobThatIsNotUnderstoodIsNotChanged: 409 with what to do, also where a fault of the schedule is why.
+// TestAJobThatIsNotUnderstoodIsNotChanged: 409 with what to do, also where a fault of the schedule
+// is why.
 func TestAJobThatIsNotUnderstoodIsNotChanged(t *testing.T) {
 	b := newStub()
 	hs := serve(t, b)

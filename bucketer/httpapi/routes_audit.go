@@ -43,7 +43,8 @@ type (
 	}
 )
 
-// auditCursor is where an audit list goes on. It holds its window, since the ends of that may be left to the first answer.
+// auditCursor is where an audit list goes on. It holds its window, since the ends of that may be
+// left to the first answer.
 type auditCursor struct {
 	From time.Time           `json:"from"`
 	To   time.Time           `json:"to"`

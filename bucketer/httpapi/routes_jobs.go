@@ -18,7 +18,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The inputs of requests name each parameter themselves: huma looks into no embedded part that is not exported.
+// The inputs of requests name each parameter themselves: huma looks into no embedded part that is
+// not exported.
 type (
 	jobByID struct {
 		ID string `path:"id" doc:"The job's id, or its name" example:"0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"`
@@ -127,8 +128,8 @@ func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error)
 // patchTries bounds how often a patch is made up again because another one was faster.
 const patchTries = 5
 
-// patch makes a patch up to the job as it stands, and changes the job if it still stands so: otherwise one of two
-// patches at once would undo the other, and both would match one ETag.
+// patch makes a patch up to the job as it stands, and changes the job if it still stands so:
+// otherwise one of two patches at once would undo the other, and both would match one ETag.
 func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
@@ -207,7 +208,8 @@ func (f found) match(header string) error {
 	return p
 }
 
-// generation returns the generation that a job which can have many runs must have, if the request says so; 0 = any.
+// generation returns the generation that a job which can have many runs must have, if the request
+// says so; 0 = any.
 func (f found) generation(header string) int64 {
 	if header == "" || header == "*" {
 		return 0

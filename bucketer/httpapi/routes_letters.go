@@ -16,9 +16,11 @@ import (
 
 // DeadLetters keeps the runs that have failed for good (bucketer.Bucketer).
 type DeadLetters interface {
-	// DeadLetters returns at most limit letters that wait, the latest due first, and where to go on.
+	// DeadLetters returns at most limit letters that wait, the latest due first, and where to go
+	// on.
 	DeadLetters(ctx context.Context, q runs.DeadLetterQuery, pos *runs.DeadLetterPosition, limit int) ([]schema.DeadLetter, *runs.DeadLetterPosition, error)
-	// DeadLetter returns one that waits or was replayed, with its payload and the attempts of its run.
+	// DeadLetter returns one that waits or was replayed, with its payload and the attempts of its
+	// run.
 	DeadLetter(ctx context.Context, tenant string, id schema.RunID) (runs.DeadLetter, error)
 	// Replay runs one again; however often it is asked for, that is one run.
 	Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error)
@@ -118,7 +120,8 @@ type (
 	letterAnswer struct{ Body DeadLetter }
 )
 
-// letterCursor is where a list of dead letters goes on. It holds its window, since the ends of that may be left to the first answer.
+// letterCursor is where a list of dead letters goes on. It holds its window, since the ends of that
+// may be left to the first answer.
 type letterCursor struct {
 	From time.Time               `json:"from"`
 	To   time.Time               `json:"to"`
@@ -127,7 +130,8 @@ type letterCursor struct {
 
 const (
 	lettersPath = "/v1/dead-letters"
-	// maxLetterSpan is the longest stretch of due times of one list, defaultLetterSpan the one that is taken where none is stated.
+	// maxLetterSpan is the longest stretch of due times of one list, defaultLetterSpan the one that
+	// is taken where none is stated.
 	maxLetterSpan     = 400 * 24 * time.Hour
 	defaultLetterSpan = 31 * 24 * time.Hour
 )

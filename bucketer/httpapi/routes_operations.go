@@ -203,7 +203,8 @@ func (s *Server) cancelOperation(ctx context.Context, in *operationByID) (*opera
 	return s.onOperation(ctx, "cancel operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
 		began := s.config.Now().Truncate(time.Millisecond)
 		op, err := s.deps.Operations.Cancel(ctx, tenantOf(ctx), id, actorOf(ctx))
-		if err == nil && !op.Cancelled.At.Before(began) { // one that was cancelled before is answered the same
+		if err == nil && !op.Cancelled.At.Before(began) {
+			// one that was cancelled before is answered the same
 			s.note(ctx, "cancel", "operation/"+id.String(), nil, nil, "")
 		}
 		return op, err

@@ -95,7 +95,8 @@ func (s *Server) runOutput(ctx context.Context, in *runOutput) (*huma.StreamResp
 		hc.SetStatus(http.StatusOK)
 		for ; more; chunk, err, more = next() {
 			if err != nil {
-				_ = s.fail(ctx, "read output", err) // it is logged; the answer ends short of its length
+				// it is logged; the answer ends short of its length
+				_ = s.fail(ctx, "read output", err)
 				return
 			}
 			if _, err := hc.BodyWriter().Write(chunk); err != nil {

@@ -125,7 +125,8 @@ func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
 	return out, nil
 }
 
-// matchNamed checks the header If-Match of a request to replace the job of a name, and returns the generation that it asks for.
+// matchNamed checks the header If-Match of a request to replace the job of a name, and returns the
+// generation that it asks for.
 func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, error) {
 	f, err := s.findNamed(ctx, name)
 	var none *Problem
@@ -148,7 +149,8 @@ func (s *Server) patchRecurring(ctx context.Context, f found, header string, tex
 	if fault := f.job.Current.Fault; fault != nil { // there is nothing to patch
 		return f, fault
 	}
-	// Also one that changes nothing is put to the store: what was read here may be a change that is not decided yet.
+	// Also one that changes nothing is put to the store: what was read here may be a change that is
+	// not decided yet.
 	if _, err := d.PatchJob(f.job.Current.Spec, text, now); err != nil {
 		return f, err
 	}

@@ -196,8 +196,8 @@ func (s *Server) listOne(ctx context.Context, w runs.Window, id schema.RunID, ou
 	return nil
 }
 
-// listHistory lists the runs of a job that can have many, the latest due first: a window of due times may lie in many
-// partitions, and the history knows the job's.
+// listHistory lists the runs of a job that can have many, the latest due first: a window of due
+// times may lie in many partitions, and the history knows the job's.
 func (s *Server) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
 	err := s.historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
@@ -258,7 +258,8 @@ func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error)
 	}, payload), nil
 }
 
-// answerNewRun answers with a run that was made now. It is durable, whether or not it can be read: then spec says what it is.
+// answerNewRun answers with a run that was made now. It is durable, whether or not it can be read:
+// then spec says what it is.
 func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spec schema.Spec, payload []byte) *runAnswer {
 	out := &runAnswer{Status: http.StatusCreated, Location: "/v1/runs/" + receipt.Run.String()}
 	if receipt.Existing {

@@ -14,7 +14,8 @@ import (
 
 // Stats keeps counts of minutes (bucketer.Stats).
 type Stats interface {
-	// Minutes returns the counts of all nodes together, From ≤ minute < To, by minute; minutes in which nothing was counted are left out.
+	// Minutes returns the counts of all nodes together, From ≤ minute < To, by minute; minutes in
+	// which nothing was counted are left out.
 	Minutes(ctx context.Context, from, to time.Time) ([]admin.Minute, error)
 }
 

@@ -14,13 +14,14 @@ import (
 	"carillon.dev/carillon/bucketer/request"
 )
 
-// Targets asks the executors of the cluster for what they know of the targets of tenants. Each knows its own calls alone.
+// Targets asks the executors of the cluster for what they know of the targets of tenants. Each
+// knows its own calls alone.
 type Targets interface {
-	// Targets returns what each executor knows that answered within a second, and the names of those that did not. The error is
-	// schema.ErrUnavailable if none could be asked.
+	// Targets returns what each executor knows that answered within a second, and the names of
+	// those that did not. The error is schema.ErrUnavailable if none could be asked.
 	Targets(ctx context.Context, tenant string) (known []NodeTarget, missing []string, err error)
-	// ResetTarget has every executor close the circuit of a target, and returns what they know of the tenant's targets then. An executor
-	// that is missing may have heard it or not.
+	// ResetTarget has every executor close the circuit of a target, and returns what they know of
+	// the tenant's targets then. An executor that is missing may have heard it or not.
 	ResetTarget(ctx context.Context, tenant, target string) (known []NodeTarget, missing []string, err error)
 }
 
@@ -122,7 +123,8 @@ func (s *Server) routeTargets() {
 	s.describeBody(resetPath, http.MethodPost, reflect.TypeFor[request.TargetRequest](), "application/json")
 }
 
-// targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that is "".
+// targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that
+// is "".
 func (s *Server) targetsOf(ctx context.Context, reset string) (all []TargetOfTenant, missing []string, err error) {
 	if s.deps.Targets == nil {
 		return nil, nil, notFound("This node asks no executors.")
@@ -176,7 +178,8 @@ func (s *Server) resetTarget(ctx context.Context, in *targetReset) (*targetAnswe
 		return nil, p
 	}
 	after, missingAfter, err := s.targetsOf(ctx, asked.Target)
-	if was.State != "closed" || len(missing) > 0 { // else nothing has changed. What was not answered may have been heard
+	if was.State != "closed" || len(missing) > 0 {
+		// else nothing has changed. What was not answered may have been heard
 		s.note(ctx, "reset", "target/"+asked.Target, was.TargetState, nil, "")
 	}
 	if err != nil {

@@ -14,9 +14,11 @@ import (
 
 // Tenants keeps weights and quotas (bucketer.Tenants).
 type Tenants interface {
-	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no times.
+	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no
+	// times.
 	Tenant(ctx context.Context, name string) (schema.Tenant, error)
-	// Tenants returns at most limit tenants of which something was stated, with a name after `after`, in name order.
+	// Tenants returns at most limit tenants of which something was stated, with a name after
+	// `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
 	PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error)
 }

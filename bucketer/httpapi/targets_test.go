@@ -43,7 +43,8 @@ func (s *stubTargets) ResetTarget(_ context.Context, tenant, target string) ([]N
 	return slices.Clone(s.known[tenant]), s.missing, nil
 }
 
-// broken are the targets of a tenant: one that is open on one node and probed on another, one that is well, and a subject.
+// broken are the targets of a tenant: one that is open on one node and probed on another, one that
+// is well, and a subject.
 func broken(tenant string) *stubTargets {
 	at := func(s int) Time { return Time{testNow.Add(time.Duration(s) * time.Second)} }
 	return &stubTargets{known: map[string][]NodeTarget{tenant: {
@@ -130,7 +131,8 @@ func TestATargetIsReset(t *testing.T) {
 	}
 }
 
-// An executor that did not answer may be the one that knows the target: it is asked to reset it, and named.
+// An executor that did not answer may be the one that knows the target: it is asked to reset it,
+// and named.
 func TestATargetIsResetWhereNobodyAnswered(t *testing.T) {
 	targets := &stubTargets{known: map[string][]NodeTarget{}, missing: []string{"node-3"}}
 	hs := serve(t, newStub(), func(_ *Config, d *Deps) { d.Targets = targets })

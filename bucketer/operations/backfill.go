@@ -19,26 +19,31 @@ import (
 const (
 	// MaxBackfill is how many nominal times one backfill may be for.
 	MaxBackfill = 100_000
-	// MaxBackfillRuns bounds what max_concurrent may be; backfillRuns is what it is if nothing is said.
+	// MaxBackfillRuns bounds what max_concurrent may be; backfillRuns is what it is if nothing is
+	// said.
 	MaxBackfillRuns      = 100
 	DefaultMaxConcurrent = 5
-	// A backfill is looked at again after backfillSoon if a run of it ended or began, else after backfillLater.
+	// A backfill is looked at again after backfillSoon if a run of it ended or began, else after
+	// backfillLater.
 	backfillSoon  = 250 * time.Millisecond
 	backfillLater = time.Second
-	// backfillYield is how late a run of a backfill may start before the backfill asks for nothing more: those who execute have work on time.
+	// backfillYield is how late a run of a backfill may start before the backfill asks for nothing
+	// more: those who execute have work on time.
 	backfillYield = 2 * time.Second
 )
 
-// Backfill is a validated request for runs of a job for nominal times that have passed: From ≤ nominal time < To.
+// Backfill is a validated request for runs of a job for nominal times that have passed: From ≤
+// nominal time < To.
 type Backfill struct {
 	From, To      time.Time
 	MaxConcurrent int // runs that are unfinished at a time
 }
 
-// Backfill begins an operation that asks for a run of the job for each nominal time of the stretch that its schedule, as it is now, names,
-// in their order. They run besides what ran or was missed at those times, one for each, at most MaxConcurrent of them unfinished at a time,
-// with the lowest priority. A paused job may be backfilled; one that was cancelled or has finished answers ErrFinished. Stretches that
-// name no times or too many are Faults. About key see Begin.
+// Backfill begins an operation that asks for a run of the job for each nominal time of the stretch
+// that its schedule, as it is now, names, in their order. They run besides what ran or was missed
+// at those times, one for each, at most MaxConcurrent of them unfinished at a time, with the lowest
+// priority. A paused job may be backfilled; one that was cancelled or has finished answers
+// ErrFinished. Stretches that name no times or too many are Faults. About key see Begin.
 func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobID, r Backfill, by, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) {
 		job, err := o.jobs.JobByID(ctx, tenant, id)
@@ -92,11 +97,14 @@ func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 	return f, nil
 }
 
-// backfillStep looks at the runs of a backfill that have not ended, and asks for more where there is room.
+// backfillStep looks at the runs of a backfill that have not ended, and asks for more where there
+// is room.
 //
-// Which times are asked for next, and when those runs are due, is decided once for everybody before their rows are written. If we crash at
-// any point, or two nodes work at the same backfill, the same decisions are met and the same rows are written again, also by whoever goes on from
-// progress that was overtaken: it meets all decisions again, and all runs that they led to, before it makes a new one.
+// Which times are asked for next, and when those runs are due, is decided once for everybody before
+// their rows are written. If we crash at any point, or two nodes work at the same backfill, the
+// same decisions are met and the same rows are written again, also by whoever goes on from progress
+// that was overtaken: it meets all decisions again, and all runs that they led to, before it makes
+// a new one.
 func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *schema.Progress) (wait time.Duration, err error) {
 	f, now := op.Spec.Backfill, o.now()
 	job, err := o.jobs.JobByID(ctx, op.Tenant, f.Job)
@@ -153,7 +161,8 @@ func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *
 	return backfillLater, nil
 }
 
-// unfinished takes those runs out of p.Unfinished that have ended, and counts them. held says that one of the others should have started.
+// unfinished takes those runs out of p.Unfinished that have ended, and counts them. held says that
+// one of the others should have started.
 func (o *Operations) unfinished(ctx context.Context, p *schema.Progress, now time.Time) (held bool, err error) {
 	if len(p.Unfinished) == 0 {
 		return false, nil
@@ -193,13 +202,15 @@ func (o *Operations) unfinished(ctx context.Context, p *schema.Progress, now tim
 	return held, nil
 }
 
-// batch is what was decided, once for everybody, about the nominal times of a backfill from one on. It is kept as JSON.
+// batch is what was decided, once for everybody, about the nominal times of a backfill from one on.
+// It is kept as JSON.
 type batch struct {
 	Last int64 `json:"last"` // the last nominal time, ms
 	Due  int64 `json:"due"`  // when their runs are due, ms
 }
 
-// askFor writes the rows of the next nominal times of a backfill, at most n, `first` being the first of them, and notes them in p.
+// askFor writes the rows of the next nominal times of a backfill, at most n, `first` being the
+// first of them, and notes them in p.
 func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema.Progress, s *schedule.Schedule, job *schema.Job, first time.Time, n int) error {
 	f, now := op.Spec.Backfill, o.now()
 	last := first
@@ -253,9 +264,10 @@ func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema
 	return nil
 }
 
-// backfilled makes the row of a run of a backfill. Its id is a function of tenant, job, operation, nominal time and due time, and says nothing of
-// the generation: what runs is what the job says when the row is written. Written again after a change, it is the row of the later
-// generation, whole, since that is the write timestamp.
+// backfilled makes the row of a run of a backfill. Its id is a function of tenant, job, operation,
+// nominal time and due time, and says nothing of the generation: what runs is what the job says
+// when the row is written. Written again after a change, it is the row of the later generation,
+// whole, since that is the write timestamp.
 func (o *Operations) backfilled(job *schema.Job, op *schema.Operation, nominal, due, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
 	hash := schema.HashOf("backfill", spec.Tenant, job.ID.String(), op.ID.String(), strconv.FormatInt(nominal.UnixMilli(), 10))

@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// backfiller ends the runs of backfills as executors do: each takes so long, and ends with an outcome.
+// backfiller ends the runs of backfills as executors do: each takes so long, and ends with an
+// outcome.
 type backfiller struct {
 	w       *world
 	shard   schema.Shard // of the job
@@ -129,7 +130,8 @@ func TestBackfill(t *testing.T) {
 		spec := every(10 * time.Minute)
 		spec.Schedule.Anchor = now.Truncate(24 * time.Hour)
 		job := w.job(spec)
-		if _, err := w.PauseJob(t.Context(), "t", job.ID, 0); err != nil { // a paused job may be backfilled
+		if _, err := w.PauseJob(t.Context(), "t", job.ID, 0); err != nil {
+			// a paused job may be backfilled
 			t.Fatal(err)
 		}
 		o := w.operations("n")
@@ -200,7 +202,8 @@ func TestBackfillSurvivesItsNode(t *testing.T) {
 	}
 }
 
-// Who goes on from progress that was overtaken meets what was decided since, and asks for nothing twice.
+// Who goes on from progress that was overtaken meets what was decided since, and asks for nothing
+// twice.
 func TestBackfillFromOvertakenProgress(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -399,7 +402,8 @@ func TestBackfillIsRefusedOrClipped(t *testing.T) {
 	})
 }
 
-// TestABackfillWaitsUntilItsJobIsUnderstood: it asks for nothing that it does not know, and goes on then.
+// TestABackfillWaitsUntilItsJobIsUnderstood: it asks for nothing that it does not know, and goes on
+// then.
 func TestABackfillWaitsUntilItsJobIsUnderstood(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		time.Sleep(time.Hour)
@@ -424,7 +428,8 @@ func TestABackfillWaitsUntilItsJobIsUnderstood(t *testing.T) {
 	})
 }
 
-// TestABackfillOfAJobThatIsNotUnderstoodIsRefused: nothing is written, and who is not its tenant learns nothing.
+// TestABackfillOfAJobThatIsNotUnderstoodIsRefused: nothing is written, and who is not its tenant
+// learns nothing.
 func TestABackfillOfAJobThatIsNotUnderstoodIsRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(10 * time.Second))

@@ -1,6 +1,6 @@
 // Package operations does one thing to everything that matches a filter, in the background, on any
-// node: it cancels, pauses, resumes and triggers jobs, cancels and retries runs, replays and discards
-// dead letters, and backfills the past times of a job.
+// node: it cancels, pauses, resumes and triggers jobs, cancels and retries runs, replays and
+// discards dead letters, and backfills the past times of a job.
 //
 // # What is authoritative
 //
@@ -8,19 +8,20 @@
 //
 // # Invariants
 //
-//  1. An action done twice is the same as once: triggers, retries and replays have idempotency keys.
-//     So a turn is only advice. One node takes it for half a minute, by a conditional write.
-//  2. How far an operation has come is written after each page. A page whose actions the store could
-//     not take is tried again later, as a whole.
-//  3. Runs that an operation starts come out of the tenant's quota. The operation waits for the quota
-//     and holds no place meanwhile.
+//  1. An action done twice is the same as once: triggers, retries and replays have idempotency
+//     keys. So a turn is only advice. One node takes it for half a minute, by a conditional write.
+//  2. How far an operation has come is written after each page. A page whose actions the store
+//     could not take is tried again later, as a whole.
+//  3. Runs that an operation starts come out of the tenant's quota. The operation waits for the
+//     quota and holds no place meanwhile.
 //  4. A cancelled operation goes no further than the page under way.
-//  5. Which times of a backfill come next, and when their runs are due, is decided once for everybody
-//     before rows are written. The runs are due now, so their ids need the decided due time.
-//  6. A backfill yields to work on time: its runs have the lowest priority, MaxConcurrent bounds what
-//     is unfinished, and while one of its runs waits for its start it asks for nothing.
-//  7. A backfill is for the times of the schedule at the time of asking. A run does what the job says
-//     when its row is written.
+//  5. Which times of a backfill come next, and when their runs are due, is decided once for
+//     everybody before rows are written. The runs are due now, so their ids need the decided due
+//     time.
+//  6. A backfill yields to work on time: its runs have the lowest priority, MaxConcurrent bounds
+//     what is unfinished, and while one of its runs waits for its start it asks for nothing.
+//  7. A backfill is for the times of the schedule at the time of asking. A run does what the job
+//     says when its row is written.
 //
 // # If we crash
 //

@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What is replayed and fails again lies before where the operation goes on: it is not replayed without end.
+// What is replayed and fails again lies before where the operation goes on: it is not replayed
+// without end.
 func TestOperationsOnDeadLetters(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const n = 250

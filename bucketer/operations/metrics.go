@@ -56,7 +56,8 @@ func actionLabel(action string) string {
 	return otherAction
 }
 
-// countStep counts a step with an operation, and what came of it: how far it has come before and after.
+// countStep counts a step with an operation, and what came of it: how far it has come before and
+// after.
 func (m *metrics) countStep(op *schema.Operation, was *schema.Progress, err error) {
 	action := actionLabel(op.Spec.Action)
 	if err != nil {
@@ -76,7 +77,8 @@ func (m *metrics) countStep(op *schema.Operation, was *schema.Progress, err erro
 	}
 }
 
-// countOpen counts the operations that are open, by action; one that was not looked at yet is not counted.
+// countOpen counts the operations that are open, by action; one that was not looked at yet is not
+// counted.
 func (m *metrics) countOpen(known map[schema.OperationID]*openOperation) {
 	counts := make(map[string]int)
 	for _, op := range known {

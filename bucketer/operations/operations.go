@@ -34,26 +34,32 @@ var Actions = []string{ActionCancel, ActionPause, ActionResume, ActionTrigger, A
 
 // The bounds of operations.
 const (
-	// operationPage is how many jobs or runs an operation asks for, and acts on, at once: so many are repeated, at most, after a crash.
+	// operationPage is how many jobs or runs an operation asks for, and acts on, at once: so many
+	// are repeated, at most, after a crash.
 	operationPage = 200
-	// operationActs bounds what a node acts on at once, for all operations: a change of a job takes half a second, most of which it waits.
+	// operationActs bounds what a node acts on at once, for all operations: a change of a job takes
+	// half a second, most of which it waits.
 	operationActs = 200
-	// operationsAtOnce bounds the operations that a node works on at once, and operationVisit is about how long it stays with one while
-	// others wait.
+	// operationsAtOnce bounds the operations that a node works on at once, and operationVisit is
+	// about how long it stays with one while others wait.
 	operationsAtOnce = 8
 	operationVisit   = 2 * time.Second
-	// operationPause is the shortest wait of an operation that its tenant's quota holds up; the longest is a turn.
+	// operationPause is the shortest wait of an operation that its tenant's quota holds up; the
+	// longest is a turn.
 	operationPause = time.Second
 	// operationFaults bounds the failures that are told of one by one.
 	operationFaults = 10
 	// maxPlain bounds what is told of one, in bytes.
 	maxPlain = 200
-	// operationTurn is for how long one node works an operation off before it is decided anew who does.
+	// operationTurn is for how long one node works an operation off before it is decided anew who
+	// does.
 	operationTurn = 30 * time.Second
-	// operationPoll is how often a node looks for open operations, and operationsOpen how many of them it looks at.
+	// operationPoll is how often a node looks for open operations, and operationsOpen how many of
+	// them it looks at.
 	operationPoll  = 5 * time.Second
 	operationsOpen = 1000
-	// MaxOpenOperations is about how many operations of one tenant may be open at a time: of several that are begun at once a few more may pass.
+	// MaxOpenOperations is about how many operations of one tenant may be open at a time: of
+	// several that are begun at once a few more may pass.
 	MaxOpenOperations = 100
 	// operationCount bounds the time that the asker of an operation waits to hear how much matches.
 	operationCount = 2 * time.Second
@@ -63,7 +69,8 @@ const (
 	operationWindow = time.Hour
 )
 
-// ErrManyOperations: as many operations as there may be are open, of the tenant or of all; nothing was begun (429).
+// ErrManyOperations: as many operations as there may be are open, of the tenant or of all; nothing
+// was begun (429).
 var ErrManyOperations = errors.New("too many operations are open")
 
 // OperationStore is what operations need of a store.
@@ -90,7 +97,8 @@ type Operations struct {
 
 // RunQuota holds operations to what tenants may start (Tenants).
 type RunQuota interface {
-	// RunsLeft returns how many runs, at most `most`, the tenant may start by now; if none, how long to wait for the next one.
+	// RunsLeft returns how many runs, at most `most`, the tenant may start by now; if none, how
+	// long to wait for the next one.
 	RunsLeft(ctx context.Context, tenant string, most int) (n int, wait time.Duration, err error)
 	// TakeRuns takes n runs out of the tenant's quota, also if that has become less.
 	TakeRuns(ctx context.Context, tenant string, n int) error
@@ -129,15 +137,17 @@ func New(c Config) *Operations {
 // Begun is an operation that was asked for.
 type Begun struct {
 	Operation schema.Operation
-	// Matched is how much matches by now, and All whether that is all that does: counting ends after a while.
+	// Matched is how much matches by now, and All whether that is all that does: counting ends
+	// after a while.
 	Matched int64
 	All     bool
 	// Existing: the key was known with the same body; nothing new was begun.
 	Existing bool
 }
 
-// Begin makes an operation, which is worked off from now on, and counts what it will meet. A key makes it once; a key that came with another
-// body is ErrKeyReused. A tenant that has MaxOpenOperations answers ErrManyOperations.
+// Begin makes an operation, which is worked off from now on, and counts what it will meet. A key
+// makes it once; a key that came with another body is ErrKeyReused. A tenant that has
+// MaxOpenOperations answers ErrManyOperations.
 func (o *Operations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) { return spec, nil })
 	if err == nil && !begun.Existing {
@@ -189,8 +199,8 @@ func (o *Operations) begin(
 	return Begun{Operation: op}, nil
 }
 
-// room answers ErrManyOperations if the tenant has as many open operations as it may have, or if there are so many altogether that one more would
-// not be looked at.
+// room answers ErrManyOperations if the tenant has as many open operations as it may have, or if
+// there are so many altogether that one more would not be looked at.
 func (o *Operations) room(ctx context.Context, tenant string) error {
 	open, err := o.store.OpenOperations(ctx, operationsOpen)
 	if err != nil {
@@ -219,8 +229,9 @@ func (o *Operations) look() {
 	}
 }
 
-// Cancel ends an operation of the tenant where it is: what it did stays done, what it started goes on, and it goes no further than the page
-// that is under way. Twice is the same as once; one that is done answers ErrFinished.
+// Cancel ends an operation of the tenant where it is: what it did stays done, what it started goes
+// on, and it goes no further than the page that is under way. Twice is the same as once; one that
+// is done answers ErrFinished.
 func (o *Operations) Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error) {
 	op, err := o.store.Operation(ctx, tenant, id)
 	switch {

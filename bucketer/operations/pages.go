@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// page returns what matches from at on, at most limit, and where to go on; "" is the beginning, and the end.
+// page returns what matches from at on, at most limit, and where to go on; "" is the beginning, and
+// the end.
 func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	switch {
 	case op.Spec.OfDeadLetters():
@@ -77,8 +78,8 @@ func (o *Operations) actOnJob(ctx context.Context, op *schema.Operation, j *sche
 	return err == nil, err
 }
 
-// keyOf returns the idempotency key of what an operation makes of a job or a run. It is longer than keys of callers may be, so it is
-// none of theirs.
+// keyOf returns the idempotency key of what an operation makes of a job or a run. It is longer than
+// keys of callers may be, so it is none of theirs.
 func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 	return bucketer.OwnKey("operation " + op.ID.String() + " of " + schema.JobID(of).String())
 }
@@ -142,7 +143,8 @@ func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *runs
 	return err == nil, err
 }
 
-// lettersPage lists dead letters, the latest due first: what is replayed and fails again lies before where the list goes on.
+// lettersPage lists dead letters, the latest due first: what is replayed and fails again lies
+// before where the list goes on.
 func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	var pos *runs.DeadLetterPosition

@@ -138,7 +138,8 @@ func (o *Operations) visit(ctx context.Context, of *openOperation) (end visit) {
 	for began := o.now(); ; {
 		op, err := o.store.Operation(ctx, of.Tenant, of.ID)
 		switch {
-		case errors.Is(err, schema.ErrNotFound): // its maker has not come to write it, and may never
+		case errors.Is(err, schema.ErrNotFound):
+			// its maker has not come to write it, and may never
 			end.wait = operationPoll
 			return end
 		case err == nil:
@@ -173,7 +174,8 @@ func (o *Operations) visit(ctx context.Context, of *openOperation) (end visit) {
 	}
 }
 
-// ours reports whether it is our turn with an operation, and how long the turn lasts. It asks once a turn.
+// ours reports whether it is our turn with an operation, and how long the turn lasts. It asks once
+// a turn.
 func (o *Operations) ours(ctx context.Context, of *openOperation) (ours bool, rest time.Duration, err error) {
 	turn, rest := turnAt(o.now())
 	if of.turn == turn {
@@ -202,8 +204,8 @@ func (o *Operations) turn(ctx context.Context, id schema.OperationID) (bool, err
 	return whose == o.node, nil
 }
 
-// step goes on with an operation by a page, and writes how far it has come. After an error it has not come further. A wait that is not zero is how
-// long to leave it alone.
+// step goes on with an operation by a page, and writes how far it has come. After an error it has
+// not come further. A wait that is not zero is how long to leave it alone.
 func (o *Operations) step(ctx context.Context, op *schema.Operation) (wait time.Duration, err error) {
 	p := op.Progress
 	p.Faults = slices.Clone(p.Faults)
@@ -242,7 +244,8 @@ func (o *Operations) advance(ctx context.Context, op *schema.Operation, p schema
 	return nil
 }
 
-// pageStep works the next page of an operation off. Where the tenant's quota has nothing left for runs that it would start, it says how long to wait.
+// pageStep works the next page of an operation off. Where the tenant's quota has nothing left for
+// runs that it would start, it says how long to wait.
 func (o *Operations) pageStep(ctx context.Context, op *schema.Operation, p *schema.Progress) (wait time.Duration, err error) {
 	limit := operationPage
 	starts := !op.Spec.DryRun && op.Spec.StartsRuns()
@@ -268,7 +271,8 @@ func (o *Operations) pageStep(ctx context.Context, op *schema.Operation, p *sche
 	return 0, o.actOn(ctx, op, targets, p)
 }
 
-// left returns how many runs, at most `most`, the tenant's quota has left by now, or how long to wait for the next one.
+// left returns how many runs, at most `most`, the tenant's quota has left by now, or how long to
+// wait for the next one.
 func (o *Operations) left(ctx context.Context, tenant string, most int) (n int, wait time.Duration, err error) {
 	if o.quota == nil {
 		return most, 0, nil
@@ -284,7 +288,8 @@ type target struct {
 	act func(ctx context.Context) (changed bool, err error)
 }
 
-// actOn acts on the targets side by side, and counts in p what became of them. An error means that some could not be acted on now.
+// actOn acts on the targets side by side, and counts in p what became of them. An error means that
+// some could not be acted on now.
 func (o *Operations) actOn(ctx context.Context, op *schema.Operation, targets []target, p *schema.Progress) error {
 	var (
 		mu    sync.Mutex

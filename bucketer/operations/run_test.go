@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// A change of a job waits for half a second, so what one operation does, and what several do, must overlap.
+// A change of a job waits for half a second, so what one operation does, and what several do, must
+// overlap.
 func TestOperationsActSideBySide(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const n = 3 * operationPage
@@ -158,7 +159,8 @@ func TestMoreOperationsThanPlaces(t *testing.T) {
 	})
 }
 
-// A tenant that has as many operations open as it may have begins no more, until one has ended. A key that was known stays known.
+// A tenant that has as many operations open as it may have begins no more, until one has ended. A
+// key that was known stays known.
 func TestATenantHasSoManyOperations(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		o := w.operations("n")
@@ -220,7 +222,8 @@ func TestOperationsAreCounted(t *testing.T) {
 			t.Fatal("after 20 s the pause is not done, or the trigger is, which waits for its quota")
 		}
 		m := o.metrics
-		for range 120 { // which of both began is not said, and a run that may start in a minute is a long wait
+		for range 120 {
+			// which of both began is not said, and a run that may start in a minute is a long wait
 			if bucketertest.Value(t, m.acts.WithLabelValues(ActionTrigger, "changed")) > 0 {
 				break
 			}

@@ -12,23 +12,29 @@ import (
 )
 
 const (
-	// cutAhead is how far ahead of a change its cut lies: from there on only the new generation starts.
+	// cutAhead is how far ahead of a change its cut lies: from there on only the new generation
+	// starts.
 	cutAhead = knownBefore + 500*time.Millisecond
-	// knownBefore is how long before the cut a change must be known to be committed. Whoever read the job before it was starts
-	// nothing later than 1.9 s after that read, and so nothing after the cut.
+	// knownBefore is how long before the cut a change must be known to be committed. Whoever read
+	// the job before it was starts nothing later than 1.9 s after that read, and so nothing after
+	// the cut.
 	knownBefore = bucketer.TaskChangeWithin
-	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a run may be as late as that when its job is
-	// changed again, and is recorded as missed all the same.
+	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a
+	// run may be as late as that when its job is changed again, and is recorded as missed all the
+	// same.
 	pastFor = 5 * time.Minute
 	MaxPast = 4
-	// changeTries bounds how often a change is tried because another was faster, its commit was known too late, or what was read plainly did not do.
+	// changeTries bounds how often a change is tried because another was faster, its commit was
+	// known too late, or what was read plainly did not do.
 	changeTries = 6
 )
 
-// endless is the cut of a job that has finished: the runs of its last generation start however late.
+// endless is the cut of a job that has finished: the runs of its last generation start however
+// late.
 var endless = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation that it must have, 0 = any or none.
+// PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation
+// that it must have, 0 = any or none.
 func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
 	spec.Tenant, spec.Name = tenant, name
 	for range changeTries {
@@ -56,9 +62,10 @@ func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, s
 	return schema.Job{}, false, fmt.Errorf("put job %q: %w: it keeps changing", name, schema.ErrUnavailable)
 }
 
-// ChangeJob has change make what the job says up from what it said. Tenant, name and creation stay. ifMatch is the generation
-// that it must have, 0 = any: ErrStale. A job that has ended is not changed: ErrFinished. The answer comes when the change holds: from 2 s after
-// it on nothing starts as it was before.
+// ChangeJob has change make what the job says up from what it said. Tenant, name and creation stay.
+// ifMatch is the generation that it must have, 0 = any: ErrStale. A job that has ended is not
+// changed: ErrFinished. The answer comes when the change holds: from 2 s after it on nothing starts
+// as it was before.
 func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
 		if g.State.Ended() {
@@ -84,7 +91,8 @@ func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, if
 	})
 }
 
-// checkChanged checks the task of a spec, and its payload if either is another than it was: one that was found good stays so, whatever the task says by now.
+// checkChanged checks the task of a spec, and its payload if either is another than it was: one
+// that was found good stays so, whatever the task says by now.
 func (j *Jobs) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
 	if spec.Task == was.Task && bytes.Equal(spec.Payload, was.Payload) {
 		_, err := j.core.TaskOf(ctx, spec.Tenant, spec.Task)
@@ -121,13 +129,15 @@ func (j *Jobs) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifM
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobPaused))
 }
 
-// ResumeJob goes on with a job that was paused, from the first time to come. Resuming an active job changes nothing.
+// ResumeJob goes on with a job that was paused, from the first time to come. Resuming an active job
+// changes nothing.
 func (j *Jobs) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobActive))
 }
 
-// CancelJob ends a job: no run of it makes a first start, and none that failed is tried again. What is under way ends by itself. Cancelling
-// twice answers the same as once. The job's name is free again.
+// CancelJob ends a job: no run of it makes a first start, and none that failed is tried again. What
+// is under way ends by itself. Cancelling twice answers the same as once. The job's name is free
+// again.
 func (j *Jobs) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobCancelled))
 }
@@ -146,21 +156,25 @@ func turn(state schema.JobState) mutation {
 	}
 }
 
-// mutation makes a new generation of a copy of the one in force, and reports whether anything changes. New runs are due later than from.
+// mutation makes a new generation of a copy of the one in force, and reports whether anything
+// changes. New runs are due later than from.
 type mutation func(g *schema.Generation, from time.Time) (bool, error)
 
-// swap replaces the generation in force. Its first run is held before the change is, with a number that nobody else draws: the row of a
-// race that was lost is never in force. The change is answered when its commit was known knownBefore its cut, and not before that time; a commit
-// known too late is followed by another generation that says the same.
+// swap replaces the generation in force. Its first run is held before the change is, with a number
+// that nobody else draws: the row of a race that was lost is never in force. The change is answered
+// when its commit was known knownBefore its cut, and not before that time; a commit known too late
+// is followed by another generation that says the same.
 //
-// The job is read plainly at first: the commit finds out whether that was what stands. Whatever is answered without a commit is answered by a read
-// that decides (SERIAL).
+// The job is read plainly at first: the commit finds out whether that was what stands. Whatever is
+// answered without a commit is answered by a read that decides (SERIAL).
 //
-// A cut is drawn by a clock that is right alone: by one that was set ahead meanwhile it would lie so far away that what was replaced starts long
-// after the answer. A change of ours that is committed then, and not answered, is of unknown outcome.
+// A cut is drawn by a clock that is right alone: by one that was set ahead meanwhile it would lie
+// so far away that what was replaced starts long after the answer. A change of ours that is
+// committed then, and not answered, is of unknown outcome.
 //
-// If we crash between the first run and the commit, the run is cancelled when it is due. If we crash after the commit, the change holds, and
-// may be known to be so late that runs of the generation before start up to 1.9 s after the commit. Nobody was told that they would not.
+// If we crash between the first run and the commit, the run is cancelled when it is due. If we
+// crash after the commit, the change holds, and may be known to be so late that runs of the
+// generation before start up to 1.9 s after the commit. Nobody was told that they would not.
 func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
 	if _, err := j.core.InForce(); err != nil {
 		return schema.Job{}, err
@@ -194,7 +208,8 @@ func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch
 		case errors.As(err, &refused) && !decided, errors.Is(err, schema.ErrConflict):
 			continue
 		case errors.Is(err, errAsItIs):
-			// Said again, maybe since an answer was lost: it is answered no earlier than the first time. (A finished job's cut never comes.)
+			// Said again, maybe since an answer was lost: it is answered no earlier than the first
+			// time. (A finished job's cut never comes.)
 			if err := j.goesOn(ctx, &job); err != nil {
 				return schema.Job{}, failed(err)
 			}
@@ -229,8 +244,9 @@ var errAsItIs = errors.New("it says so already")
 // again is the mutation after one that was known too late: it says the same once more.
 func again(*schema.Generation, time.Time) (bool, error) { return true, nil }
 
-// replace puts a new generation in the place of the one in force, once it is the turn of the job's shard. schema.ErrConflict: that was replaced meanwhile. Who
-// asks waits here, and not while the cut that was drawn comes nearer.
+// replace puts a new generation in the place of the one in force, once it is the turn of the job's
+// shard. schema.ErrConflict: that was replaced meanwhile. Who asks waits here, and not while the
+// cut that was drawn comes nearer.
 func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
 	release, err := j.locks.acquire(ctx, job.ID.Shard())
 	if err != nil {
@@ -238,7 +254,8 @@ func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (n
 	}
 	defer release()
 	now := j.now()
-	if _, err := j.core.InForce(); err != nil { // asked after the reading: a clock set in between is noticed
+	if _, err := j.core.InForce(); err != nil {
+		// asked after the reading: a clock set in between is noticed
 		return schema.Job{}, nil, err
 	}
 	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: bucketer.CeilMilli(now.Add(cutAhead)).UTC()}
@@ -259,7 +276,8 @@ func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (n
 	return next, first, err
 }
 
-// pastOf returns what is to be remembered of the generations of a job that is about to be changed, besides the one in force.
+// pastOf returns what is to be remembered of the generations of a job that is about to be changed,
+// besides the one in force.
 func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 	past := job.Current.Spec.Past
 	if job.Before != nil && job.Before.State == schema.JobActive {
@@ -273,8 +291,9 @@ func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 	return past
 }
 
-// settled reads a job once its cut has passed: at most two generations are live. decided says whether every change that was begun before is to be
-// decided by the read; otherwise a plain read will do, if it finds a job.
+// settled reads a job once its cut has passed: at most two generations are live. decided says
+// whether every change that was begun before is to be decided by the read; otherwise a plain read
+// will do, if it finds a job.
 func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
@@ -282,7 +301,8 @@ func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, deci
 	for {
 		job, err := j.read(ctx, id, decided)
 		switch {
-		case errors.Is(err, schema.ErrNotUnderstood): // it does not say whose it is: the list of jobs does
+		case errors.Is(err, schema.ErrNotUnderstood):
+			// it does not say whose it is: the list of jobs does
 			if _, owned := j.JobByID(ctx, tenant, id); owned != nil {
 				err = owned
 			}
@@ -302,8 +322,8 @@ func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, deci
 	}
 }
 
-// read reads a job that is about to be changed: plainly, unless every change that was begun before is to be decided by it, or the plain read does not
-// find a job that is understood.
+// read reads a job that is about to be changed: plainly, unless every change that was begun before
+// is to be decided by it, or the plain read does not find a job that is understood.
 func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
 	if !decided {
 		jobs, err := j.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
@@ -314,7 +334,8 @@ func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.
 	return j.store.Job(ctx, id)
 }
 
-// prepare holds what a generation needs before it is committed: its first run, if it is active; and an expiry, if it ends the job.
+// prepare holds what a generation needs before it is committed: its first run, if it is active; and
+// an expiry, if it ends the job.
 func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
 	var first []schema.Entry
 	if next.Current.State == schema.JobActive {
@@ -343,13 +364,14 @@ func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]
 	return first, nil
 }
 
-// lastAsked returns when the row of a job that ends at now may leave: no run can ask for it any more.
+// lastAsked returns when the row of a job that ends at now may leave: no run can ask for it any
+// more.
 func (j *Jobs) lastAsked(now time.Time) time.Time {
 	return j.core.Expiry(now.Add(schema.HistoryPeriod), now)
 }
 
-// unlist has a job that ended leave the list of its tenant together with its row. Otherwise it would be listed without one, which is
-// harmless.
+// unlist has a job that ended leave the list of its tenant together with its row. Otherwise it
+// would be listed without one, which is harmless.
 func (j *Jobs) unlist(ctx context.Context, job *schema.Job) {
 	if job.Expires.IsZero() {
 		return
@@ -374,8 +396,8 @@ func (j *Jobs) commit(ctx context.Context, was int64, next schema.Job) error {
 	return schema.ErrConflict // it is decided: ours was not written
 }
 
-// finish ends a job whose schedule names nothing more; the runs of its last generation start however late. It is tried again by Mend, so a
-// failure is only told.
+// finish ends a job whose schedule names nothing more; the runs of its last generation start
+// however late. It is tried again by Mend, so a failure is only told.
 func (j *Jobs) finish(ctx context.Context, job schema.Job, now time.Time) {
 	if job.Current.State != schema.JobActive || now.Before(job.Cut) {
 		return

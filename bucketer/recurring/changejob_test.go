@@ -23,7 +23,8 @@ func to(d time.Duration) func(*schema.JobSpec) error {
 	}
 }
 
-// TestAChangeIsAnsweredWhenItHolds: not before 2 s before its cut, and with the first run of the new generation held.
+// TestAChangeIsAnsweredWhenItHolds: not before 2 s before its cut, and with the first run of the
+// new generation held.
 func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -77,8 +78,9 @@ func TestAtMostTwoGenerationsAreLive(t *testing.T) {
 	})
 }
 
-// TestWhatIsLateByTwoChangesIsMissed: a run that was due while its generation was in force, and what was due after it before the cut, is
-// recorded as missed, also when the job was changed again before the run was met.
+// TestWhatIsLateByTwoChangesIsMissed: a run that was due while its generation was in force, and
+// what was due after it before the cut, is recorded as missed, also when the job was changed again
+// before the run was met.
 func TestWhatIsLateByTwoChangesIsMissed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		spec := every(2 * time.Second)
@@ -135,8 +137,9 @@ func TestOldGenerationsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAChangeOfTheOffsetLeavesNoTimeOut: each time that the new generation names is planned if its run is due at the cut or later, unless the
-// generation before had one of it that was due before the cut.
+// TestAChangeOfTheOffsetLeavesNoTimeOut: each time that the new generation names is planned if its
+// run is due at the cut or later, unless the generation before had one of it that was due before
+// the cut.
 func TestAChangeOfTheOffsetLeavesNoTimeOut(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 40 { // jobs of other offsets
@@ -248,7 +251,8 @@ func TestStatesTurn(t *testing.T) {
 	}
 }
 
-// TestACommitKnownTooLateIsFollowedByAnother: what read the job before could start something after the cut.
+// TestACommitKnownTooLateIsFollowedByAnother: what read the job before could start something after
+// the cut.
 func TestACommitKnownTooLateIsFollowedByAnother(t *testing.T) {
 	for name, fault := range map[string]schematest.Fault{
 		"slow":          {Delay: time.Second},
@@ -284,8 +288,8 @@ func TestACommitKnownTooLateIsFollowedByAnother(t *testing.T) {
 	}
 }
 
-// A change that was tried again by a clock that had been set ahead meanwhile drew its cut by it, and was answered: the generation before started for as
-// long after the answer.
+// A change that was tried again by a clock that had been set ahead meanwhile drew its cut by it,
+// and was answered: the generation before started for as long after the answer.
 func TestNoCutIsDrawnByAClockThatWasSet(t *testing.T) {
 	for name, row := range map[string]struct {
 		op      string // takes a second, in which the clock is set

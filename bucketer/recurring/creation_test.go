@@ -18,8 +18,8 @@ import (
 // writes of jobs and reads of one that decides: what costs most of what is done about jobs.
 var dear = []string{"CreateJob", "SwapJob", "Job", "Jobs", "JobByName", "RegisterName", "TransferName", "RegisterKey", "ListJob", "PutEntries"}
 
-// TestStatementsOfChanges: what it costs to create and to change a job that can have many runs. Each conditional write costs a store
-// several times what a plain one does.
+// TestStatementsOfChanges: what it costs to create and to change a job that can have many runs.
+// Each conditional write costs a store several times what a plain one does.
 func TestStatementsOfChanges(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -85,8 +85,9 @@ func TestStatementsOfChanges(t *testing.T) {
 	}
 }
 
-// TestARepeatedCreationIsTheSameJob: whoever finds a key claimed a moment ago makes the very job that its claimer makes, who may still be at it: both
-// answers name the generation that is in force, and there is one first run.
+// TestARepeatedCreationIsTheSameJob: whoever finds a key claimed a moment ago makes the very job
+// that its claimer makes, who may still be at it: both answers name the generation that is in
+// force, and there is one first run.
 func TestARepeatedCreationIsTheSameJob(t *testing.T) {
 	for name, fault := range map[string]schematest.Fault{
 		"its row fails":         {Fail: true},
@@ -130,7 +131,8 @@ func TestARepeatedCreationIsTheSameJob(t *testing.T) {
 	}
 }
 
-// TestARowThatComesLateIsNoSecondJobOfItsName: a creation of unknown outcome whose row comes up after another job has taken its name does not run beside it.
+// TestARowThatComesLateIsNoSecondJobOfItsName: a creation of unknown outcome whose row comes up
+// after another job has taken its name does not run beside it.
 func TestARowThatComesLateIsNoSecondJobOfItsName(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(2, "CreateJob", schematest.Fault{Late: 3 * time.Minute})
@@ -154,7 +156,8 @@ func TestARowThatComesLateIsNoSecondJobOfItsName(t *testing.T) {
 	})
 }
 
-// TestWhoFailsLeavesTheNameToWhoSucceeds: of two who make the job of one key the first fails after the second has made it.
+// TestWhoFailsLeavesTheNameToWhoSucceeds: of two who make the job of one key the first fails after
+// the second has made it.
 func TestWhoFailsLeavesTheNameToWhoSucceeds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: 3 * time.Second, Fail: true})
@@ -176,7 +179,8 @@ func TestWhoFailsLeavesTheNameToWhoSucceeds(t *testing.T) {
 	})
 }
 
-// TestANameIsNotGivenBackInDoubt: the row's first writing may have been done, so the job may exist, and has its name.
+// TestANameIsNotGivenBackInDoubt: the row's first writing may have been done, so the job may exist,
+// and has its name.
 func TestANameIsNotGivenBackInDoubt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		tries := 0
@@ -212,7 +216,8 @@ func TestAJobThatHasLeftDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestACreatorThatWasAwayGivesWay: it was stopped between name and row for so long that another took the name.
+// TestACreatorThatWasAwayGivesWay: it was stopped between name and row for so long that another
+// took the name.
 func TestACreatorThatWasAwayGivesWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(1, "ListJob", schematest.Fault{Delay: 2 * time.Minute})
@@ -231,7 +236,8 @@ func TestACreatorThatWasAwayGivesWay(t *testing.T) {
 	})
 }
 
-// dated is a store whose plain reads of jobs show what was, as those of a quorum may of a change that is being committed.
+// dated is a store whose plain reads of jobs show what was, as those of a quorum may of a change
+// that is being committed.
 type dated struct {
 	bucketer.Store
 	mu  sync.Mutex
@@ -250,7 +256,8 @@ func (d *dated) Jobs(ctx context.Context, shard schema.Shard, ids []schema.JobID
 	return jobs, err
 }
 
-// TestAChangeOfWhatWasReadTooOld is made to what stands, and what is answered without a change is what stands.
+// TestAChangeOfWhatWasReadTooOld is made to what stands, and what is answered without a change is
+// what stands.
 func TestAChangeOfWhatWasReadTooOld(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -299,7 +306,8 @@ func (c *crowded) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return c.Store.SwapJob(ctx, was, j)
 }
 
-// TestChangesOfAShardFollowOneAnother: they are for one register. Those of a crowd wait before their cuts are drawn, so none is known too late.
+// TestChangesOfAShardFollowOneAnother: they are for one register. Those of a crowd wait before
+// their cuts are drawn, so none is known too late.
 func TestChangesOfAShardFollowOneAnother(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Setting.Shards = 2

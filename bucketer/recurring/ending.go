@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// maxEnding bounds the jobs that wait to be finished; those beyond it are left to Mend, as are all of a process that crashes.
+	// maxEnding bounds the jobs that wait to be finished; those beyond it are left to Mend, as are
+	// all of a process that crashes.
 	maxEnding = 10_000
 	// endsAtOnce bounds the conditional writes under way that finish jobs.
 	endsAtOnce = 16
 )
 
-// ending are jobs whose last run was met. Finishing one is a conditional write, too dear to have a run wait for: a thousand jobs that end at
-// one instant would hold up their shards for seconds. Nothing depends on when it is done: the last runs of a job that has finished start all the same.
+// ending are jobs whose last run was met. Finishing one is a conditional write, too dear to have a
+// run wait for: a thousand jobs that end at one instant would hold up their shards for seconds.
+// Nothing depends on when it is done: the last runs of a job that has finished start all the same.
 type ending struct {
 	mu   sync.Mutex
 	jobs map[schema.JobID]*schema.Job

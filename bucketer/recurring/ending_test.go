@@ -41,7 +41,8 @@ func (w *world) ended(jobs []schema.Job) (n int) {
 	return n
 }
 
-// The runs of a thousand jobs that end at one instant waited until each job was finished, one by one.
+// The runs of a thousand jobs that end at one instant waited until each job was finished, one by
+// one.
 func TestRunsDoNotWaitForJobsToFinish(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const n = 300

@@ -47,8 +47,9 @@ func (u *unclear) Job(ctx context.Context, id schema.JobID) (schema.Job, error) 
 	return schema.Job{}, errUnclear
 }
 
-// TestAJobThatCannotBeUnderstoodHoldsUpNoOther: what was planned of it runs, the jobs beside it go on, it is shown to its tenant, and
-// once it is understood again what was left out is caught up with.
+// TestAJobThatCannotBeUnderstoodHoldsUpNoOther: what was planned of it runs, the jobs beside it go
+// on, it is shown to its tenant, and once it is understood again what was left out is caught up
+// with.
 func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Setting.Shards = 1
@@ -146,7 +147,8 @@ func TestACatchUpWaitsUntilItsScheduleIsUnderstood(t *testing.T) {
 	})
 }
 
-// TestAJobThatCannotBeUnderstoodIsNotChanged: whatever is asked of it is answered so, and nothing is written. Who is not its tenant learns nothing.
+// TestAJobThatCannotBeUnderstoodIsNotChanged: whatever is asked of it is answered so, and nothing
+// is written. Who is not its tenant learns nothing.
 func TestAJobThatCannotBeUnderstoodIsNotChanged(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		spec := named(every(10*time.Second), "n")
@@ -253,7 +255,8 @@ func (p past) Job(ctx context.Context, id schema.JobID) (schema.Job, error) {
 	return p.blur(job), err
 }
 
-// TestAJobWhosePastIsNotUnderstoodCanBeChanged: what it says now is understood, and that is what is changed, paused, resumed and cancelled.
+// TestAJobWhosePastIsNotUnderstoodCanBeChanged: what it says now is understood, and that is what is
+// changed, paused, resumed and cancelled.
 func TestAJobWhosePastIsNotUnderstoodCanBeChanged(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

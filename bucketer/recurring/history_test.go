@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestCancelledRunsAreInTheHistory: that a run of a job was cancelled leaves a line also where nobody records anything any more; while it goes on it is shown as running.
+// TestCancelledRunsAreInTheHistory: that a run of a job was cancelled leaves a line also where
+// nobody records anything any more; while it goes on it is shown as running.
 func TestCancelledRunsAreInTheHistory(t *testing.T) {
 	retry := schema.MakeEntryID(time.Now().Add(time.Hour), 1, 1)
 	rows := []struct {

@@ -13,19 +13,22 @@ import (
 )
 
 const (
-	// historyWait is for how long a run may have waited, besides the retention, to be listed among those of its job.
+	// historyWait is for how long a run may have waited, besides the retention, to be listed among
+	// those of its job.
 	historyWait = 30 * 24 * time.Hour
-	// historyPage bounds the lines read at once, historyReads how many such reads a page of a listing takes.
+	// historyPage bounds the lines read at once, historyReads how many such reads a page of a
+	// listing takes.
 	historyPage  = 200
 	historyReads = 60
 )
 
-// JobRuns returns the runs of a job, the latest due first, at most limit of them, before pos (zero: from the
-// latest): those that have ended, those under way, those that wait, and the next one.
+// JobRuns returns the runs of a job, the latest due first, at most limit of them, before pos (zero:
+// from the latest): those that have ended, those under way, those that wait, and the next one.
 //
-// Where a run stands in the list never changes, so pages neither skip nor repeat a run that ends meanwhile. A page
-// reads a bounded part of the history: it may hold fewer than limit, even none, and still name the next position.
-// A run that will never start, since its job was changed, is left out until that is recorded.
+// Where a run stands in the list never changes, so pages neither skip nor repeat a run that ends
+// meanwhile. A page reads a bounded part of the history: it may hold fewer than limit, even none,
+// and still name the next position. A run that will never start, since its job was changed, is left
+// out until that is recorded.
 func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	job, err := j.JobByID(ctx, tenant, id)
 	if err != nil {
@@ -75,7 +78,8 @@ func (w *jobWalk) pass(line schema.JobRun) {
 	}
 }
 
-// full reports whether the page has as many lines as it may. Before a line below floor comes the next run.
+// full reports whether the page has as many lines as it may. Before a line below floor comes the
+// next run.
 func (w *jobWalk) full(floor schema.RunID) bool {
 	if len(w.lines) < w.limit && !w.next.IsZero() && w.next.Compare(floor) > 0 {
 		w.pass(schema.JobRun{Run: w.next, State: schema.StatePending})
@@ -83,15 +87,16 @@ func (w *jobWalk) full(floor schema.RunID) bool {
 	return len(w.lines) >= w.limit
 }
 
-// walk goes from the newest line to the oldest until the page is full or has read enough. It reports whether it
-// came to the end.
+// walk goes from the newest line to the oldest until the page is full or has read enough. It
+// reports whether it came to the end.
 func (w *jobWalk) walk(ctx context.Context) (ended bool, err error) {
 	shard := w.job.ID.Shard()
 	// A line lives as long as its run's row: for a retention, and longer if the run waits.
 	stays := w.b.core.Expiry(w.now, w.now).Sub(w.now) + historyWait
 	oldest := schema.PeriodOf(bucketer.Latest(w.job.Current.Spec.Created, w.filter.From, w.now.Add(-stays)))
 	period := schema.PeriodOf(w.now.Add(schema.HistoryPeriod)) // clocks differ
-	if w.full(schema.FirstID(periodStart(period+1), shard)) {  // the next run may be due years later
+	if w.full(schema.FirstID(periodStart(period+1), shard)) {
+		// the next run may be due years later
 		return false, nil
 	}
 	if !w.before.IsZero() {
@@ -128,7 +133,8 @@ func (w *jobWalk) walk(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// runs reads the runs of the lines, in their order. One whose row has left is left out, and one that will never start.
+// runs reads the runs of the lines, in their order. One whose row has left is left out, and one
+// that will never start.
 func (w *jobWalk) runs(ctx context.Context) ([]runs.Run, error) {
 	ids := make([]schema.RunID, len(w.lines))
 	for i := range w.lines {

@@ -15,7 +15,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// jobRuns returns the runs of a job, limit at a time. between is called before each page but the first.
+// jobRuns returns the runs of a job, limit at a time. between is called before each page but the
+// first.
 func (w *world) jobRuns(job schema.JobID, f JobRunFilter, limit int, between func()) (all []runs.Run) {
 	w.T.Helper()
 	for pos := (&runs.Position{}); ; between() {
@@ -52,7 +53,8 @@ func (w *world) end(e schema.Entry, number int, rec schema.Record) {
 	})
 }
 
-// TestJobRunsAreAllOfThem: those that have ended, those under way, those that wait, and the next one, the latest first.
+// TestJobRunsAreAllOfThem: those that have ended, those under way, those that wait, and the next
+// one, the latest first.
 func TestJobRunsAreAllOfThem(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -81,7 +83,8 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 			}
 			what(e)
 		}
-		s := w.Running(w.occurrences(job.ID, time.Hour)[0], 9) // another execution of the first: a success stays one
+		// another execution of the first: a success stays one
+		s := w.Running(w.occurrences(job.ID, time.Hour)[0], 9)
 		w.LeaveUnstarted(s)
 		const want = "[pending missed running running pending retrying failed succeeded]"
 		for _, limit := range []int{1, 2, 100} {
@@ -101,7 +104,8 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 	})
 }
 
-// TestJobRunsNeitherSkipNorRepeat: what ends, starts and is planned between two pages moves nothing in the list.
+// TestJobRunsNeitherSkipNorRepeat: what ends, starts and is planned between two pages moves nothing
+// in the list.
 func TestJobRunsNeitherSkipNorRepeat(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		seed := rand.Uint64()

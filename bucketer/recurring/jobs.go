@@ -20,11 +20,13 @@ const (
 	nameTries = 5
 	// slowCreation is how long a creation may take before what it rests on is looked at again.
 	slowCreation = unsureFor / 2
-	// generationBits are the random low bits of a generation's number: two that are drawn in one ms differ.
+	// generationBits are the random low bits of a generation's number: two that are drawn in one ms
+	// differ.
 	generationBits = 10
 )
 
-// draw returns the number of a new generation after the one that is stored: µs since the Unix epoch with random low bits.
+// draw returns the number of a new generation after the one that is stored: µs since the Unix epoch
+// with random low bits.
 func draw(stored int64, now time.Time) int64 {
 	random := rand.Int64N(1 << generationBits) // #nosec G404 -- against accidents, no secret
 	if n := now.UnixMicro()>>generationBits<<generationBits | random; n > stored {
@@ -33,19 +35,23 @@ func draw(stored int64, now time.Time) int64 {
 	return stored + 1 + random
 }
 
-// firstGeneration returns the number of a job's first generation, a function of its id: whoever makes a job, of a key that was claimed for it, makes the same.
+// firstGeneration returns the number of a job's first generation, a function of its id: whoever
+// makes a job, of a key that was claimed for it, makes the same.
 func firstGeneration(id schema.JobID) int64 {
 	e := schema.EntryID(id)
 	return e.Time().UnixMicro()>>generationBits<<generationBits | int64(e.Hash()&(1<<generationBits-1)) // #nosec G115 -- few bits
 }
 
-// CreateJob makes a job that can have many runs of a spec that says what was stated; the answer has the values in force. Of a key that was
-// used before, the answer is the job that it made, as it stands, and existing is true.
+// CreateJob makes a job that can have many runs of a spec that says what was stated; the answer has
+// the values in force. Of a key that was used before, the answer is the job that it made, as it
+// stands, and existing is true.
 //
-// The first occurrence is held before the job is, so a job that exists goes on for ever. If we crash before the job exists, the occurrence is
-// cancelled when it is due, and the name is free again after a while.
+// The first occurrence is held before the job is, so a job that exists goes on for ever. If we
+// crash before the job exists, the occurrence is cancelled when it is due, and the name is free
+// again after a while.
 //
-// It costs three plain writes, two of them at once, and a conditional one for a key and for a name: what each is for is in the package's comment.
+// It costs three plain writes, two of them at once, and a conditional one for a key and for a name:
+// what each is for is in the package's comment.
 func (j *Jobs) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
 	now := j.now()
 	settings, err := j.core.InForce()
@@ -80,8 +86,8 @@ func (j *Jobs) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash
 	return job, false, err
 }
 
-// keyEntry returns the id under which a key's claim stands for a job: that of an entry of the same time, shard and hash. A body of the same
-// hash asks for a job again, so nobody takes it for one.
+// keyEntry returns the id under which a key's claim stands for a job: that of an entry of the same
+// time, shard and hash. A body of the same hash asks for a job again, so nobody takes it for one.
 func keyEntry(id schema.JobID) schema.EntryID {
 	e := schema.EntryID(id)
 	return schema.MakeEntryID(e.Time(), e.Shard(), e.Hash())
@@ -90,7 +96,8 @@ func keyEntry(id schema.JobID) schema.EntryID {
 // keyJob is the inverse of claimOf.
 func keyJob(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
 
-// repeatCreation answers a key that was used before: with the job that it made, or by making it, if that was never finished.
+// repeatCreation answers a key that was used before: with the job that it made, or by making it, if
+// that was never finished.
 func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
 	if held.BodyHash != bodyHash {
 		return schema.Job{}, false, bucketer.ErrKeyReused
@@ -110,8 +117,9 @@ func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHa
 	}
 	m := making{number: firstGeneration(id), write: j.store.CreateJob}
 	if now.Sub(spec.Created) >= unsureFor {
-		// It is made now, so its first run is one that is still to come: the row of an earlier one would lie behind the sweep, where nobody meets it.
-		// That is another job than whoever claimed the key would make, so it is made on the condition that there is none.
+		// It is made now, so its first run is one that is still to come: the row of an earlier one
+		// would lie behind the sweep, where nobody meets it. That is another job than whoever
+		// claimed the key would make, so it is made on the condition that there is none.
 		spec.Created = now.UTC().Truncate(time.Millisecond)
 		spec.Updated = spec.Created
 		if err := complete(id, &spec, spec.Created); err != nil {
@@ -134,7 +142,8 @@ type making struct {
 	alone  bool // nobody else makes it: without a key nobody knows its id
 }
 
-// create makes the job of a complete spec: name, list, first occurrence, and then the row, which makes all of them count.
+// create makes the job of a complete spec: name, list, first occurrence, and then the row, which
+// makes all of them count.
 func (j *Jobs) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
 	job := schema.Job{ID: id, Current: schema.Generation{Number: m.number, State: schema.JobActive, Spec: spec}}
 	s, nominal, ok, err := j.first(&job)
@@ -197,8 +206,9 @@ func (j *Jobs) createRow(
 	return first, err
 }
 
-// createdLate sees to a job whose creation took so long that its name may have gone to another, that it may have been made anew under its key,
-// and that its first occurrence may have been given up, or not been held in time for its sweep.
+// createdLate sees to a job whose creation took so long that its name may have gone to another,
+// that it may have been made anew under its key, and that its first occurrence may have been given
+// up, or not been held in time for its sweep.
 func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
 	spec := &job.Current.Spec
 	if spec.Name != "" {
@@ -225,8 +235,9 @@ func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (
 	return job, err
 }
 
-// goesOn sees to the next run of a job of which is answered that it is as it was asked for: whoever made or changed it may have held its first run too
-// late, or committed so late that this was dropped, and not have come to see to that.
+// goesOn sees to the next run of a job of which is answered that it is as it was asked for: whoever
+// made or changed it may have held its first run too late, or committed so late that this was
+// dropped, and not have come to see to that.
 func (j *Jobs) goesOn(ctx context.Context, job *schema.Job) error {
 	if job.Current.State != schema.JobActive {
 		return nil
@@ -263,8 +274,8 @@ func (j *Jobs) hintSoon(rows []schema.Entry) {
 	j.core.Hint(near)
 }
 
-// registerName gets the name for the job. It answers ErrNameTaken if a job has it that goes on; from one that has ended, or that
-// was never made, it is taken over.
+// registerName gets the name for the job. It answers ErrNameTaken if a job has it that goes on;
+// from one that has ended, or that was never made, it is taken over.
 func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
 	for range nameTries {
 		holder, since, mine, err := j.store.RegisterName(ctx, tenant, name, id, now)
@@ -303,9 +314,10 @@ func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.
 	return fmt.Errorf("register name: %w: its holder keeps changing", schema.ErrUnavailable)
 }
 
-// neverMade ends a job that has a name and no row. Its creation was of unknown outcome, or nobody knows how it ended: a copy of its row may lie
-// somewhere, and be read by everybody some day. Over what a condition has written it never comes up, so there are no two jobs of one name. One that has the name
-// for long has rather ended and left: it does not come back to the list.
+// neverMade ends a job that has a name and no row. Its creation was of unknown outcome, or nobody
+// knows how it ended: a copy of its row may lie somewhere, and be read by everybody some day. Over
+// what a condition has written it never comes up, so there are no two jobs of one name. One that
+// has the name for long has rather ended and left: it does not come back to the list.
 func (j *Jobs) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
 	at := now.UTC().Truncate(time.Millisecond)
 	ended := schema.Job{
@@ -316,7 +328,8 @@ func (j *Jobs) neverMade(ctx context.Context, tenant, name string, id schema.Job
 		},
 	}
 	err := j.store.SwapJob(ctx, 0, ended)
-	if err == nil && now.Sub(since) < schema.HistoryPeriod { // less than any row stays after its job's end
+	if err == nil && now.Sub(since) < schema.HistoryPeriod {
+		// less than any row stays after its job's end
 		j.unlist(ctx, &ended)
 	}
 	return err
@@ -325,7 +338,8 @@ func (j *Jobs) neverMade(ctx context.Context, tenant, name string, id schema.Job
 // releaseTimeout bounds the return of the name of a job that was not made.
 const releaseTimeout = 2 * time.Second
 
-// releaseName gives a name back whose job was not made. If that fails, the name is free after nameGrace.
+// releaseName gives a name back whose job was not made. If that fails, the name is free after
+// nameGrace.
 func (j *Jobs) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -334,7 +348,8 @@ func (j *Jobs) releaseName(ctx context.Context, tenant, name string, id schema.J
 	}
 }
 
-// complete fills in what a spec leaves to us: the anchor, the default jitter, and the end that max_runs comes to, counted from `from` on.
+// complete fills in what a spec leaves to us: the anchor, the default jitter, and the end that
+// max_runs comes to, counted from `from` on.
 func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
 	if spec.Schedule == nil {
 		return nil
@@ -385,7 +400,8 @@ func (j *Jobs) JobByID(ctx context.Context, tenant string, id schema.JobID) (sch
 	return job, nil
 }
 
-// owned reports whether the job is the tenant's. One that cannot be understood does not say so itself: then the list of jobs does.
+// owned reports whether the job is the tenant's. One that cannot be understood does not say so
+// itself: then the list of jobs does.
 func (j *Jobs) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
 	if job.Current.Fault == nil {
 		return job.Current.Spec.Tenant == tenant, nil
@@ -413,8 +429,9 @@ func (j *Jobs) JobByName(ctx context.Context, tenant, name string) (schema.Job, 
 // listPages bounds the pages of ids that one page of a listing reads.
 const listPages = 10
 
-// ListJobs returns the tenant's jobs that f selects, the newest first, at most limit of them, before `before` (zero: from the newest). A page
-// looks at a bounded number of jobs, so it may hold fewer than limit, even none, and still name where to go on.
+// ListJobs returns the tenant's jobs that f selects, the newest first, at most limit of them,
+// before `before` (zero: from the newest). A page looks at a bounded number of jobs, so it may hold
+// fewer than limit, even none, and still name where to go on.
 func (j *Jobs) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	var selected []schema.Job
 	for range listPages {

@@ -107,7 +107,8 @@ func TestCreateJobHoldsItsFirstRun(t *testing.T) {
 	})
 }
 
-// TestPlannedTwiceIsOneRow: from the job as it was made and as it was read, on two nodes, at two times.
+// TestPlannedTwiceIsOneRow: from the job as it was made and as it was read, on two nodes, at two
+// times.
 func TestPlannedTwiceIsOneRow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -159,7 +160,8 @@ func TestCreateJobWithAKey(t *testing.T) {
 	})
 }
 
-// TestKeyOfAJobThatWasNeverMade: a crash between claim and row; who sends it again makes the same job.
+// TestKeyOfAJobThatWasNeverMade: a crash between claim and row; who sends it again makes the same
+// job.
 func TestKeyOfAJobThatWasNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(1, "CreateJob", schematest.Fault{Fail: true})
@@ -176,8 +178,9 @@ func TestKeyOfAJobThatWasNeverMade(t *testing.T) {
 	})
 }
 
-// TestAJobMadeLateGoesOn: what was asked for again half a minute after it had failed has its first run ahead of it, not behind the sweep, where no
-// dispatcher would ever have met it; and its max_runs count from there.
+// TestAJobMadeLateGoesOn: what was asked for again half a minute after it had failed has its first
+// run ahead of it, not behind the sweep, where no dispatcher would ever have met it; and its
+// max_runs count from there.
 func TestAJobMadeLateGoesOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(1, "CreateJob", schematest.Fault{Fail: true})
@@ -202,7 +205,8 @@ func TestAJobMadeLateGoesOn(t *testing.T) {
 	})
 }
 
-// TestAFirstRunHeldLateIsFollowed: the row of the first run was held only when its sweep may have been past, so the next one is held too.
+// TestAFirstRunHeldLateIsFollowed: the row of the first run was held only when its sweep may have
+// been past, so the next one is held too.
 func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: 9 * time.Second})
@@ -216,7 +220,8 @@ func TestAFirstRunHeldLateIsFollowed(t *testing.T) {
 	})
 }
 
-// TestAJobWhoseMakerWasLateAndDiedGoesOn: who asks again, under the key or by name, is answered that it is there, so its next run is.
+// TestAJobWhoseMakerWasLateAndDiedGoesOn: who asks again, under the key or by name, is answered
+// that it is there, so its next run is.
 func TestAJobWhoseMakerWasLateAndDiedGoesOn(t *testing.T) {
 	for how, ask := range map[string]func(w *world, spec schema.JobSpec) (schema.Job, bool, error){
 		"under its key": func(w *world, spec schema.JobSpec) (schema.Job, bool, error) {

@@ -6,12 +6,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// overtakenAfter is how long a later occurrence must have been due before an overdue one is given up for it. It is more than a
-// catch-up takes from choosing the latest occurrence to starting it.
+// overtakenAfter is how long a later occurrence must have been due before an overdue one is given
+// up for it. It is more than a catch-up takes from choosing the latest occurrence to starting it.
 const overtakenAfter = 10 * time.Second
 
-// misfired returns what is recorded of an occurrence that is too late at now to be started, by its job's policy: later than its
-// limit, or overdue while a later one is due too and only the latest is wanted.
+// misfired returns what is recorded of an occurrence that is too late at now to be started, by its
+// job's policy: later than its limit, or overdue while a later one is due too and only the latest
+// is wanted.
 func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	late := now.Sub(e.MisfireFrom())
 	if limit, ok := e.Spec.Misfire.Limit(); ok && late > limit {
@@ -26,7 +27,8 @@ func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	return schema.Record{}, false
 }
 
-// waited reports whether e is an occurrence whose first start a limit held back: of several that waited for long run_latest wants the last.
+// waited reports whether e is an occurrence whose first start a limit held back: of several that
+// waited for long run_latest wants the last.
 func waited(e *schema.Entry) bool {
 	s := &e.Spec
 	return s.Kind == schema.KindFromWaitList && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()
@@ -43,7 +45,8 @@ func policyOf(m *schema.Misfire) string {
 	return m.Policy
 }
 
-// Misfired returns what is recorded of an entry of one of the job's runs instead of a first start, if it is too late at now.
+// Misfired returns what is recorded of an entry of one of the job's runs instead of a first start,
+// if it is too late at now.
 func (j *Jobs) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	g := job.DecideStart(e, now).Generation
 	if g == nil {

@@ -32,8 +32,8 @@ type seriesCache struct {
 	known map[seriesKey]*schedule.Schedule
 }
 
-// of returns a generation with its times; nil for a job without schedule. An error is the generation's own: it was right when it was
-// stored, and this program does not understand it.
+// of returns a generation with its times; nil for a job without schedule. An error is the
+// generation's own: it was right when it was stored, and this program does not understand it.
 func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error) {
 	switch {
 	case g.Fault != nil:
@@ -60,7 +60,8 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 	return &series{job, g, s}, nil
 }
 
-// SeedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life of the job.
+// SeedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life
+// of the job.
 func SeedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
 
 // due returns when the occurrence of a nominal time is due.
@@ -75,7 +76,8 @@ func (s *series) ran(nominal, cut time.Time) bool {
 	return ok && named.Equal(nominal)
 }
 
-// last returns the last nominal time from `from` on, itself included, whose occurrence is due at now or before.
+// last returns the last nominal time from `from` on, itself included, whose occurrence is due at
+// now or before.
 func (s *series) last(from, now time.Time) (time.Time, bool) {
 	return s.Last(from.Add(-time.Millisecond), now.Add(-s.Offset()))
 }
@@ -99,8 +101,9 @@ func (s *series) occurrence(nominal time.Time) Occurrence {
 	return Occurrence{ID: s.id(nominal), Nominal: nominal, Due: s.due(nominal)}
 }
 
-// occurrence makes the row of an occurrence. Made twice, on any node and in any order, it is the same row: same id, same bytes, same
-// timestamp, which is the generation's number; only its expiry is later if it is made long after its due time.
+// occurrence makes the row of an occurrence. Made twice, on any node and in any order, it is the
+// same row: same id, same bytes, same timestamp, which is the generation's number; only its expiry
+// is later if it is made long after its due time.
 func (j *Jobs) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
 	spec := &s.Spec
 	id := s.id(nominal)
@@ -111,8 +114,9 @@ func (j *Jobs) occurrence(s *series, nominal, now time.Time) (schema.Entry, erro
 	}, spec.Payload, j.core.Expiry(id.Time(), now))
 }
 
-// first returns the first nominal time of the generation in force: the first after the job's creation, or the first that is due at the
-// cut or later and that the generation before did not name for a time before the cut.
+// first returns the first nominal time of the generation in force: the first after the job's
+// creation, or the first that is due at the cut or later and that the generation before did not
+// name for a time before the cut.
 func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
 	s, err = j.series.of(job.ID, &job.Current)
 	if s == nil || err != nil {
@@ -129,8 +133,9 @@ func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, er
 	}
 	before, err := j.series.of(job.ID, job.Before)
 	if err != nil {
-		// A change is the way out for a job that is not understood. What it had been to run before the cut is not known then: a time whose run was
-		// due before it, and now is due after it since the jitter changed too, has a second one.
+		// A change is the way out for a job that is not understood. What it had been to run before
+		// the cut is not known then: a time whose run was due before it, and now is due after it
+		// since the jitter changed too, has a second one.
 		return s, nominal, ok, nil
 	}
 	for ok && before != nil && before.ran(nominal, job.Cut) {
@@ -139,8 +144,8 @@ func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, er
 	return s, nominal, ok, nil
 }
 
-// NextRun returns the occurrence that is due next after now, or false if there is none: the job is not active, or its schedule
-// names no further time.
+// NextRun returns the occurrence that is due next after now, or false if there is none: the job is
+// not active, or its schedule names no further time.
 func (j *Jobs) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
 	next := j.Upcoming(job, 1, now)
 	if len(next) == 0 {

@@ -15,21 +15,25 @@ import (
 )
 
 const (
-	// unsureFor is how long a run waits whose generation the job's row does not know: whoever wrote it is about to commit, or never will.
+	// unsureFor is how long a run waits whose generation the job's row does not know: whoever wrote
+	// it is about to commit, or never will.
 	unsureFor = 30 * time.Second
-	// maxJumps bounds the decisions (conditional writes) of one call of PlanOn, jumpsAtOnce those under way. What is beyond waits.
+	// maxJumps bounds the decisions (conditional writes) of one call of PlanOn, jumpsAtOnce those
+	// under way. What is beyond waits.
 	maxJumps    = 64
 	jumpsAtOnce = 8
 	// jobsAtOnce bounds the reads of jobs under way for one call.
 	jobsAtOnce = 8
 )
 
-// PlanOn looks at the jobs of entries that were met before they start, writes what comes next in each job, and says of each entry whether
-// it may be published. Entries of one-off jobs, and later starts of runs that have started, are Publish at once.
+// PlanOn looks at the jobs of entries that were met before they start, writes what comes next in
+// each job, and says of each entry whether it may be published. Entries of one-off jobs, and later
+// starts of runs that have started, are Publish at once.
 //
-// The next occurrence of a run that may be published is held when PlanOn returns, as schema.EntryWriter's nil means it. An
-// error means that nothing is known of any of the entries: what was written is written again by the next call. While the
-// clock may be wrong that is ErrNotReady.
+// The next occurrence of a run that may be published is held when PlanOn returns, as
+// schema.EntryWriter's nil means it. An error means that nothing is known of any of the entries:
+// what was written is written again by the next call. While the clock may be wrong that is
+// ErrNotReady.
 //
 // If we crash at any point, whoever meets the entries next does the same again, to the same ids.
 func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error) {
@@ -39,14 +43,17 @@ func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time
 		return nil, err
 	}
 	if now := j.now(); len(p.jobs) > 0 && now.After(p.now) {
-		p.now = now // the jobs may have been long in coming: what they say is not recorded as of before they said it
+		// the jobs may have been long in coming: what they say is not recorded as of before they
+		// said it
+		p.now = now
 	}
 	for i := range entries {
 		if e := &entries[i]; e.FirstOfJob() && e.Fault == nil {
 			p.judge(i)
 		}
 	}
-	if j.core.Halted() { // asked after the clock was read: what is judged by a wrong one is not recorded
+	if j.core.Halted() {
+		// asked after the clock was read: what is judged by a wrong one is not recorded
 		return nil, bucketer.ErrNotReady
 	}
 	if err := p.write(ctx); err != nil {
@@ -64,9 +71,11 @@ type planning struct {
 	jobs     map[schema.JobID]*schema.Job
 	verdicts []bucketer.Verdict
 
-	steps    []step              // what comes next after entries that may be published
-	begins   []step              // first occurrences of generations in force, of whose generation before an entry was dropped
-	changed  []step              // what would have come next, before the cut, after entries that were missed because of it
+	steps []step // what comes next after entries that may be published
+	// first occurrences of generations in force, of whose generation before an entry was dropped
+	begins []step
+	// what would have come next, before the cut, after entries that were missed because of it
+	changed  []step
 	dropped  []bucketer.Finished // what is recorded instead of a start
 	lines    []schema.JobRun
 	finished []*schema.Job
@@ -108,7 +117,8 @@ func (p *planning) judge(i int) {
 	}
 }
 
-// replaced finds what takes the place of entry i, which is dropped because its generation is not in force.
+// replaced finds what takes the place of entry i, which is dropped because its generation is not in
+// force.
 func (p *planning) replaced(i int, job *schema.Job, right schema.StartDecision) {
 	if right.Outcome == schema.Missed {
 		s, err := p.b.series.of(job.ID, right.Generation)
@@ -174,15 +184,17 @@ func (p *planning) drop(i int, rec schema.Record) {
 	p.dropped = append(p.dropped, bucketer.Finished{Entry: *e, Attempt: p.b.runs.NotStarted(*e, rec, p.now)})
 }
 
-// reportFault tells of a stored job or schedule that this program does not understand (another version may, such as one with other zone
-// data). What was planned of it runs; it does not go on until it is understood or changed, and is mended then: what was left out is caught
-// up with by its policy. No other job is held up.
+// reportFault tells of a stored job or schedule that this program does not understand (another
+// version may, such as one with other zone data). What was planned of it runs; it does not go on
+// until it is understood or changed, and is mended then: what was left out is caught up with by its
+// policy. No other job is held up.
 func (j *Jobs) reportFault(err error) {
 	j.metrics.faulty.Inc()
 	j.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
 }
 
-// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
+// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be
+// understood.
 func (j *Jobs) NotUnderstood(job *schema.Job) error {
 	_, err := j.series.of(job.ID, &job.Current)
 	return err

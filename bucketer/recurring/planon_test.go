@@ -18,7 +18,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestPlanOnCosts: for a batch of occurrences one read for their jobs, and one batch for what comes next.
+// TestPlanOnCosts: for a batch of occurrences one read for their jobs, and one batch for what comes
+// next.
 func TestPlanOnCosts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Setting.Shards = 1
@@ -81,8 +82,9 @@ func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
 	}
 }
 
-// TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor: a change writes its first occurrence, and then the job's row. A process
-// that was stopped while it read the row, before that, took the change for one that did not happen, and ended the run as cancelled.
+// TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor: a change writes its first occurrence, and
+// then the job's row. A process that was stopped while it read the row, before that, took the
+// change for one that did not happen, and ended the run as cancelled.
 func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -99,7 +101,8 @@ func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
 	})
 }
 
-// TestNothingIsDecidedByAWrongClock: one that was set ahead took runs for too late, and changes for what did not happen.
+// TestNothingIsDecidedByAWrongClock: one that was set ahead took runs for too late, and changes for
+// what did not happen.
 func TestNothingIsDecidedByAWrongClock(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		spec := every(time.Minute)
@@ -118,8 +121,8 @@ func TestNothingIsDecidedByAWrongClock(t *testing.T) {
 	})
 }
 
-// TestAClaimedRunIsNotGivenUp: an executor claimed the run, called, and died before the rows told of it. It was recorded as
-// missed.
+// TestAClaimedRunIsNotGivenUp: an executor claimed the run, called, and died before the rows told
+// of it. It was recorded as missed.
 func TestAClaimedRunIsNotGivenUp(t *testing.T) {
 	for _, g := range []schema.Guarantee{schema.AtMostOnce, schema.EffectivelyOnce} {
 		for _, claimed := range []bool{false, true} {
@@ -168,7 +171,8 @@ func TestAClaimedRunIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestWhatASlowReadTellsIsOfItsOwnTime: a run that is dropped since its job was changed while the job was being read was recorded as missed before the change.
+// TestWhatASlowReadTellsIsOfItsOwnTime: a run that is dropped since its job was changed while the
+// job was being read was recorded as missed before the change.
 func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -192,7 +196,8 @@ func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
 	})
 }
 
-// heldTooLate returns a job that recurs every 10 s, and its first occurrence, after which the second was held 20 s late, and what stands in for that was not.
+// heldTooLate returns a job that recurs every 10 s, and its first occurrence, after which the
+// second was held 20 s late, and what stands in for that was not.
 func (w *world) heldTooLate() (schema.Job, schema.Entry) {
 	w.T.Helper()
 	job := w.job(every(10 * time.Second))
@@ -226,8 +231,9 @@ func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
 	})
 }
 
-// TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged: the one before it is dropped because of the change, and stands for itself alone, since it is there.
-// What was due from it on until the change would be neither started nor recorded if nobody met it.
+// TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged: the one before it is dropped because of
+// the change, and stands for itself alone, since it is there. What was due from it on until the
+// change would be neither started nor recorded if nobody met it.
 func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job, first := w.heldTooLate()
@@ -259,7 +265,8 @@ func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
 	})
 }
 
-// TestACancelledOccurrenceIsPlannedOn: cancelling one run of a job does not end the job, and history tells of it.
+// TestACancelledOccurrenceIsPlannedOn: cancelling one run of a job does not end the job, and
+// history tells of it.
 func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Minute))
@@ -279,7 +286,8 @@ func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
 	})
 }
 
-// TestDecidedOnce: two dispatchers that meet an overdue occurrence at different times skip the same stretch.
+// TestDecidedOnce: two dispatchers that meet an overdue occurrence at different times skip the same
+// stretch.
 func TestDecidedOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(10 * time.Second))
@@ -316,8 +324,9 @@ func TestDecidedOnce(t *testing.T) {
 	})
 }
 
-// TestWhatComesNextIsHeldBeforeACatchUp: a write of which only the first half arrives, and a dispatcher that dies with it,
-// leave no catch-up entry that ends the occurrence while nothing comes after it.
+// TestWhatComesNextIsHeldBeforeACatchUp: a write of which only the first half arrives, and a
+// dispatcher that dies with it, leave no catch-up entry that ends the occurrence while nothing
+// comes after it.
 func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(10 * time.Second))
@@ -346,8 +355,8 @@ func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
 	})
 }
 
-// TestACatchUpStepIsTakenAsOfOneInstant: two dispatchers that take one step at different times start the same runs, give up the same
-// stretch, and leave the same to one next step.
+// TestACatchUpStepIsTakenAsOfOneInstant: two dispatchers that take one step at different times
+// start the same runs, give up the same stretch, and leave the same to one next step.
 func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		spec := every(10 * time.Second)
@@ -405,7 +414,8 @@ func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
 			rec    schema.Record
 			want   schema.State
 		}{
-			{1, schema.Record{Outcome: schema.Failed}, schema.StatePending}, // not final: no line of its own
+			// not final: no line of its own
+			{1, schema.Record{Outcome: schema.Failed}, schema.StatePending},
 			{0, schema.Record{Outcome: schema.Missed, Reason: "x"}, schema.StateMissed},
 			{2, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateFailed},
 			{3, schema.Record{Outcome: schema.Succeeded}, schema.StateSucceeded},

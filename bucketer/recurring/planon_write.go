@@ -15,7 +15,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// write holds what was decided: the next occurrences first, and what became of entries that do not start last.
+// write holds what was decided: the next occurrences first, and what became of entries that do not
+// start last.
 func (p *planning) write(ctx context.Context) error {
 	ahead, jumps, err := p.ahead(ctx)
 	if err != nil {
@@ -43,7 +44,8 @@ func (p *planning) write(ctx context.Context) error {
 	return nil
 }
 
-// leaveClaimed leaves entries to an executor that were to be dropped, and whose runs somebody has claimed.
+// leaveClaimed leaves entries to an executor that were to be dropped, and whose runs somebody has
+// claimed.
 func (p *planning) leaveClaimed(ctx context.Context) error {
 	var unclaimed []bucketer.Finished
 	for i := range p.dropped {
@@ -67,10 +69,11 @@ func (p *planning) leaveClaimed(ctx context.Context) error {
 	return nil
 }
 
-// ahead returns the rows of the occurrences that come next, and the steps that are overdue and to be decided. Of one whose own sweep may
-// be past the row is looked for first: it may have been held, met and done. Only if we tried to write it, and cannot say since when it
-// was held, it may have missed its sweep; a row that another owner left so is met by the sweep that begins with a take-over, since the one
-// before it is still open.
+// ahead returns the rows of the occurrences that come next, and the steps that are overdue and to
+// be decided. Of one whose own sweep may be past the row is looked for first: it may have been
+// held, met and done. Only if we tried to write it, and cannot say since when it was held, it may
+// have missed its sweep; a row that another owner left so is met by the sweep that begins with a
+// take-over, since the one before it is still open.
 func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step, err error) {
 	var past []step
 	for _, st := range slices.Concat(p.steps, p.begins) {
@@ -113,7 +116,8 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 				p.misfire(st.i, st.s)
 			}
 		case overdue && (p.jumps == maxJumps || st.s.Number != st.job.Current.Number):
-			p.verdicts[st.i] = bucketer.Undecided // of the generation before: its cut is at hand, and says what becomes of it
+			// of the generation before: its cut is at hand, and says what becomes of it
+			p.verdicts[st.i] = bucketer.Undecided
 		case overdue:
 			p.jumps++
 			jumps = append(jumps, st)
@@ -131,7 +135,8 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 	return rows, jumps, nil
 }
 
-// jump skips what lies between overdue entries and now, each once for everybody, and drops the entries: catch-up entries stand for them.
+// jump skips what lies between overdue entries and now, each once for everybody, and drops the
+// entries: catch-up entries stand for them.
 func (p *planning) jump(ctx context.Context, jumps []step) error {
 	var mu sync.Mutex
 	var g errgroup.Group
@@ -157,8 +162,8 @@ func (p *planning) jump(ctx context.Context, jumps []step) error {
 	return g.Wait()
 }
 
-// widen has entries that were missed because of a change stand for what would have come after them before the cut, where that was never
-// planned.
+// widen has entries that were missed because of a change stand for what would have come after them
+// before the cut, where that was never planned.
 func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
 	for _, st := range p.changed {
 		if _, there := found[st.s.id(st.nominal)]; there {

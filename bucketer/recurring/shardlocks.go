@@ -11,10 +11,11 @@ import (
 // shard.
 const shardLockCount = 64
 
-// shardLocks have the conditional writes of a shard's jobs follow one another. These jobs lie in one
-// partition, so Cassandra runs their writes on one Paxos register: of several at once all but one are
-// refused by the ballots of the others, begin again, and refuse those in turn. With 500 changes at
-// once on 64 shards a third were known too late. Nodes do not wait for each other: they are few.
+// shardLocks have the conditional writes of a shard's jobs follow one another. These jobs lie in
+// one partition, so Cassandra runs their writes on one Paxos register: of several at once all but
+// one are refused by the ballots of the others, begin again, and refuse those in turn. With 500
+// changes at once on 64 shards a third were known too late. Nodes do not wait for each other: they
+// are few.
 type shardLocks [shardLockCount]chan struct{}
 
 func newShardLocks() (l shardLocks) {

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TriggerJob runs a job now, whatever its schedule says and also while it is paused; a cancelled job answers ErrFinished. The same key
-// and body give the same run.
+// TriggerJob runs a job now, whatever its schedule says and also while it is paused; a cancelled
+// job answers ErrFinished. The same key and body give the same run.
 func (j *Jobs) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
 	now := j.now()
 	if _, err := j.core.InForce(); err != nil {
@@ -28,7 +28,8 @@ func (j *Jobs) TriggerJob(ctx context.Context, tenant string, id schema.JobID, k
 	if job.Current.State == schema.JobCancelled {
 		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, bucketer.ErrFinished)
 	}
-	// What the job says may have been found good by a task that said something else. A task that is gone is no matter of its payload.
+	// What the job says may have been found good by a task that said something else. A task that is
+	// gone is no matter of its payload.
 	if err := j.core.CheckTask(ctx, tenant, job.Current.Spec.Task, job.Current.Spec.Payload); err != nil && !errors.Is(err, bucketer.ErrNoTask) {
 		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, err)
 	}

@@ -6,7 +6,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// maxUncertain bounds the ids kept of rows whose writing failed; beyond it the oldest knowledge goes, and mending takes its place.
+// maxUncertain bounds the ids kept of rows whose writing failed; beyond it the oldest knowledge
+// goes, and mending takes its place.
 const maxUncertain = 10_000
 
 // uncertainRows are the ids of rows that may be held since too late for their sweep.

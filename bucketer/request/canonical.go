@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// canonical appends the canonical text of node i: no space, members sorted by name, strings with the
-// least escaping. Numbers and times stay as they were written: 1 and 1.0 differ. A member of the root
-// named without is left out.
+// canonical appends the canonical text of node i: no space, members sorted by name, strings with
+// the least escaping. Numbers and times stay as they were written: 1 and 1.0 differ. A member of
+// the root named without is left out.
 func (d *document) canonical(to []byte, i int32, without string) []byte {
 	switch n := &d.nodes[i]; n.kind {
 	case kindString:

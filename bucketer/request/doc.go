@@ -1,8 +1,8 @@
-// Package request reads the bodies of requests: JSON text becomes jobs, tasks, tenants, keys, filters
-// and schedules that are valid, or every fault with its location.
+// Package request reads the bodies of requests: JSON text becomes jobs, tasks, tenants, keys,
+// filters and schedules that are valid, or every fault with its location.
 //
-// A Decoder holds no state between bodies but its memory, which it uses again. What it returns shares
-// nothing with the body. It reads no clock: times come with the call.
+// A Decoder holds no state between bodies but its memory, which it uses again. What it returns
+// shares nothing with the body. It reads no clock: times come with the call.
 //
 // # Invariants
 //

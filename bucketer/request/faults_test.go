@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// faultyBodies are bodies of POST /v1/jobs, and the faults that each has: location and part of the message.
+// faultyBodies are bodies of POST /v1/jobs, and the faults that each has: location and part of the
+// message.
 var faultyBodies = map[string]struct {
 	body string
 	want []string

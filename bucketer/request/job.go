@@ -12,8 +12,9 @@ import (
 
 // Bounds of what only jobs that can have many runs say.
 const (
-	maxRuns        = 100_000
-	maxConcurrency = 1000 // the lease that names who has the slots is swapped whole, at about 130 bytes a slot
+	maxRuns = 100_000
+	// the lease that names who has the slots is swapped whole, at about 130 bytes a slot
+	maxConcurrency = 1000
 )
 
 var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitCancelOldest}
@@ -32,7 +33,8 @@ func RequestOfOneOff(j *bucketer.Job) JobRequest {
 	return r
 }
 
-// RequestOf returns a job that can have many runs as a body that asks for it, with the fields that were stated.
+// RequestOf returns a job that can have many runs as a body that asks for it, with the fields that
+// were stated.
 func RequestOf(s *schema.JobSpec) JobRequest {
 	r := JobRequest{
 		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,
@@ -51,20 +53,21 @@ func RequestOf(s *schema.JobSpec) JobRequest {
 	return r
 }
 
-// Job reads the body of POST /v1/jobs for a tenant. now is the time of the request. A job that can have many runs comes back as a
-// spec, which has what was stated and no defaults; the Job is then zero.
+// Job reads the body of POST /v1/jobs for a tenant. now is the time of the request. A job that can
+// have many runs comes back as a spec, which has what was stated and no defaults; the Job is then
+// zero.
 func (d *Decoder) Job(tenant string, body []byte, now time.Time) (bucketer.Job, *schema.JobSpec, error) {
 	return d.job(body, jobForm{tenant: tenant, now: now, anchor: now})
 }
 
-// Line reads a line of an import, which may have a key. Job.BodyHash is then the hash of the line without it. Of a job that can have
-// many runs the Job holds key and hash alone.
+// Line reads a line of an import, which may have a key. Job.BodyHash is then the hash of the line
+// without it. Of a job that can have many runs the Job holds key and hash alone.
 func (d *Decoder) Line(tenant string, line []byte, now time.Time) (bucketer.Job, *schema.JobSpec, error) {
 	return d.job(line, jobForm{tenant: tenant, now: now, anchor: now, line: true})
 }
 
-// PutJob reads the body of PUT /v1/jobs/{name}, which asks for a job that can have many runs. A fault of the name is located
-// at path.id.
+// PutJob reads the body of PUT /v1/jobs/{name}, which asks for a job that can have many runs. A
+// fault of the name is located at path.id.
 func (d *Decoder) PutJob(tenant, name string, body []byte, now time.Time) (schema.JobSpec, error) {
 	_, spec, err := d.job(body, jobForm{tenant: tenant, now: now, anchor: now})
 	if d.notJSON != nil {
@@ -254,8 +257,9 @@ func (r *jobReader) finish() {
 	}
 }
 
-// Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it changes.
-// Faults are located in the merged job. A patch that changes nothing returns the zero Change.
+// Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it
+// changes. Faults are located in the merged job. A patch that changes nothing returns the zero
+// Change.
 func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.Change, error) {
 	request := RequestOfOneOff(&current)
 	merged, spec, touched, err := d.patch(&request, body, jobForm{tenant: current.Tenant, now: now, anchor: now})
@@ -295,8 +299,9 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 	return c, nil
 }
 
-// PatchJob reads an RFC 7396 merge patch of a job that can have many runs, whose current generation says current, and returns
-// what it says then. The name stays. Faults are located in the merged job.
+// PatchJob reads an RFC 7396 merge patch of a job that can have many runs, whose current generation
+// says current, and returns what it says then. The name stays. Faults are located in the merged
+// job.
 func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (schema.JobSpec, error) {
 	request := RequestOf(&current)
 	if s := request.Schedule; s != nil && s.Anchor.Equal(current.Created) {
@@ -324,7 +329,8 @@ func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (
 	return *merged, nil
 }
 
-// patch merges a patch into a request, and reads what comes of it. touched are the members of the patch.
+// patch merges a patch into a request, and reads what comes of it. touched are the members of the
+// patch.
 func (d *Decoder) patch(request *JobRequest, body []byte, form jobForm) (job bucketer.Job, spec *schema.JobSpec, touched map[string]bool, err error) {
 	if !d.begin(body) {
 		return bucketer.Job{}, nil, nil, d.err()

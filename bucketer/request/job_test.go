@@ -200,7 +200,8 @@ func TestDecodePatchJob(t *testing.T) {
 		Tenant: "acme", Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}, Created: created, Updated: created, JitterStated: true,
 		Schedule: &schema.Schedule{Every: schema.Duration(time.Minute), Anchor: created, Jitter: schema.Duration(2 * time.Second)},
 	}
-	// said is what a decoder makes of a spec: a default jitter, and an end that only max_runs makes, are for the planner.
+	// said is what a decoder makes of a spec: a default jitter, and an end that only max_runs
+	// makes, are for the planner.
 	said := func(s schema.JobSpec, change func(*schema.JobSpec)) schema.JobSpec {
 		c := *s.Schedule
 		c.End = s.EndStated

@@ -13,7 +13,8 @@ import (
 // Bounds of a JSON text, whatever it says.
 const (
 	maxNesting = 100 // levels of objects and arrays
-	maxFaults  = 64  // faults reported of one request; what is found beyond them is only said to exist
+	// faults reported of one request; what is found beyond them is only said to exist
+	maxFaults = 64
 )
 
 // nodeKind is what a JSON value is.
@@ -40,8 +41,8 @@ type node struct {
 	end            int32 // the node after the last one within this one
 }
 
-// document is a JSON text taken apart in one scan: strictly RFC 8259 in valid UTF-8, with bounded nesting.
-// The nodes are used again by the next parse.
+// document is a JSON text taken apart in one scan: strictly RFC 8259 in valid UTF-8, with bounded
+// nesting. The nodes are used again by the next parse.
 type document struct {
 	text    []byte
 	nodes   []node
@@ -56,7 +57,8 @@ func (e *nestingError) Error() string {
 	return fmt.Sprintf("is nested deeper than %d levels", maxNesting)
 }
 
-// parse takes text apart. It keeps text until the next parse. The error is a *NotJSONError or a *nestingError.
+// parse takes text apart. It keeps text until the next parse. The error is a *NotJSONError or a
+// *nestingError.
 func (d *document) parse(text []byte) error {
 	d.text, d.nodes, d.open, d.doubles = text, d.nodes[:0], d.open[:0], d.doubles[:0]
 	if len(text) > math.MaxInt32 {
@@ -242,7 +244,8 @@ func (d *document) str(at int) (end int, escaped bool, err error) {
 	return at, false, d.broken(at, "")
 }
 
-// escape returns the length of the escape sequence at the start of s. Surrogates must come in pairs.
+// escape returns the length of the escape sequence at the start of s. Surrogates must come in
+// pairs.
 func escape(s []byte) (int, bool) {
 	_, n := unescape(s)
 	return n, n > 0

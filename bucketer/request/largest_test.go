@@ -18,7 +18,8 @@ import (
 // anyScript has every script accepted.
 var anyScript = Rules{Script: func(string, *schema.ScriptTarget) (field, fault string) { return "", "" }}
 
-// argsOf returns args of a script whose JSON, as a row holds it, has n bytes. Each char takes so many of them.
+// argsOf returns args of a script whose JSON, as a row holds it, has n bytes. Each char takes so
+// many of them.
 func argsOf(n int, char string, bytes int) string {
 	full := (n - 4) / (maxArg*bytes + 3)
 	rest := n - 4 - full*(maxArg*bytes+3)
@@ -51,7 +52,8 @@ func largestWork() map[string]string {
 var largestRest = `,"payload":"` + strings.Repeat("p", schema.MaxPayload-2) + `","priority":"critical","misfire":{"policy":"run_latest","deadline":"87599h59m59.999999999s"},"labels":{` +
 	numbered(maxLabels, `"%02d`+strings.Repeat("l", maxLabelName-2)+`":"`+strings.Repeat("<", maxLabelValue)+`"`) + `}`
 
-// TestWhatFollowsFromTheLargestRunFits: a run was accepted whose row was as large as rows may be, and its retry was larger.
+// TestWhatFollowsFromTheLargestRunFits: a run was accepted whose row was as large as rows may be,
+// and its retry was larger.
 func TestWhatFollowsFromTheLargestRunFits(t *testing.T) {
 	fits := func(t *testing.T, what string, size, most int) {
 		t.Helper()

@@ -23,7 +23,8 @@ type OperationRequest struct {
 	DryRun bool                   `json:"dry_run,omitempty"`
 }
 
-// Operation reads the body of POST /v1/operations. A filter without any field selects every job of the tenant, so it must be there.
+// Operation reads the body of POST /v1/operations. A filter without any field selects every job of
+// the tenant, so it must be there.
 func (d *Decoder) Operation(body []byte) (schema.OperationSpec, error) {
 	if !d.begin(body) {
 		return schema.OperationSpec{}, d.err()

@@ -30,7 +30,8 @@ type Preview struct {
 	Count        int
 }
 
-// Preview reads the body of POST /v1/schedules/preview. A schedule may have no time at all after From.
+// Preview reads the body of POST /v1/schedules/preview. A schedule may have no time at all after
+// From.
 func (d *Decoder) Preview(body []byte, now time.Time) (Preview, error) {
 	if !d.begin(body) {
 		return Preview{}, d.err()

@@ -84,7 +84,8 @@ func (d *Decoder) string(i int32) string {
 	return string(d.doc.stringOf(i))
 }
 
-// text returns the string that node i is, at most limit bytes long, without control characters but line ends and tabs.
+// text returns the string that node i is, at most limit bytes long, without control characters but
+// line ends and tabs.
 func (d *Decoder) text(i int32, limit int) string {
 	s := d.string(i)
 	if len(s) > limit {

@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Bounds of a request, besides schema.MaxPayload. Those of one field stand beside the code that checks it.
+// Bounds of a request, besides schema.MaxPayload. Those of one field stand beside the code that
+// checks it.
 const (
 	MaxBody    = 1 << 20   // bytes of a request body
 	MaxLine    = 256 << 10 // bytes of a line of an import
@@ -20,7 +21,8 @@ const (
 
 // Schedule says when a job is due: at most one of At, Cron and Every; none means now.
 type Schedule struct {
-	// At is the instant of a one-off job; absent or in the past means now. It is kept to the ms, rounded up.
+	// At is the instant of a one-off job; absent or in the past means now. It is kept to the ms,
+	// rounded up.
 	At time.Time `json:"at,omitzero"`
 
 	Cron        string `json:"cron,omitempty"`
@@ -32,10 +34,11 @@ type Schedule struct {
 	Anchor time.Time       `json:"anchor,omitzero"` // of Every; absent: creation
 }
 
-// JobRequest is the body of POST /v1/jobs and, with Key, a line of an import. Name and the fields from Start to Concurrency
-// belong to jobs that can have many runs.
+// JobRequest is the body of POST /v1/jobs and, with Key, a line of an import. Name and the fields
+// from Start to Concurrency belong to jobs that can have many runs.
 type JobRequest struct {
-	Key         string `json:"key,omitempty"` // idempotency key of a line of an import; a single request has a header
+	// idempotency key of a line of an import; a single request has a header
+	Key         string `json:"key,omitempty"`
 	Name        string `json:"name,omitempty"`
 	Task        string `json:"task,omitempty"` // the task to run, or else …
 	schema.Work        // … the work itself, inline
@@ -60,23 +63,26 @@ type TaskRequest struct {
 	Rate string `json:"rate,omitempty"`
 	// MaxConcurrent is how many of its runs may be under way at once, cluster-wide; 0 = any number.
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
-	// PayloadSchema is what payloads of the task must fit: a JSON Schema 2020-12 (package payload says within which bounds).
+	// PayloadSchema is what payloads of the task must fit: a JSON Schema 2020-12 (package payload
+	// says within which bounds).
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
 }
 
 // Rules are what an operator decides about requests. The zero value allows no scripts.
 type Rules struct {
-	// Script says what is wrong with a tenant's script task, and of which field, such as "args[2]"; "" = nothing. Nil: there are none.
+	// Script says what is wrong with a tenant's script task, and of which field, such as "args[2]";
+	// "" = nothing. Nil: there are none.
 	Script func(tenant string, s *schema.ScriptTarget) (field, fault string)
 }
 
 // Decoder reads requests strictly and validates them: unknown fields, doubled names, invalid UTF-8
-// and trailing text are refused, and every fault is reported. A field that is null counts as absent.
+// and trailing text are refused, and every fault is reported. A field that is null counts as
+// absent.
 //
-// Its methods return *NotJSONError for what is not JSON and Faults for what is wrong. The zero Decoder works, with
-// the zero Rules. It reuses its memory: use it again, from one goroutine at a time. What it returns is
-// the caller's and shares nothing with the text.
+// Its methods return *NotJSONError for what is not JSON and Faults for what is wrong. The zero
+// Decoder works, with the zero Rules. It reuses its memory: use it again, from one goroutine at a
+// time. What it returns is the caller's and shares nothing with the text.
 type Decoder struct {
 	Rules Rules
 
@@ -85,9 +91,9 @@ type Decoder struct {
 	faults  bucketer.Faults
 }
 
-// BodyHash returns the hash of the last body that Job read without fault: SHA-256 over its compact text with sorted
-// members and least escapes, without a member "key" of the root. So space, order of members and escapes do not matter;
-// the spelling of numbers and times does.
+// BodyHash returns the hash of the last body that Job read without fault: SHA-256 over its compact
+// text with sorted members and least escapes, without a member "key" of the root. So space, order
+// of members and escapes do not matter; the spelling of numbers and times does.
 func (d *Decoder) BodyHash() string {
 	return hashText(d.doc.canonical(nil, 0, "key"))
 }
@@ -106,8 +112,8 @@ func (d *Decoder) EmptyBody(body []byte) error {
 	return d.err()
 }
 
-// begin parses a body that must be an object, and reports whether it is worth looking into. When it is not,
-// err says why.
+// begin parses a body that must be an object, and reports whether it is worth looking into. When it
+// is not, err says why.
 func (d *Decoder) begin(body []byte) bool {
 	d.faults, d.notJSON = nil, nil
 	err := d.doc.parse(body)

@@ -318,8 +318,8 @@ func TestNounsAndDecoderAgree(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the text, the decoder does not panic, and answers either a job or faults, never both or neither;
-// and a job that it takes, said again as a request, is the same job.
+// FuzzDecode: whatever the text, the decoder does not panic, and answers either a job or faults,
+// never both or neither; and a job that it takes, said again as a request, is the same job.
 func FuzzDecode(f *testing.F) {
 	for _, row := range faultyBodies {
 		f.Add([]byte(row.body))

@@ -119,7 +119,8 @@ func (r *scheduleReader) rule() schema.Schedule {
 	return rule
 }
 
-// compile compiles the schedule if its fields are well each; nil says that something is wrong with it.
+// compile compiles the schedule if its fields are well each; nil says that something is wrong with
+// it.
 func (r *scheduleReader) compile() *schedule.Schedule {
 	if r.faulty {
 		return nil
@@ -164,7 +165,8 @@ func (r *scheduleReader) fault(f bucketer.Fault) {
 	r.d.fault(node, "%s", f.Message)
 }
 
-// ScheduleFaults returns what schedule.Compile found wrong, located as in the body of a request; nothing, if err is another.
+// ScheduleFaults returns what schedule.Compile found wrong, located as in the body of a request;
+// nothing, if err is another.
 func ScheduleFaults(err error) bucketer.Faults {
 	var found schedule.Faults
 	if !errors.As(err, &found) {
@@ -183,7 +185,8 @@ func ScheduleFaults(err error) bucketer.Faults {
 	return faults
 }
 
-// instant returns the time that node i is, to the ms, rounded up so that nothing is early, and not after latest.
+// instant returns the time that node i is, to the ms, rounded up so that nothing is early, and not
+// after latest.
 func (d *Decoder) instant(i int32, latest time.Time) time.Time {
 	var t time.Time
 	if !d.is(i, kindString) {
@@ -211,8 +214,8 @@ func (d *Decoder) instant(i int32, latest time.Time) time.Time {
 	return t.UTC()
 }
 
-// isStrictTime reports whether a text that package time takes for RFC 3339 is: it also takes hours of one digit, commas for
-// points, and offsets of a day and more.
+// isStrictTime reports whether a text that package time takes for RFC 3339 is: it also takes hours
+// of one digit, commas for points, and offsets of a day and more.
 func isStrictTime(text []byte) bool {
 	if text[len("2006-01-02T15")] != ':' || bytes.IndexByte(text, ',') >= 0 {
 		return false

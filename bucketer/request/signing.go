@@ -34,7 +34,8 @@ func (d *Decoder) Signing(body []byte) (SigningRequest, error) {
 	return r, d.err()
 }
 
-// Rotation reads the body of POST /v1/signing-keys/{name}/rotate, which may be empty. Overlap is stated in what it returns.
+// Rotation reads the body of POST /v1/signing-keys/{name}/rotate, which may be empty. Overlap is
+// stated in what it returns.
 func (d *Decoder) Rotation(body []byte) (RotateRequest, error) {
 	overlap := schema.Duration(admin.DefaultOverlap)
 	r := RotateRequest{Overlap: &overlap}

@@ -5,7 +5,8 @@ type TargetRequest struct {
 	Target string `json:"target"`
 }
 
-// maxTarget is the longest name of a target, in bytes: more than a URL's scheme, host and port, or a subject, can have.
+// maxTarget is the longest name of a target, in bytes: more than a URL's scheme, host and port, or
+// a subject, can have.
 const maxTarget = 1024
 
 // Target reads the body of POST /v1/targets/reset.

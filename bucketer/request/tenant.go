@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TenantRequest is the body of PUT /v1/tenants/{name}. What is absent has its default: weight 1, no quota.
+// TenantRequest is the body of PUT /v1/tenants/{name}. What is absent has its default: weight 1, no
+// quota.
 type TenantRequest struct {
 	Weight int           `json:"weight,omitempty"`
 	Quotas schema.Quotas `json:"quotas,omitzero"`

@@ -14,17 +14,18 @@ import (
 
 // Bounds of what a run may be asked to do.
 const (
-	maxURL         = 2048             // bytes
-	maxHeaders     = 32               // headers of an HTTP call
-	maxHeaderBytes = 8 << 10          // their names and values together
-	maxSubject     = 255              // bytes of a NATS subject
-	maxArgs        = 64               // arguments of a script
-	maxArg         = 4 << 10          // bytes of one of them
-	maxArgsText    = 128 << 10        // bytes of all of them as JSON, which is how rows hold them: see schema.MaxRow
-	minTimeout     = time.Millisecond // of one attempt
-	maxAttempts    = 100
-	minBackoff     = time.Millisecond
-	maxFactor      = 100
+	maxURL         = 2048    // bytes
+	maxHeaders     = 32      // headers of an HTTP call
+	maxHeaderBytes = 8 << 10 // their names and values together
+	maxSubject     = 255     // bytes of a NATS subject
+	maxArgs        = 64      // arguments of a script
+	maxArg         = 4 << 10 // bytes of one of them
+	// bytes of all of them as JSON, which is how rows hold them: see schema.MaxRow
+	maxArgsText = 128 << 10
+	minTimeout  = time.Millisecond // of one attempt
+	maxAttempts = 100
+	minBackoff  = time.Millisecond
+	maxFactor   = 100
 )
 
 var (
@@ -120,7 +121,8 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 	return h
 }
 
-// urlFault says what is wrong with the URL of an HTTP call, or "". It never repeats the URL, which may hold secrets.
+// urlFault says what is wrong with the URL of an HTTP call, or "". It never repeats the URL, which
+// may hold secrets.
 func urlFault(text string) string {
 	const form = "must be an absolute http or https URL"
 	if len(text) > maxURL {

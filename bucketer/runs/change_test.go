@@ -180,8 +180,8 @@ func TestMarkOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// Of a cancel and a change that race each other exactly one order happened, and both answers tell which: a run
-// whose cancel was answered is not moved after it.
+// Of a cancel and a change that race each other exactly one order happened, and both answers tell
+// which: a run whose cancel was answered is not moved after it.
 func TestCancelRacesReschedule(t *testing.T) {
 	for range 150 {
 		seed := rand.Uint64()

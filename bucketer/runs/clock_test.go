@@ -10,8 +10,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A retry that could not be written for a minute counted as written in time by a clock that was set back meanwhile: its sweep had passed
-// it, nobody was told, and the run stayed in retrying for good.
+// A retry that could not be written for a minute counted as written in time by a clock that was set
+// back meanwhile: its sweep had passed it, nobody was told, and the run stayed in retrying for
+// good.
 func TestFollowUpsWhileTheClockIsSet(t *testing.T) {
 	for name, row := range map[string]struct {
 		set  time.Duration
@@ -92,7 +93,8 @@ func TestNothingIsWrittenBeforeTheTimeIsKnown(t *testing.T) {
 	}
 }
 
-// A reschedule entry that was held too late for its sweep was named all the same, by a clock that was set back while it was written.
+// A reschedule entry that was held too late for its sweep was named all the same, by a clock that
+// was set back while it was written.
 func TestRescheduleWhileTheClockIsSetBack(t *testing.T) {
 	for name, noticed := range map[string]bool{"noticed": true, "not noticed": false} {
 		t.Run(name, func(t *testing.T) {

@@ -20,16 +20,20 @@ const (
 	letterError    = 512
 )
 
-// bearsOnDeadLetter reports whether a record bears on the dead letter of its run: it makes one, or may unmake one.
+// bearsOnDeadLetter reports whether a record bears on the dead letter of its run: it makes one, or
+// may unmake one.
 func bearsOnDeadLetter(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.Doubt) }
 
-// writeFor writes the dead letters of those of finished that the indices name and that have failed for good, and takes those back whose run came to
-// succeed, or was cancelled, after all. It returns what went wrong, by index.
+// writeFor writes the dead letters of those of finished that the indices name and that have failed
+// for good, and takes those back whose run came to succeed, or was cancelled, after all. It returns
+// what went wrong, by index.
 //
-// What is judged is what the rows say of the run, read after the record is held. A success in doubt and a failure beside it read each other's
-// record, whichever comes second, and likewise a failure and a cancel (Cancel reads the run again after its mark): so of two that end at once one
-// sees the other, and no letter is left of a run that has not failed. A success that outlived its session stands in the place of the loss that others may have
-// recorded: it takes back the letter of which no record tells any more.
+// What is judged is what the rows say of the run, read after the record is held. A success in doubt
+// and a failure beside it read each other's record, whichever comes second, and likewise a failure
+// and a cancel (Cancel reads the run again after its mark): so of two that end at once one sees the
+// other, and no letter is left of a run that has not failed. A success that outlived its session
+// stands in the place of the loss that others may have recorded: it takes back the letter of which
+// no record tells any more.
 func (q *DeadLetterQueue) writeFor(ctx context.Context, finished []bucketer.Finished, indices []int) map[int]error {
 	failed := make(map[int]error)
 	states, err := q.endsOf(ctx, finished, indices)
@@ -70,7 +74,8 @@ func (q *DeadLetterQueue) writeFor(ctx context.Context, finished []bucketer.Fini
 	return failed
 }
 
-// put writes letters. One that is too large for the store is given up: its run is failed all the same, and nobody could ever write it.
+// put writes letters. One that is too large for the store is given up: its run is failed all the
+// same, and nobody could ever write it.
 func (q *DeadLetterQueue) put(ctx context.Context, letters []schema.DeadLetter) error {
 	err := q.store.PutDeadLetters(ctx, letters)
 	switch {
@@ -99,7 +104,8 @@ type endOf struct {
 	ruined   bool // a record says that it has failed for good, whatever others say
 }
 
-// endsOf reads what became of the runs of those of finished that the indices name: of one that succeeded the attempts alone.
+// endsOf reads what became of the runs of those of finished that the indices name: of one that
+// succeeded the attempts alone.
 func (q *DeadLetterQueue) endsOf(ctx context.Context, finished []bucketer.Finished, indices []int) (map[schema.RunID]endOf, error) {
 	var all, unsure []schema.RunID
 	ends := make(map[schema.RunID]endOf)
@@ -142,7 +148,8 @@ func ruined(attempts []schema.Attempt) bool {
 	return slices.ContainsFunc(attempts, func(a schema.Attempt) bool { return a.Record != nil && a.Record.Ruined() })
 }
 
-// make makes the dead letter that follows from f: a function of its record and of the entry that was started, but for what it tells of the attempts before.
+// make makes the dead letter that follows from f: a function of its record and of the entry that
+// was started, but for what it tells of the attempts before.
 func (q *DeadLetterQueue) make(ctx context.Context, f *bucketer.Finished, attempts []schema.Attempt) (schema.DeadLetter, error) {
 	rec := f.Attempt.Record
 	starter, err := q.reader.starter(ctx, f)
@@ -161,7 +168,8 @@ func (q *DeadLetterQueue) make(ctx context.Context, f *bucketer.Finished, attemp
 	}, nil
 }
 
-// earlier returns, of the attempts of a run, those that a letter tells besides the last one, in short.
+// earlier returns, of the attempts of a run, those that a letter tells besides the last one, in
+// short.
 func earlier(attempts []schema.Attempt, last *schema.Attempt) []schema.Attempt {
 	var told []schema.Attempt
 	for i := range attempts {
@@ -187,7 +195,8 @@ func byNumber(a, b schema.Attempt) int {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
 }
 
-// began returns when the first attempt of a run started, of which the entry e started the one with that record.
+// began returns when the first attempt of a run started, of which the entry e started the one with
+// that record.
 func began(e *schema.Entry, rec *schema.Record) time.Time {
 	if e.Spec.Began != 0 {
 		return time.UnixMicro(e.Spec.Began).UTC()
@@ -203,7 +212,8 @@ func (q *DeadLetterQueue) supersede(ctx context.Context, tenant string, run sche
 	return nil
 }
 
-// resolve writes what became of a letter, to stay for longer than the letter can, whoever writes that again.
+// resolve writes what became of a letter, to stay for longer than the letter can, whoever writes
+// that again.
 func (q *DeadLetterQueue) resolve(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution) error {
 	f.At = f.At.UTC().Truncate(time.Microsecond)
 	if err := q.store.PutResolution(ctx, tenant, run, f, bucketer.Latest(f.At, q.now()).Add(2*q.retention)); err != nil {

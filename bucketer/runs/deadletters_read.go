@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// ErrPayloadGone: what was to run had a payload, and it has left the store. Without it the run cannot be repeated (409).
+// ErrPayloadGone: what was to run had a payload, and it has left the store. Without it the run
+// cannot be repeated (409).
 var ErrPayloadGone = errors.New("the payload does not exist any more")
 
 // The bounds of a page of dead letters: it reads so many days and letters, and then ends.
@@ -21,27 +22,31 @@ const (
 	letterPage = 200
 )
 
-// DeadLetterQuery selects the dead letters of a tenant that wait, by the due time in the run's id: From ≤ due < To.
+// DeadLetterQuery selects the dead letters of a tenant that wait, by the due time in the run's id:
+// From ≤ due < To.
 type DeadLetterQuery struct {
 	Tenant   string
 	From, To time.Time
 	Task     string // "" = any
 }
 
-// DeadLetterPosition is where a listing goes on: in a day, before the letter of a run (zero: from its newest). Nil is the newest of the window.
+// DeadLetterPosition is where a listing goes on: in a day, before the letter of a run (zero: from
+// its newest). Nil is the newest of the window.
 type DeadLetterPosition struct {
 	Day    int          `json:"day"`
 	Before schema.RunID `json:"before,omitzero"`
 }
 
-// DeadLetter is a dead letter with all attempts of its run: as their rows say, and when those have left as the letter does, which lives longer.
+// DeadLetter is a dead letter with all attempts of its run: as their rows say, and when those have
+// left as the letter does, which lives longer.
 type DeadLetter struct {
 	schema.DeadLetter
 	Attempted []schema.Attempt // ordered by number and fence
 }
 
-// DeadLetters returns the letters of q that wait, without payloads, the latest due first, at most limit of them, from pos on. A page reads a bounded
-// number of days and letters, so it may hold fewer than limit, even none, and still name the next position.
+// DeadLetters returns the letters of q that wait, without payloads, the latest due first, at most
+// limit of them, from pos on. A page reads a bounded number of days and letters, so it may hold
+// fewer than limit, even none, and still name the next position.
 func (q *DeadLetterQueue) DeadLetters(ctx context.Context, query DeadLetterQuery, pos *DeadLetterPosition, limit int) ([]schema.DeadLetter, *DeadLetterPosition, error) {
 	first := schema.PeriodOf(query.From)
 	at := DeadLetterPosition{Day: schema.PeriodOf(query.To.Add(-time.Nanosecond))}
@@ -96,7 +101,8 @@ func (q *DeadLetterQueue) DeadLetter(ctx context.Context, tenant string, id sche
 	case err != nil:
 		return DeadLetter{}, err
 	case l.Resolution == nil && run.State != schema.StateFailed && ruined(run.Attempts):
-		// What should have taken it back was lost: a process died between its record and what follows.
+		// What should have taken it back was lost: a process died between its record and what
+		// follows.
 		if err := q.supersede(ctx, tenant, id, q.now()); err != nil {
 			return DeadLetter{}, err
 		}
@@ -107,7 +113,8 @@ func (q *DeadLetterQueue) DeadLetter(ctx context.Context, tenant string, id sche
 	return out, nil
 }
 
-// withMissing returns the attempts, and of those that a letter tells the ones whose rows have left, ordered by number and fence.
+// withMissing returns the attempts, and of those that a letter tells the ones whose rows have left,
+// ordered by number and fence.
 func withMissing(attempts, told []schema.Attempt) []schema.Attempt {
 	all := slices.Clone(attempts)
 	for i := range told {
@@ -144,11 +151,13 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 	return waiting, nil
 }
 
-// Replay runs what a dead letter says again, now: as a new run whose origin is the letter's. However often and by however many it is asked for, it
-// is one run. A letter that was discarded, or whose run has not failed after all, is schema.ErrNotFound.
+// Replay runs what a dead letter says again, now: as a new run whose origin is the letter's.
+// However often and by however many it is asked for, it is one run. A letter that was discarded, or
+// whose run has not failed after all, is schema.ErrNotFound.
 //
-// The key of the new run is registered and lives as long as the letter, then written, then said in the letter's resolution. Crash in between: the letter waits still, and
-// the next replay finds the key and writes the same run.
+// The key of the new run is registered and lives as long as the letter, then written, then said in
+// the letter's resolution. Crash in between: the letter waits still, and the next replay finds the
+// key and writes the same run.
 func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error) {
 	if _, err := q.core.InForce(); err != nil {
 		return bucketer.Receipt{}, err
@@ -177,8 +186,8 @@ func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.R
 	return receipt, q.resolve(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: q.now(), By: by, Run: receipt.Run})
 }
 
-// Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed is false. One that never was is
-// schema.ErrNotFound.
+// Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed
+// is false. One that never was is schema.ErrNotFound.
 func (q *DeadLetterQueue) Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error) {
 	if _, err := q.core.InForce(); err != nil {
 		return false, err

@@ -225,11 +225,13 @@ func TestDiscardedDoesNotRise(t *testing.T) {
 	})
 }
 
-// A letter whose run has succeeded after all, though nobody took it back, is found out by whoever reads it.
+// A letter whose run has succeeded after all, though nobody took it back, is found out by whoever
+// reads it.
 func TestLetterOfARunThatHasNotFailedIsNone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		e, _ := w.Row(w.dead(callTo(time.Time{})))
-		w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded}) // nothing follows: its executor died
+		// nothing follows: its executor died
+		w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded})
 		if _, err := w.Replay(t.Context(), "t", e.ID, "me"); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("Replay = %v, want ErrNotFound", err)
 		}
@@ -246,7 +248,8 @@ func TestReplayWithoutItsPayload(t *testing.T) {
 		e, _ := w.Row(w.submit(job))
 		a := w.Recorded(e, 1, ruin)
 		w.Befall(func(_ context.Context, op string) schematest.Fault { return schematest.Fault{} })
-		e.Payload, e.Spec.PayloadAt = nil, schema.MakeEntryID(e.Due(), e.ID.Shard(), 1) // where nothing lies
+		// where nothing lies
+		e.Payload, e.Spec.PayloadAt = nil, schema.MakeEntryID(e.Due(), e.ID.Shard(), 1)
 		w.followUp(bucketer.Finished{Entry: e, Attempt: a})
 		if _, err := w.Replay(t.Context(), "t", e.ID, "me"); !errors.Is(err, ErrPayloadGone) {
 			t.Errorf("Replay = %v, want ErrPayloadGone", err)
@@ -254,7 +257,8 @@ func TestReplayWithoutItsPayload(t *testing.T) {
 	})
 }
 
-// TestEarlierAttemptsAreTold: of those whose rows have left the letter tells, whatever other rows of the run there are.
+// TestEarlierAttemptsAreTold: of those whose rows have left the letter tells, whatever other rows
+// of the run there are.
 func TestEarlierAttemptsAreTold(t *testing.T) {
 	row := func(number int, fence schema.Fence) schema.Attempt {
 		return schema.Attempt{Number: number, Fence: fence, Record: &schema.Record{Status: number}}

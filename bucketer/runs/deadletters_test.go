@@ -28,8 +28,8 @@ func (w *world) letterOf(run schema.RunID) *schema.DeadLetter {
 
 var ruin = schema.Record{Outcome: schema.Failed, Error: "answered 400", Status: 400, Final: true}
 
-// A letter is a function of the record and of the entry that was started: however often, by whomever and beside which row the record is met, it says
-// the same.
+// A letter is a function of the record and of the entry that was started: however often, by
+// whomever and beside which row the record is met, it says the same.
 func TestLetterIsTheSameEachTime(t *testing.T) {
 	for name, size := range map[string]int{"inline payload": 100, "large payload": 5000} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,8 @@ func TestLetterIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// Who ends a run for good writes its letter only if the run has failed, and whoever ends it otherwise at the same time takes the letter back.
+// Who ends a run for good writes its letter only if the run has failed, and whoever ends it
+// otherwise at the same time takes the letter back.
 func TestLetterOfARunThatEndsTwice(t *testing.T) {
 	doubt := schema.Record{Outcome: schema.Succeeded, Doubt: true}
 	cancel := func(w *world, e schema.Entry) {
@@ -130,7 +131,8 @@ func TestLetterOfARunThatEndsTwice(t *testing.T) {
 	}
 }
 
-// A cancel whose mark came to stand after the letter's writer had looked for one takes the letter back.
+// A cancel whose mark came to stand after the letter's writer had looked for one takes the letter
+// back.
 func TestCancelBesideAFailureTakesTheLetterBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -213,8 +215,8 @@ func (w *world) keepLetters(retention time.Duration) {
 	w.open(bucketer.Config{Halted: w.Stopped.Load, DeadLetterRetention: retention})
 }
 
-// A letter is kept for as long as is configured: it can be replayed until then, to one run, and is gone after it, though whoever repeats what
-// follows from the record writes it again.
+// A letter is kept for as long as is configured: it can be replayed until then, to one run, and is
+// gone after it, though whoever repeats what follows from the record writes it again.
 func TestLettersAreKeptForAsLongAsIsConfigured(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, retention := range map[string]time.Duration{"two days": 2 * day, "longer than the default": 50 * day} {

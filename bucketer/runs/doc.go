@@ -4,17 +4,17 @@
 //
 // # What is authoritative
 //
-// The rows: the run's row and its marks, its attempts, the lease of a guarded run, its dead letter and
-// that letter's resolution. In memory is which sessions stood within the last second.
+// The rows: the run's row and its marks, its attempts, the lease of a guarded run, its dead letter
+// and that letter's resolution. In memory is which sessions stood within the last second.
 //
 // # Invariants
 //
-//  1. What follows from a record (the retry entry, the dead letter, the line of history) is a function
-//     of the record and of the entry that was started. So FollowUp may be called again by any node,
-//     and writes the same rows.
+//  1. What follows from a record (the retry entry, the dead letter, the line of history) is a
+//     function of the record and of the entry that was started. So FollowUp may be called again by
+//     any node, and writes the same rows.
 //  2. An entry that is replaced stays open until the entry that replaces it is held.
-//  3. A dead letter is written only while the rows say that the run has failed. It keeps its resolution
-//     if it is written again.
+//  3. A dead letter is written only while the rows say that the run has failed. It keeps its
+//     resolution if it is written again.
 //  4. A mark lives as long as every row that would start without it.
 //  5. A cancelled run starts no attempt from 2 s after the answer on.
 //  6. A replay is one run, however often it is asked for.

@@ -11,10 +11,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// FollowUp writes what follows from the records: the retry entries that they name, a dead letter for each run that has failed for good, and a line
-// of history for each run of a job that can have many. A run whose retry is too large for the store has failed for good: to try again would be for ever.
-// done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and record, so anybody who
-// meets a record may call it again: what stands already is written again as it is.
+// FollowUp writes what follows from the records: the retry entries that they name, a dead letter
+// for each run that has failed for good, and a line of history for each run of a job that can have
+// many. A run whose retry is too large for the store has failed for good: to try again would be for
+// ever. done is called exactly once for each, as in SubmitBatch. Everything is a function of entry
+// and record, so anybody who meets a record may call it again: what stands already is written again
+// as it is.
 func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error)) {
 	var entries []schema.Entry
 	var index []int
@@ -109,10 +111,12 @@ func (r *Recorder) putRetries(ctx context.Context, finished []bucketer.Finished,
 	}
 }
 
-// giveUpRetry ends the run of f as failed for good: nobody can ever write next, the retry that its record names. An attempt 0 about the retry says so, and the
-// letter and the line of history say of the attempt that it was the last.
+// giveUpRetry ends the run of f as failed for good: nobody can ever write next, the retry that its
+// record names. An attempt 0 about the retry says so, and the letter and the line of history say of
+// the attempt that it was the last.
 //
-// All of that is a function of entry and record. Crash at any step: the record still names the retry, so whoever meets it gives the retry up again, to the same rows.
+// All of that is a function of entry and record. Crash at any step: the record still names the
+// retry, so whoever meets it gives the retry up again, to the same rows.
 func (r *Recorder) giveUpRetry(ctx context.Context, f bucketer.Finished, next *schema.Entry, cause error) error {
 	last := *f.Attempt.Record
 	said := r.NotStarted(*next, schema.Record{Outcome: schema.Failed, Final: true, Error: noRetry}, last.Finished)
@@ -134,15 +138,17 @@ func (r *Recorder) giveUpRetry(ctx context.Context, f bucketer.Finished, next *s
 // noRetry is why a run fails whose retry cannot be written.
 const noRetry = "not attempted again: the entry of its retry is too large to be written"
 
-// asks reports whether retry asks the store for f: what does is made in parts, each of which is written before the next one is begun. However slow the store is,
-// who has little time gets on then, and what is left is less the next time.
+// asks reports whether retry asks the store for f: what does is made in parts, each of which is
+// written before the next one is begun. However slow the store is, who has little time gets on
+// then, and what is left is less the next time.
 func (r *Recorder) asks(f *bucketer.Finished) bool {
 	rec := f.Attempt.Record
 	elsewhere := !rec.Entry.IsZero() && rec.Entry != f.Entry.ID
 	return elsewhere || r.core.NeedsKeeping(f.Entry.Run(), f.Entry.Due(), rec.Next.Time())
 }
 
-// retry makes the entry that the record of f names next, and sees to it that what it refers to lives long enough.
+// retry makes the entry that the record of f names next, and sees to it that what it refers to
+// lives long enough.
 func (r *Recorder) retry(ctx context.Context, f *bucketer.Finished) (schema.Entry, error) {
 	rec := f.Attempt.Record
 	starter, err := r.reader.starter(ctx, f)

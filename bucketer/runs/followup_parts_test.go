@@ -18,8 +18,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// parted is a store in which writes go wrong by shard: schema.ErrUnavailable means that nothing was written, schema.ErrUnknown that it
-// was, and the answer lost.
+// parted is a store in which writes go wrong by shard: schema.ErrUnavailable means that nothing was
+// written, schema.ErrUnknown that it was, and the answer lost.
 type parted struct {
 	bucketer.Store
 	mu       sync.Mutex
@@ -75,8 +75,8 @@ func (s *parted) PutAttempts(ctx context.Context, rows []schema.Attempt) error {
 	return errors.Join(ill, s.Store.PutAttempts(ctx, rows))
 }
 
-// inParts runs f in a bubble on a store whose writes may go wrong by shard, with six runs in each of three shards, one
-// shard after the other.
+// inParts runs f in a bubble on a store whose writes may go wrong by shard, with six runs in each
+// of three shards, one shard after the other.
 func inParts(t *testing.T, setting schema.Settings, f func(t *testing.T, w *world, s *parted, runs []schema.Entry)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,12 +100,14 @@ func inParts(t *testing.T, setting schema.Settings, f func(t *testing.T, w *worl
 	})
 }
 
-// byShard is what a write of each shard of inParts answers: the first goes well, the second fails, of the third nobody knows.
+// byShard is what a write of each shard of inParts answers: the first goes well, the second fails,
+// of the third nobody knows.
 func byShard() map[schema.Shard]error {
 	return map[schema.Shard]error{1: schema.ErrUnavailable, 2: schema.ErrUnknown}
 }
 
-// Of many records each is answered for itself: what failed, and only that, is repeated by whoever met it.
+// Of many records each is answered for itself: what failed, and only that, is repeated by whoever
+// met it.
 func TestFollowUpOfWhichAPartFails(t *testing.T) {
 	inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		due := time.Now().Add(time.Minute)
@@ -179,7 +181,8 @@ func TestFollowUpOfWhichOneCannotBeMade(t *testing.T) {
 			next := schema.MakeEntryID(time.Now().Add(time.Minute), e.ID.Shard(), uint64(100+i)) // #nosec G115 -- small
 			finished = append(finished, bucketer.Finished{Entry: e, Attempt: w.Recorded(e, 1, schema.Record{Outcome: schema.Failed, Next: next})})
 		}
-		finished[4].Attempt.Record.Entry = schema.MakeEntryID(time.Now(), 9, 9) // another entry was started: it must be read
+		// another entry was started: it must be read
+		finished[4].Attempt.Record.Entry = schema.MakeEntryID(time.Now(), 9, 9)
 		w.BefallFirst(1, "EntriesByID", schematest.Fault{Fail: true})
 		for i, err := range w.followUp(finished...) {
 			var want error
@@ -211,7 +214,8 @@ func (w *world) watches(runs []schema.Entry) []schema.Entry {
 	return to
 }
 
-// replacedBy returns how many attempts 0 say that e was replaced by `to`, and fails the test where a row says anything else.
+// replacedBy returns how many attempts 0 say that e was replaced by `to`, and fails the test where
+// a row says anything else.
 func (w *world) replacedBy(e, to schema.Entry) int {
 	w.T.Helper()
 	rows := w.mustRun(e.ID).Attempts
@@ -223,8 +227,8 @@ func (w *world) replacedBy(e, to schema.Entry) int {
 	return len(rows)
 }
 
-// Of many pairs those whose entry is held are replaced, and of each of the others it is said what went wrong: none is
-// both or neither, and no attempt 0 names an entry that is not held.
+// Of many pairs those whose entry is held are replaced, and of each of the others it is said what
+// went wrong: none is both or neither, and no attempt 0 names an entry that is not held.
 func TestReplaceOfWhichAPartFails(t *testing.T) {
 	inParts(t, schema.Settings{}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
@@ -270,7 +274,8 @@ func TestReplaceOfWhichAPartFails(t *testing.T) {
 	})
 }
 
-// While it is not known of every attempt 0 that it is held, no pair counts as replaced; again makes no other entries.
+// While it is not known of every attempt 0 that it is held, no pair counts as replaced; again makes
+// no other entries.
 func TestReplaceWhoseAttemptsFail(t *testing.T) {
 	for name, fault := range map[string]error{"failed": schema.ErrUnavailable, "unknown": schema.ErrUnknown} {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +306,8 @@ func TestReplaceWhoseAttemptsFail(t *testing.T) {
 	}
 }
 
-// What a later start needs is kept before it is written: without that its run, and no other, is not replaced.
+// What a later start needs is kept before it is written: without that its run, and no other, is not
+// replaced.
 func TestReplaceThatCannotLengthen(t *testing.T) {
 	inParts(t, schema.Settings{Retention: 3 * time.Minute}, func(t *testing.T, w *world, s *parted, runs []schema.Entry) {
 		to := w.watches(runs)
@@ -326,8 +332,8 @@ func TestReplaceThatCannotLengthen(t *testing.T) {
 	})
 }
 
-// TestSlowStoreGetsOnWithWhatOutlivesItsRun: the rows of a hundred runs were read and written again one after the other. The time was up
-// before anything else was written, and all began anew.
+// TestSlowStoreGetsOnWithWhatOutlivesItsRun: the rows of a hundred runs were read and written again
+// one after the other. The time was up before anything else was written, and all began anew.
 func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 	const runs = 100
 	for _, c := range []struct {
@@ -342,7 +348,8 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 		// inSlow runs f in a bubble on runs whose later starts, two minutes from now, outlive them.
 		inSlow := func(t *testing.T, f func(t *testing.T, w *world, from []schema.Entry)) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, schema.Settings{Retention: 3 * time.Minute, Shards: 1}) // who asks has runs of one shard
+				// who asks has runs of one shard
+				w := newWorld(t, schema.Settings{Retention: 3 * time.Minute, Shards: 1})
 				var from []schema.Entry
 				for range runs {
 					e, ok := w.Row(w.submit(callTo(time.Time{})))

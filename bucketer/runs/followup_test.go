@@ -17,7 +17,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// followUp repeats nothing: it calls FollowUp once and fails the test where one is answered other than once.
+// followUp repeats nothing: it calls FollowUp once and fails the test where one is answered other
+// than once.
 func (w *world) followUp(finished ...bucketer.Finished) []error {
 	w.T.Helper()
 	errs, times := make([]error, len(finished)), make([]int, len(finished))
@@ -73,7 +74,8 @@ func TestFollowUpIsTheSameRowEachTime(t *testing.T) {
 	}
 }
 
-// A record that is met beside the row of a run that was moved is followed by what was started, not by that row.
+// A record that is met beside the row of a run that was moved is followed by what was started, not
+// by that row.
 func TestFollowUpOfAMovedRunKeepsItsNewSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -132,7 +134,8 @@ func TestFollowUpAnswersEachRecord(t *testing.T) {
 	})
 }
 
-// The entry that stands in is held before the attempt 0 that names it: a crash between the two leaves the old one open.
+// The entry that stands in is held before the attempt 0 that names it: a crash between the two
+// leaves the old one open.
 func TestReplaceWritesTheEntryFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
@@ -168,7 +171,8 @@ func TestReplaceWritesTheEntryFirst(t *testing.T) {
 	})
 }
 
-// The row of a run is written again, as it is, when a later start would outlive it; otherwise it costs nothing.
+// The row of a run is written again, as it is, when a later start would outlive it; otherwise it
+// costs nothing.
 func TestRowIsLengthenedOnlyWhenNeeded(t *testing.T) {
 	for name, row := range map[string]struct {
 		ahead time.Duration
@@ -234,8 +238,8 @@ func TestFollowUpOfARunThatHasLeft(t *testing.T) {
 	})
 }
 
-// TestWhatIsSaidOfARunAtOnceSharesNoRow: a step of a catch-up says of one run, and so in one partition, that it is missed and that the
-// rest was replaced.
+// TestWhatIsSaidOfARunAtOnceSharesNoRow: a step of a catch-up says of one run, and so in one
+// partition, that it is missed and that the rest was replaced.
 func TestWhatIsSaidOfARunAtOnceSharesNoRow(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	for range 20_000 {

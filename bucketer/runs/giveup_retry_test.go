@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// narrow is a store that takes rows of at most schema.MaxRow, and as many of them at once as rows says; 0 = any number.
+// narrow is a store that takes rows of at most schema.MaxRow, and as many of them at once as rows
+// says; 0 = any number.
 type narrow struct {
 	bucketer.Store
 	rows int
@@ -57,7 +58,8 @@ func (w *world) largest() schema.Entry {
 	panic("unreachable")
 }
 
-// TestRunWhoseRetryIsTooLargeFails: it was retrying for ever, as whoever met its record tried to write the retry, for ever.
+// TestRunWhoseRetryIsTooLargeFails: it was retrying for ever, as whoever met its record tried to
+// write the retry, for ever.
 func TestRunWhoseRetryIsTooLargeFails(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.use(narrow{Store: w.Store()})
@@ -104,7 +106,8 @@ func TestRunWhoseRetryIsTooLargeFails(t *testing.T) {
 	})
 }
 
-// TestBatchOfRetriesThatIsTooLarge: the server's bound of a batch may be lower than ours, and says nothing of a row.
+// TestBatchOfRetriesThatIsTooLarge: the server's bound of a batch may be lower than ours, and says
+// nothing of a row.
 func TestBatchOfRetriesThatIsTooLarge(t *testing.T) {
 	inParts(t, schema.Settings{}, func(t *testing.T, w *world, _ *parted, runs []schema.Entry) {
 		w.use(narrow{Store: w.Reader.store, rows: 1})

@@ -43,7 +43,8 @@ func (w *world) recordFor(e schema.Entry, rec schema.Record, retention time.Dura
 	}
 }
 
-// A backlog under a rate is put off, ten minutes at a time, for weeks: nothing of its runs may leave, and the rows are not written again at each hop.
+// A backlog under a rate is put off, ten minutes at a time, for weeks: nothing of its runs may
+// leave, and the rows are not written again at each hop.
 func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 	const retention = 7 * 24 * time.Hour
 	bubble(t, retention, func(t *testing.T, w *world) {
@@ -82,7 +83,8 @@ func TestWhatIsPutOffForWeeksOutlivesTheRetention(t *testing.T) {
 	})
 }
 
-// The retry of a run may come a day later, where rows stay for an hour: until then the run is there, and what cancels it stays.
+// The retry of a run may come a day later, where rows stay for an hour: until then the run is
+// there, and what cancels it stays.
 func TestARetryIsDueAfterTheRetention(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		bubble(t, time.Hour, func(t *testing.T, w *world) {
@@ -118,11 +120,13 @@ func TestARetryIsDueAfterTheRetention(t *testing.T) {
 	}
 }
 
-// A run that was moved, and whose start is then put off for weeks, starts from where it was moved to: the mark lives as long as the row.
+// A run that was moved, and whose start is then put off for weeks, starts from where it was moved
+// to: the mark lives as long as the row.
 func TestAMovedRunIsPutOffForWeeks(t *testing.T) {
 	bubble(t, 7*24*time.Hour, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		for _, by := range []time.Duration{time.Hour, 40 * 24 * time.Hour, -20 * 24 * time.Hour} { // later, much later, earlier
+		for _, by := range []time.Duration{time.Hour, 40 * 24 * time.Hour, -20 * 24 * time.Hour} {
+			// later, much later, earlier
 			first := time.Now().Add(21 * 24 * time.Hour)
 			id := w.submit(bucketer.Job{Tenant: "t", Work: work(), At: first})
 			at := first.Add(by)

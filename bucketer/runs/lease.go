@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// guarded reports whether attempts of the entry claim the run. Where the task is gone, or cannot be understood, that is unknown, and counts as such.
+// guarded reports whether attempts of the entry claim the run. Where the task is gone, or cannot be
+// understood, that is unknown, and counts as such.
 func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 	if e.Spec.Work != nil {
 		return e.Spec.Work.Guarantee.Guarded(), nil
@@ -20,8 +21,9 @@ func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 	return task.Work.Guarantee.Guarded(), err
 }
 
-// endLease ends a guarded run in its lease because it was cancelled: whoever holds it, deaf to the signal or not, changes nothing from
-// then on, and nobody claims it any more. If the lease says that the run has ended, that stands, and is written where reading finds it.
+// endLease ends a guarded run in its lease because it was cancelled: whoever holds it, deaf to the
+// signal or not, changes nothing from then on, and nobody claims it any more. If the lease says
+// that the run has ended, that stands, and is written where reading finds it.
 func (c *Control) endLease(ctx context.Context, run *Run) error {
 	lease := schema.Lease{}
 	read := true
@@ -74,8 +76,9 @@ func (c *Control) endLease(ctx context.Context, run *Run) error {
 	return fmt.Errorf("%w: the run's lease keeps changing", schema.ErrUnknown)
 }
 
-// EndUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before that is recorded. False
-// means that somebody has claimed it, and may have called: an executor finds out, by the lease.
+// EndUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before
+// that is recorded. False means that somebody has claimed it, and may have called: an executor
+// finds out, by the lease.
 func (c *Control) EndUnclaimed(ctx context.Context, e *schema.Entry, row schema.Attempt) (bool, error) {
 	guarded, err := c.guarded(ctx, e)
 	if err != nil || !guarded {

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// A page of runs reads about pageReads slices (of entries and of attempts) or pageRows rows, and then ends.
+	// A page of runs reads about pageReads slices (of entries and of attempts) or pageRows rows,
+	// and then ends.
 	pageReads = 500
 	pageRows  = 100_000
 	// walkRows is how many rows of a listing are looked at together, at least.
 	walkRows = 128
 )
 
-// Runs returns the tenant's runs in w, in order of due time, at most limit of them, from pos on. A page
-// walks a bounded number of rows, so it may hold fewer than limit, even none, and still name the next position.
-// A run that was moved stands at its new time.
+// Runs returns the tenant's runs in w, in order of due time, at most limit of them, from pos on. A
+// page walks a bounded number of rows, so it may hold fewer than limit, even none, and still name
+// the next position. A run that was moved stands at its new time.
 func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([]Run, *Position, error) {
 	s, err := r.core.ShardsEver()
 	if err != nil {
@@ -80,8 +81,8 @@ func partitions(entries []schema.Entry) int {
 	return len(seen)
 }
 
-// standing keeps the rows that stand for a run of the window, and returns the rows with which those runs were born, in
-// the order of rows.
+// standing keeps the rows that stand for a run of the window, and returns the rows with which those
+// runs were born, in the order of rows.
 func (r *Reader) standing(ctx context.Context, w Window, rows []schema.Entry) ([]schema.Entry, error) {
 	var births []schema.RunID // of runs that were moved here
 	for i := range rows {

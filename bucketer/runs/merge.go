@@ -15,8 +15,8 @@ import (
 // mergeReads bounds the slices read at once for one listing.
 const mergeReads = 16
 
-// merge walks the entries of a window over all shards, in the order of their ids: by due time, then by
-// shard. It goes bucket by bucket.
+// merge walks the entries of a window over all shards, in the order of their ids: by due time, then
+// by shard. It goes bucket by bucket.
 type merge struct {
 	store  bucketer.Store
 	window Window
@@ -115,8 +115,9 @@ func (m *merge) advance() {
 	}
 }
 
-// refill reads on until something is at hand of every shard that has not ended: only then is the least known. A page of
-// rows that cannot be understood leaves nothing at hand and does not end its shard.
+// refill reads on until something is at hand of every shard that has not ended: only then is the
+// least known. A page of rows that cannot be understood leaves nothing at hand and does not end its
+// shard.
 func (m *merge) refill(ctx context.Context) error {
 	wants := func(st stream) bool { return len(st.entries) == 0 && !st.ended }
 	for !m.done && slices.ContainsFunc(m.streams, wants) {

@@ -13,17 +13,19 @@ import (
 )
 
 const (
-	// outputWrites bounds the parts of one output that are written at once, outputReads those that are read at once.
+	// outputWrites bounds the parts of one output that are written at once, outputReads those that
+	// are read at once.
 	outputWrites = 4
 	outputReads  = 4
-	// reportReads bounds the reports read at once, logReads how many such reads a page of a log takes: one of lines that say little
-	// ends before its limit.
+	// reportReads bounds the reports read at once, logReads how many such reads a page of a log
+	// takes: one of lines that say little ends before its limit.
 	reportReads = 8
 	logReads    = 16
 )
 
-// SaveOutput writes the output of the execution that row a is of, in parts, with a's timestamp and expiry. It returns how many bytes
-// from the first one on are held: less than all of them with an error, which leaves open what became of the rest.
+// SaveOutput writes the output of the execution that row a is of, in parts, with a's timestamp and
+// expiry. It returns how many bytes from the first one on are held: less than all of them with an
+// error, which leaves open what became of the rest.
 func (r *Recorder) SaveOutput(ctx context.Context, a *schema.Attempt, output []byte) (held int64, err error) {
 	parts := (len(output) + schema.PartSize - 1) / schema.PartSize
 	errs := make([]error, parts)
@@ -48,7 +50,8 @@ func (r *Recorder) SaveOutput(ctx context.Context, a *schema.Attempt, output []b
 	return int64(len(output)), nil
 }
 
-// SaveReport writes the report with that number (from 1) of the execution that row a is of, with a's timestamp and expiry.
+// SaveReport writes the report with that number (from 1) of the execution that row a is of, with
+// a's timestamp and expiry.
 func (r *Recorder) SaveReport(ctx context.Context, a *schema.Attempt, number int, report *schema.Report) error {
 	text, err := schema.EncodeReport(report)
 	if err != nil {
@@ -67,13 +70,15 @@ type Output struct {
 	Size    int64 // bytes
 	Cut     bool  // there was more than was kept
 	Binary  bool  // it is not UTF-8
-	// Chunks yields the bytes, in order. It may be used once, while the context lives with which it was asked for.
+	// Chunks yields the bytes, in order. It may be used once, while the context lives with which it
+	// was asked for.
 	Chunks iter.Seq2[[]byte, error]
 }
 
-// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the last that has ended. ErrNotFound: there is no such run
-// of the tenant, or no such attempt of it (then it
-// is a NoAttemptError). Of an attempt that was executed twice it is that of the execution that counts.
+// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the
+// last that has ended. ErrNotFound: there is no such run of the tenant, or no such attempt of it
+// (then it is a NoAttemptError). Of an attempt that was executed twice it is that of the execution
+// that counts.
 func (r *Reader) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (Output, error) {
 	run, err := r.Run(ctx, tenant, id)
 	if err != nil {
@@ -126,8 +131,8 @@ func noAttempt(run *Run, number int) error {
 	return e
 }
 
-// executionOf returns the execution that counts of attempt number (0: of the last that succeeded, or else of the last) among those that have ended. known
-// says that the attempt has begun.
+// executionOf returns the execution that counts of attempt number (0: of the last that succeeded,
+// or else of the last) among those that have ended. known says that the attempt has begun.
 func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt, known bool) {
 	for i := range attempts {
 		a := &attempts[i]

@@ -181,7 +181,8 @@ func TestProgressOfTheAttemptUnderWay(t *testing.T) {
 	}
 }
 
-// log returns the lines of a log from pos on, in pages of limit, as one text, and the position after them.
+// log returns the lines of a log from pos on, in pages of limit, as one text, and the position
+// after them.
 func (w *world) log(id schema.RunID, attempt int, pos LogPosition, limit int) (string, *LogPosition) {
 	w.T.Helper()
 	var words []string

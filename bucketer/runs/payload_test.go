@@ -43,7 +43,8 @@ func TestChangedRunsFitTheirTask(t *testing.T) {
 		bad := []byte(`{"n":"x"}`)
 		_, err := w.Reschedule(ctx, "t", id, Change{Payload: &bad})
 		unfit(t, "Reschedule with another payload", err, badN)
-		free := w.submit(job("any", `"`+strings.Repeat("x", 5000)+`"`)) // a large one, that lies elsewhere
+		// a large one, that lies elsewhere
+		free := w.submit(job("any", `"`+strings.Repeat("x", 5000)+`"`))
 		_, err = w.Reschedule(ctx, "t", free, Change{Task: bucketertest.Pointer("n")})
 		unfit(t, "Reschedule with another task", err, "body.payload must be object, is string")
 		good := []byte(`{"n":2}`)

@@ -64,8 +64,9 @@ func (r *Reader) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
 	return runs, nil
 }
 
-// starter returns the entry that started the attempt of f. The record may have been met beside another entry of the run, such as the row of a
-// run that was moved, which has another spec: what follows is a function of the entry that was started.
+// starter returns the entry that started the attempt of f. The record may have been met beside
+// another entry of the run, such as the row of a run that was moved, which has another spec: what
+// follows is a function of the entry that was started.
 func (r *Reader) starter(ctx context.Context, f *bucketer.Finished) (schema.Entry, error) {
 	at := f.Attempt.Record.Entry
 	if at.IsZero() || at == f.Entry.ID {

@@ -84,7 +84,8 @@ func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost 
 	return all
 }
 
-// pages lists a window to its end, and fails the test where a page is larger than limit or does not go on.
+// pages lists a window to its end, and fails the test where a page is larger than limit or does not
+// go on.
 func (w *world) pages(win Window, limit int) []Run {
 	w.T.Helper()
 	var runs []Run
@@ -111,7 +112,8 @@ func (w *world) pages(win Window, limit int) []Run {
 	}
 }
 
-// The pages of a listing, one after the other, are the whole: in due order, nothing twice, nothing left out.
+// The pages of a listing, one after the other, are the whole: in due order, nothing twice, nothing
+// left out.
 func TestPagesOfAListingAreTheWhole(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -11,9 +11,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Replace writes the entries `to`, each of which stands in for the one of `from` with the same index, and then says so in an attempt 0 of
-// each run; both in batches by partition. What a later start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of those of
-// `from` that were replaced, and what went wrong with the others. Crash in between: such an entry is still open, and whoever meets it next replaces it by the same id.
+// Replace writes the entries `to`, each of which stands in for the one of `from` with the same
+// index, and then says so in an attempt 0 of each run; both in batches by partition. What a later
+// start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of
+// those of `from` that were replaced, and what went wrong with the others. Crash in between: such
+// an entry is still open, and whoever meets it next replaces it by the same id.
 func (r *Recorder) Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
 	return r.DeferTo(ctx, from, to, "")
 }

@@ -10,11 +10,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to names it. It may start at its old
-// time until 2 s after the answer. A change of another entry than the one that starts it answers ErrConflict.
+// Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to
+// names it. It may start at its old time until 2 s after the answer. A change of another entry than
+// the one that starts it answers ErrConflict.
 //
-// Crash before the mark: the new entry is never named and never starts. Crash after it: the new entry is a
-// row like any other, and the sweep finds it.
+// Crash before the mark: the new entry is never named and never starts. Crash after it: the new
+// entry is a row like any other, and the sweep finds it.
 func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID, change Change) (Run, error) {
 	if _, err := c.core.InForce(); err != nil {
 		return Run{}, err
@@ -48,8 +49,9 @@ func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID
 	return Run{}, fmt.Errorf("reschedule %s: %w: the run keeps changing", id, schema.ErrUnavailable)
 }
 
-// setMovedTo sets moved_to, and answers ErrConflict where the run has changed since it was read. After an unknown outcome the same
-// is asked again: its condition holds at most once, and a conflict shows whose entry was named.
+// setMovedTo sets moved_to, and answers ErrConflict where the run has changed since it was read.
+// After an unknown outcome the same is asked again: its condition holds at most once, and a
+// conflict shows whose entry was named.
 func (c *Control) setMovedTo(ctx context.Context, run *Run, entry *schema.Entry) error {
 	expires := c.markExpiry(run, entry.Due(), c.now())
 	var err error

@@ -85,7 +85,8 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 	})
 }
 
-// A reschedule entry means nothing until it is named: its owner is told after that, and only if it is near.
+// A reschedule entry means nothing until it is named: its owner is told after that, and only if it
+// is near.
 func TestRescheduleHintsAfterItNamed(t *testing.T) {
 	for name, row := range map[string]struct {
 		ahead time.Duration
@@ -139,8 +140,8 @@ func TestRescheduleEntryHeldLateIsReplaced(t *testing.T) {
 	})
 }
 
-// A run that was moved to an earlier time still has the row it was born with: the marks that keep it from starting
-// must live as long as it does.
+// A run that was moved to an earlier time still has the row it was born with: the marks that keep
+// it from starting must live as long as it does.
 func TestMarksOutliveARowThatWasMovedForward(t *testing.T) {
 	const far = 30 * time.Hour // several times the retention
 	for _, name := range []string{"moved", "moved twice", "moved and cancelled"} {
@@ -169,7 +170,8 @@ func TestMarksOutliveARowThatWasMovedForward(t *testing.T) {
 	}
 }
 
-// A large payload lies under the entry that it came with. Whoever refers to it keeps it, however far the run is moved.
+// A large payload lies under the entry that it came with. Whoever refers to it keeps it, however
+// far the run is moved.
 func TestLargePayloadOutlivesTheEntryItCameWith(t *testing.T) {
 	const far = 30 * time.Hour // several times the retention
 	synctest.Test(t, func(t *testing.T) {

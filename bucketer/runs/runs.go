@@ -24,8 +24,8 @@ type Config struct {
 	Registerer          prometheus.Registerer
 }
 
-// Runs is everything that is done with runs after they were accepted. Its methods may be called from
-// any goroutine.
+// Runs is everything that is done with runs after they were accepted. Its methods may be called
+// from any goroutine.
 type Runs struct {
 	*Reader
 	*DeadLetterQueue

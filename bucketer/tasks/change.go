@@ -19,12 +19,13 @@ const (
 	topicTaskAsk = "task-ask"
 	// askEvery is how often members that have not answered are asked again: signals may be lost.
 	askEvery = 200 * time.Millisecond
-	// askWithin is how long a member that does not answer is waited for. It has read the task again by then, or is
-	// halted, and reads everything again when it notices.
+	// askWithin is how long a member that does not answer is waited for. It has read the task again
+	// by then, or is halted, and reads everything again when it notices.
 	askWithin = bucketer.TaskCacheAge + time.Second
 	// hearWithin bounds what a member does before it answers.
 	hearWithin = 5 * time.Second
-	// maxHeard bounds the answered questions that a member remembers: copies that wait behind one are answered at once.
+	// maxHeard bounds the answered questions that a member remembers: copies that wait behind one
+	// are answered at once.
 	maxHeard = 1000
 )
 
@@ -66,7 +67,8 @@ func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 	defer tick.Stop()
 	end := time.NewTimer(askWithin)
 	defer end.Stop()
-	known, members := make(map[string]bool), h.Members() // also of those that are given up meanwhile
+	// also of those that are given up meanwhile
+	known, members := make(map[string]bool), h.Members()
 	h.Bus.Signal(topicTaskAsk, body)
 	for !allKnow(members, known) {
 		select {
@@ -92,8 +94,8 @@ func allKnow(members []string, known map[string]bool) bool {
 	return true
 }
 
-// ListenForTaskChanges answers as the named member when a task was changed: once what was known of it is forgotten, and apply,
-// which may be nil, has taken it in. It hears until cancel is called.
+// ListenForTaskChanges answers as the named member when a task was changed: once what was known of
+// it is forgotten, and apply, which may be nil, has taken it in. It hears until cancel is called.
 func (t *Tasks) ListenForTaskChanges(bus bucketer.Bus, member string, apply func(ctx context.Context) error) (cancel func(), err error) {
 	var mu sync.Mutex
 	heard := make(map[string]struct{}) // the questions that were answered

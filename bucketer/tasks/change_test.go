@@ -47,8 +47,9 @@ func (h *hub) SubscribeSignal(topic string, f func([]byte)) (func(), error) {
 	}, nil
 }
 
-// A rate that was put was kept by dispatchers from their next reading on, up to 5 s later, and by a node that missed the
-// signal up to a minute later: 200 runs that were sent within 2 s of the answer all started in one second.
+// A rate that was put was kept by dispatchers from their next reading on, up to 5 s later, and by a
+// node that missed the signal up to a minute later: 200 runs that were sent within 2 s of the
+// answer all started in one second.
 func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -111,8 +112,8 @@ func TestAChangeOfATaskIsAnsweredWhenItIsInForce(t *testing.T) {
 	}
 }
 
-// A question is repeated five times a second. Copies of it waited behind a slow answer, and each was taken in anew: the next
-// change waited behind all of them.
+// A question is repeated five times a second. Copies of it waited behind a slow answer, and each
+// was taken in anew: the next change waited behind all of them.
 func TestAQuestionAboutATaskIsTakenInOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := &hub{subs: make(map[string][]func([]byte))}

@@ -8,8 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// MaxRated bounds the tasks of a cluster that have a rate: every dispatcher knows all of them. ratedPage is how many are read at a time, and ratedAge how
-// long what a task says is believed where no change is heard of: each dispatcher asks for each of them so often.
+// MaxRated bounds the tasks of a cluster that have a rate: every dispatcher knows all of them.
+// ratedPage is how many are read at a time, and ratedAge how long what a task says is believed
+// where no change is heard of: each dispatcher asks for each of them so often.
 const (
 	MaxRated  = 5000
 	ratedPage = 1000
@@ -18,8 +19,8 @@ const (
 	maxRateEcho = 100
 )
 
-// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not heard of may be 10 s old, but not that it has no rate:
-// a task is listed before it has its first.
+// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not
+// heard of may be 10 s old, but not that it has no rate: a task is listed before it has its first.
 func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
 	rates := make(map[schema.TaskName]schema.Rate)
 	err := t.eachRated(ctx, func(name schema.TaskName) error {
@@ -28,7 +29,8 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 			task, err = t.cache.Within(ctx, name.Tenant, name.Name, 0)
 		}
 		switch {
-		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood): // of the latter nothing starts
+		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
+			// of the latter nothing starts
 			return nil
 		case err != nil:
 			return err
@@ -36,7 +38,8 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 			return nil
 		}
 		r, err := schema.ParseRate(task.Rate)
-		if err != nil { // of a version that knows others; it must not hide the rates of all other tasks
+		if err != nil {
+			// of a version that knows others; it must not hide the rates of all other tasks
 			t.log.Warn("the rate of a task is not understood, and not kept", "tenant", name.Tenant, "task", name.Name, "rate", bucketer.Shorten([]byte(task.Rate), maxRateEcho))
 			return nil
 		}
@@ -48,7 +51,8 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 
 // eachRated calls f for each task that may have a rate.
 func (t *Tasks) eachRated(ctx context.Context, f func(schema.TaskName) error) error {
-	for after, n := (schema.TaskName{}), 0; n < 2*MaxRated; n += ratedPage { // nearly: two who add one at once do not count each other's
+	for after, n := (schema.TaskName{}), 0; n < 2*MaxRated; n += ratedPage {
+		// nearly: two who add one at once do not count each other's
 		page, err := t.store.RatedTasks(ctx, after, ratedPage)
 		if err != nil {
 			return err
@@ -66,8 +70,8 @@ func (t *Tasks) eachRated(ctx context.Context, f func(schema.TaskName) error) er
 	return nil
 }
 
-// listRated notes that a task is about to have a rate, where was is the one it had. Crash before the task is put: the note says no more than that one should ask
-// the task.
+// listRated notes that a task is about to have a rate, where was is the one it had. Crash before
+// the task is put: the note says no more than that one should ask the task.
 func (t *Tasks) listRated(ctx context.Context, task *schema.Task, was string) error {
 	if task.Rate == "" {
 		return nil
@@ -84,7 +88,8 @@ func (t *Tasks) listRated(ctx context.Context, task *schema.Task, was string) er
 	return t.store.PutRated(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, true, task.UpdatedAt)
 }
 
-// unlistRated notes that a task has no rate any more. A note that stays says no more than that one should ask the task.
+// unlistRated notes that a task has no rate any more. A note that stays says no more than that one
+// should ask the task.
 func (t *Tasks) unlistRated(ctx context.Context, task *schema.Task, was string) {
 	if was == "" || task.Rate != "" {
 		return

@@ -56,7 +56,8 @@ func TestRatesOfTasks(t *testing.T) {
 	})
 }
 
-// Crash between the note and the task, in both directions; and a task of a version that knows other rates.
+// Crash between the note and the task, in both directions; and a task of a version that knows other
+// rates.
 func TestRatesAreWhatTasksSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.BefallFirst(1, "PutTask", schematest.Fault{Fail: true})
@@ -111,7 +112,8 @@ func TestRatesAreRememberedForTenSeconds(t *testing.T) {
 	})
 }
 
-// TestARateWhoseChangeIsNotHeardOf: who asked between the note and the task believed for a minute that there was none, and kept no rate, where the signal was lost.
+// TestARateWhoseChangeIsNotHeardOf: who asked between the note and the task believed for a minute
+// that there was none, and kept no rate, where the signal was lost.
 func TestARateWhoseChangeIsNotHeardOf(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		name := schema.TaskName{Tenant: "t", Name: "a"}
@@ -122,7 +124,8 @@ func TestARateWhoseChangeIsNotHeardOf(t *testing.T) {
 			if rates := w.rates(); len(rates) != 0 {
 				t.Errorf("Rates of a task without = %v", rates)
 			}
-			if err := w.Counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a", Rate: rate}); err != nil { // and nobody says so
+			if err := w.Counts.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a", Rate: rate}); err != nil {
+				// and nobody says so
 				t.Fatal(err)
 			}
 		}
@@ -148,7 +151,8 @@ func TestRatesAreBounded(t *testing.T) {
 	})
 }
 
-// What is put off is a function of what it stands for and of its time, lies at or after that, and forgets its start when it is moved on.
+// What is put off is a function of what it stands for and of its time, lies at or after that, and
+// forgets its start when it is moved on.
 func TestDefer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		now := time.Now()
@@ -200,7 +204,8 @@ func (o *odd) PutTask(ctx context.Context, t schema.Task) error {
 	return o.Store.PutTask(ctx, t)
 }
 
-// A rated task that cannot be understood hides the rates of no other: a dispatcher begins only once it has them. It can be put again.
+// A rated task that cannot be understood hides the rates of no other: a dispatcher begins only once
+// it has them. It can be put again.
 func TestARatedTaskThatCannotBeUnderstood(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for _, name := range []string{"a", "bad", "c"} {

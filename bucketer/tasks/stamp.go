@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// stampLife is how long a register outlives the timestamp that it holds: by then every good clock is past it.
+	// stampLife is how long a register outlives the timestamp that it holds: by then every good
+	// clock is past it.
 	stampLife = time.Hour
 	// stampTries bounds how often a draw is repeated because another was faster.
 	stampTries = 20
 )
 
-// stampTask draws the timestamp of a change of a task that was last put at `replaced`, as far as reading it told (zero: it
-// was not there). A draw that is not used, or was not answered, is harmless: the next one is higher.
+// stampTask draws the timestamp of a change of a task that was last put at `replaced`, as far as
+// reading it told (zero: it was not there). A draw that is not used, or was not answered, is
+// harmless: the next one is higher.
 func (t *Tasks) stampTask(ctx context.Context, task schema.TaskName, replaced time.Time) (time.Time, error) {
 	key := "changed/task/" + task.Tenant + "/" + task.Name
 	who := []byte(rand.Text()) // two that draw at once must not take the same draw for their own

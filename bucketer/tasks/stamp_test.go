@@ -31,8 +31,8 @@ func skewed(t *testing.T, store schema.Store, d time.Duration) *Tasks {
 	return New(Config{Bucketer: b, Store: store, Signals: w})
 }
 
-// Every acknowledged change of a task is what is read next, whichever node made it, however wrong its clock: a clock that counts
-// as good may be two seconds off, either way.
+// Every acknowledged change of a task is what is read next, whichever node made it, however wrong
+// its clock: a clock that counts as good may be two seconds off, either way.
 func TestAcknowledgedChangesOfTasksStand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()
@@ -83,7 +83,8 @@ func TestAcknowledgedChangesOfTasksStand(t *testing.T) {
 	})
 }
 
-// A build that knows no registers puts tasks under its clock alone. What it put before is what is replaced.
+// A build that knows no registers puts tasks under its clock alone. What it put before is what is
+// replaced.
 func TestChangesOfTasksStandBesideAnOlderBuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := embedded.Open(embedded.Config{Shards: 1})
@@ -111,7 +112,8 @@ func TestChangesOfTasksStandBesideAnOlderBuild(t *testing.T) {
 	})
 }
 
-// Draws are distinct, and rise, however many nodes draw at once and whatever the store says of their swaps.
+// Draws are distinct, and rise, however many nodes draw at once and whatever the store says of
+// their swaps.
 func TestStampsRise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := embedded.Open(embedded.Config{Shards: 1})

@@ -8,15 +8,16 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// PutTask creates or replaces a task. It returns when that is in force on every node: the task as stored, and whether it is
-// new.
+// PutTask creates or replaces a task. It returns when that is in force on every node: the task as
+// stored, and whether it is new.
 func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, bool, error) {
 	if _, err := t.core.InForce(); err != nil {
 		return schema.Task{}, false, err
 	}
 	old, err := t.store.Task(ctx, task.Tenant, task.Name)
 	isNew := errors.Is(err, schema.ErrNotFound)
-	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) { // that is how such a one is mended
+	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) {
+		// that is how such a one is mended
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
 	}
 	if task.UpdatedAt, err = t.stampTask(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, old.UpdatedAt); err != nil {
@@ -46,7 +47,8 @@ func (t *Tasks) Tasks(ctx context.Context, tenant, after string, limit int) ([]s
 	return t.store.Tasks(ctx, tenant, after, limit)
 }
 
-// DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started fail.
+// DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started
+// fail.
 func (t *Tasks) DeleteTask(ctx context.Context, tenant, name string) error {
 	if _, err := t.core.InForce(); err != nil {
 		return err
