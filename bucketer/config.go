@@ -13,15 +13,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The times and bounds of intake (DESIGN 4).
+// The times and bounds of intake.
 const (
 	// Grace is how long after its due time a row is still swept up by its dispatcher.
 	Grace = 10 * time.Second
 	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock
 	// offset, a slow read and the sweep itself fit into the other half.
 	LateAfter = Grace / 2
-	// TaskChangeWithin is how long after its answer a cancel or a change may still not be heeded by
-	// an executor, if all clocks are the same. What clocks differ by comes on top.
+	// TaskChangeWithin is how long after the answer an executor may still act as before a cancel or
+	// a change. What clocks differ by comes on top.
 	TaskChangeWithin = 2 * time.Second
 	// NearSpan is how close to its due time a row may lie behind its dispatcher's scan.
 	NearSpan = 5 * time.Second
@@ -30,7 +30,7 @@ const (
 
 	// MaxChunk bounds the jobs of one SubmitBatch.
 	MaxChunk = 4096
-	// batchRows and batchBytes bound one batch of rows.
+	// BatchRows and batchBytes bound one batch of rows.
 	BatchRows  = 100
 	batchBytes = 96 << 10
 	// A partition's leftovers of fewer than leftoverRows rows share batches of at most mixedRows.
@@ -38,18 +38,16 @@ const (
 	mixedRows    = 50
 	// callsInFlight bounds the batches that a node writes, and the reads by id, at once.
 	callsInFlight = 64
-	// KeepAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows
-	// from them.
+	// KeepAtOnce bounds the runs that one call keeps at once (keep.go).
 	KeepAtOnce = 16
-	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so
-	// that one slice read answers for many lines.
+	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread. They are
+	// few, so that one read answers for many lines.
 	keyedWays = 8
-	// LateTries bounds how often a late entry is itself too late before the write is given up as
-	// unknown.
+	// LateTries bounds how often a late entry may itself be too late. Then the outcome is unknown.
 	LateTries = 5
-	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
+	// MaxPartitionBytes is about the most that intake puts into one partition (fill.go).
 	MaxPartitionBytes = 64 << 20
-	// ReadIDs is how many rows one read by id asks for, the contract's bound.
+	// ReadIDs is how many rows one read by id asks for. It is the bound of schema's contract.
 	ReadIDs = 100
 )
 
@@ -88,25 +86,25 @@ type Bus interface {
 // TaskListeners are the nodes that must know of a change of a task before it is answered.
 type TaskListeners struct {
 	Bus     Bus
-	Members func() []string // the names of those that live, as far as is known
+	Members func() []string // the names of living nodes, as far as is known
 }
 
-// Config wires a Bucketer.
+// Config wires a Bucketer and, by package engine, what writes through it.
 type Config struct {
 	Store   Store
 	Hints   schema.Hints
 	Signals Signaller
-	// Listeners are those who must know of a change of a task before it is answered; nil: nobody
-	// but this node.
+	// Listeners must know of a change of a task before it is answered (package tasks). Nil means
+	// this node alone.
 	Listeners *TaskListeners
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What
-	// follows from runs is written all the same, by a clock that does not go back meanwhile, once
+	// Halted reports that this node may not take jobs in, because it was stopped or its clock is
+	// off. What follows from runs is written nevertheless, by a clock that does not go back, once
 	// Halted was false for the first time. Nil means never.
 	Halted func() bool
-	// DeadLetterRetention is how long after its end a run that failed for good is kept as a dead
-	// letter; default schema.DeadLetterRetention. The nodes of a cluster share it.
+	// DeadLetterRetention is how long a dead letter is kept (package runs); default
+	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
 	Logger              *slog.Logger
 	Registerer          prometheus.Registerer

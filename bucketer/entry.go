@@ -6,7 +6,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// EntryOf makes the row of a job under id.
+// EntryOf makes, without writing it, the row of a job under id.
 func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
 	nominal := job.At
 	if nominal.IsZero() {
@@ -19,7 +19,7 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 	}, job.Payload, w.Expiry(id.Time(), now))
 }
 
-// LaterStart makes, without writing it, a later start of e's run under id: same work, same payload,
+// LaterStart makes, without writing it, a later entry of e's run under id: same work and payload,
 // another kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
 func (w *Writer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
@@ -29,13 +29,13 @@ func (w *Writer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID
 	case schema.KindDeferral:
 		spec.Deferrals++
 	}
-	spec.ReservedRate = "" // another time is no start of a rate
+	spec.ReservedRate = "" // a reservation holds only for its time
 	return w.later(e, spec, kind, id, attempt, accepted)
 }
 
-// Defer makes, without writing it, the entry that starts e's run at another time instead, the first
-// ms from at on: one that was taken for it from the rate pace of its task, or ("") at which it will
-// ask for one. Its id is a function of e and the time.
+// Defer makes, without writing it, the deferral of e's run to the first ms from at on. pace is the
+// rate of its task under which the start at that time is reserved; "" means that the run will ask
+// for a reservation then. The id is a function of e and the time.
 func (w *Writer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
 	spec := e.Spec
 	spec.ReservedRate = pace
@@ -43,11 +43,12 @@ func (w *Writer) Defer(e *schema.Entry, at time.Time, pace string, accepted time
 	return w.later(e, spec, schema.KindDeferral, id, e.Spec.AttemptNumber(), accepted)
 }
 
-// later makes a later start of e's run of a spec that is e's but for what is the same for all.
+// later makes a later entry of e's run. spec is e's, with the fields changed in which later entries
+// differ.
 func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
 	if first, ok := e.First(); ok && kind != schema.KindRetry {
-		spec.For = first // it may start only while the entry that it stands in for might
+		spec.For = first // it may start only while the entry that it replaces might
 	}
 	payload := e.Payload
 	if at, large := e.LargePayload(); large {
@@ -56,7 +57,7 @@ func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id s
 	return schema.NewEntry(id, spec, payload, w.Expiry(id.Time(), accepted))
 }
 
-// Expiry returns when a row due at due and written at now leaves.
+// Expiry returns when a row expires that is due at due and written at now.
 func (w *Writer) Expiry(due, now time.Time) time.Time {
 	retention := defaultRetention
 	if s := w.settings.Load(); s != nil && s.Retention > 0 {

@@ -8,15 +8,16 @@ import (
 
 // Fault is one thing that is wrong with a request.
 type Fault struct {
-	// where, from the part of the request on: "body.http.url", "header.Idempotency-Key"
+	// Location is where, from the part of the request on: "body.http.url",
+	// "header.Idempotency-Key".
 	Location string `json:"location,omitempty"`
-	// what is wrong, in words that fit behind the location
+	// Message is what is wrong, in words that fit behind the location.
 	Message string `json:"message"`
-	// what was sent, if it is short and cannot be a secret
+	// Value is what was sent, if it is short and cannot be a secret.
 	Value any `json:"value,omitempty"`
 }
 
-// Faults is everything that was found wrong with a request that could be read: it is invalid (422).
+// Faults is everything that is wrong with a request that could be read: it is invalid (422).
 type Faults []Fault
 
 // Error returns the faults in one line.

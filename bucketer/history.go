@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// historyBatch bounds the lines of history written at once.
+	// HistoryBatch bounds the lines of history written at once.
 	HistoryBatch = 100
 )
 
@@ -24,9 +24,10 @@ func (w *Writer) PutHistory(ctx context.Context, lines []schema.JobRun) error {
 	return nil
 }
 
-// openLine returns the line that lists a run of a job that can have many from its planning to its
-// end, or false if e is no such run. Whatever line tells of its end has a higher rank. It says no
-// nominal time: so it tells nobody, least of all mend, that the job has come as far as this run.
+// openLine returns the line of history that lists a run of a job that can have many from its
+// planning to its end, or false if e is no such run. The line of its end has a higher rank. This
+// line has no nominal time, so mend does not conclude from it that the job has come as far as this
+// run.
 func openLine(e *schema.Entry) (schema.JobRun, bool) {
 	if e.Spec.Job.IsZero() || e.Spec.Kind != schema.KindRun {
 		return schema.JobRun{}, false
@@ -36,9 +37,9 @@ func openLine(e *schema.Entry) (schema.JobRun, bool) {
 	}, true
 }
 
-// list writes the lines of those rows that are runs of jobs which can have many, while the rows
-// themselves are written. It returns what waits for that. A line that could not be written holds up
-// no run and fails no request: its run is listed once it has ended.
+// list writes the lines of history of rows, while the rows themselves are written. It returns a
+// function that waits for that. A line that could not be written holds up no run and fails no
+// request: its run is listed once it has ended.
 func (w *Writer) list(ctx context.Context, rows []schema.Entry) (wait func()) {
 	var lines []schema.JobRun
 	for i := range rows {

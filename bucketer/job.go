@@ -60,8 +60,7 @@ var (
 	ErrSealed = errors.New("the secret cannot be opened")
 )
 
-// Finished is an attempt with its record, and the entry that started it (or that an attempt 0 is
-// about).
+// Finished is an attempt with its record, and the entry that started it or that attempt 0 is about.
 type Finished struct {
 	Entry   schema.Entry
 	Attempt schema.Attempt

@@ -11,22 +11,21 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a start of its
-// task's rate, for its next attempt. Whoever has it wait keeps its rows (keep). DESIGN section 3
-// has the table.
+// Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a reservation, for
+// its next attempt. The node that makes it wait keeps its rows. DESIGN.md has a table of lives.
 //
-// Nobody asks how long a row still lives. The life of a run is cut into stretches of half a
-// retention, counted from the time in its id. Whoever writes an entry in a later stretch than the
-// entry before it keeps the run's rows first, until a whole retention after the new entry's due
-// time. So at each hop at least half a retention is left, and a run whose hops are short costs that
-// once in half a retention.
+// No read asks how long a row still lives. The life of a run is cut into stretches of half a retention,
+// counted from the time in its id. A node that writes an entry in a later stretch than the entry before
+// it keeps the run's rows first, until a whole retention after the new entry's due time. So each entry
+// leaves at least half a retention, and a run with many short waits is kept once in half a retention.
 
-// Outlast is how much longer than the row of a run what became of it lives, so that the row leaves
-// first: without its attempts a run would be shown as one that never began. Rows are kept from the
-// due time of an entry on, which may lie minutes after an attempt has ended.
+// Outlast is how much longer the attempts of a run live than its row. Without its attempts a run
+// would be shown as one that never began. Rows are kept from the due time of an entry on, which may
+// lie minutes after the end of an attempt.
 const Outlast = time.Hour
 
-// NeedsKeeping reports whether between two due times of entries of a run its rows have to be kept.
+// NeedsKeeping reports whether the rows of a run are to be kept between entries with these due
+// times.
 func (w *Writer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
 	half := w.Expiry(to, to).Sub(to) / 2
 	stretch := func(t time.Time) time.Duration {
@@ -39,7 +38,8 @@ func (w *Writer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
 	return stretch(to) > stretch(from)
 }
 
-// KeepFor keeps what the entry next, which follows one due at since, needs to find in the store.
+// KeepFor keeps what the entry next needs to find in the store. since is the due time of the entry
+// before it.
 func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entry) error {
 	if !w.NeedsKeeping(next.Run(), since, next.Due()) {
 		return nil
@@ -51,17 +51,16 @@ func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entr
 	return w.KeepRows(ctx, next.Run(), also, next.Due())
 }
 
-// KeepRows has the rows of a run live for a retention from until on, and those of the entries
-// `also` of it:
+// KeepRows makes the rows of a run live for a retention from until on:
 //
-//   - the row that the run was born with, and the row and mark of where it was moved to;
-//   - the payloads that lie under these;
-//   - what became of its attempts, and what was said of these very entries.
+//   - the run's first row, and the row and mark of where it was moved to
+//   - the entries `also`
+//   - the payloads under these
+//   - its attempts, and the attempts 0 about these entries
 //
 // Each row is written again, byte for byte and under its own timestamp: of equal cells the
-// longer-lived one wins. Crash in between: some live longer than others, and whoever does the same
-// again keeps the rest. A run whose row has left stays gone: what is due later carries all that it
-// needs.
+// longer-lived one wins. If we crash in between, some rows live longer than others, and the next
+// call keeps the rest. A run whose row expired stays gone: later entries carry all that they need.
 func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.EntryID, until time.Time) error {
 	expires := w.Expiry(until, w.now())
 	ids := append([]schema.EntryID{run}, also...)
@@ -114,7 +113,7 @@ func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.E
 	if to := marks.MovedTo; err == nil && !to.IsZero() && marks.Cancelled == nil {
 		_, err = w.store.MoveRun(ctx, run, to, to, expires)
 		if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrNotFound) {
-			err = nil // whoever moved or cancelled it since has said so for as long
+			err = nil // the change that moved or cancelled it since lives as long
 		}
 	}
 	wg.Wait()

@@ -18,8 +18,8 @@ func (w *Writer) heldAt(ctx context.Context, held time.Time, rows []schema.Entry
 		case held.After(due.Add(LateAfter)):
 			late = append(late, i)
 		case due.Sub(held) < NearSpan && rows[i].Spec.Kind != schema.KindReschedule:
-			// A reschedule entry means nothing until moved_to names it: its writer hints
-			// afterwards.
+			// A reschedule entry means nothing until moved_to names it. Its writer hints after
+			// that.
 			near[rows[i].ID.Shard()] = append(near[rows[i].ID.Shard()], rows[i])
 		}
 	}
@@ -30,6 +30,7 @@ func (w *Writer) heldAt(ctx context.Context, held time.Time, rows []schema.Entry
 	return errs
 }
 
+// Hint tells the owners of shards about rows that are due soon.
 func (w *Writer) Hint(near map[schema.Shard][]schema.Entry) {
 	for shard, entries := range near {
 		w.metrics.near.Add(float64(len(entries)))
@@ -37,9 +38,10 @@ func (w *Writer) Hint(near map[schema.Shard][]schema.Entry) {
 	}
 }
 
-// writeLateEntries is the late rule: the rows, held or met at held, may have missed their sweep, so
-// for each an entry of it that is due now is written. Two of them, or one beside a sweep that did
-// find the row, cost a look. It answers for each row.
+// writeLateEntries is the late rule. The rows, held or found at held, may have missed their sweep.
+// So it writes another entry of each run, a late entry, that is due now. If two late entries are
+// written, or the sweep did find the row, the dispatcher looks once more in vain. It answers for
+// each row.
 func (w *Writer) writeLateEntries(ctx context.Context, held time.Time, rows []schema.Entry) []error {
 	errs := make([]error, len(rows))
 	open := make([]int, len(rows))
@@ -55,9 +57,9 @@ func (w *Writer) writeLateEntries(ctx context.Context, held time.Time, rows []sc
 	return errs
 }
 
-// writeLateEntriesOnce writes a late entry, due now, for each of the open rows, and returns those
-// whose late entry was itself held too late, and when the last was held. The outcome of the others
-// is in errs.
+// writeLateEntriesOnce writes a late entry, due now, for each of the open rows. It returns the rows
+// whose late entry was itself held too late, and when the last was held. errs gets the outcome of
+// the others.
 func (w *Writer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows []schema.Entry, open []int, errs []error) (again []int, held time.Time) {
 	held = now
 	var late []schema.Entry
@@ -72,7 +74,7 @@ func (w *Writer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows [
 		}
 		kind := schema.KindLate
 		if e.Spec.Kind == schema.KindCatchUp {
-			kind = schema.KindCatchUp // it starts nothing: another one is as good
+			kind = schema.KindCatchUp // a catch-up entry starts nothing itself: another one is as good
 		}
 		l, err := w.LaterStart(e, kind, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {
@@ -115,10 +117,9 @@ func (w *Writer) CheckLate(ctx context.Context, rows []schema.Entry) error {
 	return firstFault(func(done func(int, error)) { w.checkLateRows(ctx, rows, done) })
 }
 
-// checkLateRows applies the late rule to rows that were found, not written: one whose time has
-// passed and that nothing was recorded of may have been held too late for its sweep. That they were
-// read says only that they are held now. A row that was cancelled or moved does not start, late or
-// not.
+// checkLateRows applies the late rule to rows that were found, not written. A row whose time has
+// passed and of which nothing was recorded may have been held too late for its sweep: that it was
+// read says only that it is held now. A cancelled or moved row does not start, late or not.
 func (w *Writer) checkLateRows(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
 	now := w.now()
 	var late []schema.Entry

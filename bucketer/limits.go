@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The bounds of what a job may say, as far as more than its decoder knows them.
+// The bounds of what a job may say that more than its decoder needs.
 const (
 	// MaxName bounds the names of tasks, jobs and tenants, in characters.
 	MaxName = 63
@@ -51,6 +51,6 @@ func isUUID(s string) bool {
 	return true
 }
 
-// OwnKey makes an idempotency key of a text that no caller's can be: it is longer than those may
-// be.
+// OwnKey makes an idempotency key that no client can send, because it is longer than clients' keys
+// may be.
 func OwnKey(text string) string { return text + strings.Repeat(" ", max(0, MaxKey+1-len(text))) }

@@ -20,8 +20,8 @@ type Rows struct {
 	calls chan struct{} // a token for each call in flight, shared with the Writer
 }
 
-// Stored reads entries of many partitions by id. One that does not exist is absent; if a partition
-// could not be read, nothing is known of any.
+// Stored reads entries of many partitions by id. One that does not exist is absent. After an error
+// nothing is known of any.
 func (r *Rows) Stored(ctx context.Context, ids []schema.EntryID) (map[schema.EntryID]schema.Entry, error) {
 	found, failed := r.find(ctx, ByPartition(ids, itself))
 	for p, err := range failed {
@@ -30,7 +30,7 @@ func (r *Rows) Stored(ctx context.Context, ids []schema.EntryID) (map[schema.Ent
 	return found, nil
 }
 
-// find reads entries by id. A partition that could not be read is in failed.
+// find reads entries by id. Partitions that could not be read are in failed.
 func (r *Rows) find(ctx context.Context, ids map[schema.Partition][]schema.EntryID) (map[schema.EntryID]schema.Entry, map[schema.Partition]error) {
 	var mu sync.Mutex
 	found := make(map[schema.EntryID]schema.Entry)
@@ -60,7 +60,7 @@ func (r *Rows) find(ctx context.Context, ids map[schema.Partition][]schema.Entry
 	return found, failed
 }
 
-// HaveAttempts tells which of the entries' runs have a row in attempts.
+// HaveAttempts tells which of the entries' runs have attempts.
 func (r *Rows) HaveAttempts(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
 	runs := make([]schema.RunID, len(entries))
 	for i := range entries {
@@ -112,6 +112,7 @@ func (r *Rows) Attempts(ctx context.Context, p schema.Partition, runs []schema.R
 	return byRun, nil
 }
 
+// IDsOf returns the ids of rows.
 func IDsOf(rows []schema.Entry) []schema.EntryID {
 	ids := make([]schema.EntryID, len(rows))
 	for i := range rows {

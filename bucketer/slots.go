@@ -9,10 +9,10 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// emptyFor is how long the lease of a limit stays that nobody has a slot of.
+// emptyFor is how long the lease of a limit lives whose slots are all free.
 const emptyFor = time.Hour
 
-// SlotsExpire returns when the lease of a limit may leave that says s: never while a run holds a
+// SlotsExpire returns when the lease of a limit expires that says s: never while a run holds a
 // slot.
 func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
 	if len(s.Blocks) > 0 || slices.ContainsFunc(s.Taken, func(t schema.Slot) bool { return !t.Kept() }) {
@@ -21,7 +21,7 @@ func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
 	return now.Add(emptyFor)
 }
 
-// SlotsPause waits before slots are swapped again that somebody else was faster to swap n times.
+// SlotsPause waits, longer after each of n conflicts, before slots are swapped again.
 func SlotsPause(ctx context.Context, n int) {
 	select {
 	case <-ctx.Done():
@@ -29,5 +29,5 @@ func SlotsPause(ctx context.Context, n int) {
 	}
 }
 
-// CancelledByLimit is who cancels runs to make room for later ones.
+// CancelledByLimit is the author of cancels that make room for later runs.
 const CancelledByLimit = "carillon: concurrency"

@@ -4,17 +4,17 @@ import (
 	"time"
 )
 
-// Rows that are written without a condition carry a timestamp, and the highest one stays. A clock
-// that counts as good may be seconds behind another. So a timestamp that is only a clock's can be
-// lower than the one it is to replace: the store acknowledges the write, and nobody ever sees it.
-// The timestamp of a change is therefore the clock's, or one step above what it replaces, whichever
-// is later.
+// Rows that are written without a condition have a timestamp, and the row with the highest one stays.
+// A good clock may be seconds behind another. If a change had the timestamp of such a clock, the store
+// would acknowledge it, and no read would ever see it. So the timestamp of a change is the later of:
 //
-// Where a row is never deleted, the row itself says what is replaced (after). A deleted row says
-// nothing any more, so the changes of a task draw their timestamps from a register (stampTask):
-// each draw is later than all before it.
+//	- the clock
+//	- the timestamp of what it replaces + stampStep
+//
+// If the row is never deleted, it says what is replaced. Package tasks covers rows that are deleted.
 
-// stampStep is how far one change lies above the other at least: what the API shows of times.
+// stampStep is how much later the timestamp of a change is, at least, than what it replaces. The
+// API shows times to the same precision.
 const stampStep = time.Millisecond
 
 // StampAfter returns the timestamp of a change at now of what was written at `replaced`.

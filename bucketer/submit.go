@@ -18,8 +18,8 @@ const KeyRetention = 24 * time.Hour
 // registrationsAtOnce bounds the keys of one chunk that are being registered.
 const registrationsAtOnce = 16
 
-// Submit takes one job in. Nil means that it is durable and will run; ErrUnknown and ErrUnavailable
-// that it cannot be promised, and that it may run all the same.
+// Submit takes one job in. Nil means that the job is durable and will run. After ErrUnknown or
+// ErrUnavailable it cannot be promised, and may run nevertheless.
 func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	now := b.now()
 	s, err := b.InForce()
@@ -36,7 +36,7 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 		return Receipt{}, err
 	}
 	if err := b.TakeRoom(&e); err != nil {
-		return Receipt{}, err // before a key is registered for it
+		return Receipt{}, err // before its key is registered
 	}
 	if job.Key != "" {
 		return b.SubmitKeyed(ctx, &job, e, now)
@@ -56,9 +56,9 @@ func (b *Bucketer) TakeRoom(e *schema.Entry) error {
 	return ErrPartitionFull
 }
 
-// SubmitKeyed registers the key before the row is written. Who finds it taken looks for the
-// recorded row, and writes it if it is not there: the first one may have crashed between claim and
-// row. A row that is there is left alone, since it may have been cancelled or moved.
+// SubmitKeyed registers the key before it writes the row. If the key is registered already, it
+// looks for the recorded row and writes it if it is not there: we may have crashed between key and
+// row. A row that is there is left alone, because it may have been cancelled or moved.
 func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
 	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
 	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
@@ -74,7 +74,7 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	}
 	receipt := Receipt{Run: held.Entry, Existing: true}
 	if !now.Before(held.Expires) {
-		return receipt, nil // the run has come and gone; its row may not come back
+		return receipt, nil // the run's row expired and may not come back
 	}
 	rows, err := b.store.EntriesByID(ctx, held.Entry.Partition(), []schema.EntryID{held.Entry})
 	if err != nil {
@@ -90,10 +90,12 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 }
 
 // SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any
-// order, from any goroutine, before SubmitBatch returns; a job that fails does not stop the others.
+// order, from any goroutine, before SubmitBatch returns. A job that fails does not stop the others.
 //
-// Unkeyed lines cost a share of a batch and nothing else. Keyed lines with an instant cost a share
-// of a slice read besides; keyed lines without one cost a conditional write.
+//	line                     cost
+//	unkeyed                  a share of a batch
+//	keyed, with instant      a share of a batch and of a read
+//	keyed, without instant   a conditional write, and a batch
 func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i int, r Receipt, err error)) {
 	now := b.now()
 	s, err := b.InForce()
@@ -132,9 +134,8 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		answer(c.index[k], Receipt{Run: c.entries[k].ID}, nil)
 	})
 	wg.Wait()
-	// A line that repeats an earlier one of the same chunk is answered as that one was, which its
-	// own submission finds out by reading: it is rare, and the answer must not come before the row
-	// is held.
+	// A line that repeats an earlier one of the chunk is rare. It is submitted once the earlier row
+	// is held, finds that row, and is answered like it.
 	for _, i := range c.repeats {
 		b.SubmitBatch(ctx, jobs[i:i+1], func(_ int, r Receipt, err error) { answer(i, r, err) })
 	}
@@ -150,7 +151,7 @@ type chunk struct {
 	shards   chunkShards
 
 	entries    []schema.Entry // rows to write …
-	index      []int          // … and whose they are
+	index      []int          // … and the jobs that they are of
 	keyed      []int          // jobs with key and instant
 	toRegister []int          // jobs with key and no instant
 	repeats    []int          // jobs whose key and instant stand in this chunk already
@@ -214,8 +215,8 @@ func (c *chunk) register(ctx context.Context) {
 	_ = g.Wait() // each job was answered
 }
 
-// look finds out which of the keyed jobs have a row already: under today's number of shards, or one
-// of the last day's. Those are answered; the others get a row.
+// look finds the keyed jobs that have a row already, under today's number of shards or one of the
+// last day's, and answers them. The others get a row.
 func (c *chunk) look(ctx context.Context) {
 	places := []int{c.settings.Shards}
 	for _, h := range c.settings.History {

@@ -14,7 +14,7 @@ import (
 
 const (
 	taskCacheSize = 10_000           // tasks kept in memory; beyond it the cache is emptied
-	TaskCacheAge  = 10 * time.Second // how long one is believed without a word
+	TaskCacheAge  = 10 * time.Second // how long a task is believed if no change is heard of
 )
 
 type taskKey struct{ tenant, name string }
@@ -25,15 +25,15 @@ type cachedTask struct {
 	at   time.Time
 }
 
-// TaskCache answers for tasks by name, from memory where it read them less than 10 s ago and heard
-// of no change.
+// TaskCache answers for tasks by name. It answers from memory if it read the task less than
+// TaskCacheAge ago and has heard of no change since.
 type TaskCache struct {
 	store schema.TaskStore
 	now   func() time.Time
 
 	mu      sync.Mutex
 	known   map[taskKey]cachedTask
-	changes int // heard of so far: what was read across one may be out of date
+	changes int // heard of so far: what was read while one was heard of may be out of date
 }
 
 // NewTaskCache returns an empty cache over store.
@@ -46,7 +46,7 @@ func (t *TaskCache) Task(ctx context.Context, tenant, name string) (schema.Task,
 	return t.Within(ctx, tenant, name, TaskCacheAge)
 }
 
-// Within is Task, from memory where it was read less than age ago and no change was heard of.
+// Within is Task for what was read less than age ago.
 func (t *TaskCache) Within(ctx context.Context, tenant, name string, age time.Duration) (schema.Task, error) {
 	key := taskKey{tenant, name}
 	now := t.now()
@@ -73,7 +73,7 @@ func (t *TaskCache) Within(ctx context.Context, tenant, name string, age time.Du
 	return task, err
 }
 
-// Changed forgets a task: the body of a signal of topic "task".
+// Changed forgets a task. body is that of a signal of topic "task".
 func (t *TaskCache) Changed(body []byte) {
 	tenant, name, _ := strings.Cut(string(body), "\n")
 	t.mu.Lock()
@@ -82,8 +82,8 @@ func (t *TaskCache) Changed(body []byte) {
 	t.mu.Unlock()
 }
 
-// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: the
-// others may have given this node up, and not have waited for it.
+// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: a
+// change may have been answered meanwhile without waiting for this node.
 func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	for {
 		select {
@@ -99,8 +99,7 @@ func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 }
 
 // CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none)
-// that does not fit the schema of its task. Work that is stated inline has the task "", and no
-// schema.
+// that does not fit the task's schema. Inline work has the task "" and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
 	t, err := b.TaskOf(ctx, tenant, task)
 	if err != nil || len(t.PayloadSchema) == 0 {
@@ -109,7 +108,7 @@ func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload [
 	return b.CheckPayload(&t, payload)
 }
 
-// TaskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
+// TaskOf returns the task of a job, or ErrNoTask. The task of inline work is empty.
 func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
 	if task == "" {
 		return schema.Task{}, nil
@@ -121,19 +120,19 @@ func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task
 	return t, err
 }
 
-// CheckPayload holds a payload to the schema of its task, which has one. It is asked when somebody
-// states a payload, or asks for a run by hand: a task that changes leaves jobs alone, and what a
-// schedule names runs with the payload that was found good.
+// CheckPayload holds a payload to the schema of its task, which has one. It is called when a client
+// states a payload, or asks for a run by hand. A task that changes leaves existing jobs alone, and
+// scheduled runs keep the payload that was found good.
 func (b *Bucketer) CheckPayload(t *schema.Task, text []byte) error {
 	s, err := b.payloads.Schema(t.PayloadSchema)
-	if err != nil { // of a version that allowed what ours does not
+	if err != nil { // written by a version that allowed what ours does not
 		return Faults{{Location: "body.payload", Message: fmt.Sprintf("cannot be checked: the schema of task %s is refused by now: %v", t.Name, err)}}
 	}
 	return payloadFaults("body.payload", s.Check(text))
 }
 
-// payloadFaults returns what package payload found, located from at on; an error that is none of
-// its faults as it is.
+// payloadFaults returns the faults that package payload found, located below at, and any other
+// error as it is.
 func payloadFaults(at string, err error) error {
 	var found payload.Faults
 	if !errors.As(err, &found) {
@@ -151,5 +150,5 @@ func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
 	return b.CheckTask(ctx, job.Tenant, job.Task, job.Payload)
 }
 
-// TaskCache returns the cache that the bucketer itself asks.
+// TaskCache returns the cache that the Bucketer itself uses.
 func (b *Bucketer) TaskCache() *TaskCache { return b.tasks }

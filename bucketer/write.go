@@ -28,9 +28,9 @@ type Writer struct {
 
 // Write makes the entries durable, in as few batches as their partitions allow, and applies the
 // late rule and the near rule to each. done is called exactly once for each index, from any
-// goroutine, before write returns: with nil once a quorum holds the entry, or a late entry of it.
+// goroutine, before Write returns: with nil once a quorum holds the entry, or a late entry of it.
 //
-// If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like
+// If we crash before done(i, nil), the row may or may not be there. If it is, it is dispatched like
 // any other.
 func (w *Writer) Write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
 	if !w.clock.known() {
@@ -57,7 +57,7 @@ func (w *Writer) Write(ctx context.Context, entries []schema.Entry, done func(i 
 	wg.Wait()
 }
 
-// errNoClock: the wall clock was never found to be right, so nobody can say whether a row is in
+// errNoClock: the wall clock was never found to be right, so it is unknown whether a row is in
 // time.
 var errNoClock = errors.New("what time it is has not been compared yet")
 
@@ -81,9 +81,9 @@ func (w *Writer) writeBatch(ctx context.Context, entries []schema.Entry, batch [
 	}
 }
 
-// EndedAt returns when something ended that began at sent and ended at now: by the wall clock, or
-// by the time that passed since if the wall clock was set back meanwhile. A row must not count as
-// held earlier than it was.
+// EndedAt returns when something ended that began at sent and ended at now. If the wall clock was
+// set back meanwhile, it is sent plus what has passed by the monotonic clock: a row must not count
+// as held earlier than it was.
 func EndedAt(sent, now time.Time) time.Time {
 	if passed := sent.Round(0).Add(now.Sub(sent)); passed.After(now.Round(0)) {
 		return passed
@@ -91,6 +91,7 @@ func EndedAt(sent, now time.Time) time.Time {
 	return now
 }
 
+// CountWritten counts rows that a quorum holds, by kind.
 func (w *Writer) CountWritten(rows []schema.Entry) {
 	for i := range rows {
 		w.metrics.entries.WithLabelValues(kindLabel(rows[i].Spec.Kind)).Inc()
@@ -104,7 +105,7 @@ func kindLabel(k schema.Kind) string {
 	return string(k)
 }
 
-// WriteAll writes entries as write does, and returns what went wrong with any of them.
+// WriteAll writes entries as Write does, and returns what went wrong with any of them.
 func (w *Writer) WriteAll(ctx context.Context, entries []schema.Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (w *Writer) WriteAll(ctx context.Context, entries []schema.Entry) error {
 	return firstFault(func(done func(int, error)) { w.Write(ctx, entries, done) })
 }
 
-// firstFault runs f and joins what it reports, the same only once.
+// firstFault runs f, and returns one of the errors that f reports.
 func firstFault(f func(done func(int, error))) error {
 	var mu sync.Mutex
 	var first error
@@ -126,14 +127,14 @@ func firstFault(f func(done func(int, error))) error {
 	return first
 }
 
+// WriteOne writes one entry as Write does.
 func (w *Writer) WriteOne(ctx context.Context, e schema.Entry) error {
 	err := schema.ErrUnavailable
 	w.Write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
 	return err
 }
 
-// WriteOnce writes those of the rows that are not there, and applies the late rule to the others:
-// who wrote them may have been late.
+// WriteOnce writes those of the rows that are not there, and applies the late rule to the others.
 func (w *Writer) WriteOnce(ctx context.Context, rows []schema.Entry) error {
 	found, err := w.Stored(ctx, IDsOf(rows))
 	if err != nil {
@@ -159,9 +160,9 @@ func Pick(entries []schema.Entry, indices []int) []schema.Entry {
 	return picked
 }
 
-// Batches groups entries into batches: lists of indices. A batch holds rows of one partition, at
-// most batchRows and about batchBytes; what is left of a partition, if fewer than leftoverRows,
-// shares a batch of at most mixedRows with the leftovers of others.
+// Batches groups entries into batches, which are lists of indices. A batch holds rows of one
+// partition, at most BatchRows and about batchBytes. What is left of a partition, if fewer than
+// leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
 func Batches(entries []schema.Entry) [][]int {
 	order := make([]int, len(entries))
 	parts := make([]schema.Partition, len(entries))

@@ -19,8 +19,8 @@ const (
 	carryOutWithin = 5 * time.Second
 )
 
-// Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An attempt under way
-// is told to stop. Cancelling twice answers the same as once.
+// Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An executor that runs
+// an attempt of it is told to stop. Cancelling twice answers the same as once.
 func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (Run, error) {
 	if _, err := c.core.InForce(); err != nil {
 		return Run{}, err
@@ -31,7 +31,7 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 		case err != nil:
 			return Run{}, err
 		case run.Entry.Marks.Cancelled != nil && (run.State == schema.StateCancelled || !run.State.Terminal()):
-			// what an earlier call left undone is done now
+			// does what an earlier call left undone
 			return c.carryOut(ctx, run, *run.Entry.Marks.Cancelled, true)
 		case run.State.Terminal():
 			return run, bucketer.ErrFinished
@@ -41,7 +41,7 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 		_, err = c.store.CancelRun(ctx, id, run.Entry.Marks.MovedTo, mark, c.markExpiry(&run, run.Current.Due(), now))
 		switch {
 		case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			// of an unknown outcome the next round finds either the mark or nothing: both are right
+			// the next round finds the mark, or sets it
 			continue
 		case err != nil:
 			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
@@ -51,16 +51,16 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
 }
 
-// carryOut does what follows from the mark: whoever runs the run is told, its job's history gets a
-// line, and a guarded run is ended in its lease. An attempt may have ended meanwhile: then the run
-// is what that made of it. Where the mark was there before, nothing else is read again.
+// carryOut does what follows from a mark. It signals executors, writes the job's line of history,
+// and ends a guarded run in its lease. If an attempt ended meanwhile, the run is what that attempt
+// made of it. again says that the mark was there before: then only a guarded run is read again.
 //
-// The line is written here, since no record may ever leave it: a run that waits (for a slot, a
-// start, its next attempt) is met by nobody who records anything, nor is one whose executor died.
-// It ranks below that of a success, the one thing that may yet come.
+// The line is written here because nothing may ever be recorded of the run: it may wait for a slot,
+// a reservation or its next attempt, or its executor may have died. The line ranks below that of a
+// success, which may still come.
 func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, again bool) (Run, error) {
-	// The mark stands, and the run may not be met again: what follows is not given up with the
-	// caller, who may have waited long for others before.
+	// The mark stands, and nobody else may do what follows. So it does not end with the caller's
+	// context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryOutWithin)
 	defer cancel()
 	c.signals.Signal(topicCancel, []byte(run.ID.String()))
@@ -86,23 +86,23 @@ func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, aga
 	case now.State.Terminal() && now.State != schema.StateCancelled:
 		return now, bucketer.ErrFinished
 	case ruined(now.Attempts):
-		// at the same time: whoever wrote its dead letter may not have met the mark
+		// an attempt failed at the same time: the node that wrote the dead letter may not have seen
+		// the mark
 		return now, c.letters.supersede(ctx, now.Entry.Spec.Tenant, now.ID, c.now())
 	}
 	return now, nil
 }
 
-// CancelLine returns the line of history of a run with a mark, e being its row or one that stands
-// in; false if it is of no job that has many.
+// CancelLine returns the line of history of a run with a mark. e is the run's row or a later entry
+// of it. It returns false if the run belongs to no job that can have many.
 func (c *Control) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
 	rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: mark.At}
 	return HistoryLine(e, &schema.Attempt{Record: &rec, Expires: c.core.Expiry(e.Due(), c.now())})
 }
 
-// markExpiry returns when a mark may leave that names or follows an entry due at due: with the last
-// entry that asks for it. A run that was moved to an earlier time still has the row it was born
-// with, which without the mark would start; and so would the retry that follows an attempt which
-// may be under way.
+// markExpiry returns when a mark may leave that names or follows an entry due at due: after every
+// row that would start without it. Such rows are the run's first row, also if the run was moved to
+// an earlier time, and the retry of an attempt that may be under way.
 func (c *Control) markExpiry(run *Run, due, now time.Time) time.Time {
 	return c.core.Expiry(bucketer.Latest(run.ID.Time(), run.Current.Due(), due), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
 }

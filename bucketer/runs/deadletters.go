@@ -20,20 +20,20 @@ const (
 	letterError    = 512
 )
 
-// bearsOnDeadLetter reports whether a record bears on the dead letter of its run: it makes one, or
-// may unmake one.
+// bearsOnDeadLetter reports whether a record may make a dead letter of its run, or unmake one.
 func bearsOnDeadLetter(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.Doubt) }
 
-// writeFor writes the dead letters of those of finished that the indices name and that have failed
-// for good, and takes those back whose run came to succeed, or was cancelled, after all. It returns
-// what went wrong, by index.
+// writeFor looks at the runs of those of finished that indices name. It writes a dead letter for
+// each that failed for good, and supersedes that of each that succeeded or was cancelled after all.
+// It returns what went wrong, by index.
 //
-// What is judged is what the rows say of the run, read after the record is held. A success in doubt
-// and a failure beside it read each other's record, whichever comes second, and likewise a failure
-// and a cancel (Cancel reads the run again after its mark): so of two that end at once one sees the
-// other, and no letter is left of a run that has not failed. A success that outlived its session
-// stands in the place of the loss that others may have recorded: it takes back the letter of which
-// no record tells any more.
+// What is judged is what the rows say, read after the record is held. Two records of one run that
+// end it at once read each other, whichever comes second. So do a failure and a cancel, because
+// Cancel reads the run again after its mark. So at least one of the two sees both, and no dead
+// letter of a run that did not fail is left.
+//
+// A success that outlived its session replaces the record of a loss that others may have written.
+// It supersedes a dead letter that no record tells of any more.
 func (q *DeadLetterQueue) writeFor(ctx context.Context, finished []bucketer.Finished, indices []int) map[int]error {
 	failed := make(map[int]error)
 	states, err := q.endsOf(ctx, finished, indices)
@@ -50,7 +50,7 @@ func (q *DeadLetterQueue) writeFor(ctx context.Context, finished []bucketer.Fini
 		run := f.Entry.Run()
 		switch st := states[run]; {
 		case f.Attempt.Record.Ruined() && st.state == schema.StateFailed:
-			l, err := q.make(ctx, f, st.attempts)
+			l, err := q.deadLetterOf(ctx, f, st.attempts)
 			if err != nil {
 				failed[i] = err
 				continue
@@ -74,8 +74,8 @@ func (q *DeadLetterQueue) writeFor(ctx context.Context, finished []bucketer.Fini
 	return failed
 }
 
-// put writes letters. One that is too large for the store is given up: its run is failed all the
-// same, and nobody could ever write it.
+// put writes dead letters. One that is too large for the store is counted, logged and given up: no
+// later try could write it.
 func (q *DeadLetterQueue) put(ctx context.Context, letters []schema.DeadLetter) error {
 	err := q.store.PutDeadLetters(ctx, letters)
 	switch {
@@ -104,8 +104,8 @@ type endOf struct {
 	ruined   bool // a record says that it has failed for good, whatever others say
 }
 
-// endsOf reads what became of the runs of those of finished that the indices name: of one that
-// succeeded the attempts alone.
+// endsOf reads what became of the runs of those of finished that indices name. For a run whose
+// record is a success it reads only the attempts.
 func (q *DeadLetterQueue) endsOf(ctx context.Context, finished []bucketer.Finished, indices []int) (map[schema.RunID]endOf, error) {
 	var all, unsure []schema.RunID
 	ends := make(map[schema.RunID]endOf)
@@ -148,16 +148,16 @@ func ruined(attempts []schema.Attempt) bool {
 	return slices.ContainsFunc(attempts, func(a schema.Attempt) bool { return a.Record != nil && a.Record.Ruined() })
 }
 
-// make makes the dead letter that follows from f: a function of its record and of the entry that
-// was started, but for what it tells of the attempts before.
-func (q *DeadLetterQueue) make(ctx context.Context, f *bucketer.Finished, attempts []schema.Attempt) (schema.DeadLetter, error) {
+// deadLetterOf makes the dead letter that follows from f. It is a function of f's record and of the
+// entry that was started, except for what it tells of earlier attempts.
+func (q *DeadLetterQueue) deadLetterOf(ctx context.Context, f *bucketer.Finished, attempts []schema.Attempt) (schema.DeadLetter, error) {
 	rec := f.Attempt.Record
 	starter, err := q.reader.starter(ctx, f)
 	if err != nil {
 		return schema.DeadLetter{}, err
 	}
 	switch starter.Payload, err = q.reader.EntryPayload(ctx, &starter); {
-	case errors.Is(err, schema.ErrNotFound): // it has left, which may be why the run failed
+	case errors.Is(err, schema.ErrNotFound): // it expired, which may be why the run failed
 	case err != nil:
 		return schema.DeadLetter{}, err
 	}
@@ -168,8 +168,7 @@ func (q *DeadLetterQueue) make(ctx context.Context, f *bucketer.Finished, attemp
 	}, nil
 }
 
-// earlier returns, of the attempts of a run, those that a letter tells besides the last one, in
-// short.
+// earlier returns what a dead letter tells of the attempts before the last one, in short.
 func earlier(attempts []schema.Attempt, last *schema.Attempt) []schema.Attempt {
 	var told []schema.Attempt
 	for i := range attempts {
@@ -195,8 +194,8 @@ func byNumber(a, b schema.Attempt) int {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Fence, b.Fence))
 }
 
-// began returns when the first attempt of a run started, of which the entry e started the one with
-// that record.
+// began returns when the first attempt of a run started. e is the entry that started the attempt
+// with that record.
 func began(e *schema.Entry, rec *schema.Record) time.Time {
 	if e.Spec.Began != 0 {
 		return time.UnixMicro(e.Spec.Began).UTC()
@@ -204,7 +203,7 @@ func began(e *schema.Entry, rec *schema.Record) time.Time {
 	return rec.Started.Truncate(time.Microsecond)
 }
 
-// supersede takes the dead letter of a run back, also one that is yet to be written.
+// supersede resolves the dead letter of a run as superseded, also if that letter is written later.
 func (q *DeadLetterQueue) supersede(ctx context.Context, tenant string, run schema.RunID, at time.Time) error {
 	if err := q.resolve(ctx, tenant, run, schema.Resolution{Kind: schema.ResolvedSuperseded, At: at}); err != nil {
 		return fmt.Errorf("take dead letter back: %w", err)
@@ -212,7 +211,7 @@ func (q *DeadLetterQueue) supersede(ctx context.Context, tenant string, run sche
 	return nil
 }
 
-// resolve writes what became of a letter, to stay for longer than the letter can, whoever writes
+// resolve writes what became of a dead letter. The resolution outlives the letter, whoever writes
 // that again.
 func (q *DeadLetterQueue) resolve(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution) error {
 	f.At = f.At.UTC().Truncate(time.Microsecond)

@@ -11,18 +11,18 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// ErrPayloadGone: what was to run had a payload, and it has left the store. Without it the run
-// cannot be repeated (409).
+// ErrPayloadGone: the run had a payload, which expired. Without it the run cannot be repeated
+// (409).
 var ErrPayloadGone = errors.New("the payload does not exist any more")
 
-// The bounds of a page of dead letters: it reads so many days and letters, and then ends.
+// The bounds of a page of dead letters: how many days and letters it reads.
 const (
 	letterDays = 60
 	letterRows = 5_000
 	letterPage = 200
 )
 
-// DeadLetterQuery selects the dead letters of a tenant that wait, by the due time in the run's id:
+// DeadLetterQuery selects the unresolved dead letters of a tenant by the due time in the run's id:
 // From ≤ due < To.
 type DeadLetterQuery struct {
 	Tenant   string
@@ -30,23 +30,23 @@ type DeadLetterQuery struct {
 	Task     string // "" = any
 }
 
-// DeadLetterPosition is where a listing goes on: in a day, before the letter of a run (zero: from
-// its newest). Nil is the newest of the window.
+// DeadLetterPosition is where a listing goes on: in a day, before the dead letter of a run (zero:
+// from the newest). Nil is the newest of the window.
 type DeadLetterPosition struct {
 	Day    int          `json:"day"`
 	Before schema.RunID `json:"before,omitzero"`
 }
 
-// DeadLetter is a dead letter with all attempts of its run: as their rows say, and when those have
-// left as the letter does, which lives longer.
+// DeadLetter is a dead letter with all attempts of its run. Attempts whose rows expired are told as
+// the letter tells them.
 type DeadLetter struct {
 	schema.DeadLetter
 	Attempted []schema.Attempt // ordered by number and fence
 }
 
-// DeadLetters returns the letters of q that wait, without payloads, the latest due first, at most
-// limit of them, from pos on. A page reads a bounded number of days and letters, so it may hold
-// fewer than limit, even none, and still name the next position.
+// DeadLetters returns the unresolved dead letters that query selects, without payloads, the latest
+// due first, at most limit of them, from pos on. A page reads a bounded number of days and letters.
+// So it may hold fewer than limit, even none, and still name the next position.
 func (q *DeadLetterQueue) DeadLetters(ctx context.Context, query DeadLetterQuery, pos *DeadLetterPosition, limit int) ([]schema.DeadLetter, *DeadLetterPosition, error) {
 	first := schema.PeriodOf(query.From)
 	at := DeadLetterPosition{Day: schema.PeriodOf(query.To.Add(-time.Nanosecond))}
@@ -68,7 +68,7 @@ func (q *DeadLetterQueue) DeadLetters(ctx context.Context, query DeadLetterQuery
 			at.Before = l.Run
 			due := l.Run.Time()
 			if due.Before(query.From) {
-				return found, nil, nil // and all that follow
+				return found, nil, nil // so are all that follow
 			}
 			if l.Resolution != nil || !due.Before(query.To) || query.Task != "" && l.Entry.Spec.Task != query.Task {
 				continue
@@ -85,7 +85,8 @@ func (q *DeadLetterQueue) DeadLetters(ctx context.Context, query DeadLetterQuery
 	return found, nil, nil
 }
 
-// DeadLetter returns the letter of a run that waits or was replayed, or schema.ErrNotFound.
+// DeadLetter returns the dead letter of a run that is unresolved or was replayed, or
+// schema.ErrNotFound.
 func (q *DeadLetterQueue) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (DeadLetter, error) {
 	l, err := q.store.DeadLetter(ctx, tenant, id)
 	if err != nil {
@@ -96,13 +97,12 @@ func (q *DeadLetterQueue) DeadLetter(ctx context.Context, tenant string, id sche
 	}
 	out := DeadLetter{DeadLetter: l}
 	switch run, err := q.reader.Run(ctx, tenant, id); {
-	case errors.Is(err, schema.ErrNotFound): // it has left, as it does before its letter
+	case errors.Is(err, schema.ErrNotFound): // it expired, as it does before its dead letter
 		out.Attempted = l.AllAttempts()
 	case err != nil:
 		return DeadLetter{}, err
 	case l.Resolution == nil && run.State != schema.StateFailed && ruined(run.Attempts):
-		// What should have taken it back was lost: a process died between its record and what
-		// follows.
+		// A process died between a record and what follows from it.
 		if err := q.supersede(ctx, tenant, id, q.now()); err != nil {
 			return DeadLetter{}, err
 		}
@@ -113,8 +113,8 @@ func (q *DeadLetterQueue) DeadLetter(ctx context.Context, tenant string, id sche
 	return out, nil
 }
 
-// withMissing returns the attempts, and of those that a letter tells the ones whose rows have left,
-// ordered by number and fence.
+// withMissing returns the attempts, and of those in told the ones that are missing, ordered by
+// number and fence.
 func withMissing(attempts, told []schema.Attempt) []schema.Attempt {
 	all := slices.Clone(attempts)
 	for i := range told {
@@ -127,7 +127,7 @@ func withMissing(attempts, told []schema.Attempt) []schema.Attempt {
 	return all
 }
 
-// Waiting reports which of the runs have a dead letter that waits.
+// Waiting reports which of the runs have an unresolved dead letter.
 func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]bool, error) {
 	days := make(map[int][]schema.RunID)
 	for _, run := range runs {
@@ -151,13 +151,13 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 	return waiting, nil
 }
 
-// Replay runs what a dead letter says again, now: as a new run whose origin is the letter's.
-// However often and by however many it is asked for, it is one run. A letter that was discarded, or
-// whose run has not failed after all, is schema.ErrNotFound.
+// Replay runs again, now, what a dead letter says, as a new run whose origin is the letter's.
+// However often it is asked for, that is one run. It answers schema.ErrNotFound if the letter was
+// discarded, or if its run did not fail after all.
 //
-// The key of the new run is registered and lives as long as the letter, then written, then said in
-// the letter's resolution. Crash in between: the letter waits still, and the next replay finds the
-// key and writes the same run.
+// It registers the new run's key, which lives as long as the letter, then writes the run, then the
+// letter's resolution. If we crash in between, the letter is still unresolved. The next replay
+// finds the key and writes the same run.
 func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error) {
 	if _, err := q.core.InForce(); err != nil {
 		return bucketer.Receipt{}, err
@@ -186,8 +186,8 @@ func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.R
 	return receipt, q.resolve(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: q.now(), By: by, Run: receipt.Run})
 }
 
-// Discard lets a dead letter go. One that was discarded or replayed before is gone already: changed
-// is false. One that never was is schema.ErrNotFound.
+// Discard resolves a dead letter as discarded. changed is false if it was resolved before. If there
+// is none, the error is schema.ErrNotFound.
 func (q *DeadLetterQueue) Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error) {
 	if _, err := q.core.InForce(); err != nil {
 		return false, err

@@ -12,11 +12,11 @@ import (
 )
 
 // FollowUp writes what follows from the records: the retry entries that they name, a dead letter
-// for each run that has failed for good, and a line of history for each run of a job that can have
-// many. A run whose retry is too large for the store has failed for good: to try again would be for
-// ever. done is called exactly once for each, as in SubmitBatch. Everything is a function of entry
-// and record, so anybody who meets a record may call it again: what stands already is written again
-// as it is.
+// for each run that failed for good, and a line of history for each run of a job that can have
+// many. A run whose retry is too large for the store has failed for good.
+//
+// done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and
+// record. So any node may call FollowUp again: it writes the same rows.
 func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error)) {
 	var entries []schema.Entry
 	var index []int
@@ -40,7 +40,7 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 			}
 			continue
 		}
-		if r.asks(&finished[i]) {
+		if r.readsStore(&finished[i]) {
 			slow = append(slow, i)
 			continue
 		}
@@ -89,7 +89,7 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 	}
 }
 
-// putRetries writes the retries of those of finished that index names.
+// putRetries writes retry entries. index says for each of them which of finished it follows from.
 func (r *Recorder) putRetries(ctx context.Context, finished []bucketer.Finished, entries []schema.Entry, index []int, done func(i int, err error)) {
 	var mu sync.Mutex
 	var large []int
@@ -103,7 +103,7 @@ func (r *Recorder) putRetries(ctx context.Context, finished []bucketer.Finished,
 		large = append(large, k)
 	})
 	for _, k := range large {
-		err := r.core.WriteOne(ctx, entries[k]) // it may have been its batch that was too large
+		err := r.core.WriteOne(ctx, entries[k]) // only its batch may have been too large
 		if errors.Is(err, schema.ErrTooLarge) {
 			err = r.giveUpRetry(ctx, finished[index[k]], &entries[k], err)
 		}
@@ -111,12 +111,12 @@ func (r *Recorder) putRetries(ctx context.Context, finished []bucketer.Finished,
 	}
 }
 
-// giveUpRetry ends the run of f as failed for good: nobody can ever write next, the retry that its
-// record names. An attempt 0 about the retry says so, and the letter and the line of history say of
-// the attempt that it was the last.
+// giveUpRetry ends the run of f as failed for good, because next, the retry that its record names,
+// is too large to be written. An attempt 0 about the retry says so. The dead letter and the line of
+// history say that the attempt was the last.
 //
-// All of that is a function of entry and record. Crash at any step: the record still names the
-// retry, so whoever meets it gives the retry up again, to the same rows.
+// If we crash at any step, the record still names the retry. The next node that reads it gives the
+// retry up again, to the same rows.
 func (r *Recorder) giveUpRetry(ctx context.Context, f bucketer.Finished, next *schema.Entry, cause error) error {
 	last := *f.Attempt.Record
 	said := r.NotStarted(*next, schema.Record{Outcome: schema.Failed, Final: true, Error: noRetry}, last.Finished)
@@ -138,17 +138,17 @@ func (r *Recorder) giveUpRetry(ctx context.Context, f bucketer.Finished, next *s
 // noRetry is why a run fails whose retry cannot be written.
 const noRetry = "not attempted again: the entry of its retry is too large to be written"
 
-// asks reports whether retry asks the store for f: what does is made in parts, each of which is
-// written before the next one is begun. However slow the store is, who has little time gets on
-// then, and what is left is less the next time.
-func (r *Recorder) asks(f *bucketer.Finished) bool {
+// readsStore reports whether making the retry of f reads the store. Such retries are made in small
+// parts, and each part is written before the next one is made. So a caller with little time gets on
+// even if the store is slow, and the next call has less left to do.
+func (r *Recorder) readsStore(f *bucketer.Finished) bool {
 	rec := f.Attempt.Record
 	elsewhere := !rec.Entry.IsZero() && rec.Entry != f.Entry.ID
 	return elsewhere || r.core.NeedsKeeping(f.Entry.Run(), f.Entry.Due(), rec.Next.Time())
 }
 
-// retry makes the entry that the record of f names next, and sees to it that what it refers to
-// lives long enough.
+// retry makes the entry that the record of f names next, and keeps what it refers to for long
+// enough.
 func (r *Recorder) retry(ctx context.Context, f *bucketer.Finished) (schema.Entry, error) {
 	rec := f.Attempt.Record
 	starter, err := r.reader.starter(ctx, f)

@@ -8,8 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// guarded reports whether attempts of the entry claim the run. Where the task is gone, or cannot be
-// understood, that is unknown, and counts as such.
+// guarded reports whether attempts of the entry claim the run. If the task does not exist or is not
+// understood, that is unknown, and counts as guarded.
 func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 	if e.Spec.Work != nil {
 		return e.Spec.Work.Guarantee.Guarded(), nil
@@ -21,9 +21,9 @@ func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 	return task.Work.Guarantee.Guarded(), err
 }
 
-// endLease ends a guarded run in its lease because it was cancelled: whoever holds it, deaf to the
-// signal or not, changes nothing from then on, and nobody claims it any more. If the lease says
-// that the run has ended, that stands, and is written where reading finds it.
+// endLease ends a guarded run in its lease because it was cancelled. From then on its holder
+// changes nothing, also if it does not hear the signal, and no executor claims it any more. If the
+// lease says that the run has ended, that stands, and is written to the attempts.
 func (c *Control) endLease(ctx context.Context, run *Run) error {
 	lease := schema.Lease{}
 	read := true
@@ -68,7 +68,7 @@ func (c *Control) endLease(ctx context.Context, run *Run) error {
 		case err != nil:
 			return err
 		case row.Number == 0:
-			return nil // the mark says as much; who meets the lease writes the rest
+			return nil // the mark says the same; an executor that reads the lease writes the rest
 		default:
 			return c.recorder.Record(ctx, []schema.Attempt{row})
 		}
@@ -77,8 +77,8 @@ func (c *Control) endLease(ctx context.Context, run *Run) error {
 }
 
 // EndUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before
-// that is recorded. False means that somebody has claimed it, and may have called: an executor
-// finds out, by the lease.
+// that row is recorded. It returns false if an executor has claimed the run and may have called:
+// the executor finds out by the lease.
 func (c *Control) EndUnclaimed(ctx context.Context, e *schema.Entry, row schema.Attempt) (bool, error) {
 	guarded, err := c.guarded(ctx, e)
 	if err != nil || !guarded {
@@ -95,5 +95,5 @@ func (c *Control) EndUnclaimed(ctx context.Context, e *schema.Entry, row schema.
 	}
 	claim, err := stands.Claim()
 	ours := err == nil && stands.Holder == nil && claim.Number == 0 && claim.Record != nil && claim.Record.Outcome == row.Record.Outcome
-	return ours, nil // one that cannot be understood is an executor's to end
+	return ours, nil // a claim that is not understood is left to an executor
 }

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// A page of runs reads about pageReads slices (of entries and of attempts) or pageRows rows,
-	// and then ends.
+	// A page of runs ends after about pageReads reads (of entries and of attempts) or pageRows
+	// rows.
 	pageReads = 500
 	pageRows  = 100_000
-	// walkRows is how many rows of a listing are looked at together, at least.
+	// walkRows is how many rows of a listing are looked at together at least.
 	walkRows = 128
 )
 
 // Runs returns the tenant's runs in w, in order of due time, at most limit of them, from pos on. A
-// page walks a bounded number of rows, so it may hold fewer than limit, even none, and still name
-// the next position. A run that was moved stands at its new time.
+// page reads a bounded number of rows. So it may hold fewer than limit, even none, and still name
+// the next position. A moved run stands at its new time.
 func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([]Run, *Position, error) {
 	s, err := r.core.ShardsEver()
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([
 		if err != nil {
 			return nil, nil, err
 		}
-		own, err := r.standing(ctx, w, rows)
+		own, err := r.firstRows(ctx, w, rows)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -64,7 +64,7 @@ func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([
 	return runs, &Position{After: m.after}, nil
 }
 
-// place returns the id of the row at which the run is listed: the one that starts it.
+// place returns the id of the entry at which the run is listed: the one that starts it.
 func (r *Run) place() schema.EntryID {
 	if to := r.Entry.Marks.MovedTo; !to.IsZero() {
 		return to
@@ -72,7 +72,7 @@ func (r *Run) place() schema.EntryID {
 	return r.ID
 }
 
-// partitions counts the partitions in which the entries lie.
+// partitions counts the partitions of the entries.
 func partitions(entries []schema.Entry) int {
 	seen := make(map[schema.Partition]struct{})
 	for i := range entries {
@@ -81,9 +81,8 @@ func partitions(entries []schema.Entry) int {
 	return len(seen)
 }
 
-// standing keeps the rows that stand for a run of the window, and returns the rows with which those
-// runs were born, in the order of rows.
-func (r *Reader) standing(ctx context.Context, w Window, rows []schema.Entry) ([]schema.Entry, error) {
+// firstRows returns the first rows of the runs that are listed at rows, in the order of rows.
+func (r *Reader) firstRows(ctx context.Context, w Window, rows []schema.Entry) ([]schema.Entry, error) {
 	var births []schema.RunID // of runs that were moved here
 	for i := range rows {
 		if e := &rows[i]; e.Spec.Tenant == w.Tenant && e.Spec.Kind == schema.KindReschedule {

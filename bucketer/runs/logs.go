@@ -7,28 +7,29 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// LogLine is a line of the log of a run. One with Dropped has no text: so many lines that followed
-// the one before it were not kept.
+// LogLine is a line of the log of a run. If Dropped is not 0, the line has no text: Dropped lines
+// after the one before it were not kept.
 type LogLine struct {
 	Attempt int
 	schema.Line
 	Dropped int
 }
 
-// LogPosition is where the reading of a log goes on: at line number Line (from 0) of the report
-// Report. The zero LogPosition is its beginning.
+// LogPosition is where the reading of a log goes on: at line number Line (from 0) of Report. The
+// zero LogPosition is the beginning.
 type LogPosition struct {
 	Report schema.PartKey
 	Line   int
 }
 
-// Logs returns lines that the attempts of a run logged, or one of them if attempt is not 0: in
-// order of attempt, execution and time, from pos on, at most limit of them. It returns the next
-// position unless the run has ended and there are no more lines: a caller that has come to the end
-// of what there is asks again from there, a little later. What an execution logs after lines of a
-// later one were returned is left out.
+// Logs returns lines that the attempts of a run logged, or only those of one attempt if attempt is
+// not 0. They are in order of attempt, execution and time, from pos on, at most limit of them.
+//
+// It returns no next position if the run has ended and there are no more lines. A caller that has
+// read all lines of a run that goes on asks again from the next position later. Lines that an
+// execution logs after lines of a later execution were returned are left out.
 func (r *Reader) Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos LogPosition, limit int) ([]LogLine, *LogPosition, error) {
-	// before the reports: an attempt whose record is there has written its last one
+	// read before the reports: an attempt with a record has written its last report
 	run, err := r.Run(ctx, tenant, id)
 	if err != nil {
 		return nil, nil, err

@@ -94,7 +94,7 @@ func (m *merge) floor(s schema.Shard) schema.EntryID {
 	return before(schema.FirstID(m.after.Time(), s))
 }
 
-// before returns the id that sorts right before id, a FirstID: the bytes below its hash bits.
+// before returns the id that sorts right before id, which is a FirstID.
 func before(id schema.EntryID) schema.EntryID {
 	id[8] = 0 // the variant bits: below every id of that time and shard, above every earlier one
 	return id
@@ -115,9 +115,9 @@ func (m *merge) advance() {
 	}
 }
 
-// refill reads on until something is at hand of every shard that has not ended: only then is the
-// least known. A page of rows that cannot be understood leaves nothing at hand and does not end its
-// shard.
+// refill reads on until every shard has an entry at hand or has ended: only then is the least entry
+// known. A page whose rows are all not understood leaves its shard without an entry, and does not
+// end it.
 func (m *merge) refill(ctx context.Context) error {
 	wants := func(st stream) bool { return len(st.entries) == 0 && !st.ended }
 	for !m.done && slices.ContainsFunc(m.streams, wants) {
@@ -128,7 +128,7 @@ func (m *merge) refill(ctx context.Context) error {
 	return nil
 }
 
-// readOn reads one page of every shard of which nothing is at hand.
+// readOn reads one page of every shard without an entry at hand.
 func (m *merge) readOn(ctx context.Context) error {
 	var mu sync.Mutex
 	var g errgroup.Group

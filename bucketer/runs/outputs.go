@@ -14,18 +14,18 @@ import (
 
 const (
 	// outputWrites bounds the parts of one output that are written at once, outputReads those that
-	// are read at once.
+	// are read.
 	outputWrites = 4
 	outputReads  = 4
-	// reportReads bounds the reports read at once, logReads how many such reads a page of a log
-	// takes: one of lines that say little ends before its limit.
+	// reportReads bounds the reports that are read at once. logReads bounds such reads for one page
+	// of a log, so a page of many short reports may end before its limit.
 	reportReads = 8
 	logReads    = 16
 )
 
-// SaveOutput writes the output of the execution that row a is of, in parts, with a's timestamp and
-// expiry. It returns how many bytes from the first one on are held: less than all of them with an
-// error, which leaves open what became of the rest.
+// SaveOutput writes the output of the execution with row a, in parts, with a's timestamp and
+// expiry. It returns how many bytes from the first one on are held. With an error that is less than
+// all, and parts of the rest may be held too.
 func (r *Recorder) SaveOutput(ctx context.Context, a *schema.Attempt, output []byte) (held int64, err error) {
 	parts := (len(output) + schema.PartSize - 1) / schema.PartSize
 	errs := make([]error, parts)
@@ -50,8 +50,8 @@ func (r *Recorder) SaveOutput(ctx context.Context, a *schema.Attempt, output []b
 	return int64(len(output)), nil
 }
 
-// SaveReport writes the report with that number (from 1) of the execution that row a is of, with
-// a's timestamp and expiry.
+// SaveReport writes report number (from 1) of the execution with row a, with a's timestamp and
+// expiry.
 func (r *Recorder) SaveReport(ctx context.Context, a *schema.Attempt, number int, report *schema.Report) error {
 	text, err := schema.EncodeReport(report)
 	if err != nil {
@@ -75,10 +75,10 @@ type Output struct {
 	Chunks iter.Seq2[[]byte, error]
 }
 
-// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the
-// last that has ended. ErrNotFound: there is no such run of the tenant, or no such attempt of it
-// (then it is a NoAttemptError). Of an attempt that was executed twice it is that of the execution
-// that counts.
+// Output returns the output of an attempt of a run. Attempt 0 stands for the one that succeeded, or
+// else for the last that ended. If an attempt was executed twice, the output is that of the
+// execution that counts. It answers schema.ErrNotFound if the tenant has no such run, and a
+// NoAttemptError if the run has no such attempt.
 func (r *Reader) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (Output, error) {
 	run, err := r.Run(ctx, tenant, id)
 	if err != nil {
@@ -131,8 +131,9 @@ func noAttempt(run *Run, number int) error {
 	return e
 }
 
-// executionOf returns the execution that counts of attempt number (0: of the last that succeeded,
-// or else of the last) among those that have ended. known says that the attempt has begun.
+// executionOf returns the execution of an attempt that counts, among those that have ended. Number
+// 0 stands for the last attempt that succeeded, or else for the last. known says that the attempt
+// has begun.
 func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt, known bool) {
 	for i := range attempts {
 		a := &attempts[i]
@@ -144,17 +145,17 @@ func executionOf(attempts []schema.Attempt, number int) (counts *schema.Attempt,
 			continue
 		}
 		if counts != nil && counts.Record.Outcome == schema.Succeeded && a.Record.Outcome != schema.Succeeded {
-			continue // that one was thought lost
+			continue // a success counts more than what came after it
 		}
 		counts = a
 	}
 	return counts, known
 }
 
-// errGone: parts of an output that its record tells of are not there.
+// errGone: parts that the record of an output counts do not exist.
 var errGone = errors.New("a part of the output is missing")
 
-// chunks yields what lies in parts of an output, as much as the record says.
+// chunks yields the parts of an output, as many bytes as the record says.
 func (r *Reader) chunks(ctx context.Context, a *schema.Attempt) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		left := a.Record.OutputSize

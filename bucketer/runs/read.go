@@ -31,7 +31,8 @@ func (r *Reader) Run(ctx context.Context, tenant string, id schema.RunID) (Run, 
 	return *run, nil
 }
 
-// Fold makes runs of their rows: reads the entries they were moved to, their attempts and sessions.
+// Fold makes runs of their first rows. It reads the entries to which they were moved, their
+// attempts and sessions.
 func (r *Reader) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
 	runs := make([]Run, len(rows))
 	var moved []schema.EntryID
@@ -64,9 +65,8 @@ func (r *Reader) Fold(ctx context.Context, rows []schema.Entry) ([]Run, error) {
 	return runs, nil
 }
 
-// starter returns the entry that started the attempt of f. The record may have been met beside
-// another entry of the run, such as the row of a run that was moved, which has another spec: what
-// follows is a function of the entry that was started.
+// starter returns the entry that started the attempt of f. That may be another entry of the run
+// than f.Entry, with another spec, if the run was moved.
 func (r *Reader) starter(ctx context.Context, f *bucketer.Finished) (schema.Entry, error) {
 	at := f.Attempt.Record.Entry
 	if at.IsZero() || at == f.Entry.ID {
@@ -100,7 +100,7 @@ func (r *Reader) EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, err
 	return payload, nil
 }
 
-// progress returns what the attempt under way has told last.
+// progress returns the last progress that the attempt under way reported.
 func (r *Reader) progress(ctx context.Context, run *Run) (*schema.RunProgress, error) {
 	for i := len(run.Attempts) - 1; i >= 0; i-- {
 		a := &run.Attempts[i]

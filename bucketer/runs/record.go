@@ -10,11 +10,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// NotStarted makes the attempt 0 that says why `e` did not start here. Its timestamp is that of
-// now, to the µs. Its fence holds no time: it is a hash of what is said and when, so that two of
-// one run never share a row. (A catch-up says two things about one run in one step: the random bits
-// of schema.MakeFence had one of them take the other's place in one of a thousand.) A missed run of
-// a job that has many stands for a stretch of nominal times, of itself alone if rec names none.
+// NotStarted makes the attempt 0 that says why e did not start here. Its timestamp is now, to the
+// µs. A missed run of a job that can have many stands for a stretch of nominal times: for its own
+// alone if rec names none.
+//
+// Its fence is a hash of what is said and when, and holds no time. So two of one run never share a
+// row. Random fences of one instant would collide in one of a thousand catch-ups, which say two
+// things of one run in one step.
 func (r *Recorder) NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt {
 	rec.Entry, rec.Finished = e.ID, now.UTC()
 	if rec.Outcome == schema.Missed && rec.Missed == nil && !e.Spec.Job.IsZero() {
@@ -27,8 +29,8 @@ func (r *Recorder) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	}
 }
 
-// Record writes attempts, in batches of one partition. An error means that any of them may or may
-// not be held.
+// Record writes attempts, in batches of one partition. After an error any of them may or may not be
+// held.
 func (r *Recorder) Record(ctx context.Context, attempts []schema.Attempt) error {
 	for p, rows := range bucketer.ByPartition(attempts, func(a schema.Attempt) schema.EntryID { return a.Run }) {
 		for len(rows) > 0 {
@@ -42,15 +44,15 @@ func (r *Recorder) Record(ctx context.Context, attempts []schema.Attempt) error 
 	return nil
 }
 
-// ranks orders the ends of a run as schema.Fold does: of two lines of history of one run, whenever
-// they are written, the one of the higher rank stands.
+// ranks orders the ends of a run as schema.Fold does. Of two lines of history of one run the one of
+// the higher rank stands, whichever is written last.
 var ranks = map[schema.State]int64{
 	schema.StateMissed: 1, schema.StateFailed: 2, schema.StateCancelled: 3, schema.StateSucceeded: 4,
 }
 
-// HistoryLine returns the line of history that follows from an attempt's record, or false if there
-// is none: the run is of no job that has many, or does not end with it. Its write timestamp is the
-// run's due time and the rank of its state.
+// HistoryLine returns the line of history that follows from an attempt's record. It returns false
+// if there is none, because the run belongs to no job that can have many or does not end with that
+// record. Its write timestamp is the run's due time plus the rank of its state.
 func HistoryLine(e *schema.Entry, a *schema.Attempt) (schema.JobRun, bool) {
 	rec := a.Record
 	if e.Spec.Job.IsZero() || rec == nil || rec.Unstarted {

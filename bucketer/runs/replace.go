@@ -11,16 +11,17 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Replace writes the entries `to`, each of which stands in for the one of `from` with the same
-// index, and then says so in an attempt 0 of each run; both in batches by partition. What a later
-// start needs is kept before its entry is written, in parts as FollowUp does. It returns the ids of
-// those of `from` that were replaced, and what went wrong with the others. Crash in between: such
-// an entry is still open, and whoever meets it next replaces it by the same id.
+// Replace writes the entries `to`, each instead of the one of `from` with the same index, and then
+// says so in an attempt 0 of each run. Both go in batches by partition. What a later entry needs is
+// kept before it is written. Replace returns the ids of those of `from` that were replaced, and
+// what went wrong with the others.
+//
+// If we crash in between, the entry is still open, and is replaced again by the same entry.
 func (r *Recorder) Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error) {
 	return r.DeferTo(ctx, from, to, "")
 }
 
-// DeferTo is Replace for deferrals of one cause.
+// DeferTo is Replace for deferrals, which names their cause.
 func (r *Recorder) DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var ready, slow []int
 	for i := range to {
@@ -56,7 +57,7 @@ func (r *Recorder) DeferTo(ctx context.Context, from, to []schema.Entry, cause s
 	return replaced, errors.Join(errs...)
 }
 
-// replaceKept is DeferTo where all is kept that the later starts need.
+// replaceKept is DeferTo for entries that have kept what they need.
 func (r *Recorder) replaceKept(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var mu sync.Mutex
 	var errs []error

@@ -10,12 +10,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Reschedule changes a pending run: a new entry carries the new spec and payload, then moved_to
-// names it. It may start at its old time until 2 s after the answer. A change of another entry than
-// the one that starts it answers ErrConflict.
+// Reschedule changes a pending run: it writes a new entry with the new spec and payload, then names
+// that in moved_to. The run may start at its old time until 2 s after the answer. A change that was
+// made of another entry than the one that starts the run now answers ErrConflict.
 //
-// Crash before the mark: the new entry is never named and never starts. Crash after it: the new
-// entry is a row like any other, and the sweep finds it.
+// If we crash before the mark, the new entry is never named and never starts. If we crash after it,
+// the sweep finds the new entry.
 func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID, change Change) (Run, error) {
 	if _, err := c.core.InForce(); err != nil {
 		return Run{}, err
@@ -49,9 +49,9 @@ func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID
 	return Run{}, fmt.Errorf("reschedule %s: %w: the run keeps changing", id, schema.ErrUnavailable)
 }
 
-// setMovedTo sets moved_to, and answers ErrConflict where the run has changed since it was read.
-// After an unknown outcome the same is asked again: its condition holds at most once, and a
-// conflict shows whose entry was named.
+// setMovedTo sets moved_to, and answers ErrConflict if the run has changed since it was read. After
+// an unknown outcome it asks the same again: the condition holds at most once, and a conflict shows
+// which entry was named.
 func (c *Control) setMovedTo(ctx context.Context, run *Run, entry *schema.Entry) error {
 	expires := c.markExpiry(run, entry.Due(), c.now())
 	var err error
@@ -68,7 +68,7 @@ func (c *Control) setMovedTo(ctx context.Context, run *Run, entry *schema.Entry)
 	return err
 }
 
-// moved writes the entry that carries the change, in time for its own sweep.
+// moved writes the entry that carries the change, in time for its sweep.
 func (c *Control) moved(ctx context.Context, run *Run, change Change) (schema.Entry, error) {
 	var held time.Time // the entry before
 	for range bucketer.LateTries {
@@ -118,7 +118,7 @@ func (c *Control) moved(ctx context.Context, run *Run, change Change) (schema.En
 	return schema.Entry{}, fmt.Errorf("reschedule %s: %w: every entry was held too late", run.ID, schema.ErrUnavailable)
 }
 
-// checkMoved checks the task and the payload of a run that is changed, if the change is about them.
+// checkMoved checks the task and the payload of a changed run, if the change is about them.
 func (c *Control) checkMoved(ctx context.Context, run *Run, spec *schema.Spec, change Change) error {
 	if change.Task == nil && change.Payload == nil {
 		return nil
@@ -155,7 +155,7 @@ func apply(spec *schema.Spec, c Change) {
 	}
 }
 
-// started reports whether anything but an attempt 0 is among the attempts.
+// started reports whether any attempt has started: an attempt 0 has not.
 func started(attempts []schema.Attempt) bool {
 	for i := range attempts {
 		if attempts[i].Number > 0 && !attempts[i].Unstarted() {

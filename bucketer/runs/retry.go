@@ -12,7 +12,7 @@ import (
 // ErrNotFinished: the run has not ended, and cannot be run again (409).
 var ErrNotFinished = errors.New("the run has not ended")
 
-// Retry runs a run that has ended again, now: as a new one-off run, of the same work and payload,
+// Retry runs a run that has ended again, now, as a new one-off run of the same work and payload,
 // whose origin it is. The same key gives the same run.
 func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
 	run, err := c.reader.Run(ctx, tenant, id)

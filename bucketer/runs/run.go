@@ -15,14 +15,14 @@ type Run struct {
 	Current  schema.Entry     // the entry that starts it: another one after a reschedule
 	Attempts []schema.Attempt // ordered by number and fence, attempt 0 first
 	State    schema.State
-	// Progress is what the attempt under way has told last, if it has. Only Bucketer.Run reads it.
+	// Progress is the last that the attempt under way reported. Only Reader.Run reads it.
 	Progress *schema.RunProgress
 }
 
 // Change is a validated change of a pending one-off job. Nil fields stay as they are.
 type Change struct {
-	// Of is the entry to which the change was made up (Run.Current): if another one starts the run
-	// by now, the answer is ErrConflict. Zero = whichever starts it.
+	// Of is the entry of which the change was made (Run.Current). If another one starts the run
+	// now, the answer is ErrConflict. Zero means whichever starts it.
 	Of schema.EntryID
 
 	At       *time.Time // a new instant; zero time = now
@@ -46,8 +46,8 @@ type Position struct {
 	After schema.EntryID // the last entry walked over, in the order of ids over all shards
 }
 
-// MarshalText returns 32 hexadecimal digits. The form of an id would not do: After may lie between
-// the ids of two buckets and be no entry's, and the parser of ids refuses it then.
+// MarshalText returns 32 hexadecimal digits. After may lie between the ids of two buckets, so the
+// form of an id would not do.
 func (p Position) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, p.After[:]), nil }
 
 // UnmarshalText is the inverse of MarshalText.

@@ -15,17 +15,18 @@ import (
 const (
 	// topicTask tells every node that a task was changed. Body: tenant, a line feed, name.
 	topicTask = "task"
-	// topicTaskAsk has each member forget a task and say so. Body: a taskAsk.
+	// topicTaskAsk asks each member to forget a task and to say so. Body: a taskAsk.
 	topicTaskAsk = "task-ask"
-	// askEvery is how often members that have not answered are asked again: signals may be lost.
+	// askEvery is how often members that have not answered are asked again, because signals may be
+	// lost.
 	askEvery = 200 * time.Millisecond
-	// askWithin is how long a member that does not answer is waited for. It has read the task again
-	// by then, or is halted, and reads everything again when it notices.
+	// askWithin is how long a change waits for a member that does not answer. By then the member
+	// has read the task again, or it is halted and will forget everything when it notices.
 	askWithin = bucketer.TaskCacheAge + time.Second
 	// hearWithin bounds what a member does before it answers.
 	hearWithin = 5 * time.Second
-	// maxHeard bounds the answered questions that a member remembers: copies that wait behind one
-	// are answered at once.
+	// maxHeard bounds the answered questions that a member remembers, to answer copies of them at
+	// once.
 	maxHeard = 1000
 )
 
@@ -36,10 +37,11 @@ type taskAsk struct {
 	Reply  string `json:"reply"` // the topic of the answers: their body is the name of a member
 }
 
-// replyTopic is the form of topics of answers: a signal must not be made to speak to another topic.
+// replyTopic is the form of reply topics, so that a signal cannot make a member write to another
+// topic.
 var replyTopic = regexp.MustCompile(`^task-ask\.[0-9a-z]{26}$`)
 
-// awaitListeners returns when a changed task is in force on every member, or ctx ends.
+// awaitListeners returns once a changed task is in force on every member, or ctx ends.
 func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 	h := t.listeners
 	if h == nil {
@@ -67,7 +69,7 @@ func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 	defer tick.Stop()
 	end := time.NewTimer(askWithin)
 	defer end.Stop()
-	// also of those that are given up meanwhile
+	// members also has those that the ring gives up meanwhile
 	known, members := make(map[string]bool), h.Members()
 	h.Bus.Signal(topicTaskAsk, body)
 	for !allKnow(members, known) {
@@ -94,8 +96,9 @@ func allKnow(members []string, known map[string]bool) bool {
 	return true
 }
 
-// ListenForTaskChanges answers as the named member when a task was changed: once what was known of
-// it is forgotten, and apply, which may be nil, has taken it in. It hears until cancel is called.
+// ListenForTaskChanges answers, as the named member, questions about changed tasks, until cancel is
+// called. It answers once it has forgotten the task, and apply, which may be nil, has taken the
+// change in.
 func (t *Tasks) ListenForTaskChanges(bus bucketer.Bus, member string, apply func(ctx context.Context) error) (cancel func(), err error) {
 	var mu sync.Mutex
 	heard := make(map[string]struct{}) // the questions that were answered

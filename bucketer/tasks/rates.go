@@ -8,9 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// MaxRated bounds the tasks of a cluster that have a rate: every dispatcher knows all of them.
-// ratedPage is how many are read at a time, and ratedAge how long what a task says is believed
-// where no change is heard of: each dispatcher asks for each of them so often.
+// MaxRated bounds the tasks of a cluster that have a rate, because every dispatcher knows all of
+// them. ratedPage is how many are read at a time. ratedAge is how long a task is believed if no
+// change is heard of: each dispatcher reads each of them that often.
 const (
 	MaxRated  = 5000
 	ratedPage = 1000
@@ -19,8 +19,8 @@ const (
 	maxRateEcho = 100
 )
 
-// Rates returns the rates of all tasks that have one. What it knows of a task whose change was not
-// heard of may be 10 s old, but not that it has no rate: a task is listed before it has its first.
+// Rates returns the rates of all tasks that have one. If the signal of a change was lost, a rate
+// may be 10 s old. A task's first rate is never missing: the task is listed before it has one.
 func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
 	rates := make(map[schema.TaskName]schema.Rate)
 	err := t.eachRated(ctx, func(name schema.TaskName) error {
@@ -30,7 +30,7 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 		}
 		switch {
 		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
-			// of the latter nothing starts
+			// nothing starts of a task that is not understood
 			return nil
 		case err != nil:
 			return err
@@ -39,7 +39,7 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 		}
 		r, err := schema.ParseRate(task.Rate)
 		if err != nil {
-			// of a version that knows others; it must not hide the rates of all other tasks
+			// a newer version may know other forms; it must not hide the rates of all other tasks
 			t.log.Warn("the rate of a task is not understood, and not kept", "tenant", name.Tenant, "task", name.Name, "rate", bucketer.Shorten([]byte(task.Rate), maxRateEcho))
 			return nil
 		}
@@ -52,7 +52,7 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 // eachRated calls f for each task that may have a rate.
 func (t *Tasks) eachRated(ctx context.Context, f func(schema.TaskName) error) error {
 	for after, n := (schema.TaskName{}), 0; n < 2*MaxRated; n += ratedPage {
-		// nearly: two who add one at once do not count each other's
+		// twice the bound: two nodes that add a rate at once do not count each other's
 		page, err := t.store.RatedTasks(ctx, after, ratedPage)
 		if err != nil {
 			return err
@@ -70,8 +70,8 @@ func (t *Tasks) eachRated(ctx context.Context, f func(schema.TaskName) error) er
 	return nil
 }
 
-// listRated notes that a task is about to have a rate, where was is the one it had. Crash before
-// the task is put: the note says no more than that one should ask the task.
+// listRated notes that a task is about to have a rate. was is the rate that it had. If we crash
+// before the task is put, the list names a task without a rate.
 func (t *Tasks) listRated(ctx context.Context, task *schema.Task, was string) error {
 	if task.Rate == "" {
 		return nil
@@ -88,8 +88,8 @@ func (t *Tasks) listRated(ctx context.Context, task *schema.Task, was string) er
 	return t.store.PutRated(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, true, task.UpdatedAt)
 }
 
-// unlistRated notes that a task has no rate any more. A note that stays says no more than that one
-// should ask the task.
+// unlistRated notes that a task has no rate any more. If that fails, the list names a task without
+// a rate.
 func (t *Tasks) unlistRated(ctx context.Context, task *schema.Task, was string) {
 	if was == "" || task.Rate != "" {
 		return

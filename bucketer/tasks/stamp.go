@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// stampLife is how long a register outlives the timestamp that it holds: by then every good
-	// clock is past it.
+	// stampLife is how long a register outlives its timestamp. By then every good clock is past it.
 	stampLife = time.Hour
-	// stampTries bounds how often a draw is repeated because another was faster.
+	// stampTries bounds how often a draw is repeated after conflicts.
 	stampTries = 20
 )
 
-// stampTask draws the timestamp of a change of a task that was last put at `replaced`, as far as
-// reading it told (zero: it was not there). A draw that is not used, or was not answered, is
-// harmless: the next one is higher.
+// stampTask draws the timestamp of a change of a task that was last put at `replaced` (zero: it was
+// not there). Rows of tasks are deleted, and a deleted row does not say its timestamp. So changes
+// draw theirs from a register, a lease: each draw is later than all before it. A draw that is not
+// used, or not answered, does no harm.
 func (t *Tasks) stampTask(ctx context.Context, task schema.TaskName, replaced time.Time) (time.Time, error) {
 	key := "changed/task/" + task.Tenant + "/" + task.Name
-	who := []byte(rand.Text()) // two that draw at once must not take the same draw for their own
+	who := []byte(rand.Text()) // two concurrent draws must not both take one for their own
 	lease, err := t.store.Lease(ctx, key)
 	for try := range stampTries {
 		if err != nil && !errors.Is(err, schema.ErrNotFound) {

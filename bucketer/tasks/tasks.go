@@ -8,8 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// PutTask creates or replaces a task. It returns when that is in force on every node: the task as
-// stored, and whether it is new.
+// PutTask creates or replaces a task. It returns once the change is in force on every node: the
+// task as stored, and whether it is new.
 func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, bool, error) {
 	if _, err := t.core.InForce(); err != nil {
 		return schema.Task{}, false, err
@@ -17,7 +17,7 @@ func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, boo
 	old, err := t.store.Task(ctx, task.Tenant, task.Name)
 	isNew := errors.Is(err, schema.ErrNotFound)
 	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) {
-		// that is how such a one is mended
+		// a task that is not understood is mended by replacing it
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
 	}
 	if task.UpdatedAt, err = t.stampTask(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, old.UpdatedAt); err != nil {
@@ -69,7 +69,7 @@ func (t *Tasks) DeleteTask(ctx context.Context, tenant, name string) error {
 	return nil
 }
 
-// taskChanged has every node know of a change, and returns when it is in force.
+// taskChanged tells every node of a change, and returns once it is in force.
 func (t *Tasks) taskChanged(ctx context.Context, tenant, name string) {
 	body := []byte(tenant + "\n" + name)
 	t.cache.Changed(body)
