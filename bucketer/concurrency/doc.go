@@ -19,7 +19,7 @@
 // # If we crash
 //
 //	after                               then
-//	AddToWaitList, before attempt 0     the entry is met again and waits in the same place
+//	AddToWaitList, before attempt 0     the entry is found again, in the same place
 //	a slot was kept for a run           the slot is free after 10 s, and the next wake does it again
 //	the entry of a turn was written     the next wake finds it, and takes the row out of the list
 //

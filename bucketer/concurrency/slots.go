@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// keptFor is how long a slot is kept for a run whose turn has come. It takes a few tenths of a
-	// second to get there as a rule; where there is a backlog somebody else may have the slot.
+	// keptFor is how long a slot is kept for a woken run. As a rule the run takes it within a few
+	// tenths of a second. If there is a backlog, another run may get the slot.
 	keptFor = 10 * time.Second
 	// wakePage bounds the runs that are looked at when there is room for some.
 	wakePage = 100
-	// slotTries bounds how often slots are swapped again because somebody else was faster.
+	// slotTries bounds how often slots are swapped again after a conflict.
 	slotTries = 8
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
-	// unmarkAfter is how long a limit is looked after for which nothing waits any more: longer than
-	// any write is under way.
+	// unmarkAfter is how long a limit is looked after that nothing waits for any more. It is longer
+	// than any write is under way.
 	unmarkAfter = time.Minute
 )
 
-// AddToWaitList notes that e waits for a limit. It is said of e in an attempt 0 after that, and
-// whoever crashes in between leaves an entry that is met again, and waits in the same place.
+// AddToWaitList notes that e waits for a limit. The caller then says so in an attempt 0 of e. If it
+// crashes in between, e is still open, is found again, and waits in the same place.
 func (l *WaitLists) AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
 	now := l.now()
 	if l.core.NeedsKeeping(e.Run(), e.Due(), now) {
@@ -47,13 +47,16 @@ func limitShard(key schema.LimitKey) schema.Shard {
 	return id.Shard()
 }
 
-// WakeWaiters starts what waits for a limit, the run that was due first before the others, as far
-// as there are slots. For each it keeps a slot, so that no other takes it meanwhile, writes an
-// entry that stands in for the one that waits, and then takes that out of what waits. It returns
-// how many it found waiting, 0 if all have had their turn. live tells who holds a slot no more.
+// WakeWaiters starts runs that wait for a limit, the one that was due first before the others, as
+// far as there are slots. For each run it:
 //
-// If we crash after a slot was kept, its time runs out and the next WakeWaiters does it again;
-// after the entry was written, the next one finds that, and takes out what waits.
+//  1. keeps a slot, so that no other run takes it
+//  2. writes an entry, due now, that takes the place of the waiting one
+//  3. takes the run out of the list
+//
+// It returns how many runs it found waiting, 0 if all were woken. live tells which holders of slots
+// are dead. If we crash after 1, the slot is free again after keptFor. If we crash after 2, the
+// next call finds the entry and does 3.
 func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error) {
 	rows, err := l.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
@@ -71,7 +74,7 @@ func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *
 	var turns, wants []waiter
 	for _, w := range open {
 		if c == nil || !l.mayStart(job, &w, now) {
-			turns = append(turns, w) // who takes its place says so: that needs no slot
+			turns = append(turns, w) // the entry that takes its place says so, without a slot
 		} else {
 			wants = append(wants, w)
 		}
@@ -82,7 +85,8 @@ func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *
 			return len(rows), err
 		}
 		if turns = append(turns, given...); len(given) == 0 && c.OnLimit == schema.OnLimitCancelOldest {
-			// Who held the last of them back may have crashed before it cancelled anything.
+			// The executor that held the last of them back may have crashed before it cancelled any
+			// run.
 			if _, err := l.CancelOldest(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
 				return len(rows), err
 			}
@@ -91,8 +95,8 @@ func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *
 	return len(rows), l.giveTurns(ctx, turns)
 }
 
-// mayStart reports whether what waits would start at now, as far as its job has a say. It must not
-// be stricter than who is to start it: that one would have it wait again.
+// mayStart reports whether the job lets a waiting run start at now. It must not be stricter than
+// the executor that starts the run, which would make it wait again.
 func (l *WaitLists) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
 	if w.next > 1 {
 		return job.Current.State != schema.JobCancelled
@@ -105,7 +109,7 @@ func (l *WaitLists) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
 	return !missed
 }
 
-// concurrencyOf returns what stands of a limit: nil if there is none any more.
+// concurrencyOf returns the limit as its job states it, nil if the job has none any more.
 func (l *WaitLists) concurrencyOf(ctx context.Context, key schema.LimitKey) (*schema.Concurrency, *schema.Job, error) {
 	id, ok := key.Job()
 	if !ok {
@@ -117,7 +121,7 @@ func (l *WaitLists) concurrencyOf(ctx context.Context, key schema.LimitKey) (*sc
 	}
 	job := jobs[id]
 	if job == nil {
-		return nil, nil, nil // its runs are told so
+		return nil, nil, nil // without its job there is no limit
 	}
 	if err := job.Current.Fault; err != nil {
 		return nil, nil, fmt.Errorf("limit %s: %w", key, err)
@@ -132,8 +136,8 @@ type waiter struct {
 	next  int // the number of the attempt that would start
 }
 
-// stillWaiting looks at what waits, takes out what has nothing to wait for any more, and returns
-// the rest, in its order.
+// stillWaiting looks at waiting runs, takes those out of the list that have nothing to wait for any
+// more, and returns the rest, in their order.
 func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live *bucketer.Liveness) (open []waiter, err error) {
 	var entries, runs []schema.EntryID
 	for _, w := range rows {
@@ -158,7 +162,7 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 		if !ok {
 			l.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
 		} else {
-			// That it waits is the one thing that does not end it.
+			// An attempt 0 that says that the run waits does not end it.
 			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.HeldByLimit() && a.Record.Entry == w.Entry })
 			stands, err := live.Of(ctx, of)
 			if err != nil {
@@ -170,8 +174,8 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 		case st.Over, st.Unnamed:
 			done = append(done, w)
 			if mark := found[w.Run].Marks.Cancelled; ok && mark != nil {
-				// Who cancelled it may have crashed before it was in its job's history, and nobody
-				// else meets it again.
+				// The node that cancelled it may have crashed before it wrote the job's line of
+				// history, and no other node looks at the run again.
 				if line, of := l.runs.CancelLine(&e, *mark); of {
 					lines = append(lines, line)
 				}
@@ -197,8 +201,8 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 	return nil
 }
 
-// keepSlots keeps a slot for each of those that want one, in their order, as long as there are
-// some, and returns whose they are.
+// keepSlots keeps slots for the runs that want one, in their order, while there are any, and
+// returns the runs that have one.
 func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
 	lease, err := l.slotLease(ctx, key)
 	for try := 0; try < slotTries && err == nil; try++ {
@@ -234,8 +238,8 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 		case errors.Is(err, schema.ErrConflict):
 			lease = stood
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			// What was swapped may stand, now or later: then the slots are kept, and the runs are
-			// woken when their time has run out.
+			// The swap may be in force, now or later. Then the slots are kept, and the runs are
+			// woken after keptFor.
 			if lease, err = l.slotLease(ctx, key); err != nil {
 				return nil, err
 			}
@@ -250,7 +254,7 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 	return nil, fmt.Errorf("slots of %s: %w: they keep changing", key, schema.ErrUnavailable)
 }
 
-// slotLease reads the lease of a limit; one without a row is zero.
+// slotLease reads the lease of a limit, which is zero if there is no row.
 func (l *WaitLists) slotLease(ctx context.Context, key schema.LimitKey) (schema.Lease, error) {
 	lease, err := l.store.Lease(ctx, key.Lease())
 	if errors.Is(err, schema.ErrNotFound) {
@@ -259,7 +263,8 @@ func (l *WaitLists) slotLease(ctx context.Context, key schema.LimitKey) (schema.
 	return lease, err
 }
 
-// giveTurns writes entries that are due now in the place of those that waited, and takes these out.
+// giveTurns writes entries that are due now in the place of those that waited, and takes these out
+// of the list.
 func (l *WaitLists) giveTurns(ctx context.Context, turns []waiter) error {
 	if len(turns) == 0 {
 		return nil
@@ -286,10 +291,9 @@ func (l *WaitLists) giveTurns(ctx context.Context, turns []waiter) error {
 	return errors.Join(err, l.endWaiting(ctx, done))
 }
 
-// WakeShard looks after a page of the limits of a shard that something waits for, those after
-// `after`. It does what WakeWaiters does, for slots that came free while nobody looked since who
-// had them crashed. And it keeps the rows of runs that wait for long. It returns after which limit
-// to go on; "" = that was the last.
+// WakeShard looks after a page of a shard's limits that something waits for, those after `after`.
+// It does what WakeWaiters does, for slots of holders that crashed, and keeps the rows of runs that
+// wait for long. It returns the limit after which to go on; "" means that there are no more.
 func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error) {
 	marks, err := l.store.LimitsWithWaiters(ctx, shard, after, marksPage)
 	if err != nil {
@@ -317,8 +321,8 @@ func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after sch
 }
 
 // CancelOldest cancels runs that have or want a slot of a limit, those that were due first, until
-// no more are left than there are slots. It returns whether the run of e, which wants one, would
-// have to be cancelled itself: that it leaves to its caller.
+// no more are left than there are slots. It returns whether the run of e, which wants a slot, is
+// itself to be cancelled: its caller does that.
 func (l *WaitLists) CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
 	lease, err := l.slotLease(ctx, key)
 	if err != nil {

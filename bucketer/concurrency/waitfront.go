@@ -9,44 +9,42 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A wait list is one partition, from which rows are taken out at the beginning. Cassandra keeps
-// what was taken out for hours, and a read from the beginning passes over all of it: about 12 ms
-// for each thousand rows, and no answer at all beyond 100,000 (tombstone_failure_threshold). Hence:
+// A wait list is one partition, and rows are taken out at its beginning. Cassandra keeps what was
+// taken out for hours as tombstones, and a read from the beginning passes over all of them: about 12 ms
+// for each thousand, and no answer beyond 100,000 (tombstone_failure_threshold). Hence:
 //
-//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant
-//     before which nothing due waits any more, as far as somebody saw. Reads begin there. A front
-//     moves on to the first run that a read from it finds. It lies in memory, and in the lease of
-//     the limit for processes that begin later (schema.Slots.Low).
-//  2. A front is a guess, never a promise: a run keeps its place, so one that waits again, or for a
-//     retry, may come before it. The shard's owner looks behind the front each time that it looks
-//     at the limit, a stretch at a time (lookBehind), down to the beginning and then again. The few
-//     that it finds there it remembers until they have had their turn. A whole page of them sets
-//     the front back.
+//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant before
+//     which, as far as is known, nothing due waits. Reads begin there. The front moves on to the first
+//     run that a read from it finds. It is in memory, and in the lease of the limit for processes that
+//     begin later (schema.Slots.Low).
+//  2. A front is a guess. A run that waits again, or for a retry, keeps its place, which may be before
+//     the front. Each time that the shard's owner looks at the limit it reads a stretch behind the
+//     front (lookBehind), down to the beginning and then again. It remembers the few runs that it finds
+//     there until they are woken. A whole page of them sets the front back.
 //
-// So every row is found by 2, whatever the fronts of all processes say, after whichever crash, and
-// also one that an older build put there. A front that is wrong costs time. Where reading from the
-// beginning is quick again, the front is dropped.
+// So every row is found by 2, whatever the fronts of all processes say. A wrong front costs time. When
+// reading from the beginning is quick again, the front is dropped.
 
 const (
 	// slowRead is how long the first page of a wait list takes if much was taken out before it.
 	slowRead = 20 * time.Millisecond
-	// behindFor is for how long about the owner reads behind the front of a limit in one look.
+	// behindFor is about how long the owner reads behind the front of a limit at a time.
 	behindFor = 50 * time.Millisecond
-	// firstSpan is the stretch behind a front that is read at once where all of it is too much.
+	// firstSpan is the stretch behind a front that is read at once if all of it is too much.
 	firstSpan = time.Hour
-	// frontFor is for how long a front is believed by who does not look behind it.
+	// frontFor is how long a node believes a front that does not look behind it.
 	frontFor = 30 * time.Second
-	// frontAge: what comes to wait was due less than so long ago, as a rule.
+	// frontAge: as a rule, a run that comes to wait was due less than this ago.
 	frontAge = time.Minute
 	// maxFronts bounds the fronts in memory.
 	maxFronts = 10_000
 )
 
-// waitFront is from where on a wait list is read.
+// waitFront is where the reading of a wait list begins.
 type waitFront struct {
 	low   time.Time // nothing due before it waits, as far as is known
-	until time.Time // when that has to be asked for again
-	// seen is down to where the owner has looked behind it: zero = it begins at low.
+	until time.Time // when low has to be looked at again
+	// seen is down to where the owner has looked behind low; zero = it begins at low.
 	seen time.Time
 	span time.Duration // how much it reads at once; 0 = all
 	// behind are runs that wait before it, in their order, at most wakePage.
@@ -67,8 +65,8 @@ func dueFrom(t time.Time) schema.IDRange {
 	return schema.IDRange{After: schema.LastID(t.Add(-time.Millisecond), schema.MaxShards-1)}
 }
 
-// firstWaiting returns the first runs that wait for a limit, at most wakePage: those that are known
-// to wait before its front, and then from that on.
+// firstWaiting returns the first runs that wait for a limit, at most wakePage: those known to wait
+// before its front, and then those from the front on.
 func (l *WaitLists) firstWaiting(ctx context.Context, key schema.LimitKey) ([]schema.Waiter, error) {
 	low, behind, err := l.front(ctx, key)
 	if err != nil {
@@ -82,7 +80,8 @@ func (l *WaitLists) firstWaiting(ctx context.Context, key schema.LimitKey) ([]sc
 	return all[:min(len(all), wakePage)], nil
 }
 
-// waitingFrom returns the first page of what waits from the front of a limit on, and moves that.
+// waitingFrom returns the first page of runs that wait from the front of a limit on, and moves the
+// front.
 func (l *WaitLists) waitingFrom(ctx context.Context, key schema.LimitKey, low time.Time) ([]schema.Waiter, error) {
 	began := time.Now()
 	rows, err := l.store.Waiters(ctx, key, dueFrom(low), wakePage)
@@ -97,7 +96,7 @@ func (l *WaitLists) waitingFrom(ctx context.Context, key schema.LimitKey, low ti
 	case err == nil:
 		l.fronts.move(key, low, now.Add(-frontAge), now)
 	case took >= slowRead:
-		// Too much was taken out from there on, or nobody answers, which passes.
+		// Too many rows were taken out from there on, or no replica answers, which passes.
 		to := now
 		if hint := l.hintedFront(ctx, key); hint.After(low) {
 			to = hint
@@ -107,8 +106,8 @@ func (l *WaitLists) waitingFrom(ctx context.Context, key schema.LimitKey, low ti
 	return rows, err
 }
 
-// front returns from where on to read what waits for a limit (zero: from the beginning), and what
-// waits before that.
+// front returns where the reading of a wait list begins (zero: at its beginning), and the runs that
+// are known to wait before that.
 func (l *WaitLists) front(ctx context.Context, key schema.LimitKey) (low time.Time, behind []schema.Waiter, err error) {
 	now := l.now()
 	l.fronts.mu.Lock()
@@ -132,8 +131,8 @@ func (l *WaitLists) front(ctx context.Context, key schema.LimitKey) (low time.Ti
 	return hint, nil, ctx.Err()
 }
 
-// hintedFront returns what the lease of the limit says of its front; zero: nothing, or it could not
-// be read.
+// hintedFront returns the front that the lease of the limit has; zero if it has none or cannot be
+// read.
 func (l *WaitLists) hintedFront(ctx context.Context, key schema.LimitKey) time.Time {
 	lease, err := l.slotLease(ctx, key)
 	if err != nil {
@@ -166,8 +165,7 @@ func (l *waitFronts) from(key schema.LimitKey) schema.IDRange {
 	return schema.IDRange{}
 }
 
-// move moves the front of a limit on from where it was when the list was read. One that was set
-// back meanwhile stays.
+// move moves the front of a limit on, unless it was set back since the list was read.
 func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +173,7 @@ func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
 	switch {
 	case f == nil && from.IsZero():
 		if len(l.of) >= maxFronts {
-			for other := range l.of { // any: its lease has it too
+			for other := range l.of { // any: the limit's lease has it too
 				delete(l.of, other)
 				break
 			}
@@ -187,7 +185,7 @@ func (l *waitFronts) move(key schema.LimitKey, from, to, now time.Time) {
 }
 
 // lookBehind looks for runs that wait before the front of a limit, for about behindFor, and keeps
-// the rows of those that have waited for long. Only the owner of the limit's shard does.
+// the rows of those that have waited for long. Only the owner of the limit's shard calls it.
 func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
 	l.fronts.mu.Lock()
 	known := l.fronts.of[key]
@@ -195,12 +193,12 @@ func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
 		l.fronts.mu.Unlock()
 		return nil
 	}
-	known.until = l.now().Add(frontFor) // it is looked after
+	known.until = l.now().Add(frontFor) // its owner looks behind it
 	f := *known
 	l.fronts.mu.Unlock()
 
 	var spent time.Duration
-	whole := f.seen.IsZero() // the round begins here
+	whole := f.seen.IsZero() // a round begins
 	for over := false; !over && spent < behindFor; {
 		r, lower := f.stretch()
 		began := time.Now()
@@ -210,8 +208,8 @@ func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil: // Wake tells, if nothing can be read at all
-			if took >= slowRead { // else nobody answers, which passes
+		case err != nil: // WakeWaiters reports it if nothing can be read at all
+			if took >= slowRead { // otherwise no replica answers, which passes
 				f.narrow(8)
 			}
 			l.fronts.looked(key, f, nil)
@@ -238,8 +236,8 @@ func (l *WaitLists) lookBehind(ctx context.Context, key schema.LimitKey) error {
 	return nil
 }
 
-// stretch returns what the owner reads next behind the front, and when it begins: zero = at the
-// beginning.
+// stretch returns what the owner reads next behind the front, and where that begins: zero means at
+// the beginning.
 func (f *waitFront) stretch() (r schema.IDRange, lower time.Time) {
 	upper := f.seen
 	if upper.IsZero() {

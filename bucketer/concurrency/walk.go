@@ -16,9 +16,9 @@ const (
 	// keepPage bounds the waiting runs of one limit that are looked at in one step to keep their
 	// rows.
 	keepPage = 500
-	// walksEach is how many times in a retention a wait list is walked to keep its rows.
+	// walksEach is how often in a retention a wait list is walked to keep its rows.
 	walksEach = 16
-	// maxWalks bounds the wait lists of which it is remembered how far they were walked.
+	// maxWalks bounds the wait lists in memory; beyond it the memory is emptied.
 	maxWalks = 10_000
 )
 
@@ -33,9 +33,9 @@ type waitWalk struct {
 	next  time.Time    // when to go on
 }
 
-// keepWaiting keeps the rows of runs that wait for a limit, a page of its list at a time: of those
-// whose row in the list has less than half of the retention left. That row is written last, so who
-// crashes before that does it again.
+// keepWaiting keeps the rows of runs that wait for a limit, a page of its list at a time: of runs
+// whose row in the list has less than half of the retention left. That row is written last, so
+// after a crash all of it is done again.
 func (l *WaitLists) keepWaiting(ctx context.Context, key schema.LimitKey) error {
 	now := l.now()
 	w := l.walks.at(key)
@@ -62,7 +62,8 @@ func (l *WaitLists) keepWaiting(ctx context.Context, key schema.LimitKey) error 
 	return nil
 }
 
-// keepAging keeps the rows of those that wait by a row with less than half of the retention left.
+// keepAging keeps the rows of those runs whose row in the list has less than half of the retention
+// left.
 func (l *WaitLists) keepAging(ctx context.Context, rows []schema.Waiter, now time.Time) error {
 	half := l.core.Expiry(now, now).Sub(now) / 2
 	var aging []schema.Waiter
@@ -83,7 +84,7 @@ func (l *WaitLists) keepAging(ctx context.Context, rows []schema.Waiter, now tim
 	return nil
 }
 
-// keepRow keeps the rows of a run that waits, and that by which it does.
+// keepRow keeps the rows of a waiting run, and its row in the list.
 func (l *WaitLists) keepRow(ctx context.Context, w schema.Waiter, now time.Time) error {
 	if err := l.core.KeepRows(ctx, w.Run, []schema.EntryID{w.Entry}, now); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (l *waitWalks) put(key schema.LimitKey, w waitWalk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.of) >= maxWalks {
-		clear(l.of) // each list is walked again from its beginning
+		clear(l.of) // each list is then walked from its beginning
 	}
 	l.of[key] = w
 }

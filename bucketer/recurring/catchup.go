@@ -19,20 +19,20 @@ const (
 	catchUpEvery = time.Second
 )
 
-// missedRange is what was decided, once for everybody, about an overdue occurrence: which nominal
-// times count as missed. It is kept as JSON.
+// missedRange is what was decided, once for every node, about an overdue occurrence: which nominal
+// times count as missed. It is stored as JSON.
 type missedRange struct {
 	Last time.Time `json:"last"` // the last nominal time that was due at At or before
 	At   time.Time `json:"at"`   // when it was decided, ms
 }
 
-// jump decides what becomes of the nominal times of s from `from` on, an occurrence that is overdue
-// and after which nothing was planned: those that are due by now are left to a catch-up entry, and
-// the first one after them is planned. It returns the catch-up entry, and whether the schedule
-// names nothing any more.
+// jump decides what becomes of the nominal times of s from `from` on. The occurrence of `from` is
+// overdue, and nothing after it was planned. A catch-up entry takes over the nominal times that are
+// due by now, and the first one after them is planned. jump returns the catch-up entry, and whether
+// the schedule names no further time.
 //
-// If we crash after the decision, the next one to meet the occurrence reads it and writes the same
-// rows.
+// If we crash after the decision, the next node that finds the occurrence reads the decision and
+// writes the same rows.
 func (j *Jobs) jump(ctx context.Context, s *series, from, now time.Time) (to schema.EntryID, ends bool, err error) {
 	last, ok := s.last(from, now)
 	if !ok {
@@ -57,8 +57,8 @@ func (j *Jobs) jump(ctx context.Context, s *series, from, now time.Time) (to sch
 	}
 	next, more := s.Next(g.Last)
 	if more {
-		// First: once the catch-up entry is met, the occurrence is over, and nobody comes back to
-		// it.
+		// The next occurrence is held first: no node looks at this one again once the catch-up
+		// entry was read.
 		row, err := j.occurrence(s, next, now)
 		if err == nil {
 			err = j.writeAbsent(ctx, []schema.Entry{row})
@@ -70,7 +70,7 @@ func (j *Jobs) jump(ctx context.Context, s *series, from, now time.Time) (to sch
 	return row.ID, !more, j.writeAbsent(ctx, []schema.Entry{row})
 }
 
-// writeAbsent writes those of the rows that nobody wrote before.
+// writeAbsent writes those of the rows that are not there.
 func (j *Jobs) writeAbsent(ctx context.Context, rows []schema.Entry) error {
 	found, err := j.core.Stored(ctx, bucketer.IDsOf(rows))
 	if err != nil {
@@ -89,8 +89,7 @@ func (j *Jobs) writeAbsent(ctx context.Context, rows []schema.Entry) error {
 }
 
 // catchUp makes the entry that works off the nominal times of s from `at` to `until`, due at due.
-// Its id is a function of job, generation, what was missed first, where it stands, and when it is
-// due.
+// Its id is a function of the job, the generation, the first missed time, `at` and due.
 func (j *Jobs) catchUp(s *series, first, at, until, due, now time.Time) (schema.Entry, error) {
 	hash := schema.HashOf("catch-up", s.job.String(), strconv.FormatInt(s.Number, 10), strconv.FormatInt(first.UnixMilli(), 10), strconv.FormatInt(at.UnixMilli(), 10))
 	id := schema.MakeEntryID(due, s.job.Shard(), hash)
@@ -100,12 +99,12 @@ func (j *Jobs) catchUp(s *series, first, at, until, due, now time.Time) (schema.
 	}, nil, j.core.Expiry(due, now))
 }
 
-// CatchUp takes the next step of each of the catch-up entries: by their job's policy it starts
-// runs, at most catchUpRuns of each entry, and records the stretches that are given up. It stops
-// after about `most` runs and returns how many of the entries, from the first on, are done: an
-// attempt 0 says so, and what is left is another catch-up entry.
+// CatchUp takes the next step of each of the catch-up entries. By the policy of its job a step
+// starts at most catchUpRuns runs, and records the stretches that are given up as missed. CatchUp
+// stops after about `most` runs. It returns how many of the entries, from the first on, are done:
+// an attempt 0 says so, and what is left is another catch-up entry.
 //
-// If we crash in between, the step is taken again as of the same instant: it writes the same rows.
+// If we crash in between, the step is taken again as of the same instant and writes the same rows.
 func (j *Jobs) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
 	ids := make([]schema.JobID, len(entries))
 	for i := range entries {
@@ -136,13 +135,13 @@ func (j *Jobs) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job
 		return 0, j.postpone(ctx, e, now)
 	}
 	if s == nil {
-		// Nobody can say any more how many they are.
+		// How many they are is not known any more.
 		lost := schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Until, Reason: "changed: the job was changed before they were worked off"}
 		rec := schema.Record{Outcome: schema.Missed, Reason: lost.Reason, Missed: &lost}
 		return 0, j.drop(ctx, []bucketer.Finished{{Entry: *e, Attempt: j.runs.NotStarted(*e, rec, now)}})
 	}
-	// What the step does depends on when it is taken, and it may be taken by several, or again
-	// after a crash: the first one says when.
+	// What a step does depends on when it is taken. Several nodes may take it, or one again after a
+	// crash. So the first one decides when.
 	if now, err = j.decidedAt(ctx, "catch-up step/"+e.ID.String(), now); err != nil {
 		return 0, err
 	}
@@ -161,8 +160,8 @@ func (j *Jobs) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job
 // notUnderstoodFor is how long a catch-up waits whose schedule cannot be understood.
 const notUnderstoodFor = 10 * time.Minute
 
-// postpone hands a catch-up entry on to one that says the same and is due later: its schedule may
-// be understood then. Its id is a function of the entry's and its due time.
+// postpone replaces a catch-up entry whose schedule is not understood by one that says the same and
+// is due later. Its id is a function of the entry's id and its due time.
 func (j *Jobs) postpone(ctx context.Context, e *schema.Entry, now time.Time) error {
 	due := e.Due().Add(max(now.Sub(e.Due()), 0).Truncate(notUnderstoodFor) + notUnderstoodFor)
 	spec := e.Spec
@@ -175,8 +174,8 @@ func (j *Jobs) postpone(ctx context.Context, e *schema.Entry, now time.Time) err
 	return err
 }
 
-// decidedAt returns, to the millisecond, when what key names was decided: now, or when somebody
-// else was first.
+// decidedAt returns, in whole ms, when what key names was decided: now, or earlier if another node
+// was first.
 func (j *Jobs) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
 	decided, err := j.store.Decide(ctx, key, strconv.FormatInt(now.UnixMilli(), 10), j.core.Expiry(now, now))
 	if err != nil {
@@ -189,8 +188,8 @@ func (j *Jobs) decidedAt(ctx context.Context, key string, now time.Time) (time.T
 	return time.UnixMilli(ms).UTC(), nil
 }
 
-// caughtUp returns the series of a catch-up entry, nil if it is not known any more, and why all of
-// it is given up: "" while its generation is in force.
+// caughtUp returns the series of a catch-up entry, nil if it is not known any more, and the reason
+// to give up all of it: "" while its generation is in force.
 func (j *Jobs) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, error) {
 	if job == nil {
 		return nil, "", nil
@@ -220,7 +219,7 @@ type catchUpStep struct {
 	next   time.Time        // where the next step goes on; zero = nothing is left
 }
 
-// step decides on the step of a catch-up entry at now. A reason gives up all of it.
+// step decides on the step of a catch-up entry at now. With a reason, all of it is given up.
 func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUpStep) {
 	at, until := e.Spec.Nominal, e.Spec.Until
 	give := func(to time.Time, reason string) {
@@ -256,8 +255,8 @@ func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUp
 	return st
 }
 
-// giveUp records stretches of nominal times as missed, each under the run of its first: the record,
-// then the row, which so never starts.
+// giveUp records stretches of nominal times as missed, each under the run of its first time. It
+// writes the record, then the row, so that the row never starts.
 func (j *Jobs) giveUp(ctx context.Context, s *series, missed []schema.Stretch, now time.Time) error {
 	for i := range missed {
 		m := missed[i]
@@ -276,12 +275,11 @@ func (j *Jobs) giveUp(ctx context.Context, s *series, missed []schema.Stretch, n
 	return nil
 }
 
-// start starts the runs of a step, and writes the entry of the next one, whose id it returns; zero
-// = nothing is left.
+// start starts the runs of a step, and writes the entry of the next step. It returns the id of that
+// entry; zero means that nothing is left.
 //
-// Each run gets a late entry that starts it, and an attempt 0 that says so before its row is there:
-// met by a sweep that runs behind, a row of which nothing is known would have its job go on after
-// it, which is ours to do.
+// Each run gets a late entry that starts it, and an attempt 0 that says so before its row is there.
+// Otherwise a sweep that finds the row would plan its job on after it, which the catch-up does.
 func (j *Jobs) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
 	var handed []schema.Attempt
 	var births, rows []schema.Entry

@@ -15,22 +15,21 @@ const (
 	// cutAhead is how far ahead of a change its cut lies: from there on only the new generation
 	// starts.
 	cutAhead = knownBefore + 500*time.Millisecond
-	// knownBefore is how long before the cut a change must be known to be committed. Whoever read
-	// the job before it was starts nothing later than 1.9 s after that read, and so nothing after
-	// the cut.
+	// knownBefore is how long before its cut a change must be known to be committed. A node that
+	// read the job before the commit starts nothing later than 1.9 s after that read, and so
+	// nothing after the cut.
 	knownBefore = bucketer.TaskChangeWithin
-	// pastFor is how long generations that were replaced are remembered, at most maxPast of them: a
-	// run may be as late as that when its job is changed again, and is recorded as missed all the
-	// same.
+	// pastFor is how long replaced generations are remembered, at most MaxPast of them. A run of
+	// theirs that is that late is still recorded as missed.
 	pastFor = 5 * time.Minute
 	MaxPast = 4
-	// changeTries bounds how often a change is tried because another was faster, its commit was
-	// known too late, or what was read plainly did not do.
+	// changeTries bounds how often a change is tried: again after a conflict, after a commit that
+	// was known too late, and after a plain read that was out of date.
 	changeTries = 6
 )
 
-// endless is the cut of a job that has finished: the runs of its last generation start however
-// late.
+// endless is the cut of a finished job: the runs of its last generation start however late they
+// are.
 var endless = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation
@@ -56,16 +55,16 @@ func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, s
 			return job, err == nil, err
 		}
 		if _, err := j.JobByName(ctx, tenant, name); errors.Is(err, schema.ErrNotFound) {
-			return schema.Job{}, false, ErrNameTaken // by one that is being made, or never was
+			return schema.Job{}, false, ErrNameTaken // the job that has it is being made, or was never made
 		}
 	}
 	return schema.Job{}, false, fmt.Errorf("put job %q: %w: it keeps changing", name, schema.ErrUnavailable)
 }
 
-// ChangeJob has change make what the job says up from what it said. Tenant, name and creation stay.
-// ifMatch is the generation that it must have, 0 = any: ErrStale. A job that has ended is not
-// changed: ErrFinished. The answer comes when the change holds: from 2 s after it on nothing starts
-// as it was before.
+// ChangeJob changes what a job says. change gets a copy of the spec and may be called again with a
+// newer one. Tenant, name and creation stay. ifMatch is the generation that the job must have, 0 =
+// any; otherwise the error is ErrStale. A job that has ended answers ErrFinished. The answer comes
+// when the change is in force: from 2 s after it nothing starts as it was before.
 func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
 		if g.State.Ended() {
@@ -91,8 +90,8 @@ func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, if
 	})
 }
 
-// checkChanged checks the task of a spec, and its payload if either is another than it was: one
-// that was found good stays so, whatever the task says by now.
+// checkChanged checks the task of a changed spec, and its payload if the task or the payload
+// changed.
 func (j *Jobs) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
 	if spec.Task == was.Task && bytes.Equal(spec.Payload, was.Payload) {
 		_, err := j.core.TaskOf(ctx, spec.Tenant, spec.Task)
@@ -135,14 +134,14 @@ func (j *Jobs) ResumeJob(ctx context.Context, tenant string, id schema.JobID, if
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobActive))
 }
 
-// CancelJob ends a job: no run of it makes a first start, and none that failed is tried again. What
-// is under way ends by itself. Cancelling twice answers the same as once. The job's name is free
-// again.
+// CancelJob ends a job: no run of it makes a first start, and no failed run is tried again.
+// Attempts under way end by themselves. Cancelling twice answers the same as once. The job's name
+// is free again.
 func (j *Jobs) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobCancelled))
 }
 
-// turn returns the change of a job's state alone.
+// turn returns the mutation that changes a job's state alone.
 func turn(state schema.JobState) mutation {
 	return func(g *schema.Generation, _ time.Time) (bool, error) {
 		switch {
@@ -156,25 +155,30 @@ func turn(state schema.JobState) mutation {
 	}
 }
 
-// mutation makes a new generation of a copy of the one in force, and reports whether anything
-// changes. New runs are due later than from.
+// mutation turns a copy of the generation in force into a new one, and reports whether anything
+// changes. New runs are due after from.
 type mutation func(g *schema.Generation, from time.Time) (bool, error)
 
-// swap replaces the generation in force. Its first run is held before the change is, with a number
-// that nobody else draws: the row of a race that was lost is never in force. The change is answered
-// when its commit was known knownBefore its cut, and not before that time; a commit known too late
-// is followed by another generation that says the same.
+// swap replaces the generation in force:
 //
-// The job is read plainly at first: the commit finds out whether that was what stands. Whatever is
-// answered without a commit is answered by a read that decides (SERIAL).
+//  1. draw the generation's number and cut, by a clock that is right
+//  2. write its first run
+//  3. commit, on the condition that the generation that was read is in force
+//  4. answer, at the cut − knownBefore, if the commit was known by then; otherwise repeat
 //
-// A cut is drawn by a clock that is right alone: by one that was set ahead meanwhile it would lie
-// so far away that what was replaced starts long after the answer. A change of ours that is
-// committed then, and not answered, is of unknown outcome.
+// No other change draws the same number. So the first run of a change that loses the race is never
+// in force.
 //
-// If we crash between the first run and the commit, the run is cancelled when it is due. If we
-// crash after the commit, the change holds, and may be known to be so late that runs of the
-// generation before start up to 1.9 s after the commit. Nobody was told that they would not.
+// The job is read plainly at first: the commit finds out whether that was current. What is answered
+// without a commit comes from a SERIAL read.
+//
+// By a clock that was set ahead, the cut would lie so far away that the old generation starts long
+// after the answer. A change that was committed when the clock turns out wrong is of unknown
+// outcome.
+//
+// If we crash between 2 and 3, the run is cancelled when it is due. If we crash after 3, the change
+// holds. Its commit may be known so late that runs of the generation before start up to 1.9 s after
+// it, but no client was told otherwise.
 func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
 	if _, err := j.core.InForce(); err != nil {
 		return schema.Job{}, err
@@ -194,7 +198,7 @@ func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch
 		case err != nil:
 			return schema.Job{}, failed(err)
 		case mine != 0 && job.Current.Number != mine:
-			return job, nil // changed again by somebody else: nothing is ours to answer for
+			return job, nil // another change followed: it answers for the cut
 		case stale && decided:
 			return job, ErrStale
 		case stale:
@@ -208,8 +212,8 @@ func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch
 		case errors.As(err, &refused) && !decided, errors.Is(err, schema.ErrConflict):
 			continue
 		case errors.Is(err, errAsItIs):
-			// Said again, maybe since an answer was lost: it is answered no earlier than the first
-			// time. (A finished job's cut never comes.)
+			// The client repeats a change, maybe because an answer was lost. The answer comes no
+			// earlier than that of the first. (A finished job's cut never comes.)
 			if err := j.goesOn(ctx, &job); err != nil {
 				return schema.Job{}, failed(err)
 			}
@@ -233,20 +237,20 @@ func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch
 	return schema.Job{}, fmt.Errorf("change job %s: %w: it keeps changing, or the store is too slow", id, schema.ErrUnknown)
 }
 
-// refusal is what a mutation has against a job as it was read.
+// refusal is why a mutation does not apply to a job as it was read.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// errAsItIs is the refusal of a mutation by which nothing changes.
+// errAsItIs is the refusal of a mutation that changes nothing.
 var errAsItIs = errors.New("it says so already")
 
 // again is the mutation after one that was known too late: it says the same once more.
 func again(*schema.Generation, time.Time) (bool, error) { return true, nil }
 
-// replace puts a new generation in the place of the one in force, once it is the turn of the job's
-// shard. schema.ErrConflict: that was replaced meanwhile. Who asks waits here, and not while the
-// cut that was drawn comes nearer.
+// replace puts a new generation in the place of the one in force. It answers schema.ErrConflict if
+// that was replaced meanwhile. It waits for the lock of the job's shard before it draws the cut, so
+// that the wait uses nothing of the time until the cut.
 func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
 	release, err := j.locks.acquire(ctx, job.ID.Shard())
 	if err != nil {
@@ -255,7 +259,7 @@ func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (n
 	defer release()
 	now := j.now()
 	if _, err := j.core.InForce(); err != nil {
-		// asked after the reading: a clock set in between is noticed
+		// asked after the clock was read, so that a clock that is set in between is noticed
 		return schema.Job{}, nil, err
 	}
 	next = schema.Job{ID: job.ID, Current: job.Current, Before: &job.Current, Cut: bucketer.CeilMilli(now.Add(cutAhead)).UTC()}
@@ -276,8 +280,7 @@ func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (n
 	return next, first, err
 }
 
-// pastOf returns what is to be remembered of the generations of a job that is about to be changed,
-// besides the one in force.
+// pastOf returns the replaced generations that a job which is about to be changed must remember.
 func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 	past := job.Current.Spec.Past
 	if job.Before != nil && job.Before.State == schema.JobActive {
@@ -291,8 +294,8 @@ func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 	return past
 }
 
-// settled reads a job once its cut has passed: at most two generations are live. decided says
-// whether every change that was begun before is to be decided by the read; otherwise a plain read
+// settled reads a job once its cut has passed, so that at most two generations are live. decided
+// asks for a SERIAL read, which decides every change that was begun before. Otherwise a plain read
 // will do, if it finds a job.
 func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
@@ -302,7 +305,7 @@ func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, deci
 		job, err := j.read(ctx, id, decided)
 		switch {
 		case errors.Is(err, schema.ErrNotUnderstood):
-			// it does not say whose it is: the list of jobs does
+			// a job that is not understood does not say whose it is: the list of jobs does
 			if _, owned := j.JobByID(ctx, tenant, id); owned != nil {
 				err = owned
 			}
@@ -322,8 +325,8 @@ func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, deci
 	}
 }
 
-// read reads a job that is about to be changed: plainly, unless every change that was begun before
-// is to be decided by it, or the plain read does not find a job that is understood.
+// read reads a job that is about to be changed: plainly, unless decided is set or the plain read
+// finds no job that is understood.
 func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
 	if !decided {
 		jobs, err := j.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
@@ -334,8 +337,8 @@ func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.
 	return j.store.Job(ctx, id)
 }
 
-// prepare holds what a generation needs before it is committed: its first run, if it is active; and
-// an expiry, if it ends the job.
+// prepare writes what a generation needs before its commit: its first run if it is active, an
+// expiry if it ends the job.
 func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
 	var first []schema.Entry
 	if next.Current.State == schema.JobActive {
@@ -364,14 +367,14 @@ func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]
 	return first, nil
 }
 
-// lastAsked returns when the row of a job that ends at now may leave: no run can ask for it any
-// more.
+// lastAsked returns when the row of a job that ends at now may leave, because no run can ask for it
+// any more.
 func (j *Jobs) lastAsked(now time.Time) time.Time {
 	return j.core.Expiry(now.Add(schema.HistoryPeriod), now)
 }
 
-// unlist has a job that ended leave the list of its tenant together with its row. Otherwise it
-// would be listed without one, which is harmless.
+// unlist makes a job that ended leave the list of its tenant together with its row. If that fails,
+// it is listed without a row, which does no harm.
 func (j *Jobs) unlist(ctx context.Context, job *schema.Job) {
 	if job.Expires.IsZero() {
 		return
@@ -381,7 +384,7 @@ func (j *Jobs) unlist(ctx context.Context, job *schema.Job) {
 	}
 }
 
-// commit replaces the generation was. Of an unknown outcome it finds out what became of it.
+// commit replaces the generation was. After an unknown outcome it finds out what happened.
 func (j *Jobs) commit(ctx context.Context, was int64, next schema.Job) error {
 	err := j.store.SwapJob(ctx, was, next)
 	if !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil {
@@ -393,11 +396,11 @@ func (j *Jobs) commit(ctx context.Context, was int64, next schema.Job) error {
 	case stands.Current.Number == next.Current.Number:
 		return nil
 	}
-	return schema.ErrConflict // it is decided: ours was not written
+	return schema.ErrConflict // the read decided: ours was not written
 }
 
-// finish ends a job whose schedule names nothing more; the runs of its last generation start
-// however late. It is tried again by Mend, so a failure is only told.
+// finish ends a job whose schedule names no further time. The runs of its last generation start
+// however late. Mend tries again, so a failure is only logged.
 func (j *Jobs) finish(ctx context.Context, job schema.Job, now time.Time) {
 	if job.Current.State != schema.JobActive || now.Before(job.Cut) {
 		return

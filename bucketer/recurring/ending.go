@@ -17,9 +17,10 @@ const (
 	endsAtOnce = 16
 )
 
-// ending are jobs whose last run was met. Finishing one is a conditional write, too dear to have a
-// run wait for: a thousand jobs that end at one instant would hold up their shards for seconds.
-// Nothing depends on when it is done: the last runs of a job that has finished start all the same.
+// ending are jobs whose last run was published, and which are to be finished. That is a conditional
+// write, too slow to have a run wait for: a thousand jobs that end at once would hold up their
+// shards for seconds. Nothing depends on when it is done, because the last runs of a finished job
+// start nevertheless.
 type ending struct {
 	mu   sync.Mutex
 	jobs map[schema.JobID]*schema.Job

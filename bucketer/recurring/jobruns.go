@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// historyWait is for how long a run may have waited, besides the retention, to be listed among
-	// those of its job.
+	// historyWait is how long a run may have waited, beyond the retention, and still be listed.
 	historyWait = 30 * 24 * time.Hour
 	// historyPage bounds the lines read at once, historyReads how many such reads a page of a
 	// listing takes.
@@ -23,12 +22,12 @@ const (
 )
 
 // JobRuns returns the runs of a job, the latest due first, at most limit of them, before pos (zero:
-// from the latest): those that have ended, those under way, those that wait, and the next one.
+// from the latest). They are the runs that have ended, are under way or wait, and the next one.
 //
-// Where a run stands in the list never changes, so pages neither skip nor repeat a run that ends
+// The place of a run in the list never changes. So pages neither skip nor repeat a run that ends
 // meanwhile. A page reads a bounded part of the history: it may hold fewer than limit, even none,
-// and still name the next position. A run that will never start, since its job was changed, is left
-// out until that is recorded.
+// and still name the next position. A run that will never start, because its job was changed, is
+// left out until that is recorded.
 func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	job, err := j.JobByID(ctx, tenant, id)
 	if err != nil {
@@ -78,8 +77,7 @@ func (w *jobWalk) pass(line schema.JobRun) {
 	}
 }
 
-// full reports whether the page has as many lines as it may. Before a line below floor comes the
-// next run.
+// full reports whether the page is full. The next run comes before a line below floor.
 func (w *jobWalk) full(floor schema.RunID) bool {
 	if len(w.lines) < w.limit && !w.next.IsZero() && w.next.Compare(floor) > 0 {
 		w.pass(schema.JobRun{Run: w.next, State: schema.StatePending})
@@ -133,7 +131,7 @@ func (w *jobWalk) walk(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// runs reads the runs of the lines, in their order. One whose row has left is left out, and one
+// runs reads the runs of the lines, in their order. It leaves out a run whose row expired, and one
 // that will never start.
 func (w *jobWalk) runs(ctx context.Context) ([]runs.Run, error) {
 	ids := make([]schema.RunID, len(w.lines))

@@ -35,23 +35,21 @@ func draw(stored int64, now time.Time) int64 {
 	return stored + 1 + random
 }
 
-// firstGeneration returns the number of a job's first generation, a function of its id: whoever
-// makes a job, of a key that was claimed for it, makes the same.
+// firstGeneration returns the number of a job's first generation. It is a function of the job's id,
+// so every node that makes the job of a key makes the same.
 func firstGeneration(id schema.JobID) int64 {
 	e := schema.EntryID(id)
 	return e.Time().UnixMicro()>>generationBits<<generationBits | int64(e.Hash()&(1<<generationBits-1)) // #nosec G115 -- few bits
 }
 
-// CreateJob makes a job that can have many runs of a spec that says what was stated; the answer has
-// the values in force. Of a key that was used before, the answer is the job that it made, as it
-// stands, and existing is true.
+// CreateJob makes a job that can have many runs. The answer has the values in force. If the key was
+// used before, it returns the job that was made then, as it is now, and existing is true.
 //
-// The first occurrence is held before the job is, so a job that exists goes on for ever. If we
-// crash before the job exists, the occurrence is cancelled when it is due, and the name is free
-// again after a while.
+// The first occurrence is held before the job is, so a job that exists never ends by accident. If
+// we crash before the job exists, the occurrence is cancelled when it is due, and the name is free
+// again after nameGrace.
 //
-// It costs three plain writes, two of them at once, and a conditional one for a key and for a name:
-// what each is for is in the package's comment.
+// What it costs is in the package's comment.
 func (j *Jobs) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
 	now := j.now()
 	settings, err := j.core.InForce()
@@ -86,18 +84,19 @@ func (j *Jobs) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash
 	return job, false, err
 }
 
-// keyEntry returns the id under which a key's claim stands for a job: that of an entry of the same
-// time, shard and hash. A body of the same hash asks for a job again, so nobody takes it for one.
+// keyEntry returns the id under which a key is registered for a job: that of an entry of the same
+// time, shard and hash. Only a creation has a body of the same hash, so the id is never taken for a
+// run's.
 func keyEntry(id schema.JobID) schema.EntryID {
 	e := schema.EntryID(id)
 	return schema.MakeEntryID(e.Time(), e.Shard(), e.Hash())
 }
 
-// keyJob is the inverse of claimOf.
+// keyJob is the inverse of keyEntry.
 func keyJob(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
 
-// repeatCreation answers a key that was used before: with the job that it made, or by making it, if
-// that was never finished.
+// repeatCreation answers a key that was used before: with the job that it made, or by making that
+// job, if it was never finished.
 func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
 	if held.BodyHash != bodyHash {
 		return schema.Job{}, false, bucketer.ErrKeyReused
@@ -117,9 +116,9 @@ func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHa
 	}
 	m := making{number: firstGeneration(id), write: j.store.CreateJob}
 	if now.Sub(spec.Created) >= unsureFor {
-		// It is made now, so its first run is one that is still to come: the row of an earlier one
-		// would lie behind the sweep, where nobody meets it. That is another job than whoever
-		// claimed the key would make, so it is made on the condition that there is none.
+		// The job is made as of now, so that its first run is still to come: no sweep would find
+		// the row of an earlier one. The node that registered the key would make another row of the
+		// job. So this one is made on the condition that there is none.
 		spec.Created = now.UTC().Truncate(time.Millisecond)
 		spec.Updated = spec.Created
 		if err := complete(id, &spec, spec.Created); err != nil {
@@ -129,7 +128,7 @@ func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHa
 		m.write = func(ctx context.Context, made schema.Job) error { return j.store.SwapJob(ctx, 0, made) }
 	}
 	job, err = j.create(ctx, id, spec, now, m)
-	if errors.Is(err, schema.ErrConflict) { // by whoever claimed the key, meanwhile
+	if errors.Is(err, schema.ErrConflict) { // by the node that registered the key, meanwhile
 		job, err = j.store.Job(ctx, id)
 	}
 	return job, true, err
@@ -139,11 +138,11 @@ func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHa
 type making struct {
 	number int64 // of its generation
 	write  func(ctx context.Context, job schema.Job) error
-	alone  bool // nobody else makes it: without a key nobody knows its id
+	alone  bool // no other node makes it: without a key its id is known here alone
 }
 
-// create makes the job of a complete spec: name, list, first occurrence, and then the row, which
-// makes all of them count.
+// create makes the job of a complete spec: it writes the name, the list, the first occurrence, and
+// then the row, which makes all of them count.
 func (j *Jobs) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
 	job := schema.Job{ID: id, Current: schema.Generation{Number: m.number, State: schema.JobActive, Spec: spec}}
 	s, nominal, ok, err := j.first(&job)
@@ -198,7 +197,8 @@ func (j *Jobs) createRow(
 	}
 	j.core.CountWritten(first)
 	if err = write(ctx, job); errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil {
-		// The same once more finds out, or does it. What that could not do the first may have done.
+		// Writing it again finds out what happened, or does it. If that fails too, the first write
+		// may have succeeded.
 		if again := write(ctx, job); again == nil || errors.Is(again, schema.ErrConflict) {
 			err = again
 		}
@@ -206,9 +206,9 @@ func (j *Jobs) createRow(
 	return first, err
 }
 
-// createdLate sees to a job whose creation took so long that its name may have gone to another,
-// that it may have been made anew under its key, and that its first occurrence may have been given
-// up, or not been held in time for its sweep.
+// createdLate looks after a job whose creation took long. Meanwhile its name may have gone to
+// another job, the job may have been made anew under its key, and its first occurrence may have
+// been given up or been held too late for its sweep.
 func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
 	spec := &job.Current.Spec
 	if spec.Name != "" {
@@ -229,15 +229,15 @@ func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (
 	case stands.Current.State.Ended():
 		return schema.Job{}, bucketer.ErrFinished
 	case stands.Current.Number != job.Current.Number:
-		return stands, nil // whoever made or changed it has seen to its runs
+		return stands, nil // the node that made or changed it looked after its runs
 	}
 	err := j.planFrom(ctx, &job, now)
 	return job, err
 }
 
-// goesOn sees to the next run of a job of which is answered that it is as it was asked for: whoever
-// made or changed it may have held its first run too late, or committed so late that this was
-// dropped, and not have come to see to that.
+// goesOn looks after the next run of a job that is answered as it is. The node that made or changed
+// it may have held its first run too late, or may have committed so late that the run was dropped,
+// and then crashed.
 func (j *Jobs) goesOn(ctx context.Context, job *schema.Job) error {
 	if job.Current.State != schema.JobActive {
 		return nil
@@ -263,7 +263,8 @@ func (j *Jobs) planFrom(ctx context.Context, job *schema.Job, now time.Time) err
 	return j.core.WriteAll(ctx, []schema.Entry{row})
 }
 
-// hintSoon tells the shard's owner of rows whose job exists only now: met before, they wait.
+// hintSoon tells the shard's owner of rows whose job exists only now. If it read them before, they
+// wait.
 func (j *Jobs) hintSoon(rows []schema.Entry) {
 	near := make(map[schema.Shard][]schema.Entry)
 	for _, row := range rows {
@@ -274,14 +275,14 @@ func (j *Jobs) hintSoon(rows []schema.Entry) {
 	j.core.Hint(near)
 }
 
-// registerName gets the name for the job. It answers ErrNameTaken if a job has it that goes on;
-// from one that has ended, or that was never made, it is taken over.
+// registerName gets the name for the job. It answers ErrNameTaken if a job has the name that goes
+// on. It takes the name over from a job that has ended or was never made.
 func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
 	for range nameTries {
 		holder, since, mine, err := j.store.RegisterName(ctx, tenant, name, id, now)
 		switch {
 		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			continue // the next claim finds out
+			continue // the next try finds out
 		case err != nil:
 			return fmt.Errorf("register name: %w", err)
 		case mine:
@@ -295,12 +296,12 @@ func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.
 			}
 			switch err := j.neverMade(ctx, tenant, name, holder, since, now); {
 			case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-				continue // it was, after all; or the next look finds out
+				continue // it was released, or the next try finds out
 			case err != nil:
 				return fmt.Errorf("take over name: %w", err)
 			}
 		case errors.Is(err, schema.ErrNotUnderstood):
-			return ErrNameTaken // by one that goes on as far as we know
+			return ErrNameTaken // as far as is known that job goes on
 		case err != nil:
 			return fmt.Errorf("job that has the name: %w", err)
 		case !job.Current.State.Ended():
@@ -314,10 +315,10 @@ func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.
 	return fmt.Errorf("register name: %w: its holder keeps changing", schema.ErrUnavailable)
 }
 
-// neverMade ends a job that has a name and no row. Its creation was of unknown outcome, or nobody
-// knows how it ended: a copy of its row may lie somewhere, and be read by everybody some day. Over
-// what a condition has written it never comes up, so there are no two jobs of one name. One that
-// has the name for long has rather ended and left: it does not come back to the list.
+// neverMade ends a job that has a name and no row. The outcome of its creation is unknown: a copy
+// of its row may exist on a replica and be read later. A row that was written under a condition
+// hides that copy, so there are never two jobs of one name. A job that has had the name for long
+// has ended and left instead: it does not come back to the list.
 func (j *Jobs) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
 	at := now.UTC().Truncate(time.Millisecond)
 	ended := schema.Job{
@@ -348,8 +349,8 @@ func (j *Jobs) releaseName(ctx context.Context, tenant, name string, id schema.J
 	}
 }
 
-// complete fills in what a spec leaves to us: the anchor, the default jitter, and the end that
-// max_runs comes to, counted from `from` on.
+// complete fills in what a spec leaves open: the anchor, the default jitter, and the end that
+// max_runs amounts to, counted from `from` on.
 func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
 	if spec.Schedule == nil {
 		return nil
@@ -400,8 +401,8 @@ func (j *Jobs) JobByID(ctx context.Context, tenant string, id schema.JobID) (sch
 	return job, nil
 }
 
-// owned reports whether the job is the tenant's. One that cannot be understood does not say so
-// itself: then the list of jobs does.
+// owned reports whether the job is the tenant's. A job that is not understood does not say so
+// itself: the list of jobs does.
 func (j *Jobs) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
 	if job.Current.Fault == nil {
 		return job.Current.Spec.Tenant == tenant, nil
@@ -430,7 +431,7 @@ func (j *Jobs) JobByName(ctx context.Context, tenant, name string) (schema.Job, 
 const listPages = 10
 
 // ListJobs returns the tenant's jobs that f selects, the newest first, at most limit of them,
-// before `before` (zero: from the newest). A page looks at a bounded number of jobs, so it may hold
+// before `before` (zero: from the newest). A page reads a bounded number of jobs. So it may hold
 // fewer than limit, even none, and still name where to go on.
 func (j *Jobs) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	var selected []schema.Job

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// mendAfter is how long an occurrence may be due before a job that did not go on after it is
-	// mended: a dispatcher that runs behind gets there by itself.
+	// mendAfter is how long an occurrence may be due before its job, if it did not go on, is
+	// mended. A slow dispatcher gets there by itself.
 	mendAfter = 3 * time.Minute
-	// mendPeriods bounds how far back, in periods of history, the last run of a job is looked for
-	// that does not go on.
+	// mendPeriods bounds how many periods of history are searched for the last run of a job that
+	// does not go on.
 	mendPeriods = 8
 	// mendSteps bounds the occurrences looked for after that run.
 	mendSteps = 100
 )
 
-// Mend looks at the jobs of a shard with an id after `after`, at most limit of them, plans the next
-// run of any active one that has none, and leaves what was lost in between to a catch-up entry. It
-// returns the last job that it looked at; zero = there are no more.
+// Mend looks at the jobs of a shard with an id after `after`, at most limit of them. For each
+// active job without a next run it plans one, and leaves what was lost in between to a catch-up
+// entry. It returns the last job that it looked at; zero means that there are no more.
 //
 // A job that goes on always has the row of the first occurrence that is due after now, or of one
-// that is due and was not met yet. Nothing known takes both away; this is for what is not known.
+// that is due and was not published yet. No known fault loses both: Mend is for unknown ones.
 func (j *Jobs) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
 	jobs, err := j.store.JobsOf(ctx, shard, after, limit)
 	if err != nil {
@@ -58,7 +58,7 @@ func (j *Jobs) Mend(ctx context.Context, shard schema.Shard, after schema.JobID,
 }
 
 // mustBePlanned returns the first occurrence of the job that is due after now, or false if there is
-// none. A job whose last one is long past is finished.
+// none. It finishes a job whose last occurrence is long past.
 func (j *Jobs) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
 	s, first, ok, err := j.first(job)
 	if err != nil {
@@ -85,8 +85,7 @@ func (j *Jobs) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time
 	return step{}, false
 }
 
-// mendJob plans on a job whose next occurrence, which must be there, is not, unless a dispatcher is
-// about to.
+// mendJob plans a job on whose next occurrence is not there, unless a dispatcher is about to.
 func (j *Jobs) mendJob(ctx context.Context, due step, now time.Time) error {
 	s := due.s
 	_, at, _, err := j.first(due.job)
@@ -126,7 +125,7 @@ func (j *Jobs) mendJob(ctx context.Context, due step, now time.Time) error {
 			return err
 		}
 		if !touched[row.ID] {
-			// met by nobody: its stand-in goes on from it
+			// no sweep found it: the job goes on from its late entry
 			return j.core.CheckLate(ctx, []schema.Entry{row})
 		}
 		if at, ok = s.Next(at); !ok {
@@ -149,7 +148,7 @@ func (j *Jobs) mendJob(ctx context.Context, due step, now time.Time) error {
 	return err
 }
 
-// lastRun returns the nominal time of the last run of the series that history tells of, if there is
+// lastRun returns the nominal time of the last run of the series in the job's history, if there is
 // one in the last mendPeriods.
 func (j *Jobs) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
 	for period := schema.PeriodOf(now); period > schema.PeriodOf(now)-mendPeriods; period-- {

@@ -7,12 +7,12 @@ import (
 )
 
 // overtakenAfter is how long a later occurrence must have been due before an overdue one is given
-// up for it. It is more than a catch-up takes from choosing the latest occurrence to starting it.
+// up for it. A catch-up takes less than that from choosing the latest occurrence to starting it.
 const overtakenAfter = 10 * time.Second
 
-// misfired returns what is recorded of an occurrence that is too late at now to be started, by its
-// job's policy: later than its limit, or overdue while a later one is due too and only the latest
-// is wanted.
+// misfired returns what is recorded, by its job's policy, of an occurrence that is too late to be
+// started at now. That is one later than its limit, or an overdue one of which only the latest is
+// wanted while a later one is due too.
 func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	late := now.Sub(e.MisfireFrom())
 	if limit, ok := e.Spec.Misfire.Limit(); ok && late > limit {
@@ -27,8 +27,8 @@ func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	return schema.Record{}, false
 }
 
-// waited reports whether e is an occurrence whose first start a limit held back: of several that
-// waited for long run_latest wants the last.
+// waited reports whether e is an occurrence whose first start a limit held back. Of several that
+// waited for long, run_latest wants the last.
 func waited(e *schema.Entry) bool {
 	s := &e.Spec
 	return s.Kind == schema.KindFromWaitList && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()

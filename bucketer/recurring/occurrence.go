@@ -32,8 +32,8 @@ type seriesCache struct {
 	known map[seriesKey]*schedule.Schedule
 }
 
-// of returns a generation with its times; nil for a job without schedule. An error is the
-// generation's own: it was right when it was stored, and this program does not understand it.
+// of returns a generation with its times, or nil for a job without schedule. An error says that
+// this program does not understand a generation that was right when it was stored.
 func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error) {
 	switch {
 	case g.Fault != nil:
@@ -60,8 +60,8 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 	return &series{job, g, s}, nil
 }
 
-// SeedOf returns what a job's hashed fields and its offset are drawn from: they stay for the life
-// of the job.
+// SeedOf returns the seed of a job's hashed fields and of its offset, which stay for the life of
+// the job.
 func SeedOf(job schema.JobID) uint64 { return schema.HashOf(job.String()) }
 
 // due returns when the occurrence of a nominal time is due.
@@ -87,7 +87,7 @@ func (s *series) count(from, to time.Time) int64 {
 	return int64(s.Count(from.Add(-time.Millisecond), to, MaxStretch))
 }
 
-// maxStretch bounds the count of a stretch: no schedule names more in 63 years.
+// MaxStretch bounds the count of a stretch. No schedule names more in 63 years.
 const MaxStretch = 2_000_000_000
 
 // id returns the id of an occurrence: a function of (tenant, job, generation, nominal time) alone.
@@ -101,9 +101,9 @@ func (s *series) occurrence(nominal time.Time) Occurrence {
 	return Occurrence{ID: s.id(nominal), Nominal: nominal, Due: s.due(nominal)}
 }
 
-// occurrence makes the row of an occurrence. Made twice, on any node and in any order, it is the
-// same row: same id, same bytes, same timestamp, which is the generation's number; only its expiry
-// is later if it is made long after its due time.
+// occurrence makes the row of an occurrence. Whichever node makes it, and however often, it is the
+// same row: same id, bytes and timestamp, which is the generation's number. Only its expiry is
+// later if it is made long after its due time.
 func (j *Jobs) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
 	spec := &s.Spec
 	id := s.id(nominal)
@@ -133,9 +133,9 @@ func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, er
 	}
 	before, err := j.series.of(job.ID, job.Before)
 	if err != nil {
-		// A change is the way out for a job that is not understood. What it had been to run before
-		// the cut is not known then: a time whose run was due before it, and now is due after it
-		// since the jitter changed too, has a second one.
+		// A job that is not understood can be changed. Which times the generation before had run is
+		// not known then. If the jitter changed too, a time may have one run before the cut and a
+		// second one after it.
 		return s, nominal, ok, nil
 	}
 	for ok && before != nil && before.ran(nominal, job.Cut) {

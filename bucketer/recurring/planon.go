@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// unsureFor is how long a run waits whose generation the job's row does not know: whoever wrote
-	// it is about to commit, or never will.
+	// unsureFor is how long a run waits whose generation the job's row does not know: its writer is
+	// about to commit, or never will.
 	unsureFor = 30 * time.Second
 	// maxJumps bounds the decisions (conditional writes) of one call of PlanOn, jumpsAtOnce those
-	// under way. What is beyond waits.
+	// under way. Further ones wait for the next call.
 	maxJumps    = 64
 	jumpsAtOnce = 8
 	// jobsAtOnce bounds the reads of jobs under way for one call.
 	jobsAtOnce = 8
 )
 
-// PlanOn looks at the jobs of entries that were met before they start, writes what comes next in
-// each job, and says of each entry whether it may be published. Entries of one-off jobs, and later
-// starts of runs that have started, are Publish at once.
+// PlanOn looks at the jobs of entries before they start, writes what comes next in each job, and
+// says of each entry whether it may be published. Entries of one-off jobs, and later entries of
+// runs that have started, are Publish at once.
 //
-// The next occurrence of a run that may be published is held when PlanOn returns, as
-// schema.EntryWriter's nil means it. An error means that nothing is known of any of the entries:
-// what was written is written again by the next call. While the clock may be wrong that is
-// ErrNotReady.
+// When PlanOn returns, the next occurrence of each run that may be published is held. After an
+// error nothing is known of any of the entries: the next call writes the same again. While the
+// clock may be wrong, the error is ErrNotReady.
 //
-// If we crash at any point, whoever meets the entries next does the same again, to the same ids.
+// If we crash at any point, the next node that reads the entries does the same again, to the same
+// ids.
 func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error) {
 	p := planning{b: j, asked: now, now: now, entries: entries, verdicts: make([]bucketer.Verdict, len(entries))}
 	var err error
@@ -43,8 +43,7 @@ func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time
 		return nil, err
 	}
 	if now := j.now(); len(p.jobs) > 0 && now.After(p.now) {
-		// the jobs may have been long in coming: what they say is not recorded as of before they
-		// said it
+		// reading the jobs may take long: what they say is not recorded as of a time before
 		p.now = now
 	}
 	for i := range entries {
@@ -53,7 +52,7 @@ func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time
 		}
 	}
 	if j.core.Halted() {
-		// asked after the clock was read: what is judged by a wrong one is not recorded
+		// asked after the clock was read: nothing that a wrong clock decided is recorded
 		return nil, bucketer.ErrNotReady
 	}
 	if err := p.write(ctx); err != nil {
@@ -65,14 +64,14 @@ func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time
 // planning is one PlanOn under way.
 type planning struct {
 	b        *Jobs
-	asked    time.Time // before the jobs were read: what they do not say was not said by then
+	asked    time.Time // before the jobs were read: changes that they do not show came later
 	now      time.Time // after
 	entries  []schema.Entry
 	jobs     map[schema.JobID]*schema.Job
 	verdicts []bucketer.Verdict
 
 	steps []step // what comes next after entries that may be published
-	// first occurrences of generations in force, of whose generation before an entry was dropped
+	// first occurrences of generations in force whose predecessor had an entry dropped
 	begins []step
 	// what would have come next, before the cut, after entries that were missed because of it
 	changed  []step
@@ -117,8 +116,7 @@ func (p *planning) judge(i int) {
 	}
 }
 
-// replaced finds what takes the place of entry i, which is dropped because its generation is not in
-// force.
+// replaced finds what follows when entry i is dropped because its generation is not in force.
 func (p *planning) replaced(i int, job *schema.Job, right schema.StartDecision) {
 	if right.Outcome == schema.Missed {
 		s, err := p.b.series.of(job.ID, right.Generation)
@@ -152,7 +150,7 @@ func (p *planning) goOn(i int, job *schema.Job, right schema.StartDecision) {
 		return
 	}
 	if e.Marks.Cancelled != nil {
-		// Cancelled before it was met: no record will ever leave its line.
+		// Cancelled before it was read: no record will lead to its line of history.
 		rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: e.Marks.Cancelled.At}
 		line, _ := runs.HistoryLine(e, &schema.Attempt{Record: &rec, Expires: p.b.core.Expiry(e.Due(), p.now)})
 		p.lines = append(p.lines, line)
@@ -184,23 +182,23 @@ func (p *planning) drop(i int, rec schema.Record) {
 	p.dropped = append(p.dropped, bucketer.Finished{Entry: *e, Attempt: p.b.runs.NotStarted(*e, rec, p.now)})
 }
 
-// reportFault tells of a stored job or schedule that this program does not understand (another
-// version may, such as one with other zone data). What was planned of it runs; it does not go on
-// until it is understood or changed, and is mended then: what was left out is caught up with by its
-// policy. No other job is held up.
+// reportFault logs and counts a stored job or schedule that this program does not understand.
+// Another version may, for example one with other zone data. What was planned of it runs. The job
+// does not go on until it is understood or changed. Then Mend takes it up again, and what was left
+// out is caught up with by its policy. No other job is held up.
 func (j *Jobs) reportFault(err error) {
 	j.metrics.faulty.Inc()
 	j.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
 }
 
-// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be
-// understood.
+// NotUnderstood returns why the job does not go on, because its row is not understood; nil if it
+// does.
 func (j *Jobs) NotUnderstood(job *schema.Job) error {
 	_, err := j.series.of(job.ID, &job.Current)
 	return err
 }
 
-// jobsOf reads the jobs of those entries that are to make the first start of a run of one.
+// jobsOf reads the jobs of the entries that would make the first start of their run.
 func (j *Jobs) jobsOf(ctx context.Context, entries []schema.Entry) (map[schema.JobID]*schema.Job, error) {
 	var ids []schema.JobID
 	for i := range entries {

@@ -15,8 +15,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// write holds what was decided: the next occurrences first, and what became of entries that do not
-// start last.
+// write holds what was decided: first the next occurrences, last what became of entries that do not
+// start.
 func (p *planning) write(ctx context.Context) error {
 	ahead, jumps, err := p.ahead(ctx)
 	if err != nil {
@@ -44,8 +44,7 @@ func (p *planning) write(ctx context.Context) error {
 	return nil
 }
 
-// leaveClaimed leaves entries to an executor that were to be dropped, and whose runs somebody has
-// claimed.
+// leaveClaimed leaves entries that were to be dropped to an executor that has claimed their runs.
 func (p *planning) leaveClaimed(ctx context.Context) error {
 	var unclaimed []bucketer.Finished
 	for i := range p.dropped {
@@ -69,11 +68,11 @@ func (p *planning) leaveClaimed(ctx context.Context) error {
 	return nil
 }
 
-// ahead returns the rows of the occurrences that come next, and the steps that are overdue and to
-// be decided. Of one whose own sweep may be past the row is looked for first: it may have been
-// held, met and done. Only if we tried to write it, and cannot say since when it was held, it may
-// have missed its sweep; a row that another owner left so is met by the sweep that begins with a
-// take-over, since the one before it is still open.
+// ahead returns the rows of the next occurrences, and the steps that are overdue and to be decided.
+// If the sweep of an occurrence may be past, ahead looks for its row first: it may have been held
+// and published. If a write of ours failed, the row may have been held too late for its sweep, so
+// the late rule applies. A row that another owner left like that is found by the sweep that begins
+// with a take-over.
 func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step, err error) {
 	var past []step
 	for _, st := range slices.Concat(p.steps, p.begins) {
@@ -101,7 +100,7 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 	var met []schema.Entry
 	for _, st := range p.changed {
 		if row, there := found[st.s.id(st.nominal)]; there && p.b.uncertain.has(row.ID) {
-			met = append(met, row) // it says what becomes of those after it
+			met = append(met, row) // the row says what becomes of those after it
 		}
 	}
 	for _, st := range past {
@@ -116,7 +115,7 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 				p.misfire(st.i, st.s)
 			}
 		case overdue && (p.jumps == maxJumps || st.s.Number != st.job.Current.Number):
-			// of the generation before: its cut is at hand, and says what becomes of it
+			// it is of the generation before, and the cut, which is near, decides
 			p.verdicts[st.i] = bucketer.Undecided
 		case overdue:
 			p.jumps++
@@ -135,8 +134,8 @@ func (p *planning) ahead(ctx context.Context) (rows []schema.Entry, jumps []step
 	return rows, jumps, nil
 }
 
-// jump skips what lies between overdue entries and now, each once for everybody, and drops the
-// entries: catch-up entries stand for them.
+// jump leaves what lies between overdue entries and now to catch-up entries, each decided once for
+// every node, and drops the overdue entries.
 func (p *planning) jump(ctx context.Context, jumps []step) error {
 	var mu sync.Mutex
 	var g errgroup.Group
@@ -162,8 +161,8 @@ func (p *planning) jump(ctx context.Context, jumps []step) error {
 	return g.Wait()
 }
 
-// widen has entries that were missed because of a change stand for what would have come after them
-// before the cut, where that was never planned.
+// widen makes entries that a change dropped stand for the times after them, before the cut, that
+// were never planned.
 func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
 	for _, st := range p.changed {
 		if _, there := found[st.s.id(st.nominal)]; there {

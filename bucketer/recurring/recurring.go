@@ -12,7 +12,7 @@ import (
 var (
 	// ErrNameTaken: another job of the tenant has the name (409).
 	ErrNameTaken = errors.New("another job has this name")
-	// ErrStale: the job is not of the generation that the caller saw any more; nothing was changed
+	// ErrStale: the job is no longer of the generation that the caller saw; nothing was changed
 	// (412).
 	ErrStale = errors.New("the job was changed meanwhile")
 )
@@ -56,9 +56,8 @@ func (f JobRunFilter) Matches(r *schema.JobRun) bool {
 	return (f.State == "" || r.State == f.State) && !due.Before(f.From) && (f.To.IsZero() || due.Before(f.To))
 }
 
-// mayMatch reports whether the run of a line may be one of those that f selects. A line tells only
-// of what was recorded: a pending one may have started or ended since, and a cancelled or missed
-// one may still be under way.
+// mayMatch reports whether f may select the run of a line. A line tells only what was recorded: a
+// pending run may have started or ended since, and a cancelled or missed one may be under way.
 func (f JobRunFilter) mayMatch(r *schema.JobRun) bool {
 	open := r.State == schema.StatePending
 	if !f.State.Terminal() {

@@ -11,11 +11,11 @@ import (
 // shard.
 const shardLockCount = 64
 
-// shardLocks have the conditional writes of a shard's jobs follow one another. These jobs lie in
-// one partition, so Cassandra runs their writes on one Paxos register: of several at once all but
-// one are refused by the ballots of the others, begin again, and refuse those in turn. With 500
-// changes at once on 64 shards a third were known too late. Nodes do not wait for each other: they
-// are few.
+// shardLocks make the conditional writes of a shard's jobs follow one another on this node. These
+// jobs are in one partition, so Cassandra runs their writes on one Paxos register. Of several at
+// once, all but one are refused by the ballots of the others, begin again, and refuse those in
+// turn. With 500 changes at once on 64 shards, a third were known too late. Nodes do not wait for
+// each other, because they are few.
 type shardLocks [shardLockCount]chan struct{}
 
 func newShardLocks() (l shardLocks) {
@@ -25,8 +25,8 @@ func newShardLocks() (l shardLocks) {
 	return l
 }
 
-// acquire waits for the lock of a shard. The caller calls release once its write is known, or known
-// to be unknown.
+// acquire waits for the lock of a shard. The caller calls release once the outcome of its write is
+// known, or known to be unknown.
 func (l *shardLocks) acquire(ctx context.Context, shard schema.Shard) (release func(), err error) {
 	lock := l[int(shard)%shardLockCount]
 	select {

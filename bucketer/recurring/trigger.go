@@ -28,8 +28,8 @@ func (j *Jobs) TriggerJob(ctx context.Context, tenant string, id schema.JobID, k
 	if job.Current.State == schema.JobCancelled {
 		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, bucketer.ErrFinished)
 	}
-	// What the job says may have been found good by a task that said something else. A task that is
-	// gone is no matter of its payload.
+	// The task may have changed since the payload was checked. A task that does not exist is no
+	// fault of the payload: the run will say so.
 	if err := j.core.CheckTask(ctx, tenant, job.Current.Spec.Task, job.Current.Spec.Payload); err != nil && !errors.Is(err, bucketer.ErrNoTask) {
 		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, err)
 	}

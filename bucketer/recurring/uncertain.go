@@ -6,11 +6,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// maxUncertain bounds the ids kept of rows whose writing failed; beyond it the oldest knowledge
-// goes, and mending takes its place.
+// maxUncertain bounds the remembered ids of rows whose writing failed. Beyond it the oldest are
+// forgotten, and Mend finds the rows.
 const maxUncertain = 10_000
 
-// uncertainRows are the ids of rows that may be held since too late for their sweep.
+// uncertainRows are the ids of rows that may have been held too late for their sweep.
 type uncertainRows struct {
 	mu  sync.Mutex
 	ids map[schema.EntryID]struct{}
