@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// auditWaiting bounds the entries that wait to be written; more are dropped, counted and told
-	// of by an entry.
+	// auditWaiting bounds the entries that wait to be written. More are dropped and counted, and an
+	// entry says how many.
 	auditWaiting = 10_000
 	// auditBatch bounds the entries written at once, and auditAge how long one waits for others.
 	auditBatch = 50
@@ -34,7 +34,7 @@ const (
 	auditPage = 500
 )
 
-// AuditEvent is a change that somebody made.
+// AuditEvent is a change that a caller made.
 type AuditEvent struct {
 	Tenant, Actor, Action, Object string
 	// Before and After are what the object was and is: anything that encodes as JSON, without

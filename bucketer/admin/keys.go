@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// keyFresh and keyAge are how long a key that was read is not read again, and is believed: one
-	// that was revoked is refused everywhere within 10 s, also where the word of it was lost.
+	// keyFresh and keyAge are how long a key is not read again, and is used. So a revoked key is
+	// refused on every node within 10 s, also if the signal was lost.
 	keyFresh = 4 * time.Second
 	keyAge   = 8 * time.Second
 	// keyCacheSize bounds the keys kept in memory.
 	keyCacheSize = 10_000
-	// keyReads bounds the reads at once for keys that are not known here: who guesses keys must not
-	// keep the store busy.
+	// keyReads bounds the concurrent reads of keys that are not in memory, so that a caller that
+	// guesses keys does not keep the store busy.
 	keyReads = 64
-	// usedEvery is how exactly it is known when a key was used last.
+	// usedEvery is how exactly the last use of a key is known.
 	usedEvery = 5 * time.Minute
-	// usesWaiting bounds the uses that wait to be noted; more are dropped, and noted with a later
-	// one.
+	// usesWaiting bounds the uses that wait to be written. More are dropped, and a later use is
+	// written instead.
 	usesWaiting = 1000
 	// topicKey is the signal of a key that was made or revoked; its body is the key's hash.
 	topicKey = "key"
 )
 
-// keyPrefix is how every key begins: whoever finds one in a text knows what it is.
+// keyPrefix begins every key, so that a key in a text is recognised as one.
 const keyPrefix = "carillon_"
 
 // keyEncoding writes the random part of a key.
@@ -42,14 +42,14 @@ var keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPad
 
 const keyBytes = 32 // of randomness
 
-// ErrNoKey: there is no such key, or it is good no more. It does not say which.
+// ErrNoKey: there is no such key, or it is revoked or expired. It does not say which.
 var ErrNoKey = errors.New("no such API key")
 
 // Keys makes, revokes and recognises API keys. Its methods may be called from any goroutine.
 //
-// A key is 256 random bits. It is shown to whoever makes it, and is stored nowhere: the store has
-// its SHA-256, by which it is found, so that neither a reader of the store nor one who measures
-// answers learns anything about it.
+// A key is 256 random bits. It is shown once, when it is made, and is not stored. The store has its
+// SHA-256, by which it is found. So neither reading the store nor measuring the time of answers
+// reveals it.
 type Keys struct {
 	store   schema.APIKeyStore
 	signals bucketer.Signaller
@@ -69,7 +69,7 @@ type keyUse struct {
 	at   time.Time
 }
 
-// NewKeys returns Keys over store. Until Run is called it is not noted when keys are used.
+// NewKeys returns Keys over store. Uses of keys are written only while Run runs.
 func NewKeys(store schema.APIKeyStore, signals bucketer.Signaller, now func() time.Time, log *slog.Logger) *Keys {
 	k := &Keys{
 		store: store, signals: signals, now: now, log: log,
@@ -90,8 +90,8 @@ func (k *Keys) read(ctx context.Context, hash schema.KeyHash) (schema.APIKey, er
 	return k.store.APIKey(ctx, hash)
 }
 
-// Authenticate returns whose the key is and what it may do, or ErrNoKey. Other errors are the
-// store's: nothing may be concluded.
+// Authenticate returns the API key, which says its tenant and role, or ErrNoKey. Other errors are
+// the store's: nothing may be concluded.
 func (k *Keys) Authenticate(ctx context.Context, key string) (schema.APIKey, error) {
 	if !wellFormed(key) {
 		return schema.APIKey{}, ErrNoKey
@@ -111,7 +111,7 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (schema.APIKey, err
 	return found, nil
 }
 
-// wellFormed reports whether key may be one: what cannot be is not looked up.
+// wellFormed reports whether key may be one. Others are not looked up.
 func wellFormed(key string) bool {
 	secret, ok := strings.CutPrefix(key, keyPrefix)
 	if !ok || len(secret) != keyEncoding.EncodedLen(keyBytes) {
@@ -138,7 +138,7 @@ func (k *Keys) note(hash schema.KeyHash, now time.Time) {
 	}
 }
 
-// Run notes when keys are used, until ctx ends. It returns nil.
+// Run writes the uses of keys, until ctx ends. It returns nil.
 func (k *Keys) Run(ctx context.Context) error {
 	for {
 		select {
@@ -152,8 +152,9 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// Create makes a key of that tenant, name, role, maker and expiry, and returns it as stored, and
-// the key itself, which cannot be had again. ErrConflict: the tenant has a key of this name.
+// Create makes a key of that tenant, name, role, maker and expiry. It returns the key as stored,
+// and its secret, which cannot be had again. It answers ErrConflict if the tenant has a key of this
+// name.
 func (k *Keys) Create(ctx context.Context, key schema.APIKey) (secret string, stored schema.APIKey, err error) {
 	var raw [keyBytes]byte
 	_, _ = rand.Read(raw[:]) // never fails (crypto/rand.Read's contract since Go 1.24)
@@ -171,8 +172,8 @@ func (k *Keys) List(ctx context.Context, tenant, after string, limit int) ([]sch
 	return k.store.APIKeys(ctx, tenant, after, limit)
 }
 
-// Revoke removes a key, and returns what it was, or ErrNotFound. Every node that hears of it
-// refuses the key at once, the others within 10 s.
+// Revoke removes a key, and returns what it was, or ErrNotFound. A node that gets the signal
+// refuses the key at once, every other node within 10 s.
 func (k *Keys) Revoke(ctx context.Context, tenant, name string) (schema.APIKey, error) {
 	was, err := k.store.DeleteAPIKey(ctx, tenant, name, k.now())
 	if err != nil {
@@ -187,7 +188,7 @@ func (k *Keys) changed(hash schema.KeyHash) {
 	k.signals.Signal(topicKey, []byte(hash.String()))
 }
 
-// Changed forgets a key: the body of a signal of topic "key".
+// Changed forgets a key. body is that of a signal of topic "key".
 func (k *Keys) Changed(body []byte) {
 	var hash schema.KeyHash
 	if hash.UnmarshalText(body) == nil {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// signingFresh and signingAge are how long a tenant's signing keys are not read again, and
-	// believed.
+	// signingFresh and signingAge are how long a tenant's signing keys are not read again, and are
+	// used.
 	signingFresh = 5 * time.Second
 	signingAge   = 10 * time.Second
 	// signingCacheSize bounds the tenants whose keys are kept in memory.
 	signingCacheSize = 10_000
-	// signingTries bounds how often a change is made again because another came first.
+	// signingTries bounds how often a change is made again after a conflict.
 	signingTries = 5
 	// topicSigning is the signal of a tenant's keys that were changed; its body is the tenant.
 	topicSigning = "signing"
-	// signingDraw is out of how many the revision of a change is drawn.
+	// signingDraw is how many numbers the revision of a change is drawn from.
 	signingDraw = 1 << 31
 	// signingBytes is the size of a new secret.
 	signingBytes = 32
@@ -47,9 +47,9 @@ func SecretText(secret []byte) string { return "whsec_" + base64.StdEncoding.Enc
 // Signing keeps the keys by which tenants' HTTP calls are signed. Its methods may be called from
 // any goroutine.
 //
-// A secret is drawn here, shown once, and stored sealed (Keyring). Of a key that is rotated the old
-// secret goes on signing beside the new one for a stated time, so that those who are called can
-// change over in between. Executors ask for Secrets before each call, and are answered from memory.
+// A secret is drawn here, shown once, and stored sealed (Keyring). After a rotation the old secret
+// signs beside the new one for a stated time, in which receivers can change over. Executors call
+// Secrets before each call, which answers from memory.
 type Signing struct {
 	store   schema.SigningKeyStore
 	keyring *Keyring
@@ -90,12 +90,13 @@ func (s *Signing) read(ctx context.Context, tenant string) (map[string][]openSec
 	return open, nil
 }
 
-// placeOf is what a secret is sealed for: one that is moved to another tenant's row opens no more.
+// placeOf is what a secret is sealed for. A secret that is moved to another tenant's row cannot be
+// opened.
 func placeOf(tenant, name string) string { return "signing\x00" + tenant + "\x00" + name }
 
 // Secrets returns the secrets by which calls of the tenant are signed with the key of that name,
-// the newest first. ErrNotFound: there is no such key. bucketer.ErrSealed: there is, and it cannot
-// be opened here. Other errors are the store's.
+// the newest first. It answers ErrNotFound if there is no such key, and bucketer.ErrSealed if it
+// cannot be opened here. Other errors are the store's.
 func (s *Signing) Secrets(ctx context.Context, tenant, name string) ([][]byte, error) {
 	keys, err := s.cache.of(ctx, tenant)
 	if err != nil {
@@ -144,9 +145,9 @@ func (s *Signing) Create(ctx context.Context, tenant, name, by string) (secret [
 	return secret, key, nil
 }
 
-// Rotate gives a key a new secret and returns it; those before it go on signing for overlap, unless
-// they end sooner. ErrNotFound, ErrNoSeal; ErrManyKeys if it was rotated so often that
-// schema.MaxSigningSecrets would be valid at once.
+// Rotate gives a key a new secret and returns it. Older secrets go on signing for overlap, unless
+// they end sooner. It answers ErrManyKeys if schema.MaxSigningSecrets would be valid at once;
+// ErrNotFound, ErrNoSeal.
 func (s *Signing) Rotate(ctx context.Context, tenant, name string, overlap time.Duration) (secret []byte, key schema.SigningKey, err error) {
 	secret, v, err := s.draw(tenant, name)
 	if err != nil {
@@ -216,8 +217,8 @@ func (s *Signing) draw(tenant, name string) (secret []byte, v schema.SigningSecr
 	return secret, v, err
 }
 
-// change changes the keys of a tenant, again if somebody else did meanwhile. A change that makes
-// none says why.
+// change changes the keys of a tenant, and tries again after a conflict. An error of f means that
+// nothing is changed.
 func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.SigningKeys) error) error {
 	var err error
 	for range signingTries {
@@ -229,8 +230,7 @@ func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.
 		if err := f(&all); err != nil {
 			return err
 		}
-		// Of two who change the same revision at once none may draw what the other does: it would
-		// be taken for the other's, repeated.
+		// Two concurrent changes must not draw the same revision: one would be taken for the other.
 		all.Revision = max(was, s.now().UnixMicro()) + 1 + rand.Int64N(signingDraw)
 		err = s.store.SwapSigningKeys(ctx, tenant, was, all)
 		if err == nil || errors.Is(err, schema.ErrUnknown) {
@@ -248,5 +248,5 @@ func find(all *schema.SigningKeys, name string) (at int, found bool) {
 	return slices.BinarySearchFunc(all.Keys, name, func(k schema.SigningKey, name string) int { return cmp.Compare(k.Name, name) })
 }
 
-// Changed forgets what is known of a tenant: the body of a signal of topic "signing".
+// Changed forgets the keys of a tenant. body is that of a signal of topic "signing".
 func (s *Signing) Changed(body []byte) { s.cache.forget(string(body)) }

@@ -28,8 +28,8 @@ func (l Lateness) Count() (n int64) {
 	return n
 }
 
-// Rank returns the upper end of the class in which the start of that rank lies, of all starts in
-// the order of their lateness; q is from 0 to 1, so 1 is the latest.
+// Rank returns the upper end of the class of the start of that rank, of all starts in the order of
+// their lateness. q is from 0 to 1, so 1 is the latest.
 func (l Lateness) Rank(q float64) schema.Duration {
 	left := int64(q*float64(l.Count()) + .5)
 	for _, c := range l {
@@ -56,8 +56,8 @@ func (l Lateness) add(other []schema.LatenessClass) Lateness {
 // Stats reads the counts of minutes.
 type Stats struct{ Store schema.StatsStore }
 
-// Minutes returns the counts of all nodes together, from ≤ minute < to, by minute. Minutes in which
-// nothing was counted are left out. It reads an hour at a time: the caller bounds the window.
+// Minutes returns the counts of all nodes together, from ≤ minute < to, by minute. Minutes without
+// a count are left out. It reads an hour at a time: the caller bounds the window.
 func (s Stats) Minutes(ctx context.Context, from, to time.Time) ([]Minute, error) {
 	var all []Minute
 	for hour := schema.StatsHour(from); hour <= schema.StatsHour(to.Add(-time.Nanosecond)); hour++ {

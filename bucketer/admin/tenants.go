@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// tenantFresh and tenantAge are how long a tenant that was read is not read again, and is
-	// believed.
+	// tenantFresh and tenantAge are how long a tenant is not read again, and is used.
 	tenantFresh = 5 * time.Second
 	tenantAge   = 10 * time.Second
 	// tenantCacheSize bounds the tenants kept in memory, and those whose use is measured.
@@ -31,7 +30,7 @@ const (
 // MaxWeight is the largest weight of a tenant.
 const MaxWeight = 1000
 
-// ErrQuota: the tenant has used up what it may use; nothing was written (429). Errors of this kind
+// ErrQuota: a quota of the tenant is used up, and nothing was written (429). Errors of this kind
 // are *QuotaError.
 var ErrQuota = errors.New("the tenant's quota is used up")
 
@@ -48,13 +47,12 @@ func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %s is %d", ErrQuot
 // Is reports whether target is ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
-// Tenants answers for tenants, and holds them to their quotas. Its methods may be called from any
-// goroutine.
+// Tenants answers for tenants, and bounds what they do by their quotas. Its methods may be called
+// from any goroutine.
 //
-// Quotas that are rates are kept by each node for its share: the quota divided by the bucketers
-// that are alive, at least one. So a tenant that asks one node alone of several gets its share
-// there and no more, and while views of the cluster differ the shares may sum up to more than the
-// quota. A share may be used up at once after a minute of rest: a burst of one minute's worth.
+// Each node keeps its share of a quota that is a rate: quota / living bucketers. So a tenant that
+// uses one of several nodes gets that node's share. While nodes see different members, shares may
+// add up to more than the quota. After a minute of rest a minute's share may be used at once.
 type Tenants struct {
 	store   schema.TenantStore
 	signals bucketer.Signaller
@@ -68,7 +66,7 @@ type Tenants struct {
 	jobs   map[string]jobCount
 }
 
-// jobCount is how many jobs a tenant had when they were counted, and made here since.
+// jobCount is how many jobs a tenant had when they were counted, and how many were made here since.
 type jobCount struct {
 	jobs int
 	at   time.Time
@@ -91,21 +89,20 @@ func (t *Tenants) read(ctx context.Context, name string) (schema.Tenant, error) 
 	return tenant, err
 }
 
-// withDefaults fills in what nobody has stated of a tenant.
+// withDefaults fills in what is not stated of a tenant.
 func withDefaults(tenant *schema.Tenant) {
 	if tenant.Weight == 0 {
 		tenant.Weight = schema.DefaultWeight
 	}
 }
 
-// Tenant returns a tenant as the store has it. One that nobody has stated anything of has the
-// defaults and no times.
+// Tenant returns a tenant as the store has it. A tenant without a row has the defaults and no
+// times.
 func (t *Tenants) Tenant(ctx context.Context, name string) (schema.Tenant, error) {
 	return t.read(ctx, name)
 }
 
-// Tenants returns at most limit tenants of which something was stated, with a name after `after`,
-// in name order.
+// Tenants returns at most limit tenants with a row and a name after `after`, in name order.
 func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error) {
 	tenants, err := t.store.Tenants(ctx, after, limit)
 	if err != nil {
@@ -117,7 +114,7 @@ func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schem
 	return tenants, nil
 }
 
-// PutTenant states weight and quotas of a tenant, and tells every node. It returns the tenant as
+// PutTenant sets weight and quotas of a tenant, and tells every node. It returns the tenant as
 // stored, and as it was.
 func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
 	if was, err = t.read(ctx, tenant.Name); err != nil {
@@ -144,7 +141,7 @@ func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
 	return tenant.Weight, nil
 }
 
-// Changed forgets a tenant: the body of a signal of topic "tenant".
+// Changed forgets a tenant. body is that of a signal of topic "tenant".
 func (t *Tenants) Changed(body []byte) { t.cache.forget(string(body)) }
 
 // meter measures what a tenant uses of its share. Its limits follow the quota and the number of
@@ -175,12 +172,12 @@ func (t *Tenants) meter(name string, q schema.Quotas) *meter {
 	}
 	if m.share != share {
 		now := t.now()
-		// Who uses a meter meanwhile has the one before: it is replaced, not changed, but for its
-		// limiters.
+		// A meter is replaced, not changed, except for its limiters: callers may be using the one
+		// before.
 		m = &meter{
 			share: share,
 			runs:  limited(m.runs, now, float64(share.RunsPerMinute)/60, share.RunsPerMinute),
-			// Any payload that is allowed can pass, however small the share.
+			// The burst lets any allowed payload pass, however small the share.
 			bytes: limited(m.bytes, now, float64(share.PayloadBytesPerMinute)/60, int(max(share.PayloadBytesPerMinute, schema.MaxPayload))),
 			lines: limited(m.lines, now, float64(share.ImportLinesPerSecond), share.ImportLinesPerSecond),
 		}
@@ -191,8 +188,8 @@ func (t *Tenants) meter(name string, q schema.Quotas) *meter {
 
 func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
 
-// limited returns a limiter of so many a second: l, or a full one if there was no bound before; nil
-// if there is none now.
+// limited returns a limiter of perSecond a second: l changed, or a full one if there was none. It
+// returns nil if there is no bound now.
 func limited(l *rate.Limiter, now time.Time, perSecond float64, burst int) *rate.Limiter {
 	switch {
 	case perSecond == 0:
@@ -205,9 +202,8 @@ func limited(l *rate.Limiter, now time.Time, perSecond float64, burst int) *rate
 	return l
 }
 
-// AdmitRun takes one run with so many bytes of payload out of the tenant's quotas, or answers a
-// *QuotaError: then it takes nothing. What is refused or known later on has used the quota all the
-// same.
+// AdmitRun takes one run with so many bytes of payload out of the tenant's quotas, or takes nothing
+// and answers a *QuotaError. A run that is refused later, or was known already, has used the quota.
 func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error {
 	known, err := t.cache.of(ctx, tenant)
 	q := known.Quotas
@@ -228,8 +224,8 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 	return nil
 }
 
-// RunsLeft returns how many runs, at most `most`, the tenant may start by now, and if there is
-// none, how long to wait for the next one.
+// RunsLeft returns how many runs, at most `most`, the tenant may start now. If it is 0, wait says
+// how long until the next one.
 func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int, wait time.Duration, err error) {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {
@@ -243,8 +239,7 @@ func (t *Tenants) RunsLeft(ctx context.Context, tenant string, most int) (n int,
 	return min(int(left), most), 0, nil
 }
 
-// TakeRuns takes n runs out of the tenant's quota. Of a quota that has become less it takes what it
-// will have next.
+// TakeRuns takes n runs out of the tenant's quota. If fewer are left, it takes the next ones too.
 func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {
@@ -256,8 +251,8 @@ func (t *Tenants) TakeRuns(ctx context.Context, tenant string, n int) error {
 }
 
 // AdmitJob admits one more job that can have many runs, or answers a *QuotaError. count counts the
-// tenant's, and may stop at most; it is asked only if there is a quota, and seldom: for half a
-// minute others' jobs, and ones that have ended, are not seen.
+// tenant's jobs, and may stop at most. It is called only if there is a quota, and seldom: for half
+// a minute other nodes' jobs, and jobs that have ended, are not seen.
 func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
 	known, err := t.cache.of(ctx, tenant)
 	quota := known.Quotas.Jobs
@@ -291,8 +286,8 @@ func (t *Tenants) AdmitJob(ctx context.Context, tenant string, count func(ctx co
 	return nil
 }
 
-// AdmitLine takes one line of an import out of the tenant's quota, or says how long to wait for the
-// next one: then it takes nothing.
+// AdmitLine takes one line of an import out of the tenant's quota, or takes nothing and says how
+// long to wait for the next one.
 func (t *Tenants) AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error) {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.ImportLinesPerSecond == 0 {
@@ -302,7 +297,7 @@ func (t *Tenants) AdmitLine(ctx context.Context, tenant string) (wait time.Durat
 	return wait, nil
 }
 
-// take takes n out of a limiter, or says how long to wait until that is there.
+// take takes n out of a limiter, or says how long to wait until n are there.
 func take(l *rate.Limiter, now time.Time, n int) (taken *rate.Reservation, wait time.Duration) {
 	if l == nil {
 		return nil, 0

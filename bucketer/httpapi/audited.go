@@ -26,7 +26,7 @@ type Audit interface {
 // as one. A one-off job that is made is a run and shows in the list of runs; it is not noted
 // besides.
 
-// watch has what the API does held to quotas and noted, and what it answers kept discreet.
+// watch has what the API does held to quotas and noted, and its answers redacted.
 func (s *Server) watch() {
 	if s.deps.Quotas != nil {
 		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
@@ -38,9 +38,9 @@ func (s *Server) watch() {
 			s.deps.DeadLetters = meteredLetters{s.deps.DeadLetters, s.deps.Quotas}
 		}
 	}
-	s.deps.Recurring = discreetRecurring{auditedRecurring{s.deps.Recurring, s}}
-	s.deps.Runs = discreetRuns{s.deps.Runs}
-	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, discreetTasks{auditedTasks{tasks: s.deps.Tasks, s: s}}
+	s.deps.Recurring = redactedRecurring{auditedRecurring{s.deps.Recurring, s}}
+	s.deps.Runs = redactedRuns{s.deps.Runs}
+	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, redactedTasks{auditedTasks{tasks: s.deps.Tasks, s: s}}
 }
 
 // note notes what the caller did to an object of the tenant that the request is for.

@@ -15,7 +15,7 @@ import (
 )
 
 // said returns what was noted, an act a line, with the object before and after as JSON.
-func said(t *testing.T, o *office) string {
+func said(t *testing.T, o *adminStub) string {
 	t.Helper()
 	var b strings.Builder
 	for _, a := range o.noted() {
@@ -30,7 +30,7 @@ func said(t *testing.T, o *office) string {
 
 // Every change is noted once, with who made it and without secrets; what changes nothing is not.
 func TestChangesAreNoted(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	clock := testNow
 	hs := serve(t, b, o.desk, func(c *Config, _ *Deps) { c.Now = func() time.Time { return clock } })
 	o.key("a/operator")
@@ -124,7 +124,7 @@ func TestChangesAreNoted(t *testing.T) {
 }
 
 func TestTheLogIsAnswered(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.deps)
 	for i := range 3 {
 		o.entries = append(o.entries, schema.AuditEntry{
@@ -152,7 +152,7 @@ func TestTheLogIsAnswered(t *testing.T) {
 }
 
 func TestCountsAreAnswered(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.deps)
 	o.minutes = []admin.Minute{
 		{Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: admin.Lateness{
@@ -170,7 +170,7 @@ func TestCountsAreAnswered(t *testing.T) {
 
 // Whatever starts runs is held to the quota of runs.
 func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.deps, withOperations)
 	job := created(t, b, nightly)
 	var once Job
@@ -214,7 +214,7 @@ func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
 // What is over a quota is refused for now; of an import the lines that are over are, and it is
 // slowed down.
 func TestQuotasAreKept(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.deps)
 	left := 2
 	var mu sync.Mutex // chunks of an import come at once

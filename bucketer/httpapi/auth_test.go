@@ -53,7 +53,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		"PUT /v1/tenants/:name": "system/admin", "GET /v1/cluster": "system/viewer", "GET /v1/stats": "system/viewer",
 		"POST /v1/schedules/preview": "viewer",
 	}
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	var keys []string
 	for _, tenant := range []string{"a", "system"} {
@@ -111,7 +111,7 @@ func with(a, b http.Header) http.Header {
 // Nothing of another tenant is found by an id or a name, and nothing of it is in a list or goes on
 // from its cursor.
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	o.key("system/admin", "theirs/admin", "theirs/viewer", "ours/admin")
 	theirs, ours := bearer(secret("theirs/admin")), bearer(secret("ours/admin"))
@@ -213,7 +213,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 
 // A key of the system tenant speaks for the tenant that the header names, and the log says so.
 func TestSystemKeysSpeakForAnyTenant(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	system := o.key("system/admin", "a/admin")
 	var made NewAPIKey
@@ -240,7 +240,7 @@ func TestSystemKeysSpeakForAnyTenant(t *testing.T) {
 }
 
 func TestWhatIsOpenWithoutAKey(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"} {
 		if status, _, _ := do(t, hs, call{method: "GET", path: path}); status != 200 {
@@ -259,7 +259,7 @@ func TestWhatIsOpenWithoutAKey(t *testing.T) {
 
 // A viewer sees that there is a header, and not what it says; who may change it sees that.
 func TestViewersDoNotSeeSecrets(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	operator, viewer := o.key("a/operator", "a/viewer"), bearer(secret("a/viewer"))
 	work := `"http":{"url":"http://x.test/","headers":{"Authorization":"hush"}}`

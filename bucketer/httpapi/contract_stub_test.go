@@ -17,8 +17,8 @@ func (s *stub) befall(err error) {
 	s.err = err
 }
 
-// befall is stub.befall, for what the office keeps.
-func (o *office) befall(err error) {
+// befall is stub.befall, for what the stub keeps.
+func (o *adminStub) befall(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.err = err

@@ -205,18 +205,18 @@ func troublesOf(o describedOperation) []error {
 func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
-	b, office := newStub(), newOffice()
+	b, admins := newStub(), newAdminStub()
 	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
 	letters := &stubLetters{b, map[schema.RunID]schema.ResolutionKind{}}
 	targets := broken(defaultTenant)
-	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
+	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)
 	var begun OperationBegun
 	doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}, 202, &begun)
 
 	outer := t
 	operations := c.operations()
-	befall := func(err error) { b.befall(err); office.befall(err); ops.err, targets.err = err, err }
+	befall := func(err error) { b.befall(err); admins.befall(err); ops.err, targets.err = err, err }
 	succeeded := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		// What is asked for is there, however the requests before have left it.

@@ -26,7 +26,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 		t.Errorf("the document has %d lists, want all of them", lists)
 	}
 
-	nothing := newOffice()
+	nothing := newAdminStub()
 	nothing.entries, nothing.minutes = nil, nil
 	nothing.signing = &signingDesk{}
 	ops := &stubOperations{}
@@ -92,8 +92,8 @@ func (c *contract) lists(part any) map[string]map[string]any {
 func TestPathsHavePatterns(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler}
-	b, office := newStub(), newOffice()
-	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) {
+	b, admins := newStub(), newAdminStub()
+	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) {
 		d.Operations, d.DeadLetters = &stubOperations{}, &stubLetters{b, nil}
 	})
 	samples := []string{

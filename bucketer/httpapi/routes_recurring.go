@@ -311,7 +311,7 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 		if line := (schema.JobRun{Run: standing(f.run).ID, State: f.run.State}); filter.Matches(&line) {
 			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
 		}
-		if err := s.buried(ctx, out.Body.Items); err != nil {
+		if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 			return nil, s.fail(ctx, "list runs of job", err)
 		}
 		return out, nil
@@ -328,7 +328,7 @@ func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter recurrin
 	for i := range page {
 		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
 	}
-	if err := s.buried(ctx, out.Body.Items); err != nil {
+	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return s.fail(ctx, "list runs of job", err)
 	}
 	if next != nil {

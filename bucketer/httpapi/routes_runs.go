@@ -90,7 +90,7 @@ func (s *Server) answerRun(ctx context.Context, run runs.Run, status int) (*runA
 		return nil, s.fail(ctx, "read payload", err)
 	}
 	shown := []Run{runOf(&run, payload)}
-	if err := s.buried(ctx, shown); err != nil {
+	if err := s.noteDeadLetters(ctx, shown); err != nil {
 		return nil, s.fail(ctx, "read dead letter", err)
 	}
 	return &runAnswer{Status: status, Body: shown[0]}, nil
@@ -146,7 +146,7 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	for i := range page {
 		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
 	}
-	if err := s.buried(ctx, out.Body.Items); err != nil {
+	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return nil, s.fail(ctx, "list runs", err)
 	}
 	if next != nil {
@@ -190,7 +190,7 @@ func (s *Server) listOne(ctx context.Context, w runs.Window, id schema.RunID, ou
 		return nil
 	}
 	out.Body.Items = append(out.Body.Items, runOf(&run, e.Payload))
-	if err := s.buried(ctx, out.Body.Items); err != nil {
+	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return s.fail(ctx, "list runs", err)
 	}
 	return nil

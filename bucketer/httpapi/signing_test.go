@@ -64,7 +64,7 @@ func (d *signingDesk) Revoke(_ context.Context, tenant, name string) (schema.Sig
 
 func TestSigningKeyRoutes(t *testing.T) {
 	desk := &signingDesk{keys: map[string]schema.SigningKey{}}
-	o := newOffice()
+	o := newAdminStub()
 	o.signing = desk
 	hs := serve(t, newStub(), o.desk, func(c *Config, _ *Deps) { c.Now = func() time.Time { return testNow } })
 	boss := o.key("a/admin", "b/admin", "a/operator", "a/viewer")

@@ -99,7 +99,7 @@ func TestTargetsAreListed(t *testing.T) {
 }
 
 func TestATargetIsReset(t *testing.T) {
-	targets, o := broken(defaultTenant), newOffice()
+	targets, o := broken(defaultTenant), newAdminStub()
 	hs := serve(t, newStub(), o.deps, func(_ *Config, d *Deps) { d.Targets = targets })
 	reset := func(body string) call { return call{method: "POST", path: resetPath, body: body} }
 	for range 2 { // twice is the same as once
@@ -147,7 +147,7 @@ func TestATargetIsResetWhereNobodyAnswered(t *testing.T) {
 
 // Tenants neither see each other's targets nor reset them.
 func TestTargetsOfAnotherTenant(t *testing.T) {
-	b, o, targets := newStub(), newOffice(), broken("theirs")
+	b, o, targets := newStub(), newAdminStub(), broken("theirs")
 	hs := serve(t, b, o.desk, func(_ *Config, d *Deps) { d.Targets = targets })
 	o.key("system/admin", "theirs/operator", "theirs/viewer", "ours/operator")
 	ours := bearer(secret("ours/operator"))

@@ -28,7 +28,7 @@ const (
 	backfillSoon  = 250 * time.Millisecond
 	backfillLater = time.Second
 	// backfillYield is how late a run of a backfill may start before the backfill asks for nothing
-	// more: those who execute have work on time.
+	// more, because executors are busy with work on time.
 	backfillYield = 2 * time.Second
 )
 
@@ -40,10 +40,12 @@ type Backfill struct {
 }
 
 // Backfill begins an operation that asks for a run of the job for each nominal time of the stretch
-// that its schedule, as it is now, names, in their order. They run besides what ran or was missed
-// at those times, one for each, at most MaxConcurrent of them unfinished at a time, with the lowest
-// priority. A paused job may be backfilled; one that was cancelled or has finished answers
-// ErrFinished. Stretches that name no times or too many are Faults. About key see Begin.
+// that its schedule, as it is now, names, in their order. These runs are additional to what ran or
+// was missed at those times. They have the lowest priority, and at most MaxConcurrent of them are
+// unfinished at a time.
+//
+// A paused job may be backfilled. One that was cancelled or has finished answers ErrFinished.
+// Stretches that name no times, or too many, are Faults. About key see Begin.
 func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobID, r Backfill, by, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) {
 		job, err := o.jobs.JobByID(ctx, tenant, id)
@@ -97,14 +99,12 @@ func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 	return f, nil
 }
 
-// backfillStep looks at the runs of a backfill that have not ended, and asks for more where there
-// is room.
+// backfillStep looks at the unfinished runs of a backfill, and asks for more if there is room.
 //
-// Which times are asked for next, and when those runs are due, is decided once for everybody before
-// their rows are written. If we crash at any point, or two nodes work at the same backfill, the
-// same decisions are met and the same rows are written again, also by whoever goes on from progress
-// that was overtaken: it meets all decisions again, and all runs that they led to, before it makes
-// a new one.
+// Which times come next, and when their runs are due, is decided once for every node before rows
+// are written. If we crash, or two nodes work on the same backfill, the same decisions are read and
+// the same rows are written again. A node that goes on from old progress reads all decisions, and
+// all runs that they led to, before it makes a new one.
 func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *schema.Progress) (wait time.Duration, err error) {
 	f, now := op.Spec.Backfill, o.now()
 	job, err := o.jobs.JobByID(ctx, op.Tenant, f.Job)
@@ -161,7 +161,7 @@ func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *
 	return backfillLater, nil
 }
 
-// unfinished takes those runs out of p.Unfinished that have ended, and counts them. held says that
+// unfinished takes the runs out of p.Unfinished that have ended, and counts them. held says that
 // one of the others should have started.
 func (o *Operations) unfinished(ctx context.Context, p *schema.Progress, now time.Time) (held bool, err error) {
 	if len(p.Unfinished) == 0 {
@@ -202,15 +202,15 @@ func (o *Operations) unfinished(ctx context.Context, p *schema.Progress, now tim
 	return held, nil
 }
 
-// batch is what was decided, once for everybody, about the nominal times of a backfill from one on.
-// It is kept as JSON.
+// batch is what was decided, once for every node, about the next nominal times of a backfill. It is
+// stored as JSON.
 type batch struct {
 	Last int64 `json:"last"` // the last nominal time, ms
 	Due  int64 `json:"due"`  // when their runs are due, ms
 }
 
-// askFor writes the rows of the next nominal times of a backfill, at most n, `first` being the
-// first of them, and notes them in p.
+// askFor writes the rows of the next nominal times of a backfill, from `first` on and at most n,
+// and notes them in p.
 func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema.Progress, s *schedule.Schedule, job *schema.Job, first time.Time, n int) error {
 	f, now := op.Spec.Backfill, o.now()
 	last := first
@@ -265,9 +265,9 @@ func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema
 }
 
 // backfilled makes the row of a run of a backfill. Its id is a function of tenant, job, operation,
-// nominal time and due time, and says nothing of the generation: what runs is what the job says
-// when the row is written. Written again after a change, it is the row of the later generation,
-// whole, since that is the write timestamp.
+// nominal time and due time, and not of the generation: the run does what the job says when its row
+// is written. The write timestamp is the generation's number. So a row that is written again after
+// a change is, as a whole, that of the later generation.
 func (o *Operations) backfilled(job *schema.Job, op *schema.Operation, nominal, due, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
 	hash := schema.HashOf("backfill", spec.Tenant, job.ID.String(), op.ID.String(), strconv.FormatInt(nominal.UnixMilli(), 10))

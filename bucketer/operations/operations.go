@@ -34,11 +34,11 @@ var Actions = []string{ActionCancel, ActionPause, ActionResume, ActionTrigger, A
 
 // The bounds of operations.
 const (
-	// operationPage is how many jobs or runs an operation asks for, and acts on, at once: so many
-	// are repeated, at most, after a crash.
+	// operationPage is how many jobs or runs an operation lists, and acts on, at once. After a
+	// crash at most that many are repeated.
 	operationPage = 200
-	// operationActs bounds what a node acts on at once, for all operations: a change of a job takes
-	// half a second, most of which it waits.
+	// operationActs bounds what a node acts on at once, for all operations. A change of a job takes
+	// half a second, most of it waiting.
 	operationActs = 200
 	// operationsAtOnce bounds the operations that a node works on at once, and operationVisit is
 	// about how long it stays with one while others wait.
@@ -47,12 +47,11 @@ const (
 	// operationPause is the shortest wait of an operation that its tenant's quota holds up; the
 	// longest is a turn.
 	operationPause = time.Second
-	// operationFaults bounds the failures that are told of one by one.
+	// operationFaults bounds the failures that an operation lists one by one.
 	operationFaults = 10
-	// maxPlain bounds what is told of one, in bytes.
+	// maxPlain bounds the text of one failure, in bytes.
 	maxPlain = 200
-	// operationTurn is for how long one node works an operation off before it is decided anew who
-	// does.
+	// operationTurn is how long one node works on an operation before a node is chosen anew.
 	operationTurn = 30 * time.Second
 	// operationPoll is how often a node looks for open operations, and operationsOpen how many of
 	// them it looks at.
@@ -61,11 +60,11 @@ const (
 	// MaxOpenOperations is about how many operations of one tenant may be open at a time: of
 	// several that are begun at once a few more may pass.
 	MaxOpenOperations = 100
-	// operationCount bounds the time that the asker of an operation waits to hear how much matches.
+	// operationCount bounds how long Begin counts what matches.
 	operationCount = 2 * time.Second
 	// MaxOperationSpan is the longest stretch of due times of runs that one operation acts on.
 	MaxOperationSpan = 31 * 24 * time.Hour
-	// operationWindow is how much of it is listed at once: what a Window may be.
+	// operationWindow is how much of it is listed at once: the longest Window.
 	operationWindow = time.Hour
 )
 
@@ -95,7 +94,7 @@ type Operations struct {
 	acts     chan struct{} // a token for each action under way
 }
 
-// RunQuota holds operations to what tenants may start (Tenants).
+// RunQuota bounds what tenants may start (admin.Tenants).
 type RunQuota interface {
 	// RunsLeft returns how many runs, at most `most`, the tenant may start by now; if none, how
 	// long to wait for the next one.
@@ -145,9 +144,9 @@ type Begun struct {
 	Existing bool
 }
 
-// Begin makes an operation, which is worked off from now on, and counts what it will meet. A key
-// makes it once; a key that came with another body is ErrKeyReused. A tenant that has
-// MaxOpenOperations answers ErrManyOperations.
+// Begin makes an operation, which is worked off from now on, and counts what matches. A key makes
+// it once; a key that came with another body is ErrKeyReused. A tenant that has MaxOpenOperations
+// answers ErrManyOperations.
 func (o *Operations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) { return spec, nil })
 	if err == nil && !begun.Existing {
@@ -200,7 +199,7 @@ func (o *Operations) begin(
 }
 
 // room answers ErrManyOperations if the tenant has as many open operations as it may have, or if
-// there are so many altogether that one more would not be looked at.
+// there are so many in all that one more would not be looked at.
 func (o *Operations) room(ctx context.Context, tenant string) error {
 	open, err := o.store.OpenOperations(ctx, operationsOpen)
 	if err != nil {
@@ -221,7 +220,7 @@ func (o *Operations) room(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// look has Run look at what is open, now.
+// look makes Run look for open operations now.
 func (o *Operations) look() {
 	select {
 	case o.wake <- struct{}{}:
@@ -229,9 +228,9 @@ func (o *Operations) look() {
 	}
 }
 
-// Cancel ends an operation of the tenant where it is: what it did stays done, what it started goes
-// on, and it goes no further than the page that is under way. Twice is the same as once; one that
-// is done answers ErrFinished.
+// Cancel ends an operation of the tenant where it is. What it did stays done, what it started goes
+// on, and it goes no further than the page under way. Cancelling twice is the same as once. One
+// that is done answers ErrFinished.
 func (o *Operations) Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error) {
 	op, err := o.store.Operation(ctx, tenant, id)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// page returns what matches from at on, at most limit, and where to go on; "" is the beginning, and
-// the end.
+// page returns at most limit targets that match from at on, and where to go on. "" is the
+// beginning, and the end.
 func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	switch {
 	case op.Spec.OfDeadLetters():
@@ -25,7 +25,7 @@ func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, 
 	return o.runsPage(ctx, op, at, limit)
 }
 
-// jobsPage lists jobs, newest first, from the one that was there last when the operation was made.
+// jobsPage lists jobs, newest first, from the newest one at the time when the operation was made.
 func (o *Operations) jobsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	filter := recurring.JobFilter{State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
@@ -79,7 +79,7 @@ func (o *Operations) actOnJob(ctx context.Context, op *schema.Operation, j *sche
 }
 
 // keyOf returns the idempotency key of what an operation makes of a job or a run. It is longer than
-// keys of callers may be, so it is none of theirs.
+// clients' keys may be.
 func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 	return bucketer.OwnKey("operation " + op.ID.String() + " of " + schema.JobID(of).String())
 }
@@ -110,7 +110,7 @@ func (o *Operations) runsPage(ctx context.Context, op *schema.Operation, at stri
 	var targets []target
 	for i := range page {
 		r := &page[i]
-		// What is retried may be due within the window as well, and may fail again.
+		// A retry made by this operation may be due within the window as well, and may fail again.
 		if op.Spec.Action == ActionRetry && (!r.State.Terminal() || !r.Current.Due().Before(op.ID.Time())) {
 			continue
 		}
@@ -143,7 +143,7 @@ func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *runs
 	return err == nil, err
 }
 
-// lettersPage lists dead letters, the latest due first: what is replayed and fails again lies
+// lettersPage lists dead letters, the latest due first. One that is replayed and fails again lies
 // before where the list goes on.
 func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter

@@ -82,7 +82,8 @@ func (o *Operations) Run(ctx context.Context) error {
 	}
 }
 
-// due returns the operations that nobody works on, the one that has waited longest first.
+// due returns the operations that this node does not work on now, the one that has waited longest
+// first.
 func due(open map[schema.OperationID]*openOperation) []*openOperation {
 	idle := slices.DeleteFunc(slices.Collect(maps.Values(open)), func(op *openOperation) bool { return op.busy })
 	slices.SortFunc(idle, func(x, y *openOperation) int {
@@ -139,7 +140,7 @@ func (o *Operations) visit(ctx context.Context, of *openOperation) (end visit) {
 		op, err := o.store.Operation(ctx, of.Tenant, of.ID)
 		switch {
 		case errors.Is(err, schema.ErrNotFound):
-			// its maker has not come to write it, and may never
+			// the node that made it has not written it yet, and may never do so
 			end.wait = operationPoll
 			return end
 		case err == nil:
@@ -174,8 +175,8 @@ func (o *Operations) visit(ctx context.Context, of *openOperation) (end visit) {
 	}
 }
 
-// ours reports whether it is our turn with an operation, and how long the turn lasts. It asks once
-// a turn.
+// ours reports whether it is this node's turn with an operation, and how long the turn lasts. It
+// asks the store once a turn.
 func (o *Operations) ours(ctx context.Context, of *openOperation) (ours bool, rest time.Duration, err error) {
 	turn, rest := turnAt(o.now())
 	if of.turn == turn {
@@ -187,13 +188,13 @@ func (o *Operations) ours(ctx context.Context, of *openOperation) (ours bool, re
 	return ours, rest, err
 }
 
-// turnAt returns the turn that it is at now, and how long it lasts.
+// turnAt returns the number of the turn at now, and how long it still lasts.
 func turnAt(now time.Time) (turn int64, rest time.Duration) {
 	turn = now.UnixMilli() / operationTurn.Milliseconds()
 	return turn, time.UnixMilli((turn + 1) * operationTurn.Milliseconds()).Sub(now)
 }
 
-// turn reports whether it is our turn with an operation.
+// turn takes the turn with an operation, or reports that another node has it.
 func (o *Operations) turn(ctx context.Context, id schema.OperationID) (bool, error) {
 	now := o.now()
 	turn, _ := turnAt(now)
@@ -204,8 +205,8 @@ func (o *Operations) turn(ctx context.Context, id schema.OperationID) (bool, err
 	return whose == o.node, nil
 }
 
-// step goes on with an operation by a page, and writes how far it has come. After an error it has
-// not come further. A wait that is not zero is how long to leave it alone.
+// step goes on with an operation by a page, and writes how far it has come. After an error the
+// operation has not come further. A wait that is not zero is how long to leave it alone.
 func (o *Operations) step(ctx context.Context, op *schema.Operation) (wait time.Duration, err error) {
 	p := op.Progress
 	p.Faults = slices.Clone(p.Faults)
@@ -222,7 +223,7 @@ func (o *Operations) step(ctx context.Context, op *schema.Operation) (wait time.
 		if wait, err = work(ctx, op, &p); err != nil {
 			return wait, err
 		}
-		// One that waits is written again all the same: else it would leave while it does.
+		// The row of a waiting operation is written again too, so that it does not expire.
 		if reflect.DeepEqual(p, op.Progress) && o.now().Sub(p.Updated) < schema.OperationRetention/2 {
 			return wait, nil
 		}
@@ -244,8 +245,8 @@ func (o *Operations) advance(ctx context.Context, op *schema.Operation, p schema
 	return nil
 }
 
-// pageStep works the next page of an operation off. Where the tenant's quota has nothing left for
-// runs that it would start, it says how long to wait.
+// pageStep works on the next page of an operation. If the tenant's quota has nothing left for runs
+// that it would start, it says how long to wait.
 func (o *Operations) pageStep(ctx context.Context, op *schema.Operation, p *schema.Progress) (wait time.Duration, err error) {
 	limit := operationPage
 	starts := !op.Spec.DryRun && op.Spec.StartsRuns()
@@ -289,7 +290,7 @@ type target struct {
 }
 
 // actOn acts on the targets side by side, and counts in p what became of them. An error means that
-// some could not be acted on now.
+// the store could not take some of them now.
 func (o *Operations) actOn(ctx context.Context, op *schema.Operation, targets []target, p *schema.Progress) error {
 	var (
 		mu    sync.Mutex
@@ -321,14 +322,14 @@ func (o *Operations) actOn(ctx context.Context, op *schema.Operation, targets []
 	return later
 }
 
-// fault tells of a failure, unless enough were told of.
+// fault notes a failure in p, unless enough were noted.
 func fault(p *schema.Progress, text string) {
 	if len(p.Faults) < operationFaults {
 		p.Faults = append(p.Faults, text)
 	}
 }
 
-// passing reports whether an error may be none when the same is done again later.
+// passing reports whether the same may succeed later.
 func passing(err error) bool {
 	for _, e := range []error{
 		schema.ErrUnknown, schema.ErrUnavailable, bucketer.ErrNotReady, bucketer.ErrOverloaded, bucketer.ErrPartitionFull, context.Canceled, context.DeadlineExceeded,
@@ -340,7 +341,7 @@ func passing(err error) bool {
 	return false
 }
 
-// plainly says an error to its tenant: what it means, without the words of drivers.
+// plainly says an error to its tenant, without the words of drivers.
 func plainly(err error) string {
 	var faults bucketer.Faults
 	if errors.As(err, &faults) {

@@ -30,7 +30,7 @@ type graveyard struct {
 	store *embedded.Store
 	b     *engine.Engine
 	hs    *httptest.Server
-	o     *office
+	o     *adminStub
 }
 
 func newGraveyard(t *testing.T, change ...func(*Config, *Deps)) *graveyard {
@@ -52,7 +52,7 @@ func newGraveyard(t *testing.T, change ...func(*Config, *Deps)) *graveyard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &graveyard{t: t, store: store, b: b, o: newOffice()}
+	g := &graveyard{t: t, store: store, b: b, o: newAdminStub()}
 	g.hs = serve(t, newStub(), append([]func(*Config, *Deps){func(_ *Config, d *Deps) {
 		d.Jobs, d.Runs, d.Tasks, d.Recurring, d.DeadLetters, d.Audit = b, b, b, b, b, g.o
 	}}, change...)...)

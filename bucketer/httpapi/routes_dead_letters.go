@@ -287,8 +287,8 @@ func (s *Server) discardLetter(ctx context.Context, in *letterByID) (*struct{}, 
 	return nil, nil //nolint:nilnil // 204: there is nothing to say
 }
 
-// buried says of runs that have failed whether their dead letters wait.
-func (s *Server) buried(ctx context.Context, items []Run) error {
+// noteDeadLetters notes on failed runs whether they have an unresolved dead letter.
+func (s *Server) noteDeadLetters(ctx context.Context, items []Run) error {
 	var failed []schema.RunID
 	for i := range items {
 		if items[i].DeadLetter {

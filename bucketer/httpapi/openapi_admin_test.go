@@ -61,7 +61,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 			t.Errorf("%s as %s: %v, want valid %v", text, name, err, valid)
 		}
 	}
-	o := newOffice()
+	o := newAdminStub()
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1), At: testNow, Actor: "me", Action: "update", Object: "task/t", Before: []byte(`{"a":1}`), After: []byte(`"cut…"`)}}
 	o.minutes = []admin.Minute{{Minute: testNow, Due: 1, Lateness: admin.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
 	o.signing = &signingDesk{keys: map[string]schema.SigningKey{}}

@@ -22,8 +22,8 @@ var (
 	_ Stats   = admin.Stats{}
 )
 
-// office keeps keys, tenants, quotas, the audit log and counts in memory.
-type office struct {
+// adminStub keeps keys, tenants, quotas, the audit log and counts in memory.
+type adminStub struct {
 	mu      sync.Mutex
 	keys    map[string]schema.APIKey // by secret
 	tenants map[string]schema.Tenant
@@ -43,18 +43,18 @@ type office struct {
 	entries  []schema.AuditEntry
 }
 
-func newOffice() *office {
-	return &office{keys: map[string]schema.APIKey{}, tenants: map[string]schema.Tenant{}}
+func newAdminStub() *adminStub {
+	return &adminStub{keys: map[string]schema.APIKey{}, tenants: map[string]schema.Tenant{}}
 }
 
-// desk makes a node that asks for keys, which the office keeps.
-func (o *office) desk(c *Config, d *Deps) {
+// desk makes a node that asks for keys, which the stub keeps.
+func (o *adminStub) desk(c *Config, d *Deps) {
 	c.Auth = true
 	o.deps(c, d)
 }
 
-// deps gives a node everything that the office keeps.
-func (o *office) deps(_ *Config, d *Deps) {
+// deps gives a node everything that the stub keeps.
+func (o *adminStub) deps(_ *Config, d *Deps) {
 	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats = o, o, o, o, o
 	d.Signing = o.signing
 }
@@ -63,7 +63,7 @@ func (o *office) deps(_ *Config, d *Deps) {
 func secret(of string) string { return "secret-" + strings.ReplaceAll(of, "/", "-") }
 
 // key makes a key for each name "tenant/role" and returns the header that carries the first.
-func (o *office) key(names ...string) http.Header {
+func (o *adminStub) key(names ...string) http.Header {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, of := range names {
@@ -75,7 +75,7 @@ func (o *office) key(names ...string) http.Header {
 
 func bearer(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
 
-func (o *office) Authenticate(_ context.Context, key string) (schema.APIKey, error) {
+func (o *adminStub) Authenticate(_ context.Context, key string) (schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -88,7 +88,7 @@ func (o *office) Authenticate(_ context.Context, key string) (schema.APIKey, err
 	return k, nil
 }
 
-func (o *office) Create(_ context.Context, key schema.APIKey) (string, schema.APIKey, error) {
+func (o *adminStub) Create(_ context.Context, key schema.APIKey) (string, schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -106,7 +106,7 @@ func (o *office) Create(_ context.Context, key schema.APIKey) (string, schema.AP
 	return made, key, nil
 }
 
-func (o *office) List(_ context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
+func (o *adminStub) List(_ context.Context, tenant, after string, limit int) ([]schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -122,7 +122,7 @@ func (o *office) List(_ context.Context, tenant, after string, limit int) ([]sch
 	return out[:min(limit, len(out))], nil
 }
 
-func (o *office) Revoke(_ context.Context, tenant, name string) (schema.APIKey, error) {
+func (o *adminStub) Revoke(_ context.Context, tenant, name string) (schema.APIKey, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -137,7 +137,7 @@ func (o *office) Revoke(_ context.Context, tenant, name string) (schema.APIKey, 
 	return schema.APIKey{}, fmt.Errorf("revoke key: %w", schema.ErrNotFound)
 }
 
-func (o *office) Tenant(_ context.Context, name string) (schema.Tenant, error) {
+func (o *adminStub) Tenant(_ context.Context, name string) (schema.Tenant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -149,7 +149,7 @@ func (o *office) Tenant(_ context.Context, name string) (schema.Tenant, error) {
 	return schema.Tenant{Name: name, Weight: 1}, nil
 }
 
-func (o *office) Tenants(_ context.Context, after string, limit int) ([]schema.Tenant, error) {
+func (o *adminStub) Tenants(_ context.Context, after string, limit int) ([]schema.Tenant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []schema.Tenant
@@ -161,7 +161,7 @@ func (o *office) Tenants(_ context.Context, after string, limit int) ([]schema.T
 	return out, o.err
 }
 
-func (o *office) PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error) {
+func (o *adminStub) PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error) {
 	if was, err = o.Tenant(ctx, t.Name); err != nil {
 		return t, was, err
 	}
@@ -172,21 +172,21 @@ func (o *office) PutTenant(ctx context.Context, t schema.Tenant) (stored, was sc
 	return t, was, err
 }
 
-func (o *office) AdmitRun(_ context.Context, tenant string, bytes int) error {
+func (o *adminStub) AdmitRun(_ context.Context, tenant string, bytes int) error {
 	if o.admit == nil {
 		return nil
 	}
 	return o.admit(tenant, bytes)
 }
 
-func (o *office) AdmitLine(context.Context, string) (time.Duration, error) {
+func (o *adminStub) AdmitLine(context.Context, string) (time.Duration, error) {
 	if o.line == nil {
 		return 0, nil
 	}
 	return o.line(), nil
 }
 
-func (o *office) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
+func (o *adminStub) AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error {
 	if o.jobs == 0 {
 		return nil
 	}
@@ -197,14 +197,14 @@ func (o *office) AdmitJob(ctx context.Context, tenant string, count func(ctx con
 	return err
 }
 
-func (o *office) Note(act admin.AuditEvent) {
+func (o *adminStub) Note(act admin.AuditEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.acts = append(o.acts, act)
 }
 
 // noted returns what was noted, and forgets it.
-func (o *office) noted() []admin.AuditEvent {
+func (o *adminStub) noted() []admin.AuditEvent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	acts := o.acts
@@ -212,7 +212,7 @@ func (o *office) noted() []admin.AuditEvent {
 	return acts
 }
 
-func (o *office) Entries(_ context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error) {
+func (o *adminStub) Entries(_ context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked, o.askedPos = q, pos
@@ -225,6 +225,6 @@ func (o *office) Entries(_ context.Context, q admin.AuditQuery, pos *admin.Audit
 	return o.entries, nil, o.err
 }
 
-func (o *office) Minutes(context.Context, time.Time, time.Time) ([]admin.Minute, error) {
+func (o *adminStub) Minutes(context.Context, time.Time, time.Time) ([]admin.Minute, error) {
 	return o.minutes, o.err
 }
