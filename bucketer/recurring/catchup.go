@@ -33,7 +33,7 @@ type missedRange struct {
 //
 // If we crash after the decision, the next node that finds the occurrence reads the decision and
 // writes the same rows.
-func (j *Jobs) jump(ctx context.Context, s *series, from, now time.Time) (to schema.EntryID, ends bool, err error) {
+func (j *Planner) jump(ctx context.Context, s *series, from, now time.Time) (to schema.EntryID, ends bool, err error) {
 	last, ok := s.last(from, now)
 	if !ok {
 		last = from
@@ -71,7 +71,7 @@ func (j *Jobs) jump(ctx context.Context, s *series, from, now time.Time) (to sch
 }
 
 // writeAbsent writes those of the rows that are not there.
-func (j *Jobs) writeAbsent(ctx context.Context, rows []schema.Entry) error {
+func (j *Planner) writeAbsent(ctx context.Context, rows []schema.Entry) error {
 	found, err := j.core.Stored(ctx, bucketer.IDsOf(rows))
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (j *Jobs) writeAbsent(ctx context.Context, rows []schema.Entry) error {
 
 // catchUp makes the entry that works off the nominal times of s from `at` to `until`, due at due.
 // Its id is a function of the job, the generation, the first missed time, `at` and due.
-func (j *Jobs) catchUp(s *series, first, at, until, due, now time.Time) (schema.Entry, error) {
+func (j *Planner) catchUp(s *series, first, at, until, due, now time.Time) (schema.Entry, error) {
 	hash := schema.HashOf("catch-up", s.job.String(), strconv.FormatInt(s.Number, 10), strconv.FormatInt(first.UnixMilli(), 10), strconv.FormatInt(at.UnixMilli(), 10))
 	id := schema.MakeEntryID(due, s.job.Shard(), hash)
 	return schema.NewEntry(id, schema.Spec{
@@ -105,7 +105,7 @@ func (j *Jobs) catchUp(s *series, first, at, until, due, now time.Time) (schema.
 // an attempt 0 says so, and what is left is another catch-up entry.
 //
 // If we crash in between, the step is taken again as of the same instant and writes the same rows.
-func (j *Jobs) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
+func (j *Planner) CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (int, error) {
 	ids := make([]schema.JobID, len(entries))
 	for i := range entries {
 		ids[i] = entries[i].Spec.Job
@@ -128,7 +128,7 @@ func (j *Jobs) CatchUp(ctx context.Context, entries []schema.Entry, most int, no
 }
 
 // catchUpStep takes one step and returns how many runs it started.
-func (j *Jobs) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job, now time.Time) (int, error) {
+func (j *Planner) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.Job, now time.Time) (int, error) {
 	s, reason, err := j.caughtUp(e, job)
 	if err != nil {
 		j.reportFault(err)
@@ -162,7 +162,7 @@ const notUnderstoodFor = 10 * time.Minute
 
 // postpone replaces a catch-up entry whose schedule is not understood by one that says the same and
 // is due later. Its id is a function of the entry's id and its due time.
-func (j *Jobs) postpone(ctx context.Context, e *schema.Entry, now time.Time) error {
+func (j *Planner) postpone(ctx context.Context, e *schema.Entry, now time.Time) error {
 	due := e.Due().Add(max(now.Sub(e.Due()), 0).Truncate(notUnderstoodFor) + notUnderstoodFor)
 	spec := e.Spec
 	spec.Accepted = due.UnixMicro()
@@ -176,7 +176,7 @@ func (j *Jobs) postpone(ctx context.Context, e *schema.Entry, now time.Time) err
 
 // decidedAt returns, in whole ms, when what key names was decided: now, or earlier if another node
 // was first.
-func (j *Jobs) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
+func (j *Planner) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
 	decided, err := j.store.Decide(ctx, key, strconv.FormatInt(now.UnixMilli(), 10), j.core.Expiry(now, now))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("decide when: %w", err)
@@ -190,7 +190,7 @@ func (j *Jobs) decidedAt(ctx context.Context, key string, now time.Time) (time.T
 
 // caughtUp returns the series of a catch-up entry, nil if it is not known any more, and the reason
 // to give up all of it: "" while its generation is in force.
-func (j *Jobs) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, error) {
+func (j *Planner) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, error) {
 	if job == nil {
 		return nil, "", nil
 	}
@@ -257,7 +257,7 @@ func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUp
 
 // giveUp records stretches of nominal times as missed, each under the run of its first time. It
 // writes the record, then the row, so that the row never starts.
-func (j *Jobs) giveUp(ctx context.Context, s *series, missed []schema.Stretch, now time.Time) error {
+func (j *Planner) giveUp(ctx context.Context, s *series, missed []schema.Stretch, now time.Time) error {
 	for i := range missed {
 		m := missed[i]
 		row, err := j.occurrence(s, m.From, now)
@@ -280,7 +280,7 @@ func (j *Jobs) giveUp(ctx context.Context, s *series, missed []schema.Stretch, n
 //
 // Each run gets a late entry that starts it, and an attempt 0 that says so before its row is there.
 // Otherwise a sweep that finds the row would plan its job on after it, which the catch-up does.
-func (j *Jobs) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
+func (j *Planner) start(ctx context.Context, s *series, e *schema.Entry, st catchUpStep, now time.Time) (schema.EntryID, error) {
 	var handed []schema.Attempt
 	var births, rows []schema.Entry
 	for _, nominal := range st.runs {

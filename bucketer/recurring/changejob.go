@@ -34,7 +34,7 @@ var endless = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation
 // that it must have, 0 = any or none.
-func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
+func (j *Changer) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
 	spec.Tenant, spec.Name = tenant, name
 	for range changeTries {
 		id, _, err := j.store.JobByName(ctx, tenant, name)
@@ -50,7 +50,7 @@ func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, s
 		if ifMatch != 0 {
 			return schema.Job{}, false, ErrStale
 		}
-		job, _, err = j.CreateJob(ctx, spec, "", "")
+		job, _, err = j.creator.CreateJob(ctx, spec, "", "")
 		if !errors.Is(err, ErrNameTaken) {
 			return job, err == nil, err
 		}
@@ -65,7 +65,7 @@ func (j *Jobs) PutJob(ctx context.Context, tenant, name string, ifMatch int64, s
 // newer one. Tenant, name and creation stay. ifMatch is the generation that the job must have, 0 =
 // any; otherwise the error is ErrStale. A job that has ended answers ErrFinished. The answer comes
 // when the change is in force: from 2 s after it nothing starts as it was before.
-func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
+func (j *Changer) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
 		if g.State.Ended() {
 			return false, bucketer.ErrFinished
@@ -92,7 +92,7 @@ func (j *Jobs) ChangeJob(ctx context.Context, tenant string, id schema.JobID, if
 
 // checkChanged checks the task of a changed spec, and its payload if the task or the payload
 // changed.
-func (j *Jobs) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
+func (j *Changer) checkChanged(ctx context.Context, spec, was *schema.JobSpec) error {
 	if spec.Task == was.Task && bytes.Equal(spec.Payload, was.Payload) {
 		_, err := j.core.TaskOf(ctx, spec.Tenant, spec.Task)
 		return err
@@ -124,20 +124,20 @@ func sameTimes(a, b *schema.JobSpec) bool {
 }
 
 // PauseJob stops the planning of runs. Pausing twice answers the same as once.
-func (j *Jobs) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+func (j *Changer) PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobPaused))
 }
 
 // ResumeJob goes on with a job that was paused, from the first time to come. Resuming an active job
 // changes nothing.
-func (j *Jobs) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+func (j *Changer) ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobActive))
 }
 
 // CancelJob ends a job: no run of it makes a first start, and no failed run is tried again.
 // Attempts under way end by themselves. Cancelling twice answers the same as once. The job's name
 // is free again.
-func (j *Jobs) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
+func (j *Changer) CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, turn(schema.JobCancelled))
 }
 
@@ -179,7 +179,7 @@ type mutation func(g *schema.Generation, from time.Time) (bool, error)
 // If we crash between 2 and 3, the run is cancelled when it is due. If we crash after 3, the change
 // holds. Its commit may be known so late that runs of the generation before start up to 1.9 s after
 // it, but no client was told otherwise.
-func (j *Jobs) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
+func (j *Changer) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
 	if _, err := j.core.InForce(); err != nil {
 		return schema.Job{}, err
 	}
@@ -251,7 +251,7 @@ func again(*schema.Generation, time.Time) (bool, error) { return true, nil }
 // replace puts a new generation in the place of the one in force. It answers schema.ErrConflict if
 // that was replaced meanwhile. It waits for the lock of the job's shard before it draws the cut, so
 // that the wait uses nothing of the time until the cut.
-func (j *Jobs) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
+func (j *Changer) replace(ctx context.Context, job *schema.Job, mutate mutation) (next schema.Job, first []schema.Entry, err error) {
 	release, err := j.locks.acquire(ctx, job.ID.Shard())
 	if err != nil {
 		return schema.Job{}, nil, err
@@ -297,7 +297,7 @@ func pastOf(job *schema.Job, now time.Time) []schema.PastGeneration {
 // settled reads a job once its cut has passed, so that at most two generations are live. decided
 // asks for a SERIAL read, which decides every change that was begun before. Otherwise a plain read
 // will do, if it finds a job.
-func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
+func (j *Changer) settled(ctx context.Context, tenant string, id schema.JobID, decided bool) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
@@ -327,7 +327,7 @@ func (j *Jobs) settled(ctx context.Context, tenant string, id schema.JobID, deci
 
 // read reads a job that is about to be changed: plainly, unless decided is set or the plain read
 // finds no job that is understood.
-func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
+func (j *Changer) read(ctx context.Context, id schema.JobID, decided bool) (schema.Job, error) {
 	if !decided {
 		jobs, err := j.store.Jobs(ctx, id.Shard(), []schema.JobID{id})
 		if err == nil && len(jobs) == 1 && jobs[0].Current.Fault == nil {
@@ -339,7 +339,7 @@ func (j *Jobs) read(ctx context.Context, id schema.JobID, decided bool) (schema.
 
 // prepare writes what a generation needs before its commit: its first run if it is active, an
 // expiry if it ends the job.
-func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
+func (j *Changer) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]schema.Entry, error) {
 	var first []schema.Entry
 	if next.Current.State == schema.JobActive {
 		s, nominal, ok, err := j.first(next)
@@ -369,13 +369,13 @@ func (j *Jobs) prepare(ctx context.Context, next *schema.Job, now time.Time) ([]
 
 // lastAsked returns when the row of a job that ends at now may leave, because no run can ask for it
 // any more.
-func (j *Jobs) lastAsked(now time.Time) time.Time {
+func (j *upkeep) lastAsked(now time.Time) time.Time {
 	return j.core.Expiry(now.Add(schema.HistoryPeriod), now)
 }
 
 // unlist makes a job that ended leave the list of its tenant together with its row. If that fails,
 // it is listed without a row, which does no harm.
-func (j *Jobs) unlist(ctx context.Context, job *schema.Job) {
+func (j *upkeep) unlist(ctx context.Context, job *schema.Job) {
 	if job.Expires.IsZero() {
 		return
 	}
@@ -385,7 +385,7 @@ func (j *Jobs) unlist(ctx context.Context, job *schema.Job) {
 }
 
 // commit replaces the generation was. After an unknown outcome it finds out what happened.
-func (j *Jobs) commit(ctx context.Context, was int64, next schema.Job) error {
+func (j *Changer) commit(ctx context.Context, was int64, next schema.Job) error {
 	err := j.store.SwapJob(ctx, was, next)
 	if !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil {
 		return err
@@ -401,7 +401,7 @@ func (j *Jobs) commit(ctx context.Context, was int64, next schema.Job) error {
 
 // finish ends a job whose schedule names no further time. The runs of its last generation start
 // however late. Mend tries again, so a failure is only logged.
-func (j *Jobs) finish(ctx context.Context, job schema.Job, now time.Time) {
+func (j *Changer) finish(ctx context.Context, job schema.Job, now time.Time) {
 	if job.Current.State != schema.JobActive || now.Before(job.Cut) {
 		return
 	}

@@ -52,7 +52,7 @@ func (e *ending) take() *schema.Job {
 }
 
 // finishAll finishes jobs, several at a time, until ctx ends.
-func (j *Jobs) finishAll(ctx context.Context) {
+func (j *Changer) finishAll(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(endsAtOnce)
 	defer func() { _ = g.Wait() }() // finish tells of its errors

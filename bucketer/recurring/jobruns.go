@@ -28,7 +28,7 @@ const (
 // meanwhile. A page reads a bounded part of the history: it may hold fewer than limit, even none,
 // and still name the next position. A run that will never start, because its job was changed, is
 // left out until that is recorded.
-func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
+func (j *Reader) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	job, err := j.JobByID(ctx, tenant, id)
 	if err != nil {
 		return nil, nil, err
@@ -56,7 +56,7 @@ func (j *Jobs) JobRuns(ctx context.Context, tenant string, id schema.JobID, f Jo
 
 // jobWalk collects a page of the lines of a job's history.
 type jobWalk struct {
-	b      *Jobs
+	b      *Reader
 	job    *schema.Job
 	filter JobRunFilter
 	now    time.Time

@@ -50,7 +50,7 @@ func firstGeneration(id schema.JobID) int64 {
 // again after nameGrace.
 //
 // What it costs is in the package's comment.
-func (j *Jobs) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
+func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
 	now := j.now()
 	settings, err := j.core.InForce()
 	if err != nil {
@@ -97,7 +97,7 @@ func keyJob(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e
 
 // repeatCreation answers a key that was used before: with the job that it made, or by making that
 // job, if it was never finished.
-func (j *Jobs) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
+func (j *Creator) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {
 	if held.BodyHash != bodyHash {
 		return schema.Job{}, false, bucketer.ErrKeyReused
 	}
@@ -143,7 +143,7 @@ type making struct {
 
 // create makes the job of a complete spec: it writes the name, the list, the first occurrence, and
 // then the row, which makes all of them count.
-func (j *Jobs) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
+func (j *Creator) create(ctx context.Context, id schema.JobID, spec schema.JobSpec, began time.Time, m making) (schema.Job, error) {
 	job := schema.Job{ID: id, Current: schema.Generation{Number: m.number, State: schema.JobActive, Spec: spec}}
 	s, nominal, ok, err := j.first(&job)
 	if err != nil {
@@ -172,7 +172,7 @@ func (j *Jobs) create(ctx context.Context, id schema.JobID, spec schema.JobSpec,
 }
 
 // createRow lists the job and holds its first occurrence, both at once, and then its row.
-func (j *Jobs) createRow(
+func (j *Creator) createRow(
 	ctx context.Context, job schema.Job, s *series, nominal time.Time, write func(context.Context, schema.Job) error,
 ) (first []schema.Entry, err error) {
 	if s != nil {
@@ -209,7 +209,7 @@ func (j *Jobs) createRow(
 // createdLate looks after a job whose creation took long. Meanwhile its name may have gone to
 // another job, the job may have been made anew under its key, and its first occurrence may have
 // been given up or been held too late for its sweep.
-func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
+func (j *Creator) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
 	spec := &job.Current.Spec
 	if spec.Name != "" {
 		holder, _, err := j.store.JobByName(ctx, spec.Tenant, spec.Name)
@@ -217,7 +217,7 @@ func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (
 		case err != nil && !errors.Is(err, schema.ErrNotFound):
 			return schema.Job{}, fmt.Errorf("name of job %s: %w", job.ID, err)
 		case holder != job.ID:
-			if _, err := j.CancelJob(ctx, spec.Tenant, job.ID, 0); err != nil {
+			if _, err := j.cancel(ctx, spec.Tenant, job.ID, 0); err != nil {
 				return schema.Job{}, err
 			}
 			return schema.Job{}, ErrNameTaken
@@ -238,7 +238,7 @@ func (j *Jobs) createdLate(ctx context.Context, job schema.Job, now time.Time) (
 // goesOn looks after the next run of a job that is answered as it is. The node that made or changed
 // it may have held its first run too late, or may have committed so late that the run was dropped,
 // and then crashed.
-func (j *Jobs) goesOn(ctx context.Context, job *schema.Job) error {
+func (j *upkeep) goesOn(ctx context.Context, job *schema.Job) error {
 	if job.Current.State != schema.JobActive {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (j *Jobs) goesOn(ctx context.Context, job *schema.Job) error {
 }
 
 // planFrom holds the first occurrence of the generation in force that is due after now.
-func (j *Jobs) planFrom(ctx context.Context, job *schema.Job, now time.Time) error {
+func (j *upkeep) planFrom(ctx context.Context, job *schema.Job, now time.Time) error {
 	s, nominal, ok, err := j.first(job)
 	if s == nil || err != nil || !ok {
 		return err
@@ -265,7 +265,7 @@ func (j *Jobs) planFrom(ctx context.Context, job *schema.Job, now time.Time) err
 
 // hintSoon tells the shard's owner of rows whose job exists only now. If it read them before, they
 // wait.
-func (j *Jobs) hintSoon(rows []schema.Entry) {
+func (j *upkeep) hintSoon(rows []schema.Entry) {
 	near := make(map[schema.Shard][]schema.Entry)
 	for _, row := range rows {
 		if row.Due().Sub(j.now()) < bucketer.NearSpan {
@@ -277,7 +277,7 @@ func (j *Jobs) hintSoon(rows []schema.Entry) {
 
 // registerName gets the name for the job. It answers ErrNameTaken if a job has the name that goes
 // on. It takes the name over from a job that has ended or was never made.
-func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
+func (j *Creator) registerName(ctx context.Context, tenant, name string, id schema.JobID, now time.Time) error {
 	for range nameTries {
 		holder, since, mine, err := j.store.RegisterName(ctx, tenant, name, id, now)
 		switch {
@@ -319,7 +319,7 @@ func (j *Jobs) registerName(ctx context.Context, tenant, name string, id schema.
 // of its row may exist on a replica and be read later. A row that was written under a condition
 // hides that copy, so there are never two jobs of one name. A job that has had the name for long
 // has ended and left instead: it does not come back to the list.
-func (j *Jobs) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
+func (j *Creator) neverMade(ctx context.Context, tenant, name string, id schema.JobID, since, now time.Time) error {
 	at := now.UTC().Truncate(time.Millisecond)
 	ended := schema.Job{
 		ID: id, Expires: j.lastAsked(now),
@@ -341,7 +341,7 @@ const releaseTimeout = 2 * time.Second
 
 // releaseName gives a name back whose job was not made. If that fails, the name is free after
 // nameGrace.
-func (j *Jobs) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
+func (j *Creator) releaseName(ctx context.Context, tenant, name string, id schema.JobID) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := j.store.TransferName(bounded, tenant, name, id, schema.JobID{}, j.now()); err != nil && !errors.Is(err, schema.ErrConflict) {
@@ -380,7 +380,7 @@ func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
 }
 
 // JobByID returns a job of the tenant that can have many runs, or schema.ErrNotFound.
-func (j *Jobs) JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
+func (j *Reader) JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error) {
 	if _, oneOff := id.OneOff(); oneOff {
 		return schema.Job{}, fmt.Errorf("job %s: %w", id, schema.ErrNotFound)
 	}
@@ -403,7 +403,7 @@ func (j *Jobs) JobByID(ctx context.Context, tenant string, id schema.JobID) (sch
 
 // owned reports whether the job is the tenant's. A job that is not understood does not say so
 // itself: the list of jobs does.
-func (j *Jobs) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
+func (j *Reader) owned(ctx context.Context, tenant string, job *schema.Job) (bool, error) {
 	if job.Current.Fault == nil {
 		return job.Current.Spec.Tenant == tenant, nil
 	}
@@ -419,7 +419,7 @@ func (j *Jobs) owned(ctx context.Context, tenant string, job *schema.Job) (bool,
 }
 
 // JobByName returns the job of the tenant that has the name, or schema.ErrNotFound.
-func (j *Jobs) JobByName(ctx context.Context, tenant, name string) (schema.Job, error) {
+func (j *Reader) JobByName(ctx context.Context, tenant, name string) (schema.Job, error) {
 	id, _, err := j.store.JobByName(ctx, tenant, name)
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("job %q: %w", name, err)
@@ -433,7 +433,7 @@ const listPages = 10
 // ListJobs returns the tenant's jobs that f selects, the newest first, at most limit of them,
 // before `before` (zero: from the newest). A page reads a bounded number of jobs. So it may hold
 // fewer than limit, even none, and still name where to go on.
-func (j *Jobs) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
+func (j *Reader) ListJobs(ctx context.Context, tenant string, f JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	var selected []schema.Job
 	for range listPages {
 		ids, err := j.store.JobIDs(ctx, tenant, before, bucketer.ReadIDs)

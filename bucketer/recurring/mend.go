@@ -26,7 +26,7 @@ const (
 //
 // A job that goes on always has the row of the first occurrence that is due after now, or of one
 // that is due and was not published yet. No known fault loses both: Mend is for unknown ones.
-func (j *Jobs) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
+func (j *Planner) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
 	jobs, err := j.store.JobsOf(ctx, shard, after, limit)
 	if err != nil {
 		return after, fmt.Errorf("jobs of shard %d: %w", shard, err)
@@ -59,7 +59,7 @@ func (j *Jobs) Mend(ctx context.Context, shard schema.Shard, after schema.JobID,
 
 // mustBePlanned returns the first occurrence of the job that is due after now, or false if there is
 // none. It finishes a job whose last occurrence is long past.
-func (j *Jobs) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
+func (j *Planner) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
 	s, first, ok, err := j.first(job)
 	if err != nil {
 		j.reportFault(err)
@@ -76,17 +76,17 @@ func (j *Jobs) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time
 	case more:
 		return step{i: -1, job: job, s: s, nominal: nominal}, true
 	case !ok:
-		j.finish(ctx, *job, now)
+		j.changer.finish(ctx, *job, now)
 	default:
 		if last, _ := s.last(first, now); now.Sub(s.due(last)) > mendAfter {
-			j.finish(ctx, *job, now)
+			j.changer.finish(ctx, *job, now)
 		}
 	}
 	return step{}, false
 }
 
 // mendJob plans a job on whose next occurrence is not there, unless a dispatcher is about to.
-func (j *Jobs) mendJob(ctx context.Context, due step, now time.Time) error {
+func (j *Planner) mendJob(ctx context.Context, due step, now time.Time) error {
 	s := due.s
 	_, at, _, err := j.first(due.job)
 	if err != nil {
@@ -150,7 +150,7 @@ func (j *Jobs) mendJob(ctx context.Context, due step, now time.Time) error {
 
 // lastRun returns the nominal time of the last run of the series in the job's history, if there is
 // one in the last mendPeriods.
-func (j *Jobs) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
+func (j *Planner) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
 	for period := schema.PeriodOf(now); period > schema.PeriodOf(now)-mendPeriods; period-- {
 		lines, err := j.store.JobRuns(ctx, s.job, period, schema.RunID{}, historyPage)
 		if err != nil {

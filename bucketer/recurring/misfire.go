@@ -47,7 +47,7 @@ func policyOf(m *schema.Misfire) string {
 
 // Misfired returns what is recorded of an entry of one of the job's runs instead of a first start,
 // if it is too late at now.
-func (j *Jobs) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
+func (j *Reader) Misfired(job *schema.Job, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	g := job.DecideStart(e, now).Generation
 	if g == nil {
 		g = &job.Current

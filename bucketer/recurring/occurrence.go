@@ -104,7 +104,7 @@ func (s *series) occurrence(nominal time.Time) Occurrence {
 // occurrence makes the row of an occurrence. Whichever node makes it, and however often, it is the
 // same row: same id, bytes and timestamp, which is the generation's number. Only its expiry is
 // later if it is made long after its due time.
-func (j *Jobs) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
+func (j *Reader) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
 	spec := &s.Spec
 	id := s.id(nominal)
 	return schema.NewEntry(id, schema.Spec{
@@ -117,7 +117,7 @@ func (j *Jobs) occurrence(s *series, nominal, now time.Time) (schema.Entry, erro
 // first returns the first nominal time of the generation in force: the first after the job's
 // creation, or the first that is due at the cut or later and that the generation before did not
 // name for a time before the cut.
-func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
+func (j *Reader) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
 	s, err = j.series.of(job.ID, &job.Current)
 	if s == nil || err != nil {
 		return nil, time.Time{}, false, err
@@ -146,7 +146,7 @@ func (j *Jobs) first(job *schema.Job) (s *series, nominal time.Time, ok bool, er
 
 // NextRun returns the occurrence that is due next after now, or false if there is none: the job is
 // not active, or its schedule names no further time.
-func (j *Jobs) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
+func (j *Reader) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
 	next := j.Upcoming(job, 1, now)
 	if len(next) == 0 {
 		return Occurrence{}, false
@@ -155,7 +155,7 @@ func (j *Jobs) NextRun(job schema.Job, now time.Time) (Occurrence, bool) {
 }
 
 // Upcoming returns the next occurrences that are due after now, at most count of them, in order.
-func (j *Jobs) Upcoming(job schema.Job, count int, now time.Time) []Occurrence {
+func (j *Reader) Upcoming(job schema.Job, count int, now time.Time) []Occurrence {
 	var next []Occurrence
 	if job.Before != nil && job.Before.State == schema.JobActive && now.Before(job.Cut) && job.Current.State != schema.JobFinished {
 		if before, err := j.series.of(job.ID, job.Before); err == nil && before != nil {

@@ -36,7 +36,7 @@ const (
 //
 // If we crash at any point, the next node that reads the entries does the same again, to the same
 // ids.
-func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error) {
+func (j *Planner) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error) {
 	p := planning{b: j, asked: now, now: now, entries: entries, verdicts: make([]bucketer.Verdict, len(entries))}
 	var err error
 	if p.jobs, err = j.jobsOf(ctx, entries); err != nil {
@@ -63,7 +63,7 @@ func (j *Jobs) PlanOn(ctx context.Context, entries []schema.Entry, now time.Time
 
 // planning is one PlanOn under way.
 type planning struct {
-	b        *Jobs
+	b        *Planner
 	asked    time.Time // before the jobs were read: changes that they do not show came later
 	now      time.Time // after
 	entries  []schema.Entry
@@ -186,20 +186,20 @@ func (p *planning) drop(i int, rec schema.Record) {
 // Another version may, for example one with other zone data. What was planned of it runs. The job
 // does not go on until it is understood or changed. Then Mend takes it up again, and what was left
 // out is caught up with by its policy. No other job is held up.
-func (j *Jobs) reportFault(err error) {
+func (j *Reader) reportFault(err error) {
 	j.metrics.faulty.Inc()
 	j.log.Error("what is stored of a job cannot be understood: it does not go on", "err", err)
 }
 
 // NotUnderstood returns why the job does not go on, because its row is not understood; nil if it
 // does.
-func (j *Jobs) NotUnderstood(job *schema.Job) error {
+func (j *Reader) NotUnderstood(job *schema.Job) error {
 	_, err := j.series.of(job.ID, &job.Current)
 	return err
 }
 
 // jobsOf reads the jobs of the entries that would make the first start of their run.
-func (j *Jobs) jobsOf(ctx context.Context, entries []schema.Entry) (map[schema.JobID]*schema.Job, error) {
+func (j *Planner) jobsOf(ctx context.Context, entries []schema.Entry) (map[schema.JobID]*schema.Job, error) {
 	var ids []schema.JobID
 	for i := range entries {
 		if e := &entries[i]; e.FirstOfJob() && e.Fault == nil {
@@ -213,7 +213,7 @@ func (j *Jobs) jobsOf(ctx context.Context, entries []schema.Entry) (map[schema.J
 }
 
 // Jobs reads any number of jobs. Those that do not exist are absent.
-func (j *Jobs) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error) {
+func (j *Reader) Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error) {
 	slices.SortFunc(ids, func(x, y schema.JobID) int {
 		if d := int(x.Shard()) - int(y.Shard()); d != 0 {
 			return d

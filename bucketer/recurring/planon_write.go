@@ -39,7 +39,7 @@ func (p *planning) write(ctx context.Context) error {
 		return err
 	}
 	for _, job := range p.finished {
-		p.b.ending.add(job)
+		p.b.changer.ending.add(job)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (p *planning) widen(found map[schema.EntryID]schema.Entry) {
 }
 
 // drop records what became of entries that do not start, after what follows from it.
-func (j *Jobs) drop(ctx context.Context, dropped []bucketer.Finished) error {
+func (j *Planner) drop(ctx context.Context, dropped []bucketer.Finished) error {
 	if len(dropped) == 0 {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (j *Jobs) drop(ctx context.Context, dropped []bucketer.Finished) error {
 }
 
 // find reads the rows of the steps' occurrences.
-func (j *Jobs) find(ctx context.Context, steps []step) (map[schema.EntryID]schema.Entry, error) {
+func (j *Reader) find(ctx context.Context, steps []step) (map[schema.EntryID]schema.Entry, error) {
 	ids := make([]schema.EntryID, len(steps))
 	for i, st := range steps {
 		ids[i] = st.s.id(st.nominal)

@@ -23,20 +23,49 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Jobs keeps the jobs that can have many runs, and sees to it that they go on. Its methods may be
-// called from any goroutine.
+// Jobs keeps the jobs that can have many runs, and sees to it that they go on. Its methods, which are
+// those of its parts, may be called from any goroutine.
 type Jobs struct {
+	*Reader
+	*Creator
+	*Changer
+	*Planner
+}
+
+// Reader shows jobs, their times and their runs, and makes rows of runs without writing them.
+type Reader struct {
 	core    *bucketer.Bucketer
 	runs    *runs.Runs
 	store   bucketer.Store
 	now     func() time.Time
 	log     *slog.Logger
 	metrics *metrics
+	series  seriesCache
+}
 
-	series    seriesCache
+// upkeep looks after the next run of a job, and after its place in its tenant's list.
+type upkeep struct{ *Reader }
+
+// Creator makes jobs.
+type Creator struct {
+	upkeep
+	cancel func(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
+}
+
+// Changer changes, triggers and finishes jobs.
+type Changer struct {
+	upkeep
+	creator *Creator
+	locks   shardLocks
+	ending  ending
+}
+
+// Planner plans jobs on: before a run of theirs starts, after runs were missed, and when they do not
+// go on.
+type Planner struct {
+	*Reader
+	changer   *Changer
 	uncertain uncertainRows
-	locks     shardLocks
-	ending    ending
 }
 
 // New returns Jobs.
@@ -47,16 +76,20 @@ func New(c Config) *Jobs {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	return &Jobs{
+	r := &Reader{
 		core: c.Bucketer, runs: c.Runs, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
 		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
-		locks:  newShardLocks(),
+	}
+	changer := &Changer{
+		upkeep: upkeep{r}, locks: newShardLocks(),
 		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},
 	}
+	changer.creator = &Creator{upkeep: upkeep{r}, cancel: changer.CancelJob}
+	return &Jobs{r, changer.creator, changer, &Planner{Reader: r, changer: changer}}
 }
 
 // Watch finishes jobs whose last run was published, until ctx ends. It returns nil.
-func (j *Jobs) Watch(ctx context.Context) error {
+func (j *Changer) Watch(ctx context.Context) error {
 	j.finishAll(ctx)
 	return nil
 }

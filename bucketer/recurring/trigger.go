@@ -12,7 +12,7 @@ import (
 
 // TriggerJob runs a job now, whatever its schedule says and also while it is paused; a cancelled
 // job answers ErrFinished. The same key and body give the same run.
-func (j *Jobs) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+func (j *Changer) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
 	now := j.now()
 	if _, err := j.core.InForce(); err != nil {
 		j.core.CountRefused("not_ready")
@@ -47,7 +47,7 @@ func (j *Jobs) TriggerJob(ctx context.Context, tenant string, id schema.JobID, k
 }
 
 // RunOf makes a run of the job that its schedule did not name.
-func (j *Jobs) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
+func (j *Reader) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
 	id := schema.MakeEntryID(due, job.ID.Shard(), schema.RandomHash())
 	return schema.NewEntry(id, schema.Spec{
