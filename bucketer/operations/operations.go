@@ -81,9 +81,8 @@ type OperationStore interface {
 // Operations does one thing to everything that matches a filter, in the background, on any node.
 // Its methods may be called from any goroutine.
 type Operations struct {
+	pages
 	bucketer *bucketer.Bucketer
-	runs     *runs.Runs
-	jobs     *recurring.Jobs
 	store    OperationStore
 	quota    RunQuota
 	node     string
@@ -126,7 +125,7 @@ func New(c Config) *Operations {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Operations{
-		bucketer: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, quota: c.Quota, node: c.Node,
+		pages: pages{runs: c.Runs, jobs: c.Jobs}, bucketer: c.Bucketer, store: c.Store, quota: c.Quota, node: c.Node,
 		now: c.Bucketer.Now, log: c.Logger,
 		metrics: newMetrics(c.Registerer),
 		wake:    make(chan struct{}, 1), acts: make(chan struct{}, operationActs),

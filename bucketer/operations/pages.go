@@ -13,9 +13,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// pages lists what an operation's filter matches, and acts on it.
+type pages struct {
+	runs *runs.Runs
+	jobs *recurring.Jobs
+}
+
 // page returns at most limit targets that match from at on, and where to go on. "" is the
 // beginning, and the end.
-func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+func (o *pages) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	switch {
 	case op.Spec.OfDeadLetters():
 		return o.lettersPage(ctx, op, at, limit)
@@ -26,7 +32,7 @@ func (o *Operations) page(ctx context.Context, op *schema.Operation, at string, 
 }
 
 // jobsPage lists jobs, newest first, from the newest one at the time when the operation was made.
-func (o *Operations) jobsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+func (o *pages) jobsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	filter := recurring.JobFilter{State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
 	filter.Label, filter.Value, _ = strings.Cut(f.Label, "=")
@@ -52,7 +58,7 @@ func (o *Operations) jobsPage(ctx context.Context, op *schema.Operation, at stri
 	return targets, next.String(), nil
 }
 
-func (o *Operations) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Job) (changed bool, err error) {
+func (o *pages) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Job) (changed bool, err error) {
 	state := j.Current.State
 	switch op.Spec.Action {
 	case ActionCancel:
@@ -91,7 +97,7 @@ type place struct {
 }
 
 // runsPage lists runs in the order of due time, an hour at a time.
-func (o *Operations) runsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+func (o *pages) runsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	here := place{From: f.From}
 	if at != "" {
@@ -128,7 +134,7 @@ func (o *Operations) runsPage(ctx context.Context, op *schema.Operation, at stri
 	return targets, string(text), err
 }
 
-func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *runs.Run) (changed bool, err error) {
+func (o *pages) actOnRun(ctx context.Context, op *schema.Operation, r *runs.Run) (changed bool, err error) {
 	switch op.Spec.Action {
 	case ActionCancel:
 		if r.State.Terminal() {
@@ -145,7 +151,7 @@ func (o *Operations) actOnRun(ctx context.Context, op *schema.Operation, r *runs
 
 // lettersPage lists dead letters, the latest due first. One that is replayed and fails again lies
 // before where the list goes on.
-func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	var pos *runs.DeadLetterPosition
 	if at != "" {
@@ -170,7 +176,7 @@ func (o *Operations) lettersPage(ctx context.Context, op *schema.Operation, at s
 	return targets, string(text), err
 }
 
-func (o *Operations) actOnLetter(ctx context.Context, op *schema.Operation, run schema.RunID) (changed bool, err error) {
+func (o *pages) actOnLetter(ctx context.Context, op *schema.Operation, run schema.RunID) (changed bool, err error) {
 	if op.Spec.Action == ActionDiscard {
 		return o.runs.Discard(ctx, op.Tenant, run, op.Spec.By)
 	}

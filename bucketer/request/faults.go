@@ -21,7 +21,7 @@ func (e *NotJSONError) Error() string {
 const maxEcho = 100
 
 // fault notes that node i is wrong and says its value back, unless it is large.
-func (d *Decoder) fault(i int32, format string, args ...any) {
+func (d *fields) fault(i int32, format string, args ...any) {
 	if d.full() {
 		return
 	}
@@ -38,21 +38,21 @@ func (d *Decoder) fault(i int32, format string, args ...any) {
 }
 
 // faultQuietly notes that node i is wrong without saying its value back: it may hold a secret.
-func (d *Decoder) faultQuietly(i int32, format string, args ...any) {
+func (d *fields) faultQuietly(i int32, format string, args ...any) {
 	if !d.full() {
 		d.faults = append(d.faults, bucketer.Fault{Location: d.doc.location(i), Message: fmt.Sprintf(format, args...)})
 	}
 }
 
 // faultAt notes that something is wrong that has no node, such as a field that is missing.
-func (d *Decoder) faultAt(location, format string, args ...any) {
+func (d *fields) faultAt(location, format string, args ...any) {
 	if !d.full() {
 		d.faults = append(d.faults, bucketer.Fault{Location: location, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
 // full reports whether as many faults are noted as may be, and says so once.
-func (d *Decoder) full() bool {
+func (d *fields) full() bool {
 	if len(d.faults) == maxFaults {
 		d.faults = append(d.faults, bucketer.Fault{Location: "body", Message: "has more faults than are listed here"})
 	}

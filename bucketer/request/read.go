@@ -43,7 +43,7 @@ func KeyFault(key string) string {
 }
 
 // members returns the members of object i that are not null.
-func (d *Decoder) members(i int32) iter.Seq[int32] {
+func (d *fields) members(i int32) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for c := i + 1; c < d.doc.nodes[i].end; c = d.doc.nodes[c].end {
 			if d.doc.nodes[c].kind != kindNull && !yield(c) {
@@ -54,7 +54,7 @@ func (d *Decoder) members(i int32) iter.Seq[int32] {
 }
 
 // allMembers returns the members of object i.
-func (d *Decoder) allMembers(i int32) iter.Seq[int32] {
+func (d *fields) allMembers(i int32) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for c := i + 1; c < d.doc.nodes[i].end; c = d.doc.nodes[c].end {
 			if !yield(c) {
@@ -64,10 +64,10 @@ func (d *Decoder) allMembers(i int32) iter.Seq[int32] {
 	}
 }
 
-func (d *Decoder) is(i int32, kind nodeKind) bool { return d.doc.nodes[i].kind == kind }
+func (d *fields) is(i int32, kind nodeKind) bool { return d.doc.nodes[i].kind == kind }
 
 // object returns the members of node i, none if it is no object, which is a fault.
-func (d *Decoder) object(i int32) iter.Seq[int32] {
+func (d *fields) object(i int32) iter.Seq[int32] {
 	if !d.is(i, kindObject) {
 		d.fault(i, "must be an object")
 		return func(func(int32) bool) {}
@@ -76,7 +76,7 @@ func (d *Decoder) object(i int32) iter.Seq[int32] {
 }
 
 // string returns the string that node i is, or "".
-func (d *Decoder) string(i int32) string {
+func (d *fields) string(i int32) string {
 	if !d.is(i, kindString) {
 		d.fault(i, "must be a string")
 		return ""
@@ -86,7 +86,7 @@ func (d *Decoder) string(i int32) string {
 
 // text returns the string that node i is, at most limit bytes long, without control characters but
 // line ends and tabs.
-func (d *Decoder) text(i int32, limit int) string {
+func (d *fields) text(i int32, limit int) string {
 	s := d.string(i)
 	if len(s) > limit {
 		d.fault(i, "must be at most %d bytes long", limit)
@@ -98,7 +98,7 @@ func (d *Decoder) text(i int32, limit int) string {
 }
 
 // oneOf returns the string that node i is, which is one of the words.
-func (d *Decoder) oneOf(i int32, words []string) string {
+func (d *fields) oneOf(i int32, words []string) string {
 	if !d.is(i, kindString) {
 		d.fault(i, "must be a string")
 		return ""
@@ -112,7 +112,7 @@ func (d *Decoder) oneOf(i int32, words []string) string {
 }
 
 // integer returns the integer that node i is, from low to high. 5.0 and 5e0 are 5.
-func (d *Decoder) integer(i int32, low, high int) int {
+func (d *fields) integer(i int32, low, high int) int {
 	v, ok := d.float(i)
 	switch {
 	case !ok:
@@ -124,7 +124,7 @@ func (d *Decoder) integer(i int32, low, high int) int {
 	return 0
 }
 
-func (d *Decoder) float(i int32) (float64, bool) {
+func (d *fields) float(i int32) (float64, bool) {
 	if !d.is(i, kindNumber) {
 		d.fault(i, "must be a number")
 		return 0, false
@@ -138,7 +138,7 @@ func (d *Decoder) float(i int32) (float64, bool) {
 }
 
 // duration returns the duration that node i is, from low to high.
-func (d *Decoder) duration(i int32, low, high time.Duration) schema.Duration {
+func (d *fields) duration(i int32, low, high time.Duration) schema.Duration {
 	if !d.is(i, kindString) {
 		d.fault(i, `must be a string such as "1m30s"`)
 		return 0
@@ -156,7 +156,7 @@ func (d *Decoder) duration(i int32, low, high time.Duration) schema.Duration {
 }
 
 // payload returns a copy of the text of node i.
-func (d *Decoder) payload(i int32) []byte {
+func (d *fields) payload(i int32) []byte {
 	raw := d.doc.raw(i)
 	if len(raw) > schema.MaxPayload {
 		d.faultQuietly(i, "must be at most %d bytes of JSON, not %d", schema.MaxPayload, len(raw))
@@ -165,7 +165,7 @@ func (d *Decoder) payload(i int32) []byte {
 	return bytes.Clone(raw)
 }
 
-func (d *Decoder) labels(i int32) map[string]string {
+func (d *fields) labels(i int32) map[string]string {
 	var labels map[string]string
 	n := 0
 	for c := range d.object(i) {
@@ -203,7 +203,7 @@ func isLabelName(name string) bool {
 	return true
 }
 
-func (d *Decoder) misfire(i int32) *schema.Misfire {
+func (d *fields) misfire(i int32) *schema.Misfire {
 	m := new(schema.Misfire)
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {

@@ -85,7 +85,11 @@ type Rules struct {
 // time. What it returns is the caller's and shares nothing with the text.
 type Decoder struct {
 	Rules Rules
+	fields
+}
 
+// fields reads the fields of one body, and collects what is wrong with them.
+type fields struct {
 	doc     document
 	notJSON *NotJSONError
 	faults  bucketer.Faults
@@ -114,7 +118,7 @@ func (d *Decoder) EmptyBody(body []byte) error {
 
 // begin parses a body that must be an object, and reports whether it is worth looking into. When it
 // is not, err says why.
-func (d *Decoder) begin(body []byte) bool {
+func (d *fields) begin(body []byte) bool {
 	d.faults, d.notJSON = nil, nil
 	err := d.doc.parse(body)
 	var deep *nestingError
@@ -136,7 +140,7 @@ func (d *Decoder) begin(body []byte) bool {
 }
 
 // err returns what was found wrong, or nil.
-func (d *Decoder) err() error {
+func (d *fields) err() error {
 	switch {
 	case d.notJSON != nil:
 		return d.notJSON
@@ -202,7 +206,7 @@ func (d *Decoder) payloadSchema(i int32) json.RawMessage {
 }
 
 // rate returns the rate that node i is, as text.
-func (d *Decoder) rate(i int32) string {
+func (d *fields) rate(i int32) string {
 	text := d.string(i)
 	if !d.is(i, kindString) {
 		return ""

@@ -187,7 +187,7 @@ func ScheduleFaults(err error) bucketer.Faults {
 
 // instant returns the time that node i is, to the ms, rounded up so that nothing is early, and not
 // after latest.
-func (d *Decoder) instant(i int32, latest time.Time) time.Time {
+func (d *fields) instant(i int32, latest time.Time) time.Time {
 	var t time.Time
 	if !d.is(i, kindString) {
 		d.fault(i, `must be a string such as "2026-11-21T09:30:00Z"`)

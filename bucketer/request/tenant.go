@@ -111,7 +111,7 @@ func (d *Decoder) Key(tenant string, body []byte, now time.Time) (schema.APIKey,
 }
 
 // future returns the instant after now that node i is, to the ms.
-func (d *Decoder) future(i int32, now time.Time) time.Time {
+func (d *fields) future(i int32, now time.Time) time.Time {
 	var t time.Time
 	switch text := d.doc.stringOf(i); {
 	case !d.is(i, kindString), t.UnmarshalText(text) != nil, !isStrictTime(text):
