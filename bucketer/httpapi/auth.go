@@ -105,7 +105,7 @@ func onlyReads(method, route string) bool {
 }
 
 // identify finds out who asks, and refuses who may not.
-func (s *Server) identify(c *gin.Context) {
+func (s middleware) identify(c *gin.Context) {
 	who := caller{tenant: defaultTenant, role: schema.Admin, system: true}
 	need, guarded := s.accessOf(c.Request.Method, c.FullPath())
 	if s.config.Auth && guarded {
@@ -144,7 +144,7 @@ func (s *Server) identify(c *gin.Context) {
 var errNoAuthorization = errors.New("no authorization")
 
 // authenticate returns whose key the request carries.
-func (s *Server) authenticate(r *http.Request) (caller, error) {
+func (s middleware) authenticate(r *http.Request) (caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return caller{}, errNoAuthorization
@@ -161,7 +161,7 @@ func (s *Server) authenticate(r *http.Request) (caller, error) {
 }
 
 // refuseCaller answers who could not be recognised. It says nothing of the key.
-func (s *Server) refuseCaller(c *gin.Context, err error) {
+func (s middleware) refuseCaller(c *gin.Context, err error) {
 	challenge := `Bearer realm="carillon"`
 	p := unauthenticated("")
 	switch {
@@ -189,7 +189,7 @@ func forbidden(detail string) *Problem {
 
 // describeAccess says in the document what each operation asks of a key. It comes after all
 // operations.
-func (s *Server) describeAccess() {
+func (s middleware) describeAccess() {
 	const scheme = "key"
 	doc := s.api.OpenAPI()
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{scheme: {

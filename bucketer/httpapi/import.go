@@ -43,7 +43,10 @@ type importQuery struct {
 	ContentEncoding string `header:"Content-Encoding" doc:"gzip or zstd"`
 }
 
-func (s *Server) routeImports() {
+// importRoutes serves bulk imports.
+type importRoutes struct{ *Server }
+
+func (s importRoutes) route() {
 	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
 	op.Description = "The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional \"key\". " +
 		"The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
@@ -63,7 +66,7 @@ func (s *Server) routeImports() {
 	s.describeBody(importPath, http.MethodPost, reflect.TypeFor[request.JobRequest](), ndjson)
 }
 
-func (s *Server) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
+func (s importRoutes) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
 	if err := checkMedia(in.ContentType, ndjson, "application/ndjson", "application/jsonl"); err != nil {
 		return nil, err
 	}
@@ -134,9 +137,9 @@ type chunk struct {
 	recurring int // specs that are not nil
 }
 
-func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
+func (s importRoutes) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
 	m := &importer{
-		s: s, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
+		s: s.Server, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
 		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", encoding: in.ContentEncoding,
 		blocks: make(chan block), free: make(chan []byte, readBuffers), slots: make(chan struct{}, s.config.Chunks),
 		broken: make(chan struct{}),

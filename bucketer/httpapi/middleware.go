@@ -31,8 +31,11 @@ const (
 // allowanceKey is under what the context of a request holds the *allowance for its body.
 type allowanceKey struct{}
 
+// middleware is what runs before each handler.
+type middleware struct{ *Server }
+
 // observe counts, times and logs requests.
-func (s *Server) observe(c *gin.Context) {
+func (s middleware) observe(c *gin.Context) {
 	start := time.Now()
 	s.metrics.inFlight.Inc()
 	defer func() {
@@ -53,7 +56,7 @@ func (s *Server) observe(c *gin.Context) {
 }
 
 // recover answers 500 for a panic of what comes after it.
-func (s *Server) recover(c *gin.Context) {
+func (s middleware) recover(c *gin.Context) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -73,7 +76,7 @@ func (s *Server) recover(c *gin.Context) {
 }
 
 // bound gives a request its time. Imports have their own.
-func (s *Server) bound(c *gin.Context) {
+func (s middleware) bound(c *gin.Context) {
 	rc := http.NewResponseController(c.Writer)
 	if c.FullPath() == importPath {
 		// Before anything is refused: the server would otherwise wait for the body before it sends
@@ -104,7 +107,7 @@ func (s *Server) bound(c *gin.Context) {
 // host refuses a request for a name that is not the node's. A browser takes a page's word for where
 // its name leads: a name that is made to lead to this machine would let the page read and write as
 // if it came from here.
-func (s *Server) host(c *gin.Context) {
+func (s middleware) host(c *gin.Context) {
 	if s.config.Host != nil && strings.HasPrefix(c.FullPath(), "/v1/") && !s.config.Host(hostname(c.Request.Host)) {
 		s.refuse(c, plain(http.StatusForbidden, "The Host header names another machine."))
 		return
@@ -136,7 +139,7 @@ func LocalHost(names ...string) func(host string) bool {
 // form refuses what a reader of the request may understand in two ways, and what a page of somebody
 // else makes a browser send: where no key is needed, being able to reach the node is all that
 // protects it. A name that ends in [] is of a list, such as name[] of /metrics.
-func (s *Server) form(c *gin.Context) {
+func (s middleware) form(c *gin.Context) {
 	if err := s.crossOrigin.Check(c.Request); err != nil {
 		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
 		return

@@ -12,8 +12,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// documentWriter writes the OpenAPI document.
+type documentWriter struct{ *Server }
+
 // document returns the frame of the OpenAPI document.
-func (s *Server) document() huma.Config {
+func (s documentWriter) document() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	c := huma.DefaultConfig("Carillon", s.config.Version)
 	c.OpenAPI = &huma.OpenAPI{
@@ -103,7 +106,7 @@ func (s *Server) alsoAnswers(path, method string, status, like int) {
 }
 
 // describeSystem documents what is not part of /v1.
-func (s *Server) describeSystem() {
+func (s documentWriter) describeSystem() {
 	for _, r := range []struct {
 		id, path, summary, media string
 		statuses                 []int
@@ -134,8 +137,8 @@ const (
 	durationPattern = `^[+-]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 )
 
-// finishDocument says in the schemas what the types of Go do not, and makes the document.
-func (s *Server) finishDocument() error {
+// finish says in the schemas what the types of Go do not, and makes the document.
+func (s documentWriter) finish() error {
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	for _, p := range []struct {
 		schema, field string

@@ -8,8 +8,8 @@ import (
 	"carillon.dev/carillon/bucketer/admin"
 )
 
-// describeOffice says in the schemas of keys and tenants what the types of Go do not.
-func (s *Server) describeOffice() error {
+// describeAdmin says in the schemas of keys and tenants what the types of Go do not.
+func (s documentWriter) describeAdmin() error {
 	quota := func(description string) func(*huma.Schema) {
 		return func(f *huma.Schema) { f.Minimum, f.Description = number(0), description+"; 0 or absent: no bound" }
 	}

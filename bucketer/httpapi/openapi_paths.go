@@ -24,7 +24,7 @@ var pathPatterns = map[string]string{
 
 // describePaths gives every path parameter its pattern. The patterns are only documented: the
 // handlers check, and their message says more than that a pattern does not match.
-func (s *Server) describePaths() error {
+func (s documentWriter) describePaths() error {
 	for path, item := range s.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
 			if op == nil {

@@ -95,7 +95,7 @@ func examplesOf(op *huma.Operation, status int) []string {
 
 // addProblems gives each problem that an operation may be answered with its examples. They are the
 // same for all, and lie together.
-func (s *Server) addProblems() error {
+func (s documentWriter) addProblems() error {
 	doc := s.api.OpenAPI()
 	examples := problemExamples()
 	doc.Components.Examples = make(map[string]*huma.Example)

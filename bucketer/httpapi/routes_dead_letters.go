@@ -136,7 +136,10 @@ const (
 	defaultLetterSpan = 31 * 24 * time.Hour
 )
 
-func (s *Server) routeLetters() {
+// deadLetterRoutes serves dead letters.
+type deadLetterRoutes struct{ *Server }
+
+func (s deadLetterRoutes) route() {
 	op := s.operation("list-dead-letters", http.MethodGet, lettersPath, "Runs that have failed for good and were neither replayed nor discarded, the latest due first", 200, 404, 422, 503)
 	op.Description = "A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. " +
 		"from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor."
@@ -148,14 +151,14 @@ func (s *Server) routeLetters() {
 }
 
 // letters returns the keeper of dead letters.
-func (s *Server) letters() (DeadLetters, error) {
+func (s deadLetterRoutes) letters() (DeadLetters, error) {
 	if s.deps.DeadLetters == nil {
 		return nil, notFound("This node keeps no dead letters.")
 	}
 	return s.deps.DeadLetters, nil
 }
 
-func (s *Server) listLetters(ctx context.Context, in *letterFilter) (*letterList, error) {
+func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*letterList, error) {
 	letters, err := s.letters()
 	if err != nil {
 		return nil, err
@@ -211,7 +214,7 @@ func (s *Server) listLetters(ctx context.Context, in *letterFilter) (*letterList
 	return out, nil
 }
 
-func (s *Server) getLetter(ctx context.Context, in *letterByID) (*letterAnswer, error) {
+func (s deadLetterRoutes) getLetter(ctx context.Context, in *letterByID) (*letterAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err != nil {
 		return nil, err
@@ -237,7 +240,7 @@ func (s *Server) getLetter(ctx context.Context, in *letterByID) (*letterAnswer, 
 	return &letterAnswer{out}, nil
 }
 
-func (s *Server) replayLetter(ctx context.Context, in *letterReplay) (*runAnswer, error) {
+func (s deadLetterRoutes) replayLetter(ctx context.Context, in *letterReplay) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err == nil {
 		err = s.noBody(&in.body)
@@ -268,7 +271,7 @@ func (s *Server) replayLetter(ctx context.Context, in *letterReplay) (*runAnswer
 	}, l.Entry.Payload), nil
 }
 
-func (s *Server) discardLetter(ctx context.Context, in *letterByID) (*struct{}, error) {
+func (s deadLetterRoutes) discardLetter(ctx context.Context, in *letterByID) (*struct{}, error) {
 	id, err := parseRun(in.ID)
 	if err != nil {
 		return nil, err

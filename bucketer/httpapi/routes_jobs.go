@@ -47,7 +47,10 @@ type jobAnswer struct {
 	Body     Job
 }
 
-func (s *Server) routeJobs() {
+// jobRoutes serves one-off jobs.
+type jobRoutes struct{ *Server }
+
+func (s jobRoutes) route() {
 	huma.Register(s.api, s.operation("create-job", http.MethodPost, "/v1/jobs", "Create a job", 201, 400, 408, 409, 413, 415, 422, 429, 503), s.createJob)
 	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[request.JobRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-job", http.MethodGet, "/v1/jobs/{id}", "A job", 200, 404, 422, 503), s.getJob)
@@ -58,7 +61,7 @@ func (s *Server) routeJobs() {
 
 func (s *Server) decoder() *request.Decoder { return s.decoders.Get().(*request.Decoder) }
 
-func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, error) {
+func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 		job.Key, job.BodyHash = key, d.BodyHash()
 	}
 	if spec != nil {
-		return s.createRecurring(ctx, *spec, job.Key, job.BodyHash)
+		return recurringRoutes{s.Server}.createRecurring(ctx, *spec, job.Key, job.BodyHash)
 	}
 	receipt, err := s.deps.Jobs.Submit(ctx, job)
 	if err != nil {
@@ -101,7 +104,7 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 	return out, nil
 }
 
-func (s *Server) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
+func (s jobRoutes) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, s.fail(ctx, "read job", err)
@@ -109,7 +112,7 @@ func (s *Server) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
 	return s.answerFound(ctx, f)
 }
 
-func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error) {
+func (s jobRoutes) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -130,7 +133,7 @@ const patchTries = 5
 
 // patch makes a patch up to the job as it stands, and changes the job if it still stands so:
 // otherwise one of two patches at once would undo the other, and both would match one ETag.
-func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, error) {
+func (s jobRoutes) patch(ctx context.Context, in *jobPatch, text []byte) (found, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return f, err
@@ -139,7 +142,7 @@ func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, e
 		return f, err
 	}
 	if f.job != nil {
-		return s.patchRecurring(ctx, f, in.IfMatch, text)
+		return recurringRoutes{s.Server}.patchRecurring(ctx, f, in.IfMatch, text)
 	}
 	payload, err := s.deps.Runs.Payload(ctx, *f.run)
 	if err != nil {
@@ -156,7 +159,7 @@ func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, e
 	return found{run: &run}, err
 }
 
-func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, error) {
+func (s jobRoutes) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, error) {
 	f, err := s.find(ctx, in.ID)
 	if err == nil {
 		err = f.match(in.IfMatch)
@@ -252,7 +255,7 @@ func or(err error, none *Problem) error {
 	return err
 }
 
-func (s *Server) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
+func (s jobRoutes) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
 	if f.job != nil {
 		return s.answerRecurring(f.job), nil
 	}

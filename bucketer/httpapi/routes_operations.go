@@ -121,7 +121,10 @@ type (
 
 const operationsPath = "/v1/operations"
 
-func (s *Server) routeOperations() {
+// operationRoutes serves operations and backfills.
+type operationRoutes struct{ *Server }
+
+func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. " +
 		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. " +
@@ -140,7 +143,7 @@ func (s *Server) routeOperations() {
 	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[request.BackfillRequest](), "application/json")
 }
 
-func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
+func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
 	if s.deps.Operations == nil {
 		return nil, notFound("This node keeps no operations.")
 	}
@@ -178,7 +181,7 @@ func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*oper
 }
 
 // onOperation answers with the operation that a request names, as do leaves it.
-func (s *Server) onOperation(ctx context.Context, act, text string, do func(id schema.OperationID) (schema.Operation, error)) (*operationAnswer, error) {
+func (s operationRoutes) onOperation(ctx context.Context, act, text string, do func(id schema.OperationID) (schema.Operation, error)) (*operationAnswer, error) {
 	id, err := schema.ParseOperationID(text)
 	if err != nil {
 		return nil, invalid(bucketer.Fault{Location: "path.id", Message: "is not the id of an operation"})
@@ -193,13 +196,13 @@ func (s *Server) onOperation(ctx context.Context, act, text string, do func(id s
 	return &operationAnswer{operationOf(&op)}, nil
 }
 
-func (s *Server) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
+func (s operationRoutes) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
 	return s.onOperation(ctx, "read operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
 		return s.deps.Operations.Operation(ctx, tenantOf(ctx), id)
 	})
 }
 
-func (s *Server) cancelOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
+func (s operationRoutes) cancelOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
 	return s.onOperation(ctx, "cancel operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
 		began := s.config.Now().Truncate(time.Millisecond)
 		op, err := s.deps.Operations.Cancel(ctx, tenantOf(ctx), id, actorOf(ctx))
@@ -211,7 +214,7 @@ func (s *Server) cancelOperation(ctx context.Context, in *operationByID) (*opera
 	})
 }
 
-func (s *Server) createBackfill(ctx context.Context, in *backfillCreate) (*backfillBegun, error) {
+func (s operationRoutes) createBackfill(ctx context.Context, in *backfillCreate) (*backfillBegun, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err

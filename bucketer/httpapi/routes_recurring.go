@@ -67,7 +67,10 @@ type upcomingList struct {
 	}
 }
 
-func (s *Server) routeRecurring() {
+// recurringRoutes serves jobs that can have many runs.
+type recurringRoutes struct{ *Server }
+
+func (s recurringRoutes) route() {
 	huma.Register(s.api, s.operation("list-jobs", http.MethodGet, "/v1/jobs", "The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs", 200, 422, 503), s.listJobs)
 	huma.Register(s.api, s.operation("put-job", http.MethodPut, "/v1/jobs/{id}", "Create or replace a recurring job by its name", 200, 400, 408, 409, 412, 413, 415, 422, 429, 503), s.putJob)
 	s.alsoAnswers("/v1/jobs/{id}", http.MethodPut, http.StatusCreated, http.StatusOK)
@@ -86,7 +89,7 @@ func (s *Server) routeRecurring() {
 const jobRunsOrder = "In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. " +
 	"Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor."
 
-func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
+func (s recurringRoutes) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
 	if err != nil {
 		return nil, s.fail(ctx, "create job", err)
@@ -99,7 +102,7 @@ func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, 
 	return out, nil
 }
 
-func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
+func (s recurringRoutes) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -127,7 +130,7 @@ func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
 
 // matchNamed checks the header If-Match of a request to replace the job of a name, and returns the
 // generation that it asks for.
-func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, error) {
+func (s recurringRoutes) matchNamed(ctx context.Context, name, header string) (int64, error) {
 	f, err := s.findNamed(ctx, name)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
@@ -142,7 +145,7 @@ func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, er
 }
 
 // patchRecurring makes a patch up to what the job says when it is changed.
-func (s *Server) patchRecurring(ctx context.Context, f found, header string, text []byte) (found, error) {
+func (s recurringRoutes) patchRecurring(ctx context.Context, f found, header string, text []byte) (found, error) {
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	now := s.config.Now()
@@ -177,18 +180,18 @@ func (s *Server) recurring(j *schema.Job) Job {
 	return out
 }
 
-func (s *Server) pauseJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
+func (s recurringRoutes) pauseJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
 	return s.controlJob(ctx, "pause job", in, Recurring.PauseJob)
 }
 
-func (s *Server) resumeJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
+func (s recurringRoutes) resumeJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
 	return s.controlJob(ctx, "resume job", in, Recurring.ResumeJob)
 }
 
 // controlOf changes the state of a job that can have many runs.
 type controlOf func(r Recurring, ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
 
-func (s *Server) controlJob(ctx context.Context, act string, in *jobControl, do controlOf) (*jobAnswer, error) {
+func (s recurringRoutes) controlJob(ctx context.Context, act string, in *jobControl, do controlOf) (*jobAnswer, error) {
 	err := s.noBody(&in.body)
 	var f found
 	if err == nil {
@@ -219,7 +222,7 @@ func oneOffProblem(detail string) *Problem {
 	return &Problem{Type: problemType + "one-off", Title: "The job is a one-off job", Status: http.StatusConflict, Detail: detail}
 }
 
-func (s *Server) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, error) {
+func (s recurringRoutes) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, error) {
 	err := s.noBody(&in.body)
 	key, faults := idempotencyKey(in.Key)
 	err = also(err, faults)
@@ -248,7 +251,7 @@ func (s *Server) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, er
 	}, spec.Payload), nil
 }
 
-func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
+func (s recurringRoutes) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 	var faults bucketer.Faults
 	filter := recurring.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
 	if in.Label != "" {
@@ -284,7 +287,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 	return out, nil
 }
 
-func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
+func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
 	filter := recurring.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
 	faults := checkYears(filter.From, filter.To)
 	if !filter.To.IsZero() && !filter.To.After(filter.From) {
@@ -320,7 +323,7 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 }
 
 // historyOf fills a page of the runs of a job that can have many.
-func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos runs.Position, limit int, question any, out *runList) error {
+func (s recurringRoutes) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos runs.Position, limit int, question any, out *runList) error {
 	page, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
 	if err != nil {
 		return s.fail(ctx, "list runs of job", err)
@@ -352,7 +355,7 @@ func checkYears(from, to time.Time) (faults bucketer.Faults) {
 	return faults
 }
 
-func (s *Server) listUpcoming(ctx context.Context, in *jobUpcoming) (*upcomingList, error) {
+func (s recurringRoutes) listUpcoming(ctx context.Context, in *jobUpcoming) (*upcomingList, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, s.fail(ctx, "list upcoming runs", err)

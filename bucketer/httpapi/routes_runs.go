@@ -64,15 +64,18 @@ type runList struct {
 	}
 }
 
-func (s *Server) routeRuns() {
+// runRoutes serves runs.
+type runRoutes struct{ *Server }
+
+func (s runRoutes) route() {
 	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/v1/runs/{id}", "A run and its attempts", 200, 404, 422, 503), s.getRun)
 	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
-	s.routeOutputs()
+	outputRoutes{s.Server}.route()
 }
 
-func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
+func (s runRoutes) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
 	return s.answerRun(ctx, run, http.StatusOK)
 }
 
-func (s *Server) answerRun(ctx context.Context, run runs.Run, status int) (*runAnswer, error) {
+func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*runAnswer, error) {
 	payload, err := s.deps.Runs.Payload(ctx, run)
 	if err != nil {
 		return nil, s.fail(ctx, "read payload", err)
@@ -96,7 +99,7 @@ func (s *Server) answerRun(ctx context.Context, run runs.Run, status int) (*runA
 	return &runAnswer{Status: status, Body: shown[0]}, nil
 }
 
-func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
+func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
 	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
 	faults := checkYears(w.From, w.To)
 	switch {
@@ -158,7 +161,7 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 }
 
 // jobOfQuery returns the job of an id or a name, or what is wrong with that.
-func (s *Server) jobOfQuery(ctx context.Context, text string) (id schema.JobID, what string, err error) {
+func (s runRoutes) jobOfQuery(ctx context.Context, text string) (id schema.JobID, what string, err error) {
 	if text == "" {
 		return id, "", nil
 	}
@@ -176,7 +179,7 @@ func (s *Server) jobOfQuery(ctx context.Context, text string) (id schema.JobID, 
 }
 
 // listOne lists the run id if it lies in the window.
-func (s *Server) listOne(ctx context.Context, w runs.Window, id schema.RunID, out *runList) error {
+func (s runRoutes) listOne(ctx context.Context, w runs.Window, id schema.RunID, out *runList) error {
 	run, err := s.deps.Runs.Run(ctx, w.Tenant, id)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
@@ -198,8 +201,8 @@ func (s *Server) listOne(ctx context.Context, w runs.Window, id schema.RunID, ou
 
 // listHistory lists the runs of a job that can have many, the latest due first: a window of due
 // times may lie in many partitions, and the history knows the job's.
-func (s *Server) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
-	err := s.historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
+func (s runRoutes) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
+	err := recurringRoutes{s.Server}.historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
 		return nil
@@ -208,7 +211,7 @@ func (s *Server) listHistory(ctx context.Context, w runs.Window, job schema.JobI
 	return err
 }
 
-func (s *Server) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {
+func (s runRoutes) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err == nil {
 		err = s.noBody(&in.body)
@@ -223,7 +226,7 @@ func (s *Server) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, erro
 	return s.answerRun(ctx, run, http.StatusOK)
 }
 
-func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error) {
+func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err == nil {
 		err = s.noBody(&in.body)

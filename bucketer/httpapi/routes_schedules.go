@@ -20,7 +20,10 @@ type previewAsk struct{ body }
 
 type previewAnswer struct{ Body Preview }
 
-func (s *Server) routeSchedules() {
+// scheduleRoutes serves previews of schedules.
+type scheduleRoutes struct{ *Server }
+
+func (s scheduleRoutes) route() {
 	huma.Register(s.api, s.operation("preview-schedule", http.MethodPost, previewPath, "The next times of a schedule, and what is to be known about it", 200, 400, 408, 413, 415, 422, 429, 503), s.previewSchedule)
 	s.describeBody(previewPath, http.MethodPost, reflect.TypeFor[request.PreviewRequest](), "application/json")
 }
@@ -28,7 +31,7 @@ func (s *Server) routeSchedules() {
 // noteSpan is how far from its first time on a preview looks for changes of the zone.
 const noteSpan = 365 * 24 * time.Hour
 
-func (s *Server) previewSchedule(ctx context.Context, in *previewAsk) (*previewAnswer, error) {
+func (s scheduleRoutes) previewSchedule(ctx context.Context, in *previewAsk) (*previewAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err

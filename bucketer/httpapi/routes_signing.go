@@ -83,7 +83,10 @@ type (
 
 const signingPath = "/v1/signing-keys"
 
-func (s *Server) routeSigning() {
+// signingRoutes serves signing keys.
+type signingRoutes struct{ *Server }
+
+func (s signingRoutes) route() {
 	op := s.operation("create-signing-key", http.MethodPost, signingPath, "Make a key by which HTTP calls are signed, and show its secret this once", 201, 400, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "From within 10 s on every HTTP call that names the key, or of the key called default every call that names none, carries the header webhook-signature (Standard Webhooks). " +
 		"A name that is taken is 409, as is a cluster whose operator has configured no key to encrypt secrets with."
@@ -99,14 +102,14 @@ func (s *Server) routeSigning() {
 }
 
 // signing returns what keeps the signing keys.
-func (s *Server) signing() (Signing, error) {
+func (s signingRoutes) signing() (Signing, error) {
 	if s.deps.Signing == nil {
 		return nil, notFound("This node keeps no signing keys.")
 	}
 	return s.deps.Signing, nil
 }
 
-func (s *Server) createSigning(ctx context.Context, in *signingCreate) (*signingCreated, error) {
+func (s signingRoutes) createSigning(ctx context.Context, in *signingCreate) (*signingCreated, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err
@@ -130,7 +133,7 @@ func (s *Server) createSigning(ctx context.Context, in *signingCreate) (*signing
 	return &signingCreated{signingPath + "/" + made.Name, "no-store", NewSigningKey{shown, admin.SecretText(secret)}}, nil
 }
 
-func (s *Server) listSigning(ctx context.Context, _ *struct{}) (*signingList, error) {
+func (s signingRoutes) listSigning(ctx context.Context, _ *struct{}) (*signingList, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err
@@ -147,7 +150,7 @@ func (s *Server) listSigning(ctx context.Context, _ *struct{}) (*signingList, er
 	return out, nil
 }
 
-func (s *Server) rotateSigning(ctx context.Context, in *signingRotate) (*signingAnswer, error) {
+func (s signingRoutes) rotateSigning(ctx context.Context, in *signingRotate) (*signingAnswer, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ func (s *Server) rotateSigning(ctx context.Context, in *signingRotate) (*signing
 	return &signingAnswer{"no-store", NewSigningKey{shown, admin.SecretText(secret)}}, nil
 }
 
-func (s *Server) revokeSigning(ctx context.Context, in *signingByName) (*struct{}, error) {
+func (s signingRoutes) revokeSigning(ctx context.Context, in *signingByName) (*struct{}, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err

@@ -112,7 +112,10 @@ const (
 	resetPath   = targetsPath + "/reset"
 )
 
-func (s *Server) routeTargets() {
+// targetRoutes serves targets.
+type targetRoutes struct{ *Server }
+
+func (s targetRoutes) route() {
 	op := s.operation("list-targets", http.MethodGet, targetsPath, "The targets that executors have called lately, and their circuit breakers, by name", 200, 422, 503)
 	op.Description = "A target of which nine of ten calls fail (of 20 within 30 s) is called by probes alone for a while, and runs for it are deferred. " +
 		"Every executor knows what it saw itself, since it started. An executor tells of at most 2,000 targets of a tenant, those that are not closed first."
@@ -125,7 +128,7 @@ func (s *Server) routeTargets() {
 
 // targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that
 // is "".
-func (s *Server) targetsOf(ctx context.Context, reset string) (all []TargetOfTenant, missing []string, err error) {
+func (s targetRoutes) targetsOf(ctx context.Context, reset string) (all []TargetOfTenant, missing []string, err error) {
 	if s.deps.Targets == nil {
 		return nil, nil, notFound("This node asks no executors.")
 	}
@@ -139,7 +142,7 @@ func (s *Server) targetsOf(ctx context.Context, reset string) (all []TargetOfTen
 	return merged(known), append([]string{}, missing...), err
 }
 
-func (s *Server) listTargets(ctx context.Context, in *targetPage) (*targetList, error) {
+func (s targetRoutes) listTargets(ctx context.Context, in *targetPage) (*targetList, error) {
 	out := new(targetList)
 	var err error
 	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"targets", tenantOf(ctx), in.State}, in.Cursor, in.Limit,
@@ -156,7 +159,7 @@ func (s *Server) listTargets(ctx context.Context, in *targetPage) (*targetList, 
 	return out, nil
 }
 
-func (s *Server) resetTarget(ctx context.Context, in *targetReset) (*targetAnswer, error) {
+func (s targetRoutes) resetTarget(ctx context.Context, in *targetReset) (*targetAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err

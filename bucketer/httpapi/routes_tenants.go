@@ -59,7 +59,10 @@ const (
 	tenantPath  = tenantsPath + "/{name}"
 )
 
-func (s *Server) routeTenants() {
+// tenantRoutes serves tenants.
+type tenantRoutes struct{ *Server }
+
+func (s tenantRoutes) route() {
 	op := s.operation("list-tenants", http.MethodGet, tenantsPath, "Weights and quotas of tenants, by name", 200, 422, 503)
 	op.Description = "For a key of the tenant " + schema.SystemTenant + ", and where no key is asked for: every tenant of which something was stated. For other keys: their own tenant."
 	huma.Register(s.api, op, s.listTenants)
@@ -72,7 +75,7 @@ func (s *Server) routeTenants() {
 	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[request.TenantRequest](), "application/json")
 }
 
-func (s *Server) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer, error) {
+func (s tenantRoutes) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer, error) {
 	if what := bucketer.NameFault(in.Name); what != "" {
 		return nil, invalid(bucketer.Fault{Location: "path.name", Message: what})
 	}
@@ -86,7 +89,7 @@ func (s *Server) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer
 	return &tenantAnswer{tenantFrom(t)}, nil
 }
 
-func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, error) {
+func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, error) {
 	if s.deps.Tenants == nil {
 		return nil, notFound("This node keeps no tenants.")
 	}
@@ -108,7 +111,7 @@ func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, e
 	return &tenantAnswer{tenantFrom(stored)}, nil
 }
 
-func (s *Server) listTenants(ctx context.Context, in *page) (*tenantList, error) {
+func (s tenantRoutes) listTenants(ctx context.Context, in *page) (*tenantList, error) {
 	if s.deps.Tenants == nil {
 		return nil, notFound("This node keeps no tenants.")
 	}

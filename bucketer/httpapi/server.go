@@ -277,7 +277,7 @@ type Server struct {
 	engine   *gin.Engine
 	api      huma.API
 	openapi  []byte    // the document, as it is served
-	decoders sync.Pool // of *bucketer.Decoder
+	decoders sync.Pool // of *request.Decoder
 	imports  chan struct{}
 	bodies   atomic.Int64 // bytes left for bodies
 
@@ -336,28 +336,29 @@ func build(config Config, deps Deps) (*Server, error) {
 	if err := s.engine.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("set trusted proxies: %w", err)
 	}
-	s.engine.Use(s.observe, s.recover, s.bound, s.host, s.form, s.identify)
+	m := middleware{s}
+	s.engine.Use(m.observe, m.recover, m.bound, m.host, m.form, m.identify)
 	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
 	s.engine.NoMethod(func(c *gin.Context) {
 		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))
 	})
 
-	s.api = humagin.New(s.engine, s.document())
-	s.routeTasks()
-	s.routeJobs()
-	s.routeRecurring()
-	s.routeRuns()
-	s.routeSchedules()
-	s.routeOperations()
-	s.routeLetters()
-	s.routeImports()
-	s.routeKeys()
-	s.routeSigning()
-	s.routeTenants()
-	s.routeTargets()
-	s.routeAudit()
-	s.routeStats()
-	if err := s.routeSystem(); err != nil {
+	s.api = humagin.New(s.engine, documentWriter{s}.document())
+	taskRoutes{s}.route()
+	jobRoutes{s}.route()
+	recurringRoutes{s}.route()
+	runRoutes{s}.route()
+	scheduleRoutes{s}.route()
+	operationRoutes{s}.route()
+	deadLetterRoutes{s}.route()
+	importRoutes{s}.route()
+	keyRoutes{s}.route()
+	signingRoutes{s}.route()
+	tenantRoutes{s}.route()
+	targetRoutes{s}.route()
+	auditRoutes{s}.route()
+	statsRoutes{s}.route()
+	if err := (systemRoutes{s}).route(); err != nil {
 		return nil, err
 	}
 	return s, nil
