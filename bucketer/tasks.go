@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	taskCacheSize = 10_000           // tasks kept in memory; beyond it the cache is emptied
-	TaskCacheAge  = 10 * time.Second // how long a task is believed if no change is heard of
+	taskCacheSize = 10_000 // tasks kept in memory; beyond it the cache is emptied
+	// TaskCacheAge is how long a task is believed if no change is heard of.
+	TaskCacheAge = 10 * time.Second
 )
 
 type taskKey struct{ tenant, name string }

@@ -17,8 +17,10 @@ type SetClock struct {
 	Wrong  atomic.Bool  // the node knows that it may be
 }
 
+// NewSetClock returns a clock that is right.
 func NewSetClock(t *testing.T) *SetClock { return &SetClock{t: t, Began: time.Now()} }
 
+// Now returns what the clock tells.
 func (c *SetClock) Now() time.Time { return SetBack(c.t, c.Right(), -time.Duration(c.Ahead.Load())) }
 
 // Right returns what a clock tells that was never set.
@@ -33,8 +35,8 @@ func (c *SetClock) Set(d time.Duration) {
 	c.Wrong.Store(true)
 }
 
-// SetBack returns t as a clock reads it whose wall time was set back by d, whole seconds, and whose
-// monotonic reading went on. Package time has no way to make one.
+// SetBack returns at as a clock reads it whose wall time was set back by d, whole seconds, and
+// whose monotonic reading went on.
 func SetBack(t *testing.T, at time.Time, d time.Duration) time.Time {
 	t.Helper()
 	set := at

@@ -19,8 +19,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// World is a store in memory. It counts its calls, has the faults that befall says, and writes down
-// what is told to others.
+// World is a store in memory. It counts its calls, has the faults that Befall sets, and remembers
+// hints and signals.
 type World struct {
 	T       testing.TB
 	Counts  *schematest.CountingStore // the store itself, without the faults
@@ -108,7 +108,7 @@ type settled struct {
 
 func (s settled) Settings(ctx context.Context) (schema.Settings, error) { return s.w.Settings(ctx) }
 
-// counting returns an empty store in memory that counts its calls.
+// OpenStore returns an empty store in memory that counts its calls.
 func OpenStore(t *testing.T) *schematest.CountingStore {
 	t.Helper()
 	store, err := embedded.Open(embedded.Config{Shards: 1})
@@ -120,10 +120,10 @@ func OpenStore(t *testing.T) *schematest.CountingStore {
 	return counts
 }
 
-// befall sets the faults from now on.
+// Befall sets the faults from now on.
 func (w *World) Befall(plan schematest.Plan) { w.plan.Store(&plan) }
 
-// befallFirst befalls the first n calls of op with f.
+// BefallFirst sets f as the fault of the first n calls of op.
 func (w *World) BefallFirst(n int, op string, f schematest.Fault) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -135,19 +135,21 @@ func (w *World) BefallFirst(n int, op string, f schematest.Fault) {
 	})
 }
 
+// Near remembers a hint.
 func (w *World) Near(_ schema.Shard, entries []schema.Entry) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	w.near = append(w.near, entries...)
 }
 
+// Signal remembers a signal.
 func (w *World) Signal(topic string, body []byte) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	w.Sent = append(w.Sent, topic+":"+string(body))
 }
 
-// hinted returns the entries that were hinted since it was asked last.
+// Hinted returns the entries that were hinted since the last call.
 func (w *World) Hinted() []schema.Entry {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -156,7 +158,7 @@ func (w *World) Hinted() []schema.Entry {
 	return near
 }
 
-// entries returns every entry that lies in a bucket within span of now, in id order.
+// Entries returns every entry in a bucket within span of now, in id order.
 func (w *World) Entries(span time.Duration) []schema.Entry {
 	w.T.Helper()
 	now := time.Now()
@@ -180,7 +182,7 @@ func (w *World) Entries(span time.Duration) []schema.Entry {
 	return all
 }
 
-// row reads one entry from the store itself.
+// Row reads one entry from the store itself.
 func (w *World) Row(id schema.EntryID) (schema.Entry, bool) {
 	w.T.Helper()
 	got, err := w.Counts.EntriesByID(context.Background(), id.Partition(), []schema.EntryID{id})
@@ -193,7 +195,7 @@ func (w *World) Row(id schema.EntryID) (schema.Entry, bool) {
 	return got[0], true
 }
 
-// record stores an attempt of e with that outcome, made now, and returns it.
+// Recorded stores an attempt of e with that outcome, made now, and returns it.
 func (w *World) Recorded(e schema.Entry, number int, rec schema.Record) schema.Attempt {
 	w.T.Helper()
 	now := time.Now()
@@ -208,7 +210,7 @@ func (w *World) Recorded(e schema.Entry, number int, rec schema.Record) schema.A
 	return a
 }
 
-// running stores an attempt of e under a session, which stands, and returns it.
+// Running stores an attempt of e under a standing session, and returns it.
 func (w *World) Running(e schema.Entry, number int) schema.Attempt {
 	w.T.Helper()
 	now := time.Now()
@@ -226,7 +228,7 @@ func (w *World) Running(e schema.Entry, number int) schema.Attempt {
 	return a
 }
 
-// leaveUnstarted closes the row of an attempt that noted its session and did not start.
+// LeaveUnstarted closes the row of an attempt that noted its session and did not start.
 func (w *World) LeaveUnstarted(a schema.Attempt) {
 	w.T.Helper()
 	now := time.Now()
@@ -237,7 +239,7 @@ func (w *World) LeaveUnstarted(a schema.Attempt) {
 	}
 }
 
-// kinds counts entries by kind.
+// Kinds counts entries by kind.
 func Kinds(entries []schema.Entry) map[schema.Kind]int {
 	m := make(map[schema.Kind]int)
 	for i := range entries {
@@ -246,16 +248,17 @@ func Kinds(entries []schema.Entry) map[schema.Kind]int {
 	return m
 }
 
-// signalled tells others of what one does, as NATS would.
+// Signals tells others of a signal at once.
 type Signals []func(topic string, body []byte)
 
+// Signal tells all of s.
 func (s Signals) Signal(topic string, body []byte) {
 	for _, hear := range s {
 		hear(topic, body)
 	}
 }
 
-// counted returns what a counter or a gauge says.
+// Value returns the value of a counter or a gauge.
 func Value(t *testing.T, c prometheus.Metric) float64 {
 	t.Helper()
 	var m dto.Metric
@@ -265,8 +268,10 @@ func Value(t *testing.T, c prometheus.Metric) float64 {
 	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 }
 
+// Pointer returns a pointer to v.
 func Pointer[T any](v T) *T { return &v }
 
+// Describe lists entries, a line each.
 func Describe(entries []schema.Entry) string {
 	var s string
 	for i := range entries {

@@ -78,7 +78,7 @@ func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, er
 		job.Key, job.BodyHash = key, d.BodyHash()
 	}
 	if spec != nil {
-		return recurringRoutes{s.Server}.createRecurring(ctx, *spec, job.Key, job.BodyHash)
+		return recurringRoutes(s).createRecurring(ctx, *spec, job.Key, job.BodyHash)
 	}
 	receipt, err := s.deps.Jobs.Submit(ctx, job)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s jobRoutes) patch(ctx context.Context, in *jobPatch, text []byte) (found,
 		return f, err
 	}
 	if f.job != nil {
-		return recurringRoutes{s.Server}.patchRecurring(ctx, f, in.IfMatch, text)
+		return recurringRoutes(s).patchRecurring(ctx, f, in.IfMatch, text)
 	}
 	payload, err := s.deps.Runs.Payload(ctx, *f.run)
 	if err != nil {

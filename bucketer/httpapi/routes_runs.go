@@ -72,7 +72,7 @@ func (s runRoutes) route() {
 	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
-	outputRoutes{s.Server}.route()
+	outputRoutes(s).route()
 }
 
 func (s runRoutes) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
@@ -202,7 +202,7 @@ func (s runRoutes) listOne(ctx context.Context, w runs.Window, id schema.RunID, 
 // listHistory lists the runs of a job that can have many, the latest due first: a window of due
 // times may lie in many partitions, and the history knows the job's.
 func (s runRoutes) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
-	err := recurringRoutes{s.Server}.historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
+	err := recurringRoutes(s).historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
 		return nil

@@ -54,9 +54,9 @@ func (s systemRoutes) route() error {
 			c.Data(http.StatusOK, file[1], text)
 		})
 	}
-	d := documentWriter{s.Server}
+	d := documentWriter(s)
 	d.describeSystem()
-	middleware{s.Server}.describeAccess()
+	middleware(s).describeAccess()
 	if err := d.describePaths(); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const (
 	// pastFor is how long replaced generations are remembered, at most MaxPast of them. A run of
 	// theirs that is that late is still recorded as missed.
 	pastFor = 5 * time.Minute
+	// MaxPast: see pastFor.
 	MaxPast = 4
 	// changeTries bounds how often a change is tried: again after a conflict, after a commit that
 	// was known too late, and after a plain read that was out of date.

@@ -17,8 +17,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-
 // jobs is Jobs under a name that does not hide its method Jobs.
 type jobs = Jobs
 

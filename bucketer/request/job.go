@@ -19,8 +19,8 @@ const (
 
 var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitCancelOldest}
 
-// RequestOfOneOff returns the job as a body that asks for it, with the fields that were stated.
-func RequestOfOneOff(j *bucketer.Job) JobRequest {
+// OfOneOff returns the job as a body that asks for it, with the fields that were stated.
+func OfOneOff(j *bucketer.Job) JobRequest {
 	r := JobRequest{
 		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire,
 	}
@@ -33,9 +33,9 @@ func RequestOfOneOff(j *bucketer.Job) JobRequest {
 	return r
 }
 
-// RequestOf returns a job that can have many runs as a body that asks for it, with the fields that
+// OfSpec returns a job that can have many runs as a body that asks for it, with the fields that
 // were stated.
-func RequestOf(s *schema.JobSpec) JobRequest {
+func OfSpec(s *schema.JobSpec) JobRequest {
 	r := JobRequest{
 		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,
 		Payload: s.Payload, Priority: s.Priority, Labels: s.Labels, Misfire: s.Misfire,
@@ -261,7 +261,7 @@ func (r *jobReader) finish() {
 // changes. Faults are located in the merged job. A patch that changes nothing returns the zero
 // Change.
 func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.Change, error) {
-	request := RequestOfOneOff(&current)
+	request := OfOneOff(&current)
 	merged, spec, touched, err := d.patch(&request, body, jobForm{tenant: current.Tenant, now: now, anchor: now})
 	if err != nil {
 		return runs.Change{}, err
@@ -303,7 +303,7 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 // says current, and returns what it says then. The name stays. Faults are located in the merged
 // job.
 func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (schema.JobSpec, error) {
-	request := RequestOf(&current)
+	request := OfSpec(&current)
 	if s := request.Schedule; s != nil && s.Anchor.Equal(current.Created) {
 		s.Anchor = time.Time{} // by default: it goes when the interval goes
 	}

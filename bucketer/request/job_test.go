@@ -66,7 +66,7 @@ func TestDecodeRecurringJob(t *testing.T) {
 // checkSaidAgain checks that a spec, said again as a request, is the same spec.
 func checkSaidAgain(t *testing.T, d *Decoder, spec *schema.JobSpec) {
 	t.Helper()
-	said, err := json.Marshal(RequestOf(spec))
+	said, err := json.Marshal(OfSpec(spec))
 	if err != nil {
 		t.Fatal(err)
 	}

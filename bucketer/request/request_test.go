@@ -297,7 +297,7 @@ func TestNounsAndDecoderAgree(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Line(%s) = %v", line, err)
 	}
-	again := RequestOfOneOff(&j)
+	again := OfOneOff(&j)
 	again.Key = j.Key
 	if diff := cmp.Diff(full, again); diff != "" {
 		t.Errorf("a job that went through the decoder (-want +got):\n%s", diff)
@@ -354,7 +354,7 @@ func FuzzDecode(f *testing.F) {
 		if (j.Task == "") == (j.Work == nil) {
 			t.Fatalf("Line(%q) = %+v, which has not exactly one of task and work", text, j)
 		}
-		request := RequestOfOneOff(&j)
+		request := OfOneOff(&j)
 		request.Key = j.Key
 		said, err := json.Marshal(request)
 		if err != nil {
