@@ -27,7 +27,7 @@
 //     grace of a sweep. A writer that finishes later writes an entry of the same run that is due
 //     now, and answers on that entry. So does a reader that finds such a row of which nothing was
 //     recorded.
-//  3. The near rule. The owner of a row's shard is told of a row that is due within NearSpan of
+//  3. The near rule. The owner of a row's shard gets a hint of a row that is due within NearSpan of
 //     being held, because it may lie behind the owner's scan. The sweep finds the row of a lost
 //     hint.
 //  4. A keyed line with an instant is the same row however often it is sent. A key without an

@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// A key whose owner crashed between claim and row: the next use writes the row that was recorded.
-func TestKeyClaimedAndRowNeverWritten(t *testing.T) {
+// A key whose node crashed between key and row: the next use writes the row that was recorded.
+func TestKeyRegisteredAndRowNeverWritten(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"at once": 0, "a minute later": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestKeyOfARunThatHasLeftDoesNotStartItAgain(t *testing.T) {
 	})
 }
 
-// Who is refused for want of room has claimed no key: nothing was written.
-func TestPartitionFullClaimsNoKey(t *testing.T) {
+// A job that is refused for lack of room registers no key: nothing was written.
+func TestPartitionFullRegistersNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{Shards: 1})
 		at := time.Now().Add(time.Hour)

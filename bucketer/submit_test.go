@@ -248,14 +248,14 @@ func TestSubmitRefuses(t *testing.T) {
 		job  Job
 		want error
 	}{
-		"no such task":          {nil, Job{Tenant: "t", Task: "none"}, ErrNoTask},
-		"a task of another":     {func(w *world) { w.task("u", "mine") }, Job{Tenant: "t", Task: "mine"}, ErrNoTask},
-		"a task":                {func(w *world) { w.task("t", "mine") }, Job{Tenant: "t", Task: "mine"}, nil},
-		"while halted":          {func(w *world) { w.Stopped.Store(true) }, callTo(time.Time{}), ErrNotReady},
-		"settings unread":       {func(w *world) { w.settings.Store(nil) }, callTo(time.Time{}), ErrNotReady},
-		"tasks cannot be read":  {func(w *world) { w.BefallFirst(9, "Task", schematest.Fault{Fail: true}) }, Job{Tenant: "t", Task: "mine"}, schema.ErrUnavailable},
-		"the key's claim fails": {func(w *world) { w.BefallFirst(9, "RegisterKey", schematest.Fault{Fail: true}) }, keyed("k", time.Time{}), schema.ErrUnavailable},
-		"the key's claim is of unknown outcome": {
+		"no such task":                 {nil, Job{Tenant: "t", Task: "none"}, ErrNoTask},
+		"a task of another":            {func(w *world) { w.task("u", "mine") }, Job{Tenant: "t", Task: "mine"}, ErrNoTask},
+		"a task":                       {func(w *world) { w.task("t", "mine") }, Job{Tenant: "t", Task: "mine"}, nil},
+		"while halted":                 {func(w *world) { w.Stopped.Store(true) }, callTo(time.Time{}), ErrNotReady},
+		"settings unread":              {func(w *world) { w.settings.Store(nil) }, callTo(time.Time{}), ErrNotReady},
+		"tasks cannot be read":         {func(w *world) { w.BefallFirst(9, "Task", schematest.Fault{Fail: true}) }, Job{Tenant: "t", Task: "mine"}, schema.ErrUnavailable},
+		"the key's registration fails": {func(w *world) { w.BefallFirst(9, "RegisterKey", schematest.Fault{Fail: true}) }, keyed("k", time.Time{}), schema.ErrUnavailable},
+		"the key's registration is of unknown outcome": {
 			func(w *world) { w.BefallFirst(9, "RegisterKey", schematest.Fault{Lose: true}) },
 			keyed("k", time.Time{}), schema.ErrUnknown,
 		},

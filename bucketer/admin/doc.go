@@ -4,7 +4,7 @@
 // # What is authoritative
 //
 // The rows. A node remembers what it read for some seconds (refreshingCache), and forgets it at
-// once when it hears a signal that somebody changed it.
+// once when it gets the signal of a change.
 //
 //	what          read again after   never used after   signal
 //	tenant        5 s                10 s               tenant
@@ -18,7 +18,7 @@
 //     with a key of the operator, for one tenant and one name (Keyring).
 //  3. A rate quota is kept by each node for its share: quota / living nodes. Unused share of a rate
 //     is good for one minute.
-//  4. Audit never holds up what it notes. Entries that find no room are counted and told of by an
+//  4. Audit never holds up what it notes. Entries that find no room are counted, and reported by an
 //     entry.
 //
 // # If we crash

@@ -3,9 +3,9 @@
 //
 // # What is authoritative
 //
-// The lease of a limit says who has its slots. The rows of the wait list say who waits. In memory
-// is where reading a list begins (its front) and how far it was walked; both are guesses that cost
-// time when they are wrong.
+// The lease of a limit names the runs that have its slots. The rows of the wait list name the runs
+// that wait. In memory is where reading a list begins (its front) and how far it was walked; both
+// are guesses that cost time when they are wrong.
 //
 // # Invariants
 //

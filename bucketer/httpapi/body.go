@@ -33,9 +33,9 @@ func (b *body) Resolve(ctx huma.Context) []error {
 		return nil
 	}
 	if r := ctx.BodyReader(); r != nil {
-		allowed, ok := ctx.Context().Value(allowanceKey{}).(*allowance)
+		allowed, ok := ctx.Context().Value(bodyBudgetKey{}).(*bodyBudget)
 		if !ok {
-			allowed = new(allowance)
+			allowed = new(bodyBudget)
 		} else {
 			_ = ctx.SetReadDeadline(time.Now().Add(allowed.span)) // recorders of tests have none
 		}
@@ -55,9 +55,9 @@ func (b *body) text() ([]byte, error) { return b.read, b.err }
 // smallBody is how many bytes of a body are read without a share of the memory for bodies.
 const smallBody = 16 << 10
 
-// allowance is what a request may spend on its body: time, and memory out of what all requests have
+// bodyBudget is what a request may spend on its body: time, and memory out of what all requests have
 // together.
-type allowance struct {
+type bodyBudget struct {
 	span   time.Duration
 	memory *atomic.Int64 // left for bodies, in bytes; nil = without end
 	taken  int64
@@ -65,7 +65,7 @@ type allowance struct {
 
 // read reads a body to its end. The memory that it takes beyond smallBody is taken before it is
 // filled; where there is not enough the error is bucketer.ErrOverloaded.
-func (a *allowance) read(r io.Reader) ([]byte, error) {
+func (a *bodyBudget) read(r io.Reader) ([]byte, error) {
 	text := make([]byte, 0, 512)
 	for {
 		if len(text) == cap(text) {
@@ -86,7 +86,7 @@ func (a *allowance) read(r io.Reader) ([]byte, error) {
 	}
 }
 
-func (a *allowance) take(n int64) bool {
+func (a *bodyBudget) take(n int64) bool {
 	if a.memory == nil {
 		return true
 	}
@@ -99,7 +99,7 @@ func (a *allowance) take(n int64) bool {
 }
 
 // release gives back what was taken.
-func (a *allowance) release() { a.memory.Add(a.taken) }
+func (a *bodyBudget) release() { a.memory.Add(a.taken) }
 
 // bodyProblem is what an error of reading a body means.
 func bodyProblem(err error) *Problem {

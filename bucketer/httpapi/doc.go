@@ -1,8 +1,8 @@
 // Package httpapi is the HTTP API under /v1: its server and its typed client.
 //
-// A handler decodes, makes one call, and encodes. Package request decides what a request may say, and
-// one table in problem.go what an error means. The OpenAPI document is made of the registrations that
-// serve the requests.
+// A handler decodes, makes one call, and encodes. Package request decides what a request may say,
+// and one table in problem.go what an error means. The OpenAPI document is made of the
+// registrations that serve the requests.
 //
 // # Invariants
 //
@@ -16,8 +16,8 @@
 //
 // # Files
 //
-// The package has more files than others because it has a file for each group of routes. The files of a
-// group have the same ending:
+// The package has more files than others because it has a file for each group of routes. The files
+// of a group have the same ending:
 //
 //	routes_*.go                   one group of routes each; nouns*.go are what they show
 //	client*.go                    the client, by the same groups

@@ -28,8 +28,8 @@ const (
 	importPath    = "/v1/imports"
 )
 
-// allowanceKey is under what the context of a request holds the *allowance for its body.
-type allowanceKey struct{}
+// bodyBudgetKey is under what the context of a request holds the *bodyBudget for its body.
+type bodyBudgetKey struct{}
 
 // middleware is what runs before each handler.
 type middleware struct{ *Server }
@@ -93,9 +93,9 @@ func (s middleware) bound(c *gin.Context) {
 	// Recorders of tests have no deadlines; a real connection has.
 	_ = rc.SetWriteDeadline(time.Now().Add(s.config.BodyTimeout + s.config.RequestTimeout + s.config.WriteTimeout))
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, request.MaxBody)
-	allowed := &allowance{span: s.config.BodyTimeout, memory: &s.bodies}
+	allowed := &bodyBudget{span: s.config.BodyTimeout, memory: &s.bodies}
 	defer allowed.release()
-	ctx := context.WithValue(c.Request.Context(), allowanceKey{}, allowed)
+	ctx := context.WithValue(c.Request.Context(), bodyBudgetKey{}, allowed)
 	ctx, cancel := context.WithTimeout(ctx, s.config.BodyTimeout+s.config.RequestTimeout)
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)

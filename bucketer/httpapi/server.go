@@ -149,9 +149,9 @@ type Config struct {
 	// its own machine should reach.
 	Host func(host string) bool
 
-	// Auth has requests under /v1 carry an API key, which says tenant and role. Without it whoever
-	// reaches the node may do everything, for the tenant they name. ProtectMetrics has /metrics ask
-	// for a key of the system tenant as well.
+	// Auth has requests under /v1 carry an API key, which says tenant and role. Without it a caller
+	// that reaches the node may do everything, for the tenant they name. ProtectMetrics has
+	// /metrics ask for a key of the system tenant as well.
 	Auth           bool
 	ProtectMetrics bool
 

@@ -202,7 +202,7 @@ func TestBackfillSurvivesItsNode(t *testing.T) {
 	}
 }
 
-// Who goes on from progress that was overtaken meets what was decided since, and asks for nothing
+// A node that goes on from old progress reads what was decided since, and asks for nothing
 // twice.
 func TestBackfillFromOvertakenProgress(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -338,7 +338,7 @@ func TestBeginWithAKey(t *testing.T) {
 		if made, err := o.Begin(t.Context(), "t", spec, "l", "hash"); err != nil {
 			t.Errorf("Begin again = %v, want it made", err)
 		} else if got := w.works(made.Operation.ID, o); !got.Done {
-			t.Errorf("an operation of a key that was claimed before: %+v, want it done", got)
+			t.Errorf("an operation of a key that was registered before: %+v, want it done", got)
 		}
 		if _, err := o.Operation(t.Context(), "u", first.Operation.ID); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("Operation of another tenant = %v, want %v", err, schema.ErrNotFound)

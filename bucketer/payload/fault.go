@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Bounds of what is told of what is wrong.
+// Bounds of how faults are described.
 const (
 	maxFaults = 64
 	maxWords  = 100 // bytes of a text of the schema that is said back

@@ -241,7 +241,7 @@ func (s *series) step(e *schema.Entry, reason string, now time.Time) (st catchUp
 	}
 	if policyOf(m) == schema.RunLatest && !at.IsZero() && at.Before(until) {
 		if to, ok := s.Last(at.Add(-time.Millisecond), until.Add(-time.Millisecond)); ok {
-			give(to, reasonOvertaken)
+			give(to, reasonLatestOnly)
 		}
 	}
 	for len(st.runs) < catchUpRuns && !at.IsZero() {

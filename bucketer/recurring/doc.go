@@ -34,7 +34,7 @@
 //	run_latest                   gives an overdue occurrence up once a later one has been due for 10 s
 //	the job does not know the    the run waits for up to 30 s: its writer is about to commit, or never will
 //	run's generation
-//	a job is not understood      nobody plans it on, changes, triggers or backfills it. What was planned
+//	a job is not understood      it is not planned on, changed, triggered or backfilled. What was planned
 //	                             runs, catch-ups wait, its name stays taken. Mend takes it up again once
 //	                             it is understood. Only its zone not understood: it can be changed.
 //	a trigger                    starts also while the job is paused or has finished, not when cancelled
@@ -55,9 +55,9 @@
 //	finish           CAS job → list
 //
 // A job's row is created without a condition. Its id is drawn for it, its first generation is a
-// function of the id, and the record of its key has its text: so whoever makes it writes the same.
-// Every conditional write has a later timestamp, so a late copy of the created row undoes no
-// change. Where a late copy would contradict something, that is written under a condition first:
+// function of the id, and the record of its key has its text. So every node that makes it writes
+// the same. Every conditional write has a later timestamp, so a late copy of the created row undoes
+// no change. Where a late copy would contradict something, that is written under a condition first:
 // neverMade ends the job whose name is taken over, and repeatCreation makes a job of an old key
 // only if there is none. Conditional writes of one shard follow one another (shardLocks).
 //
@@ -73,12 +73,14 @@
 //
 // # Files
 //
-//	jobs.go, recurring.go   create, name, read and list jobs; filters
-//	changejob.go            change, pause, resume, cancel: swap; shardlocks.go
+//	service.go              Jobs and its parts, their wiring and metrics
+//	jobs.go                 Creator: create; names. Reader: read and list jobs
+//	recurring.go            nouns, filters
+//	changejob.go            Changer: change, pause, resume, cancel: swap; shardlocks.go
+//	trigger.go, ending.go   Changer: a run by hand; finish jobs
 //	occurrence.go           a generation and its times; the row of an occurrence
-//	planon.go               judge entries before they start; planon_write.go writes what follows
-//	misfire.go, catchup.go  what is too late; work off what was missed; uncertain.go
-//	mend.go, ending.go      find jobs that do not go on; finish jobs
-//	trigger.go, jobruns.go  a run by hand; the runs of a job
-//	service.go              Jobs, its wiring and metrics
+//	planon.go               Planner: judge entries before they start; planon_write.go writes what follows
+//	misfire.go, catchup.go  what is too late; Planner: work off what was missed; uncertain.go
+//	mend.go                 Planner: find jobs that do not go on
+//	jobruns.go              Reader: the runs of a job
 package recurring

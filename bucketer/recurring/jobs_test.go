@@ -160,7 +160,7 @@ func TestCreateJobWithAKey(t *testing.T) {
 	})
 }
 
-// TestKeyOfAJobThatWasNeverMade: a crash between claim and row; who sends it again makes the same
+// TestKeyOfAJobThatWasNeverMade: a crash between key and row; sending it again makes the same
 // job.
 func TestKeyOfAJobThatWasNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -6,9 +6,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// overtakenAfter is how long a later occurrence must have been due before an overdue one is given
+// latestOnlyAfter is how long a later occurrence must have been due before an overdue one is given
 // up for it. A catch-up takes less than that from choosing the latest occurrence to starting it.
-const overtakenAfter = 10 * time.Second
+const latestOnlyAfter = 10 * time.Second
 
 // misfired returns what is recorded, by its job's policy, of an occurrence that is too late to be
 // started at now. That is one later than its limit, or an overdue one of which only the latest is
@@ -21,8 +21,8 @@ func misfired(s *series, e *schema.Entry, now time.Time) (schema.Record, bool) {
 	if s == nil || !e.IsOccurrence() && !waited(e) || late <= schema.Overdue || policyOf(e.Spec.Misfire) != schema.RunLatest {
 		return schema.Record{}, false
 	}
-	if next, ok := s.Next(e.Spec.Nominal); ok && !s.due(next).Add(overtakenAfter).After(now) {
-		return schema.Record{Outcome: schema.Missed, Reason: reasonOvertaken}, true
+	if next, ok := s.Next(e.Spec.Nominal); ok && !s.due(next).Add(latestOnlyAfter).After(now) {
+		return schema.Record{Outcome: schema.Missed, Reason: reasonLatestOnly}, true
 	}
 	return schema.Record{}, false
 }
@@ -34,8 +34,8 @@ func waited(e *schema.Entry) bool {
 	return s.Kind == schema.KindFromWaitList && s.AttemptNumber() == 1 && s.Trigger == schema.TriggerSchedule && s.Until.IsZero()
 }
 
-// reasonOvertaken says why nominal times are missed of which only the latest is wanted.
-const reasonOvertaken = "run_latest: a later run was due"
+// reasonLatestOnly says why nominal times are missed of which only the latest is wanted.
+const reasonLatestOnly = "run_latest: a later run was due"
 
 // policyOf returns the misfire policy of a recurring job.
 func policyOf(m *schema.Misfire) string {

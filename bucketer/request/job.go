@@ -13,7 +13,7 @@ import (
 // Bounds of what only jobs that can have many runs say.
 const (
 	maxRuns = 100_000
-	// the lease that names who has the slots is swapped whole, at about 130 bytes a slot
+	// the lease of a limit names all its holders, at about 130 bytes a slot, and is written whole
 	maxConcurrency = 1000
 )
 

@@ -236,7 +236,7 @@ func TestLetterOfARunThatHasNotFailedIsNone(t *testing.T) {
 			t.Errorf("Replay = %v, want ErrNotFound", err)
 		}
 		if l := w.letterOf(e.ID); l == nil || l.Resolution == nil || l.Resolution.Kind != schema.ResolvedSuperseded {
-			t.Errorf("letter = %+v, want one that was overtaken", l)
+			t.Errorf("letter = %+v, want one that was superseded", l)
 		}
 	})
 }

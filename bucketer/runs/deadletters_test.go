@@ -124,7 +124,7 @@ func TestLetterOfARunThatEndsTwice(t *testing.T) {
 					t.Errorf("state = %s, want %s", got, c.state)
 				}
 				if l := w.letterOf(e.ID); l != nil && (l.Resolution == nil || l.Resolution.Kind != schema.ResolvedSuperseded) {
-					t.Errorf("letter = %+v, want none, or one that was overtaken", l)
+					t.Errorf("letter = %+v, want none, or one that was superseded", l)
 				}
 			})
 		})
@@ -158,7 +158,7 @@ func TestCancelBesideAFailureTakesTheLetterBack(t *testing.T) {
 			t.Fatalf("Cancel = %s, %v; want cancelled", run.State, err)
 		}
 		if l := w.letterOf(e.ID); l == nil || l.Resolution == nil || l.Resolution.Kind != schema.ResolvedSuperseded {
-			t.Errorf("letter = %+v, want one that was overtaken", l)
+			t.Errorf("letter = %+v, want one that was superseded", l)
 		}
 	})
 }

@@ -25,13 +25,13 @@ const (
 	gapHours = 3
 )
 
-// Check checks a schedule that somebody asks for at now, of a job whose seed nobody knows yet: what
-// Compile checks, and that for every seed there is a time to come, within MaxAhead years, and then
-// another one in time, until the end. The error is a Faults, with every fault; the location of one
-// of the whole schedule is "".
+// Check checks a schedule at now for a job whose seed is not known yet. It checks what Compile
+// checks, and for every seed that there is a time to come within MaxAhead years, and then another
+// one in time, until the end. The error is a Faults, with every fault. The location of a fault of
+// the whole schedule is "".
 //
-// Where H is drawn it errs on the side of refusing: there must be time between now (or the start)
-// and the end for whatever is drawn.
+// If H is drawn, it rather refuses: there must be time between now (or the start) and the end
+// whatever is drawn.
 func Check(sch schema.Schedule, now time.Time) error {
 	places, hashes := hashedPlaces(sch.Cron)
 	if !hashes {

@@ -205,8 +205,8 @@ func (s *Schedule) Last(from, to time.Time) (time.Time, bool) {
 }
 
 // Nth returns the n-th nominal time of a schedule that has a start, counted from it: the first at
-// or after the start is 1. Without a start, or if there are fewer, it returns false: who knows
-// where to count from asks NthAfter.
+// or after the start is 1. Without a start, or if there are fewer, it returns false. NthAfter
+// counts from another time.
 func (s *Schedule) Nth(n int) (time.Time, bool) {
 	if s.start.IsZero() {
 		return time.Time{}, false

@@ -61,7 +61,7 @@ func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 		}
 	})
 	if err != nil {
-		t.log.Warn("nobody can be asked whether a changed task is known: it is waited until it must be", "tenant", tenant, "task", name, "err", err)
+		t.log.Warn("members cannot be asked whether they know of a changed task: waiting until they must", "tenant", tenant, "task", name, "err", err)
 		cancel = func() {}
 	}
 	defer cancel()
@@ -79,7 +79,7 @@ func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 		case <-tick.C:
 			h.Bus.Signal(topicTaskAsk, body)
 		case <-end.C:
-			t.log.Warn("not every node said that it knows of a changed task: it was waited until each must", "tenant", tenant, "task", name, "known", len(known))
+			t.log.Warn("not every member said that it knows of a changed task: waited until each must", "tenant", tenant, "task", name, "known", len(known))
 			return
 		case <-ctx.Done():
 			return
