@@ -16,8 +16,8 @@ import (
 	"carillon.dev/carillon/bucketer/request"
 )
 
-// body is the part of a request's input that reads its JSON body. It leaves judging the text to the
-// handler, who calls text first.
+// body is the part of a request's input that reads its JSON body. The handler calls text first, and
+// judges the text.
 type body struct {
 	read []byte
 	err  error
@@ -42,8 +42,8 @@ func (b *body) Resolve(ctx huma.Context) []error {
 		if b.read, b.err = allowed.read(r); b.err != nil {
 			b.err = bodyProblem(b.err)
 		}
-		// Not later: the server takes a deadline that passes while a request is answered for the
-		// caller's leaving.
+		// Not later: if the deadline passes while the request is answered, the server concludes
+		// that the caller has left.
 		_ = ctx.SetReadDeadline(time.Time{})
 	}
 	return nil
@@ -52,7 +52,7 @@ func (b *body) Resolve(ctx huma.Context) []error {
 // text returns the body, or the problem with it.
 func (b *body) text() ([]byte, error) { return b.read, b.err }
 
-// smallBody is how many bytes of a body are read without a share of the memory for bodies.
+// smallBody is how many bytes of a body are read without taking from the memory for bodies.
 const smallBody = 16 << 10
 
 // bodyBudget is what a request may spend on its body: time, and memory out of what all requests have
@@ -63,8 +63,8 @@ type bodyBudget struct {
 	taken  int64
 }
 
-// read reads a body to its end. The memory that it takes beyond smallBody is taken before it is
-// filled; where there is not enough the error is bucketer.ErrOverloaded.
+// read reads a body to its end. It takes the memory beyond smallBody before it fills it. If there
+// is not enough, the error is bucketer.ErrOverloaded.
 func (a *bodyBudget) read(r io.Reader) ([]byte, error) {
 	text := make([]byte, 0, 512)
 	for {
@@ -101,7 +101,7 @@ func (a *bodyBudget) take(n int64) bool {
 // release gives back what was taken.
 func (a *bodyBudget) release() { a.memory.Add(a.taken) }
 
-// bodyProblem is what an error of reading a body means.
+// bodyProblem returns the problem that an error of reading a body means.
 func bodyProblem(err error) *Problem {
 	var (
 		tooLarge *http.MaxBytesError
@@ -121,8 +121,8 @@ func bodyProblem(err error) *Problem {
 	return plain(http.StatusBadRequest, "The body ended before its end.")
 }
 
-// checkMedia checks that a body is of one of the media types, in UTF-8. One that says nothing is
-// believed to be.
+// checkMedia checks that a body is of one of the media types, in UTF-8. A body without a type
+// counts as being so.
 func checkMedia(contentType string, allowed ...string) error {
 	if contentType == "" {
 		return nil

@@ -275,7 +275,7 @@ var ErrImportCut = errors.New("the import was cut")
 // maxAnswerLine bounds a line of the answer of an import, in bytes.
 const maxAnswerLine = 1 << 20
 
-// Import sends r, a job a line (bucketer.JobRequest), and calls onResult (which may be nil) for
+// Import sends r, a job a line (request.JobRequest), and calls onResult (which may be nil) for
 // each answered line, in any order, while it sends. An error of onResult ends the import. Import is
 // not repeated once anything was sent: who has the lines sends them again. The answers must be
 // taken: a slow onResult slows the import down.

@@ -16,7 +16,7 @@ import (
 func jobPath(id, what string) string { return "/v1/jobs/" + url.PathEscape(id) + what }
 
 // PutJob creates or replaces the recurring job of a name, and reports whether it was created. The
-// job is anything that encodes as the body of POST /v1/jobs, such as a bucketer.JobRequest.
+// job is anything that encodes as the body of POST /v1/jobs, such as a request.JobRequest.
 func (c *Client) PutJob(ctx context.Context, name string, job any) (Job, bool, error) {
 	var out Job
 	header, err := c.call(ctx, ask{method: http.MethodPut, path: jobPath(name, ""), body: job, repeatable: true}, &out)

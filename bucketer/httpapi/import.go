@@ -98,9 +98,9 @@ func stoppingProblem() *Problem {
 
 func bucketerNotReady() *Problem { return problemOf(bucketer.ErrNotReady) }
 
-// importer is one import under way. The goroutine of the request splits lines, decodes them and
-// gathers chunks; one more reads the body, and one for each chunk in flight submits it and writes
-// its answers.
+// importer is one import under way. The request's goroutine splits lines, decodes them and gathers
+// chunks. One goroutine reads the body, and one for each chunk in flight submits it and writes its
+// answers.
 type importer struct {
 	s            *Server
 	ctx          context.Context
@@ -194,7 +194,7 @@ func (m *importer) end(err error) {
 	m.flush()
 }
 
-// note has the audit log tell of what was imported. The caller holds mu.
+// note writes the import to the audit log. The caller holds mu.
 func (m *importer) note(err error) {
 	if m.validateOnly || m.summary.Lines == 0 {
 		return
@@ -206,8 +206,8 @@ func (m *importer) note(err error) {
 	m.s.note(m.ctx, "import", "import", nil, m.summary, note)
 }
 
-// gather takes lines in until the body ends, and hands them on in chunks. It returns nil at the end
-// of the body, or why there was none.
+// gather takes lines in until the body ends, and submits them in chunks. It returns nil at the end
+// of the body, or why it did not get there.
 func (m *importer) gather() error {
 	d := m.s.decoder()
 	defer m.s.decoders.Put(d)
@@ -279,14 +279,14 @@ func (m *importer) gather() error {
 	}
 }
 
-// wait says how long the tenant's quota has the next line wait: 0 if it can be taken, or there is
-// none here.
+// wait returns how long the tenant's quota has the next line wait: 0 if the line can be taken, or
+// if there is no quota.
 func (m *importer) wait() time.Duration {
 	if m.s.deps.Quotas == nil || m.validateOnly || m.permit || !m.lines.more() {
 		return 0
 	}
 	wait, err := m.s.deps.Quotas.AdmitLine(m.ctx, m.tenant)
-	if err != nil { // what takes the line will say so
+	if err != nil { // the error comes again when the line is taken
 		m.s.log.Debug("quota of an import could not be read", "tenant", m.tenant, "err", err)
 	}
 	m.permit = wait == 0
@@ -345,7 +345,7 @@ func lineProblem(err error) *Problem {
 	return p
 }
 
-// submit hands the chunk on, and answers its lines when they are decided. It holds a slot.
+// submit passes the chunk on, and answers its lines when they are decided. It holds a slot.
 func (m *importer) submit() {
 	c := m.chunk
 	m.chunk = chunk{}
@@ -421,7 +421,7 @@ func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []dec
 	}
 }
 
-// guard keeps a panic over one chunk from ending the node: what it left undecided is answered so.
+// guard keeps a panic in one chunk from ending the node. It answers what was left undecided.
 func (m *importer) guard() {
 	if v := recover(); v != nil {
 		m.s.log.Error("import chunk panicked", "err", v, "stack", string(debug.Stack()))

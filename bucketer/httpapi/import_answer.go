@@ -48,7 +48,7 @@ func (m *importer) answer(c chunk, decisions []decision) {
 	m.flush()
 }
 
-// answerAlone answers a line that goes to nobody: it has a problem, or (nil) was only to be
+// answerAlone answers a line that is not submitted: it has a problem, or (nil) was only to be
 // checked.
 func (m *importer) answerAlone(line int64, p *Problem) {
 	m.mu.Lock()

@@ -14,19 +14,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Quotas holds tenants to what they may use (bucketer.Tenants).
+// Quotas bounds what tenants may use (admin.Tenants).
 type Quotas interface {
 	// AdmitRun takes a run with so many bytes of payload out of the tenant's quotas, or answers a
-	// *bucketer.QuotaError.
+	// *admin.QuotaError.
 	AdmitRun(ctx context.Context, tenant string, bytes int) error
 	// AdmitLine takes a line of an import out of the tenant's quota, or says how long to wait.
 	AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error)
-	// AdmitJob admits one more job that can have many runs, or answers a *bucketer.QuotaError;
+	// AdmitJob admits one more job that can have many runs, or answers a *admin.QuotaError;
 	// count counts them, up to most.
 	AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error
 }
 
-// metered holds what is submitted to the quotas of its tenants.
+// metered takes what is submitted out of the quotas of its tenants.
 type metered struct {
 	Jobs
 	quotas Quotas
@@ -64,7 +64,7 @@ func (m metered) SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer fu
 	}
 }
 
-// meteredRecurring holds jobs that can have many runs to the quotas of their tenants.
+// meteredRecurring takes jobs that can have many runs out of the quotas of their tenants.
 type meteredRecurring struct {
 	Recurring
 	quotas Quotas
@@ -120,8 +120,8 @@ func (m meteredRecurring) TriggerJob(ctx context.Context, tenant string, id sche
 	return m.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
 }
 
-// meteredOperations holds operations that start runs to the quotas of their tenants: beginning one
-// takes one run, and those that it starts wait (bucketer.Operations).
+// meteredOperations takes the beginning of an operation that starts runs out of its tenant's quota,
+// as one run. The runs that it starts wait for the quota (operations.Operations).
 type meteredOperations struct {
 	Operations
 	quotas Quotas

@@ -28,7 +28,7 @@ const (
 	importPath    = "/v1/imports"
 )
 
-// bodyBudgetKey is under what the context of a request holds the *bodyBudget for its body.
+// bodyBudgetKey is the key of the *bodyBudget in the context of a request.
 type bodyBudgetKey struct{}
 
 // middleware is what runs before each handler.
@@ -42,7 +42,7 @@ func (s middleware) observe(c *gin.Context) {
 		s.metrics.inFlight.Dec()
 		route, took := c.FullPath(), time.Since(start)
 		method := c.Request.Method
-		if route == "" { // and whatever method somebody may think of
+		if route == "" { // the method may be any word, so it is not a label
 			route, method = "none", "any"
 		}
 		s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(c.Writer.Status())).Inc()
@@ -55,7 +55,7 @@ func (s middleware) observe(c *gin.Context) {
 	c.Next()
 }
 
-// recover answers 500 for a panic of what comes after it.
+// recover answers 500 if what comes after it panics.
 func (s middleware) recover(c *gin.Context) {
 	defer func() {
 		v := recover()
@@ -67,7 +67,7 @@ func (s middleware) recover(c *gin.Context) {
 		}
 		s.log.Error("request panicked", "method", c.Request.Method, "route", c.FullPath(), "err", v, "stack", string(debug.Stack()))
 		if c.Writer.Written() {
-			// the answer is half out: the caller must see that it was cut
+			// half of the answer was sent: the caller must see that it was cut
 			panic(http.ErrAbortHandler)
 		}
 		s.refuse(c, internal.problem(""))
@@ -75,7 +75,7 @@ func (s middleware) recover(c *gin.Context) {
 	c.Next()
 }
 
-// bound gives a request its time. Imports have their own.
+// bound bounds the time of a request. Imports have bounds of their own.
 func (s middleware) bound(c *gin.Context) {
 	rc := http.NewResponseController(c.Writer)
 	if c.FullPath() == importPath {
@@ -100,13 +100,13 @@ func (s middleware) bound(c *gin.Context) {
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
-	// for what is left of a body that nobody read
+	// for what is left of an unread body
 	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 }
 
-// host refuses a request for a name that is not the node's. A browser takes a page's word for where
-// its name leads: a name that is made to lead to this machine would let the page read and write as
-// if it came from here.
+// host refuses a request for a name that is not the node's (DNS rebinding). A page may make its own
+// name lead to this machine, and the browser would then let it read and write as if it came from
+// here.
 func (s middleware) host(c *gin.Context) {
 	if s.config.Host != nil && strings.HasPrefix(c.FullPath(), "/v1/") && !s.config.Host(hostname(c.Request.Host)) {
 		s.refuse(c, plain(http.StatusForbidden, "The Host header names another machine."))
@@ -136,9 +136,9 @@ func LocalHost(names ...string) func(host string) bool {
 	}
 }
 
-// form refuses what a reader of the request may understand in two ways, and what a page of somebody
-// else makes a browser send: where no key is needed, being able to reach the node is all that
-// protects it. A name that ends in [] is of a list, such as name[] of /metrics.
+// form refuses what may be read in two ways, and what a page of another site makes a browser send:
+// without keys, reaching the node is all that is needed. A name that ends in [] is of a list, such
+// as name[] of /metrics.
 func (s middleware) form(c *gin.Context) {
 	if err := s.crossOrigin.Check(c.Request); err != nil {
 		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
@@ -161,8 +161,8 @@ func (s middleware) form(c *gin.Context) {
 	c.Next()
 }
 
-// maxParameter bounds the name of a parameter that is said back, bytes: longer ones are unknown,
-// and refused as such.
+// maxParameter bounds the name of a parameter that is repeated in an answer, in bytes. Longer names
+// are unknown anyway.
 const maxParameter = 63
 
 // refuse answers with a problem, and nothing after it.
@@ -178,7 +178,7 @@ func (s *Server) refuse(c *gin.Context, p *Problem) {
 	}
 }
 
-// fail turns the error of a request into what is answered, and logs what the caller is not told.
+// fail turns the error of a request into a problem, and logs what the caller does not see.
 func (s *Server) fail(ctx context.Context, what string, err error) error {
 	p := problemOf(err)
 	if callerOf(ctx).reads {

@@ -131,8 +131,8 @@ func (k kind) problem(detail string) *Problem {
 	return &Problem{Type: problemType + k.name, Title: k.title, Status: k.status, Detail: detail, RetryAfter: k.retryAfter}
 }
 
-// problemOf returns what err is to a caller. Of an error of the store, or of ours, it says no more
-// than its kind: the words of drivers are for the log.
+// problemOf returns the problem that err is to a caller. For errors of the store, and of ours, it
+// has only their kind: the words of drivers go to the log.
 func problemOf(err error) *Problem {
 	var (
 		problem *Problem
@@ -170,8 +170,7 @@ func problemOf(err error) *Problem {
 	return internal.problem("")
 }
 
-// ofRead returns p as it is answered where nothing can have been written: what a write leaves open
-// is then no question.
+// ofRead returns p for a request that wrote nothing, so no write can be left open.
 func (p *Problem) ofRead() *Problem {
 	if p.Kind() != unknownKind {
 		return p

@@ -14,7 +14,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// DeadLetters keeps the runs that have failed for good (bucketer.Bucketer).
+// DeadLetters keeps the runs that have failed for good (engine.Engine).
 type DeadLetters interface {
 	// DeadLetters returns at most limit letters that wait, the latest due first, and where to go
 	// on.

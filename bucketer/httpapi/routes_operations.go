@@ -14,7 +14,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Operations does one thing to everything that matches (bucketer.Operations).
+// Operations does one thing to everything that matches (operations.Operations).
 type Operations interface {
 	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (operations.Begun, error)
 	// Backfill begins an operation that runs a stretch of a job's past again.

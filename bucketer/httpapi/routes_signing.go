@@ -14,7 +14,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Signing keeps the keys by which the HTTP calls of a tenant are signed (bucketer.Signing has it).
+// Signing keeps the keys by which the HTTP calls of a tenant are signed (admin.Signing has it).
 type Signing interface {
 	Create(ctx context.Context, tenant, name, by string) (secret []byte, key schema.SigningKey, err error)
 	List(ctx context.Context, tenant string) ([]schema.SigningKey, error)

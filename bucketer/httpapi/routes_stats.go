@@ -12,7 +12,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Stats keeps counts of minutes (bucketer.Stats).
+// Stats keeps counts of minutes (admin.Stats).
 type Stats interface {
 	// Minutes returns the counts of all nodes together, From ≤ minute < To, by minute; minutes in
 	// which nothing was counted are left out.

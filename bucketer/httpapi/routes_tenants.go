@@ -12,7 +12,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Tenants keeps weights and quotas (bucketer.Tenants).
+// Tenants keeps weights and quotas (admin.Tenants).
 type Tenants interface {
 	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no
 	// times.

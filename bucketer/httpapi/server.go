@@ -25,7 +25,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Jobs takes jobs in and changes them (bucketer.Bucketer).
+// Jobs takes jobs in and changes them (engine.Engine).
 type Jobs interface {
 	Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt, error)
 	SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer func(i int, r bucketer.Receipt, err error))
@@ -33,7 +33,7 @@ type Jobs interface {
 	Reschedule(ctx context.Context, tenant string, id schema.RunID, c runs.Change) (runs.Run, error)
 }
 
-// Runs reads runs (bucketer.Bucketer).
+// Runs reads runs (engine.Engine).
 type Runs interface {
 	Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error)
 	Runs(ctx context.Context, w runs.Window, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error)
@@ -42,7 +42,7 @@ type Runs interface {
 	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos runs.LogPosition, limit int) ([]runs.LogLine, *runs.LogPosition, error)
 }
 
-// Tasks keeps the tasks of tenants (bucketer.Bucketer).
+// Tasks keeps the tasks of tenants (engine.Engine).
 type Tasks interface {
 	PutTask(ctx context.Context, t schema.Task) (stored schema.Task, created bool, err error)
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
@@ -53,7 +53,7 @@ type Tasks interface {
 	CheckTask(ctx context.Context, tenant, task string, payload []byte) error
 }
 
-// Recurring keeps the jobs that can have many runs (bucketer.Bucketer).
+// Recurring keeps the jobs that can have many runs (engine.Engine).
 type Recurring interface {
 	JobMaker
 	JobControl
@@ -61,7 +61,7 @@ type Recurring interface {
 }
 
 // JobMaker creates and changes jobs that can have many runs. An ifMatch that is not 0 is the
-// generation that the job must have: else the error is bucketer.ErrStale.
+// generation that the job must have: else the error is recurring.ErrStale.
 type JobMaker interface {
 	// CreateJob makes a job. With a key it does so once: existing says that it was made before, of
 	// a body of the same hash.
