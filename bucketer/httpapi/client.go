@@ -245,7 +245,7 @@ func (c *Client) request(ctx context.Context, node uint32, method, path string, 
 	return req, nil
 }
 
-// readProblemOf makes a Problem of an answer that is an error, whoever sent it.
+// readProblemOf makes a Problem of an answer that is an error.
 func readProblemOf(resp *http.Response) *Problem {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what came is what there is to say
 	p := new(Problem)

@@ -88,7 +88,8 @@ type AuditQuery struct {
 	Limit    int    // of one page; 0 means 500
 }
 
-// Audit returns who changed what in the tenant, newest first. It ends with the first error.
+// Audit returns the changes in the audit log of the tenant, newest first. It ends with the first
+// error.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[AuditEntry, error] {
 	return func(yield func(AuditEntry, error) bool) {
 		params := url.Values{}

@@ -123,8 +123,7 @@ var deferrals = map[schema.Cause]string{
 	schema.CauseTenantShare: "its tenant's calls are slow, and have their part of the slots",
 }
 
-// deferredBy returns what is told of a run whose start was deferred, nil if the record does not say
-// why.
+// deferredBy returns why the start of a run was deferred, nil if the record does not say so.
 func deferredBy(rec *schema.Record) *Waiting {
 	if rec == nil || rec.Cause == "" {
 		return nil
@@ -250,8 +249,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 	return out
 }
 
-// cancelReason returns why a run was cancelled without anybody having asked for it, "" if somebody
-// did.
+// cancelReason returns why Carillon cancelled a run by itself, "" if a caller did.
 func cancelReason(r *runs.Run) string {
 	if r.State != schema.StateCancelled {
 		return ""
@@ -347,7 +345,7 @@ type Member struct {
 	Version   string `json:"version,omitempty"`
 }
 
-// Shard is a shard, who owns it, and how far it has come.
+// Shard is a shard, its owner, and how far it has come.
 type Shard struct {
 	Shard         schema.Shard `json:"shard"`
 	Owner         string       `json:"owner,omitempty"`

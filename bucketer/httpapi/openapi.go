@@ -49,7 +49,7 @@ func (s *Server) operation(id, method, path, summary string, success int, proble
 			strconv.Itoa(success): {Description: http.StatusText(success)},
 		},
 	}
-	// Whoever asks may lack a key or its right, and may ask for no tenant.
+	// The caller may lack a key or its right, and may name no tenant.
 	problems = append(problems, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError)
 	for _, status := range problems {
 		op.Responses[strconv.Itoa(status)] = s.problemResponse(status)

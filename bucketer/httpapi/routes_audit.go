@@ -14,7 +14,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// AuditEntry is who changed what, as the API answers it.
+// AuditEntry is a change in the audit log, as the API answers it.
 type AuditEntry struct {
 	ID     schema.AuditID  `json:"id"`
 	At     Time            `json:"at"`

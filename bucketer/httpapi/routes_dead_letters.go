@@ -26,7 +26,7 @@ type DeadLetters interface {
 	Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error)
 	// Discard lets one go, and reports whether it was there until now.
 	Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error)
-	// Waiting reports which of the runs have one that waits.
+	// Waiting reports which of the runs have an unresolved one.
 	Waiting(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]bool, error)
 }
 

@@ -87,7 +87,7 @@ func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, er
 	out := &jobAnswer{Status: http.StatusCreated, Location: "/v1/jobs/" + receipt.Run.String()}
 	if receipt.Existing {
 		out.Replayed = "true"
-		// What became of it since is told where it can be read; the run stands in any case.
+		// What became of it since can be read there; the run exists in any case.
 		if run, err := s.deps.Runs.Run(ctx, job.Tenant, receipt.Run); err == nil {
 			out.ETag, out.Body = etag(&run), jobOf(&run, job.Payload)
 			return out, nil
@@ -179,7 +179,7 @@ func (s jobRoutes) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, er
 	return s.answerFound(ctx, f)
 }
 
-// canceller is who cancelled, as long as keys name nobody.
+// canceller is the author of cancels while keys name no caller.
 const canceller = "api"
 
 // found is a job: one that can have many runs, or else a one-off one, which is its run.

@@ -207,7 +207,7 @@ func (s operationRoutes) cancelOperation(ctx context.Context, in *operationByID)
 		began := s.config.Now().Truncate(time.Millisecond)
 		op, err := s.deps.Operations.Cancel(ctx, tenantOf(ctx), id, actorOf(ctx))
 		if err == nil && !op.Cancelled.At.Before(began) {
-			// one that was cancelled before is answered the same
+			// a run that was cancelled before is answered the same
 			s.note(ctx, "cancel", "operation/"+id.String(), nil, nil, "")
 		}
 		return op, err

@@ -175,7 +175,7 @@ func (s targetRoutes) resetTarget(ctx context.Context, in *targetReset) (*target
 		return nil, s.fail(ctx, "reset target", err)
 	}
 	was, ok := named(known, asked.Target)
-	if !ok && len(missing) == 0 { // else one that did not answer may know it
+	if !ok && len(missing) == 0 { // otherwise a node that did not answer may know it
 		p := notFound(fmt.Sprintf("No executor knows a target %q of the tenant. A target is scheme, host and port, such as https://api.example.com, or a subject.", asked.Target))
 		p.Errors = []bucketer.Fault{{Location: "body.target", Message: "is not known", Value: asked.Target}}
 		return nil, p

@@ -14,8 +14,7 @@ import (
 
 // Tenants keeps weights and quotas (admin.Tenants).
 type Tenants interface {
-	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no
-	// times.
+	// Tenant returns a tenant. One without a row has the defaults and no times.
 	Tenant(ctx context.Context, name string) (schema.Tenant, error)
 	// Tenants returns at most limit tenants of which something was stated, with a name after
 	// `after`, in name order.

@@ -123,7 +123,8 @@ type Deps struct {
 	Quotas  Quotas
 	// Targets asks executors about targets. Nil means that there are none.
 	Targets Targets
-	// Audit keeps who changed what, and Stats what was done. Nil means that nothing is kept.
+	// Audit keeps what callers changed, and Stats counts of what was done. Nil means that nothing
+	// is kept.
 	Audit Audit
 	Stats Stats
 	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
@@ -161,7 +162,7 @@ type Config struct {
 	IdleTimeout    time.Duration // of a connection between two requests; default 2 min
 	// an import from which nothing comes for so long is cut; default 5 min
 	ImportIdle   time.Duration
-	WriteTimeout time.Duration // a caller who takes nothing for so long is cut; default 30 s
+	WriteTimeout time.Duration // a caller that takes nothing for so long is cut; default 30 s
 	StopTimeout  time.Duration // for requests under way when Run is told to stop; default 10 s
 
 	MaxImports int // imports at once; default 16
