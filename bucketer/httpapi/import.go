@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/request"
@@ -404,21 +405,20 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 
 // decideRecurring makes those jobs of the chunk that can have many runs.
 func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []decision) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	tokens := make(chan struct{}, recurringAtOnce)
+	var all errgroup.Group
+	all.SetLimit(recurringAtOnce)
 	for i, spec := range c.specs {
 		if spec == nil {
 			continue
 		}
-		tokens <- struct{}{}
-		all.Go(func() {
-			defer func() { <-tokens }()
+		all.Go(func() error {
 			defer m.guard()
 			job, existing, err := m.s.deps.Recurring.CreateJob(ctx, *spec, c.jobs[i].Key, c.jobs[i].BodyHash)
 			decisions[i] = decision{job.ID, existing, err}
+			return nil
 		})
 	}
+	_ = all.Wait() // decisions has the errors
 }
 
 // guard keeps a panic in one chunk from ending the node. It answers what was left undecided.
