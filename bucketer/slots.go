@@ -1,8 +1,6 @@
 package bucketer
 
 import (
-	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,14 +17,6 @@ func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return now.Add(emptyFor)
-}
-
-// SlotsPause waits, longer after each of n conflicts, before slots are swapped again.
-func SlotsPause(ctx context.Context, n int) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(rand.N(5 * time.Millisecond << min(n, 5))): // #nosec G404 -- not a secret
-	}
 }
 
 // CancelledByLimit is the author of cancels that make room for later runs.

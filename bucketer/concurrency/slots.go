@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 const (
@@ -17,8 +18,6 @@ const (
 	keptFor = 10 * time.Second
 	// wakePage bounds the runs that are looked at when there is room for some.
 	wakePage = 100
-	// slotTries bounds how often slots are swapped again after a conflict.
-	slotTries = 8
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
 	// unmarkAfter is how long a limit is looked after that nothing waits for any more. It is longer
@@ -204,63 +203,35 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 // keepSlots keeps slots for the runs that want one, in their order, while there are any, and
 // returns the runs that have one.
 func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
-	lease, err := l.slotLease(ctx, key)
-	for try := 0; try < slotTries && err == nil; try++ {
-		var slots schema.Slots
-		if slots, err = lease.Slots(); err != nil {
-			break
+	var given []waiter
+	_, err := lease.Update(ctx, l.store, key.Lease(), schema.Lease{}, func(was schema.Lease, _ bool) (is schema.Lease, expires time.Time, err error) {
+		given = nil
+		slots, err := was.Slots()
+		if err != nil {
+			return is, expires, err
 		}
 		stands, err := live.Of(ctx, slots.Sessions())
 		if err != nil {
-			return nil, err
+			return is, expires, err
 		}
 		now := l.now()
 		slots.Prune(now, stands)
-		var given []waiter
 		for _, w := range wants {
 			if slots.Keep(w.row.Run, now.Add(keptFor), limit) {
 				given = append(given, w)
 			}
 		}
 		if len(given) == 0 {
-			return nil, nil
+			return is, expires, lease.ErrUnchanged
 		}
 		slots.Low = l.fronts.low(key)
-		is, err := lease.WithSlots(slots, now)
-		if err != nil {
-			return nil, err
-		}
-		is.Key = key.Lease()
-		stood, err := l.store.SwapLease(ctx, lease, is, bucketer.SlotsExpire(&slots, now))
-		switch {
-		case err == nil:
-			return given, nil
-		case errors.Is(err, schema.ErrConflict):
-			lease = stood
-		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			// The swap may be in force, now or later. Then the slots are kept, and the runs are
-			// woken after keptFor.
-			if lease, err = l.slotLease(ctx, key); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, fmt.Errorf("keep slots of %s: %w", key, err)
-		}
-		bucketer.SlotsPause(ctx, try)
+		is, err = was.WithSlots(slots, now)
+		return is, bucketer.SlotsExpire(&slots, now), err
+	})
+	if err != nil { // the slots may be kept all the same: then the runs are woken after keptFor
+		return nil, fmt.Errorf("keep slots of %s: %w", key, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("slots of %s: %w", key, err)
-	}
-	return nil, fmt.Errorf("slots of %s: %w: they keep changing", key, schema.ErrUnavailable)
-}
-
-// slotLease reads the lease of a limit, which is zero if there is no row.
-func (l *WaitLists) slotLease(ctx context.Context, key schema.LimitKey) (schema.Lease, error) {
-	lease, err := l.store.Lease(ctx, key.Lease())
-	if errors.Is(err, schema.ErrNotFound) {
-		return schema.Lease{Key: key.Lease()}, nil
-	}
-	return lease, err
+	return given, nil
 }
 
 // giveTurns writes entries that are due now in the place of those that waited, and takes these out
@@ -324,11 +295,11 @@ func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after sch
 // no more are left than there are slots. It returns whether the run of e, which wants a slot, is
 // itself to be cancelled: its caller does that.
 func (l *WaitLists) CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error) {
-	lease, err := l.slotLease(ctx, key)
+	held, err := lease.Read(ctx, l.store, key.Lease())
 	if err != nil {
 		return false, err
 	}
-	slots, err := lease.Slots()
+	slots, err := held.Slots()
 	if err != nil {
 		return false, err
 	}

@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -153,7 +154,7 @@ func (w *world) holdBack(e schema.Entry) {
 
 func (w *world) swapSlots(key schema.LimitKey, s schema.Slots) {
 	w.T.Helper()
-	was, err := w.slotLease(context.Background(), key)
+	was, err := lease.Read(context.Background(), w.store, key.Lease())
 	if err != nil {
 		w.T.Fatalf("lease = %v", err)
 	}

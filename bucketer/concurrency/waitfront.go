@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 // A wait list is one partition, and rows are taken out at its beginning. Cassandra keeps what was
@@ -134,11 +135,11 @@ func (l *WaitLists) front(ctx context.Context, key schema.LimitKey) (low time.Ti
 // hintedFront returns the front that the lease of the limit has; zero if it has none or cannot be
 // read.
 func (l *WaitLists) hintedFront(ctx context.Context, key schema.LimitKey) time.Time {
-	lease, err := l.slotLease(ctx, key)
+	held, err := lease.Read(ctx, l.store, key.Lease())
 	if err != nil {
 		return time.Time{}
 	}
-	slots, err := lease.Slots()
+	slots, err := held.Slots()
 	if err != nil || slots.Low == 0 {
 		return time.Time{}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 // guarded reports whether attempts of the entry claim the run. If the task does not exist or is not
@@ -25,55 +27,42 @@ func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 // changes nothing, also if it does not hear the signal, and no executor claims it any more. If the
 // lease says that the run has ended, that stands, and is written to the attempts.
 func (c *Control) endLease(ctx context.Context, run *Run) error {
-	lease := schema.Lease{}
-	read := true
-	for range markTries {
-		if read {
-			var err error
-			lease, err = c.store.Lease(ctx, schema.RunLease(run.ID))
-			if err != nil && !errors.Is(err, schema.ErrNotFound) {
-				return err
-			}
-		}
-		claim, err := lease.Claim()
+	var row schema.Attempt
+	_, err := lease.Update(ctx, c.store, schema.RunLease(run.ID), schema.Lease{}, func(was schema.Lease, _ bool) (is schema.Lease, expires time.Time, err error) {
+		row = schema.Attempt{}
+		claim, err := was.Claim()
 		if err != nil {
-			return err
+			return is, expires, err
 		}
 		now := c.now()
-		expires := c.markExpiry(run, run.Current.Due(), now)
+		expires = c.markExpiry(run, run.Current.Due(), now)
 		if claim.Record != nil {
-			row := claim.Attempt(run.ID)
-			row.Expires = expires
-			if err := c.recorder.Record(ctx, []schema.Attempt{row}); err != nil || claim.Over() {
-				return err
+			held := claim.Attempt(run.ID)
+			held.Expires = expires
+			if err := c.recorder.Record(ctx, []schema.Attempt{held}); err != nil {
+				return is, expires, err
+			}
+			if claim.Over() {
+				return is, expires, lease.ErrUnchanged
 			}
 		}
-		row := c.recorder.NotStarted(run.Current, schema.Record{Outcome: schema.Cancelled}, now)
-		if h := lease.Holder; h != nil {
+		row = c.recorder.NotStarted(run.Current, schema.Record{Outcome: schema.Cancelled}, now)
+		if h := was.Holder; h != nil {
 			row.Number, row.Fence = claim.Number, claim.Fence
 			row.Record.Entry, row.Record.Executor, row.Record.Started = h.Entry, h.Executor, h.Started
 			row.Record.Error = "cancelled while it was under way"
 		}
-		is, err := lease.EndedByOther(row, now)
-		if err != nil {
-			return err
-		}
-		is.Key = schema.RunLease(run.ID)
-		stands, err := c.store.SwapLease(ctx, lease, is, expires)
-		switch {
-		case errors.Is(err, schema.ErrConflict):
-			lease, read = stands, false
-		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			read = true
-		case err != nil:
-			return err
-		case row.Number == 0:
-			return nil // the mark says the same; an executor that reads the lease writes the rest
-		default:
-			return c.recorder.Record(ctx, []schema.Attempt{row})
-		}
+		is, err = was.EndedByOther(row, now)
+		return is, expires, err
+	})
+	switch {
+	case errors.Is(err, lease.ErrContended):
+		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	case err != nil, row.Number == 0:
+		return err // the mark says the same; an executor that reads the lease writes the rest
+	default:
+		return c.recorder.Record(ctx, []schema.Attempt{row})
 	}
-	return fmt.Errorf("%w: the run's lease keeps changing", schema.ErrUnknown)
 }
 
 // EndUnclaimed ends a guarded run in its lease with the row that says why nothing starts, before

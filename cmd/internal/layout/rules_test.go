@@ -61,10 +61,10 @@ var layers = []layer{
 	{folder: "bucketer/payload"},
 	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
 	{folder: "bucketer/admin", imports: []string{"schema", "bucketer"}, tests: bucketerFakes},
-	{folder: "bucketer/tasks", imports: []string{"schema", "bucketer"}, tests: bucketerFakes},
-	{folder: "bucketer/runs", imports: []string{"schema", "bucketer"}, tests: bucketerFakes},
+	{folder: "bucketer/tasks", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
+	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
 	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
-	{folder: "bucketer/concurrency", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
+	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
 	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency"}},
 	{
 		folder:  "bucketer/operations",
