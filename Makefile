@@ -57,8 +57,12 @@ down: ## stop it; its data stays for the next `make up` (PURGE=1 removes it)
 ##@ Check and test
 
 .PHONY: test
-test: $(BIN)/gotestsum ## every test, with a real Cassandra and a real NATS (PKG=./ring/... RUN=TestJoin for less)
+test: $(BIN)/gotestsum ## every package, with a real Cassandra and a real NATS, in minutes (PKG=./ring/... RUN=TestJoin for less)
 	@bash .ci/test
+
+.PHONY: test-all
+test-all: $(BIN)/gotestsum ## what takes long as well, with the race detector where goroutines meet (PKG=… RUN=…)
+	@ALL=1 bash .ci/test
 
 .PHONY: check
 check: format-check vet lint tidy-check generate-check scripts-check openapi-lint ## format, vet, lint, go.mod, generated files, shell scripts, OpenAPI document

@@ -30,7 +30,8 @@ func chunkOf(key string) []Job {
 	return jobs
 }
 
-// maxAllocs bounds the allocations of an unkeyed line: half again what it took when this was written (9.2; 12.4 where the race detector looks on).
+// maxAllocs bounds the allocations of an unkeyed line: half again what it took when this was
+// written (9.2; 12.4 where the race detector looks on).
 const maxAllocs = 14
 
 func TestSubmitBatchAllocates(t *testing.T) {
@@ -76,7 +77,7 @@ func BenchmarkPlan(b *testing.B) {
 	w := newWorld(b, schema.Settings{})
 	var entries []schema.Entry
 	for _, job := range chunkOf("k") {
-		e, err := w.entry(&job, keyedID("t", job.Key, job.At, 64), testNow)
+		e, err := w.EntryOf(&job, keyedID("t", job.Key, job.At, 64), testNow)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -84,6 +85,6 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		plan(entries)
+		Batches(entries)
 	}
 }

@@ -8,23 +8,28 @@ import (
 // anchorEvery is how often a clock notes a reading that is right.
 const anchorEvery = haltStep
 
-// clock tells what time it is at least, also while the wall clock is not to be trusted: the rules of writing compare it with the times in
-// ids, and a clock that was set back would have a row count as held in time that its sweep has passed.
+// clock tells the time by which rows are judged. The rules of writing compare it with the times in
+// ids. A clock that was set back would count a row as held in time after its sweep has passed.
 //
-// While the node is halted it tells the later of the wall clock and the last right reading plus what has passed since by the monotonic
-// clock. The later one, since the monotonic clock stands still while the machine is suspended. A clock that was set forward
-// makes rows count as late that are not, which costs an entry each.
+// While the node is halted, the clock tells the later of two times:
+//
+//   - the wall clock
+//   - the last right reading + what has passed since by the monotonic clock
+//
+// The monotonic clock stands still while the machine is suspended, hence the later one. A clock
+// that was set forward makes rows count as late that are not. That costs an entry each.
 type clock struct {
 	wall   func() time.Time
 	halted func() bool
-	right  atomic.Pointer[time.Time] // a reading taken while not halted, with its monotonic part; nil = none yet
+	// a reading while not halted, with its monotonic part; nil = none yet
+	right atomic.Pointer[time.Time]
 }
 
-// now returns the time. It carries a monotonic reading only while the wall clock is right.
+// now returns the time. It has a monotonic reading only while the wall clock is right.
 func (c *clock) now() time.Time {
 	at, right := c.wall(), c.right.Load()
 	switch {
-	case !c.halted(): // asked after the reading: a clock set in between is noticed
+	case !c.halted(): // asked after the reading, so that a clock that is set in between is noticed
 		if right == nil || at.Sub(*right).Abs() >= anchorEvery {
 			anchor := at
 			c.right.Store(&anchor)
@@ -33,7 +38,7 @@ func (c *clock) now() time.Time {
 	case right == nil:
 		return at
 	}
-	return laterOf(*right, at)
+	return EndedAt(*right, at)
 }
 
 // known reports whether now can be relied upon: the wall clock is right, or was once.

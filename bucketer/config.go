@@ -5,25 +5,23 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer/payload"
-	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
 
-// The times and bounds of intake (DESIGN 4).
+// The times and bounds of intake.
 const (
 	// Grace is how long after its due time a row is still swept up by its dispatcher.
 	Grace = 10 * time.Second
-	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock offset, a
-	// slow read and the sweep itself fit into the other half.
+	// LateAfter is when a row counts as too late for its sweep: half the grace, so that a clock
+	// offset, a slow read and the sweep itself fit into the other half.
 	LateAfter = Grace / 2
-	// TaskChangeWithin is how long after its answer a cancel or a change may still not be heeded by an executor, if all
-	// clocks are the same. What clocks differ by comes on top.
+	// TaskChangeWithin is how long after the answer an executor may still act as before a cancel or
+	// a change. What clocks differ by comes on top.
 	TaskChangeWithin = 2 * time.Second
 	// NearSpan is how close to its due time a row may lie behind its dispatcher's scan.
 	NearSpan = 5 * time.Second
@@ -32,28 +30,25 @@ const (
 
 	// MaxChunk bounds the jobs of one SubmitBatch.
 	MaxChunk = 4096
-	// letterAttempts bounds the earlier attempts that a dead letter tells, the last of them; letterError the text of each one's error, in bytes.
-	letterAttempts = 100
-	letterError    = 512
-	// batchRows and batchBytes bound one batch of rows.
-	batchRows  = 100
+	// BatchRows and batchBytes bound one batch of rows.
+	BatchRows  = 100
 	batchBytes = 96 << 10
 	// A partition's leftovers of fewer than leftoverRows rows share batches of at most mixedRows.
 	leftoverRows = 5
 	mixedRows    = 50
-	// batchesInFlight bounds the batches that a node writes at once.
-	batchesInFlight = 64
-	// lengthenAtOnce bounds the runs whose rows one call writes again at once, to outlive what follows from them.
-	lengthenAtOnce = 16
-	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread: few, so that one
-	// slice read answers for many lines.
+	// callsInFlight bounds the batches that a node writes, and the reads by id, at once.
+	callsInFlight = 64
+	// KeepAtOnce bounds the runs that one call keeps at once (keep.go).
+	KeepAtOnce = 16
+	// keyedWays is over how many shards the keyed lines of a (tenant, bucket) are spread. They are
+	// few, so that one read answers for many lines.
 	keyedWays = 8
-	// lateTries bounds how often a late entry is itself too late before the write is given up as unknown.
-	lateTries = 5
-	// MaxPartitionBytes bounds what intake puts into one partition, about (see fill).
+	// LateTries bounds how often a late entry may itself be too late. Then the outcome is unknown.
+	LateTries = 5
+	// MaxPartitionBytes is about the most that intake puts into one partition (fill.go).
 	MaxPartitionBytes = 64 << 20
-	// readIDs is how many rows one read by id asks for, the contract's bound.
-	readIDs = 100
+	// ReadIDs is how many rows one read by id asks for. It is the bound of schema's contract.
+	ReadIDs = 100
 )
 
 // Store is what the bucketer needs of a store.
@@ -82,28 +77,34 @@ type Signaller interface {
 	Signal(topic string, body []byte)
 }
 
-// Topics of the signals, which dispatcher/queue names for those who hear them.
-const (
-	topicCancel = "cancel" // body: the run id, as text
-	topicTask   = "task"   // body: tenant, a line feed, name
-	topicKey    = "key"    // body: the hash of a key that was made or revoked
-	topicTenant = "tenant" // body: the name
-)
+// Bus carries signals to every node, and from them.
+type Bus interface {
+	Signaller
+	SubscribeSignal(topic string, f func(body []byte)) (cancel func(), err error)
+}
 
-// Config wires a Bucketer.
+// TaskListeners are the nodes that must know of a change of a task before it is answered.
+type TaskListeners struct {
+	Bus     Bus
+	Members func() []string // the names of living nodes, as far as is known
+}
+
+// Config wires a Bucketer and, by package engine, what writes through it.
 type Config struct {
 	Store   Store
 	Hints   schema.Hints
 	Signals Signaller
-	// TaskListeners are those who must know of a change of a task before it is answered; nil: nobody but this node.
-	Hearers *TaskListeners
+	// Listeners must know of a change of a task before it is answered (package tasks). Nil means
+	// this node alone.
+	Listeners *TaskListeners
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Halted reports that this node may not take jobs in: it was stopped, or its clock is off. What follows from runs is written all the
-	// same, by a clock that does not go back meanwhile, once Halted was false for the first time. Nil means never.
+	// Halted reports that this node may not take jobs in, because it was stopped or its clock is
+	// off. What follows from runs is written nevertheless, by a clock that does not go back, once
+	// Halted was false for the first time. Nil means never.
 	Halted func() bool
-	// DeadLetterRetention is how long after its end a run that failed for good is kept as a dead letter; default schema.DeadLetterRetention. The nodes
-	// of a cluster share it.
+	// DeadLetterRetention is how long a dead letter is kept (package runs); default
+	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
 	Logger              *slog.Logger
 	Registerer          prometheus.Registerer
@@ -127,33 +128,13 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Bucketer takes jobs in, and writes everything that is written about runs. Its methods may be
-// called from any goroutine.
+// Bucketer takes jobs in. Its methods, and those of its parts, may be called from any goroutine.
 type Bucketer struct {
-	store   Store
-	hints   schema.Hints
-	signals Signaller
-	hearers *TaskListeners
-	clock   *clock
-	now     func() time.Time // the clock's
-	halted  func() bool
-	log     *slog.Logger
-	metrics *metrics
-
-	settings atomic.Pointer[schema.Settings]
-	writes   chan struct{} // a token for each batch in flight
+	*Writer
+	halted   func() bool
 	fill     *fill
-	live     *Liveness
-	tasks    *Tasks
+	tasks    *TaskCache
 	payloads payload.Cache
-	series   seriesCache
-	owed     owed
-	lanes    lanes
-	fronts   waitFronts
-	walks    waitWalks
-
-	letterRetention time.Duration
-	ending          ending
 }
 
 // New returns a Bucketer, which refuses writes until Watch has read the settings.
@@ -173,33 +154,19 @@ func New(c Config) (*Bucketer, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	if c.DeadLetterRetention == 0 {
-		c.DeadLetterRetention = schema.DeadLetterRetention
-	}
 	known := &clock{wall: c.Now, halted: c.Halted}
-	return &Bucketer{
-		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
-		store:  c.Store, hints: c.Hints, signals: c.Signals, hearers: c.Hearers, clock: known, now: known.now, halted: c.Halted,
-		log: c.Logger, metrics: newMetrics(c.Registerer),
-		writes: make(chan struct{}, batchesInFlight),
-		fill:   newFill(),
-		live:   NewLiveness(c.Store, c.Now),
-		tasks:  NewTasks(c.Store, c.Now),
-		lanes:  newLanes(),
-		fronts: waitFronts{of: make(map[schema.LimitKey]*waitFront)},
-		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
-
-		letterRetention: c.DeadLetterRetention,
-		ending:          ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},
-	}, nil
+	w := &Writer{
+		Rows:  &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
+		hints: c.Hints, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
+	}
+	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
 }
 
-// Watch reads the settings now and every 10 s, finishes jobs whose last run was met, and asks how full partitions
-// are, until ctx ends. It returns nil.
+// Watch reads the settings now and every 10 s, and asks how full partitions are, until ctx ends. It
+// returns nil.
 func (b *Bucketer) Watch(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { b.finishAll(ctx) })
 	wg.Go(func() { b.sizeAll(ctx) })
 	tick := time.NewTicker(settingsEvery)
 	defer tick.Stop()
@@ -226,16 +193,40 @@ func (b *Bucketer) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// Now returns the time by which rows are judged: it does not go back while the wall clock is not
+// to be trusted.
+func (b *Bucketer) Now() time.Time { return b.now() }
+
+// Halted reports that this node may not take jobs in now.
+func (b *Bucketer) Halted() bool { return b.halted() }
+
+// CountRefused counts a job that was refused before anything was written.
+func (b *Bucketer) CountRefused(reason string) { b.metrics.refused.WithLabelValues(reason).Inc() }
+
 // Ready reports whether writes are taken, and if not, why.
 func (b *Bucketer) Ready() error {
-	_, err := b.ready()
+	_, err := b.InForce()
 	return err
 }
 
-func (b *Bucketer) ready() (*schema.Settings, error) {
+// InForce returns the settings, or ErrNotReady while this node takes no writes.
+func (b *Bucketer) InForce() (*schema.Settings, error) {
 	s := b.settings.Load()
 	if s == nil || b.halted() {
 		return nil, ErrNotReady
 	}
 	return s, nil
+}
+
+// ShardsEver returns the highest number of shards that ids may have been given.
+func (b *Bucketer) ShardsEver() (int, error) {
+	s := b.settings.Load()
+	if s == nil {
+		return 0, ErrNotReady
+	}
+	n := s.Shards
+	for _, h := range s.History {
+		n = max(n, h.Shards)
+	}
+	return n, nil
 }

@@ -8,43 +8,47 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A partition is to hold no more than MaxPartitionBytes. Most never come near that, and there are as many of
-// them as minutes × shards, so a node remembers nothing of most:
+// A partition holds at most MaxPartitionBytes. Few partitions come near that, and there are
+// minutes × shards of them. So a node remembers nothing of most:
 //
-//  1. Of each noticeEach bytes that a node writes it draws one at random, and notices the partition to which
-//     that belongs. Into a partition that it has not noticed it has put about noticeEach: more than k times
-//     that with a probability of e^-k, whatever else it writes and however slowly.
-//  2. Of a partition that it has noticed it counts what it puts in, and asks the store how much lies there:
-//     at once, and again each time that it has put in an eighth of the room that was left (at least
-//     noticeEach). So it knows what other nodes, and its own earlier lives, have put there.
+//  1. Of each noticeEach bytes that it writes it draws one at random, and notices the partition of
+//     that byte. It has put about noticeEach into a partition that it has not noticed, and more than
+//     k × noticeEach with probability e^-k.
+//  2. It counts what it puts into a noticed partition, and asks the store how much is there: at once,
+//     and again after each eighth of the room that was left (at least noticeEach). So it learns what
+//     other nodes, and its own earlier lives, have put there.
 //
-// Thus n nodes that fill one partition together pass the bound by n × noticeEach, if n ≤ 8, and by what
-// they write while a question is under way. More nodes than that may pass it by an eighth of it each.
-// Nobody waits for a question. A node that forgets a partition, at its end or for want of
-// memory, notices it again after the next noticeEach.
+// So nodes that fill one partition together exceed the bound by at most:
+//
+//	n ≤ 8 nodes    n × noticeEach, and what they write while the store is being asked
+//	more nodes     an eighth of the bound each
+//
+// No write waits for such a question. A node that forgets a partition, at its end or for lack of
+// memory, notices it again after about noticeEach.
 
 const (
-	// noticeEach is of how many bytes one draws attention to the partition that it is put into.
+	// noticeEach is how many bytes are written on average before their partition is noticed.
 	noticeEach = 1 << 20
-	// roomParts: a noticed partition is asked for again when so many'th part of its room was used.
+	// roomParts: a noticed partition is asked about again after 1/roomParts of its room was used.
 	roomParts = 8
 	// maxNoticed bounds the partitions that a node has noticed, in memory.
 	maxNoticed = 20_000
-	// maxSizing bounds the questions that wait. One that finds no place is asked when more was put in.
+	// maxSizing bounds the partitions that wait to be asked about. One that finds no place is asked
+	// about after the next write into it.
 	maxSizing = 256
-	// sizePage is how many rows one read takes that is to find out how much lies in a partition.
+	// sizePage is how many rows one read of a partition's size takes.
 	sizePage = 500
 )
 
-// fill knows how much lies in the partitions that this node has noticed.
+// fill knows how full the partitions are that this node has noticed.
 type fill struct {
-	ask chan schema.Partition // how much lies there?
+	ask chan schema.Partition // to be asked about
 
 	mu      sync.Mutex
 	noticed map[schema.Partition]filled
 }
 
-// filled is a partition of which it is known how many bytes it has.
+// filled is how full a partition is.
 type filled struct {
 	stored int  // as the store said
 	taken  int  // put in since then, by this node
@@ -77,7 +81,7 @@ func (f *fill) take(p schema.Partition, n int) bool {
 	if fits {
 		is.taken += n
 	}
-	// What was taken and could not be written leaves room, so one that is full is asked for as well.
+	// A full partition is asked about as well: what was counted may not have been written.
 	if !is.asking && (is.taken >= is.next || !fits && is.taken > 0) {
 		select {
 		case f.ask <- p:
@@ -89,7 +93,7 @@ func (f *fill) take(p schema.Partition, n int) bool {
 	return fits
 }
 
-// give takes back what take counted and what was not written after all.
+// give takes back n bytes that take counted and that were not written.
 func (f *fill) give(p schema.Partition, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +114,8 @@ func (f *fill) forget(b schema.Bucket) {
 	}
 }
 
-// size asks how many bytes lie in p, and notes it. Of what is on its way meanwhile some may be counted twice, or not at
-// all, until the next time.
+// size asks how many bytes p has, and notes it. What is being written meanwhile may be counted
+// twice, or not at all, until the next time.
 func (f *fill) size(p schema.Partition, stored func() (int, error)) error {
 	f.mu.Lock()
 	before := f.noticed[p].taken
@@ -132,7 +136,7 @@ func (f *fill) size(p schema.Partition, stored func() (int, error)) error {
 	return err
 }
 
-// sizeAll asks the store about the partitions that were noticed, one after the other, until ctx ends.
+// sizeAll asks the store about noticed partitions, one after the other, until ctx ends.
 func (b *Bucketer) sizeAll(ctx context.Context) {
 	for {
 		select {
@@ -146,7 +150,7 @@ func (b *Bucketer) sizeAll(ctx context.Context) {
 	}
 }
 
-// bytesOf returns how many bytes lie in p, as take counts them. What is beyond the bound is not counted.
+// bytesOf returns how many bytes p has, as take counts them, up to about MaxPartitionBytes.
 func (b *Bucketer) bytesOf(ctx context.Context, p schema.Partition) (bytes int, err error) {
 	for r := (schema.IDRange{}); bytes < MaxPartitionBytes; {
 		rows, err := b.store.Entries(ctx, p, r, sizePage)

@@ -56,12 +56,13 @@ func TestFillBoundsAPartition(t *testing.T) {
 
 // How full a partition was, nobody knew after a restart, nor of what other nodes had put into it.
 func TestAPartitionIsFullForOtherNodesAndAfterARestart(t *testing.T) {
-	bubble(t, 0, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{Shards: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer cancel()
 		begins := func() *Bucketer {
-			b, err := New(Config{Store: settled{w.faulty, w}, Hints: w, Signals: w})
+			b, err := New(Config{Store: w.Store(), Hints: w, Signals: w})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +86,7 @@ func TestAPartitionIsFullForOtherNodesAndAfterARestart(t *testing.T) {
 					id := schema.MakeEntryID(p.Bucket.Start(), p.Shard, uint64(stored)) // #nosec G115 -- small
 					row := schema.LoadEntry(id, []byte(text), nil, schema.Marks{})
 					row.Expires = time.Now().Add(24 * time.Hour)
-					if err := w.faulty.PutEntries(ctx, []schema.Entry{row}); err != nil {
+					if err := w.Faulty.PutEntries(ctx, []schema.Entry{row}); err != nil {
 						t.Fatal(err)
 					}
 					stored++
@@ -126,7 +127,8 @@ func TestAPartitionOfWhichNothingIsKnown(t *testing.T) {
 	}
 }
 
-// scatteredEnv says how many jobs TestScatteredJobs scatters: 10000000 shows what a node needed 0.4 GB for.
+// scatteredEnv says how many jobs TestScatteredJobs scatters: 10000000 shows what a node needed 0.4
+// GB for.
 const scatteredEnv = "CARILLON_SCATTERED"
 
 // A node remembered each partition into which it had ever put a job, until its minute.

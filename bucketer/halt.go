@@ -12,14 +12,16 @@ import (
 const (
 	haltStep  = 250 * time.Millisecond // how often the process looks at its clocks
 	haltAfter = 2 * time.Second        // a longer step than this means that the process was stopped
-	clockSlip = schema.MaxClockSlip    // wall and monotonic clock may differ by this much over a step
+	// how much wall and monotonic clock may differ over a step
+	clockSlip = schema.MaxClockSlip
 )
 
-// Halt finds out that the process was stopped (SIGSTOP, a suspended machine, a starved core) or that its
-// clock was set: what it holds in memory is then out of date.
+// Halt finds out that the process was stopped (SIGSTOP, a suspended machine, a starved core) or
+// that its clock was set. What it holds in memory is then out of date.
 //
-// A process that was stopped cannot know it in the instant in which it goes on. So Halted, which is cheap, also compares
-// the time with the last step itself; whoever is about to act on what it remembers asks it first.
+// A process that was stopped does not know it in the instant in which it goes on. So Halted, which
+// is cheap, also compares the time with the last step itself. Code that is about to act on what it
+// remembers asks Halted first.
 type Halt struct {
 	now  func() time.Time
 	last atomic.Pointer[time.Time] // the last step; carries the monotonic reading
@@ -32,7 +34,8 @@ type Halt struct {
 	subs []chan struct{}
 }
 
-// NewHalt returns a detector on the clock now, which must carry a monotonic reading to notice clock steps.
+// NewHalt returns a detector on the clock now, which must carry a monotonic reading to notice clock
+// steps.
 func NewHalt(now func() time.Time) *Halt {
 	h := &Halt{now: now}
 	t := now()
@@ -40,16 +43,17 @@ func NewHalt(now func() time.Time) *Halt {
 	return h
 }
 
-// Also makes f another reason to be halted for as long as it says so; when it does no more, everything in memory counts as out of
-// date. It is set before anything else is called.
+// Also makes f another reason to be halted while it returns true. When it returns false again,
+// everything in memory counts as out of date. Also is called before anything else.
 func (h *Halt) Also(f func() bool) { h.also = f }
 
-// Halted reports that the process was stopped and has not taken note of it yet, or that another reason holds.
+// Halted reports that the process was stopped and Run has not noticed it yet, or that another
+// reason holds.
 func (h *Halt) Halted() bool { return stopped(*h.last.Load(), h.now()) || h.another() }
 
 func (h *Halt) another() bool { return h.also != nil && h.also() }
 
-// stopped reports whether what lies between two steps says that the process was stopped or its clock was set.
+// stopped reports whether the process was stopped, or its clock was set, between two steps.
 func stopped(last, now time.Time) bool {
 	return outOfStep(now.Sub(last), now.Round(0).Sub(last.Round(0)))
 }
@@ -60,11 +64,13 @@ func outOfStep(mono, wall time.Duration) bool {
 	return mono > haltAfter || wall > haltAfter || slip > clockSlip || slip < -clockSlip
 }
 
-// Halts returns how often the process was found to have been stopped. Once that was counted Halted does not tell of it any
-// more: whoever acts on what it remembers from before compares the counts as well.
+// Halts returns how often the process was found to have been stopped. Halted no longer reports a
+// halt that was counted. So code that acts on what it remembers from before compares the counts as
+// well.
 func (h *Halt) Halts() int { return int(h.halts.Load()) }
 
-// Subscribe returns a channel that receives, coalesced, each time the process is found to have been stopped.
+// Subscribe returns a channel that receives, coalesced, each time the process is found to have been
+// stopped.
 func (h *Halt) Subscribe() <-chan struct{} {
 	c := make(chan struct{}, 1)
 	h.mu.Lock()

@@ -91,7 +91,8 @@ func TestHaltedBeforeRun(t *testing.T) {
 	})
 }
 
-// A clock that is off halts the node for as long as it is; afterwards what is in memory counts as out of date.
+// A clock that is off halts the node for as long as it is; afterwards what is in memory counts as
+// out of date.
 func TestHaltedForAnotherReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHalt(time.Now)

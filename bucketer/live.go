@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// sessionCacheAge is how long a session that was seen to stand is believed to stand: well below the time
-	// after which a silent one may be declared dead.
+	// sessionCacheAge is how long a session that was seen to stand is believed to stand. It is well
+	// below the time after which a silent session may be declared dead.
 	sessionCacheAge = time.Second
 	// sessionCacheSize bounds the sessions kept in memory; beyond it the cache is emptied.
 	sessionCacheSize = 10_000
@@ -31,23 +31,25 @@ type SessionSwapper interface {
 	SwapSession(ctx context.Context, was, is schema.Session) error
 }
 
-// Liveness tells which sessions stand. A session stands until it has been declared dead or replaced:
-// an expired one that nobody declared dead is alive. For a claim one that was replaced stands until it would have been declared dead (schema.Session).
+// Liveness tells which sessions stand. A session stands until it is declared dead or replaced: an
+// expired session that no node declared dead is alive. For claims a replaced session stands until
+// it would have been declared dead (schema.Session).
 type Liveness struct {
 	store   SessionReader
 	declare SessionSwapper // nil: only look
 	now     func() time.Time
 	halted  func() bool // now may be wrong: nothing is declared
 
-	reads singleflight.Group // by executor: its session is read once for all who ask meanwhile
+	reads singleflight.Group // by executor: concurrent callers share one read
 	begun atomic.Int64       // reads
 
 	mu   sync.Mutex
 	seen map[sessionKey]seenSession
 }
 
-// sessionKey is one session of one executor, for what is claimed under it or for the rest. An executor draws an id at every start, so what
-// is known of its last session says nothing about its next one.
+// sessionKey is one session of one executor, for what is claimed under it or for the rest. An
+// executor draws an id at every start. So what is known of its last session says nothing about its
+// next one.
 type sessionKey struct {
 	executor, id string
 	guarded      bool
@@ -58,7 +60,7 @@ func refKey(ref *schema.SessionRef) sessionKey {
 }
 
 type seenSession struct {
-	stands bool // false is for ever: a session that fell never stands again
+	stands bool // false is final: a session that fell never stands again
 	at     time.Time
 }
 
@@ -67,8 +69,8 @@ func NewLiveness(store SessionReader, now func() time.Time) *Liveness {
 	return &Liveness{store: store, now: now, seen: make(map[sessionKey]seenSession)}
 }
 
-// Of returns a function for schema.Fold that tells which of the sessions named in attempts stand, having
-// read each session that stands at most once a second, and one that fell not again.
+// Of returns a function for schema.Fold that tells which of the sessions named in attempts stand.
+// It reads each standing session at most once a second, and a fallen one not again.
 func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(schema.SessionRef) bool, error) {
 	standing := make(map[sessionKey]bool)
 	for i := range attempts {
@@ -89,9 +91,10 @@ func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(sche
 	return func(ref schema.SessionRef) bool { return standing[refKey(&ref)] }, nil
 }
 
-// NewReaper returns a Liveness that also declares dead what it meets more than schema.SessionGrace past its
-// expiry: by a conditional write on what it read, so that a renewal in between wins. While halted says that the clock may have
-// been set it declares nothing, since everybody's session has expired by a clock that is far ahead.
+// NewReaper returns a Liveness that also declares sessions dead that it finds more than
+// schema.SessionGrace past their expiry. It does so by a conditional write on what it read, so a
+// renewal in between wins. While halted says that the clock may have been set, it declares nothing:
+// by a clock that is far ahead every session has expired.
 func NewReaper(store schema.SessionStore, now func() time.Time, halted func() bool) *Liveness {
 	l := NewLiveness(store, now)
 	l.declare, l.halted = store, halted
@@ -116,7 +119,8 @@ func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
 	}
 	ref := schema.SessionRef{Executor: key.executor, ID: key.id, Guarded: key.guarded}
 	if !l.supports(read, ref) && read.number <= asked {
-		// The session may be younger than this read, which was under way when we asked: the next one is not.
+		// This read was under way when we asked, so the session may be younger. The next read is
+		// not.
 		if read, err = l.session(ctx, key.executor); err != nil {
 			return false, err
 		}
@@ -135,7 +139,7 @@ func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
 func (l *Liveness) supports(read sessionRead, ref schema.SessionRef) bool {
 	judged := read.at
 	if l.halted != nil && l.halted() {
-		judged = time.Time{} // by a clock that may be wrong nothing is over
+		judged = time.Time{} // by a clock that may be wrong nothing has expired
 	}
 	return read.session.Supports(ref, judged)
 }
@@ -147,8 +151,8 @@ type sessionRead struct {
 	at      time.Time // when it began
 }
 
-// session reads the session of an executor. Who asks while it is read gets the same answer: hundreds of starts that ask
-// at once are one read by consensus, of one partition.
+// session reads the session of an executor. Concurrent callers share one read: hundreds of starts
+// at once cost one read by consensus.
 func (l *Liveness) session(ctx context.Context, executor string) (sessionRead, error) {
 	for {
 		answer := l.reads.DoChan(executor, func() (any, error) {
@@ -160,7 +164,7 @@ func (l *Liveness) session(ctx context.Context, executor string) (sessionRead, e
 		select {
 		case r := <-answer:
 			if r.Shared && isContext(r.Err) && ctx.Err() == nil {
-				continue // it was read for another, whose time was over
+				continue // the context of the caller that began the read ended
 			}
 			read, _ := r.Val.(sessionRead)
 			return read, r.Err
@@ -174,7 +178,8 @@ func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// readSession reads the session of an executor (zero: none), and declares it dead if that is due and is ours to do.
+// readSession reads the session of an executor (zero: none). A reaper declares it dead if that is
+// due.
 func (l *Liveness) readSession(ctx context.Context, executor string, now time.Time) (schema.Session, error) {
 	stored, err := l.store.Session(ctx, executor)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {

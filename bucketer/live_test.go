@@ -20,30 +20,31 @@ func under(executor, id string) schema.Attempt {
 
 // swap stores an executor's session and returns it.
 func (w *world) swap(was schema.Session, id string, life time.Duration) schema.Session {
-	w.t.Helper()
+	w.T.Helper()
 	is := schema.Session{Executor: "x", ID: id, Expires: time.Now().Add(life).UTC().Truncate(time.Millisecond)}
 	was.Executor = "x"
-	if err := w.counts.SwapSession(context.Background(), was, is); err != nil {
-		w.t.Fatalf("SwapSession = %v", err)
+	if err := w.Counts.SwapSession(context.Background(), was, is); err != nil {
+		w.T.Fatalf("SwapSession = %v", err)
 	}
 	return is
 }
 
 func (w *world) alive(l *Liveness, executor, id string) bool {
-	w.t.Helper()
+	w.T.Helper()
 	a := under(executor, id)
 	live, err := l.Of(context.Background(), []schema.Attempt{a})
 	if err != nil {
-		w.t.Fatalf("Of = %v", err)
+		w.T.Fatalf("Of = %v", err)
 	}
 	return live(*a.Session)
 }
 
-// An executor that starts again has another session within the second for which the last one is believed.
+// An executor that starts again has another session within the second for which the last one is
+// believed.
 func TestNextSessionStandsWhileTheLastOneIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		l := NewLiveness(w.counts, time.Now)
+		l := NewLiveness(w.Counts, time.Now)
 		if w.alive(l, "x", "s1") {
 			t.Error("a session that was never there stands")
 		}
@@ -65,9 +66,9 @@ func TestNextSessionStandsWhileTheLastOneIsRemembered(t *testing.T) {
 func TestLivenessReadsASessionOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		l := NewLiveness(w.counts, time.Now)
+		l := NewLiveness(w.Counts, time.Now)
 		w.swap(schema.Session{}, "s1", time.Minute)
-		w.counts.Reset()
+		w.Counts.Reset()
 		attempts := []schema.Attempt{
 			under("x", "s1"), under("x", "s1"), under("x", "dead"), under("y", "gone"), under("x", ""),
 			{Number: 0},
@@ -79,14 +80,14 @@ func TestLivenessReadsASessionOnceASecond(t *testing.T) {
 				t.Fatalf("Of = %v; want s1 alone to stand", err)
 			}
 		}
-		if n := w.counts.Tally("Session").Calls; n != 3 {
+		if n := w.Counts.Tally("Session").Calls; n != 3 {
 			t.Errorf("%d reads within a second, want one for each of three sessions", n)
 		}
 		time.Sleep(sessionCacheAge)
 		if _, err := l.Of(t.Context(), attempts); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.counts.Tally("Session").Calls; n != 4 {
+		if n := w.Counts.Tally("Session").Calls; n != 4 {
 			t.Errorf("%d reads after a second, want one more, for the session that stood", n)
 		}
 	})
@@ -110,13 +111,13 @@ func (s *slowSessions) Session(ctx context.Context, executor string) (schema.Ses
 	}
 }
 
-// TestWhoAsksAtOnceSharesOneRead: a thousand starts that ask for one session at once read it once; who gives up takes
-// the read of nobody else with him.
+// TestWhoAsksAtOnceSharesOneRead: a thousand starts that ask for one session at once read it once;
+// who gives up takes the read of nobody else with him.
 func TestWhoAsksAtOnceSharesOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		w.swap(schema.Session{}, "s1", time.Minute)
-		slow := &slowSessions{SessionReader: w.counts, goOn: make(chan struct{})}
+		slow := &slowSessions{SessionReader: w.Counts, goOn: make(chan struct{})}
 		l := NewLiveness(slow, time.Now)
 		attempts := []schema.Attempt{under("x", "s1")}
 		first, giveUp := context.WithCancel(t.Context())
@@ -147,11 +148,12 @@ func TestWhoAsksAtOnceSharesOneRead(t *testing.T) {
 	})
 }
 
-// TestASharedReadIsNotOlderThanTheQuestion: a session that began while the last one was being read stands.
+// TestASharedReadIsNotOlderThanTheQuestion: a session that began while the last one was being read
+// stands.
 func TestASharedReadIsNotOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		slow := &slowSessions{SessionReader: w.counts, goOn: make(chan struct{})}
+		slow := &slowSessions{SessionReader: w.Counts, goOn: make(chan struct{})}
 		l := NewLiveness(slow, time.Now)
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -175,8 +177,8 @@ func TestASharedReadIsNotOlderThanTheQuestion(t *testing.T) {
 
 func TestLivenessConcludesNothingFromAFailedRead(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
-	l := NewLiveness(w.faulty, time.Now)
-	w.first(1, "Session", schematest.Fault{Fail: true})
+	l := NewLiveness(w.Faulty, time.Now)
+	w.BefallFirst(1, "Session", schematest.Fault{Fail: true})
 	if _, err := l.Of(t.Context(), []schema.Attempt{under("x", "s1")}); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("Of = %v, want ErrUnavailable", err)
 	}
@@ -206,14 +208,14 @@ func TestReaperDeclaresDead(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
 				w.swap(schema.Session{}, "s1", 10*time.Second)
 				time.Sleep(row.after)
-				l := NewLiveness(w.counts, time.Now)
+				l := NewLiveness(w.Counts, time.Now)
 				if row.reaper {
-					l = NewReaper(w.counts, time.Now, func() bool { return row.halted })
+					l = NewReaper(w.Counts, time.Now, func() bool { return row.halted })
 				}
 				if got := w.alive(l, "x", "s1"); got != row.stands {
 					t.Errorf("stands = %v, want %v", got, row.stands)
 				}
-				_, err := w.counts.Session(t.Context(), "x")
+				_, err := w.Counts.Session(t.Context(), "x")
 				if gone := errors.Is(err, schema.ErrNotFound); gone == row.stands {
 					t.Errorf("stored session gone: %v (%v), want %v", gone, err, !row.stands)
 				}
@@ -222,7 +224,8 @@ func TestReaperDeclaresDead(t *testing.T) {
 	}
 }
 
-// A session that was replaced has fallen, but for what was claimed under it: that stands until the session would have been declared dead.
+// A session that was replaced has fallen, but for what was claimed under it: that stands until the
+// session would have been declared dead.
 func TestClaimsOutlastTheReplacement(t *testing.T) {
 	for name, row := range map[string]struct {
 		after   time.Duration
@@ -243,12 +246,12 @@ func TestClaimsOutlastTheReplacement(t *testing.T) {
 				was := w.swap(schema.Session{}, "s1", 10*time.Second)
 				next, err := schema.Session{Executor: "x", ID: "s2", Expires: time.Now().Add(2 * time.Hour)}.After(was, time.Now())
 				if err == nil {
-					err = w.counts.SwapSession(t.Context(), was, next)
+					err = w.Counts.SwapSession(t.Context(), was, next)
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := NewReaper(w.counts, time.Now, func() bool { return row.halted })
+				l := NewReaper(w.Counts, time.Now, func() bool { return row.halted })
 				a := under("x", "s1")
 				a.Session.Guarded = row.guarded
 				stands := func() bool {
@@ -286,7 +289,7 @@ func TestRenewalBeforeTheDeclarationWins(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		s1 := w.swap(schema.Session{}, "s1", 10*time.Second)
 		time.Sleep(time.Minute)
-		l := NewReaper(renewing{w.counts, func() { w.swap(s1, "s1", 10*time.Second) }}, time.Now, func() bool { return false })
+		l := NewReaper(renewing{w.Counts, func() { w.swap(s1, "s1", 10*time.Second) }}, time.Now, func() bool { return false })
 		if !w.alive(l, "x", "s1") {
 			t.Error("a session that was renewed in between was declared dead")
 		}
@@ -299,8 +302,8 @@ func TestDeclarationOfUnknownOutcomeDecidesNothing(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		w.swap(schema.Session{}, "s1", 10*time.Second)
 		time.Sleep(time.Minute)
-		l := NewReaper(w.faulty, time.Now, func() bool { return false })
-		w.first(1, "SwapSession", schematest.Fault{Lose: true})
+		l := NewReaper(w.Faulty, time.Now, func() bool { return false })
+		w.BefallFirst(1, "SwapSession", schematest.Fault{Lose: true})
 		if _, err := l.Of(t.Context(), []schema.Attempt{under("x", "s1")}); !errors.Is(err, schema.ErrUnknown) {
 			t.Errorf("Of = %v, want ErrUnknown", err)
 		}

@@ -1,11 +1,7 @@
 package bucketer
 
 import (
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
-
-	"carillon.dev/carillon/schema"
 )
 
 type metrics struct {
@@ -14,17 +10,7 @@ type metrics struct {
 	near        prometheus.Counter
 	keysChecked prometheus.Counter
 	refused     *prometheus.CounterVec
-	missed      *prometheus.CounterVec
-	mended      prometheus.Counter
-	faulty      prometheus.Counter
 	unlisted    prometheus.Counter
-	letters     *prometheus.CounterVec
-	renounced   prometheus.Counter
-
-	operationsOpen *prometheus.GaugeVec   // by action
-	operationSteps *prometheus.CounterVec // by action and result
-	operationActs  *prometheus.CounterVec // by action and result
-	turns          prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -45,106 +31,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_intake_refused_total", Help: "Jobs that were refused before anything was written, by reason.",
 		}, []string{"reason"}),
 	}
-	m.missed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_occurrences_missed_total", Help: "Nominal times of recurring jobs that were given up before an executor was asked, by cause.",
-	}, []string{"cause"})
-	m.mended = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_jobs_mended_total", Help: "Recurring jobs that were found without a next run: every one is a fault.",
-	})
-	m.faulty = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_job_faults_total", Help: "Times that a recurring job was met and cannot go on, since what is stored of it is not understood.",
-	})
-	m.letters = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_dead_letters_total", Help: "Dead letters by what was done: written (again, where what follows from a record is repeated), replayed, " +
-			"discarded, overtaken by a success or a cancel, or given up because they are too large.",
-	}, []string{"event"})
 	m.unlisted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_job_runs_unlisted_total", Help: "Runs of jobs that are not listed until they have ended, since their line of history could not be written.",
 	})
-	m.renounced = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_retries_renounced_total", Help: "Runs that failed since their retry was too large to be written, each as often as that was found.",
-	})
-	m.operationsOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "carillon_operations_open", Help: "Operations of all tenants that have not ended, by action, as this node has seen them last: nodes see the same ones.",
-	}, []string{"action"})
-	m.operationSteps = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_operation_steps_total", Help: "Steps (a page of what matches, a look at a backfill) that this node has taken with operations, by action and result: " +
-			"what failed is repeated.",
-	}, []string{"action", "result"})
-	m.operationActs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_operation_acts_total", Help: "What operations on this node met, by action and result: changed (of backfills: runs that were asked for), unchanged, or failed.",
-	}, []string{"action", "result"})
-	for _, action := range countedActions {
-		m.operationsOpen.WithLabelValues(action)
-		for _, result := range []string{"done", "failed"} {
-			m.operationSteps.WithLabelValues(action, result)
-		}
-		for _, result := range []string{"changed", "unchanged", "failed"} {
-			m.operationActs.WithLabelValues(action, result)
-		}
-	}
-	m.turns = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_limit_turns_total", Help: "Runs that were held back by a limit and whose turn came.",
-	})
-	for _, event := range []string{"written", string(schema.ResolvedReplayed), string(schema.ResolvedDiscarded), string(schema.ResolvedSuperseded), "too_large"} {
-		m.letters.WithLabelValues(event)
-	}
-	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "fault"} {
-		m.missed.WithLabelValues(cause)
-	}
 	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up", "turn"} {
 		m.entries.WithLabelValues(kind)
 	}
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.missed, m.mended, m.faulty, m.unlisted, m.letters, m.renounced, m.operationsOpen, m.operationSteps, m.operationActs, m.turns)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted)
 	return m
-}
-
-// otherAction is what operations of another version are counted under.
-const otherAction = "other"
-
-// countedActions are the actions by which operations are counted.
-var countedActions = append(slices.Clone(actions), ActionBackfill, otherAction)
-
-// actionLabel returns under which action an operation is counted.
-func actionLabel(action string) string {
-	if slices.Contains(countedActions, action) {
-		return action
-	}
-	return otherAction
-}
-
-// stepped counts a step with an operation, and what came of it: how far it has come before and after.
-func (m *metrics) stepped(op *schema.Operation, was *schema.Progress, err error) {
-	action := actionLabel(op.Spec.Action)
-	if err != nil {
-		m.operationSteps.WithLabelValues(action, "failed").Inc()
-		return
-	}
-	m.operationSteps.WithLabelValues(action, "done").Inc()
-	for _, c := range []struct {
-		result   string
-		now, was int64
-	}{
-		{"changed", op.Progress.Changed, was.Changed},
-		{"unchanged", op.Progress.Unchanged, was.Unchanged},
-		{"failed", op.Progress.Failed, was.Failed},
-	} {
-		m.operationActs.WithLabelValues(action, c.result).Add(float64(max(c.now-c.was, 0)))
-	}
-}
-
-// opened counts the operations that are open, by action; one that was not looked at yet is not counted.
-func (m *metrics) opened(open map[schema.OperationID]*opened) {
-	counts := make(map[string]int)
-	for _, op := range open {
-		if op.action != "" {
-			counts[actionLabel(op.action)]++
-		}
-	}
-	for _, action := range countedActions {
-		m.operationsOpen.WithLabelValues(action).Set(float64(counts[action]))
-	}
 }

@@ -8,16 +8,18 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// dueTime returns the id time, in whole ms, of an entry that was asked for `at` (zero = now) and is taken in at now. The instant that was asked
-// for is rounded up, so that nothing starts before it; now, if that is later, down: it has passed.
-func dueTime(at, now time.Time) time.Time {
+// DueTime returns the id time, in whole ms, of an entry asked for `at` (zero = now) and taken in at
+// now. `at` is rounded up, so that nothing starts before it. If `at` has passed, now is rounded
+// down.
+func DueTime(at, now time.Time) time.Time {
 	if at.Before(now) {
 		return now.Truncate(time.Millisecond)
 	}
-	return ceilMilli(at)
+	return CeilMilli(at)
 }
 
-func ceilMilli(t time.Time) time.Time {
+// CeilMilli rounds up to whole milliseconds.
+func CeilMilli(t time.Time) time.Time {
 	floor := t.Truncate(time.Millisecond)
 	if floor.Before(t) {
 		return floor.Add(time.Millisecond)
@@ -25,11 +27,11 @@ func ceilMilli(t time.Time) time.Time {
 	return floor
 }
 
-// keyedID returns the id of a keyed line with a stated instant: a function of tenant, key, instant
-// and the number of shards alone, so that the line sent again is the same row. The shard is one of
+// keyedID returns the id of a keyed line with an instant. It is a function of tenant, key, instant
+// and the number of shards alone, so the line sent again is the same row. The shard is one of
 // keyedWays for each (tenant, bucket).
 func keyedID(tenant, key string, at time.Time, shards int) schema.EntryID {
-	due := ceilMilli(at)
+	due := CeilMilli(at)
 	hash := schema.HashOf(tenant, key, strconv.FormatInt(due.UnixMilli(), 10))
 	way := hash % keyedWays
 	bucket := strconv.FormatInt(int64(schema.BucketOf(due)), 10)
@@ -37,8 +39,8 @@ func keyedID(tenant, key string, at time.Time, shards int) schema.EntryID {
 	return schema.MakeEntryID(due, schema.Shard(shard), hash)
 }
 
-// chunkShards gives the unkeyed rows of one chunk that fall into one bucket one shard, drawn at
-// random, so that they fill batches of one partition.
+// chunkShards gives the unkeyed rows of one chunk that fall into one bucket the same random shard,
+// so that they fill batches of one partition.
 type chunkShards struct {
 	shards int
 	drawn  map[schema.Bucket]schema.Shard
@@ -47,12 +49,23 @@ type chunkShards struct {
 func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
 	s, ok := c.drawn[b]
 	if !ok {
-		s = randomShard(c.shards)
+		s = RandomShard(c.shards)
 		c.drawn[b] = s
 	}
 	return s
 }
 
-func randomShard(shards int) schema.Shard {
+// RandomShard draws a shard.
+func RandomShard(shards int) schema.Shard {
 	return schema.Shard(rand.IntN(shards)) // #nosec G115,G404 -- below MaxShards; spread, not secrecy
+}
+
+// Latest returns the latest of the instants.
+func Latest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(t) {
+			t = o
+		}
+	}
+	return t
 }

@@ -26,7 +26,7 @@ func TestDueTime(t *testing.T) {
 		"across a bucket's end": {at(30*time.Second - 1), testNow, at(30 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := dueTime(row.at, row.now); !got.Equal(row.want) {
+			if got := DueTime(row.at, row.now); !got.Equal(row.want) {
 				t.Errorf("dueTime(%v, %v) = %v, want %v", row.at, row.now, got, row.want)
 			}
 		})
@@ -38,7 +38,7 @@ func TestDueTimeIsNeverEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := testNow.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "now")))
 		at := now.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "ahead")))
-		id := schema.MakeEntryID(dueTime(at, now), 0, 0)
+		id := schema.MakeEntryID(DueTime(at, now), 0, 0)
 		if early := at.Sub(id.Time()); early > 0 || early <= -time.Millisecond {
 			t.Fatalf("asked for %v: due %v, %v early", at, id.Time(), early)
 		}
@@ -79,8 +79,8 @@ func TestKeyedIDIsAFunctionOfTheLine(t *testing.T) {
 	}
 }
 
-// The keyed lines of a tenant and bucket share few shards, so that one read answers for many; those of many
-// buckets use all of them.
+// The keyed lines of a tenant and bucket share few shards, so that one read answers for many; those
+// of many buckets use all of them.
 func TestKeyedLinesTakeEightShardsOfABucket(t *testing.T) {
 	all := make(map[schema.Shard]bool)
 	for minute := range 100 {

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestStatementsOfIntake tells, as attributes, which calls of the store jobs cost; `make bench-gate` compares them with
-// what was committed.
+// TestStatementsOfIntake tells, as attributes, which calls of the store jobs cost; `make
+// bench-gate` compares them with what was committed.
 func TestStatementsOfIntake(t *testing.T) {
 	chunk := func(key func(i int) string) func(w *world) {
 		return func(w *world) {
@@ -23,7 +23,7 @@ func TestStatementsOfIntake(t *testing.T) {
 			}
 			for i, a := range w.batch(jobs...) {
 				if a.err != nil {
-					w.t.Fatalf("SubmitBatch: job %d: %v", i, a.err)
+					w.T.Fatalf("SubmitBatch: job %d: %v", i, a.err)
 				}
 			}
 		}
@@ -44,12 +44,12 @@ func TestStatementsOfIntake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				w.counts.Reset()
+				w.Counts.Reset()
 				c.submit(w)
-				for op, tally := range w.counts.Tallies() {
+				for op, tally := range w.Counts.Tallies() {
 					t.Attr(op, strconv.Itoa(tally.Calls))
 				}
-				if got := w.counts.Tally("PutEntries").Rows; got != c.rows {
+				if got := w.Counts.Tally("PutEntries").Rows; got != c.rows {
 					t.Errorf("rows written: %d, want %d", got, c.rows)
 				}
 			})

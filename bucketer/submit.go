@@ -7,20 +7,22 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/schema"
 )
 
-// keyRetention is how long an idempotency key without a stated instant is kept.
-const keyRetention = 24 * time.Hour
+// KeyRetention is how long an idempotency key without a stated instant is kept.
+const KeyRetention = 24 * time.Hour
 
-// keyClaims bounds the claims of keys under way for one chunk.
-const keyClaims = 16
+// registrationsAtOnce bounds the keys of one chunk that are being registered.
+const registrationsAtOnce = 16
 
-// Submit takes one job in. Nil means that it is durable and will run; ErrUnknown and ErrUnavailable that it cannot be promised, and that
-// it may run all the same.
+// Submit takes one job in. Nil means that the job is durable and will run. After ErrUnknown or
+// ErrUnavailable it cannot be promised, and may run nevertheless.
 func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	now := b.now()
-	s, err := b.ready()
+	s, err := b.InForce()
 	if err != nil {
 		b.metrics.refused.WithLabelValues("not_ready").Inc()
 		return Receipt{}, err
@@ -28,46 +30,43 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err := b.checkTask(ctx, &job); err != nil {
 		return Receipt{}, err
 	}
-	due := dueTime(job.At, now)
-	e, err := b.entry(&job, schema.MakeEntryID(due, randomShard(s.Shards), schema.RandomHash()), now)
+	due := DueTime(job.At, now)
+	e, err := b.EntryOf(&job, schema.MakeEntryID(due, RandomShard(s.Shards), schema.RandomHash()), now)
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := b.room(&e); err != nil {
-		return Receipt{}, err // before a key is claimed for it
+	if err := b.TakeRoom(&e); err != nil {
+		return Receipt{}, err // before its key is registered
 	}
 	if job.Key != "" {
-		return b.submitKeyed(ctx, &job, e, now)
+		return b.SubmitKeyed(ctx, &job, e, now)
 	}
-	return Receipt{Run: e.ID}, b.writeOne(ctx, e)
+	return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 }
 
-// room counts e into its partition, unless that is full.
-func (b *Bucketer) room(e *schema.Entry) error {
-	if b.fill.take(e.ID.Partition(), e.Size()) {
+// HasRoom counts e into its partition, and reports whether it fits.
+func (b *Bucketer) HasRoom(e *schema.Entry) bool { return b.fill.take(e.ID.Partition(), e.Size()) }
+
+// TakeRoom counts e into its partition, or refuses it with ErrPartitionFull.
+func (b *Bucketer) TakeRoom(e *schema.Entry) error {
+	if b.HasRoom(e) {
 		return nil
 	}
 	b.metrics.refused.WithLabelValues("partition_full").Inc()
 	return ErrPartitionFull
 }
 
-func (b *Bucketer) writeOne(ctx context.Context, e schema.Entry) error {
-	err := schema.ErrUnavailable
-	b.write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
-	return err
-}
-
-// submitKeyed claims the key before the row is written. Who finds it taken looks for the recorded row, and writes it if
-// it is not there: the first one may have crashed between claim and row. A row that is there is left alone, since it may have been
-// cancelled or moved.
-func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
-	claim := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
-	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, claim, latest(now.Add(keyRetention), job.KeyUntil))
+// SubmitKeyed registers the key before it writes the row. If the key is registered already, it
+// looks for the recorded row and writes it if it is not there: we may have crashed between key and
+// row. A row that is there is left alone, because it may have been cancelled or moved.
+func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
+	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
+	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
-		return Receipt{}, fmt.Errorf("claim key: %w", err)
+		return Receipt{}, fmt.Errorf("register key: %w", err)
 	case mine:
-		return Receipt{Run: e.ID}, b.writeOne(ctx, e)
+		return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
 	}
 	b.fill.give(e.ID.Partition(), e.Size())
 	if held.BodyHash != job.BodyHash {
@@ -75,7 +74,7 @@ func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	}
 	receipt := Receipt{Run: held.Entry, Existing: true}
 	if !now.Before(held.Expires) {
-		return receipt, nil // the run has come and gone; its row may not come back
+		return receipt, nil // the run's row expired and may not come back
 	}
 	rows, err := b.store.EntriesByID(ctx, held.Entry.Partition(), []schema.EntryID{held.Entry})
 	if err != nil {
@@ -84,20 +83,22 @@ func (b *Bucketer) submitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if len(rows) == 0 {
 		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
 		known.Expires = held.Expires
-		return receipt, b.writeOne(ctx, known)
+		return receipt, b.WriteOne(ctx, known)
 	}
-	b.meet(ctx, rows, func(_ int, e error) { err = e })
+	b.checkLateRows(ctx, rows, func(_ int, e error) { err = e })
 	return receipt, err
 }
 
-// SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any order, from any
-// goroutine, before SubmitBatch returns; a job that fails does not stop the others.
+// SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any
+// order, from any goroutine, before SubmitBatch returns. A job that fails does not stop the others.
 //
-// Unkeyed lines cost a share of a batch and nothing else. Keyed lines with an instant cost a share of a slice read besides; keyed
-// lines without one cost a conditional write.
+//	line                     cost
+//	unkeyed                  a share of a batch
+//	keyed, with instant      a share of a batch and of a read
+//	keyed, without instant   a conditional write, and a batch
 func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i int, r Receipt, err error)) {
 	now := b.now()
-	s, err := b.ready()
+	s, err := b.InForce()
 	if err == nil && len(jobs) > MaxChunk {
 		err = fmt.Errorf("%w: %d jobs in one chunk, at most %d", ErrOverloaded, len(jobs), MaxChunk)
 	}
@@ -119,13 +120,13 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 	}
 	c.sort(ctx)
 	var wg sync.WaitGroup
-	if len(c.claimed) > 0 {
-		wg.Go(func() { c.claim(ctx) })
+	if len(c.toRegister) > 0 {
+		wg.Go(func() { c.register(ctx) })
 	}
 	if len(c.keyed) > 0 {
 		c.look(ctx)
 	}
-	b.write(ctx, c.entries, func(k int, err error) {
+	b.Write(ctx, c.entries, func(k int, err error) {
 		if err != nil {
 			answer(c.index[k], Receipt{}, err)
 			return
@@ -133,8 +134,8 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		answer(c.index[k], Receipt{Run: c.entries[k].ID}, nil)
 	})
 	wg.Wait()
-	// A line that repeats an earlier one of the same chunk is answered as that one was, which its own
-	// submission finds out by reading: it is rare, and the answer must not come before the row is held.
+	// A line that repeats an earlier one of the chunk is rare. It is submitted once the earlier row
+	// is held, finds that row, and is answered like it.
 	for _, i := range c.repeats {
 		b.SubmitBatch(ctx, jobs[i:i+1], func(_ int, r Receipt, err error) { answer(i, r, err) })
 	}
@@ -149,11 +150,11 @@ type chunk struct {
 	answer   func(int, Receipt, error)
 	shards   chunkShards
 
-	entries []schema.Entry // rows to write …
-	index   []int          // … and whose they are
-	keyed   []int          // jobs with key and instant
-	claimed []int          // jobs with key and no instant
-	repeats []int          // jobs whose key and instant stand in this chunk already
+	entries    []schema.Entry // rows to write …
+	index      []int          // … and the jobs that they are of
+	keyed      []int          // jobs with key and instant
+	toRegister []int          // jobs with key and no instant
+	repeats    []int          // jobs whose key and instant stand in this chunk already
 }
 
 // sort makes the rows of the unkeyed jobs and sets the others apart.
@@ -171,12 +172,12 @@ func (c *chunk) sort(ctx context.Context) {
 		}
 		switch {
 		case job.Key == "":
-			due := dueTime(job.At, c.now)
+			due := DueTime(job.At, c.now)
 			c.add(i, schema.MakeEntryID(due, c.shards.shard(schema.BucketOf(due)), schema.RandomHash()))
 		case job.At.IsZero():
-			c.claimed = append(c.claimed, i)
+			c.toRegister = append(c.toRegister, i)
 		default:
-			k := keyAt{job.Tenant, job.Key, ceilMilli(job.At).UnixMilli()}
+			k := keyAt{job.Tenant, job.Key, CeilMilli(job.At).UnixMilli()}
 			if seen[k] {
 				c.repeats = append(c.repeats, i)
 				continue
@@ -189,9 +190,9 @@ func (c *chunk) sort(ctx context.Context) {
 
 // add makes the row of job i under id, unless it does not fit its partition.
 func (c *chunk) add(i int, id schema.EntryID) {
-	e, err := c.b.entry(&c.jobs[i], id, c.now)
+	e, err := c.b.EntryOf(&c.jobs[i], id, c.now)
 	if err == nil {
-		err = c.b.room(&e)
+		err = c.b.TakeRoom(&e)
 	}
 	if err != nil {
 		c.answer(i, Receipt{}, err)
@@ -200,27 +201,26 @@ func (c *chunk) add(i int, id schema.EntryID) {
 	c.entries, c.index = append(c.entries, e), append(c.index, i)
 }
 
-// claim submits the jobs with a key and no instant, each by a conditional write.
-func (c *chunk) claim(ctx context.Context) {
-	var wg sync.WaitGroup
-	tokens := make(chan struct{}, keyClaims)
-	for _, i := range c.claimed {
-		tokens <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-tokens }()
+// register submits the jobs with a key and no instant, each by a conditional write.
+func (c *chunk) register(ctx context.Context) {
+	var g errgroup.Group
+	g.SetLimit(registrationsAtOnce)
+	for _, i := range c.toRegister {
+		g.Go(func() error {
 			r, err := c.b.Submit(ctx, c.jobs[i])
 			c.answer(i, r, err)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // each job was answered
 }
 
-// look finds out which of the keyed jobs have a row already: under today's number of shards, or one
-// of the last day's. Those are answered; the others get a row.
+// look finds the keyed jobs that have a row already, under today's number of shards or one of the
+// last day's, and answers them. The others get a row.
 func (c *chunk) look(ctx context.Context) {
 	places := []int{c.settings.Shards}
 	for _, h := range c.settings.History {
-		if h.Until.Add(keyRetention).After(c.now) {
+		if h.Until.Add(KeyRetention).After(c.now) {
 			places = append(places, h.Shards)
 		}
 	}
@@ -232,9 +232,9 @@ func (c *chunk) look(ctx context.Context) {
 		}
 	}
 	for _, list := range ids {
-		c.b.metrics.keysChecked.Add(float64((len(list) + readIDs - 1) / readIDs))
+		c.b.metrics.keysChecked.Add(float64((len(list) + ReadIDs - 1) / ReadIDs))
 	}
-	rows, failed := c.b.rows(ctx, ids)
+	rows, failed := c.b.find(ctx, ids)
 	var existing []schema.Entry
 	var whose []int
 	for _, i := range c.keyed {
@@ -259,119 +259,7 @@ func (c *chunk) look(ctx context.Context) {
 			c.add(i, keyedID(job.Tenant, job.Key, job.At, c.settings.Shards))
 		}
 	}
-	c.b.meet(ctx, existing, func(k int, err error) {
+	c.b.checkLateRows(ctx, existing, func(k int, err error) {
 		c.answer(whose[k], Receipt{Run: existing[k].ID, Existing: true}, err)
 	})
-}
-
-// meet applies the late rule to rows that were found, not written: one whose time has passed and that
-// nothing was recorded of may have been held too late for its sweep. That they were read says only that they are held
-// now. A row that was cancelled or moved does not start, late or not.
-func (b *Bucketer) meet(ctx context.Context, rows []schema.Entry, done func(i int, err error)) {
-	now := b.now()
-	var late []schema.Entry
-	var index []int
-	for i := range rows {
-		if now.After(rows[i].Due().Add(LateAfter)) && rows[i].Marks.Cancelled == nil && rows[i].Marks.MovedTo.IsZero() {
-			late, index = append(late, rows[i]), append(index, i)
-			continue
-		}
-		done(i, nil)
-	}
-	if len(late) == 0 {
-		return
-	}
-	touched, err := b.touched(ctx, late)
-	var missed []schema.Entry
-	var whose []int
-	for k, i := range index {
-		switch {
-		case err != nil:
-			done(i, err)
-		case touched[late[k].ID]:
-			done(i, nil)
-		default:
-			missed, whose = append(missed, late[k]), append(whose, i)
-		}
-	}
-	for k, err := range b.standIn(ctx, now, missed) {
-		done(whose[k], err)
-	}
-}
-
-// rows reads entries by id. A partition that could not be read is in failed.
-func (b *Bucketer) rows(ctx context.Context, ids map[schema.Partition][]schema.EntryID) (map[schema.EntryID]schema.Entry, map[schema.Partition]error) {
-	var mu sync.Mutex
-	found := make(map[schema.EntryID]schema.Entry)
-	failed := make(map[schema.Partition]error)
-	var wg sync.WaitGroup
-	for p, list := range ids {
-		for len(list) > 0 {
-			part := list[:min(len(list), readIDs)]
-			list = list[len(part):]
-			b.writes <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-b.writes }()
-				entries, err := b.store.EntriesByID(ctx, p, part)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					failed[p] = err
-					return
-				}
-				for _, e := range entries {
-					found[e.ID] = e
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return found, failed
-}
-
-// touched tells which of the entries' runs have a row in attempts.
-func (b *Bucketer) touched(ctx context.Context, entries []schema.Entry) (map[schema.RunID]bool, error) {
-	runs := make([]schema.RunID, len(entries))
-	for i := range entries {
-		runs[i] = entries[i].Run()
-	}
-	attempts, err := b.attemptsOf(ctx, runs)
-	if err != nil {
-		return nil, err
-	}
-	touched := make(map[schema.RunID]bool, len(attempts))
-	for run := range attempts {
-		touched[run] = true
-	}
-	return touched, nil
-}
-
-// Attempts reads the attempts of any number of runs of one partition.
-func (b *Bucketer) Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error) {
-	byRun := make(map[schema.RunID][]schema.Attempt)
-	for len(runs) > 0 {
-		part := runs[:min(len(runs), readIDs)]
-		runs = runs[len(part):]
-		attempts, err := b.store.Attempts(ctx, p, part)
-		if err != nil {
-			return nil, fmt.Errorf("attempts in %s: %w", p, err)
-		}
-		for _, a := range attempts {
-			byRun[a.Run] = append(byRun[a.Run], a)
-		}
-	}
-	return byRun, nil
-}
-
-// entry makes the row of a job under id.
-func (b *Bucketer) entry(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
-	nominal := job.At
-	if nominal.IsZero() {
-		nominal = id.Time()
-	}
-	return schema.NewEntry(id, schema.Spec{
-		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
-		Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
-		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
-	}, job.Payload, b.expiry(id.Time(), now))
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
@@ -27,8 +28,9 @@ func TestUnkeyedLinesCostNoReadAndNoCondition(t *testing.T) {
 				t.Fatalf("job %d: %+v, want a new run due %v", i, a, jobs[i].At)
 			}
 		}
-		want := map[string]schematest.Tally{"PutEntries": {Calls: 41, Rows: MaxChunk}} // 4096 = 40 · 100 + 96
-		if got := w.counts.Tallies(); !maps.Equal(got, want) {
+		// 4096 = 40 · 100 + 96
+		want := map[string]schematest.Tally{"PutEntries": {Calls: 41, Rows: MaxChunk}}
+		if got := w.Counts.Tallies(); !maps.Equal(got, want) {
 			t.Errorf("%d unkeyed lines of one minute took %v, want %v", MaxChunk, got, want)
 		}
 	})
@@ -51,7 +53,7 @@ func TestKeyedLinesShareTheirReads(t *testing.T) {
 			}
 		}
 	}
-	tallies := w.counts.Tallies()
+	tallies := w.Counts.Tallies()
 	reads := tallies["EntriesByID"].Calls
 	if reads > lines/10 || reads == 0 {
 		t.Errorf("%d keyed lines took %d reads, want at most 0.1 a line", lines, reads)
@@ -88,7 +90,7 @@ func TestKeyedLineSentAgainIsTheSameRow(t *testing.T) {
 				t.Fatalf("line %d again: %+v, want the existing %s", i, a, first[i].Run)
 			}
 		}
-		if got := len(w.entries(2 * time.Hour)); got != len(jobs) {
+		if got := len(w.Entries(2 * time.Hour)); got != len(jobs) {
 			t.Errorf("%d rows, want %d", got, len(jobs))
 		}
 		if other := w.batch(keyed("0", at.Add(time.Second)))[0]; other.err != nil || other.Existing {
@@ -122,7 +124,7 @@ func TestLinesRepeatedWithinAChunk(t *testing.T) {
 		if got[6].Run == got[7].Run || got[6].err != nil || got[7].err != nil {
 			t.Errorf("two equal unkeyed lines: %+v and %+v, want two runs", got[6], got[7])
 		}
-		if n := len(w.entries(2 * time.Hour)); n != 4 {
+		if n := len(w.Entries(2 * time.Hour)); n != 4 {
 			t.Errorf("%d rows, want 4", n)
 		}
 	})
@@ -142,7 +144,7 @@ func TestKeyedLineIsFoundAfterShardsWereRaised(t *testing.T) {
 					jobs[i] = keyed(fmt.Sprint(i), time.Now().Add(48*time.Hour))
 				}
 				first := w.batch(jobs...)
-				w.setting.Shards, w.setting.History = 64, []schema.ShardCount{{Shards: 4, Until: time.Now()}}
+				w.Setting.Shards, w.Setting.History = 64, []schema.ShardCount{{Shards: 4, Until: time.Now()}}
 				time.Sleep(row.ago)
 				if err := w.Refresh(t.Context()); err != nil {
 					t.Fatal(err)
@@ -175,9 +177,9 @@ func TestKeyedLineMetLate(t *testing.T) {
 		"5 s after it":           {time.Minute + 5*time.Second, nil, 0},
 		"6 s after it":           {time.Minute + 6*time.Second, nil, 1},
 		"an hour after it":       {time.Hour, nil, 1},
-		"after it has failed":    {time.Hour, func(w *world, e schema.Entry) { w.record(e, 1, schema.Record{Outcome: schema.Failed}) }, 0},
-		"while it runs":          {time.Hour, func(w *world, e schema.Entry) { w.running(e, 1) }, 0},
-		"after it was missed":    {time.Hour, func(w *world, e schema.Entry) { w.record(e, 0, schema.Record{Outcome: schema.Missed}) }, 0},
+		"after it has failed":    {time.Hour, func(w *world, e schema.Entry) { w.Recorded(e, 1, schema.Record{Outcome: schema.Failed}) }, 0},
+		"while it runs":          {time.Hour, func(w *world, e schema.Entry) { w.Running(e, 1) }, 0},
+		"after it was missed":    {time.Hour, func(w *world, e schema.Entry) { w.Recorded(e, 0, schema.Record{Outcome: schema.Missed}) }, 0},
 		"after it was cancelled": {time.Hour, func(w *world, e schema.Entry) { w.cancel(e.ID) }, 0},
 		"after it was moved to later": {time.Hour, func(w *world, e schema.Entry) {
 			w.move(e.ID, time.Now().Add(24*time.Hour))
@@ -200,21 +202,21 @@ func TestKeyedLineMetLate(t *testing.T) {
 						t.Fatalf("the line = %v", err)
 					}
 					if row.do != nil {
-						e, _ := w.row(first.Run)
+						e, _ := w.Row(first.Run)
 						row.do(w, e)
 					}
 					time.Sleep(row.wait)
-					w.hinted()
+					w.Hinted()
 					again, err := send()
 					if err != nil || !again.Existing || again.Run != first.Run {
 						t.Fatalf("the line again = %+v, %v; want the existing %s", again, err, first.Run)
 					}
-					all := w.entries(2 * time.Hour)
-					if got := kinds(all)[schema.KindLate]; got != row.late {
-						t.Errorf("rows:\n%swant %d late entries", describe(all), row.late)
+					all := w.Entries(2 * time.Hour)
+					if got := bucketertest.Kinds(all)[schema.KindLate]; got != row.late {
+						t.Errorf("rows:\n%swant %d late entries", bucketertest.Describe(all), row.late)
 					}
-					if near := w.hinted(); len(near) != row.late {
-						t.Errorf("hints:\n%swant %d", describe(near), row.late)
+					if near := w.Hinted(); len(near) != row.late {
+						t.Errorf("hints:\n%swant %d", bucketertest.Describe(near), row.late)
 					}
 				})
 			})
@@ -222,34 +224,19 @@ func TestKeyedLineMetLate(t *testing.T) {
 	}
 }
 
-func (w *world) cancel(id schema.RunID) {
-	w.t.Helper()
-	if _, err := w.Cancel(context.Background(), "t", id, "me"); err != nil {
-		w.t.Fatalf("Cancel = %v", err)
-	}
-}
-
-func (w *world) move(id schema.RunID, at time.Time) Run {
-	w.t.Helper()
-	run, err := w.Reschedule(context.Background(), "t", id, Change{At: &at})
-	if err != nil {
-		w.t.Fatalf("Reschedule = %v", err)
-	}
-	return run
-}
-
-// The row was not held when the line was sent again, but only when its read had ended: late is judged by then.
+// The row was not held when the line was sent again, but only when its read had ended: late is
+// judged by then.
 func TestKeyedLineReadSlowlyIsJudgedAfterTheRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		job := keyed("k", time.Now().Add(time.Minute))
 		w.batch(job)
 		time.Sleep(time.Minute + 4*time.Second)
-		w.first(1, "EntriesByID", schematest.Fault{Delay: 2 * time.Second})
+		w.BefallFirst(1, "EntriesByID", schematest.Fault{Delay: 2 * time.Second})
 		if a := w.batch(job)[0]; a.err != nil || !a.Existing {
 			t.Fatalf("again = %+v", a)
 		}
-		if k := kinds(w.entries(time.Hour)); k[schema.KindLate] != 1 {
+		if k := bucketertest.Kinds(w.Entries(time.Hour)); k[schema.KindLate] != 1 {
 			t.Errorf("kinds = %v, want a late entry: the row is known to be held only 6 s after its due time", k)
 		}
 	})
@@ -261,15 +248,15 @@ func TestSubmitRefuses(t *testing.T) {
 		job  Job
 		want error
 	}{
-		"no such task":          {nil, Job{Tenant: "t", Task: "none"}, ErrNoTask},
-		"a task of another":     {func(w *world) { w.task("u", "mine") }, Job{Tenant: "t", Task: "mine"}, ErrNoTask},
-		"a task":                {func(w *world) { w.task("t", "mine") }, Job{Tenant: "t", Task: "mine"}, nil},
-		"while halted":          {func(w *world) { w.stopped.Store(true) }, callTo(time.Time{}), ErrNotReady},
-		"settings unread":       {func(w *world) { w.settings.Store(nil) }, callTo(time.Time{}), ErrNotReady},
-		"tasks cannot be read":  {func(w *world) { w.first(9, "Task", schematest.Fault{Fail: true}) }, Job{Tenant: "t", Task: "mine"}, schema.ErrUnavailable},
-		"the key's claim fails": {func(w *world) { w.first(9, "RegisterKey", schematest.Fault{Fail: true}) }, keyed("k", time.Time{}), schema.ErrUnavailable},
-		"the key's claim is of unknown outcome": {
-			func(w *world) { w.first(9, "RegisterKey", schematest.Fault{Lose: true}) },
+		"no such task":                 {nil, Job{Tenant: "t", Task: "none"}, ErrNoTask},
+		"a task of another":            {func(w *world) { w.task("u", "mine") }, Job{Tenant: "t", Task: "mine"}, ErrNoTask},
+		"a task":                       {func(w *world) { w.task("t", "mine") }, Job{Tenant: "t", Task: "mine"}, nil},
+		"while halted":                 {func(w *world) { w.Stopped.Store(true) }, callTo(time.Time{}), ErrNotReady},
+		"settings unread":              {func(w *world) { w.settings.Store(nil) }, callTo(time.Time{}), ErrNotReady},
+		"tasks cannot be read":         {func(w *world) { w.BefallFirst(9, "Task", schematest.Fault{Fail: true}) }, Job{Tenant: "t", Task: "mine"}, schema.ErrUnavailable},
+		"the key's registration fails": {func(w *world) { w.BefallFirst(9, "RegisterKey", schematest.Fault{Fail: true}) }, keyed("k", time.Time{}), schema.ErrUnavailable},
+		"the key's registration is of unknown outcome": {
+			func(w *world) { w.BefallFirst(9, "RegisterKey", schematest.Fault{Lose: true}) },
 			keyed("k", time.Time{}), schema.ErrUnknown,
 		},
 	} {
@@ -285,21 +272,12 @@ func TestSubmitRefuses(t *testing.T) {
 				if a := w.batch(row.job, row.job); !errors.Is(a[0].err, row.want) || !errors.Is(a[1].err, row.want) {
 					t.Errorf("SubmitBatch = %v, want %v", a, row.want)
 				}
-				if n := len(w.entries(time.Minute)); row.want != nil && n != 0 {
+				if n := len(w.Entries(time.Minute)); row.want != nil && n != 0 {
 					t.Errorf("%d rows were written, want none", n)
 				}
 			})
 		})
 	}
-}
-
-func (w *world) task(tenant, name string) schema.Task {
-	w.t.Helper()
-	task, _, err := w.PutTask(context.Background(), schema.Task{Tenant: tenant, Name: name})
-	if err != nil {
-		w.t.Fatalf("PutTask = %v", err)
-	}
-	return task
 }
 
 func TestSubmitBatchRefusesLargeChunks(t *testing.T) {
@@ -312,8 +290,9 @@ func TestSubmitBatchRefusesLargeChunks(t *testing.T) {
 	w.SubmitBatch(t.Context(), nil, func(int, Receipt, error) { t.Error("an empty chunk was answered") })
 }
 
-// Whatever the store does, every job is answered exactly once; of what is answered with success an entry was held in
-// time for its sweep; and sending the keyed lines again until they succeed makes one run each.
+// Whatever the store does, every job is answered exactly once; of what is answered with success an
+// entry was held in time for its sweep; and sending the keyed lines again until they succeed makes
+// one run each.
 func TestSubmitBatchThroughFaults(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
@@ -325,7 +304,7 @@ func TestSubmitBatchThroughFaults(t *testing.T) {
 
 func submitThroughFaults(t *testing.T, seed uint64) {
 	w := newWorld(t, schema.Settings{Shards: 4})
-	w.befall(schematest.Seeded(seed, schematest.Odds{Delay: 0.3, Fail: 0.15, Lose: 0.1, Tear: 0.1, Late: 0.1, MaxDelay: 8 * time.Second}))
+	w.Befall(schematest.Seeded(seed, schematest.Odds{Delay: 0.3, Fail: 0.15, Lose: 0.1, Tear: 0.1, Late: 0.1, MaxDelay: 8 * time.Second}))
 	draw := rand.New(rand.NewPCG(seed, 1))
 	begin := time.Now()
 	var jobs []Job
@@ -345,7 +324,7 @@ func submitThroughFaults(t *testing.T, seed uint64) {
 	open := jobs
 	for round := 0; len(open) > 0; round++ {
 		if round == 50 {
-			w.befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+			w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
 		}
 		var again []Job
 		for i, a := range w.batch(open...) {
@@ -371,8 +350,8 @@ func submitThroughFaults(t *testing.T, seed uint64) {
 	}
 	inTime := make(map[schema.RunID]bool) // an entry of the run was held early enough for its sweep
 	late := 0
-	for _, e := range w.entries(3 * time.Hour) {
-		if !w.held[e.ID].After(e.Due().Add(LateAfter)) {
+	for _, e := range w.Entries(3 * time.Hour) {
+		if !w.Held[e.ID].After(e.Due().Add(LateAfter)) {
 			inTime[e.Run()] = true
 		}
 		if e.Spec.Kind == schema.KindLate {
@@ -380,7 +359,7 @@ func submitThroughFaults(t *testing.T, seed uint64) {
 		}
 	}
 	for id := range done {
-		if _, ok := w.row(id); !ok || !inTime[id] {
+		if _, ok := w.Row(id); !ok || !inTime[id] {
 			t.Errorf("run %s was promised: held %v, by a sweep's time %v; want both", id, ok, inTime[id])
 		}
 	}

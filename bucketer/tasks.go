@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	taskCacheSize = 10_000           // tasks kept in memory; beyond it the cache is emptied
-	taskCacheAge  = 10 * time.Second // how long one is believed without a word
+	taskCacheSize = 10_000 // tasks kept in memory; beyond it the cache is emptied
+	// TaskCacheAge is how long a task is believed if no change is heard of.
+	TaskCacheAge = 10 * time.Second
 )
 
 type taskKey struct{ tenant, name string }
@@ -25,28 +26,29 @@ type cachedTask struct {
 	at   time.Time
 }
 
-// Tasks answers for tasks by name, from memory where it read them less than 10 s ago and heard of no change.
-type Tasks struct {
+// TaskCache answers for tasks by name. It answers from memory if it read the task less than
+// TaskCacheAge ago and has heard of no change since.
+type TaskCache struct {
 	store schema.TaskStore
 	now   func() time.Time
 
 	mu      sync.Mutex
 	known   map[taskKey]cachedTask
-	changes int // heard of so far: what was read across one may be out of date
+	changes int // heard of so far: what was read while one was heard of may be out of date
 }
 
-// NewTasks returns an empty cache over store.
-func NewTasks(store schema.TaskStore, now func() time.Time) *Tasks {
-	return &Tasks{store: store, now: now, known: make(map[taskKey]cachedTask)}
+// NewTaskCache returns an empty cache over store.
+func NewTaskCache(store schema.TaskStore, now func() time.Time) *TaskCache {
+	return &TaskCache{store: store, now: now, known: make(map[taskKey]cachedTask)}
 }
 
 // Task returns a task, or schema.ErrNotFound.
-func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
-	return t.within(ctx, tenant, name, taskCacheAge)
+func (t *TaskCache) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	return t.Within(ctx, tenant, name, TaskCacheAge)
 }
 
-// within is Task, from memory where it was read less than age ago and no change was heard of.
-func (t *Tasks) within(ctx context.Context, tenant, name string, age time.Duration) (schema.Task, error) {
+// Within is Task for what was read less than age ago.
+func (t *TaskCache) Within(ctx context.Context, tenant, name string, age time.Duration) (schema.Task, error) {
 	key := taskKey{tenant, name}
 	now := t.now()
 	t.mu.Lock()
@@ -72,8 +74,8 @@ func (t *Tasks) within(ctx context.Context, tenant, name string, age time.Durati
 	return task, err
 }
 
-// Changed forgets a task: the body of a signal of topic "task".
-func (t *Tasks) Changed(body []byte) {
+// Changed forgets a task. body is that of a signal of topic "task".
+func (t *TaskCache) Changed(body []byte) {
 	tenant, name, _ := strings.Cut(string(body), "\n")
 	t.mu.Lock()
 	delete(t.known, taskKey{tenant, name})
@@ -81,9 +83,9 @@ func (t *Tasks) Changed(body []byte) {
 	t.mu.Unlock()
 }
 
-// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: the others may have given this node up, and not have
-// waited for it.
-func (t *Tasks) ForgetAt(ctx context.Context, halts <-chan struct{}) {
+// ForgetAt forgets all tasks whenever halts tells that the process was stopped, until ctx ends: a
+// change may have been answered meanwhile without waiting for this node.
+func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,18 +99,18 @@ func (t *Tasks) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	}
 }
 
-// CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none) that does not fit the schema of its task.
-// Work that is stated inline has the task "", and no schema.
+// CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none)
+// that does not fit the task's schema. Inline work has the task "" and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
-	t, err := b.taskOf(ctx, tenant, task)
+	t, err := b.TaskOf(ctx, tenant, task)
 	if err != nil || len(t.PayloadSchema) == 0 {
 		return err
 	}
-	return b.fits(&t, payload)
+	return b.CheckPayload(&t, payload)
 }
 
-// taskOf returns the task of a job, or ErrNoTask; that of work that is stated inline says nothing.
-func (b *Bucketer) taskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
+// TaskOf returns the task of a job, or ErrNoTask. The task of inline work is empty.
+func (b *Bucketer) TaskOf(ctx context.Context, tenant, task string) (schema.Task, error) {
 	if task == "" {
 		return schema.Task{}, nil
 	}
@@ -119,17 +121,19 @@ func (b *Bucketer) taskOf(ctx context.Context, tenant, task string) (schema.Task
 	return t, err
 }
 
-// fits holds a payload to the schema of its task, which has one. It is asked when somebody states a payload, or asks for a run by hand: a
-// task that changes leaves jobs alone, and what a schedule names runs with the payload that was found good.
-func (b *Bucketer) fits(t *schema.Task, text []byte) error {
+// CheckPayload holds a payload to the schema of its task, which has one. It is called when a client
+// states a payload, or asks for a run by hand. A task that changes leaves existing jobs alone, and
+// scheduled runs keep the payload that was found good.
+func (b *Bucketer) CheckPayload(t *schema.Task, text []byte) error {
 	s, err := b.payloads.Schema(t.PayloadSchema)
-	if err != nil { // of a version that allowed what ours does not
+	if err != nil { // written by a version that allowed what ours does not
 		return Faults{{Location: "body.payload", Message: fmt.Sprintf("cannot be checked: the schema of task %s is refused by now: %v", t.Name, err)}}
 	}
 	return payloadFaults("body.payload", s.Check(text))
 }
 
-// payloadFaults returns what package payload found, located from at on; an error that is none of its faults as it is.
+// payloadFaults returns the faults that package payload found, located below at, and any other
+// error as it is.
 func payloadFaults(at string, err error) error {
 	var found payload.Faults
 	if !errors.As(err, &found) {
@@ -147,72 +151,5 @@ func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
 	return b.CheckTask(ctx, job.Tenant, job.Task, job.Payload)
 }
 
-// PutTask creates or replaces a task. It returns when that is in force on every node: the task as stored, and whether it is
-// new.
-func (b *Bucketer) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
-	if _, err := b.ready(); err != nil {
-		return schema.Task{}, false, err
-	}
-	old, err := b.store.Task(ctx, t.Tenant, t.Name)
-	isNew := errors.Is(err, schema.ErrNotFound)
-	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) { // that is how such a one is mended
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	if t.UpdatedAt, err = b.stampTask(ctx, schema.TaskName{Tenant: t.Tenant, Name: t.Name}, old.UpdatedAt); err != nil {
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	if t.CreatedAt = old.CreatedAt; t.CreatedAt.IsZero() {
-		t.CreatedAt = t.UpdatedAt
-	}
-	if err := b.rate(ctx, &t, old.Rate); err != nil {
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	if err := b.store.PutTask(ctx, t); err != nil {
-		return schema.Task{}, false, fmt.Errorf("put task %s: %w", t.Name, err)
-	}
-	b.unrate(ctx, &t, old.Rate)
-	b.taskChanged(ctx, t.Tenant, t.Name)
-	return t, isNew, nil
-}
-
-// Task returns a task as the store has it, or schema.ErrNotFound.
-func (b *Bucketer) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
-	return b.store.Task(ctx, tenant, name)
-}
-
-// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
-func (b *Bucketer) Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error) {
-	return b.store.Tasks(ctx, tenant, after, limit)
-}
-
-// DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started fail.
-func (b *Bucketer) DeleteTask(ctx context.Context, tenant, name string) error {
-	if _, err := b.ready(); err != nil {
-		return err
-	}
-	old, err := b.store.Task(ctx, tenant, name)
-	if err != nil && !errors.Is(err, schema.ErrNotUnderstood) {
-		return err
-	}
-	at, err := b.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt)
-	if err == nil {
-		err = b.store.DeleteTask(ctx, tenant, name, at)
-	}
-	if err != nil {
-		return fmt.Errorf("delete task %s: %w", name, err)
-	}
-	b.unrate(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
-	b.taskChanged(ctx, tenant, name)
-	return nil
-}
-
-// taskChanged has every node know of a change, and returns when it is in force.
-func (b *Bucketer) taskChanged(ctx context.Context, tenant, name string) {
-	body := []byte(tenant + "\n" + name)
-	b.tasks.Changed(body)
-	b.signals.Signal(topicTask, body)
-	b.agree(ctx, tenant, name)
-}
-
-// TaskCache returns the cache that the bucketer itself asks.
-func (b *Bucketer) TaskCache() *Tasks { return b.tasks }
+// TaskCache returns the cache that the Bucketer itself uses.
+func (b *Bucketer) TaskCache() *TaskCache { return b.tasks }

@@ -11,12 +11,10 @@ import (
 
 // asks has the task of that name ask for payloads with a number n.
 func (w *world) asks(name, text string) {
-	w.t.Helper()
+	w.T.Helper()
 	time.Sleep(time.Millisecond) // of two that are put in one, either stays
 	task := schema.Task{Tenant: "t", Name: name, Work: schema.Work{NATS: &schema.NATSTarget{Subject: "x"}}, PayloadSchema: []byte(text)}
-	if _, _, err := w.PutTask(w.t.Context(), task); err != nil {
-		w.t.Fatalf("PutTask = %v", err)
-	}
+	w.putTask(task)
 }
 
 const wantsN = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
@@ -50,7 +48,7 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 			}
 			return j
 		}
-		w.counts.Reset()
+		w.Counts.Reset()
 		_, err := w.Submit(ctx, job("n", `{}`))
 		unfit(t, "Submit", err, noN)
 		_, err = w.Submit(ctx, job("n", ``))
@@ -59,10 +57,10 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 		withKey.Key = "k"
 		_, err = w.Submit(ctx, withKey)
 		unfit(t, "Submit with a key", err, badN)
-		if n := w.counts.Tally("PutEntries").Calls + w.counts.Tally("RegisterKey").Calls; n != 0 {
+		if n := w.Counts.Tally("PutEntries").Calls + w.Counts.Tally("RegisterKey").Calls; n != 0 {
 			t.Errorf("%d writes for payloads that do not fit, want none", n)
 		}
-		id := w.submit(job("n", `{"n":1}`))
+		w.submit(job("n", `{"n":1}`))
 
 		withKey.At = at
 		nowKeyed := job("n", wordy)
@@ -74,69 +72,6 @@ func TestPayloadsOfOneOffJobsFitTheirTask(t *testing.T) {
 			} else if answers[i].err != nil {
 				t.Errorf("SubmitBatch: job %d = %v, want it taken", i, answers[i].err)
 			}
-		}
-
-		bad := []byte(wordy)
-		_, err = w.Reschedule(ctx, "t", id, Change{Payload: &bad})
-		unfit(t, "Reschedule with another payload", err, badN)
-		free := w.submit(job("any", `"`+strings.Repeat("x", 5000)+`"`)) // a large one, that lies elsewhere
-		_, err = w.Reschedule(ctx, "t", free, Change{Task: pointer("n")})
-		unfit(t, "Reschedule with another task", err, "body.payload must be object, is string")
-		good := []byte(`{"n":2}`)
-		if _, err = w.Reschedule(ctx, "t", free, Change{Task: pointer("n"), Payload: &good}); err != nil {
-			t.Errorf("Reschedule with another task and payload = %v", err)
-		}
-
-		// A task that changes leaves what was written alone; what is asked for by hand has to fit.
-		w.asks("n", `{"type":"null"}`)
-		if _, err = w.Reschedule(ctx, "t", id, Change{Priority: pointer(schema.High)}); err != nil {
-			t.Errorf("Reschedule of a priority = %v", err)
-		}
-		if _, err = w.Cancel(ctx, "t", id, "me"); err != nil {
-			t.Fatal(err)
-		}
-		_, err = w.Retry(ctx, "t", id, "")
-		unfit(t, "Retry", err, "body.payload must be null, is object")
-		if got := plainly(err); got != "body.payload must be null, is object" {
-			t.Errorf("plainly = %q", got)
-		}
-	})
-}
-
-func TestPayloadsOfRecurringJobsFitTheirTask(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		w.asks("n", wantsN)
-		spec := named(every(time.Hour), "a")
-		spec.Task, spec.Work = "n", nil
-		bad := spec
-		bad.Payload = []byte(wordy)
-		_, _, err := w.CreateJob(ctx, bad, "", "")
-		unfit(t, "CreateJob", err, badN)
-		job := w.job(spec)
-		_, _, err = w.PutJob(ctx, "t", "a", 0, bad)
-		unfit(t, "PutJob", err, badN)
-		_, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Payload = nil; return nil })
-		unfit(t, "ChangeJob", err, nullN)
-
-		w.asks("n", `{"type":"null"}`)
-		w.asks("m", wantsN)
-		if _, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Labels = nil; return nil }); err != nil {
-			t.Errorf("ChangeJob of labels = %v, want the payload left alone", err)
-		}
-		_, err = w.TriggerJob(ctx, "t", job.ID, "", "")
-		unfit(t, "TriggerJob", err, "body.payload must be null, is object")
-		if _, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Task = "m"; return nil }); err != nil {
-			t.Errorf("ChangeJob to a task that it fits = %v", err)
-		}
-		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
-			t.Errorf("TriggerJob = %v", err)
-		}
-		if err := w.DeleteTask(ctx, "t", "m"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
-			t.Errorf("TriggerJob of a job whose task is gone = %v, want a run that will say so", err)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +16,8 @@ func TestTasksAreRememberedForTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
 		w.task("t", "known")
-		tasks := NewTasks(w.counts, time.Now)
-		w.counts.Reset()
+		tasks := NewTaskCache(w.Counts, time.Now)
+		w.Counts.Reset()
 		reads := func(want int, when string) {
 			t.Helper()
 			for range 5 {
@@ -29,12 +28,12 @@ func TestTasksAreRememberedForTenSeconds(t *testing.T) {
 					t.Errorf("%s: Task of none = %v, want ErrNotFound", when, err)
 				}
 			}
-			if got := w.counts.Tally("Task").Calls; got != want {
+			if got := w.Counts.Tally("Task").Calls; got != want {
 				t.Errorf("%s: %d reads, want %d", when, got, want)
 			}
 		}
 		reads(2, "at first")
-		time.Sleep(taskCacheAge - time.Nanosecond)
+		time.Sleep(TaskCacheAge - time.Nanosecond)
 		reads(2, "just before 10 s")
 		time.Sleep(time.Nanosecond)
 		reads(4, "after 10 s")
@@ -48,7 +47,7 @@ func TestTasksAreRememberedForTenSeconds(t *testing.T) {
 
 func TestTasksForgetWhatDoesNotFit(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
-	tasks := NewTasks(w.counts, time.Now)
+	tasks := NewTaskCache(w.Counts, time.Now)
 	for i := range taskCacheSize + 5 {
 		if _, err := tasks.Task(t.Context(), "t", fmt.Sprint(i)); !errors.Is(err, schema.ErrNotFound) {
 			t.Fatalf("Task = %v, want ErrNotFound", err)
@@ -63,7 +62,7 @@ func TestTaskReadThatFailedIsNotRemembered(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
 	w.task("t", "known")
 	w.tasks.Changed([]byte("t\nknown"))
-	w.first(1, "Task", schematest.Fault{Fail: true})
+	w.BefallFirst(1, "Task", schematest.Fault{Fail: true})
 	if _, err := w.tasks.Task(t.Context(), "t", "known"); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("Task = %v, want ErrUnavailable", err)
 	}
@@ -87,8 +86,8 @@ func (p putting) Task(ctx context.Context, tenant, name string) (schema.Task, er
 // What was read before a change and arrived after it is out of date.
 func TestTaskReadAcrossAChangeIsNotRemembered(t *testing.T) {
 	w := newWorld(t, schema.Settings{})
-	var tasks *Tasks
-	tasks = NewTasks(putting{w.counts, func() {
+	var tasks *TaskCache
+	tasks = NewTaskCache(putting{w.Counts, func() {
 		w.task("t", "new")
 		tasks.Changed([]byte("t\nnew"))
 	}}, time.Now)
@@ -98,43 +97,4 @@ func TestTaskReadAcrossAChangeIsNotRemembered(t *testing.T) {
 	if _, err := tasks.Task(t.Context(), "t", "new"); err != nil {
 		t.Errorf("Task after the change = %v, want it found", err)
 	}
-}
-
-func TestPutAndDeleteTask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, schema.Settings{})
-		begin := time.Now().UTC()
-		job := Job{Tenant: "t", Task: "a"}
-		if _, err := w.Submit(t.Context(), job); !errors.Is(err, ErrNoTask) {
-			t.Errorf("Submit before the task = %v, want ErrNoTask", err)
-		}
-		put := func(want bool, created time.Time) {
-			t.Helper()
-			task, isNew, err := w.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a"})
-			if err != nil || isNew != want || !task.CreatedAt.Equal(created) || !task.UpdatedAt.Equal(time.Now()) {
-				t.Errorf("PutTask = %+v, new %v, %v; want new %v, created %v, updated now", task, isNew, err, want, created)
-			}
-		}
-		put(true, begin)
-		w.submit(job)
-		time.Sleep(time.Minute)
-		put(false, begin)
-		time.Sleep(time.Minute)
-		if err := w.DeleteTask(t.Context(), "t", "a"); err != nil {
-			t.Errorf("DeleteTask = %v", err)
-		}
-		if err := w.DeleteTask(t.Context(), "t", "a"); !errors.Is(err, schema.ErrNotFound) {
-			t.Errorf("DeleteTask again = %v, want ErrNotFound", err)
-		}
-		if _, err := w.Submit(t.Context(), job); !errors.Is(err, ErrNoTask) {
-			t.Errorf("Submit after the task = %v, want ErrNoTask", err)
-		}
-		if want := []string{"task:t\na", "task:t\na", "task:t\na"}; !slices.Equal(w.signals, want) {
-			t.Errorf("signals = %q, want %q", w.signals, want)
-		}
-		w.stopped.Store(true)
-		if _, _, err := w.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a"}); !errors.Is(err, ErrNotReady) {
-			t.Errorf("PutTask while halted = %v, want ErrNotReady", err)
-		}
-	})
 }

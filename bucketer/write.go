@@ -5,29 +5,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/schema"
 )
 
-// write makes the entries durable, in as few batches as their partitions allow, and applies the late rule
-// and the near rule to each. done is called exactly once for each index, from any goroutine, before write returns: with nil
-// once a quorum holds the entry, or an entry that stands in for it.
+// Writer writes rows: in batches, and by the late rule and the near rule.
+type Writer struct {
+	*Rows
+	hints   schema.Hints
+	clock   *clock
+	now     func() time.Time // the clock's
+	log     *slog.Logger
+	metrics *metrics
+
+	settings atomic.Pointer[schema.Settings]
+}
+
+// Write makes the entries durable, in as few batches as their partitions allow, and applies the
+// late rule and the near rule to each. done is called exactly once for each index, from any
+// goroutine, before Write returns: with nil once a quorum holds the entry, or a late entry of it.
 //
-// If we crash before done(i, nil), the row may or may not be there; if it is, it is dispatched like any other.
-func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
-	if !b.clock.known() {
+// If we crash before done(i, nil), the row may or may not be there. If it is, it is dispatched like
+// any other.
+func (w *Writer) Write(ctx context.Context, entries []schema.Entry, done func(i int, err error)) {
+	if !w.clock.known() {
 		for i := range entries {
 			done(i, fmt.Errorf("%w: %w", schema.ErrUnavailable, errNoClock))
 		}
 		return
 	}
 	var wg sync.WaitGroup
-	for _, batch := range plan(entries) {
+	for _, batch := range Batches(entries) {
 		select {
-		case b.writes <- struct{}{}:
+		case w.calls <- struct{}{}:
 		case <-ctx.Done():
 			for _, i := range batch {
 				done(i, fmt.Errorf("%w: %w", schema.ErrUnavailable, ctx.Err()))
@@ -35,48 +50,51 @@ func (b *Bucketer) write(ctx context.Context, entries []schema.Entry, done func(
 			continue
 		}
 		wg.Go(func() {
-			defer func() { <-b.writes }()
-			b.writeBatch(ctx, entries, batch, done)
+			defer func() { <-w.calls }()
+			w.writeBatch(ctx, entries, batch, done)
 		})
 	}
 	wg.Wait()
 }
 
-// errNoClock: the wall clock was never found to be right, so nobody can say whether a row is in time.
+// errNoClock: the wall clock was never found to be right, so it is unknown whether a row is in
+// time.
 var errNoClock = errors.New("what time it is has not been compared yet")
 
-func (b *Bucketer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
-	rows := pick(entries, batch)
-	sent := b.now()
-	listed := b.list(ctx, rows)
-	if err := b.store.PutEntries(ctx, rows); err != nil {
+func (w *Writer) writeBatch(ctx context.Context, entries []schema.Entry, batch []int, done func(int, error)) {
+	rows := Pick(entries, batch)
+	sent := w.now()
+	listed := w.list(ctx, rows)
+	if err := w.store.PutEntries(ctx, rows); err != nil {
 		listed()
 		for _, i := range batch {
 			done(i, err)
 		}
 		return
 	}
-	held := laterOf(sent, b.now())
-	b.count(rows)
-	errs := b.heldAt(ctx, held, rows)
+	held := EndedAt(sent, w.now())
+	w.CountWritten(rows)
+	errs := w.heldAt(ctx, held, rows)
 	listed()
 	for k, i := range batch {
 		done(i, errs[k])
 	}
 }
 
-// laterOf returns when something ended that began at sent and ended at now: by the wall clock, or by the time that passed since if
-// the wall clock was set back meanwhile. A row must not count as held earlier than it was.
-func laterOf(sent, now time.Time) time.Time {
+// EndedAt returns when something ended that began at sent and ended at now. If the wall clock was
+// set back meanwhile, it is sent plus what has passed by the monotonic clock: a row must not count
+// as held earlier than it was.
+func EndedAt(sent, now time.Time) time.Time {
 	if passed := sent.Round(0).Add(now.Sub(sent)); passed.After(now.Round(0)) {
 		return passed
 	}
 	return now
 }
 
-func (b *Bucketer) count(rows []schema.Entry) {
+// CountWritten counts rows that a quorum holds, by kind.
+func (w *Writer) CountWritten(rows []schema.Entry) {
 	for i := range rows {
-		b.metrics.entries.WithLabelValues(kindLabel(rows[i].Spec.Kind)).Inc()
+		w.metrics.entries.WithLabelValues(kindLabel(rows[i].Spec.Kind)).Inc()
 	}
 }
 
@@ -87,103 +105,54 @@ func kindLabel(k schema.Kind) string {
 	return string(k)
 }
 
-// heldAt applies the late rule and the near rule to rows that a quorum holds since held.
-func (b *Bucketer) heldAt(ctx context.Context, held time.Time, rows []schema.Entry) []error {
-	errs := make([]error, len(rows))
-	near := make(map[schema.Shard][]schema.Entry)
-	var late []int
+// WriteAll writes entries as Write does, and returns what went wrong with any of them.
+func (w *Writer) WriteAll(ctx context.Context, entries []schema.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return firstFault(func(done func(int, error)) { w.Write(ctx, entries, done) })
+}
+
+// firstFault runs f, and returns one of the errors that f reports.
+func firstFault(f func(done func(int, error))) error {
+	var mu sync.Mutex
+	var first error
+	f(func(_ int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && (first == nil || !errors.Is(first, err)) {
+			first = err
+		}
+	})
+	return first
+}
+
+// WriteOne writes one entry as Write does.
+func (w *Writer) WriteOne(ctx context.Context, e schema.Entry) error {
+	err := schema.ErrUnavailable
+	w.Write(ctx, []schema.Entry{e}, func(_ int, e error) { err = e })
+	return err
+}
+
+// WriteOnce writes those of the rows that are not there, and applies the late rule to the others.
+func (w *Writer) WriteOnce(ctx context.Context, rows []schema.Entry) error {
+	found, err := w.Stored(ctx, IDsOf(rows))
+	if err != nil {
+		return err
+	}
+	var absent, met []schema.Entry
 	for i := range rows {
-		switch due := rows[i].Due(); {
-		case held.After(due.Add(LateAfter)):
-			late = append(late, i)
-		case due.Sub(held) < NearSpan && rows[i].Spec.Kind != schema.KindReschedule:
-			// A reschedule entry means nothing until moved_to names it: its writer hints afterwards.
-			near[rows[i].ID.Shard()] = append(near[rows[i].ID.Shard()], rows[i])
+		if row, there := found[rows[i].ID]; there {
+			met = append(met, row)
+		} else {
+			absent = append(absent, rows[i])
 		}
 	}
-	b.hint(near)
-	for k, err := range b.standIn(ctx, held, pick(rows, late)) {
-		errs[late[k]] = err
-	}
-	return errs
+	return errors.Join(w.WriteAll(ctx, absent), w.CheckLate(ctx, met))
 }
 
-func (b *Bucketer) hint(near map[schema.Shard][]schema.Entry) {
-	for shard, entries := range near {
-		b.metrics.near.Add(float64(len(entries)))
-		b.hints.Near(shard, entries)
-	}
-}
-
-// standIn is the late rule: the rows, held or met at held, may have missed their sweep, so for each an entry of it that is due
-// now is written. Two of them, or one beside a sweep that did find the row, cost a look. It answers for each row.
-func (b *Bucketer) standIn(ctx context.Context, held time.Time, rows []schema.Entry) []error {
-	errs := make([]error, len(rows))
-	open := make([]int, len(rows))
-	for i := range open {
-		open[i] = i
-	}
-	for try := 0; try < lateTries && len(open) > 0; try++ {
-		open, held = b.standInOnce(ctx, latest(held, b.now()), rows, open, errs)
-	}
-	for _, i := range open {
-		errs[i] = fmt.Errorf("late entry of %s: %w: every one was held too late", rows[i].Run(), schema.ErrUnknown)
-	}
-	return errs
-}
-
-// standInOnce writes a late entry, due now, for each of the open rows, and returns those whose late entry was itself held
-// too late, and when the last was held. The outcome of the others is in errs.
-func (b *Bucketer) standInOnce(ctx context.Context, now time.Time, rows []schema.Entry, open []int, errs []error) (again []int, held time.Time) {
-	held = now
-	var late []schema.Entry
-	var whose []int
-	for _, i := range open {
-		e := &rows[i]
-		if b.ages(e.Run(), e.Due(), now) {
-			if err := b.keep(ctx, e.Run(), nil, now); err != nil {
-				errs[i] = err
-				continue
-			}
-		}
-		kind := schema.KindLate
-		if e.Spec.Kind == schema.KindCatchUp {
-			kind = schema.KindCatchUp // it starts nothing: another one is as good
-		}
-		l, err := b.LaterStart(e, kind, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		late, whose = append(late, l), append(whose, i)
-	}
-	near := make(map[schema.Shard][]schema.Entry)
-	for _, batch := range plan(late) {
-		entries := pick(late, batch)
-		if err := b.store.PutEntries(ctx, entries); err != nil {
-			for _, k := range batch {
-				errs[whose[k]] = fmt.Errorf("late entry of %s: %w", late[k].Run(), err)
-			}
-			continue
-		}
-		held = laterOf(now, b.now())
-		b.metrics.late.Add(float64(len(entries)))
-		b.count(entries)
-		for n, k := range batch {
-			if held.After(late[k].Due().Add(LateAfter)) {
-				again = append(again, whose[k])
-				continue
-			}
-			shard := late[k].ID.Shard()
-			near[shard] = append(near[shard], entries[n])
-		}
-	}
-	b.hint(near)
-	return again, held
-}
-
-// pick returns the entries at the indices.
-func pick(entries []schema.Entry, indices []int) []schema.Entry {
+// Pick returns the entries at the indices.
+func Pick(entries []schema.Entry, indices []int) []schema.Entry {
 	picked := make([]schema.Entry, len(indices))
 	for k, i := range indices {
 		picked[k] = entries[i]
@@ -191,60 +160,10 @@ func pick(entries []schema.Entry, indices []int) []schema.Entry {
 	return picked
 }
 
-// LaterStart makes, without writing it, a later start of e's run under id: same work, same payload, another
-// kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
-func (b *Bucketer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
-	spec := e.Spec
-	switch kind {
-	case schema.KindRetry:
-		spec.Deferrals = 0
-	case schema.KindDeferral:
-		spec.Deferrals++
-	}
-	spec.ReservedRate = "" // another time is no start of a rate
-	return b.later(e, spec, kind, id, attempt, accepted)
-}
-
-// Defer makes, without writing it, the entry that starts e's run at another time instead, the first ms from at on: one that was taken for it from the
-// rate pace of its task, or ("") at which it will ask for one. Its id is a function of e and the time.
-func (b *Bucketer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
-	spec := e.Spec
-	spec.ReservedRate = pace
-	id := schema.MakeEntryID(ceilMilli(at), e.ID.Shard(), schema.HashOf("defer", e.ID.String()))
-	return b.later(e, spec, schema.KindDeferral, id, e.Spec.AttemptNumber(), accepted)
-}
-
-// later makes a later start of e's run of a spec that is e's but for what is the same for all.
-func (b *Bucketer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
-	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
-	if first, ok := e.First(); ok && kind != schema.KindRetry {
-		spec.For = first // it may start only while the entry that it stands in for might
-	}
-	payload := e.Payload
-	if at, large := e.LargePayload(); large {
-		spec.PayloadAt, payload = at, nil
-	}
-	return schema.NewEntry(id, spec, payload, b.expiry(id.Time(), accepted))
-}
-
-// expiry returns when a row due at due and written at now leaves.
-func (b *Bucketer) expiry(due, now time.Time) time.Time {
-	retention := defaultRetention
-	if s := b.settings.Load(); s != nil && s.Retention > 0 {
-		retention = s.Retention
-	}
-	if due.Before(now) {
-		due = now
-	}
-	return due.Add(retention)
-}
-
-// defaultRetention is in force until the settings have been read.
-const defaultRetention = 7 * 24 * time.Hour
-
-// plan groups entries into batches: lists of indices. A batch holds rows of one partition, at most batchRows and about
-// batchBytes; what is left of a partition, if fewer than leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
-func plan(entries []schema.Entry) [][]int {
+// Batches groups entries into batches, which are lists of indices. A batch holds rows of one
+// partition, at most BatchRows and about batchBytes. What is left of a partition, if fewer than
+// leftoverRows, shares a batch of at most mixedRows with the leftovers of others.
+func Batches(entries []schema.Entry) [][]int {
 	order := make([]int, len(entries))
 	parts := make([]schema.Partition, len(entries))
 	for i := range order {
@@ -274,7 +193,7 @@ func plan(entries []schema.Entry) [][]int {
 			flush()
 		}
 		size := entries[i].Size()
-		if len(batch) > 0 && (len(batch) == batchRows || bytes+size > batchBytes) {
+		if len(batch) > 0 && (len(batch) == BatchRows || bytes+size > batchBytes) {
 			batches = append(batches, batch)
 			batch, bytes = nil, 0
 		}
@@ -285,34 +204,4 @@ func plan(entries []schema.Entry) [][]int {
 		batches = append(batches, mixed)
 	}
 	return batches
-}
-
-// writeAll writes entries as write does, and returns what went wrong with any of them.
-func (b *Bucketer) writeAll(ctx context.Context, entries []schema.Entry) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	return b.all(func(done func(int, error)) { b.write(ctx, entries, done) })
-}
-
-// meetAll applies the late rule to rows that were found, and returns what went wrong with any of them.
-func (b *Bucketer) meetAll(ctx context.Context, rows []schema.Entry) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	return b.all(func(done func(int, error)) { b.meet(ctx, rows, done) })
-}
-
-// all runs f and joins what it reports, the same only once.
-func (b *Bucketer) all(f func(done func(int, error))) error {
-	var mu sync.Mutex
-	var first error
-	f(func(_ int, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil && (first == nil || !errors.Is(first, err)) {
-			first = err
-		}
-	})
-	return first
 }

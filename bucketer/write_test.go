@@ -9,16 +9,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
+	"carillon.dev/carillon/bucketer/bucketertest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// Every entry stands in exactly one batch; a batch keeps the bounds of rows and bytes, and holds one partition unless
-// it is made of leftovers.
+// Every entry stands in exactly one batch; a batch keeps the bounds of rows and bytes, and holds
+// one partition unless it is made of leftovers.
 func TestPlanIsAPartitionOfItsEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.IntRange(1, 40).Draw(t, "shards")
@@ -32,7 +32,7 @@ func TestPlanIsAPartitionOfItsEntries(t *testing.T) {
 		seen := make([]int, len(entries))
 		leftovers := make(map[schema.Partition]int)
 		whole := make(map[schema.Partition]int)
-		for _, batch := range plan(entries) {
+		for _, batch := range Batches(entries) {
 			parts := make(map[schema.Partition]int)
 			bytes := 0
 			for _, i := range batch {
@@ -40,8 +40,8 @@ func TestPlanIsAPartitionOfItsEntries(t *testing.T) {
 				parts[entries[i].ID.Partition()]++
 				bytes += entries[i].Size()
 			}
-			if len(batch) == 0 || len(batch) > batchRows {
-				t.Fatalf("a batch of %d rows, want 1…%d", len(batch), batchRows)
+			if len(batch) == 0 || len(batch) > BatchRows {
+				t.Fatalf("a batch of %d rows, want 1…%d", len(batch), BatchRows)
 			}
 			if bytes > batchBytes && len(batch) > 1 {
 				t.Fatalf("a batch of %d rows has %d bytes, want at most %d", len(batch), bytes, batchBytes)
@@ -89,7 +89,7 @@ func TestPlanFillsBatches(t *testing.T) {
 	add(4, 6)
 	add(5, 5)
 	var sizes []int
-	for _, b := range plan(entries) {
+	for _, b := range Batches(entries) {
 		sizes = append(sizes, len(b))
 	}
 	slices.Sort(sizes)
@@ -116,14 +116,14 @@ func TestNearRule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				w.first(1, "PutEntries", schematest.Fault{Delay: row.delay})
+				w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: row.delay})
 				id := w.submit(callTo(time.Now().Add(row.ahead)))
-				near := w.hinted()
+				near := w.Hinted()
 				if got := len(near) == 1 && near[0].ID == id; got != row.want || len(near) > 1 {
-					t.Errorf("hints:\n%swant one of %s: %v", describe(near), id, row.want)
+					t.Errorf("hints:\n%swant one of %s: %v", bucketertest.Describe(near), id, row.want)
 				}
-				if all := w.entries(2 * time.Hour); len(all) != 1 {
-					t.Errorf("rows:\n%swant only the run", describe(all))
+				if all := w.Entries(2 * time.Hour); len(all) != 1 {
+					t.Errorf("rows:\n%swant only the run", bucketertest.Describe(all))
 				}
 			})
 		})
@@ -137,7 +137,7 @@ func TestHintsGoToTheirShards(t *testing.T) {
 		var entries []schema.Entry
 		for i := range 60 {
 			id := schema.MakeEntryID(time.Now(), schema.Shard(i%3), schema.RandomHash())
-			e, err := w.entry(pointer(callTo(time.Time{})), id, time.Now())
+			e, err := w.EntryOf(bucketertest.Pointer(callTo(time.Time{})), id, time.Now())
 			if err != nil {
 				t.Fatalf("entry = %v", err)
 			}
@@ -145,7 +145,7 @@ func TestHintsGoToTheirShards(t *testing.T) {
 		}
 		h := hintsByShard{}
 		w.hints = &h
-		w.write(t.Context(), entries, func(int, error) {})
+		w.Write(t.Context(), entries, func(int, error) {})
 		for shard := range schema.Shard(3) {
 			if calls := h.calls[shard]; len(calls) != 1 || calls[0] != 20 {
 				t.Errorf("shard %d was told of %v entries, want of 20 at once", shard, calls)
@@ -177,7 +177,8 @@ func (h *hintsByShard) Near(shard schema.Shard, entries []schema.Entry) {
 	}
 }
 
-// A row that a quorum holds only 5 s after its due time gets an entry that is due now, and is answered on that one.
+// A row that a quorum holds only 5 s after its due time gets an entry that is due now, and is
+// answered on that one.
 func TestLateRule(t *testing.T) {
 	for name, row := range map[string]struct {
 		delay time.Duration
@@ -192,22 +193,22 @@ func TestLateRule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
-				w.first(1, "PutEntries", schematest.Fault{Delay: row.delay})
+				w.BefallFirst(1, "PutEntries", schematest.Fault{Delay: row.delay})
 				id := w.submit(callTo(time.Time{}))
-				all := w.entries(2 * time.Minute)
-				if k := kinds(all); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
-					t.Fatalf("rows:\n%swant the run and %d late entries", describe(all), row.late)
+				all := w.Entries(2 * time.Minute)
+				if k := bucketertest.Kinds(all); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
+					t.Fatalf("rows:\n%swant the run and %d late entries", bucketertest.Describe(all), row.late)
 				}
-				near := w.hinted()
+				near := w.Hinted()
 				if len(near) != 1 {
-					t.Fatalf("hints:\n%swant one", describe(near))
+					t.Fatalf("hints:\n%swant one", bucketertest.Describe(near))
 				}
 				if row.late == 0 {
 					return
 				}
 				late := all[1]
 				if late.Run() != id || time.Since(late.Due()) >= time.Millisecond || late.ID.Shard() != id.Shard() {
-					t.Errorf("late entry:\n%swant one of %s, due now, in its shard", describe(all[1:]), id)
+					t.Errorf("late entry:\n%swant one of %s, due now, in its shard", bucketertest.Describe(all[1:]), id)
 				}
 				if near[0].ID != late.ID {
 					t.Errorf("hint of %s, want of the late entry %s", near[0].ID, late.ID)
@@ -220,42 +221,31 @@ func TestLateRule(t *testing.T) {
 	}
 }
 
-// setBack returns t as a clock reads it whose wall time was set back by d, whole seconds, and whose monotonic reading went on. Package
-// time has no way to make one.
-func setBack(t *testing.T, at time.Time, d time.Duration) time.Time {
-	t.Helper()
-	set := at
-	// The first word of a time with a monotonic reading: a flag, 33 bits of seconds, 30 bits of nanoseconds.
-	*(*uint64)(unsafe.Pointer(&set)) -= uint64(d/time.Second) << 30 // #nosec G103 G115 -- checked below
-	if got := set.Round(0).Sub(at.Round(0)); got != -d || set.Sub(at) != 0 {
-		t.Fatalf("set back by %s: the wall clock moved by %s, the monotonic one by %s", d, got, set.Sub(at))
-	}
-	return set
-}
-
 // A row never counts as held earlier than it was, whichever clock says so.
-func TestLaterOf(t *testing.T) {
+func TestEndedAt(t *testing.T) {
 	sent := time.Now()
 	wall := sent.Round(0)
 	for name, row := range map[string]struct{ sent, now, want time.Time }{
 		"nothing was set":        {sent, sent.Add(6 * time.Second), wall.Add(6 * time.Second)},
 		"at once":                {sent, sent, wall},
-		"set back by 1 s":        {sent, setBack(t, sent.Add(6*time.Second), time.Second), wall.Add(6 * time.Second)},
-		"set back to the same":   {sent, setBack(t, sent.Add(6*time.Second), 6*time.Second), wall.Add(6 * time.Second)},
-		"set back by an hour":    {sent, setBack(t, sent.Add(6*time.Second), time.Hour), wall.Add(6 * time.Second)},
-		"set forward by an hour": {sent, setBack(t, sent.Add(6*time.Second), -time.Hour), wall.Add(time.Hour + 6*time.Second)},
+		"set back by 1 s":        {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Second), wall.Add(6 * time.Second)},
+		"set back to the same":   {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), 6*time.Second), wall.Add(6 * time.Second)},
+		"set back by an hour":    {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Hour), wall.Add(6 * time.Second)},
+		"set forward by an hour": {sent, bucketertest.SetBack(t, sent.Add(6*time.Second), -time.Hour), wall.Add(time.Hour + 6*time.Second)},
 		"no monotonic, later":    {wall, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
-		"no monotonic, set back": {wall, wall.Add(-6 * time.Second), wall.Add(-6 * time.Second)}, // nothing else is known
+		// nothing else is known
+		"no monotonic, set back": {wall, wall.Add(-6 * time.Second), wall.Add(-6 * time.Second)},
 		"only the first has it":  {sent, wall.Add(6 * time.Second), wall.Add(6 * time.Second)},
-		"only the second has it": {wall, setBack(t, sent.Add(6*time.Second), time.Second), wall.Add(5 * time.Second)},
+		"only the second has it": {wall, bucketertest.SetBack(t, sent.Add(6*time.Second), time.Second), wall.Add(5 * time.Second)},
 	} {
-		if got := laterOf(row.sent, row.now); !got.Round(0).Equal(row.want) {
-			t.Errorf("%s: laterOf(%s, %s) = %s, want %s", name, row.sent, row.now, got, row.want)
+		if got := EndedAt(row.sent, row.now); !got.Round(0).Equal(row.want) {
+			t.Errorf("%s: EndedAt(%s, %s) = %s, want %s", name, row.sent, row.now, got, row.want)
 		}
 	}
 }
 
-// A clock that was set back while a row was written made the row count as held in time, and its sweep might have passed it.
+// A clock that was set back while a row was written made the row count as held in time, and its
+// sweep might have passed it.
 func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 	for name, row := range map[string]struct {
 		took, back time.Duration
@@ -272,11 +262,11 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, schema.Settings{})
 			began := time.Now() // not in a bubble, whose times have no monotonic reading
-			e, err := w.entry(pointer(callTo(time.Time{})), schema.MakeEntryID(began, 3, 7), began)
+			e, err := w.EntryOf(bucketertest.Pointer(callTo(time.Time{})), schema.MakeEntryID(began, 3, 7), began)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ended := setBack(t, began.Add(row.took), row.back)
+			ended := bucketertest.SetBack(t, began.Add(row.took), row.back)
 			readings := []time.Time{began}
 			w.now = func() time.Time {
 				if len(readings) == 0 {
@@ -286,19 +276,20 @@ func TestLateRuleWhileTheClockIsSetBack(t *testing.T) {
 				readings = readings[1:]
 				return at
 			}
-			w.write(t.Context(), []schema.Entry{e}, func(_ int, err error) {
+			w.Write(t.Context(), []schema.Entry{e}, func(_ int, err error) {
 				if err != nil {
 					t.Errorf("write = %v", err)
 				}
 			})
-			if k := kinds(w.entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
+			if k := bucketertest.Kinds(w.Entries(2 * time.Minute)); k[schema.KindRun] != 1 || k[schema.KindLate] != row.late {
 				t.Errorf("kinds = %v, want the run and %d late entries", k, row.late)
 			}
 		})
 	}
 }
 
-// The rows of a batch that were held too late get their late entries in as few batches as they came in.
+// The rows of a batch that were held too late get their late entries in as few batches as they came
+// in.
 func TestLateEntriesAreWrittenInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{Shards: 1})
@@ -306,35 +297,36 @@ func TestLateEntriesAreWrittenInBatches(t *testing.T) {
 		for i := range jobs {
 			jobs[i] = callTo(time.Time{})
 		}
-		w.first(2, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
+		w.BefallFirst(2, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
 		for i, a := range w.batch(jobs...) {
 			if a.err != nil {
 				t.Fatalf("job %d: %v", i, a.err)
 			}
 		}
-		if got := w.counts.Tally("PutEntries"); got.Calls != 4 || got.Rows != 400 {
+		if got := w.Counts.Tally("PutEntries"); got.Calls != 4 || got.Rows != 400 {
 			t.Errorf("200 rows held late took %+v, want 4 batches of 100", got)
 		}
-		if k := kinds(w.entries(time.Minute)); k[schema.KindLate] != 200 {
+		if k := bucketertest.Kinds(w.Entries(time.Minute)); k[schema.KindLate] != 200 {
 			t.Errorf("kinds = %v, want 200 late entries", k)
 		}
 	})
 }
 
-// A store that is always too late is given up on after a bounded number of tries, and the outcome is unknown.
+// A store that is always too late is given up on after a bounded number of tries, and the outcome
+// is unknown.
 func TestLateEntriesThatAreLateThemselvesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		w.first(1000, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
+		w.BefallFirst(1000, "PutEntries", schematest.Fault{Delay: 6 * time.Second})
 		_, err := w.Submit(t.Context(), callTo(time.Time{}))
 		if !errors.Is(err, schema.ErrUnknown) {
 			t.Errorf("Submit = %v, want ErrUnknown", err)
 		}
-		if got := w.counts.Tally("PutEntries").Calls; got != 1+lateTries {
-			t.Errorf("%d writes, want the row and %d late entries", got, lateTries)
+		if got := w.Counts.Tally("PutEntries").Calls; got != 1+LateTries {
+			t.Errorf("%d writes, want the row and %d late entries", got, LateTries)
 		}
-		if near := w.hinted(); len(near) != 0 {
-			t.Errorf("hints:\n%swant none", describe(near))
+		if near := w.Hinted(); len(near) != 0 {
+			t.Errorf("hints:\n%swant none", bucketertest.Describe(near))
 		}
 	})
 }
@@ -346,7 +338,7 @@ func TestLateEntryThatCannotBeWrittenIsNotPromised(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, schema.Settings{})
 				calls := 0
-				w.befall(func(_ context.Context, op string) schematest.Fault {
+				w.Befall(func(_ context.Context, op string) schematest.Fault {
 					if op != "PutEntries" {
 						return schematest.Fault{}
 					}
@@ -368,8 +360,8 @@ func TestLateEntryThatCannotBeWrittenIsNotPromised(t *testing.T) {
 func TestWriteAnswersWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})
-		for range batchesInFlight {
-			w.writes <- struct{}{}
+		for range callsInFlight {
+			w.calls <- struct{}{}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -392,7 +384,7 @@ func TestLaterIsAFunctionOfItsArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := callTo(testNow)
 			job.Payload, job.Labels = make([]byte, size), map[string]string{"b": "1", "a": "2", "c": "3"}
-			e, err := w.entry(&job, schema.MakeEntryID(testNow, 3, 7), testNow)
+			e, err := w.EntryOf(&job, schema.MakeEntryID(testNow, 3, 7), testNow)
 			if err != nil {
 				t.Fatalf("entry = %v", err)
 			}

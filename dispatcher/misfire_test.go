@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	jobs "carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -103,9 +105,9 @@ func differ(got, want []time.Time) string {
 
 // missedBy checks that the records of missed stretches cover exactly the nominal times, each once,
 // and that history has them.
-func (r *rig) missedBy(b *bucketer.Bucketer, job schema.Job, want []time.Time) {
+func (r *rig) missedBy(b *engine.Engine, job schema.Job, want []time.Time) {
 	r.t.Helper()
-	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, bucketer.JobRunFilter{State: schema.StateMissed}, bucketer.Position{}, 1000)
+	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, jobs.JobRunFilter{State: schema.StateMissed}, runs.Position{}, 1000)
 	if err != nil {
 		r.t.Fatalf("JobRuns = %v", err)
 	}

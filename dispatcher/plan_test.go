@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -21,7 +22,7 @@ func spec(d time.Duration, m *schema.Misfire) schema.JobSpec {
 }
 
 // job creates a recurring job.
-func (r *rig) job(b *bucketer.Bucketer, s schema.JobSpec) schema.Job {
+func (r *rig) job(b *engine.Engine, s schema.JobSpec) schema.Job {
 	r.t.Helper()
 	job, _, err := b.CreateJob(context.Background(), s, "", "")
 	if err != nil {
@@ -262,7 +263,7 @@ func TestRunsFoundBeforeTheirJob(t *testing.T) {
 		h := r.hand(nil)
 		time.Sleep(time.Second)
 		release := make(chan struct{})
-		b, err := bucketer.New(bucketer.Config{Store: slowCreation{r.store, release}, Hints: n.conn, Signals: n.conn})
+		b, err := engine.New(bucketer.Config{Store: slowCreation{r.store, release}, Hints: n.conn, Signals: n.conn})
 		if err == nil {
 			err = b.Refresh(t.Context())
 		}

@@ -3,19 +3,18 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/dispatcher/ratelimit"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 const (
 	// ratesEvery is how often the rates of tasks are read.
 	ratesEvery = 5 * time.Second
-	// reserveTries bounds how often a block of starts is asked for again at once, because somebody
-	// else reserved one or the outcome is unknown.
-	reserveTries = 8
 	// reservers bounds the tasks of which blocks are reserved at once.
 	reservers = 16
 )
@@ -25,9 +24,9 @@ var errHalted = errors.New("this node was stopped, or its clock is off")
 
 // reserveStarts reserves blocks of starts for the entries that wait, until ctx ends.
 func (d *Dispatcher) reserveStarts(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	tokens := make(chan struct{}, reservers)
+	var group errgroup.Group
+	group.SetLimit(reservers)
+	defer func() { _ = group.Wait() }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,14 +34,9 @@ func (d *Dispatcher) reserveStarts(ctx context.Context) {
 		case <-d.rateLimiter.Wanting():
 		}
 		for _, lim := range d.rateLimiter.TakeWanting() {
-			select {
-			case <-ctx.Done():
-				return
-			case tokens <- struct{}{}:
-			}
-			wg.Go(func() {
-				defer func() { <-tokens }()
+			group.Go(func() error {
 				d.reserveFor(ctx, lim)
+				return nil
 			})
 		}
 	}
@@ -79,31 +73,24 @@ func (d *Dispatcher) reserveFor(ctx context.Context, lim *ratelimit.Limit) {
 // reserveBlock reserves n starts, or as many of them as lie within reach, in the register of the
 // rate. If we crash after it they are lost.
 func (d *Dispatcher) reserveBlock(ctx context.Context, lim *ratelimit.Limit, n int) (schema.Reservations, error) {
-	who := d.dispatchID()
-	from, to, block := lim.Next(n, d.now(), who)
-	for range reserveTries {
-		switch {
-		case d.halt.Halted():
-			return schema.Reservations{}, errHalted
-		case block.Count == 0:
-			return schema.Reservations{}, nil
+	var block schema.Reservations
+	stands, err := lease.Update(ctx, d.store, lim.Known().Key, lim.Known(), func(was schema.Lease, _ bool) (is schema.Lease, expires time.Time, err error) {
+		lim.Saw(was)
+		if d.halt.Halted() {
+			return schema.Lease{}, time.Time{}, errHalted
+		}
+		if is, block = lim.Reserve(was, n, d.now(), d.dispatchID()); block.Count == 0 {
+			return schema.Lease{}, time.Time{}, lease.ErrUnchanged
 		}
 		d.metrics.rateLeases.Inc()
-		stands, err := d.store.SwapLease(ctx, from, to, to.ReservationsExpire())
-		switch {
-		case err == nil:
-			lim.Saw(to)
-			d.metrics.reservations.Add(float64(block.Count))
-			return block, nil
-		case errors.Is(err, schema.ErrConflict):
-			lim.Saw(stands)
-			from, to, block = lim.Next(n, d.now(), who)
-		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil: // the same swap again finds out
-		default:
-			return schema.Reservations{}, err
-		}
+		return is, is.ReservationsExpire(), nil
+	})
+	if err != nil {
+		return schema.Reservations{}, err
 	}
-	return schema.Reservations{}, schema.ErrUnavailable
+	lim.Saw(stands)
+	d.metrics.reservations.Add(float64(block.Count))
+	return block, nil
 }
 
 // readRates reads which tasks have a rate.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
@@ -138,9 +139,9 @@ func (r *rig) harm(f inproc.Fault) {
 }
 
 // writer returns a bucketer on the dispatchers' store.
-func (r *rig) writer(conn *inproc.Conn) *bucketer.Bucketer {
+func (r *rig) writer(conn *inproc.Conn) *engine.Engine {
 	r.t.Helper()
-	b, err := bucketer.New(bucketer.Config{Store: r.store, Hints: conn, Signals: conn})
+	b, err := engine.New(bucketer.Config{Store: r.store, Hints: conn, Signals: conn})
 	if err == nil {
 		err = b.Refresh(context.Background())
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/schema"
 )
 
@@ -23,7 +23,7 @@ func (r *rig) slots(job schema.JobID, s schema.Slots) {
 }
 
 // limited creates a job of which one run at a time may be under way.
-func (r *rig) limited(b *bucketer.Bucketer) schema.Job {
+func (r *rig) limited(b *engine.Engine) schema.Job {
 	r.t.Helper()
 	s := spec(time.Hour, nil)
 	s.Concurrency = &schema.Concurrency{Limit: 1}
@@ -31,7 +31,7 @@ func (r *rig) limited(b *bucketer.Bucketer) schema.Job {
 }
 
 // holdBack writes a run of the job that was due at that time, and waits for a slot.
-func (r *rig) holdBack(b *bucketer.Bucketer, job schema.Job, due time.Time) schema.Entry {
+func (r *rig) holdBack(b *engine.Engine, job schema.Job, due time.Time) schema.Entry {
 	r.t.Helper()
 	e := r.entry(due.Truncate(time.Millisecond), job.ID.Shard(), schema.Spec{Job: job.ID, Generation: job.Current.Number, Trigger: schema.TriggerManual})
 	r.put(e)

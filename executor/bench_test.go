@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
@@ -54,7 +55,7 @@ func grind(t testing.TB, f func(m *mill)) {
 		}
 	}()
 	halt := bucketer.NewHalt(time.Now)
-	b, err := bucketer.New(bucketer.Config{Store: m.counts, Hints: m.conn, Signals: m.conn})
+	b, err := engine.New(bucketer.Config{Store: m.counts, Hints: m.conn, Signals: m.conn})
 	if err == nil {
 		err = b.Refresh(t.Context())
 	}

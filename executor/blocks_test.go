@@ -30,7 +30,7 @@ func (w *world) limit(most int, change ...func(*schema.Task)) {
 		w.t.Fatalf("PutTask: %v", err)
 	}
 	for _, n := range w.nodes {
-		n.tasks.(*bucketer.Tasks).Changed([]byte("t\na"))
+		n.tasks.(*bucketer.TaskCache).Changed([]byte("t\na"))
 	}
 }
 

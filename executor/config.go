@@ -136,7 +136,7 @@ type WaitLists interface {
 	CancelOldest(ctx context.Context, key schema.LimitKey, e *schema.Entry, limit int) (over bool, err error)
 }
 
-// Tasks answers for tasks by name (bucketer.Tasks).
+// Tasks answers for tasks by name (bucketer.TaskCache).
 type Tasks interface {
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
 }

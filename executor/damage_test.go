@@ -22,7 +22,7 @@ func (oddTasks) Task(_ context.Context, tenant, name string) (schema.Task, error
 // ever.
 func TestRunsOfATaskThatCannotBeUnderstoodFail(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.begin("x1", func(c *Config) { c.Tasks = bucketer.NewTasks(oddTasks{}, time.Now) })
+		w.begin("x1", func(c *Config) { c.Tasks = bucketer.NewTaskCache(oddTasks{}, time.Now) })
 		e := w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work, s.Task = nil, "odd" })
 		w.publish(e, time.Now())
 		time.Sleep(time.Minute)

@@ -223,7 +223,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 func (x *Executor) reserveRoom(p schema.Priority) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	class := admission.Rank(p)
+	class := p.Rank()
 	free := x.maxInHand - max(x.messages.n-x.recorder.outcomes(), 0)
 	for q := range x.requested {
 		free -= x.requested[q]
@@ -243,7 +243,7 @@ func (x *Executor) reserveRoom(p schema.Priority) int {
 // returnRoom gives back what a fetch had reserved; what it brought is in hand by now.
 func (x *Executor) returnRoom(p schema.Priority, n int) {
 	x.mu.Lock()
-	x.requested[admission.Rank(p)] -= n
+	x.requested[p.Rank()] -= n
 	x.mu.Unlock()
 	x.wakePuller()
 }
@@ -253,7 +253,7 @@ func (x *Executor) leavePending(a *attempt) {
 	x.mu.Lock()
 	if a.place.pending {
 		a.place.pending = false
-		x.pending[admission.Rank(a.entry.Spec.Priority)]--
+		x.pending[a.entry.Spec.Priority.Rank()]--
 	}
 	x.mu.Unlock()
 }
@@ -281,7 +281,7 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	x.mu.Lock()
 	a.recheck = x.cancels.heard(a.entry.Run()) || x.messages.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.heldAt)
 	x.messages.add(a)
-	x.pending[admission.Rank(a.entry.Spec.Priority)]++
+	x.pending[a.entry.Spec.Priority.Rank()]++
 	x.mu.Unlock()
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
 	x.handlers.Go(func() { a.handle(ctx, attempts) })

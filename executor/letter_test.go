@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
@@ -435,7 +436,7 @@ func (s noRetries) PutEntries(ctx context.Context, rows []schema.Entry) error {
 func TestRetryThatIsTooLargeStallsNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		x := w.begin("x1", func(c *Config) {
-			b, err := bucketer.New(bucketer.Config{Store: noRetries{w.store}, Hints: w.conn, Signals: w.conn})
+			b, err := engine.New(bucketer.Config{Store: noRetries{w.store}, Hints: w.conn, Signals: w.conn})
 			if err == nil {
 				err = b.Refresh(context.Background())
 			}

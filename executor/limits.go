@@ -59,7 +59,7 @@ func (l *limits) admit(ctx context.Context) bool {
 			}
 		case err != nil:
 			if at != nil {
-				x.admission.Leave(at, admission.Rank(spec.Priority))
+				x.admission.Leave(at, spec.Priority.Rank())
 			}
 			a.postpone(ctx, "read work", err)
 			return false
@@ -104,13 +104,13 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 		cancel()
 		if err != nil {
 			r = admission.NewRequest(spec.Tenant, &schema.Work{}, x.targets)
-			r.Rank = admission.Rank(spec.Priority)
+			r.Rank = spec.Priority.Rank()
 			return r, err
 		}
 		r = admission.NewRequest(spec.Tenant, &task.Work, x.targets)
 		r.Task, r.TaskLimit, l.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
 	}
-	r.Rank, r.Deferrals, r.Deferred = admission.Rank(spec.Priority), spec.Deferrals, spec.Kind == schema.KindDeferral
+	r.Rank, r.Deferrals, r.Deferred = spec.Priority.Rank(), spec.Deferrals, spec.Kind == schema.KindDeferral
 	return r, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
@@ -339,16 +341,15 @@ func (p *reporter) run(ctx context.Context) {
 		p.dirty = make(map[*report]struct{}, len(dirty))
 		p.mu.Unlock()
 		now := p.now()
-		var writers sync.WaitGroup
-		tokens := make(chan struct{}, reportWriters)
+		var writers errgroup.Group
+		writers.SetLimit(reportWriters)
 		for r := range dirty {
-			tokens <- struct{}{}
-			writers.Go(func() {
-				defer func() { <-tokens }()
+			writers.Go(func() error {
 				p.write(ctx, r, now)
+				return nil
 			})
 		}
-		writers.Wait()
+		_ = writers.Wait()
 	}
 }
 

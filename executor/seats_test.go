@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
@@ -295,7 +296,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
 		look := func(want int) {
 			t.Helper()
-			if _, err := x.writer.(*bucketer.Bucketer).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
+			if _, err := x.writer.(*engine.Engine).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
 				t.Fatalf("WakeAll: %v", err)
 			}
 			if got := w.turns(make(map[schema.EntryID]bool)); len(got) != want {
@@ -333,7 +334,7 @@ func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
 		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
 		for range 3 {
 			time.Sleep(5 * time.Second)
-			if _, err := x.writer.(*bucketer.Bucketer).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
+			if _, err := x.writer.(*engine.Engine).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
 				t.Fatalf("WakeAll: %v", err)
 			}
 			if got := w.turns(seen); len(got) != 0 {
@@ -429,7 +430,7 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 		seen := make(map[schema.EntryID]bool)
 		for range 600 { // a slot that is kept for a run that then cannot be woken is lost for 10 s
 			time.Sleep(500 * time.Millisecond)
-			_, _ = x.writer.(*bucketer.Bucketer).WakeShard(t.Context(), job.ID.Shard(), "", live) // by a store that fails now and then
+			_, _ = x.writer.(*engine.Engine).WakeShard(t.Context(), job.ID.Shard(), "", live) // by a store that fails now and then
 			w.turns(seen)
 		}
 		for i, run := range runs {

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/executor/webhook"
 	"carillon.dev/carillon/schema"
 )
 
-var _ Signer = (*bucketer.Signing)(nil)
+var _ Signer = (*admin.Signing)(nil)
 
 // signer is a Signer made of a function.
 type signer func(tenant, name string) ([][]byte, error)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
@@ -245,7 +246,7 @@ func TestACellThatIsNotHeldHoldsNoRunUp(t *testing.T) {
 			return schematest.Fault{}
 		})
 		w.begin("x1", func(c *Config) {
-			b, err := bucketer.New(bucketer.Config{Store: store, Hints: w.conn, Signals: w.conn, Now: time.Now})
+			b, err := engine.New(bucketer.Config{Store: store, Hints: w.conn, Signals: w.conn, Now: time.Now})
 			if err == nil {
 				err = b.Refresh(t.Context())
 			}

@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor/target"
@@ -260,7 +261,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		return t
 	}
 	halt := bucketer.NewHalt(time.Now)
-	b, err := bucketer.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn, Now: now})
+	b, err := engine.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn, Now: now})
 	if err == nil {
 		err = b.Refresh(context.Background())
 	}
@@ -433,9 +434,9 @@ func again(i int) func(*queue.Envelope) {
 }
 
 // bucketer returns one that nobody else has.
-func (w *world) bucketer() *bucketer.Bucketer {
+func (w *world) bucketer() *engine.Engine {
 	w.t.Helper()
-	b, err := bucketer.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn})
+	b, err := engine.New(bucketer.Config{Store: w.store, Hints: w.conn, Signals: w.conn})
 	if err == nil {
 		err = b.Refresh(context.Background())
 	}

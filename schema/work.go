@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -49,6 +50,14 @@ func (p Priority) Or() Priority {
 		return Normal
 	}
 	return p
+}
+
+// Rank returns the place of p in Priorities, from 0; that of normal for an unknown one.
+func (p Priority) Rank() int {
+	if i := slices.Index(Priorities, p); i >= 0 {
+		return i
+	}
+	return 2
 }
 
 // Guarantee says what a crash in the middle of an attempt may cost. The zero value is

@@ -9,20 +9,23 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
-// Audit keeps who changed what (bucketer.Audit).
+// Audit keeps what callers changed (admin.Audit).
 type Audit interface {
 	// Note notes a change that was made. It does not wait.
-	Note(act bucketer.AuditEvent)
-	Entries(ctx context.Context, q bucketer.AuditQuery, pos *bucketer.AuditPosition, limit int) ([]schema.AuditEntry, *bucketer.AuditPosition, error)
+	Note(act admin.AuditEvent)
+	Entries(ctx context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error)
 }
 
-// What is noted: changes of tasks, jobs that can have many runs, keys, tenants and operations, cancelled, changed and repeated
-// runs, dead letters that are replayed or discarded, and an import as one. A one-off job that is made is a run and shows in the list of runs; it is not noted besides.
+// The audit log has changes of tasks, jobs that can have many runs, keys, tenants and operations;
+// runs that were cancelled, changed or repeated; dead letters that were replayed or discarded; and
+// an import as one entry. A new one-off job is not in it, because the list of runs shows it.
 
-// watch has what the API does held to quotas and noted, and what it answers kept discreet.
+// watch puts quotas, the audit log and redaction between the routes and what they call.
 func (s *Server) watch() {
 	if s.deps.Quotas != nil {
 		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
@@ -34,12 +37,12 @@ func (s *Server) watch() {
 			s.deps.DeadLetters = meteredLetters{s.deps.DeadLetters, s.deps.Quotas}
 		}
 	}
-	s.deps.Recurring = discreetRecurring{auditedRecurring{s.deps.Recurring, s}}
-	s.deps.Runs = discreetRuns{s.deps.Runs}
-	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, discreetTasks{auditedTasks{tasks: s.deps.Tasks, s: s}}
+	s.deps.Recurring = redactedRecurring{auditedRecurring{s.deps.Recurring, s}}
+	s.deps.Runs = redactedRuns{s.deps.Runs}
+	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, redactedTasks{auditedTasks{tasks: s.deps.Tasks, s: s}}
 }
 
-// note notes what the caller did to an object of the tenant that the request is for.
+// note writes to the audit log what the caller did to an object of the request's tenant.
 func (s *Server) note(ctx context.Context, action, object string, before, after any, note string) {
 	s.noteFor(ctx, tenantOf(ctx), action, object, before, after, note)
 }
@@ -49,15 +52,15 @@ func (s *Server) noteFor(ctx context.Context, tenant, action, object string, bef
 		return
 	}
 	who := callerOf(ctx)
-	s.deps.Audit.Note(bucketer.AuditEvent{
+	s.deps.Audit.Note(admin.AuditEvent{
 		Tenant: tenant, Actor: who.actor(tenant), Action: action, Object: object, Before: before, After: after, Note: note,
 	})
 }
 
-// hidden stands for what the audit log must not hold.
+// hidden replaces what the audit log must not have.
 const hidden = "…"
 
-// withoutSecrets returns w with the values of its headers hidden.
+// withoutSecrets returns w without the values of its headers.
 func withoutSecrets(w schema.Work) schema.Work {
 	if w.HTTP == nil || len(w.HTTP.Headers) == 0 {
 		return w
@@ -85,20 +88,21 @@ func (a audited) Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt
 	return r, err
 }
 
-func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error) {
+func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (runs.Run, error) {
 	if who := callerOf(ctx); who.of != "" {
 		by = who.actor(tenant)
 	}
 	began := a.s.config.Now()
 	run, err := a.Jobs.Cancel(ctx, tenant, id, by)
-	// A run that was cancelled before is answered the same, and was not changed.
+	// A run that was cancelled before was not changed, though the answer is the same.
 	if mark := run.Entry.Marks.Cancelled; err == nil && (mark == nil || mark.By == by && !mark.At.Before(began.Truncate(time.Millisecond))) {
 		a.s.note(ctx, "cancel", "run/"+id.String(), nil, nil, "")
 	}
 	return run, err
 }
 
-// changedJob is what the audit log says of a one-off job that was changed: only what is new. A payload is told by its size.
+// changedJob is what the audit log has of a changed one-off job: only what is new, and the size of
+// its payload.
 type changedJob struct {
 	At       *Time              `json:"at,omitempty"`
 	Task     *string            `json:"task,omitempty"`
@@ -108,7 +112,7 @@ type changedJob struct {
 	Payload  string             `json:"payload,omitempty"`
 }
 
-func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error) {
+func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID, c runs.Change) (runs.Run, error) {
 	run, err := a.Jobs.Reschedule(ctx, tenant, id, c)
 	if err != nil {
 		return run, err
@@ -130,13 +134,14 @@ func (a audited) Reschedule(ctx context.Context, tenant string, id schema.RunID,
 
 func sizeOf(payload []byte) string { return fmt.Sprintf("%d bytes", len(payload)) }
 
-// auditedRecurring notes changes of jobs that can have many runs. Those that an import makes are told of by its summary.
+// auditedRecurring audits changes of jobs that can have many runs. For an import only its summary
+// is audited.
 type auditedRecurring struct {
 	Recurring
 	s *Server
 }
 
-// importing is under what the context of an import says that it is one.
+// importing is the key under which the context of an import says that it is one.
 type importing struct{}
 
 // changed notes that a job was changed; a nil spec stands for no job.
@@ -158,7 +163,7 @@ func (a auditedRecurring) changed(ctx context.Context, action string, before *sc
 	a.s.note(ctx, action, object, was, is, "job "+job.ID.String())
 }
 
-// auditedSpec returns what a job says without its secrets. Its payload is told by its size.
+// auditedSpec returns what a job says, without its secrets, and with the size of its payload.
 func auditedSpec(spec schema.JobSpec) schema.JobSpec {
 	if spec.Work != nil {
 		w := withoutSecrets(*spec.Work)
@@ -209,7 +214,7 @@ func (a auditedRecurring) ChangeJob(
 	return job, err
 }
 
-// saysTheSame reports whether a job says what it said before its change, which is then none.
+// saysTheSame reports whether a change left a job as it was.
 func saysTheSame(before *schema.JobSpec, job *schema.Job) bool {
 	if before == nil {
 		return false
@@ -219,7 +224,7 @@ func saysTheSame(before *schema.JobSpec, job *schema.Job) bool {
 	return reflect.DeepEqual(was, job.Current.Spec)
 }
 
-// control notes what became of a job's state, if anything did: what was so already is answered the same.
+// control audits a change of a job's state, if the state did change.
 func (a auditedRecurring) control(
 	ctx context.Context, action, tenant string, id schema.JobID, ifMatch int64,
 	do func(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error),
@@ -252,7 +257,7 @@ func (a auditedRecurring) TriggerJob(ctx context.Context, tenant string, id sche
 	return r, err
 }
 
-// auditedTasks notes changes of tasks.
+// auditedTasks audits changes of tasks.
 type auditedTasks struct {
 	tasks // not by its name, which is that of a method
 	s     *Server
@@ -265,7 +270,7 @@ func auditedTask(t schema.Task) Task {
 	return taskOf(t)
 }
 
-// before returns a task as it stands, for the log alone: nil if there is none, or it cannot be read.
+// before returns a task as it is, for the log alone: nil if there is none, or it cannot be read.
 func (a auditedTasks) before(ctx context.Context, tenant, name string) any {
 	t, err := a.Task(ctx, tenant, name)
 	switch {

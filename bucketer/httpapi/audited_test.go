@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
 // said returns what was noted, an act a line, with the object before and after as JSON.
-func said(t *testing.T, o *office) string {
+func said(t *testing.T, o *adminStub) string {
 	t.Helper()
 	var b strings.Builder
 	for _, a := range o.noted() {
@@ -30,7 +30,7 @@ func said(t *testing.T, o *office) string {
 
 // Every change is noted once, with who made it and without secrets; what changes nothing is not.
 func TestChangesAreNoted(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	clock := testNow
 	hs := serve(t, b, o.desk, func(c *Config, _ *Deps) { c.Now = func() time.Time { return clock } })
 	o.key("a/operator")
@@ -124,7 +124,7 @@ func TestChangesAreNoted(t *testing.T) {
 }
 
 func TestTheLogIsAnswered(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.deps)
 	for i := range 3 {
 		o.entries = append(o.entries, schema.AuditEntry{
@@ -141,7 +141,7 @@ func TestTheLogIsAnswered(t *testing.T) {
 		t.Errorf("GET /v1/audit = %+v, want the first two entries", page.Items)
 	}
 	first := o.asked
-	if want := (bucketer.AuditQuery{Tenant: "default", From: testNow.AddDate(0, 0, -7), To: testNow, Actor: "me", Object: "task/"}); first != want {
+	if want := (admin.AuditQuery{Tenant: "default", From: testNow.AddDate(0, 0, -7), To: testNow, Actor: "me", Object: "task/"}); first != want {
 		t.Errorf("asked was for %+v, want %+v", first, want)
 	}
 	doJSON(t, hs, call{method: "GET", path: "/v1/audit?limit=2&actor=me&object=task/&cursor=" + page.NextCursor}, 200, &page)
@@ -152,10 +152,10 @@ func TestTheLogIsAnswered(t *testing.T) {
 }
 
 func TestCountsAreAnswered(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.deps)
-	o.minutes = []bucketer.Minute{
-		{Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: bucketer.Lateness{
+	o.minutes = []admin.Minute{
+		{Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: admin.Lateness{
 			{UpTo: schema.Duration(1500 * time.Microsecond), Count: 99}, {UpTo: schema.Duration(time.Second), Count: 1},
 		}},
 		{Minute: testNow.Add(time.Minute)},
@@ -170,7 +170,7 @@ func TestCountsAreAnswered(t *testing.T) {
 
 // Whatever starts runs is held to the quota of runs.
 func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.deps, withOperations)
 	job := created(t, b, nightly)
 	var once Job
@@ -179,7 +179,7 @@ func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
 	admitted := 0
 	o.admit = func(string, int) error {
 		if admitted == 0 {
-			return &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
+			return &admin.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
 		}
 		admitted--
 		return nil
@@ -211,9 +211,10 @@ func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
 	}
 }
 
-// What is over a quota is refused for now; of an import the lines that are over are, and it is slowed down.
+// What is over a quota is refused for now; of an import the lines that are over are, and it is
+// slowed down.
 func TestQuotasAreKept(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.deps)
 	left := 2
 	var mu sync.Mutex // chunks of an import come at once
@@ -224,7 +225,7 @@ func TestQuotasAreKept(t *testing.T) {
 			t.Errorf("AdmitRun of %s, %d bytes", tenant, bytes)
 		}
 		if left == 0 {
-			return &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
+			return &admin.QuotaError{Quota: "runs_per_minute", Limit: 2, RetryAfter: 1500 * time.Millisecond}
 		}
 		left--
 		return nil

@@ -10,28 +10,29 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
-// Keys makes, revokes and recognises API keys (bucketer.Keys).
+// Keys makes, revokes and recognises API keys (admin.Keys).
 type Keys interface {
-	// Authenticate returns whose the key is, or bucketer.ErrNoKey.
+	// Authenticate returns the API key, or admin.ErrNoKey.
 	Authenticate(ctx context.Context, key string) (schema.APIKey, error)
 	Create(ctx context.Context, key schema.APIKey) (secret string, stored schema.APIKey, err error)
 	List(ctx context.Context, tenant, after string, limit int) ([]schema.APIKey, error)
 	Revoke(ctx context.Context, tenant, name string) (schema.APIKey, error)
 }
 
-// anonymous is who calls where no key is asked for.
+// anonymous is the caller if no key is asked for.
 const anonymous = "anonymous"
 
 // maxAuthorization bounds the header Authorization, bytes: keys are shorter.
 const maxAuthorization = 256
 
-// callerKey is under what the context of a request holds its caller.
+// callerKey is the key of the caller in the context of a request.
 type callerKey struct{}
 
-// caller is who asks, for whom, and what that may be.
+// caller is the principal of a request: for which tenant it asks, and what it may do.
 type caller struct {
 	tenant string // that the request is for
 	of     string // tenant of the key; "" = no key was asked for
@@ -52,7 +53,7 @@ func callerOf(ctx context.Context) caller {
 // tenantOf returns the tenant that a request is for.
 func tenantOf(ctx context.Context) string { return callerOf(ctx).tenant }
 
-// actor returns who asks, as it is known in a tenant.
+// actor returns the name of the caller in a tenant.
 func (who *caller) actor(tenant string) string {
 	switch who.of {
 	case "":
@@ -63,7 +64,7 @@ func (who *caller) actor(tenant string) string {
 	return who.of + "/" + who.key
 }
 
-// actorOf returns who asks, as it is known in the tenant that is asked for.
+// actorOf returns the name of the caller in the tenant that the request is for.
 func actorOf(ctx context.Context) string {
 	who := callerOf(ctx)
 	return who.actor(who.tenant)
@@ -75,8 +76,9 @@ type access struct {
 	system bool        // the key must be of the system tenant: what is asked for is no tenant's
 }
 
-// accessOf returns what a request to a route asks of a key; false if it needs none. Who may make jobs may make tasks as well: a
-// task can do no more than the work that a job states itself, and whoever deploys tasks must not need the right to make keys.
+// accessOf returns what a request to a route asks of a key; false if it needs none. A key that may
+// make jobs may make tasks as well: a task can do no more than the work that a job states inline,
+// and deploying tasks must not need the right to make keys.
 func (s *Server) accessOf(method, route string) (access, bool) {
 	reads := onlyReads(method, route)
 	under := func(prefix string) bool { return route == prefix || strings.HasPrefix(route, prefix+"/") }
@@ -102,8 +104,8 @@ func onlyReads(method, route string) bool {
 	return method == http.MethodGet || method == http.MethodHead || route == previewPath
 }
 
-// identify finds out who asks, and refuses who may not.
-func (s *Server) identify(c *gin.Context) {
+// identify finds out who calls, and refuses callers that may not do what they ask.
+func (s middleware) identify(c *gin.Context) {
 	who := caller{tenant: defaultTenant, role: schema.Admin, system: true}
 	need, guarded := s.accessOf(c.Request.Method, c.FullPath())
 	if s.config.Auth && guarded {
@@ -141,15 +143,15 @@ func (s *Server) identify(c *gin.Context) {
 // errNoAuthorization: the request carries no key.
 var errNoAuthorization = errors.New("no authorization")
 
-// authenticate returns whose key the request carries.
-func (s *Server) authenticate(r *http.Request) (caller, error) {
+// authenticate returns the caller whose key the request has.
+func (s middleware) authenticate(r *http.Request) (caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return caller{}, errNoAuthorization
 	}
 	scheme, key, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || len(values[0]) > maxAuthorization || !strings.EqualFold(scheme, "Bearer") {
-		return caller{}, bucketer.ErrNoKey
+		return caller{}, admin.ErrNoKey
 	}
 	found, err := s.deps.Keys.Authenticate(r.Context(), strings.TrimSpace(key))
 	if err != nil {
@@ -158,14 +160,14 @@ func (s *Server) authenticate(r *http.Request) (caller, error) {
 	return caller{tenant: found.Tenant, of: found.Tenant, key: found.Name, role: found.Role, system: found.Tenant == schema.SystemTenant}, nil
 }
 
-// refuseCaller answers who could not be recognised. It says nothing of the key.
-func (s *Server) refuseCaller(c *gin.Context, err error) {
+// refuseCaller answers a caller that was not recognised. It says nothing of the key.
+func (s middleware) refuseCaller(c *gin.Context, err error) {
 	challenge := `Bearer realm="carillon"`
 	p := unauthenticated("")
 	switch {
 	case errors.Is(err, errNoAuthorization):
 		p.Detail = "Send it in the header Authorization: Bearer <key>."
-	case errors.Is(err, bucketer.ErrNoKey):
+	case errors.Is(err, admin.ErrNoKey):
 		p.Detail = "The key is not known, was revoked, or has expired."
 		challenge += `, error="invalid_token"`
 	default:
@@ -185,8 +187,9 @@ func forbidden(detail string) *Problem {
 	return &Problem{Type: problemType + "forbidden", Title: "The key may not do this", Status: http.StatusForbidden, Detail: detail}
 }
 
-// describeAccess says in the document what each operation asks of a key. It comes after all operations.
-func (s *Server) describeAccess() {
+// describeAccess adds to the document what each operation asks of a key. It comes after all
+// operations.
+func (s middleware) describeAccess() {
 	const scheme = "key"
 	doc := s.api.OpenAPI()
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{scheme: {

@@ -21,7 +21,8 @@ func filled(route string, with map[string]string) string {
 	})
 }
 
-// routesOf returns the method and path of every route of a node under /v1, with its parameters as gin writes them.
+// routesOf returns the method and path of every route of a node under /v1, with its parameters as
+// gin writes them.
 func routesOf(t *testing.T, b *stub) (routes [][2]string) {
 	t.Helper()
 	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
@@ -43,7 +44,8 @@ const somewhere = "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"
 
 // Every route under /v1 asks for a key, and for one that may.
 func TestEveryRouteAsksForAKey(t *testing.T) {
-	// What is asked for if it is not as usual: a viewer for what reads, an operator for what writes.
+	// What is asked for if it is not as usual: a viewer for what reads, an operator for what
+	// writes.
 	unusual := map[string]string{
 		"POST /v1/api-keys": "admin", "GET /v1/api-keys": "admin", "DELETE /v1/api-keys/:name": "admin", "GET /v1/audit": "admin",
 		"POST /v1/signing-keys": "admin", "GET /v1/signing-keys": "admin", "DELETE /v1/signing-keys/:name": "admin", "POST /v1/signing-keys/:name/rotate": "admin",
@@ -51,7 +53,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		"PUT /v1/tenants/:name": "system/admin", "GET /v1/cluster": "system/viewer", "GET /v1/stats": "system/viewer",
 		"POST /v1/schedules/preview": "viewer",
 	}
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	var keys []string
 	for _, tenant := range []string{"a", "system"} {
@@ -106,9 +108,10 @@ func with(a, b http.Header) http.Header {
 	return all
 }
 
-// Nothing of another tenant is found by an id or a name, and nothing of it is in a list or goes on from its cursor.
+// Nothing of another tenant is found by an id or a name, and nothing of it is in a list or goes on
+// from its cursor.
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	o.key("system/admin", "theirs/admin", "theirs/viewer", "ours/admin")
 	theirs, ours := bearer(secret("theirs/admin")), bearer(secret("ours/admin"))
@@ -210,7 +213,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 
 // A key of the system tenant speaks for the tenant that the header names, and the log says so.
 func TestSystemKeysSpeakForAnyTenant(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	system := o.key("system/admin", "a/admin")
 	var made NewAPIKey
@@ -237,7 +240,7 @@ func TestSystemKeysSpeakForAnyTenant(t *testing.T) {
 }
 
 func TestWhatIsOpenWithoutAKey(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"} {
 		if status, _, _ := do(t, hs, call{method: "GET", path: path}); status != 200 {
@@ -256,7 +259,7 @@ func TestWhatIsOpenWithoutAKey(t *testing.T) {
 
 // A viewer sees that there is a header, and not what it says; who may change it sees that.
 func TestViewersDoNotSeeSecrets(t *testing.T) {
-	b, o := newStub(), newOffice()
+	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
 	operator, viewer := o.key("a/operator", "a/viewer"), bearer(secret("a/viewer"))
 	work := `"http":{"url":"http://x.test/","headers":{"Authorization":"hush"}}`

@@ -22,7 +22,8 @@ func (taking) Submit(context.Context, bucketer.Job) (bucketer.Receipt, error) {
 	return bucketer.Receipt{Run: schema.MakeEntryID(testNow, 1, 1)}, nil
 }
 
-// BenchmarkCreateJob is one POST without connection and store: routing, decoding, checks and the answer.
+// BenchmarkCreateJob is one POST without connection and store: routing, decoding, checks and the
+// answer.
 func BenchmarkCreateJob(b *testing.B) {
 	s, err := New(
 		Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")},

@@ -13,10 +13,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
-// body is the part of a request's input that reads its JSON body. It leaves judging the text to the
-// handler, who calls text first.
+// body is the part of a request's input that reads its JSON body. The handler calls text first, and
+// judges the text.
 type body struct {
 	read []byte
 	err  error
@@ -32,16 +33,17 @@ func (b *body) Resolve(ctx huma.Context) []error {
 		return nil
 	}
 	if r := ctx.BodyReader(); r != nil {
-		allowed, ok := ctx.Context().Value(allowanceKey{}).(*allowance)
+		allowed, ok := ctx.Context().Value(bodyBudgetKey{}).(*bodyBudget)
 		if !ok {
-			allowed = new(allowance)
+			allowed = new(bodyBudget)
 		} else {
 			_ = ctx.SetReadDeadline(time.Now().Add(allowed.span)) // recorders of tests have none
 		}
 		if b.read, b.err = allowed.read(r); b.err != nil {
 			b.err = bodyProblem(b.err)
 		}
-		// Not later: the server takes a deadline that passes while a request is answered for the caller's leaving.
+		// Not later: if the deadline passes while the request is answered, the server concludes
+		// that the caller has left.
 		_ = ctx.SetReadDeadline(time.Time{})
 	}
 	return nil
@@ -50,19 +52,20 @@ func (b *body) Resolve(ctx huma.Context) []error {
 // text returns the body, or the problem with it.
 func (b *body) text() ([]byte, error) { return b.read, b.err }
 
-// smallBody is how many bytes of a body are read without a share of the memory for bodies.
+// smallBody is how many bytes of a body are read without taking from the memory for bodies.
 const smallBody = 16 << 10
 
-// allowance is what a request may spend on its body: time, and memory out of what all requests have together.
-type allowance struct {
+// bodyBudget is what a request may spend on its body: time, and memory out of what all requests have
+// together.
+type bodyBudget struct {
 	span   time.Duration
 	memory *atomic.Int64 // left for bodies, in bytes; nil = without end
 	taken  int64
 }
 
-// read reads a body to its end. The memory that it takes beyond smallBody is taken before it is filled; where there is not
-// enough the error is bucketer.ErrOverloaded.
-func (a *allowance) read(r io.Reader) ([]byte, error) {
+// read reads a body to its end. It takes the memory beyond smallBody before it fills it. If there
+// is not enough, the error is bucketer.ErrOverloaded.
+func (a *bodyBudget) read(r io.Reader) ([]byte, error) {
 	text := make([]byte, 0, 512)
 	for {
 		if len(text) == cap(text) {
@@ -83,7 +86,7 @@ func (a *allowance) read(r io.Reader) ([]byte, error) {
 	}
 }
 
-func (a *allowance) take(n int64) bool {
+func (a *bodyBudget) take(n int64) bool {
 	if a.memory == nil {
 		return true
 	}
@@ -96,9 +99,9 @@ func (a *allowance) take(n int64) bool {
 }
 
 // release gives back what was taken.
-func (a *allowance) release() { a.memory.Add(a.taken) }
+func (a *bodyBudget) release() { a.memory.Add(a.taken) }
 
-// bodyProblem is what an error of reading a body means.
+// bodyProblem returns the problem that an error of reading a body means.
 func bodyProblem(err error) *Problem {
 	var (
 		tooLarge *http.MaxBytesError
@@ -118,7 +121,8 @@ func bodyProblem(err error) *Problem {
 	return plain(http.StatusBadRequest, "The body ended before its end.")
 }
 
-// checkMedia checks that a body is of one of the media types, in UTF-8. One that says nothing is believed to be.
+// checkMedia checks that a body is of one of the media types, in UTF-8. A body without a type
+// counts as being so.
 func checkMedia(contentType string, allowed ...string) error {
 	if contentType == "" {
 		return nil
@@ -139,7 +143,8 @@ func checkMedia(contentType string, allowed ...string) error {
 	return refused
 }
 
-// idempotencyKey reads the header Idempotency-Key, which may be quoted. It returns "" if there is none.
+// idempotencyKey reads the header Idempotency-Key, which may be quoted. It returns "" if there is
+// none.
 func idempotencyKey(header string) (string, []bucketer.Fault) {
 	if header == "" {
 		return "", nil
@@ -151,7 +156,7 @@ func idempotencyKey(header string) (string, []bucketer.Fault) {
 		}
 		key = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(key[1 : len(key)-1])
 	}
-	if what := bucketer.KeyFault(key); what != "" {
+	if what := request.KeyFault(key); what != "" {
 		return "", []bucketer.Fault{{Location: "header." + keyHeader, Message: what}}
 	}
 	return key, nil

@@ -27,16 +27,20 @@ type ClientConfig struct {
 
 	Timeout time.Duration // of one try, imports left out; default 30 s
 	Retries int           // tries after the first; default 5, negative none
-	MaxWait time.Duration // the longest wait between two tries, whatever Retry-After says; default 10 s
+	// the longest wait between two tries, whatever Retry-After says; default 10 s
+	MaxWait time.Duration
 
-	// HTTP sends the requests; nil means a client of its own. Its Timeout bounds imports too: leave it zero.
+	// HTTP sends the requests; nil means a client of its own. Its Timeout bounds imports too: leave
+	// it zero.
 	HTTP *http.Client
 }
 
-// Client calls the API. Its methods may be called from any goroutine. An answer that is an error is a *Problem.
+// Client calls the API. Its methods may be called from any goroutine. An answer that is an error is
+// a *Problem.
 //
-// What was refused for now (429, 503) or could not be sent is tried again, at another node where there is one, but
-// only if trying again cannot do anything twice: so a request that creates something wants an idempotency key.
+// What was refused for now (429, 503) or could not be sent is tried again, at another node where
+// there is one, but only if trying again cannot do anything twice: so a request that creates
+// something wants an idempotency key.
 type Client struct {
 	config ClientConfig
 	bases  []string
@@ -92,8 +96,8 @@ func NewClient(c ClientConfig) (*Client, error) {
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// request is what a method of the client asks.
-type request struct {
+// ask is what a method of the client asks.
+type ask struct {
 	method, path string
 	header       http.Header
 	body         any  // as JSON; nil means none
@@ -103,8 +107,9 @@ type request struct {
 // maxAnswer bounds the answers that the client reads into memory, in bytes.
 const maxAnswer = 64 << 20
 
-// call sends a request until it is answered for good, and decodes the answer into v unless that is nil.
-func (c *Client) call(ctx context.Context, r request, v any) (http.Header, error) {
+// call sends a request until it is answered for good, and decodes the answer into v unless that is
+// nil.
+func (c *Client) call(ctx context.Context, r ask, v any) (http.Header, error) {
 	var text []byte
 	if r.body != nil {
 		var err error
@@ -139,7 +144,8 @@ func (c *Client) next(node uint32) {
 	c.at.CompareAndSwap(node, (node+1)%uint32(len(c.bases))) // #nosec G115 -- a handful
 }
 
-// again reports whether a request that ended in err may be tried again, and when if the server said so.
+// again reports whether a request that ended in err may be tried again, and when if the server said
+// so.
 func (c *Client) again(ctx context.Context, err error, repeatable bool) (bool, time.Duration) {
 	if ctx.Err() != nil {
 		return false, 0
@@ -165,7 +171,8 @@ func neverSent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// backoff returns how long to wait after try (from 0) if nobody says: 0.1 s doubling, half of it random.
+// backoff returns how long to wait after try (from 0) if nobody says: 0.1 s doubling, half of it
+// random.
 func backoff(try int) time.Duration {
 	d := 100 * time.Millisecond << min(try, 10)
 	return d/2 + rand.N(d/2) // #nosec G404 -- only spreads load
@@ -186,7 +193,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // once sends a request to a node once.
-func (c *Client) once(ctx context.Context, node uint32, r request, text []byte, v any) (_ http.Header, err error) {
+func (c *Client) once(ctx context.Context, node uint32, r ask, text []byte, v any) (_ http.Header, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	req, err := c.request(ctx, node, r.method, r.path, bytes.NewReader(text))
@@ -238,7 +245,7 @@ func (c *Client) request(ctx context.Context, node uint32, method, path string, 
 	return req, nil
 }
 
-// readProblemOf makes a Problem of an answer that is an error, whoever sent it.
+// readProblemOf makes a Problem of an answer that is an error.
 func readProblemOf(resp *http.Response) *Problem {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what came is what there is to say
 	p := new(Problem)

@@ -15,17 +15,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
-// CreateJob makes a job. With a Key it may be sent again until it is known to be durable; without one, an
-// answer that leaves that open (503, kind "unknown") comes back as it is.
-func (c *Client) CreateJob(ctx context.Context, job bucketer.JobRequest) (Job, error) {
+// CreateJob makes a job. With a Key it may be sent again until it is known to be durable; without
+// one, an answer that leaves that open (503, kind "unknown") comes back as it is.
+func (c *Client) CreateJob(ctx context.Context, job request.JobRequest) (Job, error) {
 	var out Job
 	key := job.Key
 	job.Key = ""
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: job, header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: "/v1/jobs", body: job, header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
@@ -40,42 +40,43 @@ func keyed(key string) http.Header {
 // Job returns a job by its id or name.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
 	return out, err
 }
 
-// PatchJob changes a recurring job, or a pending one-off one, by a merge patch, which is anything that encodes as a JSON object.
+// PatchJob changes a recurring job, or a pending one-off one, by a merge patch, which is anything
+// that encodes as a JSON object.
 func (c *Client) PatchJob(ctx context.Context, id string, patch any) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodPatch, path: "/v1/jobs/" + url.PathEscape(id), body: patch, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPatch, path: "/v1/jobs/" + url.PathEscape(id), body: patch, repeatable: true}, &out)
 	return out, err
 }
 
 // CancelJob cancels a job of an id or a name; twice is the same as once.
 func (c *Client) CancelJob(ctx context.Context, id string) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id), repeatable: true}, &out)
 	return out, err
 }
 
 // Run returns a run and its attempts.
 func (c *Client) Run(ctx context.Context, id schema.RunID) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/runs/" + id.String(), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/runs/" + id.String(), repeatable: true}, &out)
 	return out, err
 }
 
 // CancelRun cancels a run; twice is the same as once.
 func (c *Client) CancelRun(ctx context.Context, id schema.RunID) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/cancel", repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/cancel", repeatable: true}, &out)
 	return out, err
 }
 
 // RetryRun runs a finished run again, as a new run. About key see CreateJob.
 func (c *Client) RetryRun(ctx context.Context, id schema.RunID, key string) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/retry", header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: "/v1/runs/" + id.String() + "/retry", header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
@@ -87,14 +88,15 @@ type RunOutput struct {
 	Binary  bool // it is not UTF-8
 }
 
-// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the last that has ended.
+// Output returns the output of an attempt of a run; 0 stands for the one that succeeded, or the
+// last that has ended.
 func (c *Client) Output(ctx context.Context, id schema.RunID, attempt int) (RunOutput, error) {
 	path := "/v1/runs/" + id.String() + "/output"
 	if attempt != 0 {
 		path += "?attempt=" + strconv.Itoa(attempt)
 	}
 	var out RunOutput
-	header, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &out.Text)
+	header, err := c.call(ctx, ask{method: http.MethodGet, path: path, repeatable: true}, &out.Text)
 	if err != nil {
 		return RunOutput{}, err
 	}
@@ -104,8 +106,9 @@ func (c *Client) Output(ctx context.Context, id schema.RunID, attempt int) (RunO
 	return out, nil
 }
 
-// Logs returns the lines that the worker of a run logged, of one attempt unless that is 0. With follow it goes on until the run has ended
-// and all is read, asking every pause for what is new. It ends with the first error.
+// Logs returns the lines that the worker of a run logged, of one attempt unless that is 0. With
+// follow it goes on until the run has ended and all is read, asking every pause for what is new. It
+// ends with the first error.
 func (c *Client) Logs(ctx context.Context, id schema.RunID, attempt int, follow bool, pause time.Duration) iter.Seq2[LogLine, error] {
 	return func(yield func(LogLine, error) bool) {
 		params := url.Values{"limit": {"500"}}
@@ -118,7 +121,7 @@ func (c *Client) Logs(ctx context.Context, id schema.RunID, attempt int, follow 
 				NextCursor string    `json:"next_cursor"`
 			}
 			path := "/v1/runs/" + id.String() + "/logs?" + params.Encode()
-			if _, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &page); err != nil {
+			if _, err := c.call(ctx, ask{method: http.MethodGet, path: path, repeatable: true}, &page); err != nil {
 				yield(LogLine{}, err)
 				return
 			}
@@ -147,8 +150,9 @@ type RunQuery struct {
 	From, To time.Time // however far apart: the client asks for an hour at a time
 	State    schema.State
 	Task     string
-	Job      string // id or name of a job; the runs of one that can have many come newest first in each hour
-	Limit    int    // of one page; 0 means 500
+	// id or name of a job; the runs of one that can have many come newest first in each hour
+	Job   string
+	Limit int // of one page; 0 means 500
 }
 
 // Runs returns the runs of q, in due order. It ends with the first error.
@@ -188,7 +192,8 @@ func eachItem[T any](ctx context.Context, c *Client, path string, params url.Val
 	return eachOf(ctx, c, path, params, limit, func([]string) {}, yield)
 }
 
-// eachOf is eachItem of a list that is asked of nodes. It tells before the items of a page which did not answer.
+// eachOf is eachItem of a list that is asked of nodes. It tells before the items of a page which
+// did not answer.
 func eachOf[T any](ctx context.Context, c *Client, path string, params url.Values, limit int, missing func(nodes []string), yield func(T, error) bool) bool {
 	if limit == 0 {
 		limit = 500
@@ -200,7 +205,7 @@ func eachOf[T any](ctx context.Context, c *Client, path string, params url.Value
 			MissingNodes []string `json:"missing_nodes"`
 			NextCursor   string   `json:"next_cursor"`
 		}
-		if _, err := c.call(ctx, request{method: http.MethodGet, path: path + "?" + params.Encode(), repeatable: true}, &page); err != nil {
+		if _, err := c.call(ctx, ask{method: http.MethodGet, path: path + "?" + params.Encode(), repeatable: true}, &page); err != nil {
 			var none T
 			yield(none, err)
 			return false
@@ -219,36 +224,37 @@ func eachOf[T any](ctx context.Context, c *Client, path string, params url.Value
 }
 
 // PutTask creates or replaces a task.
-func (c *Client) PutTask(ctx context.Context, name string, task bucketer.TaskRequest) (Task, error) {
+func (c *Client) PutTask(ctx context.Context, name string, task request.TaskRequest) (Task, error) {
 	var out Task
-	_, err := c.call(ctx, request{method: http.MethodPut, path: "/v1/tasks/" + url.PathEscape(name), body: task, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPut, path: "/v1/tasks/" + url.PathEscape(name), body: task, repeatable: true}, &out)
 	return out, err
 }
 
 // Task returns a task.
 func (c *Client) Task(ctx context.Context, name string) (Task, error) {
 	var out Task
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, &out)
 	return out, err
 }
 
 // DeleteTask deletes a task.
 func (c *Client) DeleteTask(ctx context.Context, name string) error {
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, nil)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, nil)
 	return err
 }
 
 // Cluster returns what a node sees of its cluster.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	var out Cluster
-	_, err := c.call(ctx, request{method: http.MethodGet, path: "/v1/cluster", repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/cluster", repeatable: true}, &out)
 	return out, err
 }
 
-// Ready asks a node once whether it is ready: nil, or a *Problem whose Detail has a line for each dependency.
+// Ready asks a node once whether it is ready: nil, or a *Problem whose Detail has a line for each
+// dependency.
 func (c *Client) Ready(ctx context.Context) error {
 	node := c.at.Load()
-	_, err := c.once(ctx, node, request{method: http.MethodGet, path: "/readyz"}, nil, nil)
+	_, err := c.once(ctx, node, ask{method: http.MethodGet, path: "/readyz"}, nil, nil)
 	if err != nil {
 		c.next(node)
 	}
@@ -262,16 +268,17 @@ type ImportOptions struct {
 	Encoding     string // how the text is compressed as it is: "", "gzip" or "zstd"
 }
 
-// ErrImportCut: an import ended before its summary. What was answered stands; sent again, its keyed lines
-// are found. It comes with the reason, a *Problem if the server gave one.
+// ErrImportCut: an import ended before its summary. What was answered stands; sent again, its keyed
+// lines are found. It comes with the reason, a *Problem if the server gave one.
 var ErrImportCut = errors.New("the import was cut")
 
 // maxAnswerLine bounds a line of the answer of an import, in bytes.
 const maxAnswerLine = 1 << 20
 
-// Import sends r, a job a line (bucketer.JobRequest), and calls onResult (which may be nil) for each answered line, in any order,
-// while it sends. An error of onResult ends the import. Import is not repeated once anything was sent: who has the lines
-// sends them again. The answers must be taken: a slow onResult slows the import down.
+// Import sends r, a job a line (request.JobRequest), and calls onResult (which may be nil) for
+// each answered line, in any order, while it sends. An error of onResult ends the import. Import is
+// not repeated once anything was sent: who has the lines sends them again. The answers must be
+// taken: a slow onResult slows the import down.
 func (c *Client) Import(ctx context.Context, r io.Reader, o ImportOptions, onResult func(ImportResult) error) (ImportSummary, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -315,7 +322,8 @@ func (c *Client) Import(ctx context.Context, r io.Reader, o ImportOptions, onRes
 	return ImportSummary{}, fmt.Errorf("%w: %w", ErrImportCut, err)
 }
 
-// openImport starts to send r, at the first node that takes it. Once some of r is gone there is no other try.
+// openImport starts to send r, at the first node that takes it. Once some of r is gone there is no
+// other try.
 func (c *Client) openImport(ctx context.Context, r io.Reader, encoding, path string) (*http.Response, error) {
 	for try := 0; ; try++ {
 		node := c.at.Load()
@@ -354,8 +362,9 @@ func (c *Client) openImport(ctx context.Context, r io.Reader, encoding, path str
 	}
 }
 
-// takenReader is the body of one try to send an import. It can be withdrawn until the first byte is taken, so that
-// another try may have it: a transport may otherwise read on after its request has failed.
+// takenReader is the body of one try to send an import. It can be withdrawn until the first byte is
+// taken, so that another try may have it: a transport may otherwise read on after its request has
+// failed.
 type takenReader struct {
 	r     io.Reader
 	state atomic.Int32 // 0 fresh, 1 taken, 2 withdrawn

@@ -8,39 +8,39 @@ import (
 	"strconv"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
 // jobPath returns the path of what there is to ask about a job, by its id or name.
 func jobPath(id, what string) string { return "/v1/jobs/" + url.PathEscape(id) + what }
 
-// PutJob creates or replaces the recurring job of a name, and reports whether it was created. The job is anything that encodes as the body
-// of POST /v1/jobs, such as a bucketer.JobRequest.
+// PutJob creates or replaces the recurring job of a name, and reports whether it was created. The
+// job is anything that encodes as the body of POST /v1/jobs, such as a request.JobRequest.
 func (c *Client) PutJob(ctx context.Context, name string, job any) (Job, bool, error) {
 	var out Job
-	header, err := c.call(ctx, request{method: http.MethodPut, path: jobPath(name, ""), body: job, repeatable: true}, &out)
+	header, err := c.call(ctx, ask{method: http.MethodPut, path: jobPath(name, ""), body: job, repeatable: true}, &out)
 	return out, header.Get("Location") != "", err
 }
 
 // PauseJob pauses a job; twice is the same as once.
 func (c *Client) PauseJob(ctx context.Context, id string) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/pause"), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: jobPath(id, "/pause"), repeatable: true}, &out)
 	return out, err
 }
 
 // ResumeJob resumes a job; twice is the same as once.
 func (c *Client) ResumeJob(ctx context.Context, id string) (Job, error) {
 	var out Job
-	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/resume"), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: jobPath(id, "/resume"), repeatable: true}, &out)
 	return out, err
 }
 
 // TriggerJob runs a job now, besides its schedule. About key see CreateJob.
 func (c *Client) TriggerJob(ctx context.Context, id, key string) (Run, error) {
 	var out Run
-	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/trigger"), header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: jobPath(id, "/trigger"), header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
@@ -67,7 +67,8 @@ type JobRunQuery struct {
 	Limit    int // of one page; 0 means 500
 }
 
-// JobRuns returns the runs of a job, the latest due first: also those under way, those that wait, and the next one. It ends with the first error.
+// JobRuns returns the runs of a job, the latest due first: also those under way, those that wait,
+// and the next one. It ends with the first error.
 func (c *Client) JobRuns(ctx context.Context, id string, q JobRunQuery) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		params := stated(map[string]string{"state": string(q.State), "from": timeParameter(q.From), "to": timeParameter(q.To)})
@@ -100,42 +101,44 @@ func (c *Client) Upcoming(ctx context.Context, id string, count int) ([]NextRun,
 		Items []NextRun `json:"items"`
 	}
 	path := jobPath(id, "/upcoming?count="+strconv.Itoa(count))
-	_, err := c.call(ctx, request{method: http.MethodGet, path: path, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: path, repeatable: true}, &out)
 	return out.Items, err
 }
 
-// BeginOperation does one thing to everything that matches, in the background. About key see CreateJob.
-func (c *Client) BeginOperation(ctx context.Context, op bucketer.OperationRequest, key string) (OperationBegun, error) {
+// BeginOperation does one thing to everything that matches, in the background. About key see
+// CreateJob.
+func (c *Client) BeginOperation(ctx context.Context, op request.OperationRequest, key string) (OperationBegun, error) {
 	var out OperationBegun
-	_, err := c.call(ctx, request{method: http.MethodPost, path: operationsPath, body: op, header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: operationsPath, body: op, header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
 // Operation tells how far an operation has come.
 func (c *Client) Operation(ctx context.Context, id schema.OperationID) (Operation, error) {
 	var out Operation
-	_, err := c.call(ctx, request{method: http.MethodGet, path: operationsPath + "/" + id.String(), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: operationsPath + "/" + id.String(), repeatable: true}, &out)
 	return out, err
 }
 
 // CancelOperation ends an operation where it is: what it did stays done.
 func (c *Client) CancelOperation(ctx context.Context, id schema.OperationID) (Operation, error) {
 	var out Operation
-	_, err := c.call(ctx, request{method: http.MethodDelete, path: operationsPath + "/" + id.String(), repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: operationsPath + "/" + id.String(), repeatable: true}, &out)
 	return out, err
 }
 
 // Backfill runs a stretch of a job's past again, in the background. About key see CreateJob.
-func (c *Client) Backfill(ctx context.Context, id string, b bucketer.BackfillRequest, key string) (Operation, error) {
+func (c *Client) Backfill(ctx context.Context, id string, b request.BackfillRequest, key string) (Operation, error) {
 	var out Operation
-	_, err := c.call(ctx, request{method: http.MethodPost, path: jobPath(id, "/backfills"), body: b, header: keyed(key), repeatable: key != ""}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: jobPath(id, "/backfills"), body: b, header: keyed(key), repeatable: key != ""}, &out)
 	return out, err
 }
 
 // operationWait is how long AwaitOperation waits between two looks.
 const operationWait = time.Second
 
-// AwaitOperation looks at an operation until it is done or cancelled, and calls onLook, which may be nil, with what it saw each time.
+// AwaitOperation looks at an operation until it is done or cancelled, and calls onLook, which may
+// be nil, with what it saw each time.
 func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLook func(Operation)) (Operation, error) {
 	for {
 		op, err := c.Operation(ctx, id)
@@ -155,8 +158,8 @@ func (c *Client) AwaitOperation(ctx context.Context, id schema.OperationID, onLo
 }
 
 // PreviewSchedule tells the next times of a schedule.
-func (c *Client) PreviewSchedule(ctx context.Context, p bucketer.PreviewRequest) (Preview, error) {
+func (c *Client) PreviewSchedule(ctx context.Context, p request.PreviewRequest) (Preview, error) {
 	var out Preview
-	_, err := c.call(ctx, request{method: http.MethodPost, path: previewPath, body: p, repeatable: true}, &out)
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: previewPath, body: p, repeatable: true}, &out)
 	return out, err
 }

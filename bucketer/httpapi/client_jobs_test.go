@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -19,11 +19,11 @@ func TestClientCallsOfRecurringJobs(t *testing.T) {
 	c := newClient(t, serve(t, b).URL)
 	ctx := t.Context()
 	none := schema.Duration(0)
-	request := bucketer.JobRequest{
+	asked := request.JobRequest{
 		Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}, Jitter: &none, Labels: map[string]string{"team": "a=b"},
-		Schedule: &bucketer.Schedule{Every: schema.Duration(15 * time.Minute)},
+		Schedule: &request.Schedule{Every: schema.Duration(15 * time.Minute)},
 	}
-	job, created, err := c.PutJob(ctx, "n", request)
+	job, created, err := c.PutJob(ctx, "n", asked)
 	if err != nil || !created || job.Name != "n" || job.Jitter == nil || *job.Jitter != 0 {
 		t.Fatalf("PutJob = %+v, created %t, %v; want it created without jitter", job, created, err)
 	}
@@ -47,9 +47,9 @@ func TestClientCallsOfRecurringJobs(t *testing.T) {
 	if next, err := c.Upcoming(ctx, "n", 3); err != nil || len(next) != 3 || !next[0].NominalAt.Equal(testNow.Add(30*time.Minute)) {
 		t.Errorf("Upcoming = %+v, %v; want three, the first at 10:00", next, err)
 	}
-	request.Labels = nil
+	asked.Labels = nil
 	for _, name := range []string{"m-1", "m-2"} {
-		if _, _, err := c.PutJob(ctx, name, request); err != nil {
+		if _, _, err := c.PutJob(ctx, name, asked); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestClientCallsOfRecurringJobs(t *testing.T) {
 			t.Errorf("JobRuns(%+v) yields %v, want %v", row.query, got, row.want)
 		}
 	}
-	p, err := c.PreviewSchedule(ctx, bucketer.PreviewRequest{Schedule: bucketer.Schedule{Cron: "0 9 * * *", Timezone: "Europe/Berlin"}, Count: 2})
+	p, err := c.PreviewSchedule(ctx, request.PreviewRequest{Schedule: request.Schedule{Cron: "0 9 * * *", Timezone: "Europe/Berlin"}, Count: 2})
 	if err != nil || len(p.Times) != 2 || p.Description == "" {
 		t.Errorf("PreviewSchedule = %+v, %v; want two times in words", p, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -36,14 +36,14 @@ func TestClientCalls(t *testing.T) {
 	c := newClient(t, serve(t, b).URL+"/")
 	ctx := t.Context()
 
-	task, err := c.PutTask(ctx, "send", bucketer.TaskRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}, Description: "d"})
+	task, err := c.PutTask(ctx, "send", request.TaskRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}, Description: "d"})
 	if err != nil || task.Name != "send" || task.Description != "d" {
 		t.Fatalf("PutTask = %+v, %v", task, err)
 	}
 	if got, err := c.Task(ctx, "send"); err != nil || cmp.Diff(task, got) != "" {
 		t.Errorf("Task = %+v, %v; want %+v", got, err, task)
 	}
-	job, err := c.CreateJob(ctx, bucketer.JobRequest{Key: `k"\`, Task: "send", Schedule: &bucketer.Schedule{At: testNow.Add(time.Hour)}, Payload: json.RawMessage(`{"a":1}`)})
+	job, err := c.CreateJob(ctx, request.JobRequest{Key: `k"\`, Task: "send", Schedule: &request.Schedule{At: testNow.Add(time.Hour)}, Payload: json.RawMessage(`{"a":1}`)})
 	if err != nil || job.Tenant != "acme" || job.State != "active" {
 		t.Fatalf("CreateJob = %+v, %v", job, err)
 	}
@@ -96,7 +96,7 @@ func TestClientCalls(t *testing.T) {
 	if err := c.DeleteTask(ctx, "send"); !errors.As(err, &p) || p.Kind() != "not-found" || p.Status != 404 {
 		t.Errorf("DeleteTask again = %v, want not found", err)
 	}
-	if _, err := c.CreateJob(ctx, bucketer.JobRequest{}); !errors.As(err, &p) || p.Status != 422 || len(p.Errors) != 1 {
+	if _, err := c.CreateJob(ctx, request.JobRequest{}); !errors.As(err, &p) || p.Status != 422 || len(p.Errors) != 1 {
 		t.Errorf("CreateJob of nothing = %v, want its fault", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestClientListsRunsOfManyHours(t *testing.T) {
 	b := newStub()
 	c := newClient(t, serve(t, b).URL)
 	for i := range 10 {
-		job := bucketer.JobRequest{Schedule: &bucketer.Schedule{At: testNow.Add(time.Duration(i) * 50 * time.Minute)}, Payload: json.RawMessage(fmt.Sprint(i))}
+		job := request.JobRequest{Schedule: &request.Schedule{At: testNow.Add(time.Duration(i) * 50 * time.Minute)}, Payload: json.RawMessage(fmt.Sprint(i))}
 		job.NATS = &schema.NATSTarget{Subject: "a"}
 		if _, err := c.CreateJob(t.Context(), job); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestClientListsRunsOfManyHours(t *testing.T) {
 }
 
 func TestClientTriesAgain(t *testing.T) {
-	keyedJob := bucketer.JobRequest{Key: "k", Task: "t"}
+	keyedJob := request.JobRequest{Key: "k", Task: "t"}
 	for name, row := range map[string]struct {
 		status int
 		kind   string
@@ -146,21 +146,21 @@ func TestClientTriesAgain(t *testing.T) {
 		"overloaded":        {429, "overloaded", func(c *Client) error { return c.DeleteTask(context.Background(), "t") }, 3},
 		"keyed, unknown":    {503, "unknown", func(c *Client) error { _, err := c.CreateJob(context.Background(), keyedJob); return err }, 3},
 		"unkeyed, unknown": {503, "unknown", func(c *Client) error {
-			_, err := c.CreateJob(context.Background(), bucketer.JobRequest{Task: "t"})
+			_, err := c.CreateJob(context.Background(), request.JobRequest{Task: "t"})
 			return err
 		}, 1},
 		"unkeyed, not ready": {503, "not-ready", func(c *Client) error {
-			_, err := c.CreateJob(context.Background(), bucketer.JobRequest{Task: "t"})
+			_, err := c.CreateJob(context.Background(), request.JobRequest{Task: "t"})
 			return err
 		}, 3},
 		"unkeyed, overloaded": {429, "overloaded", func(c *Client) error {
-			_, err := c.CreateJob(context.Background(), bucketer.JobRequest{Task: "t"})
+			_, err := c.CreateJob(context.Background(), request.JobRequest{Task: "t"})
 			return err
 		}, 3},
 		"invalid":                   {422, "invalid", func(c *Client) error { _, err := c.CreateJob(context.Background(), keyedJob); return err }, 1},
 		"a gateway's page, to read": {502, "", func(c *Client) error { _, err := c.Job(context.Background(), "x"); return err }, 3},
 		"a gateway's page, to write": {502, "", func(c *Client) error {
-			_, err := c.CreateJob(context.Background(), bucketer.JobRequest{Task: "t"})
+			_, err := c.CreateJob(context.Background(), request.JobRequest{Task: "t"})
 			return err
 		}, 1},
 		"ready is asked once": {503, "", func(c *Client) error { return c.Ready(context.Background()) }, 1},
@@ -224,7 +224,7 @@ func TestClientGoesToAnotherNode(t *testing.T) {
 	}))
 	defer refusing.Close()
 	c := newClient(t, deadURL(t), refusing.URL, serve(t, b).URL)
-	job := bucketer.JobRequest{Payload: json.RawMessage(`1`)}
+	job := request.JobRequest{Payload: json.RawMessage(`1`)}
 	job.NATS = &schema.NATSTarget{Subject: "a"}
 	for range 3 { // unkeyed: neither node has written anything
 		if _, err := c.CreateJob(t.Context(), job); err != nil {

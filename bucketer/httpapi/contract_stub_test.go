@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -16,51 +17,52 @@ func (s *stub) befall(err error) {
 	s.err = err
 }
 
-// befall is stub.befall, for what the office keeps.
-func (o *office) befall(err error) {
+// befall is stub.befall, for what the stub keeps.
+func (o *adminStub) befall(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.err = err
 }
 
-// stubLetters are the dead letters of runs that a stub has: those that failed, and were not discarded.
+// stubLetters are the dead letters of runs that a stub has: those that failed, and were not
+// discarded.
 type stubLetters struct {
-	b    *stub
-	fate map[schema.RunID]schema.ResolutionKind
+	b           *stub
+	resolutions map[schema.RunID]schema.ResolutionKind
 }
 
-func (s *stubLetters) letter(run *bucketer.Run) schema.DeadLetter {
+func (s *stubLetters) letter(run *runs.Run) schema.DeadLetter {
 	l := schema.DeadLetter{
 		Tenant: run.Entry.Spec.Tenant, Run: run.ID, Entry: run.Entry, Attempts: 1, Began: run.ID.Time(), Expires: testNow.Add(30 * 24 * time.Hour),
 		Last: schema.Record{Outcome: schema.Failed, Finished: run.ID.Time().Add(time.Second), Error: "answered 500", Final: true},
 	}
-	if ending, ok := s.fate[run.ID]; ok {
+	if ending, ok := s.resolutions[run.ID]; ok {
 		l.Resolution = &schema.Resolution{Kind: ending, At: testNow}
 	}
 	return l
 }
 
-func (s *stubLetters) DeadLetters(ctx context.Context, q bucketer.DeadLetterQuery, _ *bucketer.DeadLetterPosition, limit int) ([]schema.DeadLetter, *bucketer.DeadLetterPosition, error) {
-	runs, _, err := s.b.Runs(ctx, bucketer.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, bucketer.Position{}, limit)
+func (s *stubLetters) DeadLetters(ctx context.Context, q runs.DeadLetterQuery, _ *runs.DeadLetterPosition, limit int) ([]schema.DeadLetter, *runs.DeadLetterPosition, error) {
+	runs, _, err := s.b.Runs(ctx, runs.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, runs.Position{}, limit)
 	var out []schema.DeadLetter
 	for i := range runs {
-		if s.fate[runs[i].ID] == "" {
+		if s.resolutions[runs[i].ID] == "" {
 			out = append(out, s.letter(&runs[i]))
 		}
 	}
 	return out, nil, err
 }
 
-func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (bucketer.DeadLetter, error) {
+func (s *stubLetters) DeadLetter(ctx context.Context, tenant string, id schema.RunID) (runs.DeadLetter, error) {
 	run, err := s.b.Run(ctx, tenant, id)
-	if err == nil && (run.State != schema.StateFailed || s.fate[id] == schema.ResolvedDiscarded) {
+	if err == nil && (run.State != schema.StateFailed || s.resolutions[id] == schema.ResolvedDiscarded) {
 		err = fmt.Errorf("dead letter %s: %w", id, schema.ErrNotFound)
 	}
 	if err != nil {
-		return bucketer.DeadLetter{}, err
+		return runs.DeadLetter{}, err
 	}
 	l := s.letter(&run)
-	return bucketer.DeadLetter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
+	return runs.DeadLetter{DeadLetter: l, Attempted: []schema.Attempt{{Run: id, Number: 1, Record: &l.Last}}}, nil
 }
 
 func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID, _ string) (bucketer.Receipt, error) {
@@ -69,9 +71,9 @@ func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID
 		return bucketer.Receipt{}, err
 	}
 	if len(l.Entry.Payload) == 0 {
-		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, bucketer.ErrPayloadGone)
+		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, runs.ErrPayloadGone)
 	}
-	s.fate[id] = schema.ResolvedReplayed
+	s.resolutions[id] = schema.ResolvedReplayed
 	spec := &l.Entry.Spec
 	return s.b.Submit(ctx, bucketer.Job{Tenant: tenant, Task: spec.Task, Work: spec.Work, Payload: l.Entry.Payload, Trigger: schema.TriggerRetry, Origin: id})
 }
@@ -80,14 +82,14 @@ func (s *stubLetters) Discard(ctx context.Context, tenant string, id schema.RunI
 	if _, err := s.DeadLetter(ctx, tenant, id); err != nil {
 		return false, err
 	}
-	s.fate[id] = schema.ResolvedDiscarded
+	s.resolutions[id] = schema.ResolvedDiscarded
 	return true, nil
 }
 
 func (s *stubLetters) Waiting(_ context.Context, _ string, runs []schema.RunID) (map[schema.RunID]bool, error) {
 	waiting := map[schema.RunID]bool{}
 	for _, id := range runs {
-		waiting[id] = s.fate[id] == ""
+		waiting[id] = s.resolutions[id] == ""
 	}
 	return waiting, nil
 }

@@ -18,6 +18,8 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/schema"
 )
 
@@ -63,7 +65,8 @@ func (c *contract) schemaOf(s map[string]any) map[string]any {
 	}
 }
 
-// known are values that mean something to the server that is driven, by the name of a parameter or a field.
+// known are values that mean something to the server that is driven, by the name of a parameter or
+// a field.
 var known = map[string][]string{
 	"name": {"n", "t"}, "task": {"t"}, "url": {"http://x.test/a"}, "subject": {"a.b"}, "cron": {"0 9 * * MON-FRI", "@hourly", "60 * * * *"},
 	"timezone": {"Europe/Berlin", "UTC", "Mars/Olympus"}, "label": {"team=a"}, "cursor": {"AAAA"}, "every": {"15m"}, "command": {"report"},
@@ -175,7 +178,8 @@ func (c *contract) body(t *rapid.T, o describedOperation, media map[string]any) 
 	return string(text)
 }
 
-// troublesOf returns what may befall those whom the API speaks for when it asks them for the operation.
+// troublesOf returns what may befall those whom the API speaks for when it asks them for the
+// operation.
 func troublesOf(o describedOperation) []error {
 	troubles := []error{schema.ErrUnavailable, context.DeadlineExceeded}
 	if o.method == http.MethodGet || strings.HasSuffix(o.path, "/preview") {
@@ -183,35 +187,36 @@ func troublesOf(o describedOperation) []error {
 	}
 	troubles = append(troubles, bucketer.ErrNotReady, schema.ErrUnknown)
 	if strings.HasPrefix(o.path, "/v1/jobs") || strings.HasPrefix(o.path, "/v1/runs") {
-		quota := &bucketer.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
+		quota := &admin.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
 		troubles = append(troubles, bucketer.ErrPartitionFull, bucketer.ErrOverloaded, schema.ErrConflict, quota)
 	}
 	if o.path == "/v1/tasks/{name}" && o.method == http.MethodPut {
 		troubles = append(troubles, bucketer.ErrManyRates)
 	}
 	if o.path == operationsPath || strings.HasSuffix(o.path, "/backfills") {
-		troubles = append(troubles, bucketer.ErrManyOperations)
+		troubles = append(troubles, operations.ErrManyOperations)
 	}
 	return troubles
 }
 
-// TestAnswersAreThoseOfTheDocument drives every operation with random values, and compares what comes back with the document: statuses, media
-// types, bodies and headers. Whatever is asked, nothing is answered 500.
+// TestAnswersAreThoseOfTheDocument drives every operation with random values, and compares what
+// comes back with the document: statuses, media types, bodies and headers. Whatever is asked,
+// nothing is answered 500.
 func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
-	b, office := newStub(), newOffice()
+	b, admins := newStub(), newAdminStub()
 	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
 	letters := &stubLetters{b, map[schema.RunID]schema.ResolutionKind{}}
 	targets := broken(defaultTenant)
-	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
+	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)
 	var begun OperationBegun
 	doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}, 202, &begun)
 
 	outer := t
 	operations := c.operations()
-	befall := func(err error) { b.befall(err); office.befall(err); ops.err, targets.err = err, err }
+	befall := func(err error) { b.befall(err); admins.befall(err); ops.err, targets.err = err, err }
 	succeeded := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		// What is asked for is there, however the requests before have left it.
@@ -303,7 +308,8 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestLinesOfImportsAreThoseOfTheDocument sends random lines, some of which are none, and compares each line of the answer with the document.
+// TestLinesOfImportsAreThoseOfTheDocument sends random lines, some of which are none, and compares
+// each line of the answer with the document.
 func TestLinesOfImportsAreThoseOfTheDocument(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}

@@ -10,15 +10,16 @@ import (
 	"carillon.dev/carillon/bucketer"
 )
 
-// page is the input of a list of which nothing but the page is asked for. The inputs of other lists say the same again: huma finds no
-// parameters in what they embed unless its name is exported.
+// page is the input of a list of which nothing but the page is asked for. The inputs of other lists
+// say the same again: huma finds no parameters in what they embed unless its name is exported.
 type page struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 	Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
 }
 
-// cursors makes and reads the opaque cursors of lists: what the list goes on from, and a signature over that, the
-// tenant and the question. So a cursor serves the list that it came with, and no other.
+// cursors makes and reads the opaque cursors of lists: what the list goes on from, and a signature
+// over that, the tenant and the question. So a cursor serves the list that it came with, and no
+// other.
 type cursors struct{ key []byte }
 
 // signatureBytes is how much of the HMAC-SHA256 a cursor carries.
@@ -67,8 +68,9 @@ func (c cursors) sign(question any, text []byte) ([]byte, error) {
 	return mac.Sum(nil)[:signatureBytes], nil
 }
 
-// listed returns a page of a list in the order of names: what comes after the name that the cursor holds, at most limit of it, and the cursor of
-// the next page, "" if there is none. list is asked for one more than fits.
+// listed returns a page of a list in the order of names: what comes after the name that the cursor
+// holds, at most limit of it, and the cursor of the next page, "" if there is none. list is asked
+// for one more than fits.
 func listed[T, Shown any](
 	c cursors, question any, cursor string, limit int, list func(after string, limit int) ([]T, error), name func(*T) string, show func(T) Shown,
 ) (items []Shown, next string, err error) {

@@ -1,7 +1,7 @@
 // Package httpapi is the HTTP API under /v1: its server and its typed client.
 //
-// Handlers decode, make one call, and encode. What a request may say is decided by bucketer.Decoder,
-// what an error means by one table in problem.go. The OpenAPI document is made of the same
+// A handler decodes, makes one call, and encodes. Package request decides what a request may say,
+// and one table in problem.go what an error means. The OpenAPI document is made of the
 // registrations that serve the requests.
 //
 // # Invariants
@@ -10,7 +10,22 @@
 //  2. A job is answered 200 or 201 only after the bucketer said that it is durable.
 //  3. An import holds a bounded number of lines in memory, however long it is and however it was
 //     compressed: when the bucketer is slow the sender waits.
-//  4. The summary of an import is its last line, and says that every line was read and answered. An import that was
-//     cut, by whomever, has none.
+//  4. The summary of an import is its last line, and says that every line was read and answered. An
+//     import that was cut, on either side, has none.
 //  5. A request sees the runs and tasks of its own tenant, and no others.
+//
+// # Files
+//
+// The package has more files than others because it has a file for each group of routes. The files
+// of a group have the same ending:
+//
+//	routes_*.go                   one group of routes each; nouns*.go are what they show
+//	client*.go                    the client, by the same groups
+//	openapi*.go                   what the document says beyond the registrations
+//	import*.go                    bulk imports: read, submit, answer line by line
+//	server.go, middleware.go      the server; what runs before each handler
+//	auth.go, redact.go            who calls; what a viewer does not see
+//	audited.go, metered.go        calls that are noted in the audit log and taken out of quotas
+//	body.go, cursor.go            bodies in memory; signed positions of lists
+//	problem.go, metrics.go        errors as answers; metrics
 package httpapi

@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
-// A refused import is answered although its body does not come, and the connection is not kept for it.
+// A refused import is answered although its body does not come, and the connection is not kept for
+// it.
 func TestRefusedImportWaitsForNoBody(t *testing.T) {
 	for name, row := range map[string]struct {
 		header string
@@ -27,7 +28,8 @@ func TestRefusedImportWaitsForNoBody(t *testing.T) {
 		"too many":       {"Content-Type: " + ndjson + "\r\n", 429},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A body that nobody reads is waited for until the time-out: with a long one the answer must come first.
+			// A body that nobody reads is waited for until the time-out: with a long one the answer
+			// must come first.
 			for _, wait := range []time.Duration{time.Hour, 20 * time.Millisecond} {
 				hs := serve(t, newStub(), func(c *Config, _ *Deps) { c.BodyTimeout, c.MaxImports = wait, 1 })
 				if row.want == 429 {
@@ -189,7 +191,8 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// Of patches that are made at once up to one ETag, one is taken; without an ETag each is made up to what the others left.
+// Of patches that are made at once up to one ETag, one is taken; without an ETag each is made up to
+// what the others left.
 func TestPatchesAtOnce(t *testing.T) {
 	const patches = 4
 	for _, match := range []bool{true, false} {
@@ -252,12 +255,12 @@ func TestCursorBetweenBuckets(t *testing.T) {
 	c := cursors{[]byte("0123456789abcdef")}
 	id := schema.FirstID(testNow, 0)
 	id[8] = 0
-	want := bucketer.Position{After: id}
+	want := runs.Position{After: id}
 	cursor, err := c.make("question", &want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got bucketer.Position
+	var got runs.Position
 	if err := c.read(cursor, "question", &got); err != nil || !bytes.Equal(got.After[:], id[:]) {
 		t.Errorf("read(make(%s)) = %s, %v", want.After, got.After, err)
 	}

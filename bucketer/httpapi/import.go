@@ -16,8 +16,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -26,10 +28,11 @@ const (
 	ndjson = "application/x-ndjson"
 	// answerBuffer is how many bytes of answers wait to be sent together.
 	answerBuffer = 64 << 10
-	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is brought to an end.
+	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is
+	// brought to an end.
 	chunkTimeout = time.Minute
-	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional writes. recurringAtOnce of them are made
-	// at once.
+	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional
+	// writes. recurringAtOnce of them are made at once.
 	maxRecurring    = 256
 	recurringAtOnce = 16
 )
@@ -41,7 +44,10 @@ type importQuery struct {
 	ContentEncoding string `header:"Content-Encoding" doc:"gzip or zstd"`
 }
 
-func (s *Server) routeImports() {
+// importRoutes serves bulk imports.
+type importRoutes struct{ *Server }
+
+func (s importRoutes) route() {
 	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
 	op.Description = "The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional \"key\". " +
 		"The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
@@ -58,10 +64,10 @@ func (s *Server) routeImports() {
 		},
 	}}}}
 	huma.Register(s.api, op, s.importJobs)
-	s.describeBody(importPath, http.MethodPost, reflect.TypeFor[bucketer.JobRequest](), ndjson)
+	s.describeBody(importPath, http.MethodPost, reflect.TypeFor[request.JobRequest](), ndjson)
 }
 
-func (s *Server) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
+func (s importRoutes) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
 	if err := checkMedia(in.ContentType, ndjson, "application/ndjson", "application/jsonl"); err != nil {
 		return nil, err
 	}
@@ -93,8 +99,9 @@ func stoppingProblem() *Problem {
 
 func bucketerNotReady() *Problem { return problemOf(bucketer.ErrNotReady) }
 
-// importer is one import under way. The goroutine of the request splits lines, decodes them and gathers
-// chunks; one more reads the body, and one for each chunk in flight submits it and writes its answers.
+// importer is one import under way. The request's goroutine splits lines, decodes them and gathers
+// chunks. One goroutine reads the body, and one for each chunk in flight submits it and writes its
+// answers.
 type importer struct {
 	s            *Server
 	ctx          context.Context
@@ -131,9 +138,9 @@ type chunk struct {
 	recurring int // specs that are not nil
 }
 
-func (s *Server) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
+func (s importRoutes) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
 	m := &importer{
-		s: s, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
+		s: s.Server, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
 		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", encoding: in.ContentEncoding,
 		blocks: make(chan block), free: make(chan []byte, readBuffers), slots: make(chan struct{}, s.config.Chunks),
 		broken: make(chan struct{}),
@@ -188,7 +195,7 @@ func (m *importer) end(err error) {
 	m.flush()
 }
 
-// note has the audit log tell of what was imported. The caller holds mu.
+// note writes the import to the audit log. The caller holds mu.
 func (m *importer) note(err error) {
 	if m.validateOnly || m.summary.Lines == 0 {
 		return
@@ -200,8 +207,8 @@ func (m *importer) note(err error) {
 	m.s.note(m.ctx, "import", "import", nil, m.summary, note)
 }
 
-// gather takes lines in until the body ends, and hands them on in chunks. It returns nil at the end of the
-// body, or why there was none.
+// gather takes lines in until the body ends, and submits them in chunks. It returns nil at the end
+// of the body, or why it did not get there.
 func (m *importer) gather() error {
 	d := m.s.decoder()
 	defer m.s.decoders.Put(d)
@@ -273,13 +280,14 @@ func (m *importer) gather() error {
 	}
 }
 
-// wait says how long the tenant's quota has the next line wait: 0 if it can be taken, or there is none here.
+// wait returns how long the tenant's quota has the next line wait: 0 if the line can be taken, or
+// if there is no quota.
 func (m *importer) wait() time.Duration {
 	if m.s.deps.Quotas == nil || m.validateOnly || m.permit || !m.lines.more() {
 		return 0
 	}
 	wait, err := m.s.deps.Quotas.AdmitLine(m.ctx, m.tenant)
-	if err != nil { // what takes the line will say so
+	if err != nil { // the error comes again when the line is taken
 		m.s.log.Debug("quota of an import could not be read", "tenant", m.tenant, "err", err)
 	}
 	m.permit = wait == 0
@@ -291,7 +299,7 @@ func (m *importer) full() bool {
 }
 
 // line takes the line at which the splitter stands.
-func (m *importer) line(d *bucketer.Decoder) {
+func (m *importer) line(d *request.Decoder) {
 	text, number := m.lines.text, m.lines.number
 	if m.lines.tooLong {
 		m.answerAlone(number, &Problem{
@@ -338,7 +346,7 @@ func lineProblem(err error) *Problem {
 	return p
 }
 
-// submit hands the chunk on, and answers its lines when they are decided. It holds a slot.
+// submit passes the chunk on, and answers its lines when they are decided. It holds a slot.
 func (m *importer) submit() {
 	c := m.chunk
 	m.chunk = chunk{}
@@ -370,7 +378,8 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), chunkTimeout)
 	defer cancel()
 	var recurring sync.WaitGroup
-	jobs, places := c.jobs, []int(nil) // the one-off jobs, and where they stand in the chunk if that is elsewhere
+	// the one-off jobs, and where they stand in the chunk if that is elsewhere
+	jobs, places := c.jobs, []int(nil)
 	if c.recurring > 0 {
 		jobs = nil
 		recurring.Go(func() { m.decideRecurring(ctx, c, decisions) })
@@ -387,7 +396,8 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 			if places != nil {
 				i = places[i]
 			}
-			decisions[i] = decision{schema.JobOf(r.Run), r.Existing, err} // each exactly once, before SubmitBatch returns
+			// each exactly once, before SubmitBatch returns
+			decisions[i] = decision{schema.JobOf(r.Run), r.Existing, err}
 		})
 	}
 	return decisions
@@ -395,24 +405,23 @@ func (m *importer) decide(c chunk) (decisions []decision) {
 
 // decideRecurring makes those jobs of the chunk that can have many runs.
 func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []decision) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	tokens := make(chan struct{}, recurringAtOnce)
+	var all errgroup.Group
+	all.SetLimit(recurringAtOnce)
 	for i, spec := range c.specs {
 		if spec == nil {
 			continue
 		}
-		tokens <- struct{}{}
-		all.Go(func() {
-			defer func() { <-tokens }()
+		all.Go(func() error {
 			defer m.guard()
 			job, existing, err := m.s.deps.Recurring.CreateJob(ctx, *spec, c.jobs[i].Key, c.jobs[i].BodyHash)
 			decisions[i] = decision{job.ID, existing, err}
+			return nil
 		})
 	}
+	_ = all.Wait() // decisions has the errors
 }
 
-// guard keeps a panic over one chunk from ending the node: what it left undecided is answered so.
+// guard keeps a panic in one chunk from ending the node. It answers what was left undecided.
 func (m *importer) guard() {
 	if v := recover(); v != nil {
 		m.s.log.Error("import chunk panicked", "err", v, "stack", string(debug.Stack()))

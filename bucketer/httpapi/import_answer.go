@@ -48,7 +48,8 @@ func (m *importer) answer(c chunk, decisions []decision) {
 	m.flush()
 }
 
-// answerAlone answers a line that goes to nobody: it has a problem, or (nil) was only to be checked.
+// answerAlone answers a line that is not submitted: it has a problem, or (nil) was only to be
+// checked.
 func (m *importer) answerAlone(line int64, p *Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,8 @@ func (w answerWriter) Write(p []byte) (int, error) {
 		m.gin.Header("X-Content-Type-Options", "nosniff")
 		m.gin.Status(http.StatusOK)
 	}
-	_ = m.conn.SetWriteDeadline(time.Now().Add(m.s.config.WriteTimeout)) // recorders of tests have none
+	// recorders of tests have none
+	_ = m.conn.SetWriteDeadline(time.Now().Add(m.s.config.WriteTimeout))
 	m.wrote = true
 	n, err := m.gin.Writer.Write(p)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/bucketer"
 )
 
-// When the bucketer is slow the sender waits: no more is read than fits the chunks in flight and the buffers.
+// When the bucketer is slow the sender waits: no more is read than fits the chunks in flight and
+// the buffers.
 func TestImportHoldsTheSenderBack(t *testing.T) {
 	for _, encoding := range []string{"", "gzip", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // How much of an import is read ahead of being decoded.
@@ -25,7 +25,8 @@ const (
 	maxWindowSize = 8 << 20
 )
 
-// block is a piece of the body, decompressed. The last one has an error: io.EOF, or why it is the last.
+// block is a piece of the body, decompressed. The last one has an error: io.EOF, or why it is the
+// last.
 type block struct {
 	data []byte
 	err  error
@@ -85,7 +86,8 @@ type deadlineReader struct {
 }
 
 func (r deadlineReader) Read(p []byte) (int, error) {
-	_ = r.m.conn.SetReadDeadline(time.Now().Add(r.m.s.config.ImportIdle)) // recorders of tests have none
+	// recorders of tests have none
+	_ = r.m.conn.SetReadDeadline(time.Now().Add(r.m.s.config.ImportIdle))
 	return r.Reader.Read(p)
 }
 
@@ -120,7 +122,8 @@ func knownEncoding(e string) bool {
 	return false
 }
 
-// decompress returns a reader of what body holds. It takes bounded memory, however much comes out. Release is never nil.
+// decompress returns a reader of what body holds. It takes bounded memory, however much comes out.
+// Release is never nil.
 func decompress(body io.Reader, encoding string) (r io.Reader, release func(), err error) {
 	release = func() {}
 	switch e := strings.ToLower(encoding); e {
@@ -140,7 +143,8 @@ func decompress(body io.Reader, encoding string) (r io.Reader, release func(), e
 	return body, release, nil
 }
 
-// splitter cuts blocks into lines. A line over the limit is skipped to its end and stands for itself as tooLong.
+// splitter cuts blocks into lines. A line over the limit is skipped to its end and stands for
+// itself as tooLong.
 type splitter struct {
 	buffer []byte // of the block that was fed last
 	rest   []byte // what is left of it
@@ -186,7 +190,7 @@ func (s *splitter) next() bool {
 	}
 	piece := s.rest[:n]
 	s.rest = s.rest[n+1:]
-	if len(s.carry) == 0 && !s.skip && n <= bucketer.MaxLine {
+	if len(s.carry) == 0 && !s.skip && n <= request.MaxLine {
 		s.number++
 		s.text = piece
 		return true
@@ -199,7 +203,7 @@ func (s *splitter) next() bool {
 func (s *splitter) take(piece []byte) {
 	switch {
 	case s.skip:
-	case len(s.carry)+len(piece) > bucketer.MaxLine:
+	case len(s.carry)+len(piece) > request.MaxLine:
 		s.skip, s.carry = true, s.carry[:0]
 	default:
 		s.carry = append(s.carry, piece...)

@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -51,7 +52,8 @@ func sendImport(t testing.TB, hs *httptest.Server, query, encoding string, body 
 	return readAnswers(t, resp.Body)
 }
 
-// beginImport sends the first line of an import, and returns what takes the next ones and what has the answers.
+// beginImport sends the first line of an import, and returns what takes the next ones and what has
+// the answers.
 func beginImport(t *testing.T, hs *httptest.Server) (*io.PipeWriter, io.Reader) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -137,7 +139,7 @@ func TestImportAnswersEveryLine(t *testing.T) {
 		return fmt.Sprintf(`{"key":%q,"nats":{"subject":%q},"schedule":{"at":"2026-11-21T10:00:00Z"}}`, key, subject)
 	}
 	atLimit := func(extra int) string {
-		return line + strings.Repeat(" ", bucketer.MaxLine-len(line)+extra)
+		return line + strings.Repeat(" ", request.MaxLine-len(line)+extra)
 	}
 	for name, row := range map[string]struct {
 		query, body string
@@ -156,7 +158,7 @@ func TestImportAnswersEveryLine(t *testing.T) {
 		"a task that is none":         {"", `{"task":"none"}`, "1:422", ImportSummary{Lines: 1, Failed: 1}},
 		"a line at the limit":         {"", atLimit(0) + "\n" + line, "1:201 2:201", ImportSummary{Lines: 2, Created: 2}},
 		"a line over the limit":       {"", line + "\n" + atLimit(1) + "\n" + line, "1:201 2:413 3:201", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
-		"a line far over the limit":   {"", line + "\n" + strings.Repeat("x", 5*bucketer.MaxLine) + "\n" + line, "1:201 2:413 3:201", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
+		"a line far over the limit":   {"", line + "\n" + strings.Repeat("x", 5*request.MaxLine) + "\n" + line, "1:201 2:413 3:201", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
 		"two lines over the limit":    {"", atLimit(1) + "\n" + atLimit(1) + "\n" + line, "1:413 2:413 3:201", ImportSummary{Lines: 3, Created: 1, Failed: 2}},
 		"the last line too long":      {"", line + "\n" + atLimit(100), "1:201 2:413", ImportSummary{Lines: 2, Created: 1, Failed: 1}},
 		"only errors":                 {"?results=errors", line + "\n{}\n" + line, "2:422", ImportSummary{Lines: 3, Created: 2, Failed: 1}},
@@ -247,7 +249,8 @@ func TestImportThatIsCutHasNoSummary(t *testing.T) {
 	many := strings.Repeat(line+"\n", 2000)
 	for _, encoding := range []string{"gzip", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {
-			var text strings.Builder // not compressible to next to nothing, so that a cut leaves lines
+			// not compressible to next to nothing, so that a cut leaves lines
+			var text strings.Builder
 			for i := range 10_000 {
 				fmt.Fprintf(&text, `{"nats":{"subject":"a%d"},"payload":%d}`+"\n", schema.HashOf(fmt.Sprint(i)), schema.HashOf("p", fmt.Sprint(i)))
 			}

@@ -124,7 +124,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	doJSON(t, hs, post(`"`+strings.Repeat("k", 128)+`"`, jobBody), 201, nil)
 }
 
-// A run of a job that can have many runs is no job of its own: cancelling it by that id would look like cancelling the job.
+// A run of a job that can have many runs is no job of its own: cancelling it by that id would look
+// like cancelling the job.
 func TestRunOfARecurringJobIsNoJob(t *testing.T) {
 	b := newStub()
 	hs := serve(t, b)

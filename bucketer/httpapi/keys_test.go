@@ -14,7 +14,7 @@ import (
 )
 
 func TestKeysCannotBeLookedUp(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)
 	admin := o.key("a/admin")
 	for _, err := range []error{schema.ErrUnavailable, errors.New("no words of a driver")} {
@@ -32,7 +32,7 @@ func TestKeysCannotBeLookedUp(t *testing.T) {
 // A key is said once, to whoever made it, and is never logged.
 func TestKeysAreNotRepeated(t *testing.T) {
 	var logged bytes.Buffer
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk, func(c *Config, _ *Deps) {
 		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
@@ -56,7 +56,8 @@ func TestKeysAreNotRepeated(t *testing.T) {
 	}
 	acts := o.noted()
 	fmt.Fprintln(&all, acts, logged.String())
-	said := strings.ReplaceAll(all.String(), "/v1/tasks/"+made.Key, "") // whoever puts it there says it themselves
+	// whoever puts it there says it themselves
+	said := strings.ReplaceAll(all.String(), "/v1/tasks/"+made.Key, "")
 	for _, key := range []string{secret("a/admin"), made.Key} {
 		if strings.Contains(said, key) {
 			t.Errorf("the key %q is repeated in\n%s", key, said)
@@ -72,7 +73,7 @@ func TestKeysAreNotRepeated(t *testing.T) {
 }
 
 func TestKeysAreListedByName(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.deps) // a node that asks for no keys makes them all the same
 	for _, name := range []string{"c", "a", "b"} {
 		doJSON(t, hs, call{method: "POST", path: "/v1/api-keys", body: `{"name":"` + name + `","role":"admin"}`}, 201, nil)
@@ -98,7 +99,7 @@ func TestKeysAreListedByName(t *testing.T) {
 }
 
 func TestWrongRequestsAboutKeysAndTenants(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.deps)
 	for _, test := range []struct {
 		name, method, path, body string

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestAnEmptyListIsNotNull asks for everything that can be asked for where there is nothing: what the document calls a list is one in the answer.
+// TestAnEmptyListIsNotNull asks for everything that can be asked for where there is nothing: what
+// the document calls a list is one in the answer.
 func TestAnEmptyListIsNotNull(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler}
@@ -25,7 +26,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 		t.Errorf("the document has %d lists, want all of them", lists)
 	}
 
-	nothing := newOffice()
+	nothing := newAdminStub()
 	nothing.entries, nothing.minutes = nil, nil
 	nothing.signing = &signingDesk{}
 	ops := &stubOperations{}
@@ -86,12 +87,13 @@ func (c *contract) lists(part any) map[string]map[string]any {
 	return found
 }
 
-// TestPathsHavePatterns asks for each path with what its pattern does not match: it is refused, and nothing is done. What the pattern matches is not.
+// TestPathsHavePatterns asks for each path with what its pattern does not match: it is refused, and
+// nothing is done. What the pattern matches is not.
 func TestPathsHavePatterns(t *testing.T) {
 	doc, compiler := described(t)
 	c := &contract{doc: doc, c: compiler}
-	b, office := newStub(), newOffice()
-	hs := serve(t, b, office.deps, withSigning, func(_ *Config, d *Deps) {
+	b, admins := newStub(), newAdminStub()
+	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) {
 		d.Operations, d.DeadLetters = &stubOperations{}, &stubLetters{b, nil}
 	})
 	samples := []string{

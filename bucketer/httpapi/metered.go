@@ -8,20 +8,25 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
-// Quotas holds tenants to what they may use (bucketer.Tenants).
+// Quotas bounds what tenants may use (admin.Tenants).
 type Quotas interface {
-	// AdmitRun takes a run with so many bytes of payload out of the tenant's quotas, or answers a *bucketer.QuotaError.
+	// AdmitRun takes a run with so many bytes of payload out of the tenant's quotas, or answers a
+	// *admin.QuotaError.
 	AdmitRun(ctx context.Context, tenant string, bytes int) error
 	// AdmitLine takes a line of an import out of the tenant's quota, or says how long to wait.
 	AdmitLine(ctx context.Context, tenant string) (wait time.Duration, err error)
-	// AdmitJob admits one more job that can have many runs, or answers a *bucketer.QuotaError; count counts them, up to most.
+	// AdmitJob admits one more job that can have many runs, or answers a *admin.QuotaError;
+	// count counts them, up to most.
 	AdmitJob(ctx context.Context, tenant string, count func(ctx context.Context, most int) (int, error)) error
 }
 
-// metered holds what is submitted to the quotas of its tenants.
+// metered takes what is submitted out of the quotas of its tenants.
 type metered struct {
 	Jobs
 	quotas Quotas
@@ -59,7 +64,7 @@ func (m metered) SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer fu
 	}
 }
 
-// meteredRecurring holds jobs that can have many runs to the quotas of their tenants.
+// meteredRecurring takes jobs that can have many runs out of the quotas of their tenants.
 type meteredRecurring struct {
 	Recurring
 	quotas Quotas
@@ -70,7 +75,7 @@ func (m meteredRecurring) admit(ctx context.Context, tenant string) error {
 	return m.quotas.AdmitJob(ctx, tenant, func(ctx context.Context, most int) (count int, err error) {
 		var before schema.JobID
 		for {
-			page, next, err := m.ListJobs(ctx, tenant, bucketer.JobFilter{}, before, countPage)
+			page, next, err := m.ListJobs(ctx, tenant, recurring.JobFilter{}, before, countPage)
 			if err != nil {
 				return 0, err
 			}
@@ -115,31 +120,31 @@ func (m meteredRecurring) TriggerJob(ctx context.Context, tenant string, id sche
 	return m.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
 }
 
-// meteredOperations holds operations that start runs to the quotas of their tenants: beginning one takes one run, and those that it starts wait
-// (bucketer.Operations).
+// meteredOperations takes the beginning of an operation that starts runs out of its tenant's quota,
+// as one run. The runs that it starts wait for the quota (operations.Operations).
 type meteredOperations struct {
 	Operations
 	quotas Quotas
 }
 
-func (m meteredOperations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (bucketer.Begun, error) {
+func (m meteredOperations) Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (operations.Begun, error) {
 	if spec.StartsRuns() && !spec.DryRun {
 		if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
-			return bucketer.Begun{}, err
+			return operations.Begun{}, err
 		}
 	}
 	return m.Operations.Begin(ctx, tenant, spec, key, bodyHash)
 }
 
-func (m meteredOperations) Backfill(ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, bodyHash string) (bucketer.Begun, error) {
+func (m meteredOperations) Backfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, bodyHash string) (operations.Begun, error) {
 	if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
-		return bucketer.Begun{}, err
+		return operations.Begun{}, err
 	}
 	return m.Operations.Backfill(ctx, tenant, id, r, by, key, bodyHash)
 }
 
 // quotaProblem is the problem of a quota that is used up.
-func quotaProblem(e *bucketer.QuotaError) *Problem {
+func quotaProblem(e *admin.QuotaError) *Problem {
 	return &Problem{
 		Type: problemType + "quota", Title: "The tenant's quota is used up", Status: http.StatusTooManyRequests,
 		Detail:     fmt.Sprintf("%s is %d, shared by the nodes that take jobs in. Nothing was written.", e.Quota, e.Limit),

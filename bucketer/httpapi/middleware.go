@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 const (
@@ -27,18 +28,21 @@ const (
 	importPath    = "/v1/imports"
 )
 
-// allowanceKey is under what the context of a request holds the *allowance for its body.
-type allowanceKey struct{}
+// bodyBudgetKey is the key of the *bodyBudget in the context of a request.
+type bodyBudgetKey struct{}
+
+// middleware is what runs before each handler.
+type middleware struct{ *Server }
 
 // observe counts, times and logs requests.
-func (s *Server) observe(c *gin.Context) {
+func (s middleware) observe(c *gin.Context) {
 	start := time.Now()
 	s.metrics.inFlight.Inc()
 	defer func() {
 		s.metrics.inFlight.Dec()
 		route, took := c.FullPath(), time.Since(start)
 		method := c.Request.Method
-		if route == "" { // and whatever method somebody may think of
+		if route == "" { // the method may be any word, so it is not a label
 			route, method = "none", "any"
 		}
 		s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(c.Writer.Status())).Inc()
@@ -51,8 +55,8 @@ func (s *Server) observe(c *gin.Context) {
 	c.Next()
 }
 
-// recover answers 500 for a panic of what comes after it.
-func (s *Server) recover(c *gin.Context) {
+// recover answers 500 if what comes after it panics.
+func (s middleware) recover(c *gin.Context) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -63,21 +67,23 @@ func (s *Server) recover(c *gin.Context) {
 		}
 		s.log.Error("request panicked", "method", c.Request.Method, "route", c.FullPath(), "err", v, "stack", string(debug.Stack()))
 		if c.Writer.Written() {
-			panic(http.ErrAbortHandler) // the answer is half out: the caller must see that it was cut
+			// half of the answer was sent: the caller must see that it was cut
+			panic(http.ErrAbortHandler)
 		}
 		s.refuse(c, internal.problem(""))
 	}()
 	c.Next()
 }
 
-// bound gives a request its time. Imports have their own.
-func (s *Server) bound(c *gin.Context) {
+// bound bounds the time of a request. Imports have bounds of their own.
+func (s middleware) bound(c *gin.Context) {
 	rc := http.NewResponseController(c.Writer)
 	if c.FullPath() == importPath {
-		// Before anything is refused: the server would otherwise wait for the body before it sends the refusal. The connection
-		// serves no other request, since a body may be left over, and that is known only after the header of the answer has gone: in full
-		// duplex net/http meets the end of such a body after the handler, begins to listen for the caller's leaving, and panics when it reads the
-		// next request.
+		// Before anything is refused: the server would otherwise wait for the body before it sends
+		// the refusal. The connection serves no other request, since a body may be left over, and
+		// that is known only after the header of the answer has gone: in full duplex net/http meets
+		// the end of such a body after the handler, begins to listen for the caller's leaving, and
+		// panics when it reads the next request.
 		_ = rc.EnableFullDuplex() // HTTP/2 has no need of it; recorders of tests do without
 		c.Header("Connection", "close")
 		c.Next()
@@ -86,20 +92,22 @@ func (s *Server) bound(c *gin.Context) {
 	}
 	// Recorders of tests have no deadlines; a real connection has.
 	_ = rc.SetWriteDeadline(time.Now().Add(s.config.BodyTimeout + s.config.RequestTimeout + s.config.WriteTimeout))
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, bucketer.MaxBody)
-	allowed := &allowance{span: s.config.BodyTimeout, memory: &s.bodies}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, request.MaxBody)
+	allowed := &bodyBudget{span: s.config.BodyTimeout, memory: &s.bodies}
 	defer allowed.release()
-	ctx := context.WithValue(c.Request.Context(), allowanceKey{}, allowed)
+	ctx := context.WithValue(c.Request.Context(), bodyBudgetKey{}, allowed)
 	ctx, cancel := context.WithTimeout(ctx, s.config.BodyTimeout+s.config.RequestTimeout)
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
-	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // for what is left of a body that nobody read
+	// for what is left of an unread body
+	_ = rc.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 }
 
-// host refuses a request for a name that is not the node's. A browser takes a page's word for where its name leads: a name that
-// is made to lead to this machine would let the page read and write as if it came from here.
-func (s *Server) host(c *gin.Context) {
+// host refuses a request for a name that is not the node's (DNS rebinding). A page may make its own
+// name lead to this machine, and the browser would then let it read and write as if it came from
+// here.
+func (s middleware) host(c *gin.Context) {
 	if s.config.Host != nil && strings.HasPrefix(c.FullPath(), "/v1/") && !s.config.Host(hostname(c.Request.Host)) {
 		s.refuse(c, plain(http.StatusForbidden, "The Host header names another machine."))
 		return
@@ -107,7 +115,8 @@ func (s *Server) host(c *gin.Context) {
 	c.Next()
 }
 
-// hostname returns the host of a Host header without the port, and without the brackets of an IPv6 address.
+// hostname returns the host of a Host header without the port, and without the brackets of an IPv6
+// address.
 func hostname(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host
@@ -115,8 +124,8 @@ func hostname(header string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
 }
 
-// LocalHost returns a Config.Host that accepts localhost, IP addresses, no name at all, and names; case does not matter. No
-// browser takes a page of an IP address for one of a name.
+// LocalHost returns a Config.Host that accepts localhost, IP addresses, no name at all, and names;
+// case does not matter. No browser takes a page of an IP address for one of a name.
 func LocalHost(names ...string) func(host string) bool {
 	names = append([]string{"", "localhost"}, names...)
 	return func(host string) bool {
@@ -127,10 +136,10 @@ func LocalHost(names ...string) func(host string) bool {
 	}
 }
 
-// form refuses what a reader of the request may understand in two ways, and what a page of somebody else makes a browser
-// send: where no key is needed, being able to reach the node is all that protects it. A name that ends in [] is of a list, such as name[] of
-// /metrics.
-func (s *Server) form(c *gin.Context) {
+// form refuses what may be read in two ways, and what a page of another site makes a browser send:
+// without keys, reaching the node is all that is needed. A name that ends in [] is of a list, such
+// as name[] of /metrics.
+func (s middleware) form(c *gin.Context) {
 	if err := s.crossOrigin.Check(c.Request); err != nil {
 		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
 		return
@@ -152,7 +161,8 @@ func (s *Server) form(c *gin.Context) {
 	c.Next()
 }
 
-// maxParameter bounds the name of a parameter that is said back, bytes: longer ones are unknown, and refused as such.
+// maxParameter bounds the name of a parameter that is repeated in an answer, in bytes. Longer names
+// are unknown anyway.
 const maxParameter = 63
 
 // refuse answers with a problem, and nothing after it.
@@ -168,7 +178,7 @@ func (s *Server) refuse(c *gin.Context, p *Problem) {
 	}
 }
 
-// fail turns the error of a request into what is answered, and logs what the caller is not told.
+// fail turns the error of a request into a problem, and logs what the caller does not see.
 func (s *Server) fail(ctx context.Context, what string, err error) error {
 	p := problemOf(err)
 	if callerOf(ctx).reads {

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -122,7 +123,7 @@ var deferrals = map[schema.Cause]string{
 	schema.CauseTenantShare: "its tenant's calls are slow, and have their part of the slots",
 }
 
-// deferredBy returns what is told of a run whose start was deferred, nil if the record does not say why.
+// deferredBy returns why the start of a run was deferred, nil if the record does not say so.
 func deferredBy(rec *schema.Record) *Waiting {
 	if rec == nil || rec.Cause == "" {
 		return nil
@@ -164,7 +165,7 @@ type Run struct {
 }
 
 // runOf returns the run r as the API answers it.
-func runOf(r *bucketer.Run, payload []byte) Run {
+func runOf(r *runs.Run, payload []byte) Run {
 	e := standing(r)
 	s := &r.Entry.Spec
 	out := Run{
@@ -200,7 +201,8 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 				if m := rec.Missed; m != nil { // it stands for a stretch
 					missed = Missed{From: Time{m.From}, To: Time{m.To}, Count: m.Count, Reason: m.Reason}
 				}
-				// A step of a catch-up that was taken again, later, gave up more than the first time.
+				// A step of a catch-up that was taken again, later, gave up more than the first
+				// time.
 				if out.Missed == nil || missed.To.After(out.Missed.To.Time) {
 					out.Missed, out.FinishedAt = &missed, Time{rec.Finished}
 				}
@@ -247,8 +249,8 @@ func runOf(r *bucketer.Run, payload []byte) Run {
 	return out
 }
 
-// cancelReason returns why a run was cancelled without anybody having asked for it, "" if somebody did.
-func cancelReason(r *bucketer.Run) string {
+// cancelReason returns why Carillon cancelled a run by itself, "" if a caller did.
+func cancelReason(r *runs.Run) string {
 	if r.State != schema.StateCancelled {
 		return ""
 	}
@@ -285,7 +287,7 @@ func attemptOf(a *schema.Attempt) Attempt {
 
 // finished returns when the run came to its end, if it was not missed: the first record that says
 // what its state says, or else its cancel mark.
-func finished(r *bucketer.Run) Time {
+func finished(r *runs.Run) Time {
 	var at time.Time
 	for i := range r.Attempts {
 		rec := r.Attempts[i].Record
@@ -320,7 +322,8 @@ type Cluster struct {
 	Regions []Region `json:"regions"`
 }
 
-// lists returns c with a list, if an empty one, where c has none: an answer never says null for a list.
+// lists returns c with a list, if an empty one, where c has none: an answer never says null for a
+// list.
 func (c Cluster) lists() Cluster {
 	c.Members, c.Shards, c.Regions = append([]Member{}, c.Members...), append([]Shard{}, c.Shards...), append([]Region{}, c.Regions...)
 	for i := range c.Members {
@@ -342,7 +345,7 @@ type Member struct {
 	Version   string `json:"version,omitempty"`
 }
 
-// Shard is a shard, who owns it, and how far it has come.
+// Shard is a shard, its owner, and how far it has come.
 type Shard struct {
 	Shard         schema.Shard `json:"shard"`
 	Owner         string       `json:"owner,omitempty"`
@@ -361,10 +364,11 @@ type Region struct {
 
 // ImportResult is what became of a line of an import.
 type ImportResult struct {
-	Line   int64        `json:"line"`
-	ID     schema.JobID `json:"id,omitzero"`
-	Status int          `json:"status"` // 201 made, 200 known before (or valid, if nothing was to be written), else the error's
-	Error  *Problem     `json:"error,omitempty"`
+	Line int64        `json:"line"`
+	ID   schema.JobID `json:"id,omitzero"`
+	// 201 made, 200 known before (or valid, if nothing was to be written), else the error's
+	Status int      `json:"status"`
+	Error  *Problem `json:"error,omitempty"`
 }
 
 // ImportSummary is the last word on an import. Lines that are blank do not count.

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
-// JobSchedule is when a job is due, as the API answers it: one of At, Cron and Every, with the values in force.
+// JobSchedule is when a job is due, as the API answers it: one of At, Cron and Every, with the
+// values in force.
 type JobSchedule struct {
 	At Time `json:"at,omitzero" doc:"Of a one-off job"`
 
@@ -35,8 +38,9 @@ type NextRun struct {
 	DueAt     Time         `json:"due_at"`
 }
 
-// Job is a job as the API answers it. The limits of inline work are those in force; those of a task stand with the task.
-// Name and the fields from Start to Concurrency are of jobs that can have many runs.
+// Job is a job as the API answers it. The limits of inline work are those in force; those of a task
+// stand with the task. Name and the fields from Start to Concurrency are of jobs that can have many
+// runs.
 type Job struct {
 	ID     schema.JobID `json:"id"`
 	Tenant string       `json:"tenant"`
@@ -65,7 +69,7 @@ type Job struct {
 }
 
 // standing returns the entry that says what r is now: its own, or the one that it was moved to.
-func standing(r *bucketer.Run) *schema.Entry {
+func standing(r *runs.Run) *schema.Entry {
 	if r.Current.ID.IsZero() {
 		return &r.Entry
 	}
@@ -73,7 +77,7 @@ func standing(r *bucketer.Run) *schema.Entry {
 }
 
 // requestOf returns what the one-off job that is the run r asks for, as it stands now.
-func requestOf(r *bucketer.Run, payload []byte) bucketer.Job {
+func requestOf(r *runs.Run, payload []byte) bucketer.Job {
 	s := &standing(r).Spec
 	return bucketer.Job{
 		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
@@ -82,7 +86,7 @@ func requestOf(r *bucketer.Run, payload []byte) bucketer.Job {
 }
 
 // jobOf returns the one-off job that is the run r.
-func jobOf(r *bucketer.Run, payload []byte) Job {
+func jobOf(r *runs.Run, payload []byte) Job {
 	e := standing(r)
 	j := jobFrom(schema.JobOf(r.ID), requestOf(r, payload))
 	j.CreatedAt = Time{time.UnixMicro(r.Entry.Spec.Accepted)}
@@ -103,12 +107,12 @@ func jobOf(r *bucketer.Run, payload []byte) Job {
 }
 
 // occurrenceOf returns the time of a one-off job's run.
-func occurrenceOf(r *bucketer.Run) bucketer.Occurrence {
+func occurrenceOf(r *runs.Run) recurring.Occurrence {
 	e := standing(r)
-	return bucketer.Occurrence{ID: r.ID, Nominal: e.Spec.Nominal, Due: e.Due()}
+	return recurring.Occurrence{ID: r.ID, Nominal: e.Spec.Nominal, Due: e.Due()}
 }
 
-func nextOf(o bucketer.Occurrence) NextRun {
+func nextOf(o recurring.Occurrence) NextRun {
 	return NextRun{ID: o.ID, NominalAt: Time{o.Nominal}, DueAt: Time{o.Due}}
 }
 
@@ -135,8 +139,9 @@ func misfireOf(m *schema.Misfire, policy string) JobMisfire {
 	return out
 }
 
-// recurringOf returns a job that can have many runs. next is the run that comes next, if there is one.
-func recurringOf(j *schema.Job, next []bucketer.Occurrence) Job {
+// recurringOf returns a job that can have many runs. next is the run that comes next, if there is
+// one.
+func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	s := &j.Current.Spec
 	out := Job{
 		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,
@@ -177,7 +182,8 @@ func scheduleOf(s *schema.Schedule) JobSchedule {
 	return out
 }
 
-// generationTag names the state of a job that can have many runs: every change of it, and of how it stands, is a generation.
+// generationTag names the state of a job that can have many runs: every change of it, and of how it
+// stands, is a generation.
 func generationTag(j *schema.Job) string { return `"` + strconv.FormatInt(j.Current.Number, 10) + `"` }
 
 // Preview says when a schedule is due.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -49,12 +50,12 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 	behind.Accepted = at(30 * time.Second).UnixMicro()
 
 	for name, row := range map[string]struct {
-		run  bucketer.Run
+		run  runs.Run
 		want map[string]any // besides what every run has
 	}{
-		"pending": {bucketer.Run{State: schema.StatePending, Entry: entry(id, spec)}, map[string]any{}},
+		"pending": {runs.Run{State: schema.StatePending, Entry: entry(id, spec)}, map[string]any{}},
 		"put off, twice": {
-			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
 				record(0, 0, 0, schema.Replaced, func(r *schema.Record) {
 					r.To, r.Reason = schema.MakeEntryID(due.Add(5*time.Second), 3, 8), schema.Deferred
@@ -63,7 +64,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			map[string]any{"deferred_until": clock(10 * time.Second)},
 		},
 		"put off, by a rate": {
-			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseRate }),
 				record(0, 0, 0, schema.Replaced, func(r *schema.Record) {
 					r.To, r.Reason, r.Cause = schema.MakeEntryID(due.Add(5*time.Second), 3, 8), schema.Deferred, schema.CauseBreaker
@@ -75,13 +76,13 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			},
 		},
 		"looked after": {
-			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To = retry }),
 			}},
 			map[string]any{},
 		},
 		"put off, and over": {
-			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, 0, schema.Replaced, func(r *schema.Record) { r.To, r.Reason = retry, schema.Deferred }),
 				record(1, 10*time.Second, 11*time.Second, schema.Succeeded, nil),
 			}},
@@ -91,19 +92,19 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			},
 		},
 		"pending, held back by a limit": {
-			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
 			}},
 			map[string]any{"waiting": map[string]any{"since": clock(time.Second), "reason": "concurrency: a run of the job was under way"}},
 		},
 		"cancelled to make room": {
-			bucketer.Run{State: schema.StateCancelled, Entry: roomy, Attempts: []schema.Attempt{
+			runs.Run{State: schema.StateCancelled, Entry: roomy, Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
 			}},
 			map[string]any{"finished_at": clock(-time.Second), "cancel_reason": "cancel_oldest: later runs of the job were due"},
 		},
 		"running": {
-			bucketer.Run{State: schema.StateRunning, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StateRunning, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				{Run: id, Number: 1, Session: &schema.SessionRef{Executor: "e1", Started: at(3 * time.Millisecond)}},
 			}},
 			map[string]any{"started_at": clock(3 * time.Millisecond), "lateness_ms": 3.0, "attempts": []any{
@@ -111,21 +112,21 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			}},
 		},
 		"on the dot": {
-			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Succeeded, nil)}},
+			runs.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Succeeded, nil)}},
 			map[string]any{"started_at": clock(0), "finished_at": clock(time.Second), "lateness_ms": 0.0, "attempts": []any{shown(1, 0, time.Second, "succeeded")}},
 		},
 		"late counts from acceptance": {
-			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, behind), Attempts: []schema.Attempt{record(1, 30*time.Second+5*time.Millisecond, time.Minute, schema.Succeeded, nil)}},
+			runs.Run{State: schema.StateSucceeded, Entry: entry(id, behind), Attempts: []schema.Attempt{record(1, 30*time.Second+5*time.Millisecond, time.Minute, schema.Succeeded, nil)}},
 			map[string]any{"started_at": clock(30*time.Second + 5*time.Millisecond), "finished_at": clock(time.Minute), "lateness_ms": 5.0, "attempts": []any{shown(1, 30*time.Second+5*time.Millisecond, time.Minute, "succeeded")}},
 		},
 		"retrying": {
-			bucketer.Run{State: schema.StateRetrying, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error, r.Status, r.Redispatched = retry, "boom", 500, true })}},
+			runs.Run{State: schema.StateRetrying, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error, r.Status, r.Redispatched = retry, "boom", 500, true })}},
 			map[string]any{"started_at": clock(0), "lateness_ms": 0.0, "next_attempt_at": clock(10 * time.Second), "attempts": []any{
 				map[string]any{"number": 1.0, "executor": "e1", "started_at": clock(0), "finished_at": clock(time.Second), "outcome": "failed", "error": "boom", "status_code": 500.0, "redispatched": true},
 			}},
 		},
 		"failed": {
-			bucketer.Run{State: schema.StateFailed, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StateFailed, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next = retry }),
 				record(2, 10*time.Second, 11*time.Second, schema.TimedOut, func(r *schema.Record) { r.Final = true }),
 			}},
@@ -134,7 +135,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			}},
 		},
 		"failed, as its retry could not be written": {
-			bucketer.Run{State: schema.StateFailed, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StateFailed, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Final, r.Error = true, "too large" }),
 				record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error = retry, "boom" }),
 			}},
@@ -143,20 +144,20 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			}},
 		},
 		"cancelled by its mark": {
-			bucketer.Run{State: schema.StateCancelled, Entry: cancelled}, map[string]any{"finished_at": clock(-time.Second)},
+			runs.Run{State: schema.StateCancelled, Entry: cancelled}, map[string]any{"finished_at": clock(-time.Second)},
 		},
 		"missed": {
-			bucketer.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) { r.Reason = "deadline" })}},
+			runs.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) { r.Reason = "deadline" })}},
 			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(0), "count": 1.0, "reason": "deadline"}},
 		},
 		"missed, for a stretch": {
-			bucketer.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) {
+			runs.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) {
 				r.Reason, r.Missed = "skip", &schema.Stretch{From: at(0), To: at(time.Hour), Count: 10, Reason: "skip"}
 			})}},
 			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(time.Hour), "count": 10.0, "reason": "skip"}},
 		},
 		"missed, for a stretch, by a step that was taken twice": {
-			bucketer.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{
+			runs.Run{State: schema.StateMissed, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Hour, schema.Missed, func(r *schema.Record) {
 					r.Reason, r.Missed = "deadline", &schema.Stretch{From: at(0), To: at(time.Hour), Count: 10, Reason: "deadline"}
 				}),
@@ -167,11 +168,11 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			map[string]any{"finished_at": clock(time.Hour), "missed": map[string]any{"from": clock(0), "to": clock(time.Hour), "count": 10.0, "reason": "deadline"}},
 		},
 		"handed on": {
-			bucketer.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Replaced, func(r *schema.Record) { r.To = retry })}},
+			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{record(0, 0, time.Hour, schema.Replaced, func(r *schema.Record) { r.To = retry })}},
 			map[string]any{},
 		},
 		"moved": {
-			bucketer.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Current: entry(moved, rescheduled), Attempts: []schema.Attempt{record(1, time.Hour+2*time.Millisecond, time.Hour+time.Second, schema.Succeeded, nil)}},
+			runs.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Current: entry(moved, rescheduled), Attempts: []schema.Attempt{record(1, time.Hour+2*time.Millisecond, time.Hour+time.Second, schema.Succeeded, nil)}},
 			map[string]any{
 				"nominal_at": clock(time.Hour), "due_at": clock(time.Hour), "started_at": clock(time.Hour + 2*time.Millisecond), "finished_at": clock(time.Hour + time.Second),
 				"lateness_ms": 2.0, "attempts": []any{shown(1, time.Hour+2*time.Millisecond, time.Hour+time.Second, "succeeded")},

@@ -12,8 +12,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// documentWriter writes the OpenAPI document.
+type documentWriter struct{ *Server }
+
 // document returns the frame of the OpenAPI document.
-func (s *Server) document() huma.Config {
+func (s documentWriter) document() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	c := huma.DefaultConfig("Carillon", s.config.Version)
 	c.OpenAPI = &huma.OpenAPI{
@@ -46,7 +49,7 @@ func (s *Server) operation(id, method, path, summary string, success int, proble
 			strconv.Itoa(success): {Description: http.StatusText(success)},
 		},
 	}
-	// Whoever asks may lack a key or its right, and may ask for no tenant.
+	// The caller may lack a key or its right, and may name no tenant.
 	problems = append(problems, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError)
 	for _, status := range problems {
 		op.Responses[strconv.Itoa(status)] = s.problemResponse(status)
@@ -71,8 +74,8 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 	return s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
 }
 
-// describeBody documents the JSON body of a registered operation. It comes after the registration: huma would
-// otherwise read and validate the body itself, less strictly.
+// describeBody documents the JSON body of a registered operation. It comes after the registration:
+// huma would otherwise read and validate the body itself, less strictly.
 func (s *Server) describeBody(path, method string, t reflect.Type, media ...string) {
 	body := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
 	for _, m := range media {
@@ -89,7 +92,8 @@ func (s *Server) describeBody(path, method string, t reflect.Type, media ...stri
 	}
 }
 
-// alsoAnswers documents that a registered operation may succeed with another status as well, the same way.
+// alsoAnswers documents that a registered operation may succeed with another status as well, the
+// same way.
 func (s *Server) alsoAnswers(path, method string, status, like int) {
 	item := s.api.OpenAPI().Paths[path]
 	for m, op := range map[string]*huma.Operation{http.MethodPost: item.Post, http.MethodPut: item.Put} {
@@ -102,7 +106,7 @@ func (s *Server) alsoAnswers(path, method string, status, like int) {
 }
 
 // describeSystem documents what is not part of /v1.
-func (s *Server) describeSystem() {
+func (s documentWriter) describeSystem() {
 	for _, r := range []struct {
 		id, path, summary, media string
 		statuses                 []int
@@ -133,8 +137,8 @@ const (
 	durationPattern = `^[+-]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 )
 
-// finishDocument says in the schemas what the types of Go do not, and makes the document.
-func (s *Server) finishDocument() error {
+// finish says in the schemas what the types of Go do not, and makes the document.
+func (s documentWriter) finish() error {
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	for _, p := range []struct {
 		schema, field string

@@ -89,7 +89,7 @@ var schemaExamples = map[string][]string{
 }
 
 // addExamples adds the examples to the document.
-func (s *Server) addExamples() error {
+func (s documentWriter) addExamples() error {
 	for _, item := range s.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Post, item.Put, item.Patch} {
 			if op == nil || op.RequestBody == nil {

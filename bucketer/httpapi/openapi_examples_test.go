@@ -78,7 +78,8 @@ func TestExamplesAreTrue(t *testing.T) {
 	}
 }
 
-// Every status that says what went wrong shows at least one problem that has it, and that is one of ours.
+// Every status that says what went wrong shows at least one problem that has it, and that is one of
+// ours.
 func TestEveryErrorStatusHasAnExample(t *testing.T) {
 	doc, compiler := described(t)
 	problem, err := compiler.Compile("openapi.json#/components/schemas/Problem")

@@ -7,7 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// The patterns of what stands in paths. Ids are taken in upper case too, and answered in lower case.
+// The patterns of what stands in paths. Ids are taken in upper case too, and answered in lower
+// case.
 const (
 	uuidPattern      = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[78][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`
 	runPattern       = `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-8[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`
@@ -21,9 +22,9 @@ var pathPatterns = map[string]string{
 	"jobs": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
 }
 
-// describePaths gives every path parameter its pattern. The patterns are only documented: the handlers check,
-// and their message says more than that a pattern does not match.
-func (s *Server) describePaths() error {
+// describePaths gives every path parameter its pattern. The patterns are only documented: the
+// handlers check, and their message says more than that a pattern does not match.
+func (s documentWriter) describePaths() error {
 	for path, item := range s.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
 			if op == nil {

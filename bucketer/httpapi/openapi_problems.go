@@ -12,11 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
-// conflicts are the kinds of problems with which an operation may answer 409, and what is full where it answers 429, beside what any may: the
-// examples of the document.
+// conflicts are the kinds of problems with which an operation may answer 409, and what is full
+// where it answers 429, beside what any may: the examples of the document.
 var conflicts = map[string][]string{
 	"create-job":         {"name-taken", "conflict", "minute-full"},
 	"import-jobs":        {"minute-full"},
@@ -45,10 +47,10 @@ func problemExamples() map[string]*Problem {
 			bucketer.Fault{Location: "body.schedule.cron", Message: "never fires: no day matches it", Value: "0 0 30 2 *"},
 			bucketer.Fault{Location: "query.limit", Message: "expected number <= 500", Value: 1000},
 		),
-		"not-json":        problemOf(&bucketer.NotJSONError{Offset: 17, What: "a comma was expected"}),
+		"not-json":        problemOf(&request.NotJSONError{Offset: 17, What: "a comma was expected"}),
 		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>."),
 		"forbidden":       forbidden("This needs the role operator; the key has viewer."),
-		"quota":           quotaProblem(&bucketer.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
+		"quota":           quotaProblem(&admin.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
 		"one-off":         oneOffProblem("It can be given another time, or be cancelled."),
 		"not-finished":    notFinished(schema.StateRunning),
 		"timeout":         plain(http.StatusRequestTimeout, "The body did not come in time."),
@@ -91,8 +93,9 @@ func examplesOf(op *huma.Operation, status int) []string {
 	return usual
 }
 
-// addProblems gives each problem that an operation may be answered with its examples. They are the same for all, and lie together.
-func (s *Server) addProblems() error {
+// addProblems gives each problem that an operation may be answered with its examples. They are the
+// same for all, and lie together.
+func (s documentWriter) addProblems() error {
 	doc := s.api.OpenAPI()
 	examples := problemExamples()
 	doc.Components.Examples = make(map[string]*huma.Example)

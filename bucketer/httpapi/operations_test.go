@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -20,23 +22,23 @@ type stubOperations struct {
 	err  error
 }
 
-func (s *stubOperations) Begin(_ context.Context, tenant string, spec schema.OperationSpec, key, hash string) (bucketer.Begun, error) {
+func (s *stubOperations) Begin(_ context.Context, tenant string, spec schema.OperationSpec, key, hash string) (operations.Begun, error) {
 	if s.err != nil {
-		return bucketer.Begun{}, s.err
+		return operations.Begun{}, s.err
 	}
 	if known, ok := s.keys[tenant+key]; ok && key != "" {
 		op := s.byID[known]
 		if op.Progress.At != hash {
-			return bucketer.Begun{}, fmt.Errorf("begin: %w", bucketer.ErrKeyReused)
+			return operations.Begun{}, fmt.Errorf("begin: %w", bucketer.ErrKeyReused)
 		}
-		return bucketer.Begun{Operation: op, Matched: 3, All: true, Existing: true}, nil
+		return operations.Begun{Operation: op, Matched: 3, All: true, Existing: true}, nil
 	}
 	op := schema.Operation{
 		ID: schema.MakeOperationID(testNow, schema.RandomHash()), Tenant: tenant, Spec: spec,
 		Progress: schema.Progress{Done: true, At: hash, Matched: 3, Changed: 1, Unchanged: 1, Failed: 1, Faults: []string{"job x: conflict"}, Updated: testNow.Add(time.Second)},
 	}
 	s.byID[tenant+op.ID.String()], s.keys[tenant+key] = op, tenant+op.ID.String()
-	return bucketer.Begun{Operation: op, Matched: 3, All: true}, nil
+	return operations.Begun{Operation: op, Matched: 3, All: true}, nil
 }
 
 func (s *stubOperations) Operation(_ context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
@@ -51,13 +53,13 @@ func (s *stubOperations) Operation(_ context.Context, tenant string, id schema.O
 }
 
 func (s *stubOperations) Backfill(
-	ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, hash string,
-) (bucketer.Begun, error) {
+	ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, hash string,
+) (operations.Begun, error) {
 	if r.MaxConcurrent == 99 {
-		return bucketer.Begun{}, fmt.Errorf("backfill: %w", bucketer.ErrFinished)
+		return operations.Begun{}, fmt.Errorf("backfill: %w", bucketer.ErrFinished)
 	}
 	f := &schema.Backfill{Job: id, JobName: "nightly", From: r.From, To: r.To, MaxConcurrent: r.MaxConcurrent, Count: 7, Notes: []string{"a note"}}
-	begun, err := s.Begin(ctx, tenant, schema.OperationSpec{Action: bucketer.ActionBackfill, Backfill: f, By: by}, key, hash)
+	begun, err := s.Begin(ctx, tenant, schema.OperationSpec{Action: operations.ActionBackfill, Backfill: f, By: by}, key, hash)
 	if err == nil && !begun.Existing { // it goes on until it is cancelled
 		op := &begun.Operation
 		op.Progress = schema.Progress{At: hash, Matched: 3, Changed: 3, Unfinished: make([]schema.RunID, 2), Updated: testNow}
@@ -207,7 +209,7 @@ func TestBackfillsThatAreRefused(t *testing.T) {
 
 func TestClientAwaitsAnOperation(t *testing.T) {
 	c := newClient(t, serve(t, newStub(), withOperations).URL)
-	begun, err := c.BeginOperation(t.Context(), bucketer.OperationRequest{Action: "pause"}, "k")
+	begun, err := c.BeginOperation(t.Context(), request.OperationRequest{Action: "pause"}, "k")
 	if err != nil || begun.Matched != 3 {
 		t.Fatalf("BeginOperation = %+v, %v; want 3 matched", begun, err)
 	}

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -34,16 +35,16 @@ func TestOutputIsAnsweredAsWhatItIs(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		output      bucketer.Output
+		output      runs.Output
 		kind, body  string
 		attempt     string
 		disposition string
 		cut         string
 	}{
-		"text":              {bucketer.Output{Attempt: 2, Size: 13, Chunks: chunks("<script>", "grün")}, "text/plain; charset=utf-8", "<script>grün", "2", "", ""},
-		"none yet":          {bucketer.Output{Chunks: chunks()}, "text/plain; charset=utf-8", "", "", "", ""},
-		"binary":            {bucketer.Output{Attempt: 1, Size: 3, Binary: true, Chunks: chunks("a\xff", "b")}, "application/octet-stream", "a\xffb", "1", `attachment; filename="output"`, ""},
-		"more than is kept": {bucketer.Output{Attempt: 1, Size: 1, Cut: true, Chunks: chunks("a")}, "text/plain; charset=utf-8", "a", "1", "", "true"},
+		"text":              {runs.Output{Attempt: 2, Size: 13, Chunks: chunks("<script>", "grün")}, "text/plain; charset=utf-8", "<script>grün", "2", "", ""},
+		"none yet":          {runs.Output{Chunks: chunks()}, "text/plain; charset=utf-8", "", "", "", ""},
+		"binary":            {runs.Output{Attempt: 1, Size: 3, Binary: true, Chunks: chunks("a\xff", "b")}, "application/octet-stream", "a\xffb", "1", `attachment; filename="output"`, ""},
+		"more than is kept": {runs.Output{Attempt: 1, Size: 1, Cut: true, Chunks: chunks("a")}, "text/plain; charset=utf-8", "a", "1", "", "true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newStub()
@@ -61,11 +62,11 @@ func TestOutputIsAnsweredAsWhatItIs(t *testing.T) {
 func TestOutputThatFailsToBeRead(t *testing.T) {
 	fails := fmt.Errorf("parts: %w", schema.ErrUnavailable)
 	b := newStub()
-	b.output = bucketer.Output{Attempt: 1, Size: 9, Chunks: func(yield func([]byte, error) bool) { yield(nil, fails) }}
+	b.output = runs.Output{Attempt: 1, Size: 9, Chunks: func(yield func([]byte, error) bool) { yield(nil, fails) }}
 	if status, header, body := outputOf(t, b); status != 503 || header.Get("Retry-After") == "" {
 		t.Errorf("output that cannot be read = %d %s, want 503", status, body)
 	}
-	b.output = bucketer.Output{Attempt: 1, Size: 9, Chunks: func(yield func([]byte, error) bool) { _ = yield([]byte("half "), nil) && yield(nil, fails) }}
+	b.output = runs.Output{Attempt: 1, Size: 9, Chunks: func(yield func([]byte, error) bool) { _ = yield([]byte("half "), nil) && yield(nil, fails) }}
 	hs := serve(t, b)
 	var j Job
 	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &j)
@@ -94,9 +95,9 @@ func TestOutputOfAnAttempt(t *testing.T) {
 func TestLogsAreListed(t *testing.T) {
 	b := newStub()
 	for i := range 5 {
-		b.lines = append(b.lines, bucketer.LogLine{Attempt: 1, Line: schema.Line{At: testNow, Text: fmt.Sprint("line ", i)}})
+		b.lines = append(b.lines, runs.LogLine{Attempt: 1, Line: schema.Line{At: testNow, Text: fmt.Sprint("line ", i)}})
 	}
-	b.lines = append(b.lines, bucketer.LogLine{Attempt: 1, Dropped: 3})
+	b.lines = append(b.lines, runs.LogLine{Attempt: 1, Dropped: 3})
 	hs := serve(t, b)
 	var j, other Job
 	doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &j)
@@ -137,10 +138,10 @@ func TestLogsAreListed(t *testing.T) {
 
 func TestClientFollowsALog(t *testing.T) {
 	b := newStub()
-	b.lines = []bucketer.LogLine{{Attempt: 1, Line: schema.Line{Text: "a"}}}
+	b.lines = []runs.LogLine{{Attempt: 1, Line: schema.Line{Text: "a"}}}
 	hs := serve(t, b)
 	c := newClient(t, hs.URL)
-	job, err := c.CreateJob(t.Context(), bucketer.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}})
+	job, err := c.CreateJob(t.Context(), request.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestClientFollowsALog(t *testing.T) {
 			}
 			got = append(got, line.Text)
 			if line.Text == "a" && follow {
-				b.lines, b.ended = append(b.lines, bucketer.LogLine{Attempt: 1, Line: schema.Line{Text: "b"}}), true
+				b.lines, b.ended = append(b.lines, runs.LogLine{Attempt: 1, Line: schema.Line{Text: "b"}}), true
 			}
 		}
 		return strings.Join(got, " ")
@@ -175,7 +176,7 @@ func TestAnAttemptThatNeverBeganIsNamed(t *testing.T) {
 		{[]int{1, 2}, "The run has no attempt 7. It has attempt 1 and 2."},
 		{[]int{1, 2, 4}, "The run has no attempt 7. It has attempt 1, 2 and 4."},
 	} {
-		p := problemOf(fmt.Errorf("read output: %w", &bucketer.NoAttemptError{Number: 7, Begun: test.begun}))
+		p := problemOf(fmt.Errorf("read output: %w", &runs.NoAttemptError{Number: 7, Begun: test.begun}))
 		if p.Status != 404 || p.Kind() != "not-found" || p.Detail != test.detail {
 			t.Errorf("attempt 7 beside %d = %d %s %q, want 404 not-found %q", test.begun, p.Status, p.Kind(), p.Detail, test.detail)
 		}

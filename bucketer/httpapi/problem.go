@@ -12,6 +12,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -23,7 +28,8 @@ const problemType = "urn:carillon:problem:"
 
 // Problem is an error as the API answers it (RFC 9457).
 type Problem struct {
-	Type   string           `json:"type"`   // "urn:carillon:problem:" and the kind, or "about:blank"
+	// "urn:carillon:problem:" and the kind, or "about:blank"
+	Type   string           `json:"type"`
 	Title  string           `json:"title"`  // the same for every problem of a type
 	Status int              `json:"status"` // the HTTP status
 	Detail string           `json:"detail,omitempty"`
@@ -88,19 +94,19 @@ var kinds = []struct {
 }{
 	{bucketer.ErrNoTask, kind{name: "no-task", status: 422, title: "The request is not valid", location: "body.task"}},
 	{bucketer.ErrKeyReused, kind{name: "key-reused", status: 422, title: "The idempotency key was used before", location: "header.Idempotency-Key"}},
-	{bucketer.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
-	{bucketer.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
+	{recurring.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
+	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
-	{bucketer.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
+	{runs.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
-	{bucketer.ErrManyOperations, kind{
+	{operations.ErrManyOperations, kind{
 		name: "too-many-operations", status: 429, title: "Too many operations are open", retryAfter: 30 * time.Second,
-		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", bucketer.MaxOpenOperations),
+		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", operations.MaxOpenOperations),
 	}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
-	{bucketer.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
-	{bucketer.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
+	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
+	{admin.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
 	{schema.ErrNotUnderstood, kind{
 		name: "not-understood", status: 409, title: "What is stored of it is not understood",
 		detail: "Nothing was changed. The job's fault says why. If a newer version wrote it, ask a node of that version, or upgrade this one; if its time zone is not known here, " +
@@ -125,15 +131,15 @@ func (k kind) problem(detail string) *Problem {
 	return &Problem{Type: problemType + k.name, Title: k.title, Status: k.status, Detail: detail, RetryAfter: k.retryAfter}
 }
 
-// problemOf returns what err is to a caller. Of an error of the store, or of ours, it says no more than
-// its kind: the words of drivers are for the log.
+// problemOf returns the problem that err is to a caller. For errors of the store, and of ours, it
+// has only their kind: the words of drivers go to the log.
 func problemOf(err error) *Problem {
 	var (
 		problem *Problem
 		faults  bucketer.Faults
-		syntax  *bucketer.NotJSONError
-		quota   *bucketer.QuotaError
-		attempt *bucketer.NoAttemptError
+		syntax  *request.NotJSONError
+		quota   *admin.QuotaError
+		attempt *runs.NoAttemptError
 	)
 	switch {
 	case errors.As(err, &quota):
@@ -147,8 +153,9 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &syntax):
 		return &Problem{Type: problemType + "not-json", Title: "The body is not JSON", Status: http.StatusBadRequest, Detail: syntax.Error()}
 	}
-	stored := errors.Is(err, schema.ErrNotUnderstood) // what is wrong with it is no fault of the request
-	if faults := bucketer.ScheduleFaults(err); len(faults) > 0 && !stored {
+	// what is wrong with it is no fault of the request
+	stored := errors.Is(err, schema.ErrNotUnderstood)
+	if faults := request.ScheduleFaults(err); len(faults) > 0 && !stored {
 		return invalid(faults...)
 	}
 	for i := range kinds {
@@ -163,7 +170,7 @@ func problemOf(err error) *Problem {
 	return internal.problem("")
 }
 
-// ofRead returns p as it is answered where nothing can have been written: what a write leaves open is then no question.
+// ofRead returns p for a request that wrote nothing, so no write can be left open.
 func (p *Problem) ofRead() *Problem {
 	if p.Kind() != unknownKind {
 		return p
@@ -191,7 +198,7 @@ func notFound(detail string) *Problem {
 }
 
 // noAttempt is the problem of a request for an attempt that never began. It says which did.
-func noAttempt(e *bucketer.NoAttemptError) *Problem {
+func noAttempt(e *runs.NoAttemptError) *Problem {
 	has := "No attempt of it has begun."
 	if n := len(e.Begun); n > 0 {
 		has = "It has attempt " + strconv.Itoa(e.Begun[0])

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
 
-// stubJobs are jobs that can have many runs, in memory. They are part of a stub, and under its lock.
+// stubJobs are jobs that can have many runs, in memory. They are part of a stub, and under its
+// lock.
 type stubJobs struct {
 	byID    map[schema.JobID]*schema.Job
 	history map[schema.JobID][]schema.RunID // of ended runs, oldest first
@@ -50,7 +53,7 @@ func (s *stub) CreateJob(_ context.Context, spec schema.JobSpec, key, bodyHash s
 		return *s.jobs.byID[known.job], true, nil
 	}
 	if _, err := s.named(spec.Tenant, spec.Name); err == nil && spec.Name != "" {
-		return schema.Job{}, false, fmt.Errorf("create job: %w", bucketer.ErrNameTaken)
+		return schema.Job{}, false, fmt.Errorf("create job: %w", recurring.ErrNameTaken)
 	}
 	j := s.create(spec)
 	if key != "" {
@@ -114,7 +117,7 @@ func (s *stub) change(j *schema.Job, ifMatch int64, change func(*schema.JobSpec)
 	case j.Current.Fault != nil:
 		return schema.Job{}, j.Current.Fault
 	case ifMatch != 0 && ifMatch != j.Current.Number:
-		return schema.Job{}, fmt.Errorf("change job: %w", bucketer.ErrStale)
+		return schema.Job{}, fmt.Errorf("change job: %w", recurring.ErrStale)
 	case j.Current.State.Ended():
 		return schema.Job{}, fmt.Errorf("change job: %w", bucketer.ErrFinished)
 	}
@@ -222,7 +225,7 @@ func (s *stub) occur(j *schema.Job, at time.Time, trigger schema.Trigger) (schem
 	if err != nil {
 		return schema.RunID{}, err
 	}
-	s.runs[id] = &bucketer.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
+	s.runs[id] = &runs.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
 	s.order = append(s.order, id)
 	return id, nil
 }
@@ -264,7 +267,7 @@ func (s *stub) JobByName(_ context.Context, tenant, name string) (schema.Job, er
 }
 
 // ListJobs looks at no more than limit jobs a page.
-func (s *stub) ListJobs(_ context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
+func (s *stub) ListJobs(_ context.Context, tenant string, f recurring.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -289,13 +292,13 @@ func (s *stub) ListJobs(_ context.Context, tenant string, f bucketer.JobFilter, 
 	return out, nil, nil
 }
 
-func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f bucketer.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
+func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.job(tenant, id); err != nil {
 		return nil, nil, err
 	}
-	var out []bucketer.Run
+	var out []runs.Run
 	for _, run := range slices.Backward(s.jobs.history[id]) {
 		if !pos.After.IsZero() && run.Compare(pos.After) >= 0 {
 			continue
@@ -304,25 +307,25 @@ func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f buck
 			continue
 		}
 		if len(out) == limit {
-			return out, &bucketer.Position{After: out[limit-1].ID}, nil
+			return out, &runs.Position{After: out[limit-1].ID}, nil
 		}
 		out = append(out, *s.runs[run])
 	}
 	return out, nil, nil
 }
 
-func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occurrence {
+func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence {
 	compiled, err := schedule.Compile(*job.Current.Spec.Schedule, 0)
 	if err != nil || job.Current.State != schema.JobActive {
 		return nil
 	}
-	var out []bucketer.Occurrence
+	var out []recurring.Occurrence
 	for t := range compiled.From(now) {
 		if len(out) == count {
 			break
 		}
 		due := t.Add(compiled.Offset())
-		out = append(out, bucketer.Occurrence{ID: schema.MakeEntryID(due, job.ID.Shard(), schema.HashOf(t.String())), Nominal: t, Due: due})
+		out = append(out, recurring.Occurrence{ID: schema.MakeEntryID(due, job.ID.Shard(), schema.HashOf(t.String())), Nominal: t, Due: due})
 	}
 	return out
 }

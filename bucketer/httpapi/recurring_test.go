@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
@@ -25,7 +25,7 @@ const (
 // created makes a job that can have many runs.
 func created(t *testing.T, b *stub, body string) schema.Job {
 	t.Helper()
-	_, spec, err := new(bucketer.Decoder).Job("default", []byte(body), testNow)
+	_, spec, err := new(request.Decoder).Job("default", []byte(body), testNow)
 	if err != nil || spec == nil {
 		t.Fatalf("Job(%s) = %v, %v; want a recurring job", body, spec, err)
 	}
@@ -160,7 +160,8 @@ func TestRecurringJobIsPatched(t *testing.T) {
 			t.Errorf("PATCH of %s: no fault is named", name)
 		}
 	}
-	// Somebody is faster: with If-Match that is refused, without it the patch is made up to what the job says by then.
+	// Somebody is faster: with If-Match that is refused, without it the patch is made up to what
+	// the job says by then.
 	b.jobs.onChange = func(j *schema.Job) {
 		b.jobs.onChange = nil
 		j.Current.Number++
@@ -444,7 +445,8 @@ func TestAJobThatIsNotUnderstoodIsShown(t *testing.T) {
 	}
 }
 
-// TestAJobThatIsNotUnderstoodIsNotChanged: 409 with what to do, also where a fault of the schedule is why.
+// TestAJobThatIsNotUnderstoodIsNotChanged: 409 with what to do, also where a fault of the schedule
+// is why.
 func TestAJobThatIsNotUnderstoodIsNotChanged(t *testing.T) {
 	b := newStub()
 	hs := serve(t, b)

@@ -10,10 +10,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
-// AuditEntry is who changed what, as the API answers it.
+// AuditEntry is a change in the audit log, as the API answers it.
 type AuditEntry struct {
 	ID     schema.AuditID  `json:"id"`
 	At     Time            `json:"at"`
@@ -42,21 +43,25 @@ type (
 	}
 )
 
-// auditCursor is where an audit list goes on. It holds its window, since the ends of that may be left to the first answer.
+// auditCursor is where an audit list goes on. It holds its window, since the ends of that may be
+// left to the first answer.
 type auditCursor struct {
-	From time.Time              `json:"from"`
-	To   time.Time              `json:"to"`
-	At   bucketer.AuditPosition `json:"at"`
+	From time.Time           `json:"from"`
+	To   time.Time           `json:"to"`
+	At   admin.AuditPosition `json:"at"`
 }
 
-func (s *Server) routeAudit() {
+// auditRoutes serves the audit log.
+type auditRoutes struct{ *Server }
+
+func (s auditRoutes) route() {
 	op := s.operation("list-audit", http.MethodGet, "/v1/audit", "Who changed what in the tenant, newest first", 200, 422, 503)
 	op.Description = "Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, " +
 		"runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, and each import as one; a one-off job that is made is not. An answer may hold fewer items than limit, even none, and still have next_cursor."
 	huma.Register(s.api, op, s.listAudit)
 }
 
-func (s *Server) listAudit(ctx context.Context, in *auditFilter) (*auditList, error) {
+func (s auditRoutes) listAudit(ctx context.Context, in *auditFilter) (*auditList, error) {
 	if s.deps.Audit == nil {
 		return nil, notFound("This node keeps no audit log.")
 	}
@@ -68,7 +73,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditFilter) (*auditList, er
 	if in.From.IsZero() {
 		c.From = c.To.AddDate(0, 0, -7)
 	}
-	var pos *bucketer.AuditPosition
+	var pos *admin.AuditPosition
 	var faults bucketer.Faults
 	if in.Cursor != "" {
 		var p *Problem
@@ -88,7 +93,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditFilter) (*auditList, er
 	if len(faults) > 0 {
 		return nil, invalid(faults...)
 	}
-	q := bucketer.AuditQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Actor: in.Actor, Object: in.Object}
+	q := admin.AuditQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Actor: in.Actor, Object: in.Object}
 	entries, next, err := s.deps.Audit.Entries(ctx, q, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list audit", err)

@@ -12,10 +12,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
-// The inputs of requests name each parameter themselves: huma looks into no embedded part that is not exported.
+// The inputs of requests name each parameter themselves: huma looks into no embedded part that is
+// not exported.
 type (
 	jobByID struct {
 		ID string `path:"id" doc:"The job's id, or its name" example:"0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"`
@@ -43,18 +47,21 @@ type jobAnswer struct {
 	Body     Job
 }
 
-func (s *Server) routeJobs() {
+// jobRoutes serves one-off jobs.
+type jobRoutes struct{ *Server }
+
+func (s jobRoutes) route() {
 	huma.Register(s.api, s.operation("create-job", http.MethodPost, "/v1/jobs", "Create a job", 201, 400, 408, 409, 413, 415, 422, 429, 503), s.createJob)
-	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[bucketer.JobRequest](), "application/json")
+	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[request.JobRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-job", http.MethodGet, "/v1/jobs/{id}", "A job", 200, 404, 422, 503), s.getJob)
 	huma.Register(s.api, s.operation("patch-job", http.MethodPatch, "/v1/jobs/{id}", "Change a job by a merge patch (RFC 7396): a recurring job, or a pending one-off job's instant, payload, work, priority or labels", 200, 400, 404, 408, 409, 412, 413, 415, 422, 429, 503), s.patchJob)
-	s.describeBody("/v1/jobs/{id}", http.MethodPatch, reflect.TypeFor[bucketer.JobRequest](), "application/json", "application/merge-patch+json")
+	s.describeBody("/v1/jobs/{id}", http.MethodPatch, reflect.TypeFor[request.JobRequest](), "application/json", "application/merge-patch+json")
 	huma.Register(s.api, s.operation("cancel-job", http.MethodDelete, "/v1/jobs/{id}", "Cancel a job; twice is the same as once", 200, 404, 409, 412, 422, 429, 503), s.cancelJob)
 }
 
-func (s *Server) decoder() *bucketer.Decoder { return s.decoders.Get().(*bucketer.Decoder) }
+func (s *Server) decoder() *request.Decoder { return s.decoders.Get().(*request.Decoder) }
 
-func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, error) {
+func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 		job.Key, job.BodyHash = key, d.BodyHash()
 	}
 	if spec != nil {
-		return s.createRecurring(ctx, *spec, job.Key, job.BodyHash)
+		return recurringRoutes(s).createRecurring(ctx, *spec, job.Key, job.BodyHash)
 	}
 	receipt, err := s.deps.Jobs.Submit(ctx, job)
 	if err != nil {
@@ -80,13 +87,13 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 	out := &jobAnswer{Status: http.StatusCreated, Location: "/v1/jobs/" + receipt.Run.String()}
 	if receipt.Existing {
 		out.Replayed = "true"
-		// What became of it since is told where it can be read; the run stands in any case.
+		// What became of it since can be read there; the run exists in any case.
 		if run, err := s.deps.Runs.Run(ctx, job.Tenant, receipt.Run); err == nil {
 			out.ETag, out.Body = etag(&run), jobOf(&run, job.Payload)
 			return out, nil
 		}
 	}
-	born := bucketer.Run{ID: receipt.Run, State: schema.StatePending}
+	born := runs.Run{ID: receipt.Run, State: schema.StatePending}
 	born.Entry.ID = receipt.Run
 	if job.At.IsZero() {
 		job.At = receipt.Run.Time()
@@ -97,7 +104,7 @@ func (s *Server) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, erro
 	return out, nil
 }
 
-func (s *Server) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
+func (s jobRoutes) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, s.fail(ctx, "read job", err)
@@ -105,7 +112,7 @@ func (s *Server) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {
 	return s.answerFound(ctx, f)
 }
 
-func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error) {
+func (s jobRoutes) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -124,9 +131,9 @@ func (s *Server) patchJob(ctx context.Context, in *jobPatch) (*jobAnswer, error)
 // patchTries bounds how often a patch is made up again because another one was faster.
 const patchTries = 5
 
-// patch makes a patch up to the job as it stands, and changes the job if it still stands so: otherwise one of two
-// patches at once would undo the other, and both would match one ETag.
-func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, error) {
+// patch makes a patch up to the job as it stands, and changes the job if it still stands so:
+// otherwise one of two patches at once would undo the other, and both would match one ETag.
+func (s jobRoutes) patch(ctx context.Context, in *jobPatch, text []byte) (found, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return f, err
@@ -135,7 +142,7 @@ func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, e
 		return f, err
 	}
 	if f.job != nil {
-		return s.patchRecurring(ctx, f, in.IfMatch, text)
+		return recurringRoutes(s).patchRecurring(ctx, f, in.IfMatch, text)
 	}
 	payload, err := s.deps.Runs.Payload(ctx, *f.run)
 	if err != nil {
@@ -144,7 +151,7 @@ func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, e
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	change, err := d.Patch(requestOf(f.run, payload), text, s.config.Now())
-	if err != nil || change == (bucketer.Change{}) {
+	if err != nil || change == (runs.Change{}) {
 		return f, err
 	}
 	change.Of = standing(f.run).ID
@@ -152,7 +159,7 @@ func (s *Server) patch(ctx context.Context, in *jobPatch, text []byte) (found, e
 	return found{run: &run}, err
 }
 
-func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, error) {
+func (s jobRoutes) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, error) {
 	f, err := s.find(ctx, in.ID)
 	if err == nil {
 		err = f.match(in.IfMatch)
@@ -162,7 +169,7 @@ func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, erro
 	case f.job != nil:
 		f, err = s.control(ctx, f, in.IfMatch, Recurring.CancelJob)
 	default:
-		var run bucketer.Run
+		var run runs.Run
 		run, err = s.deps.Jobs.Cancel(ctx, tenantOf(ctx), f.run.ID, canceller)
 		f = found{run: &run}
 	}
@@ -172,13 +179,13 @@ func (s *Server) cancelJob(ctx context.Context, in *jobCancel) (*jobAnswer, erro
 	return s.answerFound(ctx, f)
 }
 
-// canceller is who cancelled, as long as keys name nobody.
+// canceller is the author of cancels while keys name no caller.
 const canceller = "api"
 
 // found is a job: one that can have many runs, or else a one-off one, which is its run.
 type found struct {
 	job *schema.Job
-	run *bucketer.Run
+	run *runs.Run
 }
 
 // tag returns the job's ETag.
@@ -199,12 +206,13 @@ func (f found) match(header string) error {
 			return nil
 		}
 	}
-	p := problemOf(bucketer.ErrStale)
+	p := problemOf(recurring.ErrStale)
 	p.Detail = "Its ETag is " + f.tag() + "."
 	return p
 }
 
-// generation returns the generation that a job which can have many runs must have, if the request says so; 0 = any.
+// generation returns the generation that a job which can have many runs must have, if the request
+// says so; 0 = any.
 func (f found) generation(header string) int64 {
 	if header == "" || header == "*" {
 		return 0
@@ -247,7 +255,7 @@ func or(err error, none *Problem) error {
 	return err
 }
 
-func (s *Server) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
+func (s jobRoutes) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
 	if f.job != nil {
 		return s.answerRecurring(f.job), nil
 	}
@@ -259,7 +267,7 @@ func (s *Server) answerFound(ctx context.Context, f found) (*jobAnswer, error) {
 }
 
 // etag names the state of a one-off job: it changes with what the job says and with how it stands.
-func etag(r *bucketer.Run) string {
+func etag(r *runs.Run) string {
 	sum := sha256.Sum256([]byte(standing(r).ID.String() + string(r.State)))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }

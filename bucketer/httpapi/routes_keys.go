@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -57,24 +58,27 @@ type (
 
 const keysPath = "/v1/api-keys"
 
-func (s *Server) routeKeys() {
+// keyRoutes serves API keys.
+type keyRoutes struct{ *Server }
+
+func (s keyRoutes) route() {
 	op := s.operation("create-api-key", http.MethodPost, keysPath, "Make an API key of the tenant, and show it this once", 201, 400, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "A name that is taken is 409, so an answer that was lost is had by revoking the key of that name and making it again: idempotency keys are of no use here."
 	huma.Register(s.api, op, s.createKey)
-	s.describeBody(keysPath, http.MethodPost, reflect.TypeFor[bucketer.KeyRequest](), "application/json")
+	s.describeBody(keysPath, http.MethodPost, reflect.TypeFor[request.KeyRequest](), "application/json")
 	huma.Register(s.api, s.operation("list-api-keys", http.MethodGet, keysPath, "The API keys of the tenant, by name", 200, 422, 503), s.listKeys)
 	huma.Register(s.api, s.operation("revoke-api-key", http.MethodDelete, keysPath+"/{name}", "Revoke an API key: within 10 s no node takes it", 204, 404, 422, 503), s.revokeKey)
 }
 
 // keys returns what keeps the keys.
-func (s *Server) keys() (Keys, error) {
+func (s keyRoutes) keys() (Keys, error) {
 	if s.deps.Keys == nil {
 		return nil, notFound("This node keeps no keys.")
 	}
 	return s.deps.Keys, nil
 }
 
-func (s *Server) createKey(ctx context.Context, in *keyCreate) (*keyAnswer, error) {
+func (s keyRoutes) createKey(ctx context.Context, in *keyCreate) (*keyAnswer, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err
@@ -99,7 +103,7 @@ func (s *Server) createKey(ctx context.Context, in *keyCreate) (*keyAnswer, erro
 	return &keyAnswer{Location: keysPath + "/" + stored.Name, CacheControl: "no-store", Body: NewAPIKey{shown, secret}}, nil
 }
 
-func (s *Server) listKeys(ctx context.Context, in *page) (*keyList, error) {
+func (s keyRoutes) listKeys(ctx context.Context, in *page) (*keyList, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err
@@ -116,7 +120,7 @@ func (s *Server) listKeys(ctx context.Context, in *page) (*keyList, error) {
 	return out, nil
 }
 
-func (s *Server) revokeKey(ctx context.Context, in *keyByName) (*struct{}, error) {
+func (s keyRoutes) revokeKey(ctx context.Context, in *keyByName) (*struct{}, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err

@@ -9,14 +9,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
-// Operations does one thing to everything that matches (bucketer.Operations).
+// Operations does one thing to everything that matches (operations.Operations).
 type Operations interface {
-	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (bucketer.Begun, error)
+	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (operations.Begun, error)
 	// Backfill begins an operation that runs a stretch of a job's past again.
-	Backfill(ctx context.Context, tenant string, id schema.JobID, r bucketer.Backfill, by, key, bodyHash string) (bucketer.Begun, error)
+	Backfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, bodyHash string) (operations.Begun, error)
 	Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error)
 	// Cancel ends an operation where it is.
 	Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error)
@@ -119,13 +121,16 @@ type (
 
 const operationsPath = "/v1/operations"
 
-func (s *Server) routeOperations() {
+// operationRoutes serves operations and backfills.
+type operationRoutes struct{ *Server }
+
+func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. " +
 		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
-	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[bucketer.OperationRequest](), "application/json")
+	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[request.OperationRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-operation", http.MethodGet, operationsPath+"/{id}", "How far an operation has come; kept for 30 days", 200, 404, 422, 503), s.getOperation)
 	cancel := s.operation("cancel-operation", http.MethodDelete, operationsPath+"/{id}", "Cancel an operation that has not ended", 200, 404, 409, 422, 503)
 	cancel.Description = "It goes no further than the page under way. What it did stays done, and the runs of a backfill that were asked for go on. Twice is the same as once; one that is done is 409."
@@ -135,10 +140,10 @@ func (s *Server) routeOperations() {
 		"At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, " +
 		"and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended."
 	huma.Register(s.api, backfill, s.createBackfill)
-	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[bucketer.BackfillRequest](), "application/json")
+	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[request.BackfillRequest](), "application/json")
 }
 
-func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
+func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
 	if s.deps.Operations == nil {
 		return nil, notFound("This node keeps no operations.")
 	}
@@ -176,7 +181,7 @@ func (s *Server) beginOperation(ctx context.Context, in *operationCreate) (*oper
 }
 
 // onOperation answers with the operation that a request names, as do leaves it.
-func (s *Server) onOperation(ctx context.Context, act, text string, do func(id schema.OperationID) (schema.Operation, error)) (*operationAnswer, error) {
+func (s operationRoutes) onOperation(ctx context.Context, act, text string, do func(id schema.OperationID) (schema.Operation, error)) (*operationAnswer, error) {
 	id, err := schema.ParseOperationID(text)
 	if err != nil {
 		return nil, invalid(bucketer.Fault{Location: "path.id", Message: "is not the id of an operation"})
@@ -191,24 +196,25 @@ func (s *Server) onOperation(ctx context.Context, act, text string, do func(id s
 	return &operationAnswer{operationOf(&op)}, nil
 }
 
-func (s *Server) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
+func (s operationRoutes) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
 	return s.onOperation(ctx, "read operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
 		return s.deps.Operations.Operation(ctx, tenantOf(ctx), id)
 	})
 }
 
-func (s *Server) cancelOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
+func (s operationRoutes) cancelOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {
 	return s.onOperation(ctx, "cancel operation", in.ID, func(id schema.OperationID) (schema.Operation, error) {
 		began := s.config.Now().Truncate(time.Millisecond)
 		op, err := s.deps.Operations.Cancel(ctx, tenantOf(ctx), id, actorOf(ctx))
-		if err == nil && !op.Cancelled.At.Before(began) { // one that was cancelled before is answered the same
+		if err == nil && !op.Cancelled.At.Before(began) {
+			// a run that was cancelled before is answered the same
 			s.note(ctx, "cancel", "operation/"+id.String(), nil, nil, "")
 		}
 		return op, err
 	})
 }
 
-func (s *Server) createBackfill(ctx context.Context, in *backfillCreate) (*backfillBegun, error) {
+func (s operationRoutes) createBackfill(ctx context.Context, in *backfillCreate) (*backfillBegun, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -248,6 +254,6 @@ func (s *Server) createBackfill(ctx context.Context, in *backfillCreate) (*backf
 	if f.job.Current.Spec.Name == "" {
 		object = "job/" + f.job.ID.String()
 	}
-	s.note(ctx, bucketer.ActionBackfill, object, nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
+	s.note(ctx, operations.ActionBackfill, object, nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
 	return out, nil
 }

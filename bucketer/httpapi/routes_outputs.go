@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
 )
 
 // Headers of an output.
@@ -46,7 +46,10 @@ type logList struct {
 	}
 }
 
-func (s *Server) routeOutputs() {
+// outputRoutes serves outputs and logs.
+type outputRoutes struct{ *Server }
+
+func (s outputRoutes) route() {
 	op := s.operation("get-run-output", http.MethodGet, "/v1/runs/{id}/output", "All that was kept of the output of an attempt", 200, 404, 422, 503)
 	op.Description = "As it is: text/plain in UTF-8, or application/octet-stream if it is none."
 	text := &huma.Schema{Type: huma.TypeString}
@@ -60,7 +63,7 @@ func (s *Server) routeOutputs() {
 		"Lines that the worker of a run logged, in order, also while it runs. Until the run has ended an answer has next_cursor, also if it has no items", 200, 404, 422, 503), s.listLogs)
 }
 
-func (s *Server) runOutput(ctx context.Context, in *runOutput) (*huma.StreamResponse, error) {
+func (s outputRoutes) runOutput(ctx context.Context, in *runOutput) (*huma.StreamResponse, error) {
 	id, err := parseRun(in.ID)
 	if err != nil {
 		return nil, err
@@ -95,7 +98,8 @@ func (s *Server) runOutput(ctx context.Context, in *runOutput) (*huma.StreamResp
 		hc.SetStatus(http.StatusOK)
 		for ; more; chunk, err, more = next() {
 			if err != nil {
-				_ = s.fail(ctx, "read output", err) // it is logged; the answer ends short of its length
+				// it is logged; the answer ends short of its length
+				_ = s.fail(ctx, "read output", err)
 				return
 			}
 			if _, err := hc.BodyWriter().Write(chunk); err != nil {
@@ -105,12 +109,12 @@ func (s *Server) runOutput(ctx context.Context, in *runOutput) (*huma.StreamResp
 	}}, nil
 }
 
-func (s *Server) listLogs(ctx context.Context, in *runLogs) (*logList, error) {
+func (s outputRoutes) listLogs(ctx context.Context, in *runLogs) (*logList, error) {
 	id, err := parseRun(in.ID)
 	if err != nil {
 		return nil, err
 	}
-	var pos bucketer.LogPosition
+	var pos runs.LogPosition
 	question := []any{"logs", tenantOf(ctx), id, in.Attempt}
 	if in.Cursor != "" {
 		var p *Problem

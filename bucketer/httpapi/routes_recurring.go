@@ -11,6 +11,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -64,18 +67,21 @@ type upcomingList struct {
 	}
 }
 
-func (s *Server) routeRecurring() {
+// recurringRoutes serves jobs that can have many runs.
+type recurringRoutes struct{ *Server }
+
+func (s recurringRoutes) route() {
 	huma.Register(s.api, s.operation("list-jobs", http.MethodGet, "/v1/jobs", "The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs", 200, 422, 503), s.listJobs)
 	huma.Register(s.api, s.operation("put-job", http.MethodPut, "/v1/jobs/{id}", "Create or replace a recurring job by its name", 200, 400, 408, 409, 412, 413, 415, 422, 429, 503), s.putJob)
 	s.alsoAnswers("/v1/jobs/{id}", http.MethodPut, http.StatusCreated, http.StatusOK)
-	s.describeBody("/v1/jobs/{id}", http.MethodPut, reflect.TypeFor[bucketer.JobRequest](), "application/json")
+	s.describeBody("/v1/jobs/{id}", http.MethodPut, reflect.TypeFor[request.JobRequest](), "application/json")
 	control := []int{400, 404, 408, 409, 412, 413, 415, 422, 429, 503}
 	huma.Register(s.api, s.operation("pause-job", http.MethodPost, "/v1/jobs/{id}/pause", "Pause a job: none of its runs starts until it is resumed; twice is the same as once", 200, control...), s.pauseJob)
 	huma.Register(s.api, s.operation("resume-job", http.MethodPost, "/v1/jobs/{id}/resume", "Resume a job that was paused, from now on; twice is the same as once", 200, control...), s.resumeJob)
 	huma.Register(s.api, s.operation("trigger-job", http.MethodPost, "/v1/jobs/{id}/trigger", "Run a job now, besides its schedule", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.triggerJob)
-	runs := s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended", 200, 404, 422, 503)
-	runs.Description = jobRunsOrder
-	huma.Register(s.api, runs, s.listJobRuns)
+	list := s.operation("list-job-runs", http.MethodGet, "/v1/jobs/{id}/runs", "The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended", 200, 404, 422, 503)
+	list.Description = jobRunsOrder
+	huma.Register(s.api, list, s.listJobRuns)
 	huma.Register(s.api, s.operation("list-upcoming", http.MethodGet, "/v1/jobs/{id}/upcoming", "The next runs of a job, if it stays as it is", 200, 404, 422, 503), s.listUpcoming)
 }
 
@@ -83,7 +89,7 @@ func (s *Server) routeRecurring() {
 const jobRunsOrder = "In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. " +
 	"Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor."
 
-func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
+func (s recurringRoutes) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
 	if err != nil {
 		return nil, s.fail(ctx, "create job", err)
@@ -96,7 +102,7 @@ func (s *Server) createRecurring(ctx context.Context, spec schema.JobSpec, key, 
 	return out, nil
 }
 
-func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
+func (s recurringRoutes) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -122,12 +128,13 @@ func (s *Server) putJob(ctx context.Context, in *jobPut) (*jobAnswer, error) {
 	return out, nil
 }
 
-// matchNamed checks the header If-Match of a request to replace the job of a name, and returns the generation that it asks for.
-func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, error) {
+// matchNamed checks the header If-Match of a request to replace the job of a name, and returns the
+// generation that it asks for.
+func (s recurringRoutes) matchNamed(ctx context.Context, name, header string) (int64, error) {
 	f, err := s.findNamed(ctx, name)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
-		p := problemOf(bucketer.ErrStale)
+		p := problemOf(recurring.ErrStale)
 		p.Detail = none.Detail
 		return 0, p
 	}
@@ -138,14 +145,15 @@ func (s *Server) matchNamed(ctx context.Context, name, header string) (int64, er
 }
 
 // patchRecurring makes a patch up to what the job says when it is changed.
-func (s *Server) patchRecurring(ctx context.Context, f found, header string, text []byte) (found, error) {
+func (s recurringRoutes) patchRecurring(ctx context.Context, f found, header string, text []byte) (found, error) {
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	now := s.config.Now()
 	if fault := f.job.Current.Fault; fault != nil { // there is nothing to patch
 		return f, fault
 	}
-	// Also one that changes nothing is put to the store: what was read here may be a change that is not decided yet.
+	// Also one that changes nothing is put to the store: what was read here may be a change that is
+	// not decided yet.
 	if _, err := d.PatchJob(f.job.Current.Spec, text, now); err != nil {
 		return f, err
 	}
@@ -172,18 +180,18 @@ func (s *Server) recurring(j *schema.Job) Job {
 	return out
 }
 
-func (s *Server) pauseJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
+func (s recurringRoutes) pauseJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
 	return s.controlJob(ctx, "pause job", in, Recurring.PauseJob)
 }
 
-func (s *Server) resumeJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
+func (s recurringRoutes) resumeJob(ctx context.Context, in *jobControl) (*jobAnswer, error) {
 	return s.controlJob(ctx, "resume job", in, Recurring.ResumeJob)
 }
 
 // controlOf changes the state of a job that can have many runs.
 type controlOf func(r Recurring, ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
 
-func (s *Server) controlJob(ctx context.Context, act string, in *jobControl, do controlOf) (*jobAnswer, error) {
+func (s recurringRoutes) controlJob(ctx context.Context, act string, in *jobControl, do controlOf) (*jobAnswer, error) {
 	err := s.noBody(&in.body)
 	var f found
 	if err == nil {
@@ -214,7 +222,7 @@ func oneOffProblem(detail string) *Problem {
 	return &Problem{Type: problemType + "one-off", Title: "The job is a one-off job", Status: http.StatusConflict, Detail: detail}
 }
 
-func (s *Server) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, error) {
+func (s recurringRoutes) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, error) {
 	err := s.noBody(&in.body)
 	key, faults := idempotencyKey(in.Key)
 	err = also(err, faults)
@@ -243,9 +251,9 @@ func (s *Server) triggerJob(ctx context.Context, in *jobTrigger) (*runAnswer, er
 	}, spec.Payload), nil
 }
 
-func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
+func (s recurringRoutes) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 	var faults bucketer.Faults
-	filter := bucketer.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
+	filter := recurring.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
 	if in.Label != "" {
 		var ok bool
 		if filter.Label, filter.Value, ok = strings.Cut(in.Label, "="); !ok || filter.Label == "" {
@@ -279,14 +287,14 @@ func (s *Server) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
 	return out, nil
 }
 
-func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
-	filter := bucketer.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
+func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
+	filter := recurring.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
 	faults := checkYears(filter.From, filter.To)
 	if !filter.To.IsZero() && !filter.To.After(filter.From) {
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	}
 	question := []any{"job runs", tenantOf(ctx), in.ID, filter}
-	var pos bucketer.Position
+	var pos runs.Position
 	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
@@ -306,7 +314,7 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 		if line := (schema.JobRun{Run: standing(f.run).ID, State: f.run.State}); filter.Matches(&line) {
 			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
 		}
-		if err := s.buried(ctx, out.Body.Items); err != nil {
+		if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 			return nil, s.fail(ctx, "list runs of job", err)
 		}
 		return out, nil
@@ -315,15 +323,15 @@ func (s *Server) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, er
 }
 
 // historyOf fills a page of the runs of a job that can have many.
-func (s *Server) historyOf(ctx context.Context, id schema.JobID, filter bucketer.JobRunFilter, pos bucketer.Position, limit int, question any, out *runList) error {
-	runs, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
+func (s recurringRoutes) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos runs.Position, limit int, question any, out *runList) error {
+	page, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
 	if err != nil {
 		return s.fail(ctx, "list runs of job", err)
 	}
-	for i := range runs {
-		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
+	for i := range page {
+		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
 	}
-	if err := s.buried(ctx, out.Body.Items); err != nil {
+	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return s.fail(ctx, "list runs of job", err)
 	}
 	if next != nil {
@@ -347,7 +355,7 @@ func checkYears(from, to time.Time) (faults bucketer.Faults) {
 	return faults
 }
 
-func (s *Server) listUpcoming(ctx context.Context, in *jobUpcoming) (*upcomingList, error) {
+func (s recurringRoutes) listUpcoming(ctx context.Context, in *jobUpcoming) (*upcomingList, error) {
 	f, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, s.fail(ctx, "list upcoming runs", err)

@@ -10,6 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -62,15 +64,18 @@ type runList struct {
 	}
 }
 
-func (s *Server) routeRuns() {
+// runRoutes serves runs.
+type runRoutes struct{ *Server }
+
+func (s runRoutes) route() {
 	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/v1/runs/{id}", "A run and its attempts", 200, 404, 422, 503), s.getRun)
 	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
-	s.routeOutputs()
+	outputRoutes(s).route()
 }
 
-func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
+func (s runRoutes) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err != nil {
 		return nil, err
@@ -82,20 +87,20 @@ func (s *Server) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
 	return s.answerRun(ctx, run, http.StatusOK)
 }
 
-func (s *Server) answerRun(ctx context.Context, run bucketer.Run, status int) (*runAnswer, error) {
+func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*runAnswer, error) {
 	payload, err := s.deps.Runs.Payload(ctx, run)
 	if err != nil {
 		return nil, s.fail(ctx, "read payload", err)
 	}
 	shown := []Run{runOf(&run, payload)}
-	if err := s.buried(ctx, shown); err != nil {
+	if err := s.noteDeadLetters(ctx, shown); err != nil {
 		return nil, s.fail(ctx, "read dead letter", err)
 	}
 	return &runAnswer{Status: status, Body: shown[0]}, nil
 }
 
-func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
-	w := bucketer.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
+func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
+	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
 	faults := checkYears(w.From, w.To)
 	switch {
 	case !w.To.After(w.From):
@@ -115,7 +120,7 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	case what != "":
 		faults = append(faults, bucketer.Fault{Location: "query.job", Message: what, Value: in.Job})
 	}
-	var pos bucketer.Position
+	var pos runs.Position
 	question := []any{"runs", w, in.Job}
 	if bucketer.NameFault(in.Job) == "" { // a name may be given to another job between two pages
 		question[2] = job.String()
@@ -137,14 +142,14 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 	if !job.IsZero() {
 		return out, s.listHistory(ctx, w, job, pos, in.Limit, question, out)
 	}
-	runs, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
+	page, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list runs", err)
 	}
-	for i := range runs {
-		out.Body.Items = append(out.Body.Items, runOf(&runs[i], standing(&runs[i]).Payload))
+	for i := range page {
+		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
 	}
-	if err := s.buried(ctx, out.Body.Items); err != nil {
+	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return nil, s.fail(ctx, "list runs", err)
 	}
 	if next != nil {
@@ -156,7 +161,7 @@ func (s *Server) listRuns(ctx context.Context, in *runFilter) (*runList, error) 
 }
 
 // jobOfQuery returns the job of an id or a name, or what is wrong with that.
-func (s *Server) jobOfQuery(ctx context.Context, text string) (id schema.JobID, what string, err error) {
+func (s runRoutes) jobOfQuery(ctx context.Context, text string) (id schema.JobID, what string, err error) {
 	if text == "" {
 		return id, "", nil
 	}
@@ -174,7 +179,7 @@ func (s *Server) jobOfQuery(ctx context.Context, text string) (id schema.JobID, 
 }
 
 // listOne lists the run id if it lies in the window.
-func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID, out *runList) error {
+func (s runRoutes) listOne(ctx context.Context, w runs.Window, id schema.RunID, out *runList) error {
 	run, err := s.deps.Runs.Run(ctx, w.Tenant, id)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
@@ -188,16 +193,16 @@ func (s *Server) listOne(ctx context.Context, w bucketer.Window, id schema.RunID
 		return nil
 	}
 	out.Body.Items = append(out.Body.Items, runOf(&run, e.Payload))
-	if err := s.buried(ctx, out.Body.Items); err != nil {
+	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return s.fail(ctx, "list runs", err)
 	}
 	return nil
 }
 
-// listHistory lists the runs of a job that can have many, the latest due first: a window of due times may lie in many
-// partitions, and the history knows the job's.
-func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.JobID, pos bucketer.Position, limit int, question any, out *runList) error {
-	err := s.historyOf(ctx, job, bucketer.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
+// listHistory lists the runs of a job that can have many, the latest due first: a window of due
+// times may lie in many partitions, and the history knows the job's.
+func (s runRoutes) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
+	err := recurringRoutes(s).historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
 		return nil
@@ -206,7 +211,7 @@ func (s *Server) listHistory(ctx context.Context, w bucketer.Window, job schema.
 	return err
 }
 
-func (s *Server) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {
+func (s runRoutes) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err == nil {
 		err = s.noBody(&in.body)
@@ -221,7 +226,7 @@ func (s *Server) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, erro
 	return s.answerRun(ctx, run, http.StatusOK)
 }
 
-func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error) {
+func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error) {
 	id, err := parseRun(in.ID)
 	if err == nil {
 		err = s.noBody(&in.body)
@@ -256,7 +261,8 @@ func (s *Server) retryRun(ctx context.Context, in *runRetry) (*runAnswer, error)
 	}, payload), nil
 }
 
-// answerNewRun answers with a run that was made now. It is durable, whether or not it can be read: then spec says what it is.
+// answerNewRun answers with a run that was made now. It is durable, whether or not it can be read:
+// then spec says what it is.
 func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spec schema.Spec, payload []byte) *runAnswer {
 	out := &runAnswer{Status: http.StatusCreated, Location: "/v1/runs/" + receipt.Run.String()}
 	if receipt.Existing {
@@ -264,7 +270,7 @@ func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spe
 	}
 	run, err := s.deps.Runs.Run(ctx, spec.Tenant, receipt.Run)
 	if err != nil {
-		run = bucketer.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
+		run = runs.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
 	}
 	out.Body = runOf(&run, payload)
 	return out

@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/schedule"
 )
 
@@ -20,15 +20,18 @@ type previewAsk struct{ body }
 
 type previewAnswer struct{ Body Preview }
 
-func (s *Server) routeSchedules() {
+// scheduleRoutes serves previews of schedules.
+type scheduleRoutes struct{ *Server }
+
+func (s scheduleRoutes) route() {
 	huma.Register(s.api, s.operation("preview-schedule", http.MethodPost, previewPath, "The next times of a schedule, and what is to be known about it", 200, 400, 408, 413, 415, 422, 429, 503), s.previewSchedule)
-	s.describeBody(previewPath, http.MethodPost, reflect.TypeFor[bucketer.PreviewRequest](), "application/json")
+	s.describeBody(previewPath, http.MethodPost, reflect.TypeFor[request.PreviewRequest](), "application/json")
 }
 
 // noteSpan is how far from its first time on a preview looks for changes of the zone.
 const noteSpan = 365 * 24 * time.Hour
 
-func (s *Server) previewSchedule(ctx context.Context, in *previewAsk) (*previewAnswer, error) {
+func (s scheduleRoutes) previewSchedule(ctx context.Context, in *previewAsk) (*previewAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -71,7 +74,7 @@ func (s *Server) previewSchedule(ctx context.Context, in *previewAsk) (*previewA
 var hashed = regexp.MustCompile(`(?i)(^|[\s,])H([\s,/(]|$)`)
 
 // jitterOf returns the window of a job with the schedule of p.
-func jitterOf(p *bucketer.Preview, compiled *schedule.Schedule) time.Duration {
+func jitterOf(p *request.Preview, compiled *schedule.Schedule) time.Duration {
 	if p.JitterStated {
 		return p.Schedule.Jitter.Std()
 	}

@@ -9,10 +9,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
-// Signing keeps the keys by which the HTTP calls of a tenant are signed (bucketer.Signing has it).
+// Signing keeps the keys by which the HTTP calls of a tenant are signed (admin.Signing has it).
 type Signing interface {
 	Create(ctx context.Context, tenant, name, by string) (secret []byte, key schema.SigningKey, err error)
 	List(ctx context.Context, tenant string) ([]schema.SigningKey, error)
@@ -81,30 +83,33 @@ type (
 
 const signingPath = "/v1/signing-keys"
 
-func (s *Server) routeSigning() {
+// signingRoutes serves signing keys.
+type signingRoutes struct{ *Server }
+
+func (s signingRoutes) route() {
 	op := s.operation("create-signing-key", http.MethodPost, signingPath, "Make a key by which HTTP calls are signed, and show its secret this once", 201, 400, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "From within 10 s on every HTTP call that names the key, or of the key called default every call that names none, carries the header webhook-signature (Standard Webhooks). " +
 		"A name that is taken is 409, as is a cluster whose operator has configured no key to encrypt secrets with."
 	huma.Register(s.api, op, s.createSigning)
-	s.describeBody(signingPath, http.MethodPost, reflect.TypeFor[bucketer.SigningRequest](), "application/json")
+	s.describeBody(signingPath, http.MethodPost, reflect.TypeFor[request.SigningRequest](), "application/json")
 	huma.Register(s.api, s.operation("list-signing-keys", http.MethodGet, signingPath, "The signing keys of the tenant, by name", 200, 503), s.listSigning)
 	op = s.operation("rotate-signing-key", http.MethodPost, signingPath+"/{name}/rotate", "Give a signing key a new secret, and show it this once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "The secret before it goes on signing beside the new one for the overlap, so that whoever is called can change over in between. At most three secrets are valid at once: beyond that it is 409."
 	huma.Register(s.api, op, s.rotateSigning)
-	s.describeBody(signingPath+"/{name}/rotate", http.MethodPost, reflect.TypeFor[bucketer.RotateRequest](), "application/json")
+	s.describeBody(signingPath+"/{name}/rotate", http.MethodPost, reflect.TypeFor[request.RotateRequest](), "application/json")
 	s.api.OpenAPI().Paths[signingPath+"/{name}/rotate"].Post.RequestBody.Required = false
 	huma.Register(s.api, s.operation("revoke-signing-key", http.MethodDelete, signingPath+"/{name}", "Revoke a signing key: within 10 s no call is signed with it", 204, 404, 422, 503), s.revokeSigning)
 }
 
 // signing returns what keeps the signing keys.
-func (s *Server) signing() (Signing, error) {
+func (s signingRoutes) signing() (Signing, error) {
 	if s.deps.Signing == nil {
 		return nil, notFound("This node keeps no signing keys.")
 	}
 	return s.deps.Signing, nil
 }
 
-func (s *Server) createSigning(ctx context.Context, in *signingCreate) (*signingCreated, error) {
+func (s signingRoutes) createSigning(ctx context.Context, in *signingCreate) (*signingCreated, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err
@@ -125,10 +130,10 @@ func (s *Server) createSigning(ctx context.Context, in *signingCreate) (*signing
 	}
 	shown := signingKeyOf(tenantOf(ctx), made, s.config.Now())
 	s.note(ctx, "create", "signing-key/"+made.Name, nil, shown, "")
-	return &signingCreated{signingPath + "/" + made.Name, "no-store", NewSigningKey{shown, bucketer.SecretText(secret)}}, nil
+	return &signingCreated{signingPath + "/" + made.Name, "no-store", NewSigningKey{shown, admin.SecretText(secret)}}, nil
 }
 
-func (s *Server) listSigning(ctx context.Context, _ *struct{}) (*signingList, error) {
+func (s signingRoutes) listSigning(ctx context.Context, _ *struct{}) (*signingList, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err
@@ -145,7 +150,7 @@ func (s *Server) listSigning(ctx context.Context, _ *struct{}) (*signingList, er
 	return out, nil
 }
 
-func (s *Server) rotateSigning(ctx context.Context, in *signingRotate) (*signingAnswer, error) {
+func (s signingRoutes) rotateSigning(ctx context.Context, in *signingRotate) (*signingAnswer, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err
@@ -169,10 +174,10 @@ func (s *Server) rotateSigning(ctx context.Context, in *signingRotate) (*signing
 	}
 	shown := signingKeyOf(tenantOf(ctx), made, s.config.Now())
 	s.note(ctx, "rotate", "signing-key/"+made.Name, nil, shown, "")
-	return &signingAnswer{"no-store", NewSigningKey{shown, bucketer.SecretText(secret)}}, nil
+	return &signingAnswer{"no-store", NewSigningKey{shown, admin.SecretText(secret)}}, nil
 }
 
-func (s *Server) revokeSigning(ctx context.Context, in *signingByName) (*struct{}, error) {
+func (s signingRoutes) revokeSigning(ctx context.Context, in *signingByName) (*struct{}, error) {
 	keys, err := s.signing()
 	if err != nil {
 		return nil, err

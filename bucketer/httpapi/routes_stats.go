@@ -8,13 +8,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
-// Stats keeps counts of minutes (bucketer.Stats).
+// Stats keeps counts of minutes (admin.Stats).
 type Stats interface {
-	// Minutes returns the counts of all nodes together, From ≤ minute < To, by minute; minutes in which nothing was counted are left out.
-	Minutes(ctx context.Context, from, to time.Time) ([]bucketer.Minute, error)
+	// Minutes returns the counts of all nodes together, From ≤ minute < To, by minute; minutes in
+	// which nothing was counted are left out.
+	Minutes(ctx context.Context, from, to time.Time) ([]admin.Minute, error)
 }
 
 // MinuteStats is what the cluster did in a minute.
@@ -51,13 +53,16 @@ type (
 	}
 )
 
-func (s *Server) routeStats() {
+// statsRoutes serves counts of minutes.
+type statsRoutes struct{ *Server }
+
+func (s statsRoutes) route() {
 	op := s.operation("get-stats", http.MethodGet, "/v1/stats", "What the cluster did, minute by minute", 200, 422, 503)
 	op.Description = "Of all tenants together. Each node writes its counts when a minute has ended, so the last one may be missing or incomplete. Kept for 14 days."
 	huma.Register(s.api, op, s.getStats)
 }
 
-func (s *Server) getStats(ctx context.Context, in *statsFilter) (*statsAnswer, error) {
+func (s statsRoutes) getStats(ctx context.Context, in *statsFilter) (*statsAnswer, error) {
 	if s.deps.Stats == nil {
 		return nil, notFound("This node keeps no counts.")
 	}

@@ -23,9 +23,12 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; con
 
 type clusterAnswer struct{ Body Cluster }
 
-// routeSystem registers everything that is about the node itself. It comes last: the OpenAPI
+// systemRoutes serves health, metrics, the document and the cluster.
+type systemRoutes struct{ *Server }
+
+// route registers everything that is about the node itself. It comes last: the OpenAPI
 // document is complete after it.
-func (s *Server) routeSystem() error {
+func (s systemRoutes) route() error {
 	huma.Register(s.api, s.operation("get-cluster", http.MethodGet, "/v1/cluster", "Members, shards and how far each has come", 200, 503), s.cluster)
 
 	s.engine.GET("/healthz", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") })
@@ -51,18 +54,19 @@ func (s *Server) routeSystem() error {
 			c.Data(http.StatusOK, file[1], text)
 		})
 	}
-	s.describeSystem()
-	s.describeAccess()
-	if err := s.describePaths(); err != nil {
+	d := documentWriter(s)
+	d.describeSystem()
+	middleware(s).describeAccess()
+	if err := d.describePaths(); err != nil {
 		return err
 	}
-	if err := s.describeOffice(); err != nil {
+	if err := d.describeAdmin(); err != nil {
 		return err
 	}
-	return s.finishDocument()
+	return d.finish()
 }
 
-func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterAnswer, error) {
+func (s systemRoutes) cluster(ctx context.Context, _ *struct{}) (*clusterAnswer, error) {
 	if s.deps.Cluster == nil {
 		return &clusterAnswer{Cluster{}.lists()}, nil
 	}
@@ -74,7 +78,7 @@ func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterAnswer, erro
 }
 
 // readyz answers a line for each dependency, and 503 if one of them is not well.
-func (s *Server) readyz(c *gin.Context) {
+func (s systemRoutes) readyz(c *gin.Context) {
 	status := http.StatusOK
 	var lines strings.Builder
 	select {

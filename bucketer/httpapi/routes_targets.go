@@ -11,15 +11,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 )
 
-// Targets asks the executors of the cluster for what they know of the targets of tenants. Each knows its own calls alone.
+// Targets asks the executors of the cluster for what they know of the targets of tenants. Each
+// knows its own calls alone.
 type Targets interface {
-	// Targets returns what each executor knows that answered within a second, and the names of those that did not. The error is
-	// schema.ErrUnavailable if none could be asked.
+	// Targets returns what each executor knows that answered within a second, and the names of
+	// those that did not. The error is schema.ErrUnavailable if none could be asked.
 	Targets(ctx context.Context, tenant string) (known []NodeTarget, missing []string, err error)
-	// ResetTarget has every executor close the circuit of a target, and returns what they know of the tenant's targets then. An executor
-	// that is missing may have heard it or not.
+	// ResetTarget has every executor close the circuit of a target, and returns what they know of
+	// the tenant's targets then. An executor that is missing may have heard it or not.
 	ResetTarget(ctx context.Context, tenant, target string) (known []NodeTarget, missing []string, err error)
 }
 
@@ -110,7 +112,10 @@ const (
 	resetPath   = targetsPath + "/reset"
 )
 
-func (s *Server) routeTargets() {
+// targetRoutes serves targets.
+type targetRoutes struct{ *Server }
+
+func (s targetRoutes) route() {
 	op := s.operation("list-targets", http.MethodGet, targetsPath, "The targets that executors have called lately, and their circuit breakers, by name", 200, 422, 503)
 	op.Description = "A target of which nine of ten calls fail (of 20 within 30 s) is called by probes alone for a while, and runs for it are deferred. " +
 		"Every executor knows what it saw itself, since it started. An executor tells of at most 2,000 targets of a tenant, those that are not closed first."
@@ -118,11 +123,12 @@ func (s *Server) routeTargets() {
 	op = s.operation("reset-target", http.MethodPost, resetPath, "Close the circuit breaker of a target on every executor", 200, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "Calls that began before count no more; if the target fails on, it opens again. Runs that were deferred start at the time to which they were. Twice is the same as once."
 	huma.Register(s.api, op, s.resetTarget)
-	s.describeBody(resetPath, http.MethodPost, reflect.TypeFor[bucketer.TargetRequest](), "application/json")
+	s.describeBody(resetPath, http.MethodPost, reflect.TypeFor[request.TargetRequest](), "application/json")
 }
 
-// targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that is "".
-func (s *Server) targetsOf(ctx context.Context, reset string) (all []TargetOfTenant, missing []string, err error) {
+// targetsOf returns the targets of the caller's tenant, by name. It resets one before, unless that
+// is "".
+func (s targetRoutes) targetsOf(ctx context.Context, reset string) (all []TargetOfTenant, missing []string, err error) {
 	if s.deps.Targets == nil {
 		return nil, nil, notFound("This node asks no executors.")
 	}
@@ -136,7 +142,7 @@ func (s *Server) targetsOf(ctx context.Context, reset string) (all []TargetOfTen
 	return merged(known), append([]string{}, missing...), err
 }
 
-func (s *Server) listTargets(ctx context.Context, in *targetPage) (*targetList, error) {
+func (s targetRoutes) listTargets(ctx context.Context, in *targetPage) (*targetList, error) {
 	out := new(targetList)
 	var err error
 	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"targets", tenantOf(ctx), in.State}, in.Cursor, in.Limit,
@@ -153,7 +159,7 @@ func (s *Server) listTargets(ctx context.Context, in *targetPage) (*targetList, 
 	return out, nil
 }
 
-func (s *Server) resetTarget(ctx context.Context, in *targetReset) (*targetAnswer, error) {
+func (s targetRoutes) resetTarget(ctx context.Context, in *targetReset) (*targetAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -169,13 +175,14 @@ func (s *Server) resetTarget(ctx context.Context, in *targetReset) (*targetAnswe
 		return nil, s.fail(ctx, "reset target", err)
 	}
 	was, ok := named(known, asked.Target)
-	if !ok && len(missing) == 0 { // else one that did not answer may know it
+	if !ok && len(missing) == 0 { // otherwise a node that did not answer may know it
 		p := notFound(fmt.Sprintf("No executor knows a target %q of the tenant. A target is scheme, host and port, such as https://api.example.com, or a subject.", asked.Target))
 		p.Errors = []bucketer.Fault{{Location: "body.target", Message: "is not known", Value: asked.Target}}
 		return nil, p
 	}
 	after, missingAfter, err := s.targetsOf(ctx, asked.Target)
-	if was.State != "closed" || len(missing) > 0 { // else nothing has changed. What was not answered may have been heard
+	if was.State != "closed" || len(missing) > 0 {
+		// else nothing has changed. What was not answered may have been heard
 		s.note(ctx, "reset", "target/"+asked.Target, was.TargetState, nil, "")
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -33,16 +34,19 @@ type taskList struct {
 	}
 }
 
-func (s *Server) routeTasks() {
+// taskRoutes serves tasks.
+type taskRoutes struct{ *Server }
+
+func (s taskRoutes) route() {
 	huma.Register(s.api, s.operation("put-task", http.MethodPut, "/v1/tasks/{name}", "Create or replace a task", 200, 400, 408, 409, 413, 415, 422, 429, 503), s.putTask)
 	s.alsoAnswers("/v1/tasks/{name}", http.MethodPut, http.StatusCreated, http.StatusOK)
-	s.describeBody("/v1/tasks/{name}", http.MethodPut, reflect.TypeFor[bucketer.TaskRequest](), "application/json")
+	s.describeBody("/v1/tasks/{name}", http.MethodPut, reflect.TypeFor[request.TaskRequest](), "application/json")
 	huma.Register(s.api, s.operation("get-task", http.MethodGet, "/v1/tasks/{name}", "A task", 200, 404, 422, 503), s.getTask)
 	huma.Register(s.api, s.operation("list-tasks", http.MethodGet, "/v1/tasks", "The tasks of the tenant, by name", 200, 422, 503), s.listTasks)
 	huma.Register(s.api, s.operation("delete-task", http.MethodDelete, "/v1/tasks/{name}", "Delete a task; its runs to come will fail", 204, 404, 422, 503), s.deleteTask)
 }
 
-func (s *Server) putTask(ctx context.Context, in *taskPut) (*taskAnswer, error) {
+func (s taskRoutes) putTask(ctx context.Context, in *taskPut) (*taskAnswer, error) {
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -64,7 +68,7 @@ func (s *Server) putTask(ctx context.Context, in *taskPut) (*taskAnswer, error) 
 	return out, nil
 }
 
-func (s *Server) getTask(ctx context.Context, in *taskByName) (*taskAnswer, error) {
+func (s taskRoutes) getTask(ctx context.Context, in *taskByName) (*taskAnswer, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func (s *Server) getTask(ctx context.Context, in *taskByName) (*taskAnswer, erro
 	return &taskAnswer{Status: http.StatusOK, Body: taskOf(task)}, nil
 }
 
-func (s *Server) listTasks(ctx context.Context, in *page) (*taskList, error) {
+func (s taskRoutes) listTasks(ctx context.Context, in *page) (*taskList, error) {
 	out := new(taskList)
 	var err error
 	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"tasks", tenantOf(ctx)}, in.Cursor, in.Limit,
@@ -89,7 +93,7 @@ func (s *Server) listTasks(ctx context.Context, in *page) (*taskList, error) {
 	return out, nil
 }
 
-func (s *Server) deleteTask(ctx context.Context, in *taskByName) (*struct{}, error) {
+func (s taskRoutes) deleteTask(ctx context.Context, in *taskByName) (*struct{}, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}

@@ -8,14 +8,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
-// Tenants keeps weights and quotas (bucketer.Tenants).
+// Tenants keeps weights and quotas (admin.Tenants).
 type Tenants interface {
-	// Tenant returns a tenant; one that nobody has stated anything of has the defaults and no times.
+	// Tenant returns a tenant. One without a row has the defaults and no times.
 	Tenant(ctx context.Context, name string) (schema.Tenant, error)
-	// Tenants returns at most limit tenants of which something was stated, with a name after `after`, in name order.
+	// Tenants returns at most limit tenants of which something was stated, with a name after
+	// `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
 	PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error)
 }
@@ -56,7 +58,10 @@ const (
 	tenantPath  = tenantsPath + "/{name}"
 )
 
-func (s *Server) routeTenants() {
+// tenantRoutes serves tenants.
+type tenantRoutes struct{ *Server }
+
+func (s tenantRoutes) route() {
 	op := s.operation("list-tenants", http.MethodGet, tenantsPath, "Weights and quotas of tenants, by name", 200, 422, 503)
 	op.Description = "For a key of the tenant " + schema.SystemTenant + ", and where no key is asked for: every tenant of which something was stated. For other keys: their own tenant."
 	huma.Register(s.api, op, s.listTenants)
@@ -66,10 +71,10 @@ func (s *Server) routeTenants() {
 	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 413, 415, 422, 429, 503)
 	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned."
 	huma.Register(s.api, op, s.putTenant)
-	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[bucketer.TenantRequest](), "application/json")
+	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[request.TenantRequest](), "application/json")
 }
 
-func (s *Server) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer, error) {
+func (s tenantRoutes) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer, error) {
 	if what := bucketer.NameFault(in.Name); what != "" {
 		return nil, invalid(bucketer.Fault{Location: "path.name", Message: what})
 	}
@@ -83,7 +88,7 @@ func (s *Server) getTenant(ctx context.Context, in *tenantByName) (*tenantAnswer
 	return &tenantAnswer{tenantFrom(t)}, nil
 }
 
-func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, error) {
+func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, error) {
 	if s.deps.Tenants == nil {
 		return nil, notFound("This node keeps no tenants.")
 	}
@@ -105,7 +110,7 @@ func (s *Server) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, e
 	return &tenantAnswer{tenantFrom(stored)}, nil
 }
 
-func (s *Server) listTenants(ctx context.Context, in *page) (*tenantList, error) {
+func (s tenantRoutes) listTenants(ctx context.Context, in *page) (*tenantList, error) {
 	if s.deps.Tenants == nil {
 		return nil, notFound("This node keeps no tenants.")
 	}

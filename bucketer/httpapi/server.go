@@ -19,47 +19,52 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
-// Jobs takes jobs in and changes them (bucketer.Bucketer).
+// Jobs takes jobs in and changes them (engine.Engine).
 type Jobs interface {
 	Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt, error)
 	SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer func(i int, r bucketer.Receipt, err error))
-	Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error)
-	Reschedule(ctx context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error)
+	Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (runs.Run, error)
+	Reschedule(ctx context.Context, tenant string, id schema.RunID, c runs.Change) (runs.Run, error)
 }
 
-// Runs reads runs (bucketer.Bucketer).
+// Runs reads runs (engine.Engine).
 type Runs interface {
-	Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error)
-	Runs(ctx context.Context, w bucketer.Window, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
-	Payload(ctx context.Context, run bucketer.Run) ([]byte, error)
-	Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (bucketer.Output, error)
-	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos bucketer.LogPosition, limit int) ([]bucketer.LogLine, *bucketer.LogPosition, error)
+	Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error)
+	Runs(ctx context.Context, w runs.Window, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error)
+	Payload(ctx context.Context, run runs.Run) ([]byte, error)
+	Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (runs.Output, error)
+	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos runs.LogPosition, limit int) ([]runs.LogLine, *runs.LogPosition, error)
 }
 
-// Tasks keeps the tasks of tenants (bucketer.Bucketer).
+// Tasks keeps the tasks of tenants (engine.Engine).
 type Tasks interface {
 	PutTask(ctx context.Context, t schema.Task) (stored schema.Task, created bool, err error)
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
 	Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error)
 	DeleteTask(ctx context.Context, tenant, name string) error
-	// CheckTask reports bucketer.ErrNoTask, and bucketer.Faults for a payload that does not fit what the task asks for.
+	// CheckTask reports bucketer.ErrNoTask, and bucketer.Faults for a payload that does not fit
+	// what the task asks for.
 	CheckTask(ctx context.Context, tenant, task string, payload []byte) error
 }
 
-// Recurring keeps the jobs that can have many runs (bucketer.Bucketer).
+// Recurring keeps the jobs that can have many runs (engine.Engine).
 type Recurring interface {
 	JobMaker
 	JobControl
 	JobReader
 }
 
-// JobMaker creates and changes jobs that can have many runs. An ifMatch that is not 0 is the generation that the job must have: else
-// the error is bucketer.ErrStale.
+// JobMaker creates and changes jobs that can have many runs. An ifMatch that is not 0 is the
+// generation that the job must have: else the error is recurring.ErrStale.
 type JobMaker interface {
-	// CreateJob makes a job. With a key it does so once: existing says that it was made before, of a body of the same hash.
+	// CreateJob makes a job. With a key it does so once: existing says that it was made before, of
+	// a body of the same hash.
 	CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error)
 	// PutJob creates the job of this name, or replaces what it says.
 	PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error)
@@ -80,14 +85,16 @@ type JobControl interface {
 type JobReader interface {
 	JobByID(ctx context.Context, tenant string, id schema.JobID) (schema.Job, error)
 	JobByName(ctx context.Context, tenant, name string) (schema.Job, error)
-	// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot be understood.
+	// NotUnderstood returns why the job does not go on, nil if it does: what is stored of it cannot
+	// be understood.
 	NotUnderstood(job *schema.Job) error
-	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the end.
-	ListJobs(ctx context.Context, tenant string, f bucketer.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
+	// ListJobs returns at most limit jobs, newest first, and where to go on (before), nil at the
+	// end.
+	ListJobs(ctx context.Context, tenant string, f recurring.JobFilter, before schema.JobID, limit int) ([]schema.Job, *schema.JobID, error)
 	// JobRuns returns at most limit runs of the job, the latest due first, and where to go on.
-	JobRuns(ctx context.Context, tenant string, id schema.JobID, f bucketer.JobRunFilter, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error)
+	JobRuns(ctx context.Context, tenant string, id schema.JobID, f recurring.JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error)
 	// Upcoming returns the next count runs of the job after now; fewer, if there are no more.
-	Upcoming(job schema.Job, count int, now time.Time) []bucketer.Occurrence
+	Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence
 }
 
 // Dependency is how something stands that the node needs: a nil Err is well.
@@ -110,17 +117,20 @@ type Deps struct {
 	Keys Keys
 	// Signing keeps the keys by which calls are signed. Nil means that there are none.
 	Signing Signing
-	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are none.
+	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are
+	// none.
 	Tenants Tenants
 	Quotas  Quotas
 	// Targets asks executors about targets. Nil means that there are none.
 	Targets Targets
-	// Audit keeps who changed what, and Stats what was done. Nil means that nothing is kept.
+	// Audit keeps what callers changed, and Stats counts of what was done. Nil means that nothing
+	// is kept.
 	Audit Audit
 	Stats Stats
 	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
 	Ready func(ctx context.Context) []Dependency
-	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees nothing.
+	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees
+	// nothing.
 	Cluster func(ctx context.Context) (Cluster, error)
 	// Gatherer is what /metrics shows; nil means nothing.
 	Gatherer prometheus.Gatherer
@@ -128,19 +138,21 @@ type Deps struct {
 
 // Config sets up a Server. The zero value of a field is its default.
 type Config struct {
-	Rules   bucketer.Rules
+	Rules   request.Rules
 	Version string // of the program, shown in the OpenAPI document; default "dev"
 
-	// CursorKey signs cursors; the nodes of a cluster share it, at least 16 bytes. Default: drawn at
-	// New, so that cursors hold only on this node and until it stops.
+	// CursorKey signs cursors; the nodes of a cluster share it, at least 16 bytes. Default: drawn
+	// at New, so that cursors hold only on this node and until it stops.
 	CursorKey []byte
 
-	// Host reports whether a request may name host, without its port, in its Host header; nil lets it name any. The API under
-	// /v1 is refused to others. LocalHost makes one for a node that only its own machine should reach.
+	// Host reports whether a request may name host, without its port, in its Host header; nil lets
+	// it name any. The API under /v1 is refused to others. LocalHost makes one for a node that only
+	// its own machine should reach.
 	Host func(host string) bool
 
-	// Auth has requests under /v1 carry an API key, which says tenant and role. Without it whoever reaches the node may do
-	// everything, for the tenant they name. ProtectMetrics has /metrics ask for a key of the system tenant as well.
+	// Auth has requests under /v1 carry an API key, which says tenant and role. Without it a caller
+	// that reaches the node may do everything, for the tenant they name. ProtectMetrics has
+	// /metrics ask for a key of the system tenant as well.
 	Auth           bool
 	ProtectMetrics bool
 
@@ -148,12 +160,14 @@ type Config struct {
 	BodyTimeout    time.Duration // to read the body, imports left out; default 15 s
 	RequestTimeout time.Duration // to answer, imports left out; default 15 s
 	IdleTimeout    time.Duration // of a connection between two requests; default 2 min
-	ImportIdle     time.Duration // an import from which nothing comes for so long is cut; default 5 min
-	WriteTimeout   time.Duration // a caller who takes nothing for so long is cut; default 30 s
-	StopTimeout    time.Duration // for requests under way when Run is told to stop; default 10 s
+	// an import from which nothing comes for so long is cut; default 5 min
+	ImportIdle   time.Duration
+	WriteTimeout time.Duration // a caller that takes nothing for so long is cut; default 30 s
+	StopTimeout  time.Duration // for requests under way when Run is told to stop; default 10 s
 
-	MaxImports int           // imports at once; default 16
-	MaxBodies  int           // bytes of bodies in memory at once, imports and small ones left out; default 64 MiB
+	MaxImports int // imports at once; default 16
+	// bytes of bodies in memory at once, imports and small ones left out; default 64 MiB
+	MaxBodies  int
 	ChunkLines int           // lines of one SubmitBatch; default and at most bucketer.MaxChunk
 	ChunkBytes int           // bytes of the lines of one SubmitBatch; default 4 MiB
 	ChunkAge   time.Duration // a line waits no longer than this for others; default 50 ms
@@ -264,7 +278,7 @@ type Server struct {
 	engine   *gin.Engine
 	api      huma.API
 	openapi  []byte    // the document, as it is served
-	decoders sync.Pool // of *bucketer.Decoder
+	decoders sync.Pool // of *request.Decoder
 	imports  chan struct{}
 	bodies   atomic.Int64 // bytes left for bodies
 
@@ -275,7 +289,8 @@ type Server struct {
 }
 
 func init() {
-	gin.SetMode(gin.ReleaseMode)      // gin has no other way to keep it from writing to standard output
+	// gin has no other way to keep it from writing to standard output
+	gin.SetMode(gin.ReleaseMode)
 	huma.DefaultArrayNullable = false // nor huma to say of all lists that they are never null
 }
 
@@ -294,7 +309,8 @@ func New(config Config, deps Deps) (*Server, error) {
 	return build(config, deps)
 }
 
-// Document returns the OpenAPI document that nodes of that version serve, as JSON; "" is the version "dev".
+// Document returns the OpenAPI document that nodes of that version serve, as JSON; "" is the
+// version "dev".
 func Document(version string) ([]byte, error) {
 	s, err := build(Config{Version: version}, Deps{}) // what requests need, routes do not
 	if err != nil {
@@ -312,7 +328,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	}
 	s.watch()
 	s.bodies.Store(int64(c.MaxBodies))
-	s.decoders.New = func() any { return &bucketer.Decoder{Rules: c.Rules} }
+	s.decoders.New = func() any { return &request.Decoder{Rules: c.Rules} }
 
 	s.engine = gin.New()
 	s.engine.HandleMethodNotAllowed = true
@@ -321,28 +337,29 @@ func build(config Config, deps Deps) (*Server, error) {
 	if err := s.engine.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("set trusted proxies: %w", err)
 	}
-	s.engine.Use(s.observe, s.recover, s.bound, s.host, s.form, s.identify)
+	m := middleware{s}
+	s.engine.Use(m.observe, m.recover, m.bound, m.host, m.form, m.identify)
 	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
 	s.engine.NoMethod(func(c *gin.Context) {
 		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))
 	})
 
-	s.api = humagin.New(s.engine, s.document())
-	s.routeTasks()
-	s.routeJobs()
-	s.routeRecurring()
-	s.routeRuns()
-	s.routeSchedules()
-	s.routeOperations()
-	s.routeLetters()
-	s.routeImports()
-	s.routeKeys()
-	s.routeSigning()
-	s.routeTenants()
-	s.routeTargets()
-	s.routeAudit()
-	s.routeStats()
-	if err := s.routeSystem(); err != nil {
+	s.api = humagin.New(s.engine, documentWriter{s}.document())
+	taskRoutes{s}.route()
+	jobRoutes{s}.route()
+	recurringRoutes{s}.route()
+	runRoutes{s}.route()
+	scheduleRoutes{s}.route()
+	operationRoutes{s}.route()
+	deadLetterRoutes{s}.route()
+	importRoutes{s}.route()
+	keyRoutes{s}.route()
+	signingRoutes{s}.route()
+	tenantRoutes{s}.route()
+	targetRoutes{s}.route()
+	auditRoutes{s}.route()
+	statsRoutes{s}.route()
+	if err := (systemRoutes{s}).route(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -351,8 +368,9 @@ func build(config Config, deps Deps) (*Server, error) {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }
 
-// Run serves the API on l until ctx ends. It then takes no new requests, ends imports where they are, gives
-// the others StopTimeout, and closes what is left. It returns nil when it was told to stop. It closes l.
+// Run serves the API on l until ctx ends. It then takes no new requests, ends imports where they
+// are, gives the others StopTimeout, and closes what is left. It returns nil when it was told to
+// stop. It closes l.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: s.config.HeaderTimeout, IdleTimeout: s.config.IdleTimeout, MaxHeaderBytes: 64 << 10,

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -42,7 +43,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"another charset":                {call{method: "POST", path: "/v1/jobs", body: jobBody, header: media("application/json; charset=latin1")}, 415, ""},
 		"a broken content type":          {call{method: "POST", path: "/v1/jobs", body: jobBody, header: media("application/json; =")}, 415, ""},
 		"a compressed body":              {call{method: "POST", path: "/v1/jobs", body: jobBody, header: http.Header{"Content-Encoding": {"gzip"}}}, 415, ""},
-		"over a MiB":                     {call{method: "POST", path: "/v1/jobs", body: strings.Repeat(" ", bucketer.MaxBody+1)}, 413, ""},
+		"over a MiB":                     {call{method: "POST", path: "/v1/jobs", body: strings.Repeat(" ", request.MaxBody+1)}, 413, ""},
 		"a task that is none":            {call{method: "POST", path: "/v1/jobs", body: `{"task":"t"}`}, 422, "body.task"},
 		"an unknown query":               {call{method: "GET", path: "/v1/tasks?limits=5"}, 422, "query.limits"},
 		"limit 0":                        {call{method: "GET", path: "/v1/tasks?limit=0"}, 422, "query.limit"},

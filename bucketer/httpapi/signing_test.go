@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
-var _ Signing = (*bucketer.Signing)(nil)
+var _ Signing = (*admin.Signing)(nil)
 
 // signingDesk keeps signing keys in memory, by tenant and name; it answers err if it is set.
 type signingDesk struct {
@@ -64,7 +64,7 @@ func (d *signingDesk) Revoke(_ context.Context, tenant, name string) (schema.Sig
 
 func TestSigningKeyRoutes(t *testing.T) {
 	desk := &signingDesk{keys: map[string]schema.SigningKey{}}
-	o := newOffice()
+	o := newAdminStub()
 	o.signing = desk
 	hs := serve(t, newStub(), o.desk, func(c *Config, _ *Deps) { c.Now = func() time.Time { return testNow } })
 	boss := o.key("a/admin", "b/admin", "a/operator", "a/viewer")
@@ -118,13 +118,13 @@ func TestSigningKeyRoutes(t *testing.T) {
 	if desk.overlap != time.Hour {
 		t.Errorf("rotated with an overlap of %s, want 1h", desk.overlap)
 	}
-	if _, _, _ = do(t, hs, call{method: "POST", path: signingPath + "/partner/rotate", header: boss}); desk.overlap != bucketer.DefaultOverlap {
-		t.Errorf("rotated with an overlap of %s where none was stated, want %s", desk.overlap, bucketer.DefaultOverlap)
+	if _, _, _ = do(t, hs, call{method: "POST", path: signingPath + "/partner/rotate", header: boss}); desk.overlap != admin.DefaultOverlap {
+		t.Errorf("rotated with an overlap of %s where none was stated, want %s", desk.overlap, admin.DefaultOverlap)
 	}
 	if log := said(t, o); strings.Contains(log, "hush") || strings.Contains(log, "whsec_") || !strings.Contains(log, "a admin-key rotate signing-key/default") {
 		t.Errorf("noted was\n%s\nwant every change, and no secret", log)
 	}
-	for err, want := range map[error]string{bucketer.ErrNoSeal: "no-secrets-key", bucketer.ErrManyKeys: "too-many-keys"} {
+	for err, want := range map[error]string{admin.ErrNoSeal: "no-secrets-key", admin.ErrManyKeys: "too-many-keys"} {
 		desk.err = fmt.Errorf("create: %w", err)
 		if p := doProblem(t, hs, call{method: "POST", path: signingPath, body: `{"name":"c"}`, header: boss}, 409); p.Kind() != want {
 			t.Errorf("where it fails by %v the answer is %s, want %s", err, p.Kind(), want)

@@ -19,16 +19,18 @@ import (
 	"go.uber.org/goleak"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	_ Jobs      = (*bucketer.Bucketer)(nil)
-	_ Runs      = (*bucketer.Bucketer)(nil)
-	_ Tasks     = (*bucketer.Bucketer)(nil)
-	_ Recurring = (*bucketer.Bucketer)(nil)
+	_ Jobs      = (*engine.Engine)(nil)
+	_ Runs      = (*engine.Engine)(nil)
+	_ Tasks     = (*engine.Engine)(nil)
+	_ Recurring = (*engine.Engine)(nil)
 )
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
@@ -36,7 +38,7 @@ var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 // stub is a bucketer in memory. Its hooks, where set, come before what it would do.
 type stub struct {
 	mu    sync.Mutex
-	runs  map[schema.RunID]*bucketer.Run
+	runs  map[schema.RunID]*runs.Run
 	order []schema.RunID
 	keys  map[string]schema.RunID
 	tasks map[string]schema.Task
@@ -51,15 +53,15 @@ type stub struct {
 
 	onReschedule func()
 
-	output bucketer.Output // of every run, if it has chunks
-	lines  []bucketer.LogLine
+	output runs.Output // of every run, if it has chunks
+	lines  []runs.LogLine
 	ended  bool // the log's run
 
 	jobs stubJobs
 }
 
 func newStub() *stub {
-	return &stub{runs: map[schema.RunID]*bucketer.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}, jobs: newStubJobs()}
+	return &stub{runs: map[schema.RunID]*runs.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}, jobs: newStubJobs()}
 }
 
 func (s *stub) Submit(_ context.Context, job bucketer.Job) (bucketer.Receipt, error) {
@@ -105,7 +107,7 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 	if err != nil {
 		return bucketer.Receipt{}, err
 	}
-	s.runs[id] = &bucketer.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
+	s.runs[id] = &runs.Run{ID: id, Entry: e, Current: e, State: schema.StatePending}
 	s.order = append(s.order, id)
 	if job.Key != "" {
 		s.keys[key] = id
@@ -129,16 +131,16 @@ func (s *stub) SubmitBatch(_ context.Context, jobs []bucketer.Job, answer func(i
 	}
 }
 
-func (s *stub) Cancel(_ context.Context, tenant string, id schema.RunID, by string) (bucketer.Run, error) {
+func (s *stub) Cancel(_ context.Context, tenant string, id schema.RunID, by string) (runs.Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.find(tenant, id)
 	switch {
 	case err != nil:
-		return bucketer.Run{}, err
+		return runs.Run{}, err
 	case r.State == schema.StateCancelled:
 	case r.State.Terminal():
-		return bucketer.Run{}, fmt.Errorf("cancel: %w", bucketer.ErrFinished)
+		return runs.Run{}, fmt.Errorf("cancel: %w", bucketer.ErrFinished)
 	default:
 		r.State, s.by = schema.StateCancelled, by
 		r.Entry.Marks.Cancelled = &schema.Cancel{At: testNow, By: by}
@@ -146,7 +148,7 @@ func (s *stub) Cancel(_ context.Context, tenant string, id schema.RunID, by stri
 	return *r, nil
 }
 
-func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c bucketer.Change) (bucketer.Run, error) {
+func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c runs.Change) (runs.Run, error) {
 	if s.onReschedule != nil {
 		s.onReschedule()
 	}
@@ -154,13 +156,13 @@ func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c b
 	defer s.mu.Unlock()
 	r, err := s.find(tenant, id)
 	if err != nil {
-		return bucketer.Run{}, err
+		return runs.Run{}, err
 	}
 	if r.State != schema.StatePending {
-		return bucketer.Run{}, fmt.Errorf("reschedule: %w", bucketer.ErrFinished)
+		return runs.Run{}, fmt.Errorf("reschedule: %w", bucketer.ErrFinished)
 	}
 	if !c.Of.IsZero() && c.Of != standing(r).ID {
-		return bucketer.Run{}, fmt.Errorf("reschedule: %w", schema.ErrConflict)
+		return runs.Run{}, fmt.Errorf("reschedule: %w", schema.ErrConflict)
 	}
 	spec, payload, due := r.Current.Spec, r.Current.Payload, r.Current.Due()
 	spec.Kind, spec.Of = schema.KindReschedule, id
@@ -192,7 +194,7 @@ func (s *stub) Reschedule(_ context.Context, tenant string, id schema.RunID, c b
 	return *r, err
 }
 
-func (s *stub) find(tenant string, id schema.RunID) (*bucketer.Run, error) {
+func (s *stub) find(tenant string, id schema.RunID) (*runs.Run, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -203,7 +205,7 @@ func (s *stub) find(tenant string, id schema.RunID) (*bucketer.Run, error) {
 	return r, nil
 }
 
-func (s *stub) Run(ctx context.Context, tenant string, id schema.RunID) (bucketer.Run, error) {
+func (s *stub) Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error) {
 	if s.onRun != nil {
 		s.onRun(ctx)
 	}
@@ -211,13 +213,13 @@ func (s *stub) Run(ctx context.Context, tenant string, id schema.RunID) (buckete
 	defer s.mu.Unlock()
 	r, err := s.find(tenant, id)
 	if err != nil {
-		return bucketer.Run{}, err
+		return runs.Run{}, err
 	}
 	return *r, nil
 }
 
 // Runs lists in order of ids, a page of at most limit rows looked at.
-func (s *stub) Runs(_ context.Context, w bucketer.Window, pos bucketer.Position, limit int) ([]bucketer.Run, *bucketer.Position, error) {
+func (s *stub) Runs(_ context.Context, w runs.Window, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -225,7 +227,7 @@ func (s *stub) Runs(_ context.Context, w bucketer.Window, pos bucketer.Position,
 	}
 	ids := slices.Clone(s.order)
 	slices.SortFunc(ids, schema.EntryID.Compare)
-	var out []bucketer.Run
+	var out []runs.Run
 	looked := 0
 	for _, id := range ids {
 		r := s.runs[id]
@@ -233,7 +235,7 @@ func (s *stub) Runs(_ context.Context, w bucketer.Window, pos bucketer.Position,
 			continue
 		}
 		if looked++; looked > limit {
-			return out, &bucketer.Position{After: last(ids, id)}, nil
+			return out, &runs.Position{After: last(ids, id)}, nil
 		}
 		if due := r.Current.Due(); due.Before(w.From) || !due.Before(w.To) ||
 			w.State != "" && r.State != w.State || w.Task != "" && r.Current.Spec.Task != w.Task {
@@ -248,27 +250,27 @@ func last(ids []schema.EntryID, before schema.EntryID) schema.EntryID {
 	return ids[slices.Index(ids, before)-1]
 }
 
-func (s *stub) Payload(_ context.Context, run bucketer.Run) ([]byte, error) {
+func (s *stub) Payload(_ context.Context, run runs.Run) ([]byte, error) {
 	return standing(&run).Payload, nil
 }
 
-func (s *stub) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (bucketer.Output, error) {
+func (s *stub) Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (runs.Output, error) {
 	if _, err := s.Run(ctx, tenant, id); err != nil {
-		return bucketer.Output{}, err
+		return runs.Output{}, err
 	}
 	if attempt > 1 {
-		return bucketer.Output{}, &bucketer.NoAttemptError{Run: id, Number: attempt, Begun: []int{1}}
+		return runs.Output{}, &runs.NoAttemptError{Run: id, Number: attempt, Begun: []int{1}}
 	}
 	out := s.output
 	if out.Chunks == nil {
-		out = bucketer.Output{Attempt: 1, Size: 12, Chunks: func(yield func([]byte, error) bool) {
+		out = runs.Output{Attempt: 1, Size: 12, Chunks: func(yield func([]byte, error) bool) {
 			_ = yield([]byte("<b>do"), nil) && yield([]byte("ne</b>\n"), nil)
 		}}
 	}
 	return out, nil
 }
 
-func (s *stub) Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos bucketer.LogPosition, limit int) ([]bucketer.LogLine, *bucketer.LogPosition, error) {
+func (s *stub) Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos runs.LogPosition, limit int) ([]runs.LogLine, *runs.LogPosition, error) {
 	if _, err := s.Run(ctx, tenant, id); err != nil {
 		return nil, nil, err
 	}
@@ -277,7 +279,7 @@ func (s *stub) Logs(ctx context.Context, tenant string, id schema.RunID, attempt
 	}
 	lines := s.lines[min(pos.Line, len(s.lines)):]
 	lines = lines[:min(limit, len(lines))]
-	next := &bucketer.LogPosition{Line: pos.Line + len(lines)}
+	next := &runs.LogPosition{Line: pos.Line + len(lines)}
 	if s.ended && next.Line == len(s.lines) {
 		next = nil
 	}

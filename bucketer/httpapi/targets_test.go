@@ -43,7 +43,8 @@ func (s *stubTargets) ResetTarget(_ context.Context, tenant, target string) ([]N
 	return slices.Clone(s.known[tenant]), s.missing, nil
 }
 
-// broken are the targets of a tenant: one that is open on one node and probed on another, one that is well, and a subject.
+// broken are the targets of a tenant: one that is open on one node and probed on another, one that
+// is well, and a subject.
 func broken(tenant string) *stubTargets {
 	at := func(s int) Time { return Time{testNow.Add(time.Duration(s) * time.Second)} }
 	return &stubTargets{known: map[string][]NodeTarget{tenant: {
@@ -98,7 +99,7 @@ func TestTargetsAreListed(t *testing.T) {
 }
 
 func TestATargetIsReset(t *testing.T) {
-	targets, o := broken(defaultTenant), newOffice()
+	targets, o := broken(defaultTenant), newAdminStub()
 	hs := serve(t, newStub(), o.deps, func(_ *Config, d *Deps) { d.Targets = targets })
 	reset := func(body string) call { return call{method: "POST", path: resetPath, body: body} }
 	for range 2 { // twice is the same as once
@@ -130,7 +131,8 @@ func TestATargetIsReset(t *testing.T) {
 	}
 }
 
-// An executor that did not answer may be the one that knows the target: it is asked to reset it, and named.
+// An executor that did not answer may be the one that knows the target: it is asked to reset it,
+// and named.
 func TestATargetIsResetWhereNobodyAnswered(t *testing.T) {
 	targets := &stubTargets{known: map[string][]NodeTarget{}, missing: []string{"node-3"}}
 	hs := serve(t, newStub(), func(_ *Config, d *Deps) { d.Targets = targets })
@@ -145,7 +147,7 @@ func TestATargetIsResetWhereNobodyAnswered(t *testing.T) {
 
 // Tenants neither see each other's targets nor reset them.
 func TestTargetsOfAnotherTenant(t *testing.T) {
-	b, o, targets := newStub(), newOffice(), broken("theirs")
+	b, o, targets := newStub(), newAdminStub(), broken("theirs")
 	hs := serve(t, b, o.desk, func(_ *Config, d *Deps) { d.Targets = targets })
 	o.key("system/admin", "theirs/operator", "theirs/viewer", "ours/operator")
 	ours := bearer(secret("ours/operator"))

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTenantsAreStatedAndRead(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)
 	system, own := o.key("system/admin", "a/admin", "a/viewer"), bearer(secret("a/viewer"))
 	var got Tenant
@@ -31,7 +31,7 @@ func TestTenantsAreStatedAndRead(t *testing.T) {
 
 // Whoever runs the system sees all tenants, page by page; a tenant sees itself.
 func TestTenantsAreListed(t *testing.T) {
-	o := newOffice()
+	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)
 	system, own := o.key("system/admin", "b/viewer"), bearer(secret("b/viewer"))
 	for _, name := range []string{"c", "a", "b"} {

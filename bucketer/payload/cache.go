@@ -5,7 +5,8 @@ import "sync"
 // cacheNodes bounds the values of all schemas that a Cache keeps: about 50 MB at the very most.
 const cacheNodes = 50_000
 
-// Cache keeps compiled schemas by their text, so that a task that changes has its new one at once. The zero Cache is ready.
+// Cache keeps compiled schemas by their text, so that a task that changes has its new one at once.
+// The zero Cache is ready.
 type Cache struct {
 	mu    sync.Mutex
 	known map[string]*Schema

@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Bounds of what is told of what is wrong.
+// Bounds of how faults are described.
 const (
 	maxFaults = 64
 	maxWords  = 100 // bytes of a text of the schema that is said back
@@ -68,7 +68,8 @@ func pointer(path []string) string {
 // faultsOf returns what a validation has found.
 func faultsOf(e *jsonschema.ValidationError) Faults { return leaves(nil, e).sorted() }
 
-// leaves appends the faults at the ends of e: what only gathers others is left out, and of alternatives that all fail there is one fault.
+// leaves appends the faults at the ends of e: what only gathers others is left out, and of
+// alternatives that all fail there is one fault.
 func leaves(to Faults, e *jsonschema.ValidationError) Faults {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -96,7 +97,8 @@ func leaves(to Faults, e *jsonschema.ValidationError) Faults {
 	return append(to, Fault{pointer(e.InstanceLocation), words(e.ErrorKind)})
 }
 
-// alternatives says that none of several fits: why, if each has one reason that concerns the value itself.
+// alternatives says that none of several fits: why, if each has one reason that concerns the value
+// itself.
 func alternatives(e *jsonschema.ValidationError, keyword string) Fault {
 	at := pointer(e.InstanceLocation)
 	var reasons []string

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// The work that checking one payload may take, in units of about half a microsecond: workFree, and workPerValue and workPerByte for
-// each value and byte in it.
+// The work that checking one payload may take, in units of about half a microsecond: workFree, and
+// workPerValue and workPerByte for each value and byte in it.
 const (
 	workFree     = 50_000
 	workPerValue = 16
@@ -26,9 +26,10 @@ const (
 	patternAUnit = 64  // bytes that are matched times instructions
 )
 
-// meter counts the work of checking one payload. It is asked by the compiled schema: by its patterns, and by a format that each
-// subschema was given, which the library asks before it looks into a value any further. What one subschema leads to is taken before that is done, so
-// nothing goes uncounted where the library gives up early.
+// meter counts the work of checking one payload. It is asked by the compiled schema: by its
+// patterns, and by a format that each subschema was given, which the library asks before it looks
+// into a value any further. What one subschema leads to is taken before that is done, so nothing
+// goes uncounted where the library gives up early.
 type meter struct {
 	patterns map[string]*pattern // by their text …
 	program  int                 // … and the instructions of all of them
@@ -75,8 +76,8 @@ func (m *meter) install(all []*jsonschema.Schema) {
 	}
 }
 
-// memberNames does what propertyNames asks for. The library (v6.0.3) does it too, but says of the place no more than a slice that it goes on
-// to use for others.
+// memberNames does what propertyNames asks for. The library (v6.0.3) does it too, but says of the
+// place no more than a slice that it goes on to use for others.
 type memberNames struct{ schema *jsonschema.Schema }
 
 // Validate implements jsonschema.SchemaExt.
@@ -126,8 +127,10 @@ func values(v any) int {
 
 // toll is the work that a schema leads to, by what it is held against.
 type toll struct {
-	inPlace    int            // for any value
-	listing    bool           // each schema in place lists all members and items: the whole schema asks for what was not evaluated
+	inPlace int // for any value
+	// each schema in place lists all members and items: the whole schema asks for what was not
+	// evaluated
+	listing    bool
 	member     int            // for each member of an object …
 	properties map[string]int // … and for some besides
 	item       int            // for each item of an array …
@@ -195,7 +198,8 @@ func (p *pattern) MatchString(s string) bool {
 	return p.meter.take(1+len(s)*p.steps/patternAUnit) && p.Regexp.MatchString(s)
 }
 
-// compile compiles a pattern of the schema. It is asked twice for each: whether it is one, and for use.
+// compile compiles a pattern of the schema. It is asked twice for each: whether it is one, and for
+// use.
 func (m *meter) compile(text string) (jsonschema.Regexp, error) {
 	if p := m.patterns[text]; p != nil {
 		return p, nil
@@ -218,8 +222,8 @@ func (m *meter) compile(text string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// instructions returns about how many instructions the program of a regular expression has: without making it, for a repeated repetition is
-// a long one.
+// instructions returns about how many instructions the program of a regular expression has: without
+// making it, for a repeated repetition is a long one.
 func instructions(re *syntax.Regexp) int {
 	n := 0
 	for _, sub := range re.Sub {

@@ -175,7 +175,8 @@ func TestCompileFaults(t *testing.T) {
 			_, err := Compile([]byte(tt.schema))
 			got := told(t, err)
 			if tt.name == "patterns with long programs together" {
-				if len(got) != 1 || !strings.Contains(got[0], "2000 instructions together") { // which one hangs on the order of members
+				if len(got) != 1 || !strings.Contains(got[0], "2000 instructions together") {
+					// which one hangs on the order of members
 					t.Errorf("Compile = %q, want one fault about instructions", got)
 				}
 				return
@@ -269,7 +270,8 @@ func TestHostileSchemasAreStopped(t *testing.T) {
 			if len(got) != 1 || !strings.HasPrefix(got[0], "takes too much work") {
 				t.Errorf("Check = %.500q, want that it takes too much work", got)
 			}
-			if took := time.Since(began); took > 20*time.Second { // a few hundred ms are usual, and without the meter it would be hours
+			if took := time.Since(began); took > 20*time.Second {
+				// a few hundred ms are usual, and without the meter it would be hours
 				t.Errorf("it took %s to say so", took)
 			}
 			if err := s.Check(nil); err != nil && strings.HasPrefix(told(t, err)[0], "takes") && !strings.Contains(name, "twice") && !strings.Contains(name, "lengths") {

@@ -27,10 +27,12 @@ const (
 	dialectYear = 2020
 )
 
-// base is the address under which a schema is known to itself, unless it states an $id. Nothing is read from it.
+// base is the address under which a schema is known to itself, unless it states an $id. Nothing is
+// read from it.
 const base = "carillon://task/payload_schema"
 
-// Schema is a compiled JSON Schema. It is safe for concurrent use; payloads are held to one and the same Schema one after the other.
+// Schema is a compiled JSON Schema. It is safe for concurrent use; payloads are held to one and the
+// same Schema one after the other.
 type Schema struct {
 	nodes int
 
@@ -39,7 +41,8 @@ type Schema struct {
 	meter    *meter
 }
 
-// Compile compiles a schema, which must be valid JSON without doubled names. The error is Faults, located in the schema.
+// Compile compiles a schema, which must be valid JSON without doubled names. The error is Faults,
+// located in the schema.
 func Compile(text []byte) (s *Schema, err error) {
 	defer func() {
 		if v := recover(); v != nil { // the library's
@@ -152,8 +155,8 @@ func reachable(from *jsonschema.Schema) (all []*jsonschema.Schema) {
 	return all
 }
 
-// children returns the schemas that s applies to the value itself, to each member of an object, and to each item of an array; but for
-// s.Properties and s.PrefixItems. Some may be nil.
+// children returns the schemas that s applies to the value itself, to each member of an object, and
+// to each item of an array; but for s.Properties and s.PrefixItems. Some may be nil.
 func children(s *jsonschema.Schema) (inPlace, members, items []*jsonschema.Schema) {
 	inPlace = slices.Concat([]*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf)
 	for _, of := range s.DependentSchemas {
@@ -189,7 +192,8 @@ func foreign(all []*jsonschema.Schema) (faults Faults) {
 	return faults.sorted()
 }
 
-// Check holds a payload, which must be valid JSON, to the schema; none counts as null. The error is Faults, located in the payload.
+// Check holds a payload, which must be valid JSON, to the schema; none counts as null. The error is
+// Faults, located in the payload.
 func (s *Schema) Check(payload []byte) (err error) {
 	if payload == nil {
 		payload = []byte("null")
@@ -230,8 +234,8 @@ const (
 // noDepth is the bound of the nesting of what was bounded before.
 const noDepth = 1000
 
-// survey counts the values in v, itself among them, and finds fault with what is nested deeper than depth and with numbers that
-// are too large to calculate with.
+// survey counts the values in v, itself among them, and finds fault with what is nested deeper than
+// depth and with numbers that are too large to calculate with.
 func survey(v any, depth int) (nodes int, faults Faults) {
 	var path []string
 	var walk func(v any)

@@ -9,13 +9,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// MaxAhead is how many years at most lie between two consecutive nominal times, and from now to the first: a run is written when the one
-// before it starts, and no row lives longer than 20 years (Cassandra's bound on a TTL).
+// MaxAhead is how many years at most lie between two consecutive nominal times, and from now to the
+// first: a run is written when the one before it starts, and no row lives longer than 20 years
+// (Cassandra's bound on a TTL).
 const MaxAhead = 10
 
 const (
-	// looked is for how many years ahead the distances of nominal times are looked at: longer than any stretch after which the calendar
-	// gives the same distances again (28 years, or 40 over a year such as 2100).
+	// looked is for how many years ahead the distances of nominal times are looked at: longer than
+	// any stretch after which the calendar gives the same distances again (28 years, or 40 over a
+	// year such as 2100).
 	looked = 100
 	// maxDraws bounds the draws of days that are looked at.
 	maxDraws = 400
@@ -23,11 +25,13 @@ const (
 	gapHours = 3
 )
 
-// Check checks a schedule that somebody asks for at now, of a job whose seed nobody knows yet: what Compile checks, and that for every seed
-// there is a time to come, within MaxAhead years, and then another one in time, until the end. The error is a Faults, with every fault; the
-// location of one of the whole schedule is "".
+// Check checks a schedule at now for a job whose seed is not known yet. It checks what Compile
+// checks, and for every seed that there is a time to come within MaxAhead years, and then another
+// one in time, until the end. The error is a Faults, with every fault. The location of a fault of
+// the whole schedule is "".
 //
-// Where H is drawn it errs on the side of refusing: there must be time between now (or the start) and the end for whatever is drawn.
+// If H is drawn, it rather refuses: there must be time between now (or the start) and the end
+// whatever is drawn.
 func Check(sch schema.Schedule, now time.Time) error {
 	places, hashes := hashedPlaces(sch.Cron)
 	if !hashes {
@@ -66,7 +70,8 @@ type draw [fieldCount]uint64
 
 func (d draw) of(field int) uint64 { return d[field] }
 
-// check checks one draw of a schedule. slack is by how much another draw of the same days may differ; 0: there is no other.
+// check checks one draw of a schedule. slack is by how much another draw of the same days may
+// differ; 0: there is no other.
 func check(sch schema.Schedule, now time.Time, d draw, slack time.Duration) error {
 	s, err := compile(sch, 0, d.of)
 	if err != nil {
@@ -95,12 +100,14 @@ func check(sch schema.Schedule, now time.Time, d draw, slack time.Duration) erro
 	return nil
 }
 
-// idle returns the first stretch of more than MaxAhead years less slack from t on, within the next `looked` years, after which another nominal
-// time comes; false if there is none. Its work does not depend on how many times there are.
+// idle returns the first stretch of more than MaxAhead years less slack from t on, within the next
+// `looked` years, after which another nominal time comes; false if there is none. Its work does not
+// depend on how many times there are.
 func (s *Schedule) idle(t time.Time, slack time.Duration) (since, until time.Time, found bool) {
 	for stop := t.AddDate(looked, 0, 0); t.Before(stop); {
 		limit := t.AddDate(MaxAhead, 0, 0).Add(-slack)
-		if near, ok := s.Next(t.AddDate(MaxAhead-1, 0, 0)); ok && !near.After(limit) { // so there is none in between either
+		if near, ok := s.Next(t.AddDate(MaxAhead-1, 0, 0)); ok && !near.After(limit) {
+			// so there is none in between either
 			t = near
 			continue
 		}
@@ -114,7 +121,8 @@ func (s *Schedule) idle(t time.Time, slack time.Duration) (since, until time.Tim
 	return t, t, false
 }
 
-// gapless reports whether a day named in the next years is one on which the zone leaves out no time of day: whatever H draws, it fires then.
+// gapless reports whether a day named in the next years is one on which the zone leaves out no time
+// of day: whatever H draws, it fires then.
 func gapless(sch schema.Schedule, places [fieldCount]string, d draw, now time.Time) bool {
 	drawn, err := compile(sch, 0, d.of)
 	if err != nil {
@@ -148,7 +156,8 @@ func gapless(sch schema.Schedule, places [fieldCount]string, d draw, now time.Ti
 	return false
 }
 
-// hashedPlaces returns the fields of an expression, and whether anything in it is drawn. One that cannot be split has nothing drawn.
+// hashedPlaces returns the fields of an expression, and whether anything in it is drawn. One that
+// cannot be split has nothing drawn.
 func hashedPlaces(cron string) (places [fieldCount]string, hashes bool) {
 	if cron == "" {
 		return places, false
@@ -166,8 +175,8 @@ func hashedPlaces(cron string) (places [fieldCount]string, hashes bool) {
 // hasHash reports whether an element of a field is drawn.
 func hasHash(field string) bool { return strings.Contains(","+field, ",H") }
 
-// drawsOf returns a draw for everything that may be drawn in the given fields. What has a fault of its own is not
-// looked into.
+// drawsOf returns a draw for everything that may be drawn in the given fields. What has a fault of
+// its own is not looked into.
 func drawsOf(places [fieldCount]string, given []int) (all []draw, faults Faults) {
 	all = []draw{{}}
 	for _, i := range given {
@@ -192,9 +201,10 @@ func drawsOf(places [fieldCount]string, given []int) (all []draw, faults Faults)
 	return all, nil
 }
 
-// drawnDays returns the fields whose draws decide whether there is such a day at all: the month; and day and weekday where
-// both must match, since one of them is a wildcard with a step. Else any draw will do: days of month are drawn from those
-// that every month has, and every weekday is in every week.
+// drawnDays returns the fields whose draws decide whether there is such a day at all: the month;
+// and day and weekday where both must match, since one of them is a wildcard with a step. Else any
+// draw will do: days of month are drawn from those that every month has, and every weekday is in
+// every week.
 func drawnDays(places [fieldCount]string) []int {
 	day, week := places[fieldDay], places[fieldWeekday]
 	open := func(field string) bool { return field == "*" || field == "?" }
@@ -204,7 +214,8 @@ func drawnDays(places [fieldCount]string) []int {
 	return []int{fieldMonth, fieldDay, fieldWeekday}
 }
 
-// draws returns what to draw a field with one H from, so that it becomes everything that it may, each once.
+// draws returns what to draw a field with one H from, so that it becomes everything that it may,
+// each once.
 func (f *field) draws(text string) (from []uint64) {
 	var all []string
 	for seed := range uint64(f.max + 1) { // #nosec G115 -- positive

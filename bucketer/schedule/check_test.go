@@ -75,8 +75,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWhatIsCheckedFiresForEverySeed: of whatever Check lets pass, every job has a time to come, and each time has a next one within
-// ten years or none.
+// TestWhatIsCheckedFiresForEverySeed: of whatever Check lets pass, every job has a time to come,
+// and each time has a next one within ten years or none.
 func TestWhatIsCheckedFiresForEverySeed(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -69,8 +69,8 @@ func zoneFault(name string, faults *Faults) {
 // maxZoneName is longer than every zone's name, in bytes.
 const maxZoneName = 64
 
-// firing is what of a stretch of one span is fired at: the stretch's first instant, if it stands for times that the zone leaves
-// out, and after it every match of the wall clock in [from, before).
+// firing is what of a stretch of one span is fired at: the stretch's first instant, if it stands
+// for times that the zone leaves out, and after it every match of the wall clock in [from, before).
 type firing struct {
 	gap          bool
 	from, before wall
@@ -93,14 +93,16 @@ func (c *timetable) firing(i int, from, before int64) firing {
 	if first == s.start && !c.skip {
 		if out, back := c.zone.gap(i); out < back {
 			if _, f.gap = c.pattern.next(out, back); f.gap {
-				f.from = max(f.from, back+1) // a time that is due at the gap's end anyway is the same instant
+				// a time that is due at the gap's end anyway is the same instant
+				f.from = max(f.from, back+1)
 			}
 		}
 	}
 	return f
 }
 
-// gap returns the wall times [out, back) that the change at the start of span i leaves out; out ≥ back if there are none.
+// gap returns the wall times [out, back) that the change at the start of span i leaves out; out ≥
+// back if there are none.
 func (z *zone) gap(i int) (out, back wall) {
 	if i == 0 {
 		return 0, 0

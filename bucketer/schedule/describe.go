@@ -10,7 +10,8 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// Describe returns the schedule in words, such as "at 09:00 on Monday to Friday, Europe/Berlin time".
+// Describe returns the schedule in words, such as "at 09:00 on Monday to Friday, Europe/Berlin
+// time".
 func (s *Schedule) Describe() string {
 	if s.rhythm == nil {
 		return "never"

@@ -49,13 +49,15 @@ const (
 	weekdays = `(?:` + number + `|SUN|MON|TUE|WED|THU|FRI|SAT)`
 )
 
-// elements returns what an element of a list may be, where value is a number or a name, and what else it may be.
+// elements returns what an element of a list may be, where value is a number or a name, and what
+// else it may be.
 func elements(value string, also ...string) *regexp.Regexp {
 	usual := `(?:\*|` + value + `(?:-` + value + `)?)(?:/` + number + `)?`
 	return regexp.MustCompile(`^(?:` + strings.Join(append([]string{usual}, also...), `|`) + `)$`)
 }
 
-// fields are the places. H takes the days 1 to 28, which every month has, and the weekdays 0 to 6, each once.
+// fields are the places. H takes the days 1 to 28, which every month has, and the weekdays 0 to 6,
+// each once.
 var fields = [fieldCount]field{
 	fieldSecond:  {name: "second", max: 59, element: elements(number)},
 	fieldMinute:  {name: "minute", max: 59, element: elements(number)},
@@ -67,13 +69,15 @@ var fields = [fieldCount]field{
 
 var (
 	hashed = regexp.MustCompile(`^H(?:\((` + number + `)-(` + number + `)\))?(?:/(` + number + `))?$`)
-	// stepped is a range of weekdays with a step, which the library miscounts if it goes over the end of the week.
+	// stepped is a range of weekdays with a step, which the library miscounts if it goes over the
+	// end of the week.
 	stepped = regexp.MustCompile(`^(` + weekdays + `)-(` + weekdays + `)/`)
 	lastDay = regexp.MustCompile(`^` + weekdays + `L$`)
 )
 
-// parser turns fields into sets. It sees only what the checks here let through: it takes "*-5" for "*", "+5" for 5 and ",,"
-// for nothing, draws every H from one number, and wraps the week after eight days. Its own search is not used: it knows no zones.
+// parser turns fields into sets. It sees only what the checks here let through: it takes "*-5" for
+// "*", "+5" for 5 and ",," for nothing, draws every H from one number, and wraps the week after
+// eight days. Its own search is not used: it knows no zones.
 var parser = cron.MustNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
 	cron.DomL | cron.DomW | cron.DowNth | cron.DowLast)
 
@@ -182,7 +186,8 @@ func split(text string) (places [fieldCount]string, message string) {
 	return [fieldCount]string(found), ""
 }
 
-// read checks one field and returns it with every H drawn, and whether it is a wildcard: "*", "*/n", or the same with H.
+// read checks one field and returns it with every H drawn, and whether it is a wildcard: "*",
+// "*/n", or the same with H.
 func (f *field) read(text string, seed uint64) (read string, wild bool, err error) {
 	if f.blank && text == "?" {
 		return "*", true, nil
@@ -245,8 +250,8 @@ func (f *field) draw(element string, seed uint64) (numbers string, wild bool, er
 	return strings.Join(list, ","), m[1] == "", nil
 }
 
-// mix returns 64 bits that are drawn from the seed for one field, so that the H of two fields are independent of each other and
-// of the jitter (the finalizer of splitmix64).
+// mix returns 64 bits that are drawn from the seed for one field, so that the H of two fields are
+// independent of each other and of the jitter (the finalizer of splitmix64).
 func mix(seed, field uint64) uint64 {
 	x := seed + (field+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -8,8 +8,9 @@ import (
 // MaxNotes is how many notes are made at most.
 const MaxNotes = 20
 
-// Notes returns what changes of the zone's clocks between from and until do to the schedule, in order, at most MaxNotes of them: those
-// that move, drop or double runs, such as "the 02:30 run of 2026-03-29 moves to 03:00". Times are those of the zone's clock.
+// Notes returns what changes of the zone's clocks between from and until do to the schedule, in
+// order, at most MaxNotes of them: those that move, drop or double runs, such as "the 02:30 run of
+// 2026-03-29 moves to 03:00". Times are those of the zone's clock.
 func (s *Schedule) Notes(from, until time.Time) []string {
 	lo, hi := max(after(from), s.first), min(after(until), s.end)
 	if c, ok := s.rhythm.(*timetable); ok && lo < hi {
@@ -44,7 +45,8 @@ func (c *timetable) notes(from, before int64) []string {
 	return notes
 }
 
-// gapNote says what becomes of the times in [out, back), which the clock leaves out; "" if nothing is lost.
+// gapNote says what becomes of the times in [out, back), which the clock leaves out; "" if nothing
+// is lost.
 func (c *timetable) gapNote(out, back wall) string {
 	runs := c.runs(out, back)
 	switch {
@@ -66,7 +68,8 @@ func (c *timetable) gapNote(out, back wall) string {
 	}
 }
 
-// overlapNote says which of the times in [lands, jumps), which the clock shows twice, run twice; "" if none.
+// overlapNote says which of the times in [lands, jumps), which the clock shows twice, run twice; ""
+// if none.
 func (c *timetable) overlapNote(lands, jumps wall) string {
 	if !c.elapsed && c.overlap != overlapBoth {
 		return ""
@@ -78,7 +81,8 @@ func (c *timetable) overlapNote(lands, jumps wall) string {
 	return fmt.Sprintf("%s %s twice", runs, runs.verb("runs", "run"))
 }
 
-// steady reports whether an expression that follows elapsed time keeps its pace when the clock jumps so far.
+// steady reports whether an expression that follows elapsed time keeps its pace when the clock
+// jumps so far.
 func (c *timetable) steady(jump wall) bool {
 	everyDay := c.days == daily && c.months == allMonths
 	return everyDay && c.hours == allHours && (jump%3600 == 0 || c.minutes == allSixty && jump%60 == 0)

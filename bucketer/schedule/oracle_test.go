@@ -14,8 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The oracle knows a schedule as predicates over what a clock shows, and finds nominal times by walking the seconds. It shares
-// nothing with the code but the zone data.
+// The oracle knows a schedule as predicates over what a clock shows, and finds nominal times by
+// walking the seconds. It shares nothing with the code but the zone data.
 
 // reading is what a clock on the wall shows, as if it showed UTC.
 type reading = time.Time
@@ -59,10 +59,12 @@ func (o oracle) matches(r reading) bool {
 	return month.match(r) || week.match(r)
 }
 
-// times walks from one instant to another and returns the nominal times well inside: at least margin from both.
+// times walks from one instant to another and returns the nominal times well inside: at least
+// margin from both.
 func (o oracle) times(from, to time.Time, margin time.Duration) []time.Time {
 	shown := map[reading][]time.Time{} // of readings that match: the instants that show them
-	back := map[reading]time.Time{}    // of readings that match and were left out: the first instant that shows a later one
+	// of readings that match and were left out: the first instant that shows a later one
+	back := map[reading]time.Time{}
 	var last reading
 	for u := from; u.Before(to); u = u.Add(time.Second) {
 		local := u.In(o.loc)
@@ -219,7 +221,8 @@ func randomDay(rng *rand.Rand, r reading) oracleField {
 			if d.Month() != r.Month() {
 				return false
 			}
-			for _, move := range []int{0, -1, 1, -2, 2} { // the nearest; no day has a weekend day at both sides
+			for _, move := range []int{0, -1, 1, -2, 2} {
+				// the nearest; no day has a weekend day at both sides
 				if e := d.AddDate(0, 0, move); !weekend(e) && e.Month() == r.Month() {
 					return r.Day() == e.Day()
 				}
@@ -262,7 +265,8 @@ var changing = []string{
 // zoneNames are all zones, sorted.
 var zoneNames = slices.Sorted(maps.Keys(zoneFiles()))
 
-// changeNear returns a change of the zone's offset after a random instant between 1970 and 2100, or that instant.
+// changeNear returns a change of the zone's offset after a random instant between 1970 and 2100, or
+// that instant.
 func changeNear(rng *rand.Rand, loc *time.Location) time.Time {
 	t := time.Unix(rng.Int64N(130*365*secondsPerDay), 0)
 	for range 4 { // the ends of years may come first

@@ -10,7 +10,8 @@ const (
 	daysPerWeek   = 7
 )
 
-// wall is what a clock on the wall shows: seconds since 1970-01-01 00:00:00 of that clock, whatever its zone.
+// wall is what a clock on the wall shows: seconds since 1970-01-01 00:00:00 of that clock, whatever
+// its zone.
 type wall int64
 
 // split returns the day since 1970-01-01, and the second of that day.
@@ -19,13 +20,13 @@ func (w wall) split() (day, second int64) {
 	return day, int64(w) - day*secondsPerDay
 }
 
-// pattern is the set of wall-clock times that a cron expression names: those of the times of day on those of the days.
-// A set of numbers is a word with their bits.
+// pattern is the set of wall-clock times that a cron expression names: those of the times of day on
+// those of the days. A set of numbers is a word with their bits.
 type pattern struct {
 	seconds, minutes, hours uint64
 	months                  uint64 // 1 to 12
-	// days[length-28][weekday] are the days 1 to 31 of a month of that length whose first is that weekday (Sunday is 0): there
-	// are only 28 kinds of months.
+	// days[length-28][weekday] are the days 1 to 31 of a month of that length whose first is that
+	// weekday (Sunday is 0): there are only 28 kinds of months.
 	days [4][daysPerWeek]uint32
 
 	perMinute, perHour, perDay int64 // how many times match in a minute, hour, day that matches
@@ -178,7 +179,8 @@ func (p *pattern) count(from, before wall) int64 {
 	return n
 }
 
-// nth returns the n-th match at or after from; n counts from 1, and the caller knows that there are so many.
+// nth returns the n-th match at or after from; n counts from 1, and the caller knows that there are
+// so many.
 func (p *pattern) nth(from wall, n int64) wall {
 	day, second := from.split()
 	m, number := monthOf(day)
@@ -205,8 +207,9 @@ const loneliest = 40
 // shortest returns the shortest distance of two matches that follow each other, in s.
 func (p *pattern) shortest() int64 {
 	best := int64(loneliest * 365 * secondsPerDay)
-	// Two matches that follow each other differ first in the second, the minute, the hour or the day. From one minute, hour or
-	// day to the next it is from its last match to the first of the next.
+	// Two matches that follow each other differ first in the second, the minute, the hour or the
+	// day. From one minute, hour or day to the next it is from its last match to the first of the
+	// next.
 	span := int64(0) // from the first match in the unit to its last
 	for _, unit := range []struct {
 		set    uint64

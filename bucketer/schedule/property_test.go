@@ -214,7 +214,8 @@ func TestJitterSpreadsJobsOfOneInstantEvenly(t *testing.T) {
 		}
 		counts[s.Offset()/(window/1000)]++
 	}
-	// 999 degrees of freedom: chance gives 999 ± 45, and more than 1,250 once in ten million. The ids are fixed.
+	// 999 degrees of freedom: chance gives 999 ± 45, and more than 1,250 once in ten million. The
+	// ids are fixed.
 	if x := chiSquared(counts, jobs); x > 1250 {
 		t.Errorf("χ² of %d jobs over %d parts of the window = %.0f, want about %d", jobs, len(counts), x, len(counts))
 	}
@@ -276,7 +277,8 @@ func TestHDrawsEachFieldOnItsOwn(t *testing.T) {
 
 func TestTheSameSeedGivesTheSameTimes(t *testing.T) {
 	t.Parallel()
-	// These are stored in the ids of planned runs: a change here would plan every run of such jobs a second time.
+	// These are stored in the ids of planned runs: a change here would plan every run of such jobs
+	// a second time.
 	s, err := Compile(schema.Schedule{Cron: "H H(0-5) H/10 * ?", Jitter: schema.Duration(time.Minute)}, schema.HashOf("a job's id"))
 	if err != nil {
 		t.Fatal(err)

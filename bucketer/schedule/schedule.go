@@ -17,8 +17,8 @@ const (
 	MaxCronText = 255 // bytes
 )
 
-// No nominal time lies before 1970 or in 2400 and later. The Gregorian calendar repeats every 400 years, so what never
-// fires in between never fires.
+// No nominal time lies before 1970 or in 2400 and later. The Gregorian calendar repeats every 400
+// years, so what never fires in between never fires.
 var (
 	epoch   = time.Unix(0, 0).UTC()
 	horizon = time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -65,7 +65,8 @@ type rhythm interface {
 	describe() string
 }
 
-// Schedule is a schedule that was checked. It never changes and may be used by many goroutines; the zero value has no times.
+// Schedule is a schedule that was checked. It never changes and may be used by many goroutines; the
+// zero value has no times.
 type Schedule struct {
 	rhythm rhythm
 	// Nominal times lie in [first, end): ms since the Unix epoch.
@@ -75,9 +76,10 @@ type Schedule struct {
 	offset     time.Duration
 }
 
-// Compile checks sch and makes it ready to use. The seed, 62 random bits of the job such as schema.HashOf of its id, is what
-// H in a cron expression and the jitter's offset are drawn from: the same seed gives the same times for ever.
-// The error is a Faults, with every fault. A schedule without a single nominal time is a fault.
+// Compile checks sch and makes it ready to use. The seed, 62 random bits of the job such as
+// schema.HashOf of its id, is what H in a cron expression and the jitter's offset are drawn from:
+// the same seed gives the same times for ever. The error is a Faults, with every fault. A schedule
+// without a single nominal time is a fault.
 func Compile(sch schema.Schedule, seed uint64) (*Schedule, error) {
 	return compile(sch, seed, func(field int) uint64 { return mix(seed, uint64(field)) }) // #nosec G115 -- below 6
 }
@@ -156,8 +158,8 @@ func (s *Schedule) silence(sch schema.Schedule) (location, message string) {
 	return location, "never fires between start and end"
 }
 
-// Next returns the first nominal time strictly after t, in UTC and in whole ms, or false if there is none: the end is reached,
-// or no further time exists.
+// Next returns the first nominal time strictly after t, in UTC and in whole ms, or false if there
+// is none: the end is reached, or no further time exists.
 func (s *Schedule) Next(t time.Time) (time.Time, bool) {
 	ms, ok := s.next(after(t))
 	if !ok {
@@ -175,7 +177,8 @@ func (s *Schedule) next(from int64) (int64, bool) {
 	return s.rhythm.next(from, s.end)
 }
 
-// From returns the nominal times strictly after t, in order. It may yield very many: the caller stops it.
+// From returns the nominal times strictly after t, in order. It may yield very many: the caller
+// stops it.
 func (s *Schedule) From(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for from := after(t); ; {
@@ -188,19 +191,22 @@ func (s *Schedule) From(t time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// Count returns how many nominal times lie in (from, to], or limit if there are more. Its work does not depend on their number.
+// Count returns how many nominal times lie in (from, to], or limit if there are more. Its work does
+// not depend on their number.
 func (s *Schedule) Count(from, to time.Time, limit int) int {
 	return int(min(s.count(after(from), after(to)), int64(max(limit, 0))))
 }
 
-// Last returns the last nominal time in (from, to], or false if there is none. Its work does not depend on their number.
+// Last returns the last nominal time in (from, to], or false if there is none. Its work does not
+// depend on their number.
 func (s *Schedule) Last(from, to time.Time) (time.Time, bool) {
 	lo, hi := after(from), after(to)
 	return s.nth(lo, hi, s.count(lo, hi))
 }
 
-// Nth returns the n-th nominal time of a schedule that has a start, counted from it: the first at or after the start is 1. Without
-// a start, or if there are fewer, it returns false: who knows where to count from asks NthAfter.
+// Nth returns the n-th nominal time of a schedule that has a start, counted from it: the first at
+// or after the start is 1. Without a start, or if there are fewer, it returns false. NthAfter
+// counts from another time.
 func (s *Schedule) Nth(n int) (time.Time, bool) {
 	if s.start.IsZero() {
 		return time.Time{}, false
@@ -208,8 +214,9 @@ func (s *Schedule) Nth(n int) (time.Time, bool) {
 	return s.nth(s.first, s.end, int64(n))
 }
 
-// NthAfter returns the n-th nominal time strictly after t, or false if there are fewer. NthAfter(t, 1) is Next(t). Its work does
-// not depend on n. The end that max_runs comes to is one ms after it, since End is exclusive.
+// NthAfter returns the n-th nominal time strictly after t, or false if there are fewer. NthAfter(t,
+// 1) is Next(t). Its work does not depend on n. The end that max_runs comes to is one ms after it,
+// since End is exclusive.
 func (s *Schedule) NthAfter(t time.Time, n int) (time.Time, bool) {
 	return s.nth(after(t), s.end, int64(n))
 }
@@ -234,12 +241,13 @@ func (s *Schedule) nth(from, before, n int64) (time.Time, bool) {
 	return time.UnixMilli(ms).UTC(), true
 }
 
-// Offset returns what the jitter adds to every nominal time to make its due time: seed mod window, in whole ms, so a job's runs
-// keep their order. It is 0 without jitter.
+// Offset returns what the jitter adds to every nominal time to make its due time: seed mod window,
+// in whole ms, so a job's runs keep their order. It is 0 without jitter.
 func (s *Schedule) Offset() time.Duration { return s.offset }
 
-// Shortest returns the shortest distance of two consecutive nominal times: of an interval exactly, of a cron expression that of the
-// wall clock, which a change of offset may undercut (what fires but once in 40 years counts as firing every 40).
+// Shortest returns the shortest distance of two consecutive nominal times: of an interval exactly,
+// of a cron expression that of the wall clock, which a change of offset may undercut (what fires
+// but once in 40 years counts as firing every 40).
 func (s *Schedule) Shortest() time.Duration {
 	if s.rhythm == nil {
 		return 0
@@ -247,8 +255,8 @@ func (s *Schedule) Shortest() time.Duration {
 	return s.rhythm.shortest()
 }
 
-// DefaultJitter returns the window of a job that states none: 10 s, but never more than a tenth of the shortest distance of its
-// runs; in whole ms.
+// DefaultJitter returns the window of a job that states none: 10 s, but never more than a tenth of
+// the shortest distance of its runs; in whole ms.
 func DefaultJitter(shortest time.Duration) time.Duration {
 	return min(10*time.Second, max(shortest, 0)/10).Truncate(time.Millisecond)
 }

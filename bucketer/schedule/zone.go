@@ -12,18 +12,21 @@ import (
 	"time"
 )
 
-// zoneData is the IANA time zone database as the Go distribution ships it (lib/time/zoneinfo.zip); zonesVersion is the release it was
-// made from (DATA in lib/time/update.bash beside it). Both are replaced together, and a test compares them with the toolchain's.
+// zoneData is the IANA time zone database as the Go distribution ships it (lib/time/zoneinfo.zip);
+// zonesVersion is the release it was made from (DATA in lib/time/update.bash beside it). Both are
+// replaced together, and a test compares them with the toolchain's.
 //
-// It is embedded here rather than taken from time/tzdata because time.LoadLocation asks the environment (ZONEINFO) and the
-// system first: two nodes would then plan two different times for one occurrence.
+// It is embedded here rather than taken from time/tzdata because time.LoadLocation asks the
+// environment (ZONEINFO) and the system first: two nodes would then plan two different times for
+// one occurrence.
 //
 //go:embed zoneinfo.zip
 var zoneData string
 
 const zonesVersion = "2025c"
 
-// ZonesVersion returns the release of the IANA time zone database that all schedules follow, such as "2025c".
+// ZonesVersion returns the release of the IANA time zone database that all schedules follow, such
+// as "2025c".
 func ZonesVersion() string { return zonesVersion }
 
 // zone is a time zone, as what its clocks do from 1970 to 2399. It never changes.
@@ -36,7 +39,8 @@ type zone struct {
 type span struct {
 	start  int64 // its first instant, s since the Unix epoch
 	offset int64 // s
-	// What the clock shows before fresh it has shown in an earlier span, what it shows from again on it will show in a later one.
+	// What the clock shows before fresh it has shown in an earlier span, what it shows from again
+	// on it will show in a later one.
 	fresh, again wall
 }
 
@@ -60,7 +64,8 @@ var zones sync.Map // name → *zone
 var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 	r, err := zip.NewReader(strings.NewReader(zoneData), int64(len(zoneData)))
 	if err != nil {
-		panic("embedded zone data: " + err.Error()) // cannot happen to the file that the tests have read
+		// cannot happen to the file that the tests have read
+		panic("embedded zone data: " + err.Error())
 	}
 	files := make(map[string]*zip.File, len(r.File))
 	for _, f := range r.File {
@@ -137,8 +142,8 @@ func newZone(name string, loc *time.Location) *zone {
 		if end.IsZero() {
 			break
 		}
-		// Where a rule repeats for ever, ZoneBounds also gives the ends of years, and on the last day of a leap year one that
-		// has passed.
+		// Where a rule repeats for ever, ZoneBounds also gives the ends of years, and on the last
+		// day of a leap year one that has passed.
 		at = max(end.Unix(), at+secondsPerDay/2)
 	}
 	z.spans = slices.Clip(z.spans)

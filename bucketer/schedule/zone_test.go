@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestZonesAreWhatTheirDataSays compares the spans with the time package: at every change, and at random instants.
+// TestZonesAreWhatTheirDataSays compares the spans with the time package: at every change, and at
+// random instants.
 func TestZonesAreWhatTheirDataSays(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -44,7 +45,8 @@ func TestZonesAreWhatTheirDataSays(t *testing.T) {
 			if got := offsetAt(s.start - 1); got != before.offset {
 				t.Fatalf("zone %q: offset until %d is %d, want %d", name, s.start, before.offset, got)
 			}
-			// What a gap leaves out and what an overlap has twice must not reach another change: times are placed one by one.
+			// What a gap leaves out and what an overlap has twice must not reach another change:
+			// times are placed one by one.
 			jump := max(s.offset-before.offset, before.offset-s.offset)
 			if i > 1 && s.start-before.start <= 2*jump {
 				t.Errorf("zone %q: a change of %d s at %d, %d s after the one before", name, jump, s.start, s.start-before.start)
@@ -84,7 +86,8 @@ func TestZonesComeFromTheEmbeddedData(t *testing.T) {
 	}
 }
 
-// TestZonesVersion compares version and data with those of the toolchain, if it has the same release.
+// TestZonesVersion compares version and data with those of the toolchain, if it has the same
+// release.
 func TestZonesVersion(t *testing.T) {
 	t.Parallel()
 	if !regexp.MustCompile(`^20[0-9]{2}[a-z]+$`).MatchString(ZonesVersion()) {

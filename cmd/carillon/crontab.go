@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/carillon/crontab"
 	"carillon.dev/carillon/schema"
 )
@@ -181,7 +181,7 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *remote, client *httpapi.Client
 }
 
 // put makes the job, and notes what became of it. An error means that the next one would fare no better.
-func (l *crontabLine) put(cmd *cobra.Command, client *httpapi.Client, job bucketer.JobRequest) error {
+func (l *crontabLine) put(cmd *cobra.Command, client *httpapi.Client, job request.JobRequest) error {
 	_, created, err := client.PutJob(cmd.Context(), job.Name, job)
 	switch {
 	case err != nil:
@@ -215,14 +215,14 @@ func zoneless(entries []crontab.Entry) bool {
 }
 
 // job returns the job of an entry. named counts the jobs of a name: cron runs a line that is there twice, twice.
-func (f *crontabFlags) job(e *crontab.Entry, file string, named map[string]int) (bucketer.JobRequest, error) {
+func (f *crontabFlags) job(e *crontab.Entry, file string, named map[string]int) (request.JobRequest, error) {
 	payload, err := json.Marshal(crontabPayload{Command: e.Command, Stdin: e.Stdin, User: e.User, Environment: e.Environment})
 	if err != nil {
-		return bucketer.JobRequest{}, fmt.Errorf("line %d: %w", e.Line, err)
+		return request.JobRequest{}, fmt.Errorf("line %d: %w", e.Line, err)
 	}
-	job := bucketer.JobRequest{
+	job := request.JobRequest{
 		Name: f.prefix + crontabName(e), Task: f.task, Payload: payload,
-		Schedule: &bucketer.Schedule{Cron: e.Schedule, Timezone: e.Timezone},
+		Schedule: &request.Schedule{Cron: e.Schedule, Timezone: e.Timezone},
 	}
 	if job.Schedule.Timezone == "" {
 		job.Schedule.Timezone = f.timezone

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/schema"
 )
 
@@ -127,7 +127,7 @@ func writeDeadLetter(w io.Writer, l *httpapi.DeadLetter) error {
 }
 
 func deadLetterReplayCommand(r *remote) *cobra.Command {
-	return deadLetterActCommand(r, bucketer.ActionReplay, "Run what failed again, as a new run whose origin is the old one; with a filter, all that match",
+	return deadLetterActCommand(r, operations.ActionReplay, "Run what failed again, as a new run whose origin is the old one; with a filter, all that match",
 		func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
 			run, err := client.ReplayDeadLetter(cmd.Context(), id)
 			if err != nil {
@@ -141,7 +141,7 @@ func deadLetterReplayCommand(r *remote) *cobra.Command {
 }
 
 func deadLetterDiscardCommand(r *remote) *cobra.Command {
-	return deadLetterActCommand(r, bucketer.ActionDiscard, "Let a dead letter go; with a filter, all that match",
+	return deadLetterActCommand(r, operations.ActionDiscard, "Let a dead letter go; with a filter, all that match",
 		func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
 			if err := client.DiscardDeadLetter(cmd.Context(), id); err != nil {
 				return fmt.Errorf("discard dead letter: %w", err)

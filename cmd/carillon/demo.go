@@ -16,8 +16,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -95,9 +95,9 @@ func (d *demo) jobs(n int, target string) (io.Reader, error) {
 		path := fmt.Sprintf("/job/%d", i)
 		at := d.first.Add(time.Duration(i) * demoSpan / time.Duration(n)).Truncate(time.Millisecond)
 		d.due[path] = at
-		err := enc.Encode(bucketer.JobRequest{
+		err := enc.Encode(request.JobRequest{
 			Work:     schema.Work{HTTP: &schema.HTTPTarget{URL: target + path}},
-			Schedule: &bucketer.Schedule{At: at}, Payload: json.RawMessage(fmt.Sprintf(`{"job":%d}`, i)),
+			Schedule: &request.Schedule{At: at}, Payload: json.RawMessage(fmt.Sprintf(`{"job":%d}`, i)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("encode a job: %w", err)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // maxParallel bounds the requests under way at once; the server takes 16 imports a node by default.
@@ -342,7 +342,7 @@ func (s *sender) long(number int64) error {
 	}
 	s.progress.count(tally{Failed: 1})
 	err := s.failures.add(s.file, number, nil, &httpapi.Problem{
-		Title: "The line is too large", Status: 413, Detail: fmt.Sprintf("A line of an import is at most %d KiB.", bucketer.MaxLine>>10),
+		Title: "The line is too large", Status: 413, Detail: fmt.Sprintf("A line of an import is at most %d KiB.", request.MaxLine>>10),
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 const (
@@ -75,7 +76,7 @@ func openSource(name string, stdin io.Reader) (_ *source, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), s.Close())
 	}
-	s.text = bufio.NewReaderSize(plain, bucketer.MaxLine+1)
+	s.text = bufio.NewReaderSize(plain, request.MaxLine+1)
 	return s, nil
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -93,8 +93,8 @@ func jobCreateCommand(r *remote) *cobra.Command {
 }
 
 // request makes the job of the flags. What only the API can judge is left to it.
-func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobRequest, error) {
-	job := bucketer.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
+func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobRequest, error) {
+	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
 	given := cmd.Flags().Changed
 	targets := 0
 	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"task", f.task}} {
@@ -136,10 +136,10 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (bucketer.JobReque
 		if err != nil {
 			return job, usagef("--at: %q is not a time such as 2026-11-21T10:00:00+01:00", f.at)
 		}
-		job.Schedule = &bucketer.Schedule{At: at}
+		job.Schedule = &request.Schedule{At: at}
 	}
 	if given("in") {
-		job.Schedule = &bucketer.Schedule{At: now.Add(f.in)}
+		job.Schedule = &request.Schedule{At: now.Add(f.in)}
 	}
 	var err error
 	if err := f.recurring.state(cmd, &job); err != nil {
@@ -184,7 +184,7 @@ func readPayload(text string, in io.Reader) (json.RawMessage, error) {
 	switch {
 	case text == "-":
 		// One byte more than is allowed is enough for the API to refuse it.
-		payload, err = io.ReadAll(io.LimitReader(in, bucketer.MaxBody+1))
+		payload, err = io.ReadAll(io.LimitReader(in, request.MaxBody+1))
 	case isFile:
 		payload, err = os.ReadFile(file)
 	}

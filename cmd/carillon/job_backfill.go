@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 func jobBackfillCommand(r *remote) *cobra.Command {
@@ -38,7 +38,7 @@ func jobBackfillCommand(r *remote) *cobra.Command {
 			return usagef("state --from: the first time that is run again")
 		}
 		now := time.Now()
-		asked := bucketer.BackfillRequest{MaxConcurrent: most}
+		asked := request.BackfillRequest{MaxConcurrent: most}
 		var err error
 		if asked.From, err = instant("from", from, now); err != nil {
 			return err

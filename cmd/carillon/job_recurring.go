@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -38,7 +38,7 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 }
 
 // state adds what was stated to a job.
-func (f *recurringFlags) state(cmd *cobra.Command, job *bucketer.JobRequest) error {
+func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) error {
 	given := cmd.Flags().Changed
 	if given("misfire") || given("misfire-deadline") {
 		job.Misfire = &schema.Misfire{Policy: f.misfire, Deadline: schema.Duration(f.deadline)}

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -236,19 +236,19 @@ func TestRequestOfFlags(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, row := range map[string]struct {
 		args, stdin string
-		want        bucketer.JobRequest
+		want        request.JobRequest
 	}{
-		"task, now": {args: "--task a", want: bucketer.JobRequest{Task: "a"}},
-		"in": {args: "--task a --in 5s", want: bucketer.JobRequest{
-			Task: "a", Schedule: &bucketer.Schedule{At: now.Add(5 * time.Second)},
+		"task, now": {args: "--task a", want: request.JobRequest{Task: "a"}},
+		"in": {args: "--task a --in 5s", want: request.JobRequest{
+			Task: "a", Schedule: &request.Schedule{At: now.Add(5 * time.Second)},
 		}},
-		"payload of a file": {args: "--task a --payload @" + file, want: bucketer.JobRequest{Task: "a", Payload: json.RawMessage(`[1, 2]`)}},
-		"payload of stdin":  {args: "--task a --payload -", stdin: `{}`, want: bucketer.JobRequest{Task: "a", Payload: json.RawMessage(`{}`)}},
-		"nats":              {args: "--subject s", want: bucketer.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "s"}}}},
+		"payload of a file": {args: "--task a --payload @" + file, want: request.JobRequest{Task: "a", Payload: json.RawMessage(`[1, 2]`)}},
+		"payload of stdin":  {args: "--task a --payload -", stdin: `{}`, want: request.JobRequest{Task: "a", Payload: json.RawMessage(`{}`)}},
+		"nats":              {args: "--subject s", want: request.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "s"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := jobCreateCommand(&remote{})
-			var got bucketer.JobRequest
+			var got request.JobRequest
 			cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 				f := jobFlags{}
 				for flag, into := range map[string]*string{"task": &f.task, "subject": &f.subject, "payload": &f.payload} {

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/cmd/internal/node"
 	"carillon.dev/carillon/schema"
@@ -52,7 +54,7 @@ func keyCreateCommand(r *remote) *cobra.Command {
 	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false, "write to Cassandra, without an API and a key")
 	cmd.Flags().StringVar(&file, "config", "", "with --bootstrap: configuration `file` (YAML) of a node")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ask := bucketer.KeyRequest{Name: args[0], Role: schema.Role(role)}
+		ask := request.KeyRequest{Name: args[0], Role: schema.Role(role)}
 		if expires != "" {
 			at, err := instant("expires", expires, time.Now())
 			if err != nil {
@@ -97,7 +99,7 @@ func showKey(cmd *cobra.Command, r *remote, made httpapi.NewAPIKey) error {
 }
 
 // bootstrapKey makes a key in the store that the configuration of a node names.
-func bootstrapKey(cmd *cobra.Command, r *remote, file string, ask bucketer.KeyRequest) error {
+func bootstrapKey(cmd *cobra.Command, r *remote, file string, ask request.KeyRequest) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ type nobody struct{}
 func (nobody) Signal(string, []byte) {}
 
 // firstKey makes a key of the tenant, by default of the system's, and notes it.
-func firstKey(ctx context.Context, store keyring, tenant string, ask bucketer.KeyRequest) (httpapi.NewAPIKey, error) {
+func firstKey(ctx context.Context, store keyring, tenant string, ask request.KeyRequest) (httpapi.NewAPIKey, error) {
 	if tenant == "" {
 		tenant = schema.SystemTenant
 	}
@@ -155,7 +157,7 @@ func firstKey(ctx context.Context, store keyring, tenant string, ask bucketer.Ke
 	case !ask.ExpiresAt.IsZero() && !ask.ExpiresAt.After(now):
 		return httpapi.NewAPIKey{}, usagef("--expires must be in the future")
 	}
-	secret, k, err := bucketer.NewKeys(store, nobody{}, time.Now, slog.New(slog.DiscardHandler)).Create(ctx, schema.APIKey{
+	secret, k, err := admin.NewKeys(store, nobody{}, time.Now, slog.New(slog.DiscardHandler)).Create(ctx, schema.APIKey{
 		Tenant: tenant, Name: ask.Name, Role: ask.Role, CreatedBy: "bootstrap", ExpiresAt: ask.ExpiresAt.UTC().Truncate(time.Millisecond),
 	})
 	switch {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
@@ -20,14 +20,14 @@ func TestKeysFromTheFirstOnToTheLast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := firstKey(t.Context(), store, "", bucketer.KeyRequest{Name: "first"})
+	first, err := firstKey(t.Context(), store, "", request.KeyRequest{Name: "first"})
 	if err != nil || first.Tenant != schema.SystemTenant || first.Role != schema.Admin || first.Key == "" {
 		t.Fatalf("firstKey = %+v, %v; want an admin of the system", first, err)
 	}
-	if _, err := firstKey(t.Context(), store, "", bucketer.KeyRequest{Name: "first"}); err == nil || !strings.Contains(err.Error(), "has a key first") {
+	if _, err := firstKey(t.Context(), store, "", request.KeyRequest{Name: "first"}); err == nil || !strings.Contains(err.Error(), "has a key first") {
 		t.Errorf("firstKey again = %v, want that the name is taken", err)
 	}
-	for name, ask := range map[string]bucketer.KeyRequest{
+	for name, ask := range map[string]request.KeyRequest{
 		"name": {Name: "A"}, "role": {Name: "a", Role: "root"}, "expiry": {Name: "a", ExpiresAt: time.Now().Add(-time.Hour)},
 	} {
 		if _, err := firstKey(t.Context(), store, "", ask); err == nil {

@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -20,13 +21,13 @@ func operationCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	for _, a := range []struct{ action, short string }{
-		{bucketer.ActionCancel, "Cancel every job that matches; with --from and --to, runs"},
-		{bucketer.ActionPause, "Pause every job that matches"},
-		{bucketer.ActionResume, "Resume every job that matches"},
-		{bucketer.ActionTrigger, "Run every job that matches now"},
-		{bucketer.ActionRetry, "Run runs that have ended again: those that failed, if --state says nothing else"},
-		{bucketer.ActionReplay, "Run dead letters again: runs that failed for good and wait"},
-		{bucketer.ActionDiscard, "Let dead letters go"},
+		{operations.ActionCancel, "Cancel every job that matches; with --from and --to, runs"},
+		{operations.ActionPause, "Pause every job that matches"},
+		{operations.ActionResume, "Resume every job that matches"},
+		{operations.ActionTrigger, "Run every job that matches now"},
+		{operations.ActionRetry, "Run runs that have ended again: those that failed, if --state says nothing else"},
+		{operations.ActionReplay, "Run dead letters again: runs that failed for good and wait"},
+		{operations.ActionDiscard, "Let dead letters go"},
 	} {
 		cmd.AddCommand(operationBeginCommand(r, a.action, a.short))
 	}
@@ -43,8 +44,8 @@ type operationFlags struct {
 
 func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 	var f operationFlags
-	letters := action == bucketer.ActionReplay || action == bucketer.ActionDiscard
-	ofJobs, ofRuns := action != bucketer.ActionRetry && !letters, action == bucketer.ActionCancel || action == bucketer.ActionRetry || letters
+	letters := action == operations.ActionReplay || action == operations.ActionDiscard
+	ofJobs, ofRuns := action != operations.ActionRetry && !letters, action == operations.ActionCancel || action == operations.ActionRetry || letters
 	cmd := &cobra.Command{
 		Use:   action + " [filter]",
 		Short: short,
@@ -52,7 +53,7 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 			"What did not match when it began is not met.",
 		Args: cobra.NoArgs,
 	}
-	if action == bucketer.ActionCancel {
+	if action == operations.ActionCancel {
 		cmd.Use, cmd.Args = action+" (ID | [filter])", cobra.MaximumNArgs(1)
 		cmd.Short += "; with an ID, that operation"
 		cmd.Long += "\n\nWith the ID of an operation that has not ended it ends that: what it did stays done, and what it started goes on."
@@ -84,7 +85,7 @@ func operationBeginCommand(r *remote, action, short string) *cobra.Command {
 			return err
 		}
 		ctx := cmd.Context()
-		begun, err := client.BeginOperation(ctx, bucketer.OperationRequest{Action: action, Filter: f.filter, DryRun: f.dryRun}, keyOr(f.key))
+		begun, err := client.BeginOperation(ctx, request.OperationRequest{Action: action, Filter: f.filter, DryRun: f.dryRun}, keyOr(f.key))
 		if err != nil {
 			return fmt.Errorf("%s all that match: %w", action, err)
 		}
@@ -134,7 +135,7 @@ func (f *operationFlags) check(action string, now time.Time) (err error) {
 		}
 	}
 	switch none := f.filter == (schema.OperationFilter{}); {
-	case none && (action == bucketer.ActionRetry || action == bucketer.ActionReplay || action == bucketer.ActionDiscard):
+	case none && (action == operations.ActionRetry || action == operations.ActionReplay || action == operations.ActionDiscard):
 		return usagef("state --from and --to: runs are selected by due time")
 	case none && !f.all:
 		return usagef("state what to %s: a filter, or --all", action)

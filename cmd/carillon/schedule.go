@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -46,7 +46,7 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 }
 
 // state returns the schedule that was stated, or nil if there is none. What only the API can judge is left to it.
-func (f *scheduleFlags) state(cmd *cobra.Command) (*bucketer.PreviewRequest, error) {
+func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, error) {
 	given := cmd.Flags().Changed
 	if !given("cron") && !given("every") {
 		for _, flag := range []string{"timezone", "gap", "overlap-hour", "anchor", "start", "end", "jitter"} {
@@ -64,7 +64,7 @@ func (f *scheduleFlags) state(cmd *cobra.Command) (*bucketer.PreviewRequest, err
 	case given("every") && f.every <= 0:
 		return nil, usagef("--every: %v is not positive", f.every)
 	}
-	out := &bucketer.PreviewRequest{Schedule: bucketer.Schedule{
+	out := &request.PreviewRequest{Schedule: request.Schedule{
 		Cron: f.cron, Timezone: f.timezone, Gap: f.gap, OverlapHour: f.overlapHour, Every: schema.Duration(f.every),
 	}}
 	now := time.Now()

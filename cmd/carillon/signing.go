@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -33,7 +33,7 @@ func signingCreateCommand(r *remote) *cobra.Command {
 		Example: "  carillon signing-key create > secret\n  carillon signing-key create partner --tenant billing",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-			made, err := client.CreateSigningKey(cmd.Context(), bucketer.SigningRequest{Name: strings.Join(args, "")})
+			made, err := client.CreateSigningKey(cmd.Context(), request.SigningRequest{Name: strings.Join(args, "")})
 			if err != nil {
 				return fmt.Errorf("create signing key: %w", err)
 			}
@@ -54,7 +54,7 @@ func signingRotateCommand(r *remote) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&overlap, "overlap", "", "how long the secret before goes on signing, as a `span` up to 720h; default 24h")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var ask bucketer.RotateRequest
+		var ask request.RotateRequest
 		if overlap != "" {
 			var d schema.Duration
 			if err := d.UnmarshalText([]byte(overlap)); err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -64,10 +64,10 @@ func taskSetCommand(r *remote) *cobra.Command {
 	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
 	flags.StringVar(&f.text, "description", "", "what it does")
 	cmd.RunE = r.asks(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-		var task bucketer.TaskRequest
+		var task request.TaskRequest
 		switch was, err := client.Task(cmd.Context(), args[0]); {
 		case err == nil:
-			task = bucketer.TaskRequest{Work: was.Work, Rate: was.Rate, MaxConcurrent: was.MaxConcurrent, PayloadSchema: was.PayloadSchema, Description: was.Description}
+			task = request.TaskRequest{Work: was.Work, Rate: was.Rate, MaxConcurrent: was.MaxConcurrent, PayloadSchema: was.PayloadSchema, Description: was.Description}
 		case !isNotFound(err):
 			return fmt.Errorf("set task: %w", err)
 		}
@@ -89,7 +89,7 @@ func isNotFound(err error) bool {
 }
 
 // state states in the task what the flags say. What only the API can judge is left to it.
-func (f *taskFlags) state(cmd *cobra.Command, task *bucketer.TaskRequest) error {
+func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	given := cmd.Flags().Changed
 	targets := 0
 	for _, flag := range []string{"url", "subject", "command"} {

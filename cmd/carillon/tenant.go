@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 )
 
 func tenantCommand() *cobra.Command {
@@ -41,7 +42,7 @@ func tenantGetCommand(r *remote) *cobra.Command {
 }
 
 func tenantSetCommand(r *remote) *cobra.Command {
-	var stated bucketer.TenantRequest
+	var stated request.TenantRequest
 	cmd := &cobra.Command{
 		Use:   "set NAME [--weight N] [quotas]",
 		Short: "State weight and quotas of a tenant; what no flag states stays as it is",
@@ -52,7 +53,7 @@ func tenantSetCommand(r *remote) *cobra.Command {
 		ValidArgsFunction: completeTenants(r),
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&stated.Weight, "weight", 0, "its share where tenants compete, 1 to "+strconv.Itoa(bucketer.MaxWeight))
+	flags.IntVar(&stated.Weight, "weight", 0, "its share where tenants compete, 1 to "+strconv.Itoa(admin.MaxWeight))
 	flags.IntVar(&stated.Quotas.Jobs, "jobs", 0, "jobs that can have many runs and have not ended")
 	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")
@@ -61,15 +62,15 @@ func tenantSetCommand(r *remote) *cobra.Command {
 		given := cmd.Flags().Changed
 		fields := []struct {
 			flag string
-			take func(ask *bucketer.TenantRequest)
+			take func(ask *request.TenantRequest)
 		}{
-			{"weight", func(ask *bucketer.TenantRequest) { ask.Weight = stated.Weight }},
-			{"jobs", func(ask *bucketer.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
-			{"runs-per-minute", func(ask *bucketer.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
-			{"import-lines-per-second", func(ask *bucketer.TenantRequest) {
+			{"weight", func(ask *request.TenantRequest) { ask.Weight = stated.Weight }},
+			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
+			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
+			{"import-lines-per-second", func(ask *request.TenantRequest) {
 				ask.Quotas.ImportLinesPerSecond = stated.Quotas.ImportLinesPerSecond
 			}},
-			{"payload-bytes-per-minute", func(ask *bucketer.TenantRequest) {
+			{"payload-bytes-per-minute", func(ask *request.TenantRequest) {
 				ask.Quotas.PayloadBytesPerMinute = stated.Quotas.PayloadBytesPerMinute
 			}},
 		}
@@ -94,7 +95,7 @@ func tenantSetCommand(r *remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
-		ask := bucketer.TenantRequest{Weight: was.Weight, Quotas: was.Quotas}
+		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas}
 		for _, f := range fields {
 			if given(f.flag) {
 				f.take(&ask)

@@ -203,11 +203,13 @@ func (l *Limiter) Want(lim *Limit, now time.Time) (int, bool) {
 	return min(len(lim.waiting)+soon, max(lim.rate.In(blockSpan), MinBlock)), true
 }
 
-// Next returns the register as it is known, as it will be with the next n starts reserved by who,
-// and these starts: fewer, or none, if the others lie beyond Reach.
-func (lim *Limit) Next(n int, now time.Time, who string) (from, to schema.Lease, block schema.Reservations) {
-	to, block = lim.known.Reserve(lim.rate, n, now, Reach, who)
-	return lim.known, to, block
+// Known returns the register as it was seen last.
+func (lim *Limit) Known() schema.Lease { return lim.known }
+
+// Reserve returns what a register becomes with the next n starts reserved by who, and these starts:
+// fewer, or none, if the others lie beyond Reach.
+func (lim *Limit) Reserve(was schema.Lease, n int, now time.Time, who string) (is schema.Lease, block schema.Reservations) {
+	return was.Reserve(lim.rate, n, now, Reach, who)
 }
 
 // Saw notes what the register holds.

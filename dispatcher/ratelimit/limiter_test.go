@@ -41,7 +41,7 @@ func limited(t *testing.T, rate string) (*Limiter, schema.Rate) {
 func reserve(l *Limiter, now time.Time) {
 	for _, lim := range l.TakeWanting() {
 		for n, ok := l.Want(lim, now); ok; n, ok = l.Want(lim, now) {
-			_, to, block := lim.Next(n, now, "test")
+			to, block := lim.Reserve(lim.Known(), n, now, "test")
 			lim.Saw(to)
 			l.Deal(lim, block, now)
 		}

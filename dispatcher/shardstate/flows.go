@@ -208,7 +208,7 @@ func (fs *Flows) EndPage(room *Room, start, end, front schema.EntryID, has func(
 // OldestSpilled returns the due times of the oldest spilled rows, by priority; zero = none are.
 func (fs *Flows) OldestSpilled() (oldest [4]time.Time) {
 	for f := range fs.spilled {
-		i := Rank(f.Priority)
+		i := f.Priority.Rank()
 		if at := f.after.Time(); oldest[i].IsZero() || at.Before(oldest[i]) {
 			oldest[i] = at
 		}

@@ -19,7 +19,7 @@ func (q *order) push(p *Pending) {
 		q.overdue = append(q.overdue, p)
 		return
 	}
-	heap.Push(&q.onTime[Rank(p.Priority)], p)
+	heap.Push(&q.onTime[p.Priority.Rank()], p)
 }
 
 // due returns the next entry to be published at now, or nil. It stays where it is.
@@ -53,7 +53,7 @@ func (q *order) due(now time.Time, leads *depth.Leads) *Pending {
 
 // pop removes what due returned.
 func (q *order) pop(p *Pending) {
-	if h := &q.onTime[Rank(p.Priority)]; len(*h) > 0 && (*h)[0] == p {
+	if h := &q.onTime[p.Priority.Rank()]; len(*h) > 0 && (*h)[0] == p {
 		heap.Pop(h)
 		return
 	}

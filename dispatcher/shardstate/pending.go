@@ -1,7 +1,6 @@
 package shardstate
 
 import (
-	"slices"
 	"time"
 
 	"carillon.dev/carillon/dispatcher/depth"
@@ -73,12 +72,3 @@ type Session struct {
 
 // SessionOf returns the Session that ref names.
 func SessionOf(ref *schema.SessionRef) Session { return Session{ref.Executor, ref.ID, ref.Guarded} }
-
-// Rank returns the place of a priority in schema.Priorities; that of normal for one that is not
-// there.
-func Rank(p schema.Priority) int {
-	if i := slices.Index(schema.Priorities, p); i >= 0 {
-		return i
-	}
-	return 2
-}

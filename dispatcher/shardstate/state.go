@@ -189,7 +189,7 @@ func (s *State) Granted(p *Pending) {
 // their rows are spilled. It returns the tickets of those that were queued.
 func (s *State) GiveUp(first *Pending, may func(*Pending) bool) (tickets []*depth.Ticket) {
 	f, all := first.Flow, []*Pending{first}
-	for _, p := range s.order.onTime[Rank(f.Priority)] {
+	for _, p := range s.order.onTime[f.Priority.Rank()] {
 		if p.Flow == f && p.Live(Waiting) && may(p) {
 			all = append(all, p)
 		}

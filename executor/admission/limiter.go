@@ -2,19 +2,16 @@ package admission
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 const (
-	// limitTries bounds how often slots are asked for again because another executor was faster.
-	limitTries = 12
 	// wakeFor bounds for how long after a slot was given back runs that wait for it are tried to be
 	// woken.
 	wakeFor = time.Minute
@@ -76,9 +73,6 @@ const (
 	HasSlot                        // it has one, under our session
 	SlotElsewhere                  // it has one under another session, or another attempt here has it
 )
-
-// errBusyLimit: the limit is asked by many at once.
-var errBusyLimit = errors.New("the limit's slots keep changing")
 
 func NewSlotLimiter(c SlotLimiterConfig) *SlotLimiter {
 	return &SlotLimiter{SlotLimiterConfig: c, limits: make(map[schema.LimitKey]*limitState), ending: make(chan struct{})}
@@ -177,30 +171,21 @@ func (l *SlotLimiter) serve(ctx context.Context, key schema.LimitKey, k *limitSt
 // slots, and answers each. It begins with the lease as it stood last: if that is outdated the swap
 // says so, and nothing is refused before the lease was read.
 func (l *SlotLimiter) update(ctx context.Context, key schema.LimitKey, k *limitState, wishes []*slotRequest) ([]SlotState, error) {
-	lease, anew := k.lease, false
-	defer func() { k.lease = lease }()
-	for try := range limitTries {
-		var err error
-		if lease.Key == "" {
-			if lease, err = l.read(ctx, key); err != nil {
-				return nil, err
-			}
-			anew = true
-		}
-		slots, err := lease.Slots()
+	answers := make([]SlotState, len(wishes))
+	stands, err := lease.Update(ctx, l.Store, key.Lease(), k.lease, func(was schema.Lease, fresh bool) (is schema.Lease, expires time.Time, err error) {
+		slots, err := was.Slots()
 		if err != nil {
-			return nil, err
+			return is, expires, err
 		}
 		before := len(slots.Taken)
-		if anew {
+		if fresh {
 			stands, err := l.Live.Of(ctx, slots.Sessions())
 			if err != nil {
-				return nil, err
+				return is, expires, err
 			}
 			slots.Prune(l.Now(), stands)
 		}
 		changed := len(slots.Taken) != before
-		answers := make([]SlotState, len(wishes))
 		refused := false
 		for i, w := range wishes {
 			var did bool
@@ -208,37 +193,18 @@ func (l *SlotLimiter) update(ctx context.Context, key schema.LimitKey, k *limitS
 			changed = changed || did
 			refused = refused || !w.release && answers[i] != HasSlot
 		}
-		if refused && !anew {
-			lease = schema.Lease{}
-			continue
-		}
-		if !changed {
-			return answers, nil
+		switch {
+		case refused && !fresh:
+			return is, expires, lease.ErrStale
+		case !changed:
+			return is, expires, lease.ErrUnchanged
 		}
 		now := l.Now()
-		is, err := lease.WithSlots(slots, now)
-		if err != nil {
-			return nil, err
-		}
-		is.Key = key.Lease()
-		stood, err := l.Store.SwapLease(ctx, lease, is, bucketer.SlotsExpire(&slots, now))
-		switch {
-		case err == nil:
-			lease = is
-			return answers, nil
-		case errors.Is(err, schema.ErrConflict):
-			lease, anew = stood, true
-		case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-			// Read and asked again: what stands then, if it was done, grants the same; if it was
-			// not, another swap shuts it out.
-			lease = schema.Lease{}
-		default:
-			lease = schema.Lease{}
-			return nil, err
-		}
-		bucketer.SlotsPause(ctx, try)
-	}
-	return nil, fmt.Errorf("%w: %w", schema.ErrUnavailable, errBusyLimit)
+		is, err = was.WithSlots(slots, now)
+		return is, bucketer.SlotsExpire(&slots, now), err
+	})
+	k.lease = stands
+	return answers, err
 }
 
 // apply grants the request in s, if there is room, and reports whether that changed anything.
@@ -254,15 +220,6 @@ func (w *slotRequest) apply(s *schema.Slots, executor string) (SlotState, bool) 
 		return SlotElsewhere, false
 	}
 	return NoSlot, false
-}
-
-// read reads the lease of a limit, such that every swap before is decided.
-func (l *SlotLimiter) read(ctx context.Context, key schema.LimitKey) (schema.Lease, error) {
-	lease, err := l.Store.Lease(ctx, key.Lease())
-	if errors.Is(err, schema.ErrNotFound) {
-		return schema.Lease{Key: key.Lease()}, nil
-	}
-	return lease, err
 }
 
 // Close waits until every slot has been given back, or was tried to for a last time.

@@ -2,8 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 // The runs of a task with max_concurrent take their slots from a block that the executor has of the
@@ -295,49 +294,42 @@ func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout) // whatever has ended: slots go back after the last run, when all else has stopped
 	defer cancel()
-	anew := false // the lease was read in this step
-	for try := range limitTries {
-		now := k.Now()
-		if !anew && (look || b.lease.Key == "") {
-			if err := k.readLease(ctx, b, now); err != nil {
-				return err
-			}
-			anew = true
-		}
-		slots, err := b.lease.Slots()
+	known := b.lease
+	if look {
+		known = schema.Lease{}
+	}
+	var p quotaPlan
+	var now time.Time
+	stands, err := lease.Update(ctx, k.Store, b.key.Lease(), known, func(was schema.Lease, fresh bool) (is schema.Lease, expires time.Time, err error) {
+		now = k.Now()
+		slots, err := was.Slots()
 		if err != nil {
-			return err
+			return is, expires, err
 		}
 		pruned := false
-		if anew {
+		if fresh {
+			b.read = now
 			if pruned, err = k.prune(ctx, &slots, now); err != nil {
-				return err
+				return is, expires, err
 			}
 		}
-		p := k.plan(l, b, &slots, now)
-		if p.short && !anew && b.shortages == 0 {
-			look = true // the lease is read before a shortage counts
-			continue
+		p = k.plan(l, b, &slots, now)
+		switch {
+		case p.short && !fresh && b.shortages == 0: // the lease is read before a shortage counts
+			return is, expires, lease.ErrStale
+		case !p.changed && !pruned:
+			return is, expires, lease.ErrUnchanged
 		}
-		if p.changed || pruned {
-			err := k.swap(ctx, b, slots, now)
-			switch {
-			case errors.Is(err, schema.ErrConflict):
-				anew = true
-			case errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
-				anew = false // read again, which decides it
-			case err != nil:
-				return err
-			}
-			if err != nil {
-				bucketer.SlotsPause(ctx, try)
-				continue
-			}
-		}
-		k.settle(l, b, p, now)
-		return nil
+		k.metrics.swaps.Inc()
+		b.absent = false
+		is, err = was.WithSlots(slots, now)
+		return is, bucketer.SlotsExpire(&slots, now), err
+	})
+	if b.lease = stands; err != nil {
+		return err
 	}
-	return fmt.Errorf("%w: %w", schema.ErrUnavailable, errBusyLimit)
+	k.settle(l, b, p, now)
+	return nil
 }
 
 // quotaPlan is what a step is about to do.
@@ -412,21 +404,6 @@ func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, now time.Time) {
 	}
 }
 
-// readLease reads the lease, such that every swap before is decided.
-func (k *QuotaAllocator) readLease(ctx context.Context, b *block, now time.Time) error {
-	b.lease = schema.Lease{}
-	lease, err := k.Store.Lease(ctx, b.key.Lease())
-	if errors.Is(err, schema.ErrNotFound) {
-		lease, err = schema.Lease{}, nil
-	}
-	if err != nil {
-		return err
-	}
-	lease.Key = b.key.Lease()
-	b.lease, b.read = lease, now
-	return nil
-}
-
 // prune takes away what executors had whose sessions were declared dead.
 func (k *QuotaAllocator) prune(ctx context.Context, slots *schema.Slots, now time.Time) (some bool, err error) {
 	stands, err := k.Live.Of(ctx, slots.Sessions())
@@ -436,30 +413,6 @@ func (k *QuotaAllocator) prune(ctx context.Context, slots *schema.Slots, now tim
 	before := len(slots.Blocks) + len(slots.Taken)
 	slots.Prune(now, stands)
 	return len(slots.Blocks)+len(slots.Taken) != before, nil
-}
-
-// swap has the lease say slots. After an error it is known how the lease stands, or it must be
-// read.
-func (k *QuotaAllocator) swap(ctx context.Context, b *block, slots schema.Slots, now time.Time) error {
-	was := b.lease
-	is, err := was.WithSlots(slots, now)
-	if err != nil {
-		return err
-	}
-	is.Key = b.key.Lease()
-	k.metrics.swaps.Inc()
-	b.absent = false
-	stood, err := k.Store.SwapLease(ctx, was, is, bucketer.SlotsExpire(&slots, now))
-	switch {
-	case err == nil:
-		b.lease = is
-	case errors.Is(err, schema.ErrConflict):
-		stood.Key = is.Key
-		b.lease, b.read = stood, now
-	default:
-		b.lease = schema.Lease{}
-	}
-	return err
 }
 
 // SetMetrics tells how many slots of limits we have, and how many of them are in use.

@@ -73,17 +73,9 @@ func NewSlots(size int, now func() time.Time) *Slots {
 	return s
 }
 
-// Rank returns the place of a priority in schema.Priorities; that of normal for an unknown one.
-func Rank(p schema.Priority) int {
-	if i := slices.Index(schema.Priorities, p.Or()); i >= 0 {
-		return i
-	}
-	return 2
-}
-
 // Acquire waits for a slot. It reports false, and has none, if ctx ended before.
 func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) bool {
-	c := &s.classes[Rank(p)]
+	c := &s.classes[p.Rank()]
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--

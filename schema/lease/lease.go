@@ -30,15 +30,21 @@ const Tries = 20
 // schema.ErrUnavailable.
 var ErrContended = fmt.Errorf("%w: the lease keeps changing", schema.ErrUnavailable)
 
-// ErrUnchanged is what a Change returns to leave the lease as it is.
-var ErrUnchanged = errors.New("the lease is as it should be")
+var (
+	// ErrUnchanged is what a Change returns to leave the lease as it is.
+	ErrUnchanged = errors.New("the lease is as it should be")
+	// ErrStale is what a Change returns to have the lease read first: what is known of it is not
+	// enough to decide on.
+	ErrStale = errors.New("the lease must be read first")
+)
 
 // Change computes a lease from the one that stands, and when its row expires (zero: never). A lease
-// without a row has the fence 0.
+// without a row has the fence 0. fresh: it stood during this call of Update; otherwise it is what
+// the caller knew.
 //
 // A Change may be called again after the swap of an earlier call was done and its answer lost. So
 // where it must act once it writes down who acts, and recognises that in what it is given.
-type Change func(was schema.Lease) (is schema.Lease, expires time.Time, err error)
+type Change func(was schema.Lease, fresh bool) (is schema.Lease, expires time.Time, err error)
 
 // Update replaces the lease of a key by what change makes of it, and returns what stands then.
 // known is the lease as last seen, or the zero Lease to read it first; if it is out of date, change
@@ -48,18 +54,22 @@ type Change func(was schema.Lease) (is schema.Lease, expires time.Time, err erro
 // swap may still happen; what the store answered. With an error the returned lease is the zero
 // Lease: it must be read before it is changed again.
 func Update(ctx context.Context, store schema.LeaseStore, key string, known schema.Lease, change Change) (schema.Lease, error) {
-	was := known
-	if was.Key == "" {
-		var err error
-		if was, err = Read(ctx, store, key); err != nil {
-			return schema.Lease{}, err
-		}
-	}
+	was, fresh := known, false
 	for try := range Tries {
-		is, expires, err := change(was)
+		if was.Key == "" {
+			var err error
+			if was, err = Read(ctx, store, key); err != nil {
+				return schema.Lease{}, err
+			}
+			fresh = true
+		}
+		is, expires, err := change(was, fresh)
 		switch {
 		case errors.Is(err, ErrUnchanged):
 			return was, nil
+		case errors.Is(err, ErrStale) && !fresh:
+			was = schema.Lease{}
+			continue
 		case err != nil:
 			return schema.Lease{}, err
 		}
@@ -71,7 +81,7 @@ func Update(ctx context.Context, store schema.LeaseStore, key string, known sche
 		case !errors.Is(err, schema.ErrConflict):
 			return schema.Lease{}, err
 		}
-		was, was.Key = stands, key
+		was, was.Key, fresh = stands, key, true
 		pause(ctx, try)
 	}
 	return schema.Lease{}, ErrContended

@@ -30,7 +30,7 @@ func open(t *testing.T) *embedded.Store {
 
 // add returns a change that adds a name to a list, once.
 func add(name string) lease.Change {
-	return func(was schema.Lease) (schema.Lease, time.Time, error) {
+	return func(was schema.Lease, _ bool) (schema.Lease, time.Time, error) {
 		names := strings.Fields(string(was.Record))
 		if slices.Contains(names, name) {
 			return was, time.Time{}, lease.ErrUnchanged
@@ -120,15 +120,24 @@ func TestUpdate(t *testing.T) {
 	}{
 		{name: "read, and swapped", change: add("b"), record: "a b"},
 		{name: "known, and out of date", known: true, change: add("b"), record: "a b"},
+		{name: "known, and to be read first", known: true, change: func(was schema.Lease, fresh bool) (schema.Lease, time.Time, error) {
+			if !fresh {
+				return schema.Lease{}, time.Time{}, lease.ErrStale
+			}
+			return add("b")(was, fresh)
+		}, record: "a b"},
+		{name: "never good enough", change: func(schema.Lease, bool) (schema.Lease, time.Time, error) {
+			return schema.Lease{}, time.Time{}, lease.ErrStale
+		}, want: lease.ErrStale, record: "a"},
 		{name: "as it should be", change: add("a"), record: "a"},
-		{name: "the change is refused", change: func(schema.Lease) (schema.Lease, time.Time, error) {
+		{name: "the change is refused", change: func(schema.Lease, bool) (schema.Lease, time.Time, error) {
 			return schema.Lease{}, time.Time{}, boom
 		}, want: boom, record: "a"},
 		{name: "answers are lost", plan: fails("SwapLease", 3, schematest.Fault{Lose: true}), change: add("b"), record: "a b"},
 		{name: "answers stay lost", plan: fails("SwapLease", -1, schematest.Fault{Lose: true}), change: add("b"), want: schema.ErrUnknown, record: "a b"},
 		{name: "it cannot be read", plan: fails("Lease", 1, schematest.Fault{Fail: true}), change: add("b"), want: schema.ErrUnavailable, record: "a"},
 		{name: "it cannot be swapped", plan: fails("SwapLease", 1, schematest.Fault{Fail: true}), change: add("b"), want: schema.ErrUnavailable, record: "a"},
-		{name: "the fence falls", change: func(was schema.Lease) (schema.Lease, time.Time, error) {
+		{name: "the fence falls", change: func(was schema.Lease, _ bool) (schema.Lease, time.Time, error) {
 			return schema.Lease{Fence: was.Fence - 1}, time.Time{}, nil
 		}, want: errors.ErrUnsupported, record: "a"},
 	} {
@@ -177,9 +186,9 @@ func TestContendedLeasesAreGivenUp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := lease.Update(t.Context(), store, "k", schema.Lease{}, func(was schema.Lease) (schema.Lease, time.Time, error) {
+		_, err := lease.Update(t.Context(), store, "k", schema.Lease{}, func(was schema.Lease, _ bool) (schema.Lease, time.Time, error) {
 			other()
-			return add("ours")(was)
+			return add("ours")(was, true)
 		})
 		if !errors.Is(err, lease.ErrContended) || !errors.Is(err, schema.ErrUnavailable) || calls != lease.Tries {
 			t.Errorf("Update = %v after %d tries, want ErrContended after %d", err, calls, lease.Tries)

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/executor/target"
 )
 
@@ -327,7 +327,7 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	if _, err := bucketer.ParseKeyring(c.Secrets.Keys); err != nil {
+	if _, err := admin.ParseKeyring(c.Secrets.Keys); err != nil {
 		fault("secrets.keys", "%v", err)
 	}
 	if f := c.Executor.Scripts; f != "" {

@@ -40,6 +40,9 @@ type layer struct {
 // The fakes that every test above schema may use.
 var fakes = []string{"schema/embedded", "schema/schematest", "dispatcher/queue/inproc", "dispatcher/queue/queuetest"}
 
+// The fakes of the tests of bucketer and of what lies below it.
+var bucketerFakes = append([]string{"bucketer/bucketertest"}, fakes...)
+
 // What is wired: the parts and their adapters.
 var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...", "executor/..."}
 
@@ -54,13 +57,33 @@ var layers = []layer{
 	{folder: "schema/lease", imports: []string{"schema"}, tests: []string{"schema/embedded", "schema/schematest"}},
 	{folder: "schema/schematest", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
 
-	{folder: "bucketer", imports: []string{"schema"}, tests: fakes},
+	{folder: "bucketer", imports: []string{"schema", "bucketer/schedule", "bucketer/payload"}, tests: bucketerFakes},
+	{folder: "bucketer/schedule", imports: []string{"schema"}},
+	{folder: "bucketer/payload"},
+	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
+	{folder: "bucketer/admin", imports: []string{"schema", "bucketer"}, tests: bucketerFakes},
+	{folder: "bucketer/tasks", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
+	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
+	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
+	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency"}},
+	{
+		folder:  "bucketer/operations",
+		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},
+		tests:   append([]string{"bucketer/admin", "bucketer/engine"}, bucketerFakes...),
+	},
+	{
+		folder:  "bucketer/request",
+		imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/runs", "bucketer/recurring", "bucketer/operations", "bucketer/schedule", "bucketer/payload"},
+		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
+	},
+	{folder: "bucketer/httpapi", imports: []string{"schema", "bucketer/..."}, tests: fakes},
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
-	{folder: "dispatcher", imports: []string{"schema", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "bucketer", "dispatcher/queue", "executor/admission", "executor/target"}, tests: append([]string{"executor/webhook"}, fakes...)},
-	{folder: "executor/admission", imports: []string{"schema", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
+	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/runs", "bucketer/recurring"}, fakes...)},
+	{folder: "executor", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "executor/admission", "executor/target"}, tests: append([]string{"executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
+	{folder: "executor/admission", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
 	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook"}, tests: fakes},
 	{folder: "executor/webhook"},
 	// What users' programs link: nothing of ours.

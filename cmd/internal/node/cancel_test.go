@@ -18,8 +18,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
@@ -70,7 +70,7 @@ func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
 // cancelled returns the run of endless work that was cancelled while it was under way, once its one attempt is recorded as that.
 func (r *running) cancelled(e endless) (run httpapi.Run) {
 	r.t.Helper()
-	job := r.ask(bucketer.JobRequest{Work: e.work})
+	job := r.ask(request.JobRequest{Work: e.work})
 	e.begun(schema.RunID(job.ID))
 	if run, err := r.client().CancelRun(r.t.Context(), schema.RunID(job.ID)); err != nil {
 		r.t.Fatalf("CancelRun = %s, %v", run.State, err)
@@ -87,7 +87,7 @@ func (r *running) cancelled(e endless) (run httpapi.Run) {
 }
 
 // ask makes a job. What it says of its attempts' time is longer than any test waits, so that nothing but a cancel ends one.
-func (r *running) ask(job bucketer.JobRequest) httpapi.Job {
+func (r *running) ask(job request.JobRequest) httpapi.Job {
 	r.t.Helper()
 	job.Key, job.Work.Timeout = uuid.NewString(), schema.Duration(time.Hour)
 	made, err := r.client().CreateJob(r.t.Context(), job)

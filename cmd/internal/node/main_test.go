@@ -19,8 +19,8 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
@@ -253,9 +253,9 @@ func (r *running) clientOf(c httpapi.ClientConfig) *httpapi.Client {
 // create makes a job that calls url, due at an instant (zero: now).
 func (r *running) create(url string, at time.Time) httpapi.Job {
 	r.t.Helper()
-	job := bucketer.JobRequest{Key: uuid.NewString(), Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, Payload: json.RawMessage(`1`)}
+	job := request.JobRequest{Key: uuid.NewString(), Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, Payload: json.RawMessage(`1`)}
 	if !at.IsZero() {
-		job.Schedule = &bucketer.Schedule{At: at}
+		job.Schedule = &request.Schedule{At: at}
 	}
 	made, err := r.client().CreateJob(r.t.Context(), job)
 	if err != nil {

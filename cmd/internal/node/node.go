@@ -17,7 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/cmd/internal/clockcheck"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher"
@@ -82,10 +84,10 @@ type Node struct {
 
 	stopping atomic.Bool // told to stop: our shards are others' from then on
 
-	bucketer   *bucketer.Bucketer
+	bucketer   *engine.Engine
 	dispatcher *dispatcher.Dispatcher
 	executor   *executor.Executor
-	operations *bucketer.Operations
+	operations *operations.Operations
 	scripts    *target.Script // nil: not enabled
 	office     *office
 	api        *httpapi.Server
@@ -200,8 +202,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		return err
 	}
 	n.halt.Also(n.clock.Off)
-	n.bucketer, err = bucketer.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+	n.bucketer, err = engine.New(bucketer.Config{
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
@@ -230,7 +232,11 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.office.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
+	n.operations = operations.New(operations.Config{
+		Bucketer: n.bucketer.Bucketer, Runs: n.bucketer.RunParts(), Jobs: n.bucketer.Recurring(), Store: n.store,
+		Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
+		Logger: n.log.With("part", "operations"), Registerer: n.reg,
+	})
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 )
@@ -42,7 +42,7 @@ func TestNodeWhoseClockIsOffRefusesWritesAndIsNotReady(t *testing.T) {
 	if status != 503 || !strings.Contains(body, "clock: the clock is off by -1h0m0s") || !strings.Contains(body, "process: ok\n") {
 		t.Errorf("/readyz of a node whose clock is off: %d\n%swant 503, because of the clock and nothing else but what follows from it", status, body)
 	}
-	job := bucketer.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}}
+	job := request.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}}
 	var p *httpapi.Problem
 	once := r.clientOf(httpapi.ClientConfig{Retries: -1})
 	if _, err := once.CreateJob(t.Context(), job); !errors.As(err, &p) || p.Kind() != "not-ready" {

@@ -6,34 +6,34 @@ import (
 	"sync"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
 // office is what a node knows of those who use it: keys, tenants and their quotas, who changed what, and what was done.
 type office struct {
-	keys    *bucketer.Keys
-	tenants *bucketer.Tenants
-	signing *bucketer.Signing
-	audit   *bucketer.Audit
-	stats   bucketer.Stats
+	keys    *admin.Keys
+	tenants *admin.Tenants
+	signing *admin.Signing
+	audit   *admin.Audit
+	stats   admin.Stats
 	counts  *counts
 }
 
 // openOffice makes the office. It does no I/O.
 func (n *Node) openOffice(now func() time.Time) (*office, error) {
 	log := n.log.With("part", "office")
-	keyring, err := bucketer.ParseKeyring(n.cfg.Secrets.Keys)
+	keyring, err := admin.ParseKeyring(n.cfg.Secrets.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("secrets.keys: %w", err)
 	}
 	return &office{
-		keys:    bucketer.NewKeys(n.store, n.queue, now, log),
-		signing: bucketer.NewSigning(n.store, keyring, n.queue, now),
-		tenants: bucketer.NewTenants(n.store, n.queue, now, n.bucketers),
-		audit:   bucketer.NewAudit(n.store, now, log, n.reg),
-		stats:   bucketer.Stats{Store: n.store},
+		keys:    admin.NewKeys(n.store, n.queue, now, log),
+		signing: admin.NewSigning(n.store, keyring, n.queue, now),
+		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers),
+		audit:   admin.NewAudit(n.store, now, log, n.reg),
+		stats:   admin.Stats{Store: n.store},
 		counts:  &counts{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
 	}, nil
 }

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 )
@@ -23,7 +24,7 @@ func (silent) Signal(string, []byte) {}
 func TestNodesKeepAnOffice(t *testing.T) {
 	w, began := newWorld(t, "a", "b"), time.Now()
 	log := slog.New(slog.DiscardHandler)
-	first, _, err := bucketer.NewKeys(w.store, silent{}, time.Now, log).Create(t.Context(), schema.APIKey{Tenant: schema.SystemTenant, Name: "first", Role: schema.Admin})
+	first, _, err := admin.NewKeys(w.store, silent{}, time.Now, log).Create(t.Context(), schema.APIKey{Tenant: schema.SystemTenant, Name: "first", Role: schema.Admin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +44,12 @@ func TestNodesKeepAnOffice(t *testing.T) {
 		}
 		return 0
 	}
-	made, err := with(a, first, "shop").CreateKey(t.Context(), bucketer.KeyRequest{Name: "till", Role: schema.Operator})
+	made, err := with(a, first, "shop").CreateKey(t.Context(), request.KeyRequest{Name: "till", Role: schema.Operator})
 	if err != nil {
 		t.Fatalf("CreateKey = %v", err)
 	}
 	call := sink(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-	job := bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: call}}}
+	job := request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: call}}}
 	run, err := a.clientOf(httpapi.ClientConfig{Key: made.Key, Retries: 100, MaxWait: 500 * time.Millisecond}).CreateJob(t.Context(), job)
 	if err != nil || run.Tenant != "shop" {
 		t.Fatalf("CreateJob = %+v, %v; want a job of the key's tenant", run, err)
@@ -64,7 +65,7 @@ func TestNodesKeepAnOffice(t *testing.T) {
 		t.Errorf("GET /metrics without a key = %d, want 401", got)
 	}
 
-	if _, err := with(a, first, "").PutTenant(t.Context(), "shop", bucketer.TenantRequest{Quotas: schema.Quotas{RunsPerMinute: 2}}); err != nil {
+	if _, err := with(a, first, "").PutTenant(t.Context(), "shop", request.TenantRequest{Quotas: schema.Quotas{RunsPerMinute: 2}}); err != nil {
 		t.Fatalf("PutTenant = %v", err)
 	}
 	await(t, "b hears of the quota", func() bool {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
 	"carillon.dev/carillon/schema"
@@ -30,7 +30,7 @@ func TestNodeWithoutNATSRefusesWritesUntilItIsBack(t *testing.T) {
 	r := start(t, "a", open, nil).up()
 	await(t, "the node is ready", func() bool { status, _ := get(t, r.url+"/readyz"); return status == http.StatusOK })
 	work := schema.Work{HTTP: &schema.HTTPTarget{URL: url}}
-	if _, err := r.client().PutTask(t.Context(), "kept", bucketer.TaskRequest{Work: work}); err != nil {
+	if _, err := r.client().PutTask(t.Context(), "kept", request.TaskRequest{Work: work}); err != nil {
 		t.Fatalf("PutTask = %v", err)
 	}
 	before := r.create(url, time.Now().Add(time.Hour))
@@ -49,15 +49,15 @@ func TestNodeWithoutNATSRefusesWritesUntilItIsBack(t *testing.T) {
 		do   func(ctx context.Context) error
 	}{
 		{"create a job", func(ctx context.Context) error {
-			_, err := once.CreateJob(ctx, bucketer.JobRequest{Work: work})
+			_, err := once.CreateJob(ctx, request.JobRequest{Work: work})
 			return err
 		}},
 		{"create a job, due later", func(ctx context.Context) error {
-			_, err := once.CreateJob(ctx, bucketer.JobRequest{Work: work, Schedule: &bucketer.Schedule{At: time.Now().Add(time.Hour)}})
+			_, err := once.CreateJob(ctx, request.JobRequest{Work: work, Schedule: &request.Schedule{At: time.Now().Add(time.Hour)}})
 			return err
 		}},
 		{"put a task", func(ctx context.Context) error {
-			_, err := once.PutTask(ctx, "other", bucketer.TaskRequest{Work: work})
+			_, err := once.PutTask(ctx, "other", request.TaskRequest{Work: work})
 			return err
 		}},
 		{"reschedule", func(ctx context.Context) error {

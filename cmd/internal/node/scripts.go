@@ -4,27 +4,27 @@ import (
 	"fmt"
 	"os"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/executor/target"
 )
 
 // openScripts makes the target of scripts if there are any, and returns what requests may say of them: the executor that runs a script and
 // the bucketer that takes it in have one list.
-func (n *Node) openScripts(room *target.ByteBudget) (bucketer.Rules, error) {
+func (n *Node) openScripts(room *target.ByteBudget) (request.Rules, error) {
 	file := n.cfg.Executor.Scripts
 	if file == "" {
-		return bucketer.Rules{}, nil
+		return request.Rules{}, nil
 	}
 	list, err := config.LoadScripts(file)
 	if err != nil {
-		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
+		return request.Rules{}, fmt.Errorf("executor.scripts: %w", err)
 	}
 	n.scripts, err = target.NewScript(target.ScriptConfig{
 		Commands: list, Root: os.Geteuid() == 0, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
 	})
 	if err != nil {
-		return bucketer.Rules{}, fmt.Errorf("executor.scripts: %w", err)
+		return request.Rules{}, fmt.Errorf("executor.scripts: %w", err)
 	}
-	return bucketer.Rules{Script: n.scripts.Fault}, nil
+	return request.Rules{Script: n.scripts.Fault}, nil
 }

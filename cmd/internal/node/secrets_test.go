@@ -22,8 +22,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/executor/webhook"
 	"carillon.dev/carillon/schema"
@@ -56,8 +56,8 @@ func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 		texts = append(texts, k.Secret)
 		hidden["secret "+strconv.Itoa(len(texts))] = secret
 	}
-	keep(r.client().CreateSigningKey(t.Context(), bucketer.SigningRequest{Name: "orders"}))
-	keep(r.client().RotateSigningKey(t.Context(), "orders", bucketer.RotateRequest{}))
+	keep(r.client().CreateSigningKey(t.Context(), request.SigningRequest{Name: "orders"}))
+	keep(r.client().RotateSigningKey(t.Context(), "orders", request.RotateRequest{}))
 	search := func(what string, text []byte) {
 		t.Helper()
 		for name, secret := range hidden {
@@ -91,7 +91,7 @@ func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 			HTTP:  &schema.HTTPTarget{URL: url, SigningKey: "orders"},
 			Retry: &schema.Retry{MaxAttempts: 2, Initial: schema.Duration(10 * time.Millisecond)},
 		}
-		if _, err := r.client().PutTask(t.Context(), name, bucketer.TaskRequest{Work: work}); err != nil {
+		if _, err := r.client().PutTask(t.Context(), name, request.TaskRequest{Work: work}); err != nil {
 			t.Fatalf("PutTask = %v", err)
 		}
 		return name
@@ -99,7 +99,7 @@ func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 	// fail has a run of the task fail, and reads all that is said of it.
 	fail := func(task string) httpapi.DeadLetter {
 		t.Helper()
-		job, err := r.client().CreateJob(t.Context(), bucketer.JobRequest{Key: uuid.NewString(), Task: task, Payload: json.RawMessage(`"` + canary + `"`)})
+		job, err := r.client().CreateJob(t.Context(), request.JobRequest{Key: uuid.NewString(), Task: task, Payload: json.RawMessage(`"` + canary + `"`)})
 		if err != nil {
 			t.Fatalf("CreateJob = %v", err)
 		}
@@ -132,16 +132,16 @@ func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 	once := r.clientOf(httpapi.ClientConfig{Retries: -1})
 	for what, do := range map[string]func() error{
 		"create what is there": func() error {
-			_, err := once.CreateSigningKey(t.Context(), bucketer.SigningRequest{Name: "orders"})
+			_, err := once.CreateSigningKey(t.Context(), request.SigningRequest{Name: "orders"})
 			return err
 		},
 		"rotate what is not there": func() error {
-			_, err := once.RotateSigningKey(t.Context(), "none", bucketer.RotateRequest{})
+			_, err := once.RotateSigningKey(t.Context(), "none", request.RotateRequest{})
 			return err
 		},
 		"rotate for too long": func() error {
 			d := schema.Duration(1000 * time.Hour)
-			_, err := once.RotateSigningKey(t.Context(), "orders", bucketer.RotateRequest{Overlap: &d})
+			_, err := once.RotateSigningKey(t.Context(), "orders", request.RotateRequest{Overlap: &d})
 			return err
 		},
 	} {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 )
@@ -84,7 +84,7 @@ func TestMaxOutputCutsWhateverRan(t *testing.T) {
 				}
 			}).up()
 			for kind, work := range works {
-				job, err := r.client().CreateJob(t.Context(), bucketer.JobRequest{Key: uuid.NewString(), Work: work})
+				job, err := r.client().CreateJob(t.Context(), request.JobRequest{Key: uuid.NewString(), Work: work})
 				if err != nil {
 					t.Fatalf("%s: CreateJob = %v", kind, err)
 				}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -97,7 +97,7 @@ func (r *running) endsUnderItsClaim(run schema.RunID, last http.Header) {
 
 func (r *running) showEffectivelyOnce(ground) {
 	c := newCallee(r.t, http.StatusInternalServerError, http.StatusOK)
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Guarantee: schema.EffectivelyOnce, Retry: often(3)}})
+	job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Guarantee: schema.EffectivelyOnce, Retry: often(3)}})
 	attempted(r.t, r.awaitState(job.ID, schema.StateSucceeded), schema.Failed, schema.Succeeded)
 	calls := c.called(r.t, schema.RunID(job.ID))
 	if len(calls) != 2 {
@@ -110,7 +110,7 @@ func (r *running) showAtMostOnce(ground) {
 	t := r.t
 	for status, want := range map[int]schema.State{http.StatusOK: schema.StateSucceeded, http.StatusServiceUnavailable: schema.StateFailed} {
 		c := newCallee(t, status)
-		job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Guarantee: schema.AtMostOnce}})
+		job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Guarantee: schema.AtMostOnce}})
 		run := r.awaitState(job.ID, want)
 		calls := c.called(t, run.ID)
 		if len(calls) != 1 || len(run.Attempts) != 1 || run.Attempts[0].StatusCode != status {
@@ -119,7 +119,7 @@ func (r *running) showAtMostOnce(ground) {
 		r.endsUnderItsClaim(run.ID, calls[0])
 	}
 	var p *httpapi.Problem
-	twice := bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://127.0.0.1"}, Guarantee: schema.AtMostOnce, Retry: often(2)}}
+	twice := request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://127.0.0.1"}, Guarantee: schema.AtMostOnce, Retry: often(2)}}
 	if _, err := r.client().CreateJob(t.Context(), twice); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
 		t.Errorf("CreateJob of at_most_once with two attempts = %v, want 422", err)
 	}
@@ -133,7 +133,7 @@ func (r *running) showRetryAfter(ground) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: often(2)}})
+	job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: often(2)}})
 	run := r.awaitState(job.ID, schema.StateSucceeded)
 	attempted(t, run, schema.Failed, schema.Succeeded)
 	if pause := run.Attempts[1].StartedAt.Sub(run.Attempts[0].FinishedAt.Time); pause < time.Second {
@@ -143,7 +143,7 @@ func (r *running) showRetryAfter(ground) {
 
 func (r *running) showFinalAnswer(ground) {
 	c := newCallee(r.t, http.StatusNotFound)
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Retry: often(3)}})
+	job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Retry: often(3)}})
 	r.letter(schema.RunID(job.ID)) // which follows the record
 	run := r.awaitState(job.ID, schema.StateFailed)
 	attempted(r.t, run, schema.Failed)
@@ -155,7 +155,7 @@ func (r *running) showFinalAnswer(ground) {
 func (r *running) showRetry(ground) {
 	t, client := r.t, r.client()
 	c := newCallee(t, 500, 502, 500, 200)
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Retry: often(3)}, Payload: json.RawMessage(`"again"`)})
+	job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: c.url}, Retry: often(3)}, Payload: json.RawMessage(`"again"`)})
 	failed := r.awaitState(job.ID, schema.StateFailed)
 	attempted(t, failed, schema.Failed, schema.Failed, schema.Failed)
 	if n := len(c.called(t, failed.ID)); n != 3 {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
@@ -67,7 +67,7 @@ func (r *running) backlog(url string, n int) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			if _, err := c.CreateJob(r.t.Context(), bucketer.JobRequest{
+			if _, err := c.CreateJob(r.t.Context(), request.JobRequest{
 				Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, Payload: json.RawMessage(`1`),
 			}); err != nil {
 				r.t.Errorf("CreateJob = %v", err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -66,7 +66,7 @@ func (r *running) showPriorities(dispatcher *running, execute func()) {
 		priority schema.Priority
 		n        int
 	}{{schema.Low, low}, {schema.Critical, critical}} {
-		ids = append(ids, r.batch(of.n, bucketer.JobRequest{
+		ids = append(ids, r.batch(of.n, request.JobRequest{
 			Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url + "/" + string(of.priority)}}, Priority: of.priority,
 		}, 0)...)
 		await(t, "all are published", func() bool {
@@ -107,11 +107,11 @@ func (r *running) showShares() {
 		} {
 			who := r.in(t)
 			who.tenant = of.name + uuid.NewString()
-			if _, err := who.client().PutTenant(t.Context(), who.tenant, bucketer.TenantRequest{Weight: of.weight}); err != nil {
+			if _, err := who.client().PutTenant(t.Context(), who.tenant, request.TenantRequest{Weight: of.weight}); err != nil {
 				t.Fatalf("PutTenant = %v", err)
 			}
 			work := schema.Work{HTTP: &schema.HTTPTarget{URL: url + "/" + of.name}}
-			who.batch(of.n, bucketer.JobRequest{Work: work, Schedule: &bucketer.Schedule{At: of.due}}, of.step)
+			who.batch(of.n, request.JobRequest{Work: work, Schedule: &request.Schedule{At: of.due}}, of.step)
 			all += of.n
 		}
 		late := time.Since(first)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/executor/worker"
 	"carillon.dev/carillon/schema"
 )
@@ -39,7 +39,7 @@ func (r *running) showWorker(g ground) {
 		}
 		return map[string]any{"key": run.ID, "steps": steps}, nil
 	})
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "work.steps"}}, Payload: json.RawMessage("3")})
+	job := r.ask(request.JobRequest{Work: schema.Work{NATS: &schema.NATSTarget{Subject: "work.steps"}}, Payload: json.RawMessage("3")})
 	await(t, "the progress of the run is seen", func() bool {
 		p := r.awaitState(job.ID, schema.StateRunning).Progress
 		return p != nil && p.Done == 3 && p.Total == 10
@@ -65,8 +65,8 @@ func (r *running) showWorker(g ground) {
 func (r *running) showScript(ground) {
 	t := r.t
 	needsScripts(t)
-	script := func(command string, args ...string) bucketer.JobRequest {
-		return bucketer.JobRequest{Work: schema.Work{Script: &schema.ScriptTarget{Command: command, Args: args}, Retry: often(2)}, Payload: json.RawMessage(`{"to":1}`)}
+	script := func(command string, args ...string) request.JobRequest {
+		return request.JobRequest{Work: schema.Work{Script: &schema.ScriptTarget{Command: command, Args: args}, Retry: often(2)}, Payload: json.RawMessage(`{"to":1}`)}
 	}
 	run := r.awaitState(r.ask(script("speak", "0")).ID, schema.StateSucceeded)
 	attempted(t, run, schema.Succeeded)
@@ -78,7 +78,7 @@ func (r *running) showScript(ground) {
 	if a := run.Attempts[1]; a.StatusCode != 7 || a.Output != "{\"to\":1} as attempt 2\n" {
 		t.Errorf("last attempt = code %d, %q; want code 7 and its output", a.StatusCode, a.Output)
 	}
-	for what, job := range map[string]bucketer.JobRequest{"a command that is not on the list": script("rm"), "an argument that is not": script("speak", "x")} {
+	for what, job := range map[string]request.JobRequest{"a command that is not on the list": script("rm"), "an argument that is not": script("speak", "x")} {
 		var p *httpapi.Problem
 		if _, err := r.client().CreateJob(t.Context(), job); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
 			t.Errorf("CreateJob with %s = %v, want 422", what, err)
@@ -90,7 +90,7 @@ func (r *running) showScriptOverTime(ground) {
 	t := r.t
 	needsScripts(t)
 	work := schema.Work{Script: &schema.ScriptTarget{Command: "deaf"}, Timeout: schema.Duration(2 * time.Second), Retry: often(1)}
-	job, err := r.client().CreateJob(t.Context(), bucketer.JobRequest{Key: uuid.NewString(), Work: work})
+	job, err := r.client().CreateJob(t.Context(), request.JobRequest{Key: uuid.NewString(), Work: work})
 	if err != nil {
 		t.Fatalf("CreateJob = %v", err)
 	}
@@ -114,7 +114,7 @@ func (r *running) showOutputs(g ground) {
 		"http": {HTTP: &schema.HTTPTarget{URL: url}},
 		"nats": {NATS: &schema.NATSTarget{Subject: "work.long"}},
 	} {
-		run := r.awaitState(r.ask(bucketer.JobRequest{Work: work}).ID, schema.StateSucceeded)
+		run := r.awaitState(r.ask(request.JobRequest{Work: work}).ID, schema.StateSucceeded)
 		if a := run.Attempts[0]; a.Output != kept[:2<<10] || a.OutputSize != maxKept || !a.OutputCut {
 			t.Errorf("%s: attempt with %d bytes of %d, cut: %t; want the first 2 KiB of %d, and that it was cut", kind, len(a.Output), a.OutputSize, a.OutputCut, maxKept)
 		}
@@ -146,7 +146,7 @@ func (r *running) showOutputOfAnEarlierAttempt(ground) {
 			t.Errorf("Output of attempt %d = %d bytes of attempt %d, %v; want %d of %d", attempt, len(out.Text), out.Attempt, err, len(text), want)
 		}
 	}
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: often(2)}})
+	job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: often(2)}})
 	run := schema.RunID(job.ID)
 	pass(t, "the second call comes", again)
 	output(run, 0, 1, first)

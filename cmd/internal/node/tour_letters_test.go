@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -19,11 +19,11 @@ import (
 func (r *running) fail(task, url string, n int) (failed []schema.RunID) {
 	r.t.Helper()
 	c := r.client()
-	if _, err := c.PutTask(r.t.Context(), task, bucketer.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}}); err != nil {
+	if _, err := c.PutTask(r.t.Context(), task, request.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}}); err != nil {
 		r.t.Fatalf("PutTask = %v", err)
 	}
 	for range n {
-		job, err := c.CreateJob(r.t.Context(), bucketer.JobRequest{Key: uuid.NewString(), Task: task})
+		job, err := c.CreateJob(r.t.Context(), request.JobRequest{Key: uuid.NewString(), Task: task})
 		if err != nil {
 			r.t.Fatalf("CreateJob = %v", err)
 		}
@@ -66,7 +66,7 @@ func (r *running) showReplayOfATask(ground) {
 	}
 	well.Store(true)
 	now := time.Now()
-	op := bucketer.OperationRequest{Action: "replay", Filter: schema.OperationFilter{Task: "mail", From: now.Add(-time.Hour), To: now.Add(time.Hour)}}
+	op := request.OperationRequest{Action: "replay", Filter: schema.OperationFilter{Task: "mail", From: now.Add(-time.Hour), To: now.Add(time.Hour)}}
 	begun, err := c.BeginOperation(t.Context(), op, uuid.NewString())
 	if err != nil || begun.Matched != n || !begun.All {
 		t.Fatalf("BeginOperation = %+v, %v; want that all %d match", begun, err, n)

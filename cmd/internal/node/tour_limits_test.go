@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/ring"
@@ -45,7 +45,7 @@ func TestTourLimits(t *testing.T) {
 		const many = 100
 		api := begin(t, members[0], many)
 		const rate = "4/s"
-		api.task("paced", bucketer.TaskRequest{Rate: rate})
+		api.task("paced", request.TaskRequest{Rate: rate})
 		d := begin(t, members[1], many)
 		t.Run("two execute", func(t *testing.T) {
 			x, y := begin(t, members[2], many), begin(t, members[3], many)
@@ -124,7 +124,7 @@ func (c *calls) runs() (ids []string) {
 }
 
 // task puts a task that needs no receiver yet.
-func (r *running) task(name string, task bucketer.TaskRequest) {
+func (r *running) task(name string, task request.TaskRequest) {
 	r.t.Helper()
 	if task.HTTP == nil {
 		task.HTTP = &schema.HTTPTarget{URL: "http://127.0.0.1:1"}
@@ -135,14 +135,14 @@ func (r *running) task(name string, task bucketer.TaskRequest) {
 }
 
 // batch makes n jobs that are alike, but that each is due a step after the one before, and returns their runs.
-func (r *running) batch(n int, job bucketer.JobRequest, step time.Duration) []schema.RunID {
+func (r *running) batch(n int, job request.JobRequest, step time.Duration) []schema.RunID {
 	r.t.Helper()
 	job.Payload = json.RawMessage(`1`)
 	var lines bytes.Buffer
 	for i := range n {
 		job.Key = uuid.NewString()
 		if i > 0 && step > 0 {
-			job.Schedule = &bucketer.Schedule{At: job.Schedule.At.Add(step)}
+			job.Schedule = &request.Schedule{At: job.Schedule.At.Add(step)}
 		}
 		text, err := json.Marshal(job)
 		if err != nil {
@@ -224,8 +224,8 @@ func (r *running) showMaxConcurrent(executors ...*running) {
 		return http.StatusOK
 	})
 	t.Cleanup(release) // before the sink is closed, whatever fails
-	r.task("few", bucketer.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, MaxConcurrent: most})
-	ids := r.batch(n, bucketer.JobRequest{Task: "few"}, 0)
+	r.task("few", request.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, MaxConcurrent: most})
+	ids := r.batch(n, request.JobRequest{Task: "few"}, 0)
 	acked := time.Now()
 	pass(t, "as many runs are under way as may", full)
 	await(t, "runs beyond the limit were tried", func() bool {
@@ -252,8 +252,8 @@ func (r *running) showRate(rate string) {
 		}
 		return http.StatusOK
 	})
-	r.task("paced", bucketer.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, Rate: rate})
-	ids := r.batch(n, bucketer.JobRequest{Task: "paced"}, 0)
+	r.task("paced", request.TaskRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}, Rate: rate})
+	ids := r.batch(n, request.JobRequest{Task: "paced"}, 0)
 	r.awaitWaiting(t, "rate: ", ids)
 	task := check.Task{Name: "paced"}
 	if err := task.Rate.UnmarshalText([]byte(rate)); err != nil {
@@ -293,9 +293,9 @@ func (r *running) repeated(onLimit string) *repeated {
 	})
 	r.t.Cleanup(func() { close(over) }) // before the sink is closed, whatever fails
 	var err error
-	p.job, _, err = r.client().PutJob(r.t.Context(), onLimit, bucketer.JobRequest{
+	p.job, _, err = r.client().PutJob(r.t.Context(), onLimit, request.JobRequest{
 		Work:        schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Timeout: schema.Duration(time.Hour)},
-		Schedule:    &bucketer.Schedule{Every: schema.Duration(24 * time.Hour)},
+		Schedule:    &request.Schedule{Every: schema.Duration(24 * time.Hour)},
 		Concurrency: &schema.Concurrency{Limit: 1, OnLimit: onLimit},
 	})
 	if err != nil {
@@ -422,14 +422,14 @@ func (r *running) showBreaker(executor *running) {
 	})
 	other, otherURL := receive(t, func(*http.Request, int) int { return http.StatusOK })
 	retry := &schema.Retry{MaxAttempts: 20, Initial: schema.Duration(10 * time.Millisecond), Factor: 1, Jitter: "none"}
-	ill := bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: retry}}
+	ill := request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: retry}}
 	early := r.batch(n, ill, 0)
 	await(t, "the breaker opens", func() bool { return executor.metric("carillon_executor_targets_broken") == 1 })
 	late := r.batch(n, ill, 0)
 	stranger := r.in(t)
 	stranger.tenant = "t" + uuid.NewString()
 	for _, who := range []*running{r, stranger} { // another target of the tenant, and another tenant
-		for _, id := range who.batch(n, bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: otherURL}}}, 0) {
+		for _, id := range who.batch(n, request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: otherURL}}}, 0) {
 			who.awaitState(schema.JobID(id), schema.StateSucceeded)
 		}
 	}

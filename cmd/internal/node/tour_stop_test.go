@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
@@ -73,7 +73,7 @@ func TestTourOfStops(t *testing.T) {
 			})
 			t.Cleanup(func() { close(over) }) // before the sink is closed, whatever fails
 			ask := func(g schema.Guarantee) schema.JobID {
-				return api.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Guarantee: g}}).ID
+				return api.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Guarantee: g}}).ID
 			}
 			least, most := ask(schema.AtLeastOnce), ask(schema.AtMostOnce)
 			for range 2 {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
 
@@ -59,7 +59,7 @@ func (r *running) showReset(executor *running) {
 	r = r.in(t)
 	r.tenant = "t" + uuid.NewString()
 	retry := &schema.Retry{MaxAttempts: 20, Initial: schema.Duration(10 * time.Millisecond), Factor: 1, Jitter: "none"}
-	ill := bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: at}, Retry: retry}}
+	ill := request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: at}, Retry: retry}}
 	early := r.batch(10, ill, 0)
 	var open []httpapi.TargetOfTenant
 	await(t, "the circuit opens", func() bool { open = r.targets(t, "open"); return len(open) > 0 })

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
@@ -205,10 +205,10 @@ func (r *running) showReplay(ground) {
 		_, _ = io.WriteString(w, answer)
 	})
 	work := schema.Work{HTTP: &schema.HTTPTarget{URL: url}, Retry: &schema.Retry{MaxAttempts: 2, Initial: schema.Duration(10 * time.Millisecond)}}
-	if _, err := c.PutTask(t.Context(), "mail", bucketer.TaskRequest{Work: work}); err != nil {
+	if _, err := c.PutTask(t.Context(), "mail", request.TaskRequest{Work: work}); err != nil {
 		t.Fatalf("PutTask = %v", err)
 	}
-	job, err := c.CreateJob(t.Context(), bucketer.JobRequest{Key: uuid.NewString(), Task: "mail", Payload: json.RawMessage(`{"to":1}`)})
+	job, err := c.CreateJob(t.Context(), request.JobRequest{Key: uuid.NewString(), Task: "mail", Payload: json.RawMessage(`{"to":1}`)})
 	if err != nil {
 		t.Fatalf("CreateJob = %v", err)
 	}
@@ -239,7 +239,7 @@ func (r *running) showReplay(ground) {
 
 func (r *running) showSignature(ground) {
 	t, c := r.t, r.client()
-	key, err := c.CreateSigningKey(t.Context(), bucketer.SigningRequest{Name: "orders"})
+	key, err := c.CreateSigningKey(t.Context(), request.SigningRequest{Name: "orders"})
 	if err != nil {
 		t.Fatalf("CreateSigningKey = %v", err)
 	}
@@ -259,7 +259,7 @@ func (r *running) showSignature(ground) {
 		}
 		verdicts <- err
 	})
-	job := r.ask(bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url, SigningKey: "orders"}}, Payload: json.RawMessage(payload)})
+	job := r.ask(request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url, SigningKey: "orders"}}, Payload: json.RawMessage(payload)})
 	if err := pass(t, "the call comes", verdicts); err != nil {
 		t.Errorf("Verify of the call = %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/schema"
 )
 
@@ -36,8 +37,8 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	begins := func() *bucketer.Bucketer {
-		b, err := bucketer.New(bucketer.Config{Store: store, Hints: unheard{}, Signals: unheard{}})
+	begins := func() *engine.Engine {
+		b, err := engine.New(bucketer.Config{Store: store, Hints: unheard{}, Signals: unheard{}})
 		if err == nil {
 			err = b.Refresh(ctx)
 		}
@@ -91,7 +92,7 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 	read("read from where somebody waits", schema.IDRange{After: waiting(n - 1).Run})
 
 	live := bucketer.NewLiveness(store, time.Now)
-	for _, b := range []*bucketer.Bucketer{b, begins()} {
+	for _, b := range []*engine.Engine{b, begins()} {
 		began, looks := time.Now(), 0
 		for ; ; looks++ {
 			if time.Since(began) > 4*time.Minute {

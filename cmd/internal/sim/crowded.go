@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -31,7 +32,7 @@ func (w *world) crowd(ctx context.Context, wg *sync.WaitGroup) {
 		if w.s.Guarantees {
 			work.Guarantee = []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce}[rng.IntN(3)]
 		}
-		if err := w.insist(func(b *bucketer.Bucketer) error {
+		if err := w.insist(func(b *engine.Engine) error {
 			_, _, err := b.PutTask(ctx, schema.Task{Tenant: "default", Name: crowdedTask, MaxConcurrent: crowdedLimit, Work: work})
 			return err
 		}); err != nil {
@@ -57,7 +58,7 @@ func (w *world) crowd(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // judgeCrowded judges that never more runs of the task were under way than may, that every acknowledged one ended well, and that nobody has slots of it in the end.
-func (w *world) judgeCrowded(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
+func (w *world) judgeCrowded(ctx context.Context, b *engine.Engine, seen []check.Sighting) error {
 	if w.s.Crowded == 0 {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -179,8 +181,8 @@ func (w *world) lag(ctx context.Context) (lag int, err error) {
 	return lag, err
 }
 
-func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
-	b, err := bucketer.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
+func (w *world) reader(ctx context.Context) (*engine.Engine, error) {
+	b, err := engine.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
 	if err != nil {
 		return nil, err
 	}
@@ -191,17 +193,17 @@ func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
 }
 
 // read reads every run that lies in the store.
-func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]check.Reading, error) {
+func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Reading, error) {
 	found := make(map[string]check.Reading)
 	now := time.Now()
 	for from := now.Add(-w.s.Span - settle - w.s.Lasting - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
-		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
-		for pos := (&bucketer.Position{}); pos != nil; {
-			runs, next, err := b.Runs(ctx, win, *pos, 500)
+		win := runs.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
+		for pos := (&runs.Position{}); pos != nil; {
+			page, next, err := b.Runs(ctx, win, *pos, 500)
 			if err != nil {
 				return nil, err
 			}
-			for _, r := range runs {
+			for _, r := range page {
 				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask || r.Entry.Spec.Task == crowdedTask || w.waited(r.ID) {
 					continue // judged by others
 				}
@@ -228,7 +230,7 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 }
 
 // buried notes which of the runs that were found have a dead letter that waits, whatever their state.
-func (w *world) buried(ctx context.Context, b *bucketer.Bucketer, found map[string]check.Reading) error {
+func (w *world) buried(ctx context.Context, b *engine.Engine, found map[string]check.Reading) error {
 	ids := make([]schema.RunID, 0, len(found))
 	for id, r := range found {
 		if r.Status != check.Found {
@@ -253,7 +255,7 @@ func (w *world) buried(ctx context.Context, b *bucketer.Bucketer, found map[stri
 }
 
 // view is the run as the API shows it.
-func view(r bucketer.Run) check.Run {
+func view(r runs.Run) check.Run {
 	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due()}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]

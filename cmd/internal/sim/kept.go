@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -86,7 +88,7 @@ const keptHop = 5 * time.Minute
 
 // lookAt looks what has become of a run, and reports whether it goes on. It must be there until it has ended, and
 // after that for half a retention, but for a hop.
-func (w *world) lookAt(ctx context.Context, b *bucketer.Bucketer, k *keptRun) (open bool) {
+func (w *world) lookAt(ctx context.Context, b *engine.Engine, k *keptRun) (open bool) {
 	run, err := b.Run(ctx, "default", k.run)
 	over := !k.ended.IsZero()
 	switch {
@@ -126,14 +128,14 @@ func (w *world) askKept(ctx context.Context) error {
 			spec.Work.Guarantee = schema.AtMostOnce
 		}
 		var job schema.Job
-		if err := w.insist(func(b *bucketer.Bucketer) (err error) {
+		if err := w.insist(func(b *engine.Engine) (err error) {
 			job, _, err = b.CreateJob(ctx, spec, name, name)
 			return err
 		}); err != nil {
 			return err
 		}
 		for n := range 3 {
-			if err := w.insist(func(b *bucketer.Bucketer) error {
+			if err := w.insist(func(b *engine.Engine) error {
 				key := fmt.Sprintf("%s-%d", name, n)
 				r, err := b.TriggerJob(ctx, "default", job.ID, key, key)
 				if err == nil && name == "guarded" {
@@ -148,7 +150,7 @@ func (w *world) askKept(ctx context.Context) error {
 		}
 		if name == "paused" {
 			time.Sleep(20 * time.Second)
-			if err := w.insist(func(b *bucketer.Bucketer) error {
+			if err := w.insist(func(b *engine.Engine) error {
 				_, err := b.PauseJob(ctx, "default", job.ID, 0)
 				return err
 			}); err != nil {
@@ -162,7 +164,7 @@ func (w *world) askKept(ctx context.Context) error {
 		{Tenant: "default", Name: keptTask + "-limit", MaxConcurrent: 1, Work: *keptWork(keptLasts)},
 	}
 	for _, task := range tasks {
-		if err := w.insist(func(b *bucketer.Bucketer) error {
+		if err := w.insist(func(b *engine.Engine) error {
 			_, _, err := b.PutTask(ctx, task)
 			return err
 		}); err != nil {
@@ -182,8 +184,8 @@ func (w *world) askKept(ctx context.Context) error {
 				continue
 			}
 			at := time.Now().Add(2 * time.Minute).Truncate(time.Millisecond)
-			if err := w.insist(func(b *bucketer.Bucketer) error {
-				_, err := b.Reschedule(ctx, "default", id, bucketer.Change{At: &at})
+			if err := w.insist(func(b *engine.Engine) error {
+				_, err := b.Reschedule(ctx, "default", id, runs.Change{At: &at})
 				if errors.Is(err, bucketer.ErrFinished) {
 					return nil // it has begun
 				}
@@ -234,7 +236,7 @@ func (w *world) later(ctx context.Context, letter, once schema.RunID, keyed buck
 	if again != once {
 		w.c.broken("the key of %s was taken for a new one, %v later: %s", once, time.Since(once.Time()), again)
 	}
-	return w.insist(func(b *bucketer.Bucketer) error {
+	return w.insist(func(b *engine.Engine) error {
 		r, err := b.Replay(ctx, "default", letter, "sim")
 		if err == nil {
 			w.keep("the replay of a dead letter", r.Run, schema.StateFailed)
@@ -246,7 +248,7 @@ func (w *world) later(ctx context.Context, letter, once schema.RunID, keyed buck
 // submitKept asks for a run under a key, until it is acknowledged.
 func (w *world) submitKept(ctx context.Context, job bucketer.Job, key string) (id schema.RunID, err error) {
 	job.Key, job.BodyHash = key, key
-	err = w.insist(func(b *bucketer.Bucketer) error {
+	err = w.insist(func(b *engine.Engine) error {
 		r, err := b.Submit(ctx, job)
 		id = r.Run
 		return err

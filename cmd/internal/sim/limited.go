@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -50,7 +51,7 @@ func (w *world) restrain(ctx context.Context, wg *sync.WaitGroup) {
 		w.limited = append(w.limited, l)
 		wg.Go(func() {
 			time.Sleep(time.Duration(rng.Float64() * float64(10*time.Second)))
-			err := w.insist(func(b *bucketer.Bucketer) error {
+			err := w.insist(func(b *engine.Engine) error {
 				job, _, err := b.CreateJob(ctx, l.spec, l.spec.Name, l.spec.Name)
 				l.id = job.ID
 				return err
@@ -67,7 +68,7 @@ func (w *world) restrain(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // insist asks one node after the other until one answers well.
-func (w *world) insist(ask func(b *bucketer.Bucketer) error) error {
+func (w *world) insist(ask func(b *engine.Engine) error) error {
 	err := errors.New("no node runs")
 	for range askTries {
 		if b := w.someNode(); b != nil {
@@ -83,7 +84,7 @@ func (w *world) insist(ask func(b *bucketer.Bucketer) error) error {
 // restLimited pauses the jobs with limits once all is well, so that what waits comes to its end.
 func (w *world) restLimited(ctx context.Context) error {
 	for _, l := range w.limited {
-		if err := w.insist(func(b *bucketer.Bucketer) error {
+		if err := w.insist(func(b *engine.Engine) error {
 			if l.id.IsZero() { // its creation was never answered
 				job, err := b.JobByName(ctx, "default", l.spec.Name)
 				if l.id = job.ID; errors.Is(err, schema.ErrNotFound) {
@@ -102,22 +103,22 @@ func (w *world) restLimited(ctx context.Context) error {
 }
 
 // judgeLimited judges what became of jobs with limits: never more runs at once than they say, none waits for ever, nothing starts that was given up.
-func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
+func (w *world) judgeLimited(ctx context.Context, b *engine.Engine, seen []check.Sighting) error {
 	if len(w.limited) == 0 {
 		return nil
 	}
-	of := make(map[schema.JobID][]bucketer.Run)
+	of := make(map[schema.JobID][]runs.Run)
 	now := time.Now()
 	for from := now.Add(-w.s.Span - settle - w.s.Lasting - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
-		win := bucketer.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
-		for pos := (&bucketer.Position{}); pos != nil; {
-			runs, next, err := b.Runs(ctx, win, *pos, 500)
+		win := runs.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
+		for pos := (&runs.Position{}); pos != nil; {
+			page, next, err := b.Runs(ctx, win, *pos, 500)
 			if err != nil {
 				return err
 			}
-			for i := range runs {
-				id := runs[i].Entry.Spec.Job
-				of[id] = append(of[id], runs[i])
+			for i := range page {
+				id := page[i].Entry.Spec.Job
+				of[id] = append(of[id], page[i])
 			}
 			pos = next
 		}

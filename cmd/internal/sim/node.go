@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
@@ -52,7 +53,7 @@ type life struct {
 	view     *ring.Fixed
 	conn     *inproc.Conn
 	counts   *schematest.CountingStore // what it asked of the store
-	bucketer *bucketer.Bucketer
+	bucketer *engine.Engine
 	executor *executor.Executor
 	stop     context.CancelFunc
 	dead     chan struct{} // closed at the kill
@@ -142,8 +143,8 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	halt.Also(clocks.Off)
-	l.bucketer, err = bucketer.New(bucketer.Config{
-		Store: store, Hints: l.conn, Signals: l.conn, Hearers: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
+	l.bucketer, err = engine.New(bucketer.Config{
+		Store: store, Hints: l.conn, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -39,7 +40,7 @@ func outputOf(url string, line, number int, fence schema.Fence) []byte {
 }
 
 // judgeOutputs reads what the runs put out. It must be that of the attempt that counts, whole; or, where the store fails, as much as the record says.
-func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
+func (w *world) judgeOutputs(ctx context.Context, b *engine.Engine) error {
 	for line, id := range w.ids {
 		run, err := b.Run(ctx, "default", id)
 		if errors.Is(err, schema.ErrNotFound) {
@@ -69,7 +70,7 @@ func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
 	return nil
 }
 
-func (w *world) wrongOutput(line int, run *bucketer.Run, out *bucketer.Output, got []byte) string {
+func (w *world) wrongOutput(line int, run *runs.Run, out *runs.Output, got []byte) string {
 	for i := range run.Attempts {
 		a := &run.Attempts[i]
 		want := outputOf(urlOf(line), line, a.Number, a.Fence)

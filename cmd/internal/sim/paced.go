@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -33,7 +34,7 @@ func (w *world) pace(ctx context.Context, wg *sync.WaitGroup) {
 	rng := rand.New(rand.NewPCG(w.s.Seed, 5)) // #nosec G404 -- drawn from the seed
 	wg.Go(func() {
 		time.Sleep(15 * time.Second) // until the shards have found their owners; the change is in force at once
-		err := w.insist(func(b *bucketer.Bucketer) error {
+		err := w.insist(func(b *engine.Engine) error {
 			_, _, err := b.PutTask(ctx, schema.Task{Tenant: "default", Name: pacedTask, Rate: pacedRate.String(), Work: schema.Work{
 				HTTP: &schema.HTTPTarget{URL: "http://sink/" + pacedSource + "/1"}, Timeout: schema.Duration(15 * time.Second),
 			}})
@@ -66,7 +67,7 @@ func (w *world) pace(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // judgePaced judges that every acknowledged run of the task ended well, and that never more of them started than the rate allows.
-func (w *world) judgePaced(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
+func (w *world) judgePaced(ctx context.Context, b *engine.Engine, seen []check.Sighting) error {
 	wrong := func(format string, args ...any) { w.out.Wrong = append(w.out.Wrong, fmt.Sprintf(format, args...)) }
 	for _, id := range w.paced {
 		run, err := b.Run(ctx, "default", id)

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	recurringjobs "carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -98,7 +101,7 @@ func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 // createRecurring creates a job, under a key, until it is known to exist; false if that was never known.
 func (w *world) createRecurring(ctx context.Context, r *recurring) bool {
 	key := fmt.Sprintf("recurring-%d", r.ref.Line)
-	return w.alter(r, check.JobCreated, func(b *bucketer.Bucketer) (schema.Job, error) {
+	return w.alter(r, check.JobCreated, func(b *engine.Engine) (schema.Job, error) {
 		job, _, err := b.CreateJob(ctx, r.spec, key, key)
 		return job, err
 	})
@@ -109,17 +112,17 @@ func (w *world) changeRecurring(ctx context.Context, r *recurring, rng *rand.Ran
 	kind, every := rng.IntN(9), schema.Duration(time.Duration(1+rng.IntN(20))*time.Second)
 	switch {
 	case kind == 0:
-		w.alter(r, check.JobCancelled, func(b *bucketer.Bucketer) (schema.Job, error) {
+		w.alter(r, check.JobCancelled, func(b *engine.Engine) (schema.Job, error) {
 			return b.CancelJob(ctx, "default", r.id, 0)
 		})
 	case kind <= 2:
 		w.pauseRecurring(ctx, r)
 	case kind <= 4:
-		w.alter(r, check.JobResumed, func(b *bucketer.Bucketer) (schema.Job, error) {
+		w.alter(r, check.JobResumed, func(b *engine.Engine) (schema.Job, error) {
 			return b.ResumeJob(ctx, "default", r.id, 0)
 		})
 	default:
-		w.alter(r, check.JobUpdated, func(b *bucketer.Bucketer) (schema.Job, error) {
+		w.alter(r, check.JobUpdated, func(b *engine.Engine) (schema.Job, error) {
 			return b.ChangeJob(ctx, "default", r.id, 0, func(s *schema.JobSpec) error {
 				rule := *s.Schedule
 				rule.Cron, rule.Timezone, rule.Every = "", "", every
@@ -131,14 +134,14 @@ func (w *world) changeRecurring(ctx context.Context, r *recurring, rng *rand.Ran
 }
 
 func (w *world) pauseRecurring(ctx context.Context, r *recurring) bool {
-	return w.alter(r, check.JobPaused, func(b *bucketer.Bucketer) (schema.Job, error) {
+	return w.alter(r, check.JobPaused, func(b *engine.Engine) (schema.Job, error) {
 		return b.PauseJob(ctx, "default", r.id, 0)
 	})
 }
 
 // alter asks one node after the other until one answers, notes the event, and reports whether the answer was good. What was tried in
 // vain is asked for again: saying a thing twice is harmless.
-func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *bucketer.Bucketer) (schema.Job, error)) bool {
+func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *engine.Engine) (schema.Job, error)) bool {
 	off := w.off()
 	e := check.JobEvent{Ref: r.ref, Kind: kind, Requested: time.Now().Add(-off)}
 	defer func() { r.events = append(r.events, e) }()
@@ -163,7 +166,7 @@ func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *buckete
 }
 
 // shown is the job as the API shows it.
-func shown(b *bucketer.Bucketer, job *schema.Job) check.JobView {
+func shown(b *engine.Engine, job *schema.Job) check.JobView {
 	s := &job.Current.Spec
 	v := check.JobView{
 		ID: job.ID.String(), State: string(job.Current.State), Generation: job.Current.Number,
@@ -231,7 +234,7 @@ func (w *world) outage(wg *sync.WaitGroup) {
 }
 
 // judgeRecurring has the judge of load tests judge the recurring jobs. seen is what came to the sink of them.
-func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting, kills []check.Kill) error {
+func (w *world) judgeRecurring(ctx context.Context, b *engine.Engine, seen []check.Sighting, kills []check.Kill) error {
 	if w.s.Recurring == 0 {
 		return nil
 	}
@@ -243,11 +246,11 @@ func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen [
 		}
 		read := check.JobHistory{ID: r.id.String()}
 		for _, into := range []*check.JobReading{&read.First, &read.Second} {
-			runs, err := w.history(ctx, b, r.id)
+			past, err := w.history(ctx, b, r.id)
 			if err != nil {
 				return err
 			}
-			*into = check.JobReading{Status: check.Found, At: time.Now(), Runs: runs}
+			*into = check.JobReading{Status: check.Found, At: time.Now(), Runs: past}
 			time.Sleep(time.Second)
 		}
 		h.Jobs = append(h.Jobs, read)
@@ -263,15 +266,15 @@ func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen [
 }
 
 // history reads the runs of a job that have ended.
-func (w *world) history(ctx context.Context, b *bucketer.Bucketer, id schema.JobID) (all []check.JobRun, err error) {
-	for pos := (&bucketer.Position{}); pos != nil; {
-		var runs []bucketer.Run
-		if runs, pos, err = b.JobRuns(ctx, "default", id, bucketer.JobRunFilter{}, *pos, 500); err != nil {
+func (w *world) history(ctx context.Context, b *engine.Engine, id schema.JobID) (all []check.JobRun, err error) {
+	for pos := (&runs.Position{}); pos != nil; {
+		var page []runs.Run
+		if page, pos, err = b.JobRuns(ctx, "default", id, recurringjobs.JobRunFilter{}, *pos, 500); err != nil {
 			return nil, err
 		}
-		for i := range runs {
-			if runs[i].State.Terminal() { // the others are judged once they have ended
-				all = append(all, jobRun(&runs[i]))
+		for i := range page {
+			if page[i].State.Terminal() { // the others are judged once they have ended
+				all = append(all, jobRun(&page[i]))
 			}
 		}
 	}
@@ -279,7 +282,7 @@ func (w *world) history(ctx context.Context, b *bucketer.Bucketer, id schema.Job
 }
 
 // jobRun is the run of a job as the API shows it.
-func jobRun(r *bucketer.Run) check.JobRun {
+func jobRun(r *runs.Run) check.JobRun {
 	out := check.JobRun{Run: view(*r), NominalAt: r.Entry.Spec.Nominal, Trigger: string(r.Entry.Spec.Trigger)}
 	out.DueAt = r.Entry.Due()
 	for i := range r.Attempts {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -391,7 +393,7 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 	} else {
 		to := time.Now().Add(by).Truncate(time.Millisecond)
 		c.Kind, c.Due = check.Reschedule, to
-		_, err = b.Reschedule(ctx, "default", id, bucketer.Change{At: &to})
+		_, err = b.Reschedule(ctx, "default", id, runs.Change{At: &to})
 	}
 	if errors.Is(err, bucketer.ErrFinished) || errors.Is(err, schema.ErrNotFound) {
 		return // refused
@@ -405,10 +407,10 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 }
 
 // someNode returns the bucketer of a node that runs; nil: none does.
-func (w *world) someNode() *bucketer.Bucketer {
+func (w *world) someNode() *engine.Engine {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	var up []*bucketer.Bucketer
+	var up []*engine.Engine
 	for _, n := range w.c.nodes {
 		if n.up && !n.stopping {
 			up = append(up, n.bucketer)

@@ -1,0 +1,169 @@
+package concurrency
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// TestACancelIsCarriedOut: a run that waits for a slot was marked as cancelled, and whoever did
+// that gave up, or crashed, before it was in its job's history.
+func TestACancelIsCarriedOut(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cancel func(t *testing.T, w *world, e schema.Entry)
+	}{
+		{"its caller gave up", func(t *testing.T, w *world, e schema.Entry) {
+			ctx, cancel := context.WithCancel(t.Context())
+			w.Befall(func(_ context.Context, op string) schematest.Fault {
+				if op == "PutJobRuns" {
+					cancel()
+				}
+				return schematest.Fault{}
+			})
+			if _, err := w.Cancel(ctx, "t", e.ID, "me"); err != nil {
+				t.Errorf("Cancel = %v", err)
+			}
+		}},
+		{"its caller crashed", func(t *testing.T, w *world, e schema.Entry) {
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			if _, err := w.Counts.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now, By: "me"}, now.Add(time.Hour)); err != nil {
+				t.Fatalf("CancelRun = %v", err)
+			}
+			waiting, err := w.WakeWaiters(t.Context(), schema.JobLimit(e.Spec.Job), bucketer.NewLiveness(w.Store(), time.Now))
+			if err != nil || waiting != 1 {
+				t.Errorf("Wake = %d, %v, want 1 that waited", waiting, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				spec := every(time.Hour)
+				spec.Concurrency = &schema.Concurrency{Limit: 1, OnLimit: schema.OnLimitCancelOldest}
+				job := w.job(spec)
+				r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, _ := w.Row(r.Run)
+				if err := w.AddToWaitList(t.Context(), schema.JobLimit(job.ID), &e); err != nil {
+					t.Fatal(err)
+				}
+				c.cancel(t, w, e)
+				runs, _, err := w.JobRuns(context.WithoutCancel(t.Context()), "t", job.ID, recurring.JobRunFilter{To: e.Due().Add(time.Second)}, runs.Position{}, 10)
+				if err != nil || len(runs) != 1 || runs[0].ID != r.Run || runs[0].State != schema.StateCancelled {
+					t.Errorf("JobRuns = %+v, %v, want the run, cancelled", runs, err)
+				}
+			})
+		})
+	}
+}
+
+// A run that waits for a limit for longer than the retention vanished: its row left, then its place
+// in the list.
+func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
+	const retention = 7 * 24 * time.Hour
+	bubble(t, retention, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		job := w.limited("j")
+		key := schema.JobLimit(job.ID)
+		busy := w.ask(job)
+		w.Running(busy, 1)
+		w.occupy(key, busy.ID)
+
+		plain := w.ask(job)
+		w.holdBack(plain)
+		// One that has failed before, was moved before that, and waits for its second attempt by an
+		// entry of its own.
+		moved := w.ask(job)
+		payload := []byte(`"` + strings.Repeat("p", schema.InlinePayload+1) + `"`)
+		at := time.Now().Add(time.Minute)
+		if _, err := w.Reschedule(ctx, "t", moved.ID, runs.Change{At: &at, Payload: &payload}); err != nil {
+			t.Fatalf("Reschedule = %v", err)
+		}
+		run := w.wantRun(moved.ID, schema.StatePending, "moved")
+		next := schema.MakeEntryID(at.Add(time.Minute), moved.ID.Shard(), 7)
+		w.recordFor(run.Current, schema.Record{Outcome: schema.Failed, Error: "no", Next: next}, retention)
+		retry, err := w.LaterStart(&run.Current, schema.KindRetry, next, 2, at)
+		if err == nil {
+			err = w.Counts.PutEntries(ctx, []schema.Entry{retry})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(next.Time()))
+		w.holdBack(retry)
+
+		live := bucketer.NewLiveness(w.Counts, time.Now)
+		w.Counts.Reset()
+		for range 4 * 20 {
+			time.Sleep(6 * time.Hour)
+			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
+				t.Fatalf("WakeAll = %v", err)
+			}
+			when := "after " + time.Since(plain.Due()).String()
+			w.wantRun(plain.ID, schema.StatePending, when)
+			got := w.wantRun(moved.ID, schema.StateRetrying, when)
+			if schema.LimitHold(got.Attempts) == nil {
+				t.Fatalf("%s: nothing says why the run waits: %+v", when, got.Attempts)
+			}
+			if text, err := w.Payload(ctx, got); err != nil || string(text) != string(payload) || got.Current.ID != run.Current.ID {
+				t.Fatalf("%s: the run would start from %s with %d bytes, %v; want %s with its payload", when, got.Current.ID, len(text), err, run.Current.ID)
+			}
+		}
+		// Twenty days are less than six times half of a retention, and each run is kept once in
+		// that.
+		if n := w.Counts.Tallies()["KeepAttempts"].Calls; n > 12 {
+			t.Errorf("the rows of two runs were kept %d times in 20 days, want at most 12", n)
+		}
+
+		w.swapSlots(key, schema.Slots{})
+		for range 2 {
+			if _, err := w.WakeShard(ctx, plain.ID.Shard(), "", live); err != nil {
+				t.Fatalf("WakeAll = %v", err)
+			}
+			w.swapSlots(key, schema.Slots{})
+		}
+		turns := bucketertest.Kinds(w.Entries(time.Minute))[schema.KindFromWaitList]
+		if left, err := w.Counts.Waiters(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {
+			t.Errorf("the slot is free: %d turns, %d runs wait, %v; want both to have had their turn", turns, len(left), err)
+		}
+	})
+}
+
+// holdBack has e wait for the limit of its job.
+func (w *world) holdBack(e schema.Entry) {
+	w.T.Helper()
+	if err := w.AddToWaitList(context.Background(), schema.JobLimit(e.Spec.Job), &e); err != nil {
+		w.T.Fatalf("HoldBack = %v", err)
+	}
+	held := w.NotStarted(e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency"}, time.Now())
+	if err := w.Record(context.Background(), []schema.Attempt{held}); err != nil {
+		w.T.Fatalf("Record = %v", err)
+	}
+}
+
+func (w *world) swapSlots(key schema.LimitKey, s schema.Slots) {
+	w.T.Helper()
+	was, err := lease.Read(context.Background(), w.store, key.Lease())
+	if err != nil {
+		w.T.Fatalf("lease = %v", err)
+	}
+	is, err := was.WithSlots(s, time.Now())
+	is.Key = key.Lease()
+	if err == nil {
+		_, err = w.Counts.SwapLease(context.Background(), was, is, time.Time{})
+	}
+	if err != nil {
+		w.T.Fatalf("SwapLease = %v", err)
+	}
+}

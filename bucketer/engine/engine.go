@@ -1,0 +1,67 @@
+// Package engine wires the bucketer with what writes through it: the parts that a dispatcher, an
+// executor and the API need together.
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/concurrency"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/tasks"
+)
+
+// The parts whose names would hide a method of theirs.
+type (
+	runParts  = runs.Runs
+	taskParts = tasks.Tasks
+	jobs      = recurring.Jobs
+)
+
+// Engine has the methods of all its parts.
+type Engine struct {
+	*bucketer.Bucketer
+	*runParts
+	*taskParts
+	*jobs
+	*concurrency.WaitLists
+}
+
+// New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
+func New(c bucketer.Config) (*Engine, error) {
+	b, err := bucketer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	r := runs.New(runs.Config{
+		Bucketer: b, Store: c.Store, Signals: c.Signals, Now: c.Now, DeadLetterRetention: c.DeadLetterRetention,
+		Logger: c.Logger, Registerer: c.Registerer,
+	})
+	t := tasks.New(tasks.Config{
+		Bucketer: b, Store: c.Store, Signals: c.Signals, Listeners: c.Listeners, Logger: c.Logger,
+	})
+	j := recurring.New(recurring.Config{
+		Bucketer: b, Runs: r, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+	})
+	w := concurrency.New(concurrency.Config{
+		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+	})
+	return &Engine{b, r, t, j, w}, nil
+}
+
+// RunParts returns the part that shows and changes runs.
+func (e *Engine) RunParts() *runs.Runs { return e.runParts }
+
+// Recurring returns the part that keeps the jobs that can have many runs.
+func (e *Engine) Recurring() *recurring.Jobs { return e.jobs }
+
+// Watch runs what its parts do in the background, until ctx ends. It returns nil.
+func (e *Engine) Watch(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = e.jobs.Watch(ctx) }) // returns nil
+	err := e.Bucketer.Watch(ctx)
+	wg.Wait()
+	return err
+}

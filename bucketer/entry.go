@@ -1,0 +1,73 @@
+package bucketer
+
+import (
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// EntryOf makes, without writing it, the row of a job under id.
+func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Entry, error) {
+	nominal := job.At
+	if nominal.IsZero() {
+		nominal = id.Time()
+	}
+	return schema.NewEntry(id, schema.Spec{
+		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
+		Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
+		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
+	}, job.Payload, w.Expiry(id.Time(), now))
+}
+
+// LaterStart makes, without writing it, a later entry of e's run under id: same work and payload,
+// another kind, attempt number and instant of acceptance. Equal arguments make equal bytes.
+func (w *Writer) LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
+	spec := e.Spec
+	switch kind {
+	case schema.KindRetry:
+		spec.Deferrals = 0
+	case schema.KindDeferral:
+		spec.Deferrals++
+	}
+	spec.ReservedRate = "" // a reservation holds only for its time
+	return w.later(e, spec, kind, id, attempt, accepted)
+}
+
+// Defer makes, without writing it, the deferral of e's run to the first ms from at on. pace is the
+// rate of its task under which the start at that time is reserved; "" means that the run will ask
+// for a reservation then. The id is a function of e and the time.
+func (w *Writer) Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error) {
+	spec := e.Spec
+	spec.ReservedRate = pace
+	id := schema.MakeEntryID(CeilMilli(at), e.ID.Shard(), schema.HashOf("defer", e.ID.String()))
+	return w.later(e, spec, schema.KindDeferral, id, e.Spec.AttemptNumber(), accepted)
+}
+
+// later makes a later entry of e's run. spec is e's, with the fields changed in which later entries
+// differ.
+func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
+	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
+	if first, ok := e.First(); ok && kind != schema.KindRetry {
+		spec.For = first // it may start only while the entry that it replaces might
+	}
+	payload := e.Payload
+	if at, large := e.LargePayload(); large {
+		spec.PayloadAt, payload = at, nil
+	}
+	return schema.NewEntry(id, spec, payload, w.Expiry(id.Time(), accepted))
+}
+
+// Expiry returns when a row expires that is due at due and written at now.
+func (w *Writer) Expiry(due, now time.Time) time.Time {
+	retention := defaultRetention
+	if s := w.settings.Load(); s != nil && s.Retention > 0 {
+		retention = s.Retention
+	}
+	if due.Before(now) {
+		due = now
+	}
+	return due.Add(retention)
+}
+
+// defaultRetention is in force until the settings have been read.
+const defaultRetention = 7 * 24 * time.Hour

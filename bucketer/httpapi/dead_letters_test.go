@@ -1,0 +1,307 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
+)
+
+// nobody hears no hint and no signal.
+type nobody struct{}
+
+func (nobody) Near(schema.Shard, []schema.Entry) {}
+func (nobody) Signal(string, []byte)             {}
+
+// graveyard is a node with a real bucketer over a store in memory, and the runs of it that have
+// failed.
+type graveyard struct {
+	t     *testing.T
+	store *embedded.Store
+	b     *engine.Engine
+	hs    *httptest.Server
+	o     *adminStub
+}
+
+func newGraveyard(t *testing.T, change ...func(*Config, *Deps)) *graveyard {
+	t.Helper()
+	now := func() time.Time { return testNow }
+	store, err := embedded.Open(embedded.Config{Shards: 4, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Errorf("close = %v", err)
+		}
+	})
+	b, err := engine.New(bucketer.Config{Store: store, Hints: nobody{}, Signals: nobody{}, Now: now})
+	if err == nil {
+		err = b.Refresh(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &graveyard{t: t, store: store, b: b, o: newAdminStub()}
+	g.hs = serve(t, newStub(), append([]func(*Config, *Deps){func(_ *Config, d *Deps) {
+		d.Jobs, d.Runs, d.Tasks, d.Recurring, d.DeadLetters, d.Audit = b, b, b, b, b, g.o
+	}}, change...)...)
+	return g
+}
+
+// dead makes a run of the tenant that has failed for good, due so long before now.
+func (g *graveyard) dead(tenant string, ago time.Duration) schema.RunID {
+	g.t.Helper()
+	id := schema.MakeEntryID(testNow.Add(-ago), 1, schema.RandomHash())
+	e, err := schema.NewEntry(id, schema.Spec{
+		Tenant: tenant, Nominal: id.Time(), Accepted: testNow.UnixMicro(), Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}},
+	}, []byte(`{"n":1}`), testNow.Add(24*time.Hour))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	a := schema.Attempt{
+		Run: id, Number: 1, Fence: 1, Written: testNow.UnixMicro(), Expires: testNow.Add(24 * time.Hour),
+		Record: &schema.Record{
+			Entry: id, Executor: "x", Started: testNow.Add(-time.Second), Finished: testNow, Outcome: schema.Failed, Error: "answered 400 Bad Request", Status: 400, Final: true,
+		},
+	}
+	if err := errors.Join(g.store.PutEntries(context.Background(), []schema.Entry{e}), g.store.PutAttempts(context.Background(), []schema.Attempt{a})); err != nil {
+		g.t.Fatal(err)
+	}
+	g.b.FollowUp(context.Background(), []bucketer.Finished{{Entry: e, Attempt: a}}, func(_ int, err error) {
+		if err != nil {
+			g.t.Fatal(err)
+		}
+	})
+	return id
+}
+
+type letterPage struct {
+	Items      []DeadLetter `json:"items"`
+	NextCursor string       `json:"next_cursor"`
+}
+
+func TestDeadLetterIsShownReplayedAndDiscarded(t *testing.T) {
+	g := newGraveyard(t)
+	id, other := g.dead("default", time.Hour), g.dead("default", 2*time.Hour)
+	path := "/v1/dead-letters/" + id.String()
+	var run Run
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/runs/" + id.String()}, 200, &run)
+	if run.State != schema.StateFailed || !run.DeadLetter {
+		t.Errorf("run = %s, dead letter %v; want failed, and a dead letter", run.State, run.DeadLetter)
+	}
+	var got DeadLetter
+	doJSON(t, g.hs, call{method: "GET", path: path}, 200, &got)
+	want := DeadLetter{
+		ID: id, JobID: schema.JobOf(id), Tenant: "default", State: "waiting", Priority: schema.Normal, NominalAt: Time{id.Time()}, DueAt: Time{id.Time()},
+		StartedAt: Time{testNow.Add(-time.Second)}, FailedAt: Time{testNow}, ExpiresAt: Time{testNow.Add(30 * 24 * time.Hour)}, Attempts: 1,
+		Outcome: schema.Failed, Error: "answered 400 Bad Request", StatusCode: 400, Payload: []byte(`{"n":1}`),
+		History: []Attempt{{
+			Number: 1, Executor: "x", StartedAt: Time{testNow.Add(-time.Second)}, FinishedAt: Time{testNow}, Outcome: schema.Failed,
+			Error: "answered 400 Bad Request", StatusCode: 400,
+		}},
+	}
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("GET %s = %+v\nwant %+v", path, got, want)
+	}
+
+	var first, second Run
+	header := doJSON(t, g.hs, call{method: "POST", path: path + "/replay"}, 201, &first)
+	if first.Origin != id || first.State != schema.StatePending || header.Get("Location") != "/v1/runs/"+first.ID.String() || header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("POST replay = %+v, header %v; want a new run of that origin", first, header)
+	}
+	if header := doJSON(t, g.hs, call{method: "POST", path: path + "/replay"}, 201, &second); second.ID != first.ID || header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("POST replay again = %s, replayed %q; want %s", second.ID, header.Get("Idempotency-Replayed"), first.ID)
+	}
+	doJSON(t, g.hs, call{method: "GET", path: path}, 200, &got)
+	if got.State != "replayed" || got.Replay != first.ID || got.ReplayedBy != anonymous || !got.ReplayedAt.Equal(testNow) {
+		t.Errorf("GET %s after the replay = %+v, want it replayed as %s", path, got, first.ID)
+	}
+	run = Run{} // what is absent now was there
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/runs/" + id.String()}, 200, &run)
+	if run.State != schema.StateFailed || run.DeadLetter {
+		t.Errorf("run after the replay = %s, dead letter %v; want failed, and none", run.State, run.DeadLetter)
+	}
+	doJSON(t, g.hs, call{method: "DELETE", path: path}, 204, nil) // it is gone already
+
+	otherPath := "/v1/dead-letters/" + other.String()
+	for range 2 {
+		doJSON(t, g.hs, call{method: "DELETE", path: otherPath}, 204, nil)
+	}
+	doProblem(t, g.hs, call{method: "GET", path: otherPath}, 404)
+	doProblem(t, g.hs, call{method: "POST", path: otherPath + "/replay"}, 404)
+	var page letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters"}, 200, &page)
+	if len(page.Items) != 0 || page.NextCursor != "" {
+		t.Errorf("GET /v1/dead-letters = %+v, want none", page)
+	}
+	var acts []string
+	for _, act := range g.o.acts {
+		acts = append(acts, act.Action+" "+act.Object+" "+act.Note)
+	}
+	if want := []string{"replay dead-letter/" + id.String() + " run " + first.ID.String(), "discard dead-letter/" + other.String() + " "}; !slices.Equal(acts, want) {
+		t.Errorf("audit: %q, want %q", acts, want)
+	}
+}
+
+func TestDeadLettersAreListedPageByPage(t *testing.T) {
+	g := newGraveyard(t)
+	var want []schema.RunID
+	for i := range 7 {
+		want = append(want, g.dead("default", time.Duration(i)*20*time.Hour))
+	}
+	g.dead("other", time.Hour)
+	g.dead("default", 40*24*time.Hour) // before what is listed where nothing is stated
+	list := func(query string) (got []schema.RunID) {
+		for cursor := ""; ; {
+			var page letterPage
+			doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?" + query + cursor}, 200, &page)
+			for _, l := range page.Items {
+				if l.Payload != nil || l.History != nil {
+					t.Errorf("a list shows payload %s and attempts %v", l.Payload, l.History)
+				}
+				got = append(got, l.ID)
+			}
+			if page.NextCursor == "" {
+				return got
+			}
+			cursor = "&cursor=" + page.NextCursor
+		}
+	}
+	if got := list("limit=3"); !slices.Equal(got, want) {
+		t.Errorf("GET /v1/dead-letters = %v, want %v", got, want)
+	}
+	window := "limit=2&from=" + want[5].Time().Format(time.RFC3339Nano) + "&to=" + want[2].Time().Format(time.RFC3339Nano)
+	if got := list(window); !slices.Equal(got, want[3:6]) {
+		t.Errorf("GET /v1/dead-letters of a window = %v, want %v", got, want[3:6])
+	}
+	if got := list("task=mail"); len(got) != 0 {
+		t.Errorf("GET /v1/dead-letters of a task = %v, want none", got)
+	}
+
+	var page letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=3"}, 200, &page)
+	for name, query := range map[string]string{
+		"a forged cursor":      "limit=3&cursor=AAAA",
+		"a cut cursor":         "limit=3&cursor=" + page.NextCursor[:len(page.NextCursor)-4],
+		"of another list":      "limit=3&task=mail&cursor=" + page.NextCursor,
+		"backwards":            "from=2026-11-21T01:00:00Z&to=2026-11-21T01:00:00Z",
+		"too long":             "from=2025-01-01T00:00:00Z&to=2026-11-21T01:00:00Z",
+		"a name that is none":  "task=A%20b",
+		"no time":              "from=yesterday",
+		"too many":             "limit=501",
+		"a year without form":  "from=9999-12-31T23:59:59-01:00",
+		"a state, though none": "state=failed",
+	} {
+		p := doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?" + query}, 422)
+		if len(p.Errors) == 0 {
+			t.Errorf("%s: %+v, want the fault", name, p)
+		}
+	}
+	// A cursor of another tenant's list.
+	doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=3&cursor=" + page.NextCursor, header: http.Header{tenantHeader: {"other"}}}, 422)
+}
+
+func TestDeadLettersBelongToTheirTenant(t *testing.T) {
+	g := newGraveyard(t)
+	id := g.dead("theirs", time.Hour)
+	ours := http.Header{tenantHeader: {"ours"}}
+	path := "/v1/dead-letters/" + id.String()
+	for _, c := range []call{{method: "GET", path: path}, {method: "POST", path: path + "/replay"}, {method: "DELETE", path: path}} {
+		c.header = ours
+		doProblem(t, g.hs, c, 404)
+	}
+	var page letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters", header: ours}, 200, &page)
+	if len(page.Items) != 0 {
+		t.Errorf("GET /v1/dead-letters = %+v, want none", page.Items)
+	}
+	var got DeadLetter
+	doJSON(t, g.hs, call{method: "GET", path: path, header: http.Header{tenantHeader: {"theirs"}}}, 200, &got)
+	if got.State != "waiting" {
+		t.Errorf("state = %s, want waiting", got.State)
+	}
+}
+
+func TestBadRequestsForDeadLetters(t *testing.T) {
+	g := newGraveyard(t)
+	id := g.dead("default", time.Hour)
+	for name, c := range map[string]struct {
+		call
+		status int
+	}{
+		"no id":               {call{method: "GET", path: "/v1/dead-letters/x"}, 422},
+		"no id, replayed":     {call{method: "POST", path: "/v1/dead-letters/x/replay"}, 422},
+		"no id, discarded":    {call{method: "DELETE", path: "/v1/dead-letters/x"}, 422},
+		"none, replayed":      {call{method: "POST", path: "/v1/dead-letters/" + somewhere + "/replay"}, 404},
+		"a body":              {call{method: "POST", path: "/v1/dead-letters/" + id.String() + "/replay", body: `{"at":"now"}`}, 422},
+		"a body that is none": {call{method: "POST", path: "/v1/dead-letters/" + id.String() + "/replay", body: `{`}, 400},
+		"another method":      {call{method: "PUT", path: "/v1/dead-letters/" + id.String()}, 405},
+	} {
+		t.Run(name, func(t *testing.T) { doProblem(t, g.hs, c.call, c.status) })
+	}
+	var got DeadLetter
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters/" + id.String()}, 200, &got)
+	if got.State != "waiting" {
+		t.Errorf("state after all that = %s, want waiting", got.State)
+	}
+}
+
+// A replay is a run that is asked for.
+func TestReplaysComeOutOfTheQuota(t *testing.T) {
+	g := newGraveyard(t, func(_ *Config, d *Deps) { d.Quotas = usedUp{} })
+	id := g.dead("default", time.Hour)
+	doProblem(t, g.hs, call{method: "POST", path: "/v1/dead-letters/" + id.String() + "/replay"}, 429)
+	var got DeadLetter
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters/" + id.String()}, 200, &got)
+	if got.State != "waiting" {
+		t.Errorf("state = %s, want waiting", got.State)
+	}
+}
+
+// usedUp are quotas of which nothing is left.
+type usedUp struct{ Quotas }
+
+func (usedUp) AdmitRun(context.Context, string, int) error {
+	return &admin.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
+}
+
+func TestClientOfDeadLetters(t *testing.T) {
+	g := newGraveyard(t)
+	first, second := g.dead("acme", time.Hour), g.dead("acme", 2*time.Hour) // the client's tenant
+	c := newClient(t, g.hs.URL)
+	var ids []schema.RunID
+	for l, err := range c.DeadLetters(t.Context(), LetterQuery{From: testNow.Add(-24 * time.Hour), To: testNow, Limit: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, l.ID)
+	}
+	if !slices.Equal(ids, []schema.RunID{first, second}) {
+		t.Errorf("DeadLetters = %v, want both", ids)
+	}
+	run, err := c.ReplayDeadLetter(t.Context(), first)
+	if err != nil || run.Origin != first {
+		t.Errorf("ReplayDeadLetter = %+v, %v; want a run of that origin", run, err)
+	}
+	if err := c.DiscardDeadLetter(t.Context(), second); err != nil {
+		t.Errorf("DiscardDeadLetter = %v", err)
+	}
+	if l, err := c.DeadLetter(t.Context(), first); err != nil || l.Replay != run.ID {
+		t.Errorf("DeadLetter = %+v, %v; want it replayed as %s", l, err, run.ID)
+	}
+	var p *Problem
+	if _, err := c.DeadLetter(t.Context(), second); !errors.As(err, &p) || p.Status != 404 {
+		t.Errorf("DeadLetter of what was discarded = %v, want 404", err)
+	}
+}

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer/admin"
+)
+
+// describeAdmin says in the schemas of keys and tenants what the types of Go do not.
+func (s documentWriter) describeAdmin() error {
+	quota := func(description string) func(*huma.Schema) {
+		return func(f *huma.Schema) { f.Minimum, f.Description = number(0), description+"; 0 or absent: no bound" }
+	}
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for _, p := range []struct {
+		schema, field string
+		say           func(*huma.Schema)
+	}{
+		{"KeyRequest", "name", func(f *huma.Schema) {
+			f.Pattern, f.Description, f.Examples = namePattern, "Unique in the tenant; not a UUID. The audit log knows the key by it", []any{"deploy"}
+		}},
+		{"KeyRequest", "role", words("viewer", "operator", "admin")},
+		{"KeyRequest", "expires_at", func(f *huma.Schema) {
+			f.Description, f.Examples = "In the future; absent: good until it is revoked", []any{"2027-01-01T00:00:00Z"}
+		}},
+		{"SigningRequest", "name", func(f *huma.Schema) {
+			f.Pattern, f.Description, f.Examples = namePattern, "Unique among the tenant's signing keys; absent: default", []any{"default"}
+		}},
+		{"RotateRequest", "overlap", func(f *huma.Schema) {
+			duration(f)
+			f.Description = "How long the secret before goes on signing, at most 720h; absent: 24h"
+		}},
+		{"TenantRequest", "weight", func(f *huma.Schema) {
+			f.Minimum, f.Maximum, f.Description = number(1), number(admin.MaxWeight), "Its share where tenants compete; default 1"
+		}},
+		{"Quotas", "jobs", quota("Jobs that can have many runs and have not ended. They are counted seldom, so a few more may pass")},
+		{"Quotas", "runs_per_minute", quota("Runs that are asked for, known and refused ones too; those that schedules make are not counted")},
+		{"Quotas", "import_lines_per_second", quota("Lines of imports that are taken in: an import that is faster is slowed down")},
+		{"Quotas", "payload_bytes_per_minute", quota("Bytes of payload of the runs that are asked for")},
+	} {
+		of := schemas[p.schema]
+		if of == nil || of.Properties[p.field] == nil {
+			return fmt.Errorf("the OpenAPI document has no %s.%s", p.schema, p.field)
+		}
+		p.say(of.Properties[p.field])
+	}
+	return nil
+}

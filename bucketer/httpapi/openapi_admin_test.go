@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/schema"
+)
+
+// Every operation says what it asks of a key, and that it may be refused for want of it.
+func TestDocumentSaysWhoMay(t *testing.T) {
+	doc, _ := described(t)
+	schemes := doc["components"].(map[string]any)["securitySchemes"].(map[string]any)
+	if key, _ := schemes["key"].(map[string]any); key["scheme"] != "bearer" {
+		t.Errorf("the security schemes are %v, want a bearer key", schemes)
+	}
+	guarded := 0
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, v := range item.(map[string]any) {
+			op := v.(map[string]any)
+			security, ok := op["security"].([]any)
+			if !strings.HasPrefix(path, "/v1/") {
+				if !ok || len(security) != 0 {
+					t.Errorf("%s %s: security is %v, want that it needs none", method, path, op["security"])
+				}
+				continue
+			}
+			guarded++
+			responses := op["responses"].(map[string]any)
+			description, _ := op["description"].(string)
+			if len(security) != 1 || responses["401"] == nil || responses["403"] == nil || !strings.Contains(description, "Who may: ") {
+				t.Errorf("%s %s: security %v, 401 %v, 403 %v, description %q", method, path, security, responses["401"] != nil, responses["403"] != nil, description)
+			}
+		}
+	}
+	if guarded < 20 {
+		t.Errorf("%d operations need a key, want all under /v1", guarded)
+	}
+}
+
+// What is taken and answered about keys, tenants, the log and counts is what the document says.
+func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
+	_, c := described(t)
+	check := func(name string, text []byte, valid bool) {
+		t.Helper()
+		compiled, err := c.Compile("openapi.json#/components/schemas/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if err := compiled.Validate(v); (err == nil) != valid {
+			t.Errorf("%s as %s: %v, want valid %v", text, name, err, valid)
+		}
+	}
+	o := newAdminStub()
+	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1), At: testNow, Actor: "me", Action: "update", Object: "task/t", Before: []byte(`{"a":1}`), After: []byte(`"cut…"`)}}
+	o.minutes = []admin.Minute{{Minute: testNow, Due: 1, Lateness: admin.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
+	o.signing = &signingDesk{keys: map[string]schema.SigningKey{}}
+	hs := serve(t, newStub(), o.deps)
+	for _, test := range []struct {
+		request, answer, method, path, body string
+		status                              int
+	}{
+		{"KeyRequest", "NewAPIKey", "POST", "/v1/api-keys", `{"name":"a","role":"viewer"}`, 201},
+		{"KeyRequest", "NewAPIKey", "POST", "/v1/api-keys", `{"name":"b","role":"admin","expires_at":"2027-01-01T00:00:00+01:00"}`, 201},
+		{"", "KeyListBody", "GET", "/v1/api-keys?limit=1", ``, 200},
+		{"SigningRequest", "NewSigningKey", "POST", "/v1/signing-keys", `{}`, 201},
+		{"SigningRequest", "NewSigningKey", "POST", "/v1/signing-keys", `{"name":"b"}`, 201},
+		{"RotateRequest", "NewSigningKey", "POST", "/v1/signing-keys/b/rotate", `{"overlap":"0s"}`, 200},
+		{"", "SigningListBody", "GET", "/v1/signing-keys", ``, 200},
+		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{}`, 200},
+		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{"weight":1000,"quotas":{"jobs":1,"runs_per_minute":0,"import_lines_per_second":5,"payload_bytes_per_minute":1099511627776}}`, 200},
+		{"", "Tenant", "GET", "/v1/tenants/a", ``, 200},
+		{"", "TenantListBody", "GET", "/v1/tenants", ``, 200},
+		{"", "AuditListBody", "GET", "/v1/audit", ``, 200},
+		{"", "StatsAnswerBody", "GET", "/v1/stats", ``, 200},
+	} {
+		if test.request != "" {
+			check(test.request, []byte(test.body), true)
+		}
+		status, _, text := do(t, hs, call{method: test.method, path: test.path, body: test.body})
+		if status != test.status {
+			t.Errorf("%s %s %s = %d %s, want %d", test.method, test.path, test.body, status, text, test.status)
+			continue
+		}
+		check(test.answer, text, true)
+	}
+	for _, test := range []struct{ request, path, body string }{
+		{"KeyRequest", "/v1/api-keys", `{}`},
+		{"KeyRequest", "/v1/api-keys", `{"name":"A","role":"viewer"}`},
+		{"KeyRequest", "/v1/api-keys", `{"name":"a","role":"root"}`},
+		{"KeyRequest", "/v1/api-keys", `{"name":"a","role":"viewer","expires_at":"soon"}`},
+		{"KeyRequest", "/v1/api-keys", `{"name":"a","role":"viewer","tenant":"b"}`},
+		{"SigningRequest", "/v1/signing-keys", `{"name":"A"}`},
+		{"SigningRequest", "/v1/signing-keys", `{"secret":"x"}`},
+		{"RotateRequest", "/v1/signing-keys/b/rotate", `{"overlap":"soon"}`},
+		{"RotateRequest", "/v1/signing-keys/b/rotate", `{"overlap":3600}`},
+		{"TenantRequest", "/v1/tenants/a", `{"weight":0}`},
+		{"TenantRequest", "/v1/tenants/a", `{"weight":1001}`},
+		{"TenantRequest", "/v1/tenants/a", `{"quotas":{"jobs":-1}}`},
+		{"TenantRequest", "/v1/tenants/a", `{"quotas":{"jobs":1.5}}`},
+		{"TenantRequest", "/v1/tenants/a", `{"quotas":{"requests":1}}`},
+	} {
+		check(test.request, []byte(test.body), false)
+		method := http.MethodPost
+		if test.request == "TenantRequest" {
+			method = http.MethodPut
+		}
+		doProblem(t, hs, call{method: method, path: test.path, body: test.body}, 422)
+	}
+}

@@ -1,0 +1,38 @@
+// Package operations does one thing to everything that matches a filter, in the background, on any
+// node: it cancels, pauses, resumes and triggers jobs, cancels and retries runs, replays and
+// discards dead letters, and backfills the past times of a job.
+//
+// # What is authoritative
+//
+// The operation's row: what it is asked to do, how far it has come, and whether it was cancelled.
+//
+// # Invariants
+//
+//  1. An action done twice is the same as once: triggers, retries and replays have idempotency
+//     keys. So a turn is only advice. One node takes it for half a minute, by a conditional write.
+//  2. How far an operation has come is written after each page. A page whose actions the store
+//     could not take is tried again later, as a whole.
+//  3. Runs that an operation starts come out of the tenant's quota. The operation waits for the
+//     quota and holds no place meanwhile.
+//  4. A cancelled operation goes no further than the page under way.
+//  5. Which times of a backfill come next, and when their runs are due, is decided once for
+//     everybody before rows are written. The runs are due now, so their ids need the decided due
+//     time.
+//  6. A backfill yields to work on time: its runs have the lowest priority, MaxConcurrent bounds
+//     what is unfinished, and while one of its runs waits for its start it asks for nothing.
+//  7. A backfill is for the times of the schedule at the time of asking. A run does what the job
+//     says when its row is written.
+//
+// # If we crash
+//
+//	within a page of an operation                  the next node repeats the page
+//	between the decision and the rows of a backfill, the next node reads the decision and
+//	or between its rows and its progress           writes the same rows
+//
+// # Files
+//
+//	operations.go  begin, cancel, count; the bounds
+//	run.go         which operation this node works on; one step of it
+//	pages.go       list what matches, act on one
+//	backfill.go    one step of a backfill
+package operations

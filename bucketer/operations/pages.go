@@ -1,0 +1,185 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/schema"
+)
+
+// pages lists what an operation's filter matches, and acts on it.
+type pages struct {
+	runs *runs.Runs
+	jobs *recurring.Jobs
+}
+
+// page returns at most limit targets that match from at on, and where to go on. "" is the
+// beginning, and the end.
+func (o *pages) page(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+	switch {
+	case op.Spec.OfDeadLetters():
+		return o.lettersPage(ctx, op, at, limit)
+	case op.Spec.Filter.From.IsZero():
+		return o.jobsPage(ctx, op, at, limit)
+	}
+	return o.runsPage(ctx, op, at, limit)
+}
+
+// jobsPage lists jobs, newest first, from the newest one at the time when the operation was made.
+func (o *pages) jobsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+	f := &op.Spec.Filter
+	filter := recurring.JobFilter{State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
+	filter.Label, filter.Value, _ = strings.Cut(f.Label, "=")
+	before := schema.MakeJobID(op.ID.Time().Add(time.Millisecond), 0, 0)
+	if at != "" {
+		var err error
+		if before, err = schema.ParseJobID(at); err != nil {
+			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
+		}
+	}
+	jobs, next, err := o.jobs.ListJobs(ctx, op.Tenant, filter, before, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	targets := make([]target, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		targets[i] = target{name: "job " + j.ID.String(), act: func(ctx context.Context) (bool, error) { return o.actOnJob(ctx, op, j) }}
+	}
+	if next == nil {
+		return targets, "", nil
+	}
+	return targets, next.String(), nil
+}
+
+func (o *pages) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Job) (changed bool, err error) {
+	state := j.Current.State
+	switch op.Spec.Action {
+	case ActionCancel:
+		if state.Ended() {
+			return false, nil
+		}
+		_, err = o.jobs.CancelJob(ctx, op.Tenant, j.ID, 0)
+	case ActionPause:
+		if state != schema.JobActive {
+			return false, nil
+		}
+		_, err = o.jobs.PauseJob(ctx, op.Tenant, j.ID, 0)
+	case ActionResume:
+		if state != schema.JobPaused {
+			return false, nil
+		}
+		_, err = o.jobs.ResumeJob(ctx, op.Tenant, j.ID, 0)
+	case ActionTrigger:
+		_, err = o.jobs.TriggerJob(ctx, op.Tenant, j.ID, keyOf(op, j.ID), "operation")
+	default:
+		return false, fmt.Errorf("%q of a job is no action", op.Spec.Action)
+	}
+	return err == nil, err
+}
+
+// keyOf returns the idempotency key of what an operation makes of a job or a run. It is longer than
+// clients' keys may be.
+func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
+	return bucketer.OwnKey("operation " + op.ID.String() + " of " + schema.JobID(of).String())
+}
+
+// place is where the listing of runs goes on: within one window after another.
+type place struct {
+	From  time.Time     `json:"from"`
+	After runs.Position `json:"after"`
+}
+
+// runsPage lists runs in the order of due time, an hour at a time.
+func (o *pages) runsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+	f := &op.Spec.Filter
+	here := place{From: f.From}
+	if at != "" {
+		if err := json.Unmarshal([]byte(at), &here); err != nil {
+			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
+		}
+	}
+	w := runs.Window{Tenant: op.Tenant, From: here.From, To: here.From.Add(operationWindow), State: schema.State(f.State), Task: f.Task}
+	if w.To.After(f.To) {
+		w.To = f.To
+	}
+	page, next, err := o.runs.Runs(ctx, w, here.After, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	var targets []target
+	for i := range page {
+		r := &page[i]
+		// A retry made by this operation may be due within the window as well, and may fail again.
+		if op.Spec.Action == ActionRetry && (!r.State.Terminal() || !r.Current.Due().Before(op.ID.Time())) {
+			continue
+		}
+		targets = append(targets, target{name: "run " + r.ID.String(), act: func(ctx context.Context) (bool, error) { return o.actOnRun(ctx, op, r) }})
+	}
+	switch {
+	case next != nil:
+		here.After = *next
+	case w.To.Before(f.To):
+		here = place{From: w.To}
+	default:
+		return targets, "", nil
+	}
+	text, err := json.Marshal(here)
+	return targets, string(text), err
+}
+
+func (o *pages) actOnRun(ctx context.Context, op *schema.Operation, r *runs.Run) (changed bool, err error) {
+	switch op.Spec.Action {
+	case ActionCancel:
+		if r.State.Terminal() {
+			return false, nil
+		}
+		_, err = o.runs.Cancel(ctx, op.Tenant, r.ID, op.Spec.By)
+	case ActionRetry:
+		_, err = o.runs.Retry(ctx, op.Tenant, r.ID, keyOf(op, r.ID))
+	default:
+		return false, fmt.Errorf("%q of a run is no action", op.Spec.Action)
+	}
+	return err == nil, err
+}
+
+// lettersPage lists dead letters, the latest due first. One that is replayed and fails again lies
+// before where the list goes on.
+func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
+	f := &op.Spec.Filter
+	var pos *runs.DeadLetterPosition
+	if at != "" {
+		pos = new(runs.DeadLetterPosition)
+		if err := json.Unmarshal([]byte(at), pos); err != nil {
+			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
+		}
+	}
+	letters, next, err := o.runs.DeadLetters(ctx, runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	targets := make([]target, len(letters))
+	for i := range letters {
+		run := letters[i].Run
+		targets[i] = target{name: "dead letter " + run.String(), act: func(ctx context.Context) (bool, error) { return o.actOnLetter(ctx, op, run) }}
+	}
+	if next == nil {
+		return targets, "", nil
+	}
+	text, err := json.Marshal(next)
+	return targets, string(text), err
+}
+
+func (o *pages) actOnLetter(ctx context.Context, op *schema.Operation, run schema.RunID) (changed bool, err error) {
+	if op.Spec.Action == ActionDiscard {
+		return o.runs.Discard(ctx, op.Tenant, run, op.Spec.By)
+	}
+	receipt, err := o.runs.Replay(ctx, op.Tenant, run, op.Spec.By)
+	return err == nil && !receipt.Existing, err
+}

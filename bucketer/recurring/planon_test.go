@@ -1,0 +1,495 @@
+package recurring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// TestPlanOnCosts: for a batch of occurrences one read for their jobs, and one batch for what comes
+// next.
+func TestPlanOnCosts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Setting.Shards = 1
+		if err := w.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 90 {
+			w.job(every(10 * time.Second))
+		}
+		rows := slices.DeleteFunc(w.Entries(time.Minute), func(e schema.Entry) bool { return e.Spec.Kind != schema.KindRun })
+		if len(rows) != 90 {
+			t.Fatalf("%d rows, want 90", len(rows))
+		}
+		w.Counts.Reset()
+		for i, v := range w.planOn(rows...) {
+			if v != bucketer.Publish {
+				t.Errorf("verdict %d = %v, want Publish", i, v)
+			}
+		}
+		tallies := w.Counts.Tallies()
+		if tallies["Jobs"].Calls != 1 || tallies["PutEntries"].Rows != 90 || tallies["PutEntries"].Calls > 2 ||
+			tallies["PutJobRuns"].Calls > 2 || len(tallies) != 3 {
+			t.Errorf("PlanOn of 90 asked %+v, want one Jobs, and PutEntries and PutJobRuns of 90 rows", tallies)
+		}
+	})
+}
+
+// TestPlanOnOfOneOffs asks nothing.
+func TestPlanOnOfOneOffs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		run := w.mustRun(w.submit(callTo(time.Now().Add(time.Minute))))
+		w.Counts.Reset()
+		if v := w.planOn(run.Entry); v[0] != bucketer.Publish || len(w.Counts.Tallies()) != 0 {
+			t.Errorf("PlanOn = %v, asked %+v, want Publish and nothing asked", v, w.Counts.Tallies())
+		}
+	})
+}
+
+// TestPlanOnThatFailsHasNotHappened: an error at any call, and the next PlanOn makes it good.
+func TestPlanOnThatFailsHasNotHappened(t *testing.T) {
+	for _, op := range []string{"Jobs", "PutEntries"} {
+		for name, fault := range map[string]schematest.Fault{"failed": {Fail: true}, "lost": {Lose: true}} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					job := w.job(every(time.Minute))
+					first := w.occurrences(job.ID, 3*time.Minute)[0]
+					w.BefallFirst(1, op, fault)
+					if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+						t.Error("PlanOn = nil, want an error")
+					}
+					if v := w.planOn(first); v[0] != bucketer.Publish {
+						t.Errorf("PlanOn again = %v, want Publish", v[0])
+					}
+					if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
+						t.Errorf("%d rows, want two", len(rows))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor: a change writes its first occurrence, and
+// then the job's row. A process that was stopped while it read the row, before that, took the
+// change for one that did not happen, and ended the run as cancelled.
+func TestAnUnknownGenerationIsJudgedByWhenItWasAskedFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		time.Sleep(time.Until(first.Due()))
+		first.Spec.Generation = time.Now().UnixMicro()
+		w.BefallFirst(1, "Jobs", schematest.Fault{Delay: unsureFor + 10*time.Second})
+		if v := w.planOn(first); v[0] != bucketer.Undecided {
+			t.Errorf("PlanOn with a slow read = %v, want Later", v[0])
+		}
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
+			t.Errorf("PlanOn %s later = %v, want Dropped", unsureFor+10*time.Second, v[0])
+		}
+	})
+}
+
+// TestNothingIsDecidedByAWrongClock: one that was set ahead took runs for too late, and changes for
+// what did not happen.
+func TestNothingIsDecidedByAWrongClock(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(time.Minute)
+		spec.Misfire = &schema.Misfire{Policy: schema.Skip, Deadline: schema.Duration(time.Second)}
+		job := w.job(spec)
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		time.Sleep(time.Until(first.Due()))
+		w.Stopped.Store(true)
+		if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now().Add(90*time.Second)); !errors.Is(err, bucketer.ErrNotReady) {
+			t.Errorf("PlanOn while halted = %v, %v; want ErrNotReady", v, err)
+		}
+		w.Stopped.Store(false)
+		if v := w.planOn(first); v[0] != bucketer.Publish {
+			t.Errorf("PlanOn then = %v, want Publish", v[0])
+		}
+	})
+}
+
+// TestAClaimedRunIsNotGivenUp: an executor claimed the run, called, and died before the rows told
+// of it. It was recorded as missed.
+func TestAClaimedRunIsNotGivenUp(t *testing.T) {
+	for _, g := range []schema.Guarantee{schema.AtMostOnce, schema.EffectivelyOnce} {
+		for _, claimed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, claimed %t", g, claimed), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					spec := every(time.Minute)
+					spec.Work.Guarantee = g
+					spec.Misfire = &schema.Misfire{Policy: schema.Skip, Deadline: schema.Duration(time.Second)}
+					job := w.job(spec)
+					first := w.occurrences(job.ID, 3*time.Minute)[0]
+					time.Sleep(time.Until(first.Due()))
+					key := schema.RunLease(first.ID)
+					if claimed {
+						is, err := schema.Lease{}.Claimed(1, g, schema.SessionRef{Executor: "x", ID: "s", Started: time.Now(), Entry: first.ID, Guarded: true}, time.Now())
+						if err != nil {
+							t.Fatal(err)
+						}
+						is.Key = key
+						if _, err := w.Counts.SwapLease(t.Context(), schema.Lease{}, is, time.Now().Add(time.Hour)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					time.Sleep(10 * time.Second)
+					want, state := bucketer.Dropped, schema.StateMissed
+					if claimed {
+						want, state = bucketer.Doubtful, schema.StatePending
+					}
+					w.BefallFirst(1, "SwapLease", schematest.Fault{Lose: true})
+					if v, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+						t.Errorf("PlanOn whose answer is lost = %v, want an error", v)
+					}
+					for range 2 {
+						if v := w.planOn(first); v[0] != want {
+							t.Errorf("PlanOn = %v, want %v", v[0], want)
+						}
+					}
+					if run := w.mustRun(first.ID); run.State != state {
+						t.Errorf("the run is %s, want %s", run.State, state)
+					}
+					if lease, err := w.Counts.Lease(t.Context(), key); err != nil || (lease.Holder != nil) != claimed {
+						t.Errorf("its lease is %+v, %v; want it held: %t", lease, err, claimed)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWhatASlowReadTellsIsOfItsOwnTime: a run that is dropped since its job was changed while the
+// job was being read was recorded as missed before the change.
+func TestWhatASlowReadTellsIsOfItsOwnTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		time.Sleep(time.Until(first.Due()))
+		w.BefallFirst(1, "Jobs", schematest.Fault{Delay: 4 * time.Second})
+		verdict := make(chan bucketer.Verdict)
+		go func() { verdict <- w.planOn(first)[0] }()
+		synctest.Wait()
+		changed, err := w.PauseJob(t.Context(), "t", job.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := <-verdict; v != bucketer.Dropped {
+			t.Fatalf("PlanOn = %v, want Dropped: the cut has passed", v)
+		}
+		run := w.mustRun(first.ID)
+		if run.State != schema.StateMissed || run.Attempts[0].Record.Finished.Before(changed.Cut) {
+			t.Errorf("the run is %s, recorded %v before the cut, want missed, and after it", run.State, changed.Cut.Sub(run.Attempts[0].Record.Finished))
+		}
+	})
+}
+
+// heldTooLate returns a job that recurs every 10 s, and its first occurrence, after which the
+// second was held 20 s late, and what stands in for that was not.
+func (w *world) heldTooLate() (schema.Job, schema.Entry) {
+	w.T.Helper()
+	job := w.job(every(10 * time.Second))
+	first := w.occurrences(job.ID, time.Minute)[0]
+	time.Sleep(time.Until(first.Due()) + 30*time.Second)
+	calls := 0
+	w.Befall(func(_ context.Context, op string) schematest.Fault {
+		if op == "PutEntries" {
+			calls++
+		}
+		return schematest.Fault{Fail: op == "PutEntries" && calls == 2} // the stand-in's
+	})
+	if _, err := w.PlanOn(w.T.Context(), []schema.Entry{first}, time.Now()); err == nil {
+		w.T.Fatal("PlanOn = nil, want an error")
+	}
+	return job, first
+}
+
+// TestAnOccurrenceHeldTooLateIsStoodInFor: even if that only works at the second try.
+func TestAnOccurrenceHeldTooLateIsStoodInFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		_, first := w.heldTooLate()
+		w.planOn(first)
+		if got := bucketertest.Kinds(w.Entries(time.Minute)); got[schema.KindLate] != 1 {
+			t.Errorf("kinds = %v, want a late entry of the second occurrence", got)
+		}
+		w.planOn(first)
+		if got := bucketertest.Kinds(w.Entries(time.Minute)); got[schema.KindLate] != 1 {
+			t.Errorf("kinds = %v, want no further late entry", got)
+		}
+	})
+}
+
+// TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged: the one before it is dropped because of
+// the change, and stands for itself alone, since it is there. What was due from it on until the
+// change would be neither started nor recorded if nobody met it.
+func TestAnOccurrenceHeldTooLateIsMetThoughItsJobWasChanged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job, first := w.heldTooLate()
+		changed, err := w.PauseJob(t.Context(), "t", job.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(changed.Cut) + time.Second)
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
+			t.Fatalf("PlanOn = %v, want Dropped", v[0])
+		}
+		var late []schema.Entry
+		for _, e := range w.Entries(2 * time.Minute) {
+			if e.Spec.Kind == schema.KindLate {
+				late = append(late, e)
+			}
+		}
+		if len(late) != 1 {
+			t.Fatalf("%d late entries, want one of the second occurrence", len(late))
+		}
+		if v := w.planOn(late[0]); v[0] != bucketer.Dropped {
+			t.Fatalf("PlanOn of the late entry = %v, want Dropped", v[0])
+		}
+		run := w.mustRun(late[0].Run())
+		m := run.Attempts[0].Record.Missed
+		if m == nil || m.Count < 3 || !m.To.Before(changed.Cut) || changed.Cut.Sub(m.To) > 10*time.Second {
+			t.Errorf("the second run is %s for %+v, want missed for all until %v", run.State, m, changed.Cut)
+		}
+	})
+}
+
+// TestACancelledOccurrenceIsPlannedOn: cancelling one run of a job does not end the job, and
+// history tells of it.
+func TestACancelledOccurrenceIsPlannedOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		first := w.occurrences(job.ID, 3*time.Minute)[0]
+		if _, err := w.Cancel(t.Context(), "t", first.ID, "me"); err != nil {
+			t.Fatal(err)
+		}
+		first, _ = w.Row(first.ID)
+		w.planOn(first)
+		if rows := w.occurrences(job.ID, 4*time.Minute); len(rows) != 2 {
+			t.Errorf("%d rows, want two", len(rows))
+		}
+		runs, _, err := w.JobRuns(t.Context(), "t", job.ID, JobRunFilter{To: first.Due().Add(time.Second)}, runs.Position{}, 10)
+		if err != nil || len(runs) != 1 || runs[0].ID != first.ID || runs[0].State != schema.StateCancelled {
+			t.Errorf("JobRuns = %+v, %v, want the cancelled one", runs, err)
+		}
+	})
+}
+
+// TestDecidedOnce: two dispatchers that meet an overdue occurrence at different times skip the same
+// stretch.
+func TestDecidedOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(10 * time.Second))
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(10 * time.Minute)
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
+			t.Errorf("PlanOn = %v, want Dropped", v[0])
+		}
+		time.Sleep(25 * time.Second)
+		if v := w.planOn(first); v[0] != bucketer.Dropped {
+			t.Errorf("PlanOn later = %v, want Dropped", v[0])
+		}
+		var catchUps []schema.Entry
+		ahead := 0
+		for _, e := range w.Entries(20 * time.Minute) {
+			switch {
+			case e.Spec.Kind == schema.KindCatchUp:
+				catchUps = append(catchUps, e)
+			case e.Due().After(first.Due()):
+				ahead++
+			}
+		}
+		if ahead != 1 {
+			t.Errorf("%d occurrences were planned, want one", ahead)
+		}
+		for _, e := range catchUps {
+			if e.Spec.Nominal != first.Spec.Nominal || e.Spec.Until != catchUps[0].Spec.Until {
+				t.Errorf("catch-ups %v to %v and %v to %v, want the same", e.Spec.Nominal, e.Spec.Until, catchUps[0].Spec.Nominal, catchUps[0].Spec.Until)
+			}
+		}
+		if len(catchUps) == 0 {
+			t.Error("no catch-up")
+		}
+	})
+}
+
+// TestWhatComesNextIsHeldBeforeACatchUp: a write of which only the first half arrives, and a
+// dispatcher that dies with it, leave no catch-up entry that ends the occurrence while nothing
+// comes after it.
+func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(10 * time.Second))
+		first := w.occurrences(job.ID, time.Minute)[0]
+		time.Sleep(10 * time.Minute)
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
+			return schematest.Fault{Tear: op == "PutEntries"}
+		})
+		for range 3 { // until half of every batch has arrived
+			if _, err := w.PlanOn(t.Context(), []schema.Entry{first}, time.Now()); err == nil {
+				t.Fatal("PlanOn with torn writes: no error")
+			}
+		}
+		var catchUps, ahead int
+		for _, e := range w.Entries(20 * time.Minute) {
+			switch {
+			case e.Spec.Kind == schema.KindCatchUp:
+				catchUps++
+			case e.Due().After(first.Due()):
+				ahead++
+			}
+		}
+		if catchUps > ahead {
+			t.Errorf("%d catch-up entries are held, and %d occurrences ahead", catchUps, ahead)
+		}
+	})
+}
+
+// TestACatchUpStepIsTakenAsOfOneInstant: two dispatchers that take one step at different times
+// start the same runs, give up the same stretch, and leave the same to one next step.
+func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(10 * time.Second)
+		spec.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(5 * time.Minute)}
+		first := w.occurrences(w.job(spec).ID, time.Minute)[0]
+		time.Sleep(10 * time.Minute)
+		w.planOn(first)
+		var step schema.Entry
+		for _, e := range w.Entries(20 * time.Minute) {
+			if e.Spec.Kind == schema.KindCatchUp {
+				step = e
+			}
+		}
+		take := func() ([]schema.Entry, runs.Run) {
+			if n, err := w.CatchUp(t.Context(), []schema.Entry{step}, 10, time.Now()); n != 1 || err != nil {
+				t.Fatalf("CatchUp = %d, %v", n, err)
+			}
+			return w.Entries(20 * time.Minute), w.mustRun(first.Run())
+		}
+		once, missed := take()
+		if runs := bucketertest.Kinds(once)[schema.KindLate]; runs != catchUpRuns || missed.State != schema.StateMissed {
+			t.Fatalf("%d runs are started and the first is %s, want %d and missed", runs, missed.State, catchUpRuns)
+		}
+		time.Sleep(25 * time.Second)
+		twice, still := take()
+		ids := func(entries []schema.Entry) (ids []string) {
+			for _, e := range entries {
+				ids = append(ids, fmt.Sprintf("%s %s of %s", e.Spec.Kind, e.ID, e.Spec.Nominal))
+			}
+			return ids
+		}
+		if diff := cmp.Diff(ids(once), ids(twice)); diff != "" {
+			t.Errorf("the step taken again leaves other entries (-once +twice):\n%s", diff)
+		}
+		if diff := cmp.Diff(missed.Attempts, still.Attempts); diff != "" {
+			t.Errorf("the step taken again gives up something else (-once +twice):\n%s", diff)
+		}
+	})
+}
+
+// TestHistoryPrefersAsTheFoldDoes: whatever is written last.
+func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		e := w.occurrences(job.ID, 3*time.Minute)[0]
+		follow := func(number int, rec schema.Record) {
+			w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
+				if err != nil {
+					t.Errorf("FollowUp = %v", err)
+				}
+			})
+		}
+		for _, c := range []struct {
+			number int
+			rec    schema.Record
+			want   schema.State
+		}{
+			// not final: no line of its own
+			{1, schema.Record{Outcome: schema.Failed}, schema.StatePending},
+			{0, schema.Record{Outcome: schema.Missed, Reason: "x"}, schema.StateMissed},
+			{2, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateFailed},
+			{3, schema.Record{Outcome: schema.Succeeded}, schema.StateSucceeded},
+			{4, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateSucceeded},
+			{5, schema.Record{Outcome: schema.Cancelled}, schema.StateSucceeded},
+		} {
+			follow(c.number, c.rec)
+			lines, err := w.Counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case len(lines) != 1 || lines[0].State != c.want:
+				t.Errorf("after attempt %d %s: %+v, want one line: %q", c.number, c.rec.Outcome, lines, c.want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestJobRunsWalksPeriods: in order, page by page, over days.
+func TestJobRunsWalksPeriods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(6 * time.Hour)
+		spec.JitterStated = true
+		job := w.job(spec)
+		s, err := w.series.of(job.ID, &job.Current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []schema.RunID
+		nominal := job.Current.Spec.Created
+		for i := range 20 {
+			nominal = nominal.Add(6 * time.Hour)
+			time.Sleep(time.Until(nominal))
+			e, err := w.occurrence(s, nominal, nominal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
+				t.Fatal(err)
+			}
+			rec := schema.Record{Outcome: schema.Succeeded}
+			if i%5 == 0 {
+				rec = schema.Record{Outcome: schema.Failed, Final: true}
+			}
+			w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, 1, rec)}}, func(int, error) {})
+			want = append(want, e.ID)
+		}
+		slices.Reverse(want)
+		walk := func(f JobRunFilter, limit int) (got []schema.RunID) {
+			pos := &runs.Position{}
+			for pos != nil {
+				var page []runs.Run
+				var err error
+				if page, pos, err = w.JobRuns(t.Context(), "t", job.ID, f, *pos, limit); err != nil {
+					t.Fatalf("JobRuns = %v", err)
+				}
+				for _, run := range page {
+					got = append(got, run.ID)
+				}
+			}
+			return got
+		}
+		for _, limit := range []int{1, 3, 100} {
+			if got := walk(JobRunFilter{}, limit); !slices.Equal(got, want) {
+				t.Errorf("JobRuns %d at a time = %d runs, want %d in order", limit, len(got), len(want))
+			}
+		}
+		if got := walk(JobRunFilter{State: schema.StateFailed}, 3); len(got) != 4 {
+			t.Errorf("JobRuns that failed = %d, want 4", len(got))
+		}
+		f := JobRunFilter{From: want[9].Time(), To: want[4].Time()}
+		if got := walk(f, 2); !slices.Equal(got, want[5:10]) {
+			t.Errorf("JobRuns of a window = %d runs, want 5", len(got))
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package recurring
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Errors of changing a job that can have many runs, besides those of intake and of the store.
+var (
+	// ErrNameTaken: another job of the tenant has the name (409).
+	ErrNameTaken = errors.New("another job has this name")
+	// ErrStale: the job is no longer of the generation that the caller saw; nothing was changed
+	// (412).
+	ErrStale = errors.New("the job was changed meanwhile")
+)
+
+// Occurrence is a run that a schedule names.
+type Occurrence struct {
+	ID      schema.RunID
+	Nominal time.Time // UTC, ms
+	Due     time.Time // Nominal + the job's offset
+}
+
+// JobFilter selects jobs that can have many runs. Its zero fields select all.
+type JobFilter struct {
+	State        schema.JobState
+	Label, Value string // only jobs that have the label with this value; Label "" = any
+	NamePrefix   string
+}
+
+// Matches reports whether the job is one of those that f selects.
+func (f JobFilter) Matches(j *schema.Job) bool {
+	s := &j.Current.Spec
+	if f.State != "" && j.Current.State != f.State || !strings.HasPrefix(s.Name, f.NamePrefix) {
+		return false
+	}
+	if f.Label == "" {
+		return true
+	}
+	value, ok := s.Labels[f.Label]
+	return ok && value == f.Value
+}
+
+// JobRunFilter selects runs of a job. Its zero fields select all.
+type JobRunFilter struct {
+	State    schema.State
+	From, To time.Time // due time: From ≤ due < To
+}
+
+// Matches reports whether a line of history is one of those that f selects.
+func (f JobRunFilter) Matches(r *schema.JobRun) bool {
+	due := r.Run.Time()
+	return (f.State == "" || r.State == f.State) && !due.Before(f.From) && (f.To.IsZero() || due.Before(f.To))
+}
+
+// mayMatch reports whether f may select the run of a line. A line tells only what was recorded: a
+// pending run may have started or ended since, and a cancelled or missed one may be under way.
+func (f JobRunFilter) mayMatch(r *schema.JobRun) bool {
+	open := r.State == schema.StatePending
+	if !f.State.Terminal() {
+		open = open || r.State == schema.StateCancelled || r.State == schema.StateMissed
+	}
+	if open {
+		f.State = ""
+	}
+	return f.Matches(r)
+}

@@ -1,0 +1,62 @@
+package recurring
+
+import (
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+func TestJobFilterMatches(t *testing.T) {
+	job := schema.Job{Current: schema.Generation{State: schema.JobActive, Spec: schema.JobSpec{
+		Name: "nightly-report", Labels: map[string]string{"team": "billing", "empty": ""},
+	}}}
+	for name, row := range map[string]struct {
+		filter JobFilter
+		want   bool
+	}{
+		"all":                    {JobFilter{}, true},
+		"its state":              {JobFilter{State: schema.JobActive}, true},
+		"another state":          {JobFilter{State: schema.JobPaused}, false},
+		"its label":              {JobFilter{Label: "team", Value: "billing"}, true},
+		"another value":          {JobFilter{Label: "team", Value: "sales"}, false},
+		"a label without value":  {JobFilter{Label: "empty"}, true},
+		"a label it has not":     {JobFilter{Label: "x"}, false},
+		"how its name begins":    {JobFilter{NamePrefix: "nightly-"}, true},
+		"its name":               {JobFilter{NamePrefix: "nightly-report"}, true},
+		"more than its name":     {JobFilter{NamePrefix: "nightly-report-2"}, false},
+		"another name":           {JobFilter{NamePrefix: "x"}, false},
+		"all of it":              {JobFilter{schema.JobActive, "team", "billing", "n"}, true},
+		"all but one field":      {JobFilter{schema.JobActive, "team", "billing", "x"}, false},
+		"the middle of its name": {JobFilter{NamePrefix: "report"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := row.filter.Matches(&job); got != row.want {
+				t.Errorf("%+v.Matches = %t, want %t", row.filter, got, row.want)
+			}
+		})
+	}
+}
+
+func TestJobRunFilterMatches(t *testing.T) {
+	due := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	line := schema.JobRun{Run: schema.MakeEntryID(due, 3, 1), State: schema.StateFailed}
+	for name, row := range map[string]struct {
+		filter JobRunFilter
+		want   bool
+	}{
+		"all":           {JobRunFilter{}, true},
+		"its state":     {JobRunFilter{State: schema.StateFailed}, true},
+		"another state": {JobRunFilter{State: schema.StateSucceeded}, false},
+		"from its time": {JobRunFilter{From: due}, true},
+		"to its time":   {JobRunFilter{To: due}, false},
+		"around it":     {JobRunFilter{From: due.Add(-1), To: due.Add(1)}, true},
+		"after it":      {JobRunFilter{From: due.Add(time.Millisecond)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := row.filter.Matches(&line); got != row.want {
+				t.Errorf("%+v.Matches = %t, want %t", row.filter, got, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package recurring
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/schedule"
+	"carillon.dev/carillon/schema"
+)
+
+// Config wires Jobs.
+type Config struct {
+	Bucketer *bucketer.Bucketer
+	Runs     *runs.Runs
+	// Store is the store of the Bucketer.
+	Store      bucketer.Store
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Jobs keeps the jobs that can have many runs, and sees to it that they go on. Its methods, which are
+// those of its parts, may be called from any goroutine.
+type Jobs struct {
+	*Reader
+	*Creator
+	*Changer
+	*Planner
+}
+
+// Reader shows jobs, their times and their runs, and makes rows of runs without writing them.
+type Reader struct {
+	core    *bucketer.Bucketer
+	runs    *runs.Runs
+	store   bucketer.Store
+	now     func() time.Time
+	log     *slog.Logger
+	metrics *metrics
+	series  seriesCache
+}
+
+// upkeep looks after the next run of a job, and after its place in its tenant's list.
+type upkeep struct{ *Reader }
+
+// Creator makes jobs.
+type Creator struct {
+	upkeep
+	cancel func(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
+}
+
+// Changer changes, triggers and finishes jobs.
+type Changer struct {
+	upkeep
+	creator *Creator
+	locks   shardLocks
+	ending  ending
+}
+
+// Planner plans jobs on: before a run of theirs starts, after runs were missed, and when they do not
+// go on.
+type Planner struct {
+	*Reader
+	changer   *Changer
+	uncertain uncertainRows
+}
+
+// New returns Jobs.
+func New(c Config) *Jobs {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	r := &Reader{
+		core: c.Bucketer, runs: c.Runs, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
+	}
+	changer := &Changer{
+		upkeep: upkeep{r}, locks: newShardLocks(),
+		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},
+	}
+	changer.creator = &Creator{upkeep: upkeep{r}, cancel: changer.CancelJob}
+	return &Jobs{r, changer.creator, changer, &Planner{Reader: r, changer: changer}}
+}
+
+// Watch finishes jobs whose last run was published, until ctx ends. It returns nil.
+func (j *Changer) Watch(ctx context.Context) error {
+	j.finishAll(ctx)
+	return nil
+}
+
+type metrics struct {
+	missed *prometheus.CounterVec // by cause
+	mended prometheus.Counter
+	faulty prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_occurrences_missed_total",
+			Help: "Nominal times of recurring jobs that were given up before an executor was asked, by cause.",
+		}, []string{"cause"}),
+		mended: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_jobs_mended_total",
+			Help: "Recurring jobs that were found without a next run: every one is a fault.",
+		}),
+		faulty: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_job_faults_total",
+			Help: "Times that a recurring job could not go on because what is stored of it is not understood.",
+		}),
+	}
+	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "fault"} {
+		m.missed.WithLabelValues(cause)
+	}
+	r.MustRegister(m.missed, m.mended, m.faulty)
+	return m
+}

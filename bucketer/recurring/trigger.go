@@ -1,0 +1,57 @@
+package recurring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// TriggerJob runs a job now, whatever its schedule says and also while it is paused; a cancelled
+// job answers ErrFinished. The same key and body give the same run.
+func (j *Changer) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+	now := j.now()
+	if _, err := j.core.InForce(); err != nil {
+		j.core.CountRefused("not_ready")
+		return bucketer.Receipt{}, err
+	}
+	job, err := j.JobByID(ctx, tenant, id)
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	if fault := job.Current.Fault; fault != nil {
+		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, fault)
+	}
+	if job.Current.State == schema.JobCancelled {
+		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, bucketer.ErrFinished)
+	}
+	// The task may have changed since the payload was checked. A task that does not exist is no
+	// fault of the payload: the run will say so.
+	if err := j.core.CheckTask(ctx, tenant, job.Current.Spec.Task, job.Current.Spec.Payload); err != nil && !errors.Is(err, bucketer.ErrNoTask) {
+		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, err)
+	}
+	e, err := j.RunOf(&job, schema.TriggerManual, bucketer.DueTime(time.Time{}, now), now)
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	if err := j.core.TakeRoom(&e); err != nil {
+		return bucketer.Receipt{}, err
+	}
+	if key != "" {
+		return j.core.SubmitKeyed(ctx, &bucketer.Job{Tenant: tenant, Key: key, BodyHash: bodyHash}, e, now)
+	}
+	return bucketer.Receipt{Run: e.ID}, j.core.WriteOne(ctx, e)
+}
+
+// RunOf makes a run of the job that its schedule did not name.
+func (j *Reader) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
+	spec := &job.Current.Spec
+	id := schema.MakeEntryID(due, job.ID.Shard(), schema.RandomHash())
+	return schema.NewEntry(id, schema.Spec{
+		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: now.UnixMicro(), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
+		Trigger: trigger, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
+	}, spec.Payload, j.core.Expiry(id.Time(), now))
+}

@@ -1,0 +1,262 @@
+package request
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+const everyMinute = `"task":"t","schedule":{"cron":"* * * * *"}`
+
+func TestDecodeRecurringJob(t *testing.T) {
+	at := func(h, m int) time.Time { return time.Date(2026, 11, 21, h, m, 0, 0, time.UTC) }
+	cron := &schema.Schedule{Cron: "* * * * *"}
+	for name, row := range map[string]struct {
+		body string
+		want schema.JobSpec
+	}{
+		"cron": {`{` + everyMinute + `}`, schema.JobSpec{Task: "t", Schedule: cron}},
+		"cron in full": {
+			`{"task":"t","schedule":{"cron":"0 30 2 * * MON-FRI","timezone":"Europe/Berlin","gap":"skip","overlap_hour":"both"}}`,
+			schema.JobSpec{Task: "t", Schedule: &schema.Schedule{Cron: "0 30 2 * * MON-FRI", Timezone: "Europe/Berlin", Gap: "skip", OverlapHour: "both"}},
+		},
+		"every":         {`{"task":"t","schedule":{"every":"15m"}}`, schema.JobSpec{Task: "t", Schedule: &schema.Schedule{Every: schema.Duration(15 * time.Minute)}}},
+		"with anchor":   {`{"task":"t","schedule":{"every":"1s","anchor":"2026-11-21T11:00:00.0001+01:00"}}`, schema.JobSpec{Task: "t", Schedule: &schema.Schedule{Every: schema.Duration(time.Second), Anchor: at(10, 0).Add(time.Millisecond)}}},
+		"nulls":         {`{"task":"t","schedule":{"every":"1s","cron":null,"at":null},"name":null,"end":null,"jitter":null}`, schema.JobSpec{Task: "t", Schedule: &schema.Schedule{Every: schema.Duration(time.Second)}}},
+		"a name":        {`{"name":"nightly.report-7_x",` + everyMinute + `}`, schema.JobSpec{Name: "nightly.report-7_x", Task: "t", Schedule: cron}},
+		"inline work":   {`{"nats":{"subject":"a"},"timeout":"5s","schedule":{"cron":"* * * * *"}}`, schema.JobSpec{Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "a"}, Timeout: schema.Duration(5 * time.Second)}, Schedule: cron}},
+		"the most runs": {`{"max_runs":100000,` + everyMinute + `}`, schema.JobSpec{Task: "t", MaxRuns: 100_000, Schedule: cron}},
+		"start and end": {
+			`{"start":"2026-11-21T10:00:00Z","end":"2999-11-21T12:00:00Z",` + everyMinute + `}`,
+			schema.JobSpec{Task: "t", EndStated: at(12, 0).AddDate(973, 0, 0), Schedule: &schema.Schedule{Cron: "* * * * *", Start: at(10, 0), End: at(12, 0).AddDate(973, 0, 0)}},
+		},
+		"jitter":                 {`{"jitter":"30s",` + everyMinute + `}`, schema.JobSpec{Task: "t", JitterStated: true, Schedule: &schema.Schedule{Cron: "* * * * *", Jitter: schema.Duration(30 * time.Second)}}},
+		"jitter turned off":      {`{"jitter":"0s",` + everyMinute + `}`, schema.JobSpec{Task: "t", JitterStated: true, Schedule: cron}},
+		"concurrency":            {`{"concurrency":{"limit":1,"on_limit":"cancel_oldest"},` + everyMinute + `}`, schema.JobSpec{Task: "t", Concurrency: &schema.Concurrency{Limit: 1, OnLimit: "cancel_oldest"}, Schedule: cron}},
+		"concurrency by default": {`{"concurrency":{"limit":1000},` + everyMinute + `}`, schema.JobSpec{Task: "t", Concurrency: &schema.Concurrency{Limit: 1000}, Schedule: cron}},
+		"what one-off jobs have too": {
+			`{"payload":[1],"priority":"low","labels":{"a":"b"},"misfire":{"policy":"run_all"},` + everyMinute + `}`,
+			schema.JobSpec{Task: "t", Payload: json.RawMessage(`[1]`), Priority: schema.Low, Labels: map[string]string{"a": "b"}, Misfire: &schema.Misfire{Policy: "run_all"}, Schedule: cron},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row.want.Tenant = "acme"
+			var d Decoder
+			job, got, err := d.Job("acme", []byte(row.body), testNow)
+			if err != nil || got == nil {
+				t.Fatalf("Job(%s) = %+v, %v; want a job that can have many runs", row.body, job, err)
+			}
+			if diff := cmp.Diff(&row.want, got); diff != "" {
+				t.Errorf("Job(%s) (-want +got):\n%s", row.body, diff)
+			}
+			if diff := cmp.Diff(bucketer.Job{Tenant: "acme"}, job); diff != "" {
+				t.Errorf("Job(%s) is a one-off job as well (-want +got):\n%s", row.body, diff)
+			}
+			checkSaidAgain(t, &d, got)
+		})
+	}
+}
+
+// checkSaidAgain checks that a spec, said again as a request, is the same spec.
+func checkSaidAgain(t *testing.T, d *Decoder, spec *schema.JobSpec) {
+	t.Helper()
+	said, err := json.Marshal(OfSpec(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, again, err := d.Job(spec.Tenant, said, testNow)
+	if err != nil || again == nil {
+		t.Fatalf("a spec said again as %s = %v, %v; want the spec", said, again, err)
+	}
+	was := *spec
+	was.Payload, again.Payload = nil, nil // Marshal compacts it
+	if diff := cmp.Diff(&was, again); diff != "" {
+		t.Errorf("a spec said again as %s differs (-want +got):\n%s", said, diff)
+	}
+}
+
+// faultyRecurring are bodies that ask for a job that can have many runs, and their faults.
+var faultyRecurring = map[string]struct {
+	body string
+	want []string
+}{
+	"at and cron":           {`{"task":"t","schedule":{"at":"2026-11-21T10:00:00Z","cron":"* * * * *"}}`, []string{"body.schedule must have only one of at, cron and every"}},
+	"cron and every":        {`{"task":"t","schedule":{"every":"1m","cron":"* * * * *"}}`, []string{"body.schedule must have only one of at, cron and every"}},
+	"a zone for an instant": {`{"task":"t","schedule":{"at":"2026-11-21T10:00:00Z","timezone":"UTC"}}`, []string{"body.schedule.timezone goes with cron alone"}},
+	"cron's parts alone":    {`{"task":"t","schedule":{"gap":"run","overlap_hour":"first"}}`, []string{"body.schedule.gap goes with cron", "body.schedule.overlap_hour goes with cron"}},
+	"a zone for every":      {`{"task":"t","schedule":{"every":"1m","timezone":"Europe/Berlin"}}`, []string{"body.schedule.timezone goes with cron alone"}},
+	"an anchor for cron":    {`{"task":"t","schedule":{"cron":"* * * * *","anchor":"2026-11-21T10:00:00Z"}}`, []string{"body.schedule.anchor goes with every alone"}},
+	"the wrong types":       {`{"task":"t","schedule":{"cron":5,"timezone":1,"gap":true,"overlap_hour":[]}}`, []string{"body.schedule.cron must be a string", "body.schedule.timezone must be a string", "body.schedule.gap must be a string", "body.schedule.overlap_hour must be a string"}},
+	"empty":                 {`{"task":"t","schedule":{"cron":"","timezone":""}}`, []string{"body.schedule.cron must be an expression", "body.schedule.timezone must be a name"}},
+	"every as a number":     {`{"task":"t","schedule":{"every":60}}`, []string{"body.schedule.every must be a string"}},
+	"every in days":         {`{"task":"t","schedule":{"every":"1d"}}`, []string{"body.schedule.every must be a duration"}},
+	"every 0s":              {`{"task":"t","schedule":{"every":"0s"}}`, []string{"body.schedule.every must be from 1s"}},
+	"every -1m":             {`{"task":"t","schedule":{"every":"-1m"}}`, []string{"body.schedule.every must be from 1s"}},
+	"every century":         {`{"task":"t","schedule":{"every":"876000h"}}`, []string{"body.schedule.every must be from 1s"}},
+	"an unknown gap":        {`{"task":"t","schedule":{"cron":"* * * * *","gap":"jump"}}`, []string{"body.schedule.gap must be one of run, skip"}},
+
+	"60 minutes":               {`{"task":"t","schedule":{"cron":"60 * * * *"}}`, []string{"body.schedule.cron "}},
+	"the 30th of February":     {`{"task":"t","schedule":{"cron":"0 0 30 2 *"}}`, []string{"body.schedule.cron never fires"}},
+	"rarer than a decade":      {`{"task":"t","schedule":{"cron":"0 0 * 2 MON#5"}}`, []string{"body.schedule names no time between 2026-11-21 and 2044-02-29: at most 10 years"}},
+	"a start, and then a wait": {`{"start":"2036-11-01T00:00:00Z","task":"t","schedule":{"cron":"@yearly"}}`, []string{"body.schedule names no time between 2026-11-21 and 2037-01-01"}},
+	"a month by hash":          {`{"task":"t","schedule":{"cron":"0 0 31 H *"}}`, []string{"body.schedule.cron never fires"}},
+	"seven fields":             {`{"task":"t","schedule":{"cron":"* * * * * * *"}}`, []string{"body.schedule.cron "}},
+	"at a reboot":              {`{"task":"t","schedule":{"cron":"@reboot"}}`, []string{"body.schedule.cron "}},
+	"every in cron":            {`{"task":"t","schedule":{"cron":"@every 0s"}}`, []string{"body.schedule.cron "}},
+	"a zone in cron":           {`{"task":"t","schedule":{"cron":"TZ=Europe/Berlin * * * * *"}}`, []string{"body.schedule.cron "}},
+	"a cron of 1 MB":           {`{"task":"t","schedule":{"cron":"` + strings.Repeat("*", 1_000_000) + `"}}`, []string{"body.schedule.cron "}},
+	"no such zone":             {`{"task":"t","schedule":{"cron":"* * * * *","timezone":"Europe/Bonn"}}`, []string{"body.schedule.timezone "}},
+	"the machine's zone":       {`{"task":"t","schedule":{"cron":"* * * * *","timezone":"Local"}}`, []string{"body.schedule.timezone "}},
+	"a zone of the disk":       {`{"task":"t","schedule":{"cron":"* * * * *","timezone":"../../etc/passwd"}}`, []string{"body.schedule.timezone "}},
+	"expression and zone":      {`{"task":"t","schedule":{"cron":"x","timezone":"y"}}`, []string{"body.schedule.cron ", "body.schedule.timezone "}},
+	"an end before start":      {`{"start":"2026-11-21T10:00:00Z","end":"2026-11-21T10:00:00Z",` + everyMinute + `}`, []string{"body.end must be later than start"}},
+	"an end that is past":      {`{"end":"2026-11-21T09:30:00Z",` + everyMinute + `}`, []string{"body.schedule names no time from now on"}},
+	"an end before a first":    {`{"end":"2026-11-21T09:45:00Z","task":"t","schedule":{"every":"15m"}}`, []string{"body.schedule names no time from now on"}},
+	"a jitter of 1.5 ms":       {`{"jitter":"1500us",` + everyMinute + `}`, []string{"body.jitter must be a whole number of milliseconds"}},
+
+	"of one run": {
+		`{"task":"t","name":"n","start":"2026-11-21T10:00:00Z","end":"2026-11-21T10:00:00Z","max_runs":1,"jitter":"1s","concurrency":{"limit":1}}`,
+		[]string{"body.name belongs to a recurring job", "body.start belongs", "body.end belongs", "body.max_runs belongs", "body.jitter belongs", "body.concurrency belongs"},
+	},
+	"a bad name":         {`{"name":"Nightly Report",` + everyMinute + `}`, []string{"body.name must be 1 to 63"}},
+	"a long name":        {`{"name":"` + strings.Repeat("a", 64) + `",` + everyMinute + `}`, []string{"body.name must be 1 to 63"}},
+	"an id as name":      {`{"name":"0192e5a0-0000-7000-8000-000000000000",` + everyMinute + `}`, []string{"body.name must not be a UUID"}},
+	"start and end":      {`{"start":"soon","end":7,` + everyMinute + `}`, []string{"body.start must be an RFC 3339", "body.end must be a string"}},
+	"a start far away":   {`{"start":"2036-11-22T00:00:00Z",` + everyMinute + `}`, []string{"body.start must not be more than 10 years"}},
+	"an end beyond ends": {`{"end":"9999-12-31T23:59:59-01:00",` + everyMinute + `}`, []string{"body.end must be an RFC 3339"}},
+	"no runs":            {`{"max_runs":0,` + everyMinute + `}`, []string{"body.max_runs must be a whole number from 1 to 100000"}},
+	"too many runs":      {`{"max_runs":100001,` + everyMinute + `}`, []string{"body.max_runs must be a whole number from 1 to 100000"}},
+	"half a run":         {`{"max_runs":0.5,` + everyMinute + `}`, []string{"body.max_runs must be a whole number from 1 to 100000"}},
+	"jitter":             {`{"jitter":"-1s",` + everyMinute + `}`, []string{"body.jitter must be from 0s to 24h"}},
+	"jitter of a week":   {`{"jitter":"168h",` + everyMinute + `}`, []string{"body.jitter must be from 0s to 24h"}},
+	"concurrency":        {`{"concurrency":{"limit":0,"on_limit":"wait","x":1},` + everyMinute + `}`, []string{"body.concurrency.limit must be a whole number from 1", "body.concurrency.on_limit must be one of queue, skip, cancel_oldest", "body.concurrency.x is not a field"}},
+	"no limit":           {`{"concurrency":{"on_limit":"skip"},` + everyMinute + `}`, []string{"body.concurrency.limit is missing"}},
+	"nothing to run":     {`{"schedule":{"cron":"* * * * *"}}`, []string{"body must have exactly one of"}},
+	"a key":              {`{"key":"k",` + everyMinute + `}`, []string{"body.key belongs to the lines of an import"}},
+}
+
+func TestDecodeReportsEveryFaultOfRecurringJobs(t *testing.T) {
+	for name, row := range faultyRecurring {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := new(Decoder).Job("acme", []byte(row.body), testNow)
+			checkFaults(t, err, row.want)
+		})
+	}
+}
+
+func TestDecodeLineOfRecurringJob(t *testing.T) {
+	job, spec, err := new(Decoder).Line("acme", []byte(`{"key":"k",`+everyMinute+`}`), testNow)
+	if err != nil || spec == nil {
+		t.Fatalf("Line of a recurring job = %+v, %v; want a spec", spec, err)
+	}
+	if job.Key != "k" || job.BodyHash == "" || spec.Tenant != "acme" {
+		t.Errorf("Line of a recurring job = %+v of tenant %q, want its key, a hash, and tenant acme", job, spec.Tenant)
+	}
+}
+
+func TestDecodePutJob(t *testing.T) {
+	for name, row := range map[string]struct {
+		name, body string
+		want       []string
+	}{
+		"named by its path":  {"nightly", `{` + everyMinute + `}`, nil},
+		"named twice":        {"nightly", `{"name":"nightly",` + everyMinute + `}`, nil},
+		"another name":       {"nightly", `{"name":"weekly",` + everyMinute + `}`, []string{"body.name must be the name in the path"}},
+		"one-off":            {"nightly", `{"task":"t"}`, []string{"body.schedule must have cron or every"}},
+		"a bad name":         {"Nightly", `{` + everyMinute + `}`, []string{"path.id must be 1 to 63"}},
+		"an id":              {"0192e5a0-0000-7000-8000-000000000000", `{` + everyMinute + `}`, []string{"path.id must not be a UUID"}},
+		"bad path and body":  {"Nightly", `{"max_runs":0,` + everyMinute + `}`, []string{"path.id must be", "body.max_runs must be"}},
+		"a body of no shape": {"nightly", `[]`, []string{"body must be an object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := new(Decoder).PutJob("acme", row.name, []byte(row.body), testNow)
+			if row.want != nil {
+				checkFaults(t, err, row.want)
+				return
+			}
+			if err != nil || got.Name != row.name || got.Tenant != "acme" {
+				t.Errorf("PutJob(%s, %s) = %+v, %v; want the name", row.name, row.body, got, err)
+			}
+		})
+	}
+	if _, err := new(Decoder).PutJob("acme", "n", []byte(`{`), testNow); err == nil || strings.Contains(err.Error(), "path") {
+		t.Errorf("PutJob({) = %v, want it not to be JSON", err)
+	}
+}
+
+func TestDecodePatchJob(t *testing.T) {
+	created := testNow.Add(-time.Hour)
+	minutely := schema.JobSpec{
+		Tenant: "acme", Name: "n", Task: "t", Created: created, Updated: created, MaxRuns: 5, EndStated: testNow.Add(time.Hour),
+		Schedule: &schema.Schedule{Cron: "* * * * *", Timezone: "Europe/Berlin", End: testNow.Add(5 * time.Minute), Jitter: schema.Duration(time.Second)},
+	}
+	interval := schema.JobSpec{
+		Tenant: "acme", Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "a"}}, Created: created, Updated: created, JitterStated: true,
+		Schedule: &schema.Schedule{Every: schema.Duration(time.Minute), Anchor: created, Jitter: schema.Duration(2 * time.Second)},
+	}
+	// said is what a decoder makes of a spec: a default jitter, and an end that only max_runs
+	// makes, are for the planner.
+	said := func(s schema.JobSpec, change func(*schema.JobSpec)) schema.JobSpec {
+		c := *s.Schedule
+		c.End = s.EndStated
+		if !s.JitterStated {
+			c.Jitter = 0
+		}
+		s.Schedule = &c
+		change(&s)
+		return s
+	}
+	for name, row := range map[string]struct {
+		job   schema.JobSpec
+		patch string
+		want  schema.JobSpec
+		fault string
+	}{
+		"nothing":            {minutely, `{}`, minutely, ""},
+		"another expression": {minutely, `{"schedule":{"cron":"0 * * * *"}}`, said(minutely, func(s *schema.JobSpec) { s.Schedule.Cron = "0 * * * *" }), ""},
+		"another zone":       {minutely, `{"schedule":{"timezone":null}}`, said(minutely, func(s *schema.JobSpec) { s.Schedule.Timezone = "" }), ""},
+		"as often as it may": {minutely, `{"max_runs":null}`, said(minutely, func(s *schema.JobSpec) { s.MaxRuns = 0 }), ""},
+		"for ever":           {minutely, `{"max_runs":null,"end":null}`, said(minutely, func(s *schema.JobSpec) { s.MaxRuns, s.EndStated, s.Schedule.End = 0, time.Time{}, time.Time{} }), ""},
+		"payload":            {minutely, `{"payload":{"a":1}}`, said(minutely, func(s *schema.JobSpec) { s.Payload = json.RawMessage(`{"a":1}`) }), ""},
+		"from cron to every": {
+			minutely, `{"schedule":{"cron":null,"timezone":null,"every":"30m"}}`,
+			said(minutely, func(s *schema.JobSpec) {
+				s.Schedule.Cron, s.Schedule.Timezone, s.Schedule.Every, s.Schedule.Anchor = "", "", schema.Duration(30*time.Minute), created
+			}), "",
+		},
+		"from every to cron": {
+			interval, `{"schedule":{"every":null,"cron":"0 * * * *"}}`,
+			said(interval, func(s *schema.JobSpec) { *s.Schedule = schema.Schedule{Cron: "0 * * * *", Jitter: s.Schedule.Jitter} }), "",
+		},
+		"another interval": {interval, `{"schedule":{"every":"2m"}}`, said(interval, func(s *schema.JobSpec) { s.Schedule.Every = schema.Duration(2 * time.Minute) }), ""},
+		"another anchor":   {interval, `{"schedule":{"anchor":"2026-11-21T09:00:00Z"}}`, said(interval, func(s *schema.JobSpec) { s.Schedule.Anchor = testNow.Add(-30 * time.Minute) }), ""},
+		"jitter back":      {interval, `{"jitter":null}`, said(interval, func(s *schema.JobSpec) { s.JitterStated, s.Schedule.Jitter = false, 0 }), ""},
+		"to a task":        {interval, `{"nats":null,"task":"u"}`, said(interval, func(s *schema.JobSpec) { s.Work, s.Task = nil, "u" }), ""},
+		"its own name":     {minutely, `{"name":"n"}`, said(minutely, func(*schema.JobSpec) {}), ""},
+		"another name":     {minutely, `{"name":"m"}`, minutely, "body.name cannot be changed"},
+		"no name":          {minutely, `{"name":null}`, minutely, "body.name cannot be changed"},
+		"one-off":          {interval, `{"schedule":{"every":null,"at":"2026-11-22T00:00:00Z"},"jitter":null}`, interval, "body.schedule cannot make a recurring job a one-off one"},
+		"both":             {interval, `{"schedule":{"cron":"* * * * *"}}`, interval, "body.schedule must have only one of"},
+		"a fault":          {interval, `{"max_runs":-1}`, interval, "body.max_runs must be"},
+		"no object":        {interval, `[]`, interval, "body must be an object"},
+		"a doubled name":   {interval, `{"task":"a","task":"b"}`, interval, "body.task is there twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := new(Decoder).PatchJob(row.job, []byte(row.patch), testNow)
+			if row.fault != "" {
+				checkFaults(t, err, []string{row.fault})
+			} else if err != nil {
+				t.Fatalf("PatchJob(%s) = %v", row.patch, err)
+			}
+			if diff := cmp.Diff(row.want, got); diff != "" {
+				t.Errorf("PatchJob(%s) (-want +got):\n%s", row.patch, diff)
+			}
+		})
+	}
+}

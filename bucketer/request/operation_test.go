@@ -1,0 +1,71 @@
+package request
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon.dev/carillon/schema"
+)
+
+func TestDecodeOperation(t *testing.T) {
+	from := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for name, row := range map[string]struct {
+		body string
+		want schema.OperationSpec
+	}{
+		"every job": {`{"action":"pause","filter":{}}`, schema.OperationSpec{Action: "pause"}},
+		"some jobs": {
+			`{"action":"trigger","filter":{"state":"active","label":"team=a=b","name_prefix":"n-"},"dry_run":true}`,
+			schema.OperationSpec{Action: "trigger", DryRun: true, Filter: schema.OperationFilter{State: "active", Label: "team=a=b", NamePrefix: "n-"}},
+		},
+		"no dry run": {`{"action":"resume","filter":{"state":"paused"},"dry_run":false}`, schema.OperationSpec{Action: "resume", Filter: schema.OperationFilter{State: "paused"}}},
+		"runs": {
+			`{"action":"cancel","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-12-22T00:00:00Z","state":"pending","task":"t"}}`,
+			schema.OperationSpec{Action: "cancel", Filter: schema.OperationFilter{From: from, To: from.Add(31 * 24 * time.Hour), State: "pending", Task: "t"}},
+		},
+		"failed runs": {
+			`{"action":"retry","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z"}}`,
+			schema.OperationSpec{Action: "retry", Filter: schema.OperationFilter{From: from, To: from.Add(time.Hour), State: "failed"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := new(Decoder).Operation([]byte(row.body))
+			if diff := cmp.Diff(row.want, got); err != nil || diff != "" {
+				t.Errorf("Operation(%s) = %v (-want +got):\n%s", row.body, err, diff)
+			}
+		})
+	}
+	for name, row := range map[string]struct {
+		body string
+		want []string
+	}{
+		"nothing":           {`{}`, []string{"body.action is missing", "body.filter is missing"}},
+		"no filter":         {`{"action":"cancel"}`, []string{"body.filter is missing"}},
+		"an unknown action": {`{"action":"delete","filter":{}}`, []string{"body.action must be one of cancel, pause"}},
+		"replay of all":     {`{"action":"replay","filter":{}}`, []string{"body.filter.from is missing", "body.filter.to is missing"}},
+		"discard by state":  {`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","state":"failed"}}`, []string{"body.filter.state selects runs, and not dead letters"}},
+		"replay of jobs":    {`{"action":"replay","filter":{"label":"a=b","name_prefix":"n"}}`, []string{"body.filter.label selects jobs", "body.filter.name_prefix selects jobs", "body.filter.from is missing", "body.filter.to is missing"}},
+		"the wrong types":   {`{"action":1,"filter":[],"dry_run":"yes","x":1}`, []string{"body.action must be a string", "body.dry_run must be true or false", "body.x is not a field", "body.filter must be an object"}},
+		"states of runs":    {`{"action":"pause","filter":{"state":"pending"}}`, []string{"body.filter.state must be one of active, paused"}},
+		"a bad label":       {`{"action":"pause","filter":{"label":"=a"}}`, []string{"body.filter.label must be a name"}},
+		"a long prefix":     {`{"action":"pause","filter":{"name_prefix":"` + strings.Repeat("a", 64) + `"}}`, []string{"body.filter.name_prefix must be at most 63"}},
+		"a field of none":   {`{"action":"pause","filter":{"job":"a"}}`, []string{"body.filter.job is not a field"}},
+		"retry of jobs":     {`{"action":"retry","filter":{"label":"a=b"}}`, []string{"body.filter.label selects jobs", "body.filter.from is missing", "body.filter.to is missing"}},
+		"no end":            {`{"action":"cancel","filter":{"from":"2026-11-21T00:00:00Z"}}`, []string{"body.filter.to is missing"}},
+		"backwards":         {`{"action":"cancel","filter":{"from":"2026-11-21T01:00:00Z","to":"2026-11-21T01:00:00Z"}}`, []string{"body.filter.to must be after from"}},
+		"too long":          {`{"action":"cancel","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-12-22T00:00:01Z"}}`, []string{"body.filter.to must be at most 31 days"}},
+		"odd times":         {`{"action":"cancel","filter":{"from":"a","to":5}}`, []string{"body.filter.from must be an RFC 3339", "body.filter.to must be a string"}},
+		"pause of runs":     {`{"action":"pause","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z"}}`, []string{"body.filter selects runs"}},
+		"task of jobs":      {`{"action":"pause","filter":{"task":"a"}}`, []string{"body.filter.task selects runs"}},
+		"what has ended":    {`{"action":"cancel","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","state":"failed"}}`, []string{"body.filter.state must be one of pending"}},
+		"what has not":      {`{"action":"retry","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","state":"pending"}}`, []string{"body.filter.state must be one of failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := new(Decoder).Operation([]byte(row.body))
+			checkFaults(t, err, row.want)
+		})
+	}
+}

@@ -1,0 +1,228 @@
+package request
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/schedule"
+	"carillon.dev/carillon/schema"
+)
+
+// lastInstant is the last one that answers can write.
+var lastInstant = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+var (
+	gaps         = []string{"run", "skip"}
+	overlapHours = []string{"first", "second", "both"}
+)
+
+// scheduleReader gathers what a request says about when a job is due.
+type scheduleReader struct {
+	d         *Decoder
+	now       time.Time
+	otherwise time.Time       // the anchor of an interval that states none
+	at        time.Time       // of a one-off job; zero = now
+	schedule  schema.Schedule // of a recurring one
+
+	node       int32 // of the schedule
+	start, end int32 // beside it
+	once       bool  // at is stated
+	cron       int32 // nodes of what makes a job recurring
+	every      int32
+	ofCron     []int32 // nodes of what goes with cron
+	anchor     int32
+	faulty     bool // a field of the schedule has a fault of its own
+}
+
+// recurring reports whether the job can have many runs.
+func (r *scheduleReader) recurring() bool { return r.cron > 0 || r.every > 0 }
+
+// read takes the schedule, node i.
+func (r *scheduleReader) read(i int32) {
+	d := r.d
+	r.node = i
+	before := len(d.faults)
+	for c := range d.object(i) {
+		switch name := d.doc.name(c); string(name) {
+		case "at":
+			r.once, r.at = true, d.instant(c, r.now.AddDate(MaxHorizon, 0, 0))
+		case "cron":
+			r.cron, r.schedule.Cron = c, r.word(c, `an expression of five or six fields, such as "0 9 * * MON-FRI"`)
+		case "timezone":
+			r.ofCron = append(r.ofCron, c)
+			r.schedule.Timezone = r.word(c, `a name such as "Europe/Berlin"`)
+		case "gap":
+			r.ofCron = append(r.ofCron, c)
+			r.schedule.Gap = d.oneOf(c, gaps)
+		case "overlap_hour":
+			r.ofCron = append(r.ofCron, c)
+			r.schedule.OverlapHour = d.oneOf(c, overlapHours)
+		case "every":
+			r.every, r.schedule.Every = c, d.duration(c, schedule.MinEvery, schedule.MaxEvery)
+		case "anchor":
+			r.anchor, r.schedule.Anchor = c, d.instant(c, lastInstant)
+		default:
+			d.faultQuietly(c, "is not a field of a schedule")
+		}
+	}
+	if kinds := countTrue(r.once, r.cron > 0, r.every > 0); kinds > 1 {
+		d.faultAt(d.doc.location(i), "must have only one of at, cron and every")
+	}
+	if r.cron == 0 {
+		for _, c := range r.ofCron {
+			d.faultQuietly(c, "goes with cron alone")
+		}
+	}
+	if r.every == 0 && r.anchor > 0 {
+		d.faultQuietly(r.anchor, "goes with every alone")
+	}
+	r.faulty = len(d.faults) > before
+}
+
+func countTrue(conditions ...bool) int {
+	n := 0
+	for _, c := range conditions {
+		if c {
+			n++
+		}
+	}
+	return n
+}
+
+// word returns the string that node i is, which must not be empty.
+func (r *scheduleReader) word(i int32, what string) string {
+	s := r.d.string(i)
+	if s == "" && r.d.is(i, kindString) {
+		r.d.fault(i, "must be %s", what)
+	}
+	return s
+}
+
+// finish checks what concerns a recurring schedule as a whole, and that it has a time to come.
+func (r *scheduleReader) finish() {
+	if r.faulty {
+		return
+	}
+	for _, f := range ScheduleFaults(schedule.Check(r.rule(), r.now)) {
+		r.fault(f)
+	}
+}
+
+// rule returns what was read, complete.
+func (r *scheduleReader) rule() schema.Schedule {
+	rule := r.schedule
+	if rule.Every > 0 && rule.Anchor.IsZero() {
+		rule.Anchor = r.otherwise
+	}
+	return rule
+}
+
+// compile compiles the schedule if its fields are well each; nil says that something is wrong with
+// it.
+func (r *scheduleReader) compile() *schedule.Schedule {
+	if r.faulty {
+		return nil
+	}
+	compiled, err := schedule.Compile(r.rule(), 0)
+	for _, f := range ScheduleFaults(err) {
+		r.fault(f)
+	}
+	return compiled
+}
+
+// jitter returns the window that node i is.
+func (r *scheduleReader) jitter(i int32) schema.Duration {
+	return r.d.duration(i, 0, schedule.MaxJitter)
+}
+
+// fault notes what is wrong with the schedule, at the node that says it.
+func (r *scheduleReader) fault(f bucketer.Fault) {
+	var node int32
+	switch f.Location {
+	case "body.schedule.cron":
+		node = r.cron
+	case "body.schedule.every":
+		node = r.every
+	case "body.schedule.anchor":
+		node = r.anchor
+	case "body.start":
+		node = r.start
+	case "body.end":
+		node = r.end
+	default:
+		for _, c := range r.ofCron {
+			if r.d.doc.location(c) == f.Location {
+				node = c
+			}
+		}
+	}
+	if node == 0 {
+		r.d.faultAt(f.Location, "%s", f.Message)
+		return
+	}
+	r.d.fault(node, "%s", f.Message)
+}
+
+// ScheduleFaults returns what schedule.Compile found wrong, located as in the body of a request;
+// nothing, if err is another.
+func ScheduleFaults(err error) bucketer.Faults {
+	var found schedule.Faults
+	if !errors.As(err, &found) {
+		return nil
+	}
+	faults := make(bucketer.Faults, len(found))
+	for i, f := range found {
+		faults[i] = bucketer.Fault{Location: "body.schedule." + f.Location, Message: f.Message}
+		switch f.Location { // these stand beside the schedule
+		case "start", "end", "jitter":
+			faults[i].Location = "body." + f.Location
+		case "":
+			faults[i].Location = "body.schedule"
+		}
+	}
+	return faults
+}
+
+// instant returns the time that node i is, to the ms, rounded up so that nothing is early, and not
+// after latest.
+func (d *fields) instant(i int32, latest time.Time) time.Time {
+	var t time.Time
+	if !d.is(i, kindString) {
+		d.fault(i, `must be a string such as "2026-11-21T09:30:00Z"`)
+		return time.Time{}
+	}
+	if text := d.doc.stringOf(i); t.UnmarshalText(text) != nil || !isStrictTime(text) || t.UTC().Year() < 0 || t.UTC().Year() > 9999 {
+		d.fault(i, `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`)
+		return time.Time{}
+	}
+	if t.After(latest) {
+		if latest.Equal(lastInstant) {
+			d.fault(i, "must lie in the years 0 to 9999 of UTC")
+		} else {
+			d.fault(i, "must not be more than %d years from now", MaxHorizon)
+		}
+		return time.Time{}
+	}
+	if ms := t.Truncate(time.Millisecond); !ms.Equal(t) {
+		t = ms.Add(time.Millisecond)
+	}
+	if t.IsZero() { // the one instant that would mean now means now
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// isStrictTime reports whether a text that package time takes for RFC 3339 is: it also takes hours
+// of one digit, commas for points, and offsets of a day and more.
+func isStrictTime(text []byte) bool {
+	if text[len("2006-01-02T15")] != ':' || bytes.IndexByte(text, ',') >= 0 {
+		return false
+	}
+	if text[len(text)-1] == 'Z' {
+		return true
+	}
+	offset := text[len(text)-len("07:00"):]
+	return string(offset[:2]) < "24" && string(offset[3:]) < "60"
+}

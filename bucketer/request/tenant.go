@@ -1,0 +1,125 @@
+package request
+
+import (
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/schema"
+)
+
+// TenantRequest is the body of PUT /v1/tenants/{name}. What is absent has its default: weight 1, no
+// quota.
+type TenantRequest struct {
+	Weight int           `json:"weight,omitempty"`
+	Quotas schema.Quotas `json:"quotas,omitzero"`
+}
+
+// KeyRequest is the body of POST /v1/api-keys.
+type KeyRequest struct {
+	Name      string      `json:"name"`
+	Role      schema.Role `json:"role"`
+	ExpiresAt time.Time   `json:"expires_at,omitzero"` // absent: never
+}
+
+// Bounds of quotas: beyond them there is no telling a quota from a slip.
+const (
+	maxQuota      = 1_000_000_000
+	maxQuotaBytes = 1 << 50
+)
+
+var roles = []string{string(schema.Viewer), string(schema.Operator), string(schema.Admin)}
+
+// Tenant reads the body of PUT /v1/tenants/{name}. A fault of the name is located at path.name.
+func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
+	if !d.begin(body) {
+		return schema.Tenant{}, d.err()
+	}
+	if what := bucketer.NameFault(name); what != "" {
+		d.faults = append(d.faults, bucketer.Fault{Location: "path.name", Message: what, Value: string(bucketer.Shorten([]byte(name), maxEcho))})
+	}
+	t := schema.Tenant{Name: name, Weight: schema.DefaultWeight}
+	for c := range d.members(0) {
+		switch field := d.doc.name(c); string(field) {
+		case "weight":
+			t.Weight = d.integer(c, 1, admin.MaxWeight)
+		case "quotas":
+			t.Quotas = d.quotas(c)
+		default:
+			d.faultQuietly(c, "is not a field of a tenant")
+		}
+	}
+	if err := d.err(); err != nil {
+		return schema.Tenant{}, err
+	}
+	return t, nil
+}
+
+func (d *Decoder) quotas(i int32) (q schema.Quotas) {
+	for c := range d.object(i) {
+		switch field := d.doc.name(c); string(field) {
+		case "jobs":
+			q.Jobs = d.integer(c, 0, maxQuota)
+		case "runs_per_minute":
+			q.RunsPerMinute = d.integer(c, 0, maxQuota)
+		case "import_lines_per_second":
+			q.ImportLinesPerSecond = d.integer(c, 0, maxQuota)
+		case "payload_bytes_per_minute":
+			q.PayloadBytesPerMinute = int64(d.integer(c, 0, maxQuotaBytes))
+		default:
+			d.faultQuietly(c, "is not a quota")
+		}
+	}
+	return q
+}
+
+// Key reads the body of POST /v1/api-keys for a tenant.
+func (d *Decoder) Key(tenant string, body []byte, now time.Time) (schema.APIKey, error) {
+	if !d.begin(body) {
+		return schema.APIKey{}, d.err()
+	}
+	k := schema.APIKey{Tenant: tenant}
+	named, ranked := false, false
+	for c := range d.members(0) {
+		switch field := d.doc.name(c); string(field) {
+		case "name":
+			named = true
+			if k.Name = d.string(c); d.is(c, kindString) {
+				if what := bucketer.NameFault(k.Name); what != "" {
+					d.fault(c, "%s", what)
+				}
+			}
+		case "role":
+			ranked = true
+			k.Role = schema.Role(d.oneOf(c, roles))
+		case "expires_at":
+			k.ExpiresAt = d.future(c, now)
+		default:
+			d.faultQuietly(c, "is not a field of a key")
+		}
+	}
+	if !named {
+		d.faultAt("body.name", "is missing")
+	}
+	if !ranked {
+		d.faultAt("body.role", "is missing")
+	}
+	if err := d.err(); err != nil {
+		return schema.APIKey{}, err
+	}
+	return k, nil
+}
+
+// future returns the instant after now that node i is, to the ms.
+func (d *fields) future(i int32, now time.Time) time.Time {
+	var t time.Time
+	switch text := d.doc.stringOf(i); {
+	case !d.is(i, kindString), t.UnmarshalText(text) != nil, !isStrictTime(text):
+		d.fault(i, `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`)
+	case !t.After(now), t.UTC().Year() > 9999:
+		d.fault(i, "must be after now, and not after the year 9999")
+	default:
+		return t.UTC().Truncate(time.Millisecond)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,108 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// topicCancel tells executors to stop a run. Body: its id, as text.
+	topicCancel = "cancel"
+	// markTries bounds how often a mark is tried again because another writer was faster.
+	markTries = 5
+	// carryOutWithin bounds what follows from a mark that stands.
+	carryOutWithin = 5 * time.Second
+)
+
+// Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An executor that runs
+// an attempt of it is told to stop. Cancelling twice answers the same as once.
+func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (Run, error) {
+	if _, err := c.core.InForce(); err != nil {
+		return Run{}, err
+	}
+	for range markTries {
+		run, err := c.reader.Run(ctx, tenant, id)
+		switch {
+		case err != nil:
+			return Run{}, err
+		case run.Entry.Marks.Cancelled != nil && (run.State == schema.StateCancelled || !run.State.Terminal()):
+			// does what an earlier call left undone
+			return c.carryOut(ctx, run, *run.Entry.Marks.Cancelled, true)
+		case run.State.Terminal():
+			return run, bucketer.ErrFinished
+		}
+		now := c.now()
+		mark := schema.Cancel{At: now.UTC().Truncate(time.Millisecond), By: by}
+		_, err = c.store.CancelRun(ctx, id, run.Entry.Marks.MovedTo, mark, c.markExpiry(&run, run.Current.Due(), now))
+		switch {
+		case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
+			// the next round finds the mark, or sets it
+			continue
+		case err != nil:
+			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
+		}
+		return c.carryOut(ctx, run, mark, false)
+	}
+	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
+}
+
+// carryOut does what follows from a mark. It signals executors, writes the job's line of history,
+// and ends a guarded run in its lease. If an attempt ended meanwhile, the run is what that attempt
+// made of it. again says that the mark was there before: then only a guarded run is read again.
+//
+// The line is written here because nothing may ever be recorded of the run: it may wait for a slot,
+// a reservation or its next attempt, or its executor may have died. The line ranks below that of a
+// success, which may still come.
+func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, again bool) (Run, error) {
+	// The mark stands, and nobody else may do what follows. So it does not end with the caller's
+	// context.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryOutWithin)
+	defer cancel()
+	c.signals.Signal(topicCancel, []byte(run.ID.String()))
+	if line, ok := c.CancelLine(&run.Entry, mark); ok {
+		if err := c.core.PutHistory(ctx, []schema.JobRun{line}); err != nil {
+			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+		}
+	}
+	guarded, err := c.guarded(ctx, &run.Current)
+	if err == nil && guarded {
+		err = c.endLease(ctx, &run)
+	}
+	switch {
+	case err != nil:
+		return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+	case again && !guarded:
+		return run, nil
+	}
+	now, err := c.reader.Run(ctx, run.Entry.Spec.Tenant, run.ID)
+	switch {
+	case err != nil:
+		return Run{}, err
+	case now.State.Terminal() && now.State != schema.StateCancelled:
+		return now, bucketer.ErrFinished
+	case ruined(now.Attempts):
+		// an attempt failed at the same time: the node that wrote the dead letter may not have seen
+		// the mark
+		return now, c.letters.supersede(ctx, now.Entry.Spec.Tenant, now.ID, c.now())
+	}
+	return now, nil
+}
+
+// CancelLine returns the line of history of a run with a mark. e is the run's row or a later entry
+// of it. It returns false if the run belongs to no job that can have many.
+func (c *Control) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
+	rec := schema.Record{Entry: e.ID, Outcome: schema.Cancelled, Finished: mark.At}
+	return HistoryLine(e, &schema.Attempt{Record: &rec, Expires: c.core.Expiry(e.Due(), c.now())})
+}
+
+// markExpiry returns when a mark may leave that names or follows an entry due at due: after every
+// row that would start without it. Such rows are the run's first row, also if the run was moved to
+// an earlier time, and the retry of an attempt that may be under way.
+func (c *Control) markExpiry(run *Run, due, now time.Time) time.Time {
+	return c.core.Expiry(bucketer.Latest(run.ID.Time(), run.Current.Due(), due), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
+}

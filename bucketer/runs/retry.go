@@ -1,0 +1,38 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// ErrNotFinished: the run has not ended, and cannot be run again (409).
+var ErrNotFinished = errors.New("the run has not ended")
+
+// Retry runs a run that has ended again, now, as a new one-off run of the same work and payload,
+// whose origin it is. The same key gives the same run.
+func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
+	run, err := c.reader.Run(ctx, tenant, id)
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	if !run.State.Terminal() {
+		return bucketer.Receipt{}, fmt.Errorf("retry run %s: %w", id, ErrNotFinished)
+	}
+	payload, err := c.reader.Payload(ctx, run)
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	s := &run.Current.Spec
+	job := bucketer.Job{
+		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
+		Trigger: schema.TriggerRetry, Origin: id,
+	}
+	if key != "" {
+		job.Key, job.BodyHash = key, "retry "+id.String()
+	}
+	return c.core.Submit(ctx, job)
+}

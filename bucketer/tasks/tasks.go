@@ -1,0 +1,78 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"carillon.dev/carillon/schema"
+)
+
+// PutTask creates or replaces a task. It returns once the change is in force on every node: the
+// task as stored, and whether it is new.
+func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, bool, error) {
+	if _, err := t.core.InForce(); err != nil {
+		return schema.Task{}, false, err
+	}
+	old, err := t.store.Task(ctx, task.Tenant, task.Name)
+	isNew := errors.Is(err, schema.ErrNotFound)
+	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) {
+		// a task that is not understood is mended by replacing it
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
+	}
+	if task.UpdatedAt, err = t.stampTask(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, old.UpdatedAt); err != nil {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
+	}
+	if task.CreatedAt = old.CreatedAt; task.CreatedAt.IsZero() {
+		task.CreatedAt = task.UpdatedAt
+	}
+	if err := t.listRated(ctx, &task, old.Rate); err != nil {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
+	}
+	if err := t.store.PutTask(ctx, task); err != nil {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
+	}
+	t.unlistRated(ctx, &task, old.Rate)
+	t.taskChanged(ctx, task.Tenant, task.Name)
+	return task, isNew, nil
+}
+
+// Task returns a task as the store has it, or schema.ErrNotFound.
+func (t *Tasks) Task(ctx context.Context, tenant, name string) (schema.Task, error) {
+	return t.store.Task(ctx, tenant, name)
+}
+
+// Tasks returns at most limit tasks of a tenant with a name after `after`, in name order.
+func (t *Tasks) Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error) {
+	return t.store.Tasks(ctx, tenant, after, limit)
+}
+
+// DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started
+// fail.
+func (t *Tasks) DeleteTask(ctx context.Context, tenant, name string) error {
+	if _, err := t.core.InForce(); err != nil {
+		return err
+	}
+	old, err := t.store.Task(ctx, tenant, name)
+	if err != nil && !errors.Is(err, schema.ErrNotUnderstood) {
+		return err
+	}
+	at, err := t.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt)
+	if err == nil {
+		err = t.store.DeleteTask(ctx, tenant, name, at)
+	}
+	if err != nil {
+		return fmt.Errorf("delete task %s: %w", name, err)
+	}
+	t.unlistRated(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
+	t.taskChanged(ctx, tenant, name)
+	return nil
+}
+
+// taskChanged tells every node of a change, and returns once it is in force.
+func (t *Tasks) taskChanged(ctx context.Context, tenant, name string) {
+	body := []byte(tenant + "\n" + name)
+	t.cache.Changed(body)
+	t.signals.Signal(topicTask, body)
+	t.awaitListeners(ctx, tenant, name)
+}
