@@ -30,16 +30,16 @@
 //	id.go entry.go work.go            ids, the row of a run and its later starts, what a run does
 //	attempt.go state.go standing.go   attempts, records; Fold: a run's state; Judge: an entry's
 //	job.go generation.go              jobs; DecideStart: may a run of this generation start
-//	lease.go claim.go                 compare-and-set registers; the lease of a guarded run
+//	lease.go                          compare-and-set registers; the claim in a guarded run's lease
 //	slots.go blocks.go waitlist.go    limits: slots, blocks of them, wait lists
 //	rate.go                           rates and reservations
 //	session.go clock.go               an executor's lease on life; what is assumed of clocks
-//	cursor.go idempotency.go          watermarks of shards and settings; idempotency keys
+//	cursor.go                         watermarks of shards, settings, hints and notices to owners
 //	deadletter.go output.go           runs that failed for good; long outputs and reports
-//	tenant.go apikey.go signing.go    administrative rows, with those that follow
-//	operation.go audit.go stats.go
-//	memo.go jobmemo.go                decoded specs that are remembered
-//	store.go errors.go                Store, which is all roles; what stores answer
+//	tenant.go signing.go              tenants, API keys, signing keys
+//	operation.go audit.go             bulk work; the audit log and counts of minutes
+//	memo.go                           decoded specs that are remembered
+//	store.go                          Store, which is all roles; what stores answer
 //
 // The role interface of a noun stands in the noun's file.
 package schema

@@ -2,6 +2,9 @@ package schema
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"time"
 )
 
@@ -46,4 +49,93 @@ type TenantStore interface {
 	Tenant(ctx context.Context, name string) (Tenant, error)
 	// Tenants returns at most limit tenants with a name after `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]Tenant, error)
+}
+
+// Role is what an API key may do. Each role may do what the ones before it may.
+type Role string
+
+// The roles, the weakest first.
+const (
+	Viewer   Role = "viewer"   // read
+	Operator Role = "operator" // make and change jobs, runs and tasks
+	Admin    Role = "admin"    // keys and tenants, and read the audit log
+)
+
+// Roles are all roles, the weakest first. Do not modify.
+var Roles = []Role{Viewer, Operator, Admin}
+
+// Covers reports whether r may do what need may. An unknown role covers nothing, and nothing covers
+// it.
+func (r Role) Covers(need Role) bool { return r.rank() >= need.rank() && need.rank() > 0 }
+
+func (r Role) rank() int {
+	switch r {
+	case Viewer:
+		return 1
+	case Operator:
+		return 2
+	case Admin:
+		return 3
+	}
+	return 0
+}
+
+// KeyHash is the SHA-256 of an API key. The key itself is stored nowhere.
+type KeyHash [sha256.Size]byte
+
+// HashKey returns the hash of an API key.
+func HashKey(key string) KeyHash { return sha256.Sum256([]byte(key)) }
+
+// String returns h in lower-case hexadecimal digits.
+func (h KeyHash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText returns String.
+func (h KeyHash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (h *KeyHash) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return errors.New("not the hash of a key")
+	}
+	_, err := hex.Decode(h[:], text)
+	return err
+}
+
+// APIKey is what is stored of a key: whose it is and what it may do.
+type APIKey struct {
+	Hash      KeyHash   `json:"hash"`
+	Tenant    string    `json:"tenant"`
+	Name      string    `json:"name"` // unique in the tenant
+	Role      Role      `json:"role"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: never
+	LastUsed  time.Time `json:"-"`                   // to some minutes; zero: never. Only in a list
+
+	// Fault is set in a list where the stored text cannot be understood (ErrNotUnderstood). Such a
+	// key has a name, and is not valid.
+	Fault error `json:"-"`
+}
+
+// Expired reports whether k is no longer valid.
+func (k *APIKey) Expired(now time.Time) bool {
+	return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)
+}
+
+// APIKeyStore holds the API keys, found by hash and by name.
+type APIKeyStore interface {
+	// CreateAPIKey stores the key. ErrConflict: the tenant has another key of this name. Creating
+	// it again is harmless until it is deleted.
+	CreateAPIKey(ctx context.Context, k APIKey) error
+	// APIKey returns the key of that hash, without LastUsed, or ErrNotFound. A key that cannot be
+	// understood is not found, so it is refused.
+	APIKey(ctx context.Context, hash KeyHash) (APIKey, error)
+	// APIKeys returns at most limit keys of a tenant with a name after `after`, in name order. A
+	// key whose creation or deletion was cut short may be among them, and is not valid.
+	APIKeys(ctx context.Context, tenant, after string, limit int) ([]APIKey, error)
+	// DeleteAPIKey removes the key of that name, for ever, and returns it, or ErrNotFound. After an
+	// error it may not be valid any more, and is to be removed again.
+	DeleteAPIKey(ctx context.Context, tenant, name string, at time.Time) (APIKey, error)
+	// TouchAPIKey notes that the key was used then. The latest use stands.
+	TouchAPIKey(ctx context.Context, hash KeyHash, at time.Time) error
 }

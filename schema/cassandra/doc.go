@@ -31,7 +31,7 @@
 //	store.go exec.go policy.go errors.go   session, roles; statements, pages; retries; errors
 //	statements.go migrations/*.cql         statements of several roles; the tables, and why
 //	documents.go                           tenants, tasks, rates, operations, signing keys
-//	migrate.go migrations.go lock.go       bringing a keyspace to the layout, one process at a time
-//	config.go check.go placement.go        what the server and the keyspace must be
-//	the others                             one role of schema.Store each, a type of its own
+//	migrate.go migrations.go               bringing a keyspace to the layout, one process at a time
+//	config.go check.go                     what the server and the keyspace must be
+//	the others                             roles of schema.Store, each a type of its own
 package cassandra

@@ -42,24 +42,25 @@ type Store struct {
 	deadLetterStore
 }
 
-// The roles, each in the file of its name. Settings are read by the cursorStore.
+// The roles, each in the file of its name unless another is given. Settings are read by the
+// cursorStore.
 type (
 	entryStore      struct{ *core }
-	markStore       struct{ *core }
+	markStore       struct{ *core } // entries.go
 	attemptStore    struct{ *core }
-	outputStore     struct{ *core }
+	outputStore     struct{ *core } // attempts.go
 	sessionStore    struct{ *core }
 	keyStore        struct{ *core } // idempotency.go
 	cursorStore     struct{ *core }
 	jobStore        struct{ *core }
 	jobIndex        struct{ *core }
 	historyStore    struct{ *core }
-	decisionStore   struct{ *core }
+	decisionStore   struct{ *core } // leases.go
 	leaseStore      struct{ *core }
 	waitListStore   struct{ *core } // waitlist.go
 	apiKeyStore     struct{ *core }
 	auditStore      struct{ *core }
-	statsStore      struct{ *core }
+	statsStore      struct{ *core } // audit.go
 	deadLetterStore struct{ *core }
 )
 

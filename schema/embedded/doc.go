@@ -57,5 +57,5 @@
 //	store.go layout.go cells.go rows.go   roles, locks; keys; values; reading and writing rows
 //	expire.go                             removing what has expired
 //	documents.go                          tenants, tasks, rates, operations, signing keys
-//	the others                            one role of schema.Store each, a type of its own
+//	the others                            roles of schema.Store, each a type of its own
 package embedded

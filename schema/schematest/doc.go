@@ -13,6 +13,6 @@
 //	races.go calls.go            what holds of every conditional write, and of every method
 //	documents.go                 tenants, tasks and rated tasks: one set of rules
 //	around.go faulty.go retrying.go counting.go   the decorators
-//	damage.go linear.go blocks.go                 suites of their own
-//	the others                   one role of schema.Store each
+//	damage.go linear.go limits.go                 suites of their own; what limits and rates share
+//	the others                   roles of schema.Store
 package schematest
