@@ -182,12 +182,7 @@ func (im *Import) send(parent context.Context) error {
 	defer stopWatch()
 
 	node := im.Client.node()
-	req, err := im.Client.request(ctx, http.MethodPost, node+"/v1/imports", feed)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	resp, err := im.Client.HTTP.Do(req)
+	resp, err := PostLines(ctx, im.Client.HTTP, node, im.Client.headers(), feed)
 	if err != nil {
 		return im.cut(parent, feed, 0, fmt.Errorf("%w (%w)", err, causeOf(ctx)))
 	}
@@ -199,9 +194,9 @@ func (im *Import) send(parent context.Context) error {
 			return fmt.Errorf("%w: %w", ErrRefused, why)
 		}
 		if resp.StatusCode == http.StatusTooManyRequests { // as a whole: nothing was accepted, nothing is in doubt
-			return &cutError{wait: retryAfter(resp), why: why}
+			return &cutError{wait: min(retryAfter(resp), maxBackoff), why: why}
 		}
-		return im.cut(parent, feed, retryAfter(resp), why)
+		return im.cut(parent, feed, min(retryAfter(resp), maxBackoff), why)
 	}
 	sawSummary, err := im.record(resp.Body, feed, &answers)
 	if err != nil {
@@ -211,7 +206,7 @@ func (im *Import) send(parent context.Context) error {
 		return im.cut(parent, feed, 0, fmt.Errorf("%s sent no summary (%w)", node, causeOf(ctx)))
 	}
 	if im.left() > 0 {
-		return im.cut(parent, feed, retryAfter(resp), fmt.Errorf("%s left lines without a final answer", node))
+		return im.cut(parent, feed, min(retryAfter(resp), maxBackoff), fmt.Errorf("%s left lines without a final answer", node))
 	}
 	return nil
 }

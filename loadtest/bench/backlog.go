@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 const (
@@ -28,12 +30,12 @@ type Behind struct {
 	HeapBefore float64   `json:"heap_before"`
 	HeapMost   float64   `json:"heap_most"` // from the backlog's instant to its last run
 	Missed     int       `json:"missed"`
-	heap       trace
+	heap       curve
 }
 
 // behind is PartBacklog.
 func (b *bench) behind(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
-	o := &Behind{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: trace{name: "alive"}}
+	o := &Behind{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: curve{name: "alive"}}
 	little := jobs{n: max(int(float64(f.Rate)*o.Span), 1), span: b.cfg.Span, tenant: "little"}
 	alone, err := b.crowd(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
 	if err != nil {
@@ -74,7 +76,7 @@ func (o *Behind) count(heap []heapSeen, t0 time.Time) {
 			continue
 		}
 		o.HeapMost = max(o.HeapMost, h.bytes)
-		o.heap.x, o.heap.y = append(o.heap.x, h.at.Sub(t0).Seconds()), append(o.heap.y, h.bytes/(1<<20))
+		o.heap.add(h.at.Sub(t0).Seconds(), h.bytes/(1<<20))
 	}
 }
 
@@ -90,7 +92,7 @@ func (b *bench) watchHeap(ctx context.Context, sys system) (stop func() []heapSe
 	done := make(chan []heapSeen, 1)
 	go func() {
 		var seen []heapSeen
-		for sleepUntil(ctx, time.Now().Add(heapEvery)) == nil {
+		for api.SleepUntil(ctx, time.Now().Add(heapEvery)) == nil {
 			if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {
 				seen = append(seen, heapSeen{time.Now(), bytes})
 			}

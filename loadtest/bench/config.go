@@ -131,6 +131,15 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// targets are those of A, B and F.
+func (c Config) targets() []target {
+	all := make([]target, len(c.Targets))
+	for i, t := range c.Targets {
+		all[i] = target(t)
+	}
+	return all
+}
+
 // Validate reports every fault of c together.
 func (c Config) Validate() error {
 	c = c.withDefaults()

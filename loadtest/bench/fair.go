@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/process"
 )
@@ -141,7 +142,7 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 		Began: time.Now().UTC(), WorkMS: float64(f.Work.Microseconds()) / 1000,
 		Commit: process.Commit(ctx), Machine: process.Machine(), Command: cfg.Command,
 	}
-	err := b.with(ctx, together, false, func(sys system) error {
+	err := b.with(ctx, b.cfg.Cluster, together, false, func(sys system) error {
 		r.System, r.Settings = sys.name(), b.result(ctx, sys, "fair", "", httpTarget, 0).Settings
 		if err := b.warm(ctx, sys, httpTarget); err != nil {
 			return err
@@ -170,14 +171,15 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 	return r, nil
 }
 
-// crowd is jobs of several tenants or priorities that run side by side.
+// A crowd is jobs of several tenants or priorities that ran side by side.
 type crowd struct {
 	jobs []jobs
 	t0   time.Time
 	seen map[string][]check.Sighting // by source
 }
 
-// crowd imports all of a crowd, lets it run and returns what the sink saw of it. Their first due instant is the crowd's t0, plus after.
+// crowd sends all jobs, lets them run and returns what the sink saw of them. The first of all[i] are due
+// at the crowd's t0 plus after[i].
 func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all []jobs, after []time.Duration) (c *crowd, err error) {
 	if err := b.quiet(ctx, sys); err != nil {
 		return nil, err
@@ -186,27 +188,23 @@ func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all [
 	if err != nil {
 		return nil, err
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			err = errors.Join(err, called.end())
-		}
-	}()
-	n := 0
+	defer func() { err = errors.Join(err, called.end()) }()
+	n, url := 0, called.url
 	for i := range all {
 		n += all[i].n
 	}
-	c = &crowd{t0: time.Now().Add(b.lead(n, leadLeast)).Truncate(time.Second).UTC(), seen: make(map[string][]check.Sighting)}
-	url := called.url
 	if work > 0 {
 		url += "/work-" + work.String()
 	}
-	latest := time.Duration(0)
+	c = &crowd{t0: time.Now().Add(b.importLead(n, leadLeast)).Truncate(time.Second).UTC(), seen: make(map[string][]check.Sighting)}
+	end := c.t0
 	for i, j := range all {
 		made := b.jobs(j.n, c.t0.Add(after[i]), j.span, httpTarget, url)
 		made.tenant, made.more, made.keyed, made.part = j.tenant, j.more, false, j.part
 		c.jobs = append(c.jobs, made)
-		latest = max(latest, after[i]+j.span)
+		if made.end().After(end) {
+			end = made.end()
+		}
 		loaded, err := b.load(ctx, sys, made)
 		if err != nil {
 			return nil, err
@@ -215,17 +213,11 @@ func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all [
 			return nil, fmt.Errorf("the import ended %.1f s after the first due instant: this is no measurement", loaded.Ended.Sub(c.t0).Seconds())
 		}
 	}
-	s := newScraper(b.client)
-	s.watch(sys.nodes())
-	base := s.read(ctx)
-	stop := s.run(ctx)
-	err = b.untilOver(ctx, s, base, called, wave{n: n, span: latest}, c.t0)
+	m := b.meter(ctx, sys)
+	stop := m.run(ctx)
+	err = b.untilOver(ctx, m, called, n, end, true)
 	stop()
-	if err != nil {
-		return nil, err
-	}
-	ended = true
-	if err := called.end(); err != nil {
+	if err := errors.Join(err, called.end()); err != nil {
 		return nil, err
 	}
 	seen, err := readSeen(called.sink.Record)
@@ -353,20 +345,12 @@ func (w *Shares) count(t0 time.Time) {
 }
 
 // putWeight states the weight of a tenant.
-func (b *bench) putWeight(ctx context.Context, sys system, tenant string, weight int) (err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, sys.intake()[0]+"/v1/tenants/"+tenant, strings.NewReader(fmt.Sprintf(`{"weight":%d}`, weight)))
+func (b *bench) putWeight(ctx context.Context, sys system, tenant string, weight int) error {
+	_, err := api.AskOK(ctx, b.client, api.Request{
+		Method: http.MethodPut, URL: sys.intake()[0] + "/v1/tenants/" + tenant, Type: "application/json", Body: fmt.Appendf(nil, `{"weight":%d}`, weight),
+	})
 	if err != nil {
 		return fmt.Errorf("state weight: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("state weight: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if resp.StatusCode != http.StatusOK {
-		detail, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // only to be shown
-		return fmt.Errorf("state weight: answered %d %s", resp.StatusCode, detail)
 	}
 	return nil
 }

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/flame"
 )
 
@@ -27,6 +26,17 @@ const (
 // flameSpan is how long n runs or lines without a rate are profiled.
 func flameSpan(n int) time.Duration {
 	return min(flameLongest, max(time.Second, time.Duration(n/flamePace)*time.Second))
+}
+
+// flamesOf profiles a batch that is measured.
+func (b *bench) flamesOf(ctx context.Context, sys system, w batch) (draw func(r *Result)) {
+	switch {
+	case w.protocol == warming:
+		return func(*Result) {}
+	case w.span == 0:
+		return b.profiling(ctx, sys, flameHerd)
+	}
+	return b.profiling(ctx, sys, min(w.span, flameLongest))
 }
 
 // profiling has every node that runs profile its CPU for span, from now on, if flame graphs are wanted. The returned func waits for the
@@ -61,26 +71,16 @@ func (b *bench) profiling(ctx context.Context, sys system, span time.Duration) (
 	}
 }
 
+// mostProfile bounds a profile, in bytes.
+const mostProfile = 16 << 20
+
 // cpuProfile asks the listener of profiles at url for one of that length, in whole seconds.
-func (b *bench) cpuProfile(ctx context.Context, url string, span time.Duration) (text []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, span+flameGrace)
-	defer cancel()
-	seconds := max(1, int(span.Seconds()))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, seconds), http.NoBody)
+func (b *bench) cpuProfile(ctx context.Context, url string, span time.Duration) ([]byte, error) {
+	text, err := api.AskOK(ctx, b.client, api.Request{
+		URL: fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, max(1, int(span.Seconds()))), Timeout: span + flameGrace, Most: mostProfile,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("profile CPU: %w", err)
-	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("profile CPU: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	const most = 16 << 20 // bytes
-	if text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
-		return nil, fmt.Errorf("profile CPU: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("profile CPU: %s: %.200s", resp.Status, text)
 	}
 	return text, nil
 }
@@ -94,8 +94,5 @@ func keepFlame(base string, r *Result, cpu []byte) error {
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return fmt.Errorf("keep flame graph: %w", err)
 	}
-	return errors.Join(
-		os.WriteFile(base+".pprof", cpu, 0o644),       // #nosec G306 -- for everybody
-		os.WriteFile(base+".svg", svg.Bytes(), 0o644), // #nosec G306 -- for everybody
-	)
+	return errors.Join(writeFile(base+".pprof", cpu), writeFile(base+".svg", svg.Bytes()))
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"carillon.dev/carillon/loadtest/metrics"
 )
 
 // grow returns a result of D whose heap, RSS, scans and lateness are told apart by their figures.
@@ -155,31 +157,16 @@ func TestTrendPassesOverWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestScansOfAWave(t *testing.T) {
-	v, err := parseMetrics(strings.NewReader(strings.ReplaceAll(exposition, metricLateness, metricScan)))
+func TestScansOfABatch(t *testing.T) {
+	v, err := metrics.Parse(strings.NewReader(strings.ReplaceAll(exposition, metricLateness, metricScan)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := *scansOf(v), (Scans{Count: 40, Mean: 37.5, P99: 10_000}); got != want {
 		t.Errorf("scansOf = %+v, want %+v", got, want)
 	}
-	if got := scansOf(v.less(v)); got != nil {
+	if got := scansOf(v.Less(v)); got != nil {
 		t.Errorf("scansOf nothing = %+v, want none", got)
-	}
-}
-
-func TestParseResident(t *testing.T) {
-	got, err := parseResident("Name:\tVmRSS: 7 kB\nVmHWM:\t  9000 kB\nVmRSS:\t   1536 kB\nRssAnon:\t 1 kB\n")
-	if err != nil || got != 1536*1024 {
-		t.Errorf("parseResident = %g, %v, want 1.5 MiB", got, err)
-	}
-	for _, bad := range []string{"", "Name:\tcarillon\nState:\tZ (zombie)\n", "VmRSS:\tmuch kB\n"} {
-		if got, err := parseResident(bad); err == nil {
-			t.Errorf("parseResident(%q) = %g, want an error", bad, got)
-		}
-	}
-	if got, err := residentOf(os.Getpid()); err != nil || got < mebibyte {
-		t.Errorf("residentOf this process = %g, %v, want a few MiB", got, err)
 	}
 }
 

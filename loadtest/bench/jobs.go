@@ -2,10 +2,13 @@ package bench
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strconv"
 	"time"
+
+	"carillon.dev/carillon/loadtest/check"
 )
 
 // A target is what the runs of a measurement do.
@@ -40,6 +43,15 @@ type jobs struct {
 	part    int // lines of one import at most; 0 = each connection sends its lines in one
 }
 
+// jobs describes n jobs of a source of their own.
+func (b *bench) jobs(n int, from time.Time, span time.Duration, t target, url string) jobs {
+	b.serial++
+	return jobs{
+		n: n, from: from, span: span, seed: uint64(b.serial), source: fmt.Sprintf("s%d", b.serial), // #nosec G115 -- positive
+		target: t, url: url, keyed: b.cfg.Keyed, bytes: b.cfg.Payload,
+	}
+}
+
 // due returns the instant of a line.
 func (j jobs) due(line int) time.Time {
 	ms := uint64(max(j.span.Milliseconds(), 0)) // #nosec G115 -- not negative
@@ -47,6 +59,22 @@ func (j jobs) due(line int) time.Time {
 		return j.from
 	}
 	return j.from.Add(time.Duration(mix(j.seed, uint64(line))%ms) * time.Millisecond) // #nosec G115 -- below the span
+}
+
+func (j jobs) end() time.Time { return j.from.Add(j.span) }
+
+func (j jobs) name() string { return j.source }
+
+func (j jobs) count() int { return j.n }
+
+func (j jobs) dueOf(run int) time.Time { return j.due(run + 1) }
+
+func (j jobs) runOf(s *check.Sighting) (int, bool) {
+	return s.Ref.Line - 1, s.Ref.Line >= 1 && s.Ref.Line <= j.n
+}
+
+func (j jobs) take(ctx context.Context, b *bench, sys system) (*Load, error) {
+	return b.load(ctx, sys, j)
 }
 
 // mix is the finaliser of SplitMix64 over seed and n: what it gives is as good as random, and the same each time.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 const (
@@ -48,11 +50,11 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 	g, ctx := errgroup.WithContext(ctx)
 	for s := range streams {
 		first, last := s*j.n/streams+1, (s+1)*j.n/streams
-		api := apis[s%len(apis)]
+		node := apis[s%len(apis)]
 		g.Go(func() error {
 			part := cmp.Or(j.part, max(last-first+1, 1))
 			for ; first <= last; first += part {
-				resent, err := j.sendPart(ctx, client, api, selection{first: first, last: min(first+part-1, last)}, answered)
+				resent, err := j.sendPart(ctx, client, node, selection{first: first, last: min(first+part-1, last)}, answered)
 				mu.Lock()
 				load.Resent += resent
 				mu.Unlock()
@@ -73,15 +75,15 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 }
 
 // sendPart sends lines in one import, and those that are refused for now again. It returns how many those were.
-func (j jobs) sendPart(ctx context.Context, client *http.Client, api string, of selection, answered *atomic.Int64) (resent int, err error) {
+func (j jobs) sendPart(ctx context.Context, client *http.Client, node string, of selection, answered *atomic.Int64) (resent int, err error) {
 	for range refusedTries {
-		again, err := j.post(ctx, client, api, of, answered)
+		again, err := j.post(ctx, client, node, of, answered)
 		if err != nil || len(again) == 0 {
 			return resent, err
 		}
 		resent += len(again)
 		of = selection{list: again}
-		if err := sleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
 			return resent, err
 		}
 	}
@@ -89,27 +91,19 @@ func (j jobs) sendPart(ctx context.Context, client *http.Client, api string, of 
 }
 
 // post sends lines in one import and returns those that were refused for now.
-func (j jobs) post(ctx context.Context, client *http.Client, api string, of selection, answered *atomic.Int64) (again []int, err error) {
+func (j jobs) post(ctx context.Context, client *http.Client, node string, of selection, answered *atomic.Int64) (again []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(importIdle, func() { cancel(errors.New("no answer for " + importIdle.String())) })
 	defer idle.Stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/v1/imports", io.NopCloser(&reader{jobs: j, of: of}))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	if j.tenant != "" {
-		req.Header.Set("Carillon-Tenant", j.tenant)
-	}
-	resp, err := client.Do(req)
+	resp, err := api.PostLines(ctx, client, node, map[string]string{"Carillon-Tenant": j.tenant}, &reader{jobs: j, of: of})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
 	if resp.StatusCode != http.StatusOK {
 		detail, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // only to be shown
-		return nil, fmt.Errorf("%s answered %d %s", api, resp.StatusCode, detail)
+		return nil, fmt.Errorf("%s answered %d %s", node, resp.StatusCode, detail)
 	}
 	scan := bufio.NewScanner(resp.Body)
 	scan.Buffer(make([]byte, readerBuffer), 1<<20)
@@ -130,7 +124,7 @@ func (j jobs) post(ctx context.Context, client *http.Client, api string, of sele
 			return nil, fmt.Errorf("line %d was answered %d: %.300s", a.line, a.status, scan.Bytes())
 		}
 	}
-	return nil, fmt.Errorf("the answer of %s was cut: %w", api, errors.Join(scan.Err(), context.Cause(ctx)))
+	return nil, fmt.Errorf("the answer of %s was cut: %w", node, errors.Join(scan.Err(), context.Cause(ctx)))
 }
 
 // answer is a line of the answer.
@@ -154,16 +148,4 @@ func readAnswer(text []byte) (answer, error) {
 		return answer{}, fmt.Errorf("read answer %.100q: %w", text, err)
 	}
 	return answer{a.Line, a.Status, a.Summary != nil}, nil
-}
-
-// sleepUntil returns at t, or with the error of ctx.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -2,15 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/process"
 )
 
 // Held is the memory of all processes of a kind together, in bytes.
@@ -36,53 +33,53 @@ type Scans struct {
 }
 
 // scansOf says how much the dispatchers scanned, from what their metrics grew by; nil if they did not.
-func scansOf(d values) *Scans {
+func scansOf(d metrics.Values) *Scans {
 	count := d[metricScan+"_count"]
 	if count <= 0 {
 		return nil
 	}
-	return &Scans{Count: int(count), Mean: 1000 * d[metricScan+"_sum"] / count, P99: 1000 * quantile(d.histogram(metricScan), 0.99)}
+	return &Scans{Count: int(count), Mean: 1000 * d[metricScan+"_sum"] / count, P99: 1000 * d.Histogram(metricScan).Quantile(0.99)}
 }
 
 // collectTimeout bounds the collection of a node's garbage: one that takes as long is not fit to be measured.
 const collectTimeout = 30 * time.Second
 
-// memory has the nodes collect their garbage and returns what every process holds then, by kind. What cannot be read is left out, and
-// told of.
+// memory has the nodes collect their garbage and returns what every process holds then, by kind. It
+// leaves out and logs what cannot be read.
 func (b *bench) memory(ctx context.Context, sys system) map[string]Held {
 	for _, url := range sys.profiles() {
-		if err := b.collect(ctx, url); err != nil {
-			b.cfg.Log.Warn("garbage was not collected: the heap is larger than what is alive", "err", err)
-		}
+		b.collect(ctx, url)
 	}
 	held := map[string]Held{}
 	for member, pid := range b.processes(sys) {
 		if pid == 0 {
 			continue
 		}
-		bytes, err := residentOf(pid)
+		rss, err := process.Resident(pid)
 		if err != nil {
 			b.cfg.Log.Warn("memory is not known", "member", member, "err", err)
 			continue
 		}
-		kind := kindOf(member)
-		h := held[kind]
-		h.RSS += bytes
-		held[kind] = h
+		held[kindOf(member)] = held[kindOf(member)].plus(Held{RSS: rss})
 	}
-	s := newScraper(b.client)
 	for _, node := range sys.nodes() {
-		v, err := s.metrics(ctx, node+"/metrics")
+		v, err := metrics.Read(ctx, b.client, node+"/metrics", scrapeTimeout)
 		if err != nil {
 			b.cfg.Log.Warn("the heap is not known", "node", node, "err", err)
 			continue
 		}
-		h := held[nodeKind]
-		h.Heap += v[metricHeap]
-		h.Free += v[metricHeapIdle] - v[metricHeapReleased]
-		held[nodeKind] = h
+		held[nodeKind] = held[nodeKind].plus(heapOf(v))
 	}
 	return held
+}
+
+// heapOf returns the heap of a node.
+func heapOf(v metrics.Values) Held {
+	return Held{Heap: v[metricHeap], Free: v[metricHeapIdle] - v[metricHeapReleased]}
+}
+
+func (h Held) plus(more Held) Held {
+	return Held{h.RSS + more.RSS, h.Heap + more.Heap, h.Free + more.Free}
 }
 
 // nodeKind is the kind of processes that Carillon nodes are.
@@ -105,49 +102,13 @@ func grown(before, after map[string]Held) map[string]Memory {
 	return all
 }
 
-// collect has the node behind a listener of profiles collect its garbage, as a profile of the heap may ask for.
-func (b *bench) collect(ctx context.Context, profiles string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, profiles+"/debug/pprof/heap?gc=1", http.NoBody)
+// collect has the node behind a listener of profiles collect its garbage, as a profile of the heap
+// may ask for. If it does not, the heap is larger than what is alive.
+func (b *bench) collect(ctx context.Context, profiles string) {
+	_, err := api.AskOK(ctx, b.client, api.Request{
+		URL: profiles + "/debug/pprof/heap?gc=1", Timeout: collectTimeout, Most: mostProfile,
+	})
 	if err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
+		b.cfg.Log.Warn("garbage was not collected", "err", err)
 	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("collect garbage: answered %d", resp.StatusCode)
-	}
-	return nil
-}
-
-// residentOf returns the resident memory of a process, in bytes.
-func residentOf(pid int) (float64, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0, fmt.Errorf("read memory: %w", err)
-	}
-	return parseResident(string(text))
-}
-
-// parseResident reads VmRSS from the text of /proc/<pid>/status, whose kB are KiB (proc(5)).
-func parseResident(status string) (float64, error) {
-	for line := range strings.Lines(status) {
-		rest, ok := strings.CutPrefix(line, "VmRSS:")
-		if !ok {
-			continue
-		}
-		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-		if err != nil {
-			return 0, fmt.Errorf("read memory: %w", err)
-		}
-		return kib * 1024, nil
-	}
-	return 0, errors.New("read memory: the process has none") // it has ended, and nobody has waited for it
 }

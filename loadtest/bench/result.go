@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/metrics"
 )
 
 // A Result is one measurement. As JSON it is what peers are compared by, so its fields may grow and not change.
@@ -144,11 +145,11 @@ func at(sorted []time.Duration, q float64) time.Duration {
 }
 
 // bounded returns the quantiles that a histogram in seconds allows.
-func bounded(steps []bucket) *Lateness {
-	if len(steps) == 0 || steps[len(steps)-1].count <= 0 {
+func bounded(h metrics.Histogram) *Lateness {
+	if h.Count() <= 0 {
 		return nil
 	}
-	ms := func(q float64) float64 { return 1000 * quantile(steps, q) }
+	ms := func(q float64) float64 { return 1000 * h.Quantile(q) }
 	return &Lateness{ms(0.5), ms(0.99), ms(0.999), ms(1), "histogram"}
 }
 
@@ -183,21 +184,23 @@ func (r *Result) title() string {
 
 // keep writes r, and its plot if it has a curve, into a folder.
 func (r *Result) keep(folder string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	base := filepath.Join(folder, r.title())
+	if err := writeJSON(base+".json", r); err != nil {
+		return err
+	}
+	return r.plot().write(base + ".svg")
+}
+
+// writeJSON writes a result into a file, whose folder it makes.
+func writeJSON(path string, result any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("keep result: %w", err)
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return fmt.Errorf("keep result: %w", err)
 	}
-	base := filepath.Join(folder, r.title())
-	if err := os.WriteFile(base+".json", append(text, '\n'), 0o644); err != nil { // #nosec G306 -- for everybody
-		return fmt.Errorf("keep result: %w", err)
-	}
-	if len(r.Series) < 2 { // over within half a second: there is no curve
-		return nil
-	}
-	return r.plot(base + ".svg")
+	return writeFile(path, append(text, '\n'))
 }
 
 // ReadResults reads the results in files, of which each may hold many, as that of peers does.

@@ -233,10 +233,8 @@ func (s *clusterSystem) close(ctx context.Context) error {
 // devSystem is `carillon dev`, a process with everything in it.
 type devSystem struct {
 	program, dir string
-	child        *process.Child
-	stop         context.CancelFunc
-	log          *os.File
-	api          string // stays the same over restarts
+	server       *process.Server // nil: it is stopped
+	api          string          // stays the same over restarts
 }
 
 var (
@@ -244,18 +242,19 @@ var (
 	devProfiles = regexp.MustCompile(`profiles are served.* at=(http://[^/\s]+)/debug/pprof/`)
 )
 
-// devStart bounds the wait for it.
-const devStart = time.Minute
-
-// devLog is what it writes in its folder.
-const devLog = "log"
+const (
+	// devStart bounds the wait for carillon dev.
+	devStart = time.Minute
+	// devLog is what it writes in its folder.
+	devLog = "log"
+)
 
 // startDev starts program (carillon) with its data in dir.
 func startDev(ctx context.Context, program, dir string, noop bool) (*devSystem, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start carillon dev: %w", err)
 	}
-	if err := os.Setenv(noopEnv, strconv.FormatBool(noop)); err != nil { // a cluster that was measured before may have left another
+	if err := os.Setenv(noopEnv, strconv.FormatBool(noop)); err != nil {
 		return nil, fmt.Errorf("start carillon dev: %w", err)
 	}
 	s := &devSystem{program: program, dir: dir}
@@ -274,7 +273,7 @@ func (s *devSystem) nodes() []string { return []string{s.api} }
 // profiles are where the log says: at a free port of the last start.
 func (s *devSystem) profiles() []string {
 	text, err := os.ReadFile(filepath.Join(s.dir, devLog))
-	if err != nil || s.child == nil {
+	if err != nil || s.server == nil {
 		return nil
 	}
 	all := devProfiles.FindAllSubmatch(text, -1)
@@ -285,65 +284,43 @@ func (s *devSystem) profiles() []string {
 }
 
 func (s *devSystem) pids() map[string]int {
-	if s.child == nil {
+	if s.server == nil {
 		return map[string]int{nodeKind: 0}
 	}
-	return map[string]int{nodeKind: s.child.PID}
+	return map[string]int{nodeKind: s.server.PID}
 }
 
 // rest stops the process; its data stays.
 func (s *devSystem) rest(context.Context) error {
-	if s.child == nil {
+	if s.server == nil {
 		return nil
 	}
-	s.stop()
-	<-s.child.Done
-	err := s.child.Err
-	s.child = nil
-	if errors.Is(err, context.Canceled) { // told to, and ended in order
-		err = nil
-	}
-	if err = errors.Join(err, s.log.Close()); err != nil {
-		return fmt.Errorf("stop carillon dev: %w", err)
-	}
-	return nil
+	err := s.server.End()
+	s.server = nil
+	return err
 }
 
 func (s *devSystem) work(ctx context.Context) (err error) {
-	if s.child != nil {
+	if s.server != nil {
 		return nil
-	}
-	if s.log, err = os.OpenFile(filepath.Join(s.dir, devLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		return fmt.Errorf("start carillon dev: %w", err)
 	}
 	port := "0"
 	if s.api != "" {
 		_, port, _ = strings.Cut(strings.TrimPrefix(s.api, "http://"), ":")
 	}
 	args := []string{"dev", "--port", port, "--data-dir", filepath.Join(s.dir, "data"), "--admin-listen", "127.0.0.1:0"}
-	var life context.Context
-	life, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	heard := process.Await(s.log, devListens)
-	if s.child, err = process.Start(life, s.program, args, heard, s.log); err != nil {
-		s.stop()
-		return errors.Join(err, s.log.Close())
+	server, err := process.StartServer(ctx, s.program, args, filepath.Join(s.dir, devLog), devListens, devStart)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, devStart)
-	defer cancel()
-	select {
-	case api := <-heard.Found:
-		if s.api == "" { // else it is the same
-			s.api = api
-		}
-		return nil
-	case <-s.child.Done:
-		return fmt.Errorf("start carillon dev: it ended at once (see %s): %w", s.log.Name(), s.child.Err)
-	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("start carillon dev: %w", ctx.Err()), s.rest(ctx))
+	s.server = server
+	if s.api == "" {
+		s.api = server.Said
 	}
+	return nil
 }
 
-// kill is for clusters: a single process has nobody who takes over.
+// kill is for clusters: nobody takes over from a single process.
 func (s *devSystem) kill(context.Context) (string, error) {
 	return "", errors.New("carillon dev has no second dispatcher")
 }

@@ -199,6 +199,21 @@ func ReadTasks(r io.Reader) ([]check.Task, error) {
 	return tasks, nil
 }
 
+// ReadFile reads a file by one of the functions of this package.
+func ReadFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("open evidence: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	t, err := read(f)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return t, nil
+}
+
 func scanner(r io.Reader) *bufio.Scanner {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(make([]byte, 64<<10), MaxLine)

@@ -198,6 +198,16 @@ func ReadSeen(r io.Reader) (seen []check.Sighting, all bool, err error) {
 	return s.seen, s.all && s.started && (s.closed || s.marked), nil
 }
 
+// ReadSeenFile reads a sink's record.
+func ReadSeenFile(path string) (seen []check.Sighting, all bool, err error) {
+	seen, err = ReadFile(path, func(r io.Reader) ([]check.Sighting, error) {
+		seen, whole, err := ReadSeen(r)
+		all = whole
+		return seen, err
+	})
+	return seen, all, err
+}
+
 func (s *seenReader) line(_ int, b []byte) error {
 	var l seenLine
 	if err := json.Unmarshal(b, &l); err != nil {

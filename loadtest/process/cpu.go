@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,4 +78,29 @@ func (m *Meter) Sample(pids map[string]int) map[string]time.Duration {
 		}
 	}
 	return sums
+}
+
+// Resident returns the resident memory of a process, in bytes.
+func Resident(pid int) (float64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, fmt.Errorf("read memory: %w", err)
+	}
+	return parseResident(string(text))
+}
+
+// parseResident reads VmRSS from the text of /proc/<pid>/status, whose kB are KiB (proc(5)).
+func parseResident(status string) (float64, error) {
+	for line := range strings.Lines(status) {
+		rest, ok := strings.CutPrefix(line, "VmRSS:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+		if err != nil {
+			return 0, fmt.Errorf("read memory: %w", err)
+		}
+		return kib * 1024, nil
+	}
+	return 0, errors.New("read memory: the process has none") // it has ended, and nobody has waited for it
 }

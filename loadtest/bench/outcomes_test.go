@@ -13,7 +13,7 @@ func TestWhatTheAPITells(t *testing.T) {
 	ended := func(number int, after time.Duration, o check.Outcome) check.Attempt {
 		return check.Attempt{Number: number, StartedAt: at.Add(after), FinishedAt: at.Add(after + time.Second), Outcome: o}
 	}
-	became := &told{runs: make(map[string]bool)}
+	became := &outcomes{runs: make(map[string]bool)}
 	for _, r := range []check.Run{
 		{ID: "good", State: check.Succeeded, StartedAt: at, Attempts: []check.Attempt{ended(1, 0, check.OutcomeSucceeded)}},
 		{ID: "good", State: check.Succeeded, StartedAt: at, Attempts: []check.Attempt{ended(1, 0, check.OutcomeSucceeded)}},

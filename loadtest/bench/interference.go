@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 // harmKinds are what the targets of the other tenant do in protocol H: package sink answers so.
@@ -23,6 +25,8 @@ const (
 	harmLimit = 5 * time.Minute
 
 	harmedTenant, harmingTenant = "watched", "harming"
+	// interferenceKind is how the sink of the other tenant's runs is called among processes.
+	interferenceKind = "harmed"
 
 	// harmWarmRate is how many runs a second fail for harmWarmSpan before: in the first second in which a fresh Cassandra reads rows by their ids all else waits.
 	harmWarmRate = 50
@@ -39,40 +43,19 @@ type Harm struct {
 	Ratio   float64 `json:"p99_with_alone"` // p99 with it as a multiple of that without, in the half measured just before
 }
 
-// harms is protocol H: interleaved pairs, alone and beside, for each kind. Each pair has a system of its own: what a target that failed has left is put off
-// for half an hour, and would go on beside the next.
-func (b *bench) harms(ctx context.Context) error {
-	for round := range b.cfg.Rounds {
-		for _, kind := range b.cfg.Harm {
-			if err := b.with(ctx, together, false, func(sys system) error {
-				if err := b.warm(ctx, sys, httpTarget); err != nil {
-					return err
-				}
-				if err := b.warmHarm(ctx, sys); err != nil {
-					return err
-				}
-				return b.harmPair(ctx, sys, kind, round+1)
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// warmHarm lets some runs fail, and waits until they are over.
-func (b *bench) warmHarm(ctx context.Context, sys system) error {
+// warmInterference lets some runs fail, and waits until they are over.
+func warmInterference(ctx context.Context, b *bench, sys system) error {
 	if b.cfg.Warm < 0 {
 		return nil
 	}
-	called, err := b.startSink(ctx, "harmed")
+	called, err := b.startSink(ctx, interferenceKind)
 	if err != nil {
 		return err
 	}
-	c := &company{kind: harmKinds[0], url: called.url, rate: harmWarmRate, span: harmWarmSpan, timeout: b.cfg.HarmTimeout}
-	t0 := time.Now().Add(b.lead(c.count(), leadLeast)).Truncate(time.Second).UTC()
-	if err = c.load(ctx, b, sys, t0); err == nil {
-		err = sleepUntil(ctx, t0.Add(c.span))
+	f := &interference{kind: harmKinds[0], url: called.url, rate: harmWarmRate, span: harmWarmSpan, timeout: b.cfg.HarmTimeout}
+	t0 := time.Now().Add(b.importLead(f.count(), leadLeast)).Truncate(time.Second).UTC()
+	if err = f.load(ctx, b, sys, t0); err == nil {
+		err = api.SleepUntil(ctx, t0.Add(f.span))
 	}
 	if err == nil {
 		_, _, err = b.untilHarmless(ctx, sys, called)
@@ -80,44 +63,49 @@ func (b *bench) warmHarm(ctx context.Context, sys system) error {
 	return errors.Join(err, called.end())
 }
 
-func (b *bench) harmPair(ctx context.Context, sys system, kind string, round int) error {
-	w := b.stream("H", b.cfg.Rates[0], 0, round)
-	w.tenant, w.variant = harmedTenant, kind+" alone"
-	alone, err := b.ride(ctx, sys, w)
-	if err != nil {
-		return err
+// interfere measures a pair: runs of one tenant alone, then beside another one's.
+func interfere(kind string, round int) step {
+	return func(ctx context.Context, b *bench, sys system) error {
+		w := b.cfg.stream("H", b.cfg.Rates[0], 0, round)
+		w.tenant, w.variant = harmedTenant, kind+" alone"
+		alone, err := b.run(ctx, sys, w)
+		if err != nil {
+			return err
+		}
+		alone.Harm = &Harm{Kind: kind}
+		if err := b.keep(alone); err != nil {
+			return err
+		}
+		called, err := b.startSink(ctx, interferenceKind)
+		if err != nil {
+			return err
+		}
+		before := min(harmBefore, b.cfg.Span)
+		w.variant = kind + " beside"
+		w.beside = &interference{
+			kind: kind, url: called.url, rate: b.cfg.HarmRate, before: before, span: before + b.cfg.Span, timeout: b.cfg.HarmTimeout,
+		}
+		beside, err := b.run(ctx, sys, w)
+		if err != nil {
+			return errors.Join(err, called.end())
+		}
+		over := time.Now()
+		ended, calls, err := b.untilHarmless(ctx, sys, called)
+		if err := errors.Join(err, called.end()); err != nil {
+			return err
+		}
+		beside.Harm = &Harm{
+			Kind: kind, Rate: b.cfg.HarmRate, Timeout: b.cfg.HarmTimeout.Seconds(), Calls: calls, WentOn: max(0, ended.Sub(over).Seconds()),
+		}
+		if alone.Lateness != nil && beside.Lateness != nil && alone.Lateness.P99 > 0 { // what was missed is told beside
+			beside.Harm.Ratio = beside.Lateness.P99 / alone.Lateness.P99
+		}
+		return b.keep(beside)
 	}
-	alone.Harm = &Harm{Kind: kind}
-	if err := b.keep(alone); err != nil {
-		return err
-	}
-
-	called, err := b.startSink(ctx, "harmed")
-	if err != nil {
-		return err
-	}
-	w.variant = kind + " beside"
-	before := min(harmBefore, b.cfg.Span)
-	w.company = &company{
-		kind: kind, url: called.url, rate: b.cfg.HarmRate, before: before, span: before + b.cfg.Span, timeout: b.cfg.HarmTimeout,
-	}
-	beside, err := b.ride(ctx, sys, w)
-	if err != nil {
-		return errors.Join(err, called.end())
-	}
-	over := time.Now()
-	ended, calls, err := b.untilHarmless(ctx, sys, called)
-	if err := errors.Join(err, called.end()); err != nil {
-		return err
-	}
-	beside.Harm = &Harm{Kind: kind, Rate: b.cfg.HarmRate, Timeout: b.cfg.HarmTimeout.Seconds(), Calls: calls, WentOn: max(0, ended.Sub(over).Seconds())}
-	if alone.Lateness != nil && beside.Lateness != nil && alone.Lateness.P99 > 0 { // what was missed is told beside
-		beside.Harm.Ratio = beside.Lateness.P99 / alone.Lateness.P99
-	}
-	return b.keep(beside)
 }
 
-// untilHarmless waits until nothing has been under way for harmOver, and returns since when, and how often the target was called.
+// untilHarmless waits until nothing has been under way for harmOver. It returns since when, and how
+// often the target was called.
 func (b *bench) untilHarmless(ctx context.Context, sys system, called callee) (since time.Time, calls int64, err error) {
 	s := newScraper(b.client)
 	s.watch(sys.nodes())
@@ -127,15 +115,13 @@ func (b *bench) untilHarmless(ctx context.Context, sys system, called callee) (s
 		if calls, _, err = b.sinkSeen(ctx, called.url); err != nil {
 			return since, calls, err
 		}
-		all := s.mark(ctx)
-		busy := all[metricRunning] > 0
-		if busy || calls != was {
+		if s.mark(ctx)[metricRunning] > 0 || calls != was {
 			was, since = calls, time.Now()
 		}
 		if time.Since(since) >= harmOver {
 			return since, calls, nil
 		}
-		if err := sleepUntil(ctx, time.Now().Add(5*scrapeEvery)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(5*scrapeEvery)); err != nil {
 			return since, calls, err
 		}
 	}
@@ -143,8 +129,8 @@ func (b *bench) untilHarmless(ctx context.Context, sys system, called callee) (s
 	return since, calls, nil
 }
 
-// company is another tenant's runs, beside those that are watched.
-type company struct {
+// An interference is another tenant's runs, beside those that are watched; nil is none.
+type interference struct {
 	kind    string
 	url     string
 	rate    int
@@ -154,23 +140,27 @@ type company struct {
 }
 
 // count returns how many runs they are.
-func (c *company) count() int {
-	if c == nil {
+func (f *interference) count() int {
+	if f == nil {
 		return 0
 	}
-	return max(1, int(float64(c.rate)*c.span.Seconds()))
+	return max(1, int(float64(f.rate)*f.span.Seconds()))
 }
 
-// load takes them in. They begin before t0.
-func (c *company) load(ctx context.Context, b *bench, sys system, t0 time.Time) error {
-	if c == nil {
+// load sends them. They begin before t0.
+func (f *interference) load(ctx context.Context, b *bench, sys system, t0 time.Time) error {
+	if f == nil {
 		return nil
 	}
-	j := b.jobs(c.count(), t0.Add(-c.before), c.span, httpTarget, c.url+"/"+c.kind)
-	j.tenant = harmingTenant
-	j.more = fmt.Sprintf(`"timeout":%q,"retry":{"max_attempts":%d,"initial":%q},`, c.timeout, harmAttempts, harmInitial)
-	_, err := b.load(ctx, sys, j)
+	_, err := b.load(ctx, sys, f.jobs(b, t0))
 	return err
+}
+
+func (f *interference) jobs(b *bench, t0 time.Time) jobs {
+	j := b.jobs(f.count(), t0.Add(-f.before), f.span, httpTarget, f.url+"/"+f.kind)
+	j.tenant = harmingTenant
+	j.more = fmt.Sprintf(`"timeout":%q,"retry":{"max_attempts":%d,"initial":%q},`, f.timeout, harmAttempts, harmInitial)
+	return j
 }
 
 // String tells what H did in a line.
