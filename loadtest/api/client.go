@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Client struct {
 	// HTTP is used as it is; it must have no Timeout of its own, because imports take long.
 	HTTP *http.Client
 	Log  *slog.Logger
+	// Timeout bounds one request that reads; 0 = RequestTimeout.
+	Timeout time.Duration
 
 	next atomic.Uint64
 }
@@ -63,7 +66,7 @@ func (c *Client) get(ctx context.Context, path string) (status int, body []byte,
 	tries := TriesPerNode * len(c.URLs)
 	var last error
 	for try := 1; try <= tries; try++ {
-		a, err := Ask(ctx, c.HTTP, Request{URL: c.node() + path, Header: c.headers(), Timeout: RequestTimeout, Most: MaxAnswer})
+		a, err := Ask(ctx, c.HTTP, Request{URL: c.node() + path, Header: c.headers(), Timeout: cmp.Or(c.Timeout, RequestTimeout), Most: MaxAnswer})
 		switch {
 		case ctx.Err() != nil:
 			return 0, nil, fmt.Errorf("get %s: %w", path, ctx.Err())

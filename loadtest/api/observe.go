@@ -109,7 +109,7 @@ func (o *Observer) survey(ctx context.Context, name string, ids []string) (*surv
 	var mu sync.Mutex // guards s and partial
 	var partial []string
 	progress := newProgress(o.Log, name+": windows listed", len(o.Windows))
-	err := o.each(ctx, len(o.Windows), func(ctx context.Context, i int) error {
+	err := each(ctx, len(o.Windows), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		err := o.Client.List(ctx, o.Windows[i], func(r *Run) {
@@ -155,7 +155,7 @@ func (o *Observer) byID(ctx context.Context, name string, ids []string, s *surve
 	progress := newProgress(o.Log, name, len(ids))
 	var mu sync.Mutex // guards s and failed
 	failed := 0
-	return o.each(ctx, len(ids), func(ctx context.Context, i int) error {
+	return each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		run, found, err := o.Client.Run(ctx, ids[i])
@@ -222,10 +222,9 @@ func (o *Observer) open(r *check.Reading) bool {
 	}
 }
 
-// each calls f for 0 … n-1, Concurrency at a time, until all are done or one fails.
-func (o *Observer) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+// each calls f for 0 … n-1, limit at a time (0 = 4), until all are done or one fails.
+func each(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
-	limit := o.Concurrency
 	if limit < 1 {
 		limit = 4
 	}

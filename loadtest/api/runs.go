@@ -15,7 +15,7 @@ import (
 
 const (
 	pageLimit = 500 // the most the API allows
-	// maxPages bounds the pages of one window: above 500,000,000 runs, or a cursor that goes round in circles.
+	// maxPages bounds the pages of one list: above 500,000,000 runs, or a cursor that goes in circles.
 	maxPages = 1_000_000
 )
 
@@ -31,34 +31,42 @@ type Window struct{ From, To time.Time }
 // List reads the runs due within w, in the order of the API, and calls visit for each. A nil error means that the window was read
 // to its end.
 func (c *Client) List(ctx context.Context, w Window, visit func(*Run)) error {
-	q := url.Values{
-		"from": {w.From.UTC().Format(time.RFC3339Nano)}, "to": {w.To.UTC().Format(time.RFC3339Nano)},
-		"limit": {fmt.Sprint(pageLimit)},
+	q := url.Values{"from": {w.From.UTC().Format(time.RFC3339Nano)}, "to": {w.To.UTC().Format(time.RFC3339Nano)}}
+	found, err := pages(ctx, c, "/v1/runs", q, visit)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %d", ErrUnreadable, http.StatusNotFound)
 	}
+	if err != nil {
+		return fmt.Errorf("list runs: %w", err)
+	}
+	return nil
+}
+
+// pages reads a list page by page and calls visit for each item. found is false if there is no such
+// list. A nil error means that it was read to its end.
+func pages[T any](ctx context.Context, c *Client, path string, q url.Values, visit func(*T)) (found bool, err error) {
+	q.Set("limit", fmt.Sprint(pageLimit))
 	for range maxPages {
-		status, body, err := c.get(ctx, "/v1/runs?"+q.Encode())
-		if err != nil {
-			return fmt.Errorf("list runs: %w", err)
-		}
-		if status != http.StatusOK {
-			return fmt.Errorf("list runs: %w: %d", ErrUnreadable, status)
+		status, body, err := c.get(ctx, path+"?"+q.Encode())
+		if err != nil || status != http.StatusOK {
+			return false, err
 		}
 		var page struct {
-			Items      []Run  `json:"items"`
+			Items      []T    `json:"items"`
 			NextCursor string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return fmt.Errorf("list runs: read page: %w", err)
+			return false, fmt.Errorf("read page: %w", err)
 		}
 		for i := range page.Items {
 			visit(&page.Items[i])
 		}
 		if page.NextCursor == "" {
-			return nil
+			return true, nil
 		}
 		q.Set("cursor", page.NextCursor)
 	}
-	return fmt.Errorf("list runs: more than %d pages from %s to %s", maxPages, w.From, w.To)
+	return false, fmt.Errorf("more than %d pages of %s", maxPages, path)
 }
 
 // Run reads one run. found is false if the API says that there is none.

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,6 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/api"
-	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/process"
 )
@@ -242,9 +240,7 @@ func (r *run) play(ctx context.Context) error {
 	g.Go(func() error { return r.lateImports(gctx, t0, portionPlan(cfg.Scenario, cfg.Span)) })
 	var imported mark
 	g.Go(func() error {
-		res, err := r.importJobs(gctx, r.mainPart(t0))
-		r.keepImport(res)
-		if err != nil {
+		if err := r.importJobs(gctx, r.mainPart(t0)); err != nil {
 			return err
 		}
 		imported = r.mark()
@@ -253,14 +249,22 @@ func (r *run) play(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	return r.finish(ctx, begin, start, imported)
+}
+
+// finish waits for the last arrival and keeps the phases of a run with one import.
+func (r *run) finish(ctx context.Context, begin, start, imported mark) error {
 	if err := r.untilQuiet(ctx); err != nil {
 		return err
 	}
-	over := r.mark()
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, over),
-	}
+	r.keepPhases(begin, start, imported)
 	return nil
+}
+
+func (r *run) keepPhases(begin, start, imported mark) {
+	r.report.Phases = []Phase{
+		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
+	}
 }
 
 // idle is the time in which nothing happens, from begin to start. t0 is when the first job will be due.
@@ -269,7 +273,7 @@ func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err er
 		return begin, start, t0, err
 	}
 	begin = r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	if err := api.SleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return begin, start, t0, err
 	}
 	start = r.mark()
@@ -291,16 +295,16 @@ func (r *run) afterImport(ctx context.Context, t0 time.Time) error {
 
 // makeChanges cancels and reschedules runs of the main import.
 func (r *run) makeChanges(ctx context.Context, t0 time.Time) (err error) {
-	f, err := os.OpenFile(r.changesFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("make changes: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	asks, err := readFile(r.askedFile("main"), func(f io.Reader) ([]check.Ask, error) { return journal.ReadAsked(f, "main") })
+	f, err := createNew(r.changesFile())
 	if err != nil {
 		return err
 	}
-	acks, err := readFile(r.acksFile("main"), journal.ReadAcks)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	asks, err := r.readAsked("main")
+	if err != nil {
+		return err
+	}
+	acks, err := journal.ReadFile(r.acksFile("main"), journal.ReadAcks)
 	if err != nil {
 		return err
 	}
@@ -325,12 +329,10 @@ func (r *run) makeChanges(ctx context.Context, t0 time.Time) (err error) {
 
 // blackout imports the late part as one portion and kills everything after its summary.
 func (r *run) blackout(ctx context.Context) error {
-	if err := sleepUntil(ctx, portionAt(time.Now())); err != nil {
+	if err := api.SleepUntil(ctx, portionAt(time.Now())); err != nil {
 		return err
 	}
-	res, err := r.importJobs(ctx, r.latePart(1, 1, time.Now()))
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, r.latePart(1, 1, time.Now())); err != nil {
 		return err
 	}
 	summary := time.Now()
@@ -345,7 +347,7 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 		if s.act == ActThaw && i > 0 { // a freeze of this chain lasts as long as it was to, also when it came late
 			at = latest(at, froze.Add(s.at-c[i-1].at))
 		}
-		if err := sleepUntil(ctx, at); err != nil {
+		if err := api.SleepUntil(ctx, at); err != nil {
 			return err
 		}
 		e := Event{Act: s.act, Member: s.member, Began: time.Now().UTC()}
@@ -421,7 +423,7 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 
 // untilQuiet waits until the last due instant has passed and no sink sees anything new, at most Config.Wait.
 func (r *run) untilQuiet(ctx context.Context) error {
-	if err := sleepUntil(ctx, r.lastDue); err != nil {
+	if err := api.SleepUntil(ctx, r.lastDue); err != nil {
 		return err
 	}
 	limit := time.Now().Add(r.cfg.Wait)
@@ -429,11 +431,11 @@ func (r *run) untilQuiet(ctx context.Context) error {
 	for time.Now().Before(limit) {
 		n := int64(0)
 		for _, sink := range r.sinks() {
-			seen, err := r.sinkSeen(ctx, sink)
+			stats, err := process.AskSink(ctx, r.http, sink.URL)
 			if err != nil {
 				return err
 			}
-			n += seen
+			n += stats.Seen
 		}
 		if n != seen {
 			seen, since = n, time.Now()
@@ -441,7 +443,7 @@ func (r *run) untilQuiet(ctx context.Context) error {
 		if time.Since(since) >= quietFor {
 			return nil
 		}
-		if err := sleepUntil(ctx, time.Now().Add(500*time.Millisecond)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(500*time.Millisecond)); err != nil {
 			return err
 		}
 	}
@@ -455,25 +457,6 @@ func (r *run) sinks() []*process.Sink {
 		return []*process.Sink{r.sink}
 	}
 	return []*process.Sink{r.sink, r.limited}
-}
-
-func (r *run) sinkSeen(ctx context.Context, sink *process.Sink) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, sink.URL+"/stats", http.NoBody)
-	if err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end
-	var stats struct {
-		Seen int64 `json:"seen"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
-	}
-	return stats.Seen, nil
 }
 
 func (r *run) changesFile() string { return filepath.Join(r.cfg.Dir, "changes.ndjson") }
@@ -510,17 +493,4 @@ func (r *run) keepImport(res ImportResult) {
 	if res.Source != "" {
 		r.report.Imports = append(r.report.Imports, res)
 	}
-}
-
-func readFile[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	ts, err := read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	return ts, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/process"
 )
 
@@ -25,7 +26,7 @@ func TestActsOnDisks(t *testing.T) {
 	c := cluster.Start(t, cluster.Spec{NATS: 1, Disks: true, NATSSync: time.Hour})
 	ctx := t.Context()
 	r := &run{
-		clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU), sink: &process.Sink{Child: &process.Child{}},
+		clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU), sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}},
 		log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	request := func(subject, payload string) error {
@@ -104,7 +105,7 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 	})
 	r := &run{
 		cfg: Config{Dir: dir}, clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU),
-		sink: &process.Sink{Child: &process.Child{}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	const makeStream = "$JS.API.STREAM.CREATE.carillon_runs_0"
 	const stream = `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`
@@ -123,7 +124,7 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 			if n, err := dialNATS(ctx, c.NATSURLs()[0]); err == nil {
 				_ = errors.Join(n.request(makeStream, stream, nil), n.close()) // is tried again
 			}
-			_ = sleepUntil(ctx, time.Now().Add(agreePoll))
+			_ = api.SleepUntil(ctx, time.Now().Add(agreePoll))
 		}
 	}()
 	defer func() { stop(); <-made }()

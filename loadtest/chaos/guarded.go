@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -177,9 +178,7 @@ func (r *run) warm(ctx context.Context, t0 time.Time, kinds []workload.Kind, rat
 		return nil
 	}
 	spec.Source, spec.Seed = warmSource, spec.Seed+1
-	res, err := r.importJobs(ctx, spec)
-	r.keepImport(res)
-	return err
+	return r.importJobs(ctx, spec)
 }
 
 // executorKills kills one executor after the other, every so often, and starts it again a while later. The last one is killed early
@@ -214,9 +213,7 @@ func (r *run) playGuarded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res, err := r.importJobs(ctx, r.guardedPart(t0))
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, r.guardedPart(t0)); err != nil {
 		return err
 	}
 	if err := r.warm(ctx, t0, r.guardedPart(t0).Kinds, float64(r.cfg.Jobs)/2/r.cfg.Span.Seconds()); err != nil {
@@ -236,13 +233,7 @@ func (r *run) playGuarded(ctx context.Context) error {
 	if err := r.take(ctx, t0, c); err != nil {
 		return err
 	}
-	if err := r.untilQuiet(ctx); err != nil {
-		return err
-	}
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
-	}
-	return nil
+	return r.finish(ctx, begin, start, imported)
 }
 
 // victim is the executor that Frozen freezes.
@@ -259,14 +250,14 @@ func (r *run) thawBetween(ctx context.Context, mark string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("look for the judge's mark: %w", err)
 		}
-		if err := sleepUntil(ctx, time.Now().Add(heldPoll)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(heldPoll)); err != nil {
 			return err
 		}
 	}
 	if err := r.take(ctx, time.Now(), chain{{0, ActThaw, r.victim()}}); err != nil {
 		return err
 	}
-	if err := sleepUntil(ctx, time.Now().Add(thawFor)); err != nil {
+	if err := api.SleepUntil(ctx, time.Now().Add(thawFor)); err != nil {
 		return err
 	}
 	if err := os.Remove(mark); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -53,23 +55,30 @@ func (r *run) askedFile(source string) string { return filepath.Join(r.cfg.Dir, 
 
 func (r *run) acksFile(source string) string { return filepath.Join(r.cfg.Dir, source+".acks.ndjson") }
 
-// importJobs makes the jobs of spec, imports them and returns how that went. It fails only if nothing more can be done.
-func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
+// importJobs makes the jobs of spec and imports them. It fails only if nothing more can be done.
+func (r *run) importJobs(ctx context.Context, spec workload.Spec) error {
+	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
+		return fmt.Errorf("import %s: %w", spec.Source, err)
+	}
+	_, err := r.importFile(ctx, spec)
+	return err
+}
+
+// readAsked reads the jobs of a source.
+func (r *run) readAsked(source string) ([]check.Ask, error) {
+	return journal.ReadFile(r.askedFile(source), func(f io.Reader) ([]check.Ask, error) { return journal.ReadAsked(f, source) })
+}
+
+// importFile imports jobs whose file is written, and keeps in the report how that went.
+func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
 	defer func() {
+		r.keepImport(res)
 		if err != nil {
 			err = fmt.Errorf("import %s: %w", spec.Source, err)
 		}
 	}()
-	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
-		return res, err
-	}
-	return r.importFile(ctx, spec)
-}
-
-// importFile imports jobs whose file is written.
-func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
 	asked := r.askedFile(spec.Source)
-	f, err := os.OpenFile(r.acksFile(spec.Source), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(r.acksFile(spec.Source))
 	if err != nil {
 		return res, err
 	}
@@ -102,12 +111,21 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 }
 
 func writeJobs(path string, spec workload.Spec) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(path)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(f)
 	return errors.Join(spec.Write(w), w.Flush(), f.Close())
+}
+
+// createNew makes a file, which must not exist: evidence is not overwritten.
+func createNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write evidence: %w", err)
+	}
+	return f, nil
 }
 
 // mainPart describes the jobs of the main import.
@@ -134,12 +152,10 @@ func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duratio
 	g, ctx := errgroup.WithContext(ctx)
 	for i, at := range plan {
 		g.Go(func() error {
-			if err := sleepUntil(ctx, portionAt(t0.Add(at))); err != nil {
+			if err := api.SleepUntil(ctx, portionAt(t0.Add(at))); err != nil {
 				return err
 			}
-			res, err := r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
-			r.keepImport(res)
-			return err
+			return r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
 		})
 	}
 	return g.Wait()
@@ -150,16 +166,4 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// sleepUntil returns at t, or with the error of ctx.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/workload"
@@ -31,10 +31,6 @@ const (
 	tasksLead = 8 * time.Second
 	// putOffsLead is how long before a node is killed it is asked what it has put off so far.
 	putOffsLead = 200 * time.Millisecond
-	// mostMetrics bounds what is read of a node's metrics, bytes.
-	mostMetrics = 8 << 20
-	// taskTries bounds how often the request for a task is made.
-	taskTries = 5
 )
 
 // limitsDefaults are those of Limits.
@@ -136,9 +132,9 @@ func (r *run) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson
 // playLimits is a run of Limits, from the idle cluster to the last arrival: recurring jobs with limits and one-off jobs of tasks with limits, side by side, while a
 // node is killed and started again.
 func (r *run) playLimits(ctx context.Context) (err error) {
-	events, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	events, err := createNew(r.eventsFile())
 	if err != nil {
-		return fmt.Errorf("write events: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, events.Close()) }()
 
@@ -168,11 +164,10 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range tasks {
-		imported, err := r.importJobs(ctx, workload.Spec{
+		err := r.importJobs(ctx, workload.Spec{
 			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: t.source(), Target: r.sink.URL, Keyed: true,
 			Kinds: []workload.Kind{{Task: t.name}},
 		})
-		r.keepImport(imported)
 		if err != nil {
 			return err
 		}
@@ -183,14 +178,14 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
 	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
-	if err := sleepUntil(ctx, t0.Add(part(killAfter)-putOffsLead)); err != nil {
+	if err := api.SleepUntil(ctx, t0.Add(part(killAfter)-putOffsLead)); err != nil {
 		return err
 	}
 	r.keepPutOffs(ctx, "carillon-1") // they end with its process
 	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
 		return err
 	}
-	if err := sleepUntil(ctx, end); err != nil {
+	if err := api.SleepUntil(ctx, end); err != nil {
 		return err
 	}
 	ran := r.mark()
@@ -216,9 +211,9 @@ func (r *run) startLimitedSink(ctx context.Context) (err error) {
 
 // putTasks makes the tasks and writes down how the API shows them.
 func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
-	f, err := os.OpenFile(r.tasksFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(r.tasksFile())
 	if err != nil {
-		return fmt.Errorf("write tasks: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	for _, t := range tasks {
@@ -240,46 +235,18 @@ func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
 	return nil
 }
 
-// putTask makes a task, which may be asked for again.
+// putTask makes a task and returns how the API shows it.
 func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
-	body := t.body(r.sink.URL)
-	for try := range taskTries {
-		if try > 0 {
-			if err := sleepUntil(ctx, time.Now().Add(askPause)); err != nil {
-				return shown, err
-			}
-		}
-		var status int
-		var text []byte
-		if status, text, err = r.putOnce(ctx, r.client.URLs[try%len(r.client.URLs)]+"/v1/tasks/"+url.PathEscape(t.name), body); err != nil {
-			continue
-		}
-		if status/100 == 2 {
-			err = json.Unmarshal(text, &shown)
-			return shown, err
-		}
-		if err = fmt.Errorf("answered %d %.300s", status, text); status/100 == 4 {
-			break
-		}
+	o, err := askUntil(ctx, r.http, r.client.URLs, api.Request{
+		Method: http.MethodPut, URL: "/v1/tasks/" + url.PathEscape(t.name), Type: "application/json", Body: t.body(r.sink.URL), Timeout: askTimeout,
+	}, 0, askPatient)
+	if err == nil && o.acked.IsZero() {
+		err = errors.New("no node has said that it is there")
 	}
-	return shown, err
-}
-
-func (r *run) putOnce(ctx context.Context, url string, body []byte) (status int, text []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, err
+		return shown, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	text, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
-	return resp.StatusCode, text, err
+	return shown, json.Unmarshal(o.body, &shown)
 }
 
 // putOffCounter counts the starts that a node has put off because the limit of a task was reached.
@@ -298,7 +265,7 @@ func (r *run) keepPutOffs(ctx context.Context, member string) {
 			continue
 		}
 		r.mu.Lock()
-		r.report.PutOffs += count
+		r.report.PutOffs += int(count)
 		r.mu.Unlock()
 	}
 }

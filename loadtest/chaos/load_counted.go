@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/workload"
@@ -28,8 +29,8 @@ const (
 	cancelsAtOnce = 32
 	// keptOf: one of so many jobs of Tombstones is not cancelled.
 	keptOf = 10
-	// slowScan is the bound on reads of a bucket, in seconds, as its metric writes it.
-	slowScan = "1.024"
+	// slowScan bounds the reads of a bucket, in seconds: the bound of a bucket of its histogram.
+	slowScan = 1.024
 	// curveEvery is the distance of two points of a lag curve.
 	curveEvery = 10 * time.Second
 	// countEvery is how often the sink's record is read.
@@ -50,7 +51,7 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 			return err
 		}
 		each(time.Now())
-		_ = sleepUntil(ctx, time.Now().Add(countEvery)) // at its end what is left is read
+		_ = api.SleepUntil(ctx, time.Now().Add(countEvery)) // at its end what is left is read
 	}
 	return f.Next(t.see)
 }
@@ -58,14 +59,14 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 // untilCounted waits until everything that is due has been seen, at most Config.Wait and the bound on
 // lateness.
 func (r *run) untilCounted(ctx context.Context, t *tally) error {
-	if err := sleepUntil(ctx, r.lastDue); err != nil {
+	if err := api.SleepUntil(ctx, r.lastDue); err != nil {
 		return err
 	}
 	for limit := time.Now().Add(r.cfg.Wait + r.cfg.Late.Max); time.Now().Before(limit); {
 		if t.missing(time.Now()) == 0 {
-			return sleepUntil(ctx, time.Now().Add(quietFor)) // for what comes twice
+			return api.SleepUntil(ctx, time.Now().Add(quietFor)) // for what comes twice
 		}
-		if err := sleepUntil(ctx, time.Now().Add(countEvery)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(countEvery)); err != nil {
 			return err
 		}
 	}
@@ -95,10 +96,9 @@ func (r *run) playHerd(ctx context.Context) error {
 	}
 	t.ask("herd", due)
 	before := r.resources(ctx)
-	res, err := r.importJobs(ctx, workload.Spec{
+	err = r.importJobs(ctx, workload.Spec{
 		N: r.cfg.Jobs, From: t0, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "herd", Target: r.sink.URL, Keyed: true,
 	})
-	r.keepImport(res)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (r *run) playHerd(ctx context.Context) error {
 			r.broken("%s took %.0f MiB, of %d that it may", member, mib, heldMost)
 		}
 	}
-	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
+	r.keepPhases(begin, start, imported)
 	r.tally = t
 	return nil
 }
@@ -168,9 +168,7 @@ func (r *run) playTombstones(ctx context.Context) error {
 	spec := workload.Spec{
 		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "wide", Target: r.sink.URL, Keyed: true,
 	}
-	res, err := r.importJobs(ctx, spec)
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, spec); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -189,14 +187,14 @@ func (r *run) playTombstones(ctx context.Context) error {
 	if err := r.counting(ctx, t, func(time.Time) {}); err != nil {
 		return err
 	}
-	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
+	r.keepPhases(begin, start, imported)
 	r.tally = t
 	return r.lookAtScans(ctx)
 }
 
 // cancelFirst cancels all jobs but one of keptOf, those that are due first.
 func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
-	acks, err := readFile(r.acksFile(source), journal.ReadAcks)
+	acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
 	if err != nil {
 		return err
 	}
@@ -245,17 +243,18 @@ func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
 // lookAtScans judges how long reads of buckets took, and what Cassandra says of tombstones.
 func (r *run) lookAtScans(ctx context.Context) error {
 	for _, n := range r.cluster().Status().Carillon {
-		text, err := r.metrics(ctx, n.API)
+		v, err := r.metrics(ctx, n.API)
 		if err != nil {
 			return err
 		}
-		above, all, err := slower(text, "carillon_dispatcher_scan_seconds", slowScan)
+		scans := v.Histogram("carillon_dispatcher_scan_seconds")
+		above, err := scans.Above(slowScan)
 		if err != nil {
-			return err
+			return fmt.Errorf("reads of buckets by %s: %w", n.Name, err)
 		}
-		r.figure("reads of buckets by "+n.Name+", above 1 s", "%d, %d", all, above)
+		r.figure("reads of buckets by "+n.Name+", above 1 s", "%.0f, %d", scans.Count(), above)
 		if above > 0 {
-			r.broken("%d of %d reads of buckets by %s took more than 1 s", above, all, n.Name)
+			r.broken("%d of %.0f reads of buckets by %s took more than 1 s", above, scans.Count(), n.Name)
 		}
 	}
 	warned, failed := 0, 0

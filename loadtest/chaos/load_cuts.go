@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -61,15 +61,14 @@ func (r *run) playImportCuts(ctx context.Context) error {
 				continue
 			}
 			killed++
-			if err := sleepUntil(ctx, time.Now().Add(afterCut)); err != nil {
+			if err := api.SleepUntil(ctx, time.Now().Add(afterCut)); err != nil {
 				return err
 			}
 			if after := r.linesCreated(ctx); after > before && after-first < n {
 				partial++
 			}
 		}
-		res, err := r.importWritten(ctx, spec)
-		r.keepImport(res)
+		res, err := r.importFile(ctx, spec)
 		if err != nil {
 			return err
 		}
@@ -84,11 +83,7 @@ func (r *run) playImportCuts(ctx context.Context) error {
 		r.broken("no import was killed in its middle: nothing was tested")
 	}
 	imported := r.mark()
-	if err := r.untilQuiet(ctx); err != nil {
-		return err
-	}
-	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
-	return nil
+	return r.finish(ctx, begin, start, imported)
 }
 
 // cutPart describes the jobs of one file.
@@ -114,8 +109,7 @@ func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) 
 			return 0, errors.Join(err, errors.New("an import that nobody cut did not end"))
 		}
 	}
-	res, err := r.importWritten(ctx, spec)
-	r.keepImport(res)
+	_, err = r.importFile(ctx, spec)
 	return max(took, leastCut), err
 }
 
@@ -151,34 +145,20 @@ func (r *run) cutImport(ctx context.Context, source string, number int, after ti
 // linesCreated is how many jobs all nodes have created so far. Lines whose answers nobody read count too.
 // A node that does not answer counts none.
 func (r *run) linesCreated(ctx context.Context) int {
-	total := 0
+	total := 0.0
 	for _, url := range r.client.URLs {
 		if n, err := r.counter(ctx, url, `carillon_entries_written_total{kind="run"}`); err == nil {
 			total += n
 		}
 	}
-	return total
-}
-
-// importWritten imports jobs whose file is written already.
-func (r *run) importWritten(ctx context.Context, spec workload.Spec) (ImportResult, error) {
-	res, err := r.importFile(ctx, spec)
-	if err != nil {
-		err = fmt.Errorf("import %s: %w", spec.Source, err)
-	}
-	return res, err
+	return int(total)
 }
 
 // dues returns the due instants of a file of jobs, in ms of Unix time, by line.
 func (r *run) dues(source string) ([]int64, error) {
-	f, err := os.Open(r.askedFile(source))
+	asks, err := r.readAsked(source)
 	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	asks, err := journal.ReadAsked(f, source)
-	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
+		return nil, err
 	}
 	due := make([]int64, len(asks))
 	for i := range asks {

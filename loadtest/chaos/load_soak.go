@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -61,9 +62,9 @@ func (r *run) playSoak(ctx context.Context) error {
 		return err
 	}
 	t := newTally()
-	f, err := os.OpenFile(r.soakFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := createNew(r.soakFile())
 	if err != nil {
-		return fmt.Errorf("make the soak's record: %w", err)
+		return err
 	}
 	defer func() { _ = f.Close() }() // each line is written at once
 	r.log.Info("soaking", "span", r.cfg.Span, "rate", r.cfg.Rate, "record", r.soakFile())
@@ -105,7 +106,7 @@ func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int)
 	n := int(float64(r.cfg.Rate) * soakPart.Seconds())
 	for i := range parts {
 		from := t0.Add(time.Duration(i) * soakPart)
-		if err := sleepUntil(ctx, from.Add(-soakPart)); err != nil {
+		if err := api.SleepUntil(ctx, from.Add(-soakPart)); err != nil {
 			return err
 		}
 		spec := workload.Spec{
@@ -120,9 +121,7 @@ func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int)
 			return err
 		}
 		t.ask(spec.Source, due)
-		res, err := r.importFile(ctx, spec)
-		r.keepImport(res)
-		if err != nil {
+		if _, err := r.importFile(ctx, spec); err != nil {
 			return err
 		}
 		// Hours of files would fill the disk.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 // This file asks a NATS server for JetStream's own API (subjects $JS.API.…) by a few lines of the NATS protocol, as an
@@ -246,7 +248,7 @@ func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
 		if time.Now().After(limit) {
 			return "", fmt.Errorf("%w: no server leads a stream %s…", errNATS, streamPrefix)
 		}
-		if err := sleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
 			return "", err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -79,16 +79,16 @@ func (r *run) playRecurring(ctx context.Context) (err error) {
 	if err := r.describeStream(ctx); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(r.eventsFile())
 	if err != nil {
-		return fmt.Errorf("write events: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	a := &asker{urls: r.client.URLs, http: r.http, out: f}
 	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
 
 	begin := r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	if err := api.SleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return err
 	}
 	start := r.mark()
@@ -134,7 +134,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 		return nil
 	})
 	g.Go(func() error {
-		if err := sleepUntil(gctx, t0); err != nil {
+		if err := api.SleepUntil(gctx, t0); err != nil {
 			return err
 		}
 		ready = r.mark()
@@ -147,7 +147,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 		}
 		return nil, err
 	}
-	if err := sleepUntil(ctx, spec.End); err != nil {
+	if err := api.SleepUntil(ctx, spec.End); err != nil {
 		return nil, err
 	}
 	ran := r.mark()
@@ -179,7 +179,7 @@ func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurri
 	}
 	end := latest(t0.Add(cfg.Span), time.Now().UTC())
 	r.keepDue(end)
-	if err := sleepUntil(ctx, end.Add(settleFor)); err != nil {
+	if err := api.SleepUntil(ctx, end.Add(settleFor)); err != nil {
 		return nil, err
 	}
 	ran := r.mark()
@@ -286,7 +286,7 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 		return err
 	}
 	stop := check.Stop{From: time.Now().UTC()}
-	if err := sleepUntil(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
+	if err := api.SleepUntil(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
 		return err
 	}
 	stop.To = time.Now().UTC()
@@ -294,7 +294,7 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 	if err := r.take(ctx, t0, starts); err != nil {
 		return err
 	}
-	return sleepUntil(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
+	return api.SleepUntil(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
 }
 
 // A jobPlan is what is to be asked for about a job, in order.
@@ -341,7 +341,7 @@ func (r *run) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.
 	for i, p := range planJobs(jobs, r.cfg.Every, r.cfg.Span, rng) {
 		g.Go(func() error {
 			for _, s := range p.steps {
-				if err := sleepUntil(ctx, t0.Add(s.at)); err != nil {
+				if err := api.SleepUntil(ctx, t0.Add(s.at)); err != nil {
 					return err
 				}
 				if _, err := a.ask(ctx, jobRequest{ref: p.job.ref, kind: s.kind, id: p.job.id, body: s.body}, i); err != nil {

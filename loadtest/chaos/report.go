@@ -232,10 +232,7 @@ func javaVersion(ctx context.Context) string {
 
 // rates reads the sink's record.
 func (r *run) rates() (Rates, error) {
-	seen, err := readFile(r.sink.Record, func(f io.Reader) ([]check.Sighting, error) {
-		seen, _, err := journal.ReadSeen(f)
-		return seen, err
-	})
+	seen, _, err := journal.ReadSeenFile(r.sink.Record)
 	if err != nil {
 		return Rates{}, err
 	}

@@ -1,16 +1,15 @@
 package chaos
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"carillon.dev/carillon/loadtest/metrics"
 )
 
 // Resources are what a member uses at one instant.
@@ -89,34 +88,26 @@ func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
 }
 
 // goResources asks a node for its goroutines and its heap; zeros if it does not answer.
-func (r *run) goResources(ctx context.Context, api string) (goroutines int, heapMiB float64) {
-	text, err := r.metrics(ctx, api)
+func (r *run) goResources(ctx context.Context, node string) (goroutines int, heapMiB float64) {
+	v, err := r.metrics(ctx, node)
 	if err != nil {
 		return 0, 0
 	}
-	goroutines, _ = readCounter(strings.NewReader(text), "go_goroutines")
-	heap, _ := readCounter(strings.NewReader(text), "go_memstats_heap_inuse_bytes")
-	return goroutines, float64(heap) / mib
+	return int(v["go_goroutines"]), v["go_memstats_heap_inuse_bytes"] / mib
 }
 
-// metrics returns the text of a node's metrics.
-func (r *run) metrics(ctx context.Context, api string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/metrics", http.NoBody)
+// metrics returns the metrics of a node.
+func (r *run) metrics(ctx context.Context, node string) (metrics.Values, error) {
+	return metrics.Read(ctx, r.http, node+"/metrics", askTimeout)
+}
+
+// counter returns one counter of a node, by name and labels.
+func (r *run) counter(ctx context.Context, node, name string) (float64, error) {
+	v, err := r.metrics(ctx, node)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("its metrics: answered %d", resp.StatusCode)
-	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, mostMetrics))
-	return string(text), err
+	return v.Value(name)
 }
 
 // bytesBelow is how many bytes the files below a folder have. What vanishes meanwhile does not count.
@@ -132,29 +123,4 @@ func bytesBelow(dir string) float64 {
 		return nil
 	})
 	return float64(total)
-}
-
-// slower is how many observations of a histogram are above a bound, of how many; the bound must be one
-// of its buckets.
-func slower(text, name, bound string) (above, all int, err error) {
-	var below int
-	found := 0
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		for prefix, into := range map[string]*int{name + `_bucket{le="` + bound + `"} `: &below, name + "_count ": &all} {
-			value, ok := strings.CutPrefix(lines.Text(), prefix)
-			if !ok {
-				continue
-			}
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0, 0, fmt.Errorf("%s: %w", name, err)
-			}
-			*into = int(n)
-			found++
-		}
-	}
-	if found < 2 {
-		return 0, 0, fmt.Errorf("no histogram %s with a bucket of %s", name, bound)
-	}
-	return all - below, all, nil
 }

@@ -2,10 +2,7 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -30,6 +28,7 @@ const (
 	// agreeWithin is how long after the end of a fault all nodes may take to see the same cluster.
 	agreeWithin = 60 * time.Second
 	agreePoll   = 500 * time.Millisecond
+	viewTimeout = 5 * time.Second
 )
 
 // More acts. ActStop asks a member to stop (SIGTERM) and waits until it has. ActAgree waits until all
@@ -74,9 +73,7 @@ func (r *run) playSteady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res, err := r.importJobs(ctx, r.steadyPart(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span))
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, r.steadyPart(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span)); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -91,13 +88,7 @@ func (r *run) playSteady(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if err := r.untilQuiet(ctx); err != nil {
-		return err
-	}
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
-	}
-	return nil
+	return r.finish(ctx, begin, start, imported)
 }
 
 // importLate imports the rest of a steady load in portions, each due soon after its import. One that
@@ -111,14 +102,12 @@ func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range count {
 		g.Go(func() error {
-			if err := sleepUntil(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
+			if err := api.SleepUntil(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
 				return err
 			}
 			spec := r.steadyPart(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
 			spec.Immediate, spec.Seed = n/immediateOf, spec.Seed+uint64(i)+1 // #nosec G115 -- small
-			res, err := r.importJobs(ctx, spec)
-			r.keepImport(res)
-			return err
+			return r.importJobs(ctx, spec)
 		})
 	}
 	return g.Wait()
@@ -191,7 +180,7 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			r.broken("views did not agree within %s: %s", agreeWithin, why)
 			return why, nil
 		}
-		if err := sleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+		if err := api.SleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
 			return "", err
 		}
 	}
@@ -203,29 +192,15 @@ func (r *run) ringChanges(ctx context.Context) string {
 	for _, n := range r.cluster().Status().Carillon {
 		text := "no answer"
 		if count, err := r.counter(ctx, n.API, "carillon_ring_rebuilds_total"); err == nil {
-			text = fmt.Sprint(count)
+			text = fmt.Sprintf("%.0f", count)
 		}
 		texts = append(texts, n.Name+" "+text)
 	}
 	return "rings changed: " + strings.Join(texts, ", ")
 }
 
-func (r *run) askView(ctx context.Context, api string) (v view, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/v1/cluster", http.NoBody)
-	if err != nil {
-		return v, fmt.Errorf("ask for the cluster: %w", err)
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return v, fmt.Errorf("ask for the cluster: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if resp.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("ask for the cluster: %s", resp.Status)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+func (r *run) askView(ctx context.Context, node string) (v view, err error) {
+	if err := api.AskJSON(ctx, r.http, api.Request{URL: node + "/v1/cluster", Timeout: viewTimeout}, &v); err != nil {
 		return v, fmt.Errorf("ask for the cluster: %w", err)
 	}
 	return v, nil

@@ -3,9 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -60,7 +58,7 @@ func (r *run) statesFile() string { return filepath.Join(r.cfg.Dir, "states.ndjs
 
 // watchImport has a sample of an import's runs looked at from now on.
 func (r *run) watchImport(source string) error {
-	acks, err := readFile(r.acksFile(source), journal.ReadAcks)
+	acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
 	if err != nil {
 		return err
 	}
@@ -75,9 +73,9 @@ func (r *run) watchImport(source string) error {
 
 // watchAlways looks at runs until the function returned is called, and writes down each change of a state as it is seen.
 func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
-	f, err := os.OpenFile(r.statesFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := createNew(r.statesFile())
 	if err != nil {
-		return nil, fmt.Errorf("watch states: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group

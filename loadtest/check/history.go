@@ -156,12 +156,14 @@ const (
 
 // Change is a cancel or a reschedule of a run. Changes that were refused (409, 412, …) are left out of a History.
 type Change struct {
-	Run  string
-	Kind ChangeKind
+	Run  string     `json:"run"`
+	Kind ChangeKind `json:"kind"`
 	// Due is the new instant of a reschedule.
-	Due time.Time
-	// Requested is when the request was sent, Acked when its answer had been read. Zero Acked = outcome unknown.
-	Requested, Acked time.Time
+	Due time.Time `json:"due,omitzero"`
+	// Requested is when the request was sent, Acked when its answer had been read. Zero Acked = outcome
+	// unknown.
+	Requested time.Time `json:"requested"`
+	Acked     time.Time `json:"acked,omitzero"`
 }
 
 // Sighting is one arrival at the sink.

@@ -102,20 +102,14 @@ func ReadAcks(r io.Reader) ([]check.Ack, error) {
 func ReadChanges(r io.Reader) ([]check.Change, error) {
 	var changes []check.Change
 	err := eachLine(r, func(_ int, b []byte) error {
-		var l struct {
-			Run       string           `json:"run"`
-			Kind      check.ChangeKind `json:"kind"`
-			Due       time.Time        `json:"due"`
-			Requested time.Time        `json:"requested"`
-			Acked     time.Time        `json:"acked"`
-		}
-		if err := json.Unmarshal(b, &l); err != nil {
+		var c check.Change
+		if err := json.Unmarshal(b, &c); err != nil {
 			return err
 		}
-		if l.Kind != check.Cancel && l.Kind != check.Reschedule {
-			return fmt.Errorf("unknown kind of change %q", l.Kind)
+		if c.Kind != check.Cancel && c.Kind != check.Reschedule {
+			return fmt.Errorf("unknown kind of change %q", c.Kind)
 		}
-		changes = append(changes, check.Change(l))
+		changes = append(changes, c)
 		return nil
 	}, nil)
 	if err != nil {

@@ -183,20 +183,28 @@ func SourceOf(path string) (string, error) {
 }
 
 // ReadTasks reads tasks as the API shows them, one a line.
-func ReadTasks(r io.Reader) ([]check.Task, error) {
-	var tasks []check.Task
+func ReadTasks(r io.Reader) ([]check.Task, error) { return readAll[check.Task](r, "tasks") }
+
+// ReadEvents reads requests about recurring jobs with their answers, one a line.
+func ReadEvents(r io.Reader) ([]check.JobEvent, error) {
+	return readAll[check.JobEvent](r, "events")
+}
+
+// readAll reads a document a line.
+func readAll[T any](r io.Reader, what string) ([]T, error) {
+	var all []T
 	sc := scanner(r)
 	for line := 1; sc.Scan(); line++ {
-		var t check.Task
+		var t T
 		if err := json.Unmarshal(sc.Bytes(), &t); err != nil {
-			return nil, fmt.Errorf("read tasks, line %d: %w", line, err)
+			return nil, fmt.Errorf("read %s, line %d: %w", what, line, err)
 		}
-		tasks = append(tasks, t)
+		all = append(all, t)
 	}
 	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("read tasks: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
-	return tasks, nil
+	return all, nil
 }
 
 // ReadFile reads a file by one of the functions of this package.

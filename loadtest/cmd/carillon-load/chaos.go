@@ -60,32 +60,12 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		if cfg.Span == 0 {
 			cfg.Span = -1 // all at one instant
 		}
-		if cfg.Scenario.Recurs() {
-			recurringFlags(&cfg, span, cmd.Flags().Changed)
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout
-			}
-		} else if cfg.Scenario == chaos.Limits {
-			limitsFlags(&cfg, cmd.Flags().Changed)
-		} else if cfg.Scenario.Guards() {
-			guardedFlags(&cfg, cmd.Flags().Changed)
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout
-			}
-		} else if plan, ok := cfg.Scenario.Plan(); ok && cfg.Scenario.Steady() {
-			if err := steadyFlags(&cfg, plan, cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout
-			}
-		} else if ok && plan.Course != nil {
-			courseFlags(&cfg, plan, span, cmd.Flags().Changed)
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout + cfg.Span
-			}
-		} else if span != 0 {
-			return errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
+		long, err := planFlags(&cfg, span, cmd.Flags().Changed)
+		if err != nil {
+			return err
+		}
+		if long > 0 && !cmd.Flags().Changed("timeout") {
+			timeout = long
 		}
 		if cfg.Mix, err = mixOf(mix); err != nil {
 			return err
@@ -168,29 +148,52 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	return cmd
 }
 
-// recurringTimeout bounds a run with recurring jobs whose bound is not stated: each job is created and read twice by itself.
-const recurringTimeout = time.Hour
+// longTimeout bounds a run whose bound is not stated, where each job is created, or read twice, by
+// itself.
+const longTimeout = time.Hour
 
-// recurringFlags leaves to the scenario what the flags did not state.
-func recurringFlags(cfg *chaos.Config, span time.Duration, stated func(name string) bool) {
-	cfg.Span = span
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
-	unless(stated, "nats", &cfg.Cluster.NATS, 1)
-}
-
-// steadyFlags takes from the plan what the flags did not state, and refuses what the plan decides. It
-// says what this machine lacks for the scenario.
-func steadyFlags(cfg *chaos.Config, plan chaos.Plan, stated func(name string) bool) error {
-	for _, name := range []string{"jobs", "span", "rate-span", "changes"} {
-		if stated(name) {
-			return fmt.Errorf("--%s is not of %q: its plan decides that", name, plan.Name)
-		}
+// planFlags leaves to the scenario's plan what the flags did not state, and refuses what the plan decides.
+// It returns the bound of the run where it is not that of the flag, and says what this machine lacks.
+func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) bool) (timeout time.Duration, err error) {
+	plan, ok := cfg.Scenario.Plan()
+	if !ok {
+		return 0, nil // Validate says so
 	}
-	cfg.Jobs, cfg.Span = 0, 0
 	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
 	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
 	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
+	switch s := cfg.Scenario; {
+	case s.Steady():
+		for _, name := range []string{"jobs", "span", "rate-span", "changes"} {
+			if stated(name) {
+				return 0, fmt.Errorf("--%s is not of %q: its plan decides that", name, plan.Name)
+			}
+		}
+		cfg.Jobs, cfg.Span = 0, 0
+		return longTimeout, available(plan)
+	case s.Recurs() || plan.Course != nil:
+		cfg.Span = span
+		unless(stated, "jobs", &cfg.Jobs, 0)
+		if s.Recurs() {
+			return longTimeout, nil
+		}
+		return longTimeout + span, nil
+	case s.Guards():
+		timeout = longTimeout
+		unless(stated, "lead", &cfg.Lead, 0)
+		fallthrough
+	case s == chaos.Limits:
+		unless(stated, "jobs", &cfg.Jobs, 0)
+		unless(stated, "rate-span", &cfg.Span, 0)
+		return timeout, nil
+	case span != 0:
+		return 0, errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
+	}
+	return 0, nil
+}
+
+// available says what this machine lacks for a plan.
+func available(plan chaos.Plan) error {
 	var missing []error
 	if plan.Members.Namespaces {
 		missing = append(missing, cluster.NamespacesAvailable())
@@ -202,33 +205,6 @@ func steadyFlags(cfg *chaos.Config, plan chaos.Plan, stated func(name string) bo
 		return fmt.Errorf("%s cannot run here: %w", plan.Name, err)
 	}
 	return nil
-}
-
-// courseFlags leaves to the plan what the flags did not state.
-func courseFlags(cfg *chaos.Config, plan chaos.Plan, span time.Duration, stated func(name string) bool) {
-	cfg.Span = span
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
-	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
-	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
-}
-
-// limitsFlags leaves to the scenario what the flags did not state.
-func limitsFlags(cfg *chaos.Config, stated func(name string) bool) {
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "rate-span", &cfg.Span, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
-	unless(stated, "nats", &cfg.Cluster.NATS, 1)
-}
-
-// guardedFlags leaves to the scenario what the flags did not state.
-func guardedFlags(cfg *chaos.Config, stated func(name string) bool) {
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "lead", &cfg.Lead, 0)
-	unless(stated, "rate-span", &cfg.Span, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
-	unless(stated, "nats", &cfg.Cluster.NATS, 1)
-	unless(stated, "nodes", &cfg.Cluster.Nodes, 3)
 }
 
 // mixOf makes the stated parts a mix; none = the default.

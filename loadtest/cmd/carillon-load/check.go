@@ -80,12 +80,8 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 			if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 				return err
 			}
-			for _, path := range ev.states {
-				looks, err := readFile(path, journal.ReadWatched)
-				if err != nil {
-					return err
-				}
-				h.States = append(h.States, looks...)
+			if h.States, err = readFiles(ev.states, journal.ReadWatched); err != nil {
+				return err
 			}
 			losses, err := lossesOf(ev.lost)
 			if err != nil {
@@ -193,73 +189,56 @@ func (ev *evidence) complete() error {
 }
 
 // read reads all files.
-func (ev *evidence) read() (check.History, error) {
-	h := check.History{Late: ev.late, Calm: ev.calm}
+func (ev *evidence) read() (h check.History, err error) {
+	h = check.History{Late: ev.late, Calm: ev.calm}
 	for _, path := range ev.asked {
 		source, err := journal.SourceOf(path)
 		if err != nil {
 			return h, err
 		}
-		asks, err := readFile(path, func(r io.Reader) ([]check.Ask, error) { return journal.ReadAsked(r, source) })
+		asks, err := journal.ReadFile(path, func(r io.Reader) ([]check.Ask, error) { return journal.ReadAsked(r, source) })
 		if err != nil {
 			return h, err
 		}
 		h.Asked = append(h.Asked, asks...)
 	}
-	for _, path := range ev.acks {
-		acks, err := readFile(path, journal.ReadAcks)
-		if err != nil {
-			return h, err
-		}
-		h.Acks = append(h.Acks, acks...)
+	if h.Acks, err = readFiles(ev.acks, journal.ReadAcks); err != nil {
+		return h, err
 	}
-	for _, path := range ev.changes {
-		changes, err := readFile(path, journal.ReadChanges)
-		if err != nil {
-			return h, err
-		}
-		h.Changes = append(h.Changes, changes...)
+	if h.Changes, err = readFiles(ev.changes, journal.ReadChanges); err != nil {
+		return h, err
 	}
-	for _, path := range ev.tasks {
-		tasks, err := readFile(path, journal.ReadTasks)
-		if err != nil {
-			return h, err
-		}
-		h.Tasks = append(h.Tasks, tasks...)
+	if h.Tasks, err = readFiles(ev.tasks, journal.ReadTasks); err != nil {
+		return h, err
 	}
-	var err error
 	h.Seen, h.SeenAll, err = ev.readSeen()
 	return h, err
+}
+
+// readFiles reads all files of a kind.
+func readFiles[T any](paths []string, read func(io.Reader) ([]T, error)) ([]T, error) {
+	var all []T
+	for _, path := range paths {
+		more, err := journal.ReadFile(path, read)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // readSeen reads the sinks' records; they are complete if each is.
 func (ev *evidence) readSeen() (seen []check.Sighting, all bool, err error) {
 	all = true
 	for _, path := range ev.seen {
-		more, err := readFile(path, func(r io.Reader) ([]check.Sighting, error) {
-			more, complete, err := journal.ReadSeen(r)
-			all = all && complete
-			return more, err
-		})
+		more, complete, err := journal.ReadSeenFile(path)
 		if err != nil {
 			return nil, false, err
 		}
-		seen = append(seen, more...)
+		seen, all = append(seen, more...), all && complete
 	}
 	return seen, all, nil
-}
-
-func readFile[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open evidence: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	ts, err := read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return ts, nil
 }
 
 // scope returns the runs to be looked at, every time at which something was asked or happened, and the last due instant before limit.

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/chaos"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 )
+
+// historyTimeout bounds the reading of one page of a history.
+const historyTimeout = 30 * time.Second
 
 // recurringEvidence says where a check finds what it judges of recurring jobs.
 type recurringEvidence struct {
@@ -31,9 +35,9 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	log.Info("evidence read", "events", len(h.Events), "arrivals", len(h.Seen))
 	client, done := to.client(log)
 	defer done()
-	o := &chaos.Histories{
-		URLs: client.URLs, Token: client.Token, Tenant: client.Tenant, HTTP: client.HTTP, WaitUntil: later(time.Now(), h.End).Add(b.wait),
-		Apart: b.apart, Concurrency: b.concurrency, Log: log,
+	client.Timeout = historyTimeout
+	o := &api.Histories{
+		Client: client, WaitUntil: later(time.Now(), h.End).Add(b.wait), Apart: b.apart, Concurrency: b.concurrency, Log: log,
 	}
 	if err := o.Read(ctx, &h); err != nil {
 		return err
@@ -75,6 +79,6 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 		}
 		h.Kills = append(h.Kills, check.Kill{At: at})
 	}
-	h.Events, err = readFile(ev.events, chaos.ReadEvents)
+	h.Events, err = journal.ReadFile(ev.events, journal.ReadEvents)
 	return h, err
 }

@@ -1,20 +1,18 @@
 package chaos
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 )
 
@@ -22,16 +20,49 @@ const (
 	// askPatient bounds all tries of one request about a recurring job, askTimeout one of them.
 	askPatient = time.Minute
 	askTimeout = 10 * time.Second
-	// askPause is how long an asker waits before it tries again, unless the answer says how long (at most askMostPause).
+	// askPause lies between two tries, unless the answer asks for more (at most askMostPause).
 	askPause     = 200 * time.Millisecond
 	askMostPause = 5 * time.Second
-	// mostAnswer bounds an answer, in bytes.
-	mostAnswer = 1 << 20
-	// mostEvent bounds a line of a file of events, in bytes.
-	mostEvent = 1 << 20
 )
 
-// An asker makes requests about recurring jobs and writes down what came of each, as one check.JobEvent a line.
+// An outcome is what came of a request.
+type outcome struct {
+	body    []byte    // of the answer that accepted it
+	acked   time.Time // when that was read; zero: no such answer came
+	refused bool      // it is known that nothing was changed
+}
+
+// askUntil asks one node after the other, from number first on, until one gives an answer that tells, and
+// no longer than patience. refusals are the statuses that say that the request cannot be done. An
+// error is an answer that no node should give.
+func askUntil(ctx context.Context, client *http.Client, nodes []string, q api.Request, first int, patience time.Duration, refusals ...int) (outcome, error) {
+	began, path := time.Now(), q.URL
+	doubt := false // an earlier try may have been accepted
+	for try := 0; ; try++ {
+		q.URL = nodes[(first+try)%len(nodes)] + path
+		a, err := api.Ask(ctx, client, q)
+		switch {
+		case err != nil:
+			doubt = doubt || !api.NotSent(err)
+		case a.Status/100 == 2:
+			return outcome{body: a.Body, acked: time.Now().UTC()}, nil
+		case slices.Contains(refusals, a.Status):
+			return outcome{refused: !doubt}, nil // in doubt it may be refused because of an earlier try
+		case a.Status == http.StatusTooManyRequests:
+		case a.Status/100 == 4 && a.Status != http.StatusRequestTimeout:
+			return outcome{}, fmt.Errorf("answered %d %.300s", a.Status, a.Body)
+		default:
+			doubt = true
+		}
+		pause := max(askPause, min(a.RetryAfter, askMostPause))
+		if time.Since(began) > patience || api.SleepUntil(ctx, time.Now().Add(pause)) != nil {
+			return outcome{refused: !doubt}, nil
+		}
+	}
+}
+
+// An asker makes requests about recurring jobs and writes down what came of each, as one
+// check.JobEvent a line.
 type asker struct {
 	urls   []string // bases of the nodes' APIs
 	http   *http.Client
@@ -66,68 +97,32 @@ func (q jobRequest) endpoint() (method, path string) {
 	}
 }
 
-// ask asks one node after the other, from number first on, until one gives an answer that tells, and no longer than askPatient, and writes
-// the event down. An error is an answer that no node should give, or what kept the event from being written.
+// ask asks from node number first on, and writes the event down. An error is an answer that no node
+// should give, or what kept the event from being written.
 func (a *asker) ask(ctx context.Context, q jobRequest, first int) (check.JobEvent, error) {
 	e := check.JobEvent{Ref: q.ref, Kind: q.kind, Requested: time.Now().UTC()}
-	doubt := false // an earlier try may have been accepted
-	for try := 0; ; try++ {
-		status, body, wait, reached, err := a.once(ctx, a.urls[(first+try)%len(a.urls)], q)
-		switch {
-		case err == nil && status/100 == 2:
-			e.Acked = time.Now().UTC()
-			if err := json.Unmarshal(body, &e.Job); err != nil {
-				return e, fmt.Errorf("%s job %s: read answer: %w", q.kind, q.ref, err)
-			}
-			return e, a.write(e)
-		case err == nil && status == http.StatusConflict && q.kind != check.JobCreated:
-			e.Refused = !doubt // in doubt: perhaps because of ourselves
-			return e, a.write(e)
-		case err == nil && status/100 == 4 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
-			return e, fmt.Errorf("%s job %s: answered %d %.300s", q.kind, q.ref, status, body)
-		case err == nil && status == http.StatusTooManyRequests:
-		default:
-			doubt = doubt || reached
-		}
-		if time.Since(e.Requested) > askPatient || sleepUntil(ctx, time.Now().Add(max(askPause, wait))) != nil {
-			e.Refused = !doubt // else it is unknown
-			return e, errors.Join(a.write(e), ctx.Err())
-		}
-	}
-}
-
-// once makes one request. reached is false if it is known that no node took it.
-func (a *asker) once(ctx context.Context, base string, q jobRequest) (status int, body []byte, wait time.Duration, reached bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	method, path := q.endpoint()
-	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(q.body))
-	if err != nil {
-		return 0, nil, 0, false, err
-	}
-	if a.tenant != "" {
-		req.Header.Set("Carillon-Tenant", a.tenant)
-	}
+	req := api.Request{Method: method, URL: path, Body: q.body, Timeout: askTimeout, Header: map[string]string{"Carillon-Tenant": a.tenant}}
+	refusals := []int{http.StatusConflict}
 	switch q.kind {
 	case check.JobCreated:
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", fmt.Sprintf("%s-%d", q.ref.Source, q.ref.Line))
+		req.Type, refusals = "application/json", nil
+		req.Header["Idempotency-Key"] = fmt.Sprintf("%s-%d", q.ref.Source, q.ref.Line)
 	case check.JobUpdated:
-		req.Header.Set("Content-Type", "application/merge-patch+json")
+		req.Type = "application/merge-patch+json"
 	}
-	resp, err := a.http.Do(req)
+	o, err := askUntil(ctx, a.http, a.urls, req, first, askPatient, refusals...)
 	if err != nil {
-		var op *net.OpError
-		return 0, nil, 0, !errors.As(err, &op) || op.Op != "dial", err
+		return e, fmt.Errorf("%s job %s: %w", q.kind, q.ref, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	if body, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer)); err != nil {
-		return 0, nil, 0, true, err
+	e.Acked, e.Refused = o.acked, o.refused
+	if o.acked.IsZero() {
+		return e, errors.Join(a.write(e), ctx.Err())
 	}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
-		wait = min(time.Duration(s)*time.Second, askMostPause)
+	if err := json.Unmarshal(o.body, &e.Job); err != nil {
+		return e, fmt.Errorf("%s job %s: read answer: %w", q.kind, q.ref, err)
 	}
-	return resp.StatusCode, body, wait, true, nil
+	return e, a.write(e)
 }
 
 func (a *asker) write(e check.JobEvent) error {
@@ -141,24 +136,6 @@ func (a *asker) write(e check.JobEvent) error {
 		return fmt.Errorf("write event: %w", err)
 	}
 	return nil
-}
-
-// ReadEvents reads what was written down of requests about recurring jobs, one check.JobEvent a line.
-func ReadEvents(r io.Reader) ([]check.JobEvent, error) {
-	var events []check.JobEvent
-	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 64<<10), mostEvent)
-	for line := 1; sc.Scan(); line++ {
-		var e check.JobEvent
-		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("read events, line %d: %w", line, err)
-		}
-		events = append(events, e)
-	}
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
-	return events, nil
 }
 
 // differs says in which of the stated fields the answer shows another job than was asked for; "" if in none.
