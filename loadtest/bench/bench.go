@@ -35,9 +35,9 @@ type bench struct {
 	results []*Result
 }
 
-// Run measures what cfg says: the sessions of scenarios.go, one after the other. It writes every
-// result into cfg.Out and a line of each to out, and returns them all. With an error come those that
-// were finished before.
+// Run measures what cfg asks for, one session after the other (scenarios.go). It writes every
+// result into cfg.Out and a line of each to out. With an error it returns the results that came
+// before.
 func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (b *bench) with(ctx context.Context, spec cluster.Spec, l layout, noop bool
 	return do(sys)
 }
 
-// result returns a Result with what is known before.
+// result returns a Result with everything that is known before the measurement.
 func (b *bench) result(ctx context.Context, sys system, protocol, variant string, t target, round int) *Result {
 	r := &Result{
 		Protocol: protocol, System: sys.name(), Variant: variant, Round: round, Began: time.Now().UTC(),
@@ -143,7 +143,7 @@ func (b *bench) keep(r *Result) error {
 	return r.keep(b.cfg.Out)
 }
 
-// processes returns the process of each member and of what else works; 0 = there is none now.
+// processes returns the pid of each member, sink and worker; 0 = it does not run.
 func (b *bench) processes(sys system) map[string]int {
 	pids := sys.pids()
 	maps.Copy(pids, b.extra)
@@ -153,7 +153,7 @@ func (b *bench) processes(sys system) map[string]int {
 // cpu reads the CPU times of all processes, by member.
 func (b *bench) cpu(sys system) map[string]time.Duration { return b.cpus.Sample(b.processes(sys)) }
 
-// byKind sums what members used.
+// byKind sums the CPU of members by kind.
 func byKind(members map[string]time.Duration) map[string]time.Duration {
 	sums := map[string]time.Duration{}
 	for member, t := range members {
@@ -167,7 +167,7 @@ func (r *Result) used(from, to map[string]time.Duration, n int) {
 	r.CPU, r.CPUOf = perRun(byKind(from), byKind(to), n), perRun(from, to, n)
 }
 
-// perRun returns what was used between two readings, in µs for each of n; who used nothing is left out.
+// perRun returns the CPU between two readings, in µs for each of n. It leaves out who used none.
 func perRun(from, to map[string]time.Duration, n int) map[string]float64 {
 	each := map[string]float64{}
 	for kind, t := range to {
@@ -241,13 +241,14 @@ func (b *bench) progress(ctx context.Context, what string, n int, done *atomic.I
 }
 
 const (
-	// quietCPU is what Cassandra uses at most, of one core, when it has nothing left to do.
+	// quietCPU is what an idle Cassandra uses at most, in cores.
 	quietCPU = 0.35
 	// quietLimit is how long that is waited for.
 	quietLimit = 3 * time.Minute
 )
 
-// quiet waits until compactions and the like are over, so that a measurement does not pay for what came before.
+// quiet waits until compactions and the like are over. A measurement must not pay for the one
+// before.
 func (b *bench) quiet(ctx context.Context, sys system) error {
 	kind := "cassandra"
 	if b.cfg.System == OnDev {

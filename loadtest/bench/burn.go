@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 )
 
-// burnDown measures A once. With workers, what executes is started before, does some runs and is
-// stopped. In an outage it is not: a dispatcher that takes over would read these rows again.
+// burnDown measures A once. With the layout workers the executors start first, do some runs and
+// stop again. In an outage they do not: a dispatcher that takes over would read these rows again.
 func burnDown(t target, l layout, round int) step {
 	return func(ctx context.Context, b *bench, sys system) (err error) {
 		variant := string(t)

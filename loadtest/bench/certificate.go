@@ -18,8 +18,8 @@ import (
 // certificateLife is how long a certificate of ours is good.
 const certificateLife = 24 * time.Hour
 
-// writeCertificate writes a certificate for the addresses that sinks listen on, which signs itself, and its key. Who has it in the file of
-// certificates that are trusted (SSL_CERT_FILE) talks to the sink as to any server.
+// writeCertificate writes a self-signed certificate for the addresses of sinks, and its key. A
+// process that trusts it (SSL_CERT_FILE) talks to the sink as to any server.
 func writeCertificate(cert, key string, now time.Time) error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// flameLongest bounds a profile; flameHerd is how long one of runs that are all due at once takes.
+	// flameLongest bounds a profile; flameHerd is the length of one while all runs are due at one
+	// instant.
 	flameLongest, flameHerd = 20 * time.Second, 5 * time.Second
-	// flamePace is what is assumed to be done a second of what has no rate: a profile shall not outlast what it is of.
+	// flamePace is the assumed throughput where no rate is stated, a second. It keeps a profile
+	// from lasting longer than the measurement.
 	flamePace = 25_000
 	// flameGrace is how long a node may take to hand its profile over.
 	flameGrace = 15 * time.Second
@@ -39,9 +41,9 @@ func (b *bench) flamesOf(ctx context.Context, sys system, w batch) (draw func(r 
 	return b.profiling(ctx, sys, min(w.span, flameLongest))
 }
 
-// profiling has every node that runs profile its CPU for span, from now on, if flame graphs are wanted. The returned func waits for the
-// profiles and leaves each with its flame graph beside the result r. A profile costs little CPU; still figures with and without are not to be
-// compared.
+// profiling has every node profile its CPU for span from now on, if flame graphs are wanted. The
+// returned func waits for the profiles and writes each, with its flame graph, beside the result r.
+// Do not compare figures with and without profiles.
 func (b *bench) profiling(ctx context.Context, sys system, span time.Duration) (draw func(r *Result)) {
 	if !b.cfg.Flames {
 		return func(*Result) {}

@@ -14,7 +14,7 @@ import (
 
 const (
 	panelWidth, panelHeight = 600, 300
-	// panelHead is above each panel, for what it shows; plotHead above all of them.
+	// panelHead is the height of the title above each panel, plotHead that of the head above all.
 	panelHead, plotHead = 22, 64
 )
 
@@ -32,7 +32,8 @@ type trend struct {
 	value func(*Result) (float64, bool)
 }
 
-// PlotGrowth draws into an SVG file how memory, scans and lateness depend on the rows resident, from the results of D on one system.
+// PlotGrowth draws how memory, scans and lateness depend on the rows resident into an SVG file,
+// from the results of D on one system.
 func PlotGrowth(path string, all []*Result) error {
 	svg, err := growthPlot(all)
 	if err != nil {
@@ -41,7 +42,8 @@ func PlotGrowth(path string, all []*Result) error {
 	return writeFile(path, svg)
 }
 
-// Grew returns the systems of which results of D say how they do with different numbers of rows resident, in order of name.
+// Grew returns the systems with results of D for several numbers of rows resident, in order of
+// name.
 func Grew(all []*Result) []string {
 	var systems []string
 	for _, s := range stages(all) {
@@ -121,7 +123,8 @@ func write(b *bytes.Buffer, x, y, size int, text string) {
 	b.WriteString("</text>\n")
 }
 
-// place returns where so many rows stand on an axis that is logarithmic and shows 0: least, the smallest number above it, is one decade from it.
+// place returns the position of a number of rows on a logarithmic axis that shows 0. least, the
+// smallest number above 0, stands one decade from it.
 func place(rows, least int) float64 {
 	if least == 0 {
 		return 0
@@ -159,13 +162,13 @@ func (p panel) draw(b *bytes.Buffer, all []*Result, x, y int) error {
 	if !ok {
 		return errors.New("the chart does not begin as expected")
 	}
-	// Without a size of its own it would be as large as the whole.
+	// Without a size a nested chart would be as large as the whole.
 	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d" `, x, y, panelWidth, panelHeight)
 	_, _ = b.Write(append(text, '\n')) // a buffer takes everything
 	return nil
 }
 
-// points returns the medians and the rounds. A run that never came, which is infinitely late, is not drawn.
+// points returns the medians and the rounds. It leaves out runs that never came.
 func (t trend) points(all []*Result, counts []int, least int) (line, dots points) {
 	for _, n := range counts {
 		var these []*Result

@@ -32,7 +32,8 @@ func TestGrowthTable(t *testing.T) {
 		grow("carillon", "C", 0, 2, 41, 0.6, 6),
 		grow("carillon", "C", 0, 3, 99, 9, 5),
 		grow("carillon-dev", "C", 0, 1, 30, 0.125, 3),
-		{Protocol: "D", System: "carillon-dev", Variant: "C", Rate: 2000, Resident: 500_000, Missed: 1}, // of a time when nothing else was measured
+		// of a time when nothing else was measured
+		{Protocol: "D", System: "carillon-dev", Variant: "C", Rate: 2000, Resident: 500_000, Missed: 1},
 		{Protocol: "C", System: "carillon", Variant: "http", Rate: 2000},
 	}
 	want := []string{

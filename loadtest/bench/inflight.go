@@ -26,30 +26,31 @@ const (
 
 	// heldSubject is where the worker listens that answers late.
 	heldSubject = "bench.held"
-	// slotsEnv and trustEnv are settings in the environment, which what is measured inherits: the slots of an executor, and the file of
-	// certificates that Go trusts.
+	// slotsEnv and trustEnv are environment variables that the nodes inherit: the slots of an
+	// executor, and the file of certificates that Go trusts.
 	slotsEnv, trustEnv = "CARILLON_EXECUTOR_SLOTS", "SSL_CERT_FILE"
-	// spareSlots are left for the runs beside those in flight, of which a target has half of the slots at most.
+	// spareSlots are left for the new runs. One target may have half of all slots.
 	spareSlots = 5000
 	// spareFiles are left of a process's limit of open files for all that is no call in flight.
 	spareFiles = 1500
-	// callsAnAddress bounds the calls under way at one address of the sink over HTTP/1.1: an executor has 2,048 connections to a host.
+	// callsAnAddress bounds the calls under way at one address of the sink over HTTP/1.1. An
+	// executor has 2,048 connections to a host.
 	callsAnAddress = 1800
-	// settleFlight lies between the last due instant of the ramp and the first reading of what is in flight.
-	settleFlight = 2 * time.Second
-	// Between the reading, a collection of garbage in it, and the first run beside lies a second for each readPerS in flight, at least one and
-	// readLongest at most.
+	// settleFor lies between the last due instant of the ramp and the first reading.
+	settleFor = 2 * time.Second
+	// Between that reading, with its collection, and the first new run lies a second for each
+	// readPerS in flight; at least one second, at most readLongest.
 	readPerS    = 12_500
 	readLongest = 8 * time.Second
-	// devFlight bounds the runs in flight on carillon dev, which has 2,048 slots.
-	devFlight = 1900
+	// devSlots bounds the runs in flight on carillon dev, which has 2,048 slots.
+	devSlots = 1900
 	// flightMargin lies between the last run beside and the first answer.
 	flightMargin = 3 * time.Second
-	// flightPatience is how much longer than they are held the runs may take before they count as timed out.
+	// flightPatience is added to Config.Hold for the time-out of the runs.
 	flightPatience = 2 * time.Minute
 )
 
-// An InFlight is what protocol F saw.
+// An InFlight is the figures of protocol F.
 type InFlight struct {
 	Hold float64 `json:"hold_s"` // how long each call is held …
 	Ramp float64 `json:"ramp_s"` // … and over which they begin
@@ -57,17 +58,17 @@ type InFlight struct {
 	Peak int `json:"peak"`
 	// Succeeded are the runs that were held and succeeded; the others are Missed of the result.
 	Succeeded int `json:"succeeded"`
-	// RSS and Heap are what the executor held with all in flight beyond what it held before, in bytes for each run. The heap is what is in
-	// use after a collection.
+	// RSS and Heap are the growth of the executor's memory with all in flight, in bytes for each
+	// run. The heap is what is in use after a collection.
 	RSS  float64 `json:"rss_bytes_per_run"`
 	Heap float64 `json:"heap_bytes_per_run"`
 	// Held are the executor's RSS and heap before and with all in flight.
 	Held Memory `json:"held"`
-	// RenewalsAlone and Renewals are the writes that renewed sessions, a second, while next to nothing and while all was in flight; −1: not told
-	// (carillon dev writes sessions to its own store, which does not count).
+	// RenewalsAlone and Renewals are the writes a second that renew sessions, while idle and while
+	// all was in flight. −1: not known, since carillon dev does not count them.
 	RenewalsAlone float64 `json:"session_writes_per_s_alone"`
 	Renewals      float64 `json:"session_writes_per_s"`
-	// Beside are new runs that call at once, so many a second.
+	// Beside is how many new runs call at once, BesideRate a second.
 	Beside     int `json:"beside"`
 	BesideRate int `json:"beside_rate"`
 	// LatenessAlone and Lateness are theirs, without and with all in flight.
@@ -75,8 +76,8 @@ type InFlight struct {
 	Lateness      *Lateness `json:"lateness_ms"`
 }
 
-// readFlight is how long the reading of so many may take before the first run beside falls due.
-func readFlight(n int) time.Duration {
+// readFor is how long the reading of n runs in flight may take.
+func readFor(n int) time.Duration {
 	return min(max(time.Second, time.Duration(n/readPerS)*time.Second), readLongest)
 }
 
@@ -104,7 +105,7 @@ func newFlight(c Config, t target, round int) *flight {
 	return f
 }
 
-// prepare sets what the nodes inherit: their slots, and the certificate of the sink.
+// prepare sets the environment of the nodes: their slots, and the sink's certificate.
 func (f *flight) prepare(b *bench) (undo func() error, err error) {
 	if err := os.MkdirAll(b.cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
@@ -119,7 +120,7 @@ func (f *flight) prepare(b *bench) (undo func() error, err error) {
 	return setenv(map[string]string{slotsEnv: strconv.Itoa(2*f.n + spareSlots), trustEnv: cert})
 }
 
-// measure starts who holds the calls, and measures.
+// measure starts the sink or worker that holds the calls, and measures.
 func (f *flight) measure(ctx context.Context, b *bench, sys system) (err error) {
 	f.bench, f.sys = b, sys
 	if f.target == natsTarget {
@@ -130,7 +131,7 @@ func (f *flight) measure(ctx context.Context, b *bench, sys system) (err error) 
 	if err != nil {
 		return err
 	}
-	r, err := f.fly(ctx)
+	r, err := f.run(ctx)
 	if err := errors.Join(err, f.called.end()); err != nil {
 		return err
 	}
@@ -161,10 +162,11 @@ func addressesFor(t target, n int) int {
 	}
 }
 
-// heldHost is address number i of the sink that holds calls: all of 127.0.0.0/8 is this machine, and 127.0.x.y are left to clusters.
+// heldHost is address number i of the sink that holds calls. All of 127.0.0.0/8 is this machine;
+// clusters use 127.0.x.y.
 func heldHost(i int) string { return net.IPv4(127, 1, byte(i>>8), byte(i)+1).String() } // #nosec G115 -- a byte each
 
-// setenv sets variables and returns what sets them back.
+// setenv sets variables and returns a func that restores them.
 func setenv(vars map[string]string) (back func() error, err error) {
 	was := map[string]string{}
 	for name, value := range vars {
@@ -202,14 +204,14 @@ func (f *flight) jobs(from time.Time) jobs {
 }
 
 // besides is the batch of new runs.
-func (f *flight) besides() batch {
+func (f *flight) newRuns() batch {
 	span := time.Duration(float64(f.bench.cfg.Beside) / float64(f.bench.cfg.BesideRate) * float64(time.Second))
 	return batch{protocol: "F", variant: "beside", n: f.bench.cfg.Beside, rate: f.bench.cfg.BesideRate, span: span, target: httpTarget, round: f.round}
 }
 
 // fly measures.
-func (f *flight) fly(ctx context.Context) (*Result, error) {
-	b, w := f.bench, f.besides()
+func (f *flight) run(ctx context.Context) (*Result, error) {
+	b, w := f.bench, f.newRuns()
 	x := &InFlight{
 		Hold: b.cfg.Hold.Seconds(), Ramp: b.cfg.Ramp.Seconds(), Beside: w.n, BesideRate: w.rate, RenewalsAlone: -1, Renewals: -1,
 	}
@@ -232,16 +234,16 @@ func (f *flight) fly(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = f.flyWith(ctx, r, beside, w)
+	err = f.runBeside(ctx, r, beside, w)
 	return r, errors.Join(err, beside.end())
 }
 
-// flyWith takes everything in and measures while it runs.
-func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w batch) error {
+// runBeside takes everything in and measures while it runs.
+func (f *flight) runBeside(ctx context.Context, r *Result, beside callee, w batch) error {
 	b, x := f.bench, r.Flight
 	m := b.meter(ctx, f.sys)
 	t0 := time.Now().Add(b.importLead(f.n+w.n, leadLeast)).Truncate(time.Second).UTC()
-	t1 := t0.Add(b.cfg.Ramp + settleFlight + readFlight(f.n)) // when those beside fall due
+	t1 := t0.Add(b.cfg.Ramp + settleFor + readFor(f.n)) // when those beside fall due
 	own, others := f.jobs(t0), b.jobs(w.n, t1, w.span, httpTarget, beside.url)
 	var err error
 	if r.Load, err = b.load(ctx, f.sys, own); err != nil {
@@ -252,7 +254,7 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w batch)
 	}
 	r.noteLate(time.Now(), t0)
 	m.cpu = b.cpu(f.sys) // the imports do not count
-	if err := api.SleepUntil(ctx, t0.Add(b.cfg.Ramp+settleFlight)); err != nil {
+	if err := api.SleepUntil(ctx, t0.Add(b.cfg.Ramp+settleFor)); err != nil {
 		return err
 	}
 	x.Peak = f.running(ctx)
@@ -273,7 +275,7 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w batch)
 		r.Notes = append(r.Notes, fmt.Sprintf("answers began %.1f s before the last run beside was due", time.Since(first).Seconds()))
 	}
 	x.Renewals = perSecond(renewed, f.renewals(ctx), at)
-	if err := f.untilLanded(ctx, m, t0, w); err != nil {
+	if err := f.untilDone(ctx, m, t0, w); err != nil {
 		return err
 	}
 	grew := m.costs(ctx, r, f.n+w.n)
@@ -315,8 +317,8 @@ func (f *flight) judge(r *Result, beside callee, own, others jobs, t0, t1 time.T
 	return nil
 }
 
-// untilLanded waits until as many runs have succeeded as were asked for, at most Config.Wait after the last should.
-func (f *flight) untilLanded(ctx context.Context, m *meter, t0 time.Time, w batch) error {
+// untilDone waits until all runs have succeeded, at most Config.Wait after the last should have.
+func (f *flight) untilDone(ctx context.Context, m *meter, t0 time.Time, w batch) error {
 	limit := t0.Add(f.bench.cfg.Ramp + f.bench.cfg.Hold + f.bench.cfg.Wait)
 	for time.Now().Before(limit) {
 		if done := m.mark(ctx).Less(m.before)[metricSucceeded]; int(done) >= f.n+w.n {
@@ -348,7 +350,7 @@ func (f *flight) executor() (pid int, node, profiles string, err error) {
 	return 0, "", "", errors.New("find executor: none runs")
 }
 
-// metrics returns what the executor publishes.
+// metrics returns the executor's metrics.
 func (f *flight) metrics(ctx context.Context) (metrics.Values, error) {
 	_, node, _, err := f.executor()
 	if err != nil {
@@ -357,7 +359,7 @@ func (f *flight) metrics(ctx context.Context) (metrics.Values, error) {
 	return metrics.Read(ctx, f.bench.client, node+"/metrics", scrapeTimeout)
 }
 
-// held returns what the executor holds after a collection.
+// held returns the executor's memory after a collection.
 func (f *flight) held(ctx context.Context) (Held, error) {
 	pid, _, profiles, err := f.executor()
 	if err != nil {

@@ -97,10 +97,10 @@ func TestTablesOfFlightAndHarm(t *testing.T) {
 	}
 	for round, p99s := range [][2]float64{{10, 30}, {10, 11}, {20, 20}} {
 		all = append(all,
-			&Result{Protocol: "H", System: "carillon", Rate: 500, Round: round + 1, Lateness: &Lateness{P99: p99s[0]}, Harm: &Harm{Kind: "hang"}},
+			&Result{Protocol: "H", System: "carillon", Rate: 500, Round: round + 1, Lateness: &Lateness{P99: p99s[0]}, Harm: &Interference{Kind: "hang"}},
 			&Result{
 				Protocol: "H", System: "carillon", Rate: 500, Round: round + 1, Lateness: &Lateness{P99: p99s[1]}, Missed: 1,
-				Harm: &Harm{Kind: "hang", Rate: 400, Ratio: p99s[1] / p99s[0]},
+				Harm: &Interference{Kind: "hang", Rate: 400, Ratio: p99s[1] / p99s[0]},
 			})
 	}
 	var b bytes.Buffer

@@ -24,7 +24,8 @@ type importVariant struct {
 }
 
 const (
-	// intakeLead is from the start of an import to the first due instant: by then the last one is long over.
+	// intakeLead lies between the start of an import and the first due instant: nothing runs
+	// meanwhile.
 	intakeLead = 10 * time.Minute
 	// apiRate is how many single creations are made a second, for apiSpan.
 	apiRate = 500
@@ -52,8 +53,8 @@ func (b *bench) imports(ctx context.Context, sys system, v importVariant, round 
 	return b.keep(r)
 }
 
-// creations makes jobs one by one at a constant rate, whether the answers come or not, and counts each from the instant at
-// which it should have been sent.
+// creations creates jobs one by one at a constant rate, whether answers come or not. Each counts
+// from the instant at which it should have been sent.
 func (b *bench) creations(ctx context.Context, sys system, round int) error {
 	if err := b.quiet(ctx, sys); err != nil {
 		return err

@@ -10,16 +10,19 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 )
 
-// harmKinds are what the targets of the other tenant do in protocol H: package sink answers so.
+// harmKinds are what the other tenant's targets do in H; package sink understands them.
 var harmKinds = []string{"fail", "hang", "drip"}
 
 const (
-	// harmBefore is how long the other tenant's runs fall due before those that are watched, or their span if that is shorter.
+	// harmBefore is how long before the watched runs those of the other tenant begin, or the span
+	// if that is shorter.
 	harmBefore = 5 * time.Second
-	// harmAttempts bounds the attempts of each of its runs, harmInitial is its first back-off. That bounds how long it goes on after.
+	// harmAttempts bounds the attempts of each run, harmInitial is its first back-off. Both bound
+	// how long the interference lasts after its span.
 	harmAttempts = 3
 	harmInitial  = time.Second
-	// harmOver is for how long nothing of it must have been under way for it to count as over: longer than its last back-off.
+	// harmOver is how long the other tenant must have been idle to count as over: longer than its
+	// last back-off.
 	harmOver = harmInitial<<(harmAttempts-2) + 3*time.Second
 	// harmLimit bounds the wait for that.
 	harmLimit = 5 * time.Minute
@@ -28,19 +31,24 @@ const (
 	// interferenceKind is how the sink of the other tenant's runs is called among processes.
 	interferenceKind = "harmed"
 
-	// harmWarmRate is how many runs a second fail for harmWarmSpan before: in the first second in which a fresh Cassandra reads rows by their ids all else waits.
+	// harmWarmRate runs a second fail for harmWarmSpan before the pair. A fresh Cassandra needs a
+	// second for its first reads of rows by id, and everything waits for it.
 	harmWarmRate = 50
 	harmWarmSpan = 8 * time.Second
 )
 
-// A Harm is what protocol H did beside what it watched. Kind is the same, and Rate 0, in the half of a pair without it.
-type Harm struct {
+// An Interference is what protocol H did beside the watched runs. In the half without it Kind is
+// the same, and Rate is 0.
+type Interference struct {
 	Kind    string  `json:"kind"` // "fail", "hang" or "drip"
 	Rate    int     `json:"rate"` // runs a second of the other tenant
 	Timeout float64 `json:"timeout_s"`
 	Calls   int64   `json:"calls"`          // its target had by the end
-	WentOn  float64 `json:"went_on_s"`      // how long it went on after the last watched run, but for what is put off since its target fails
-	Ratio   float64 `json:"p99_with_alone"` // p99 with it as a multiple of that without, in the half measured just before
+	// how long it went on after the last watched run, but for what is put off since its target
+	// fails
+	WentOn  float64 `json:"went_on_s"`
+	// p99 with it as a multiple of that without, in the half measured just before
+	Ratio   float64 `json:"p99_with_alone"`
 }
 
 // warmInterference lets some runs fail, and waits until they are over.
@@ -58,7 +66,7 @@ func warmInterference(ctx context.Context, b *bench, sys system) error {
 		err = api.SleepUntil(ctx, t0.Add(f.span))
 	}
 	if err == nil {
-		_, _, err = b.untilHarmless(ctx, sys, called)
+		_, _, err = b.untilInterferenceOver(ctx, sys, called)
 	}
 	return errors.Join(err, called.end())
 }
@@ -72,7 +80,7 @@ func interfere(kind string, round int) step {
 		if err != nil {
 			return err
 		}
-		alone.Harm = &Harm{Kind: kind}
+		alone.Harm = &Interference{Kind: kind}
 		if err := b.keep(alone); err != nil {
 			return err
 		}
@@ -90,23 +98,24 @@ func interfere(kind string, round int) step {
 			return errors.Join(err, called.end())
 		}
 		over := time.Now()
-		ended, calls, err := b.untilHarmless(ctx, sys, called)
+		ended, calls, err := b.untilInterferenceOver(ctx, sys, called)
 		if err := errors.Join(err, called.end()); err != nil {
 			return err
 		}
-		beside.Harm = &Harm{
+		beside.Harm = &Interference{
 			Kind: kind, Rate: b.cfg.HarmRate, Timeout: b.cfg.HarmTimeout.Seconds(), Calls: calls, WentOn: max(0, ended.Sub(over).Seconds()),
 		}
-		if alone.Lateness != nil && beside.Lateness != nil && alone.Lateness.P99 > 0 { // what was missed is told beside
+		// what was missed is told beside
+		if alone.Lateness != nil && beside.Lateness != nil && alone.Lateness.P99 > 0 {
 			beside.Harm.Ratio = beside.Lateness.P99 / alone.Lateness.P99
 		}
 		return b.keep(beside)
 	}
 }
 
-// untilHarmless waits until nothing has been under way for harmOver. It returns since when, and how
-// often the target was called.
-func (b *bench) untilHarmless(ctx context.Context, sys system, called callee) (since time.Time, calls int64, err error) {
+// untilInterferenceOver waits until nothing has been under way for harmOver. It returns since when,
+// and the number of calls.
+func (b *bench) untilInterferenceOver(ctx context.Context, sys system, called callee) (since time.Time, calls int64, err error) {
 	s := newScraper(b.client)
 	s.watch(sys.nodes())
 	was := int64(-1)
@@ -163,8 +172,8 @@ func (f *interference) jobs(b *bench, t0 time.Time) jobs {
 	return j
 }
 
-// String tells what H did in a line.
-func (h *Harm) String() string {
+// String returns the interference in a line.
+func (h *Interference) String() string {
 	if h.Rate == 0 {
 		return "alone, before the half with " + h.Kind
 	}
@@ -172,12 +181,13 @@ func (h *Harm) String() string {
 		h.Calls, h.WentOn, amount(h.Ratio, ""))
 }
 
-// writeHarms writes a table of what H saw; nothing if it was not measured. Of several rounds the median counts, and the worst is shown beside.
-func writeHarms(b *strings.Builder, all []*Result) {
+// writeInterferences writes a table of H: median and worst of all pairs. It writes nothing without
+// one.
+func writeInterferences(b *strings.Builder, all []*Result) {
 	head := "\n| H: beside a tenant whose target does … | rate, its rate, pairs | p99 alone, beside | pairs' ratio: median, worst | missed, early |\n|---|---|---|---|---|\n"
 	for _, system := range []string{"carillon", "carillon-dev"} {
 		for _, kind := range harmKinds {
-			var p harmPairs
+			var p interferencePairs
 			for _, r := range all {
 				if r.System == system && r.Harm != nil && r.Harm.Kind == kind {
 					p.add(r)
@@ -197,15 +207,15 @@ func writeHarms(b *strings.Builder, all []*Result) {
 	}
 }
 
-// harmPairs are the pairs of a kind.
-type harmPairs struct {
+// interferencePairs are the pairs of a kind.
+type interferencePairs struct {
 	alone, beside, ratios []float64
 	rate                  float64
 	harmRate              int
 	missed, early         int
 }
 
-func (p *harmPairs) add(r *Result) {
+func (p *interferencePairs) add(r *Result) {
 	p.missed, p.early = p.missed+r.Missed, p.early+r.Early
 	if r.Lateness == nil {
 		return

@@ -11,20 +11,21 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A target is what the runs of a measurement do.
+// A target is what runs call.
 type target string
 
 // The targets.
 const (
 	httpTarget target = "http" // call the sink
 	natsTarget target = "nats" // ask a worker that replies at once
-	noopTarget target = "noop" // nothing: the nodes run with executor.noop, which stands for a handler within the process
+	// nothing: the nodes run with executor.noop, which stands for a handler within the process
+	noopTarget target = "noop"
 )
 
 // natsSubject is where the worker listens.
 const natsSubject = "bench.noop"
 
-// jobs describes lines of an import, counted from 1. Line and due instant follow from it, so nothing is kept.
+// jobs describes lines of an import, numbered from 1. Line and due instant are computed, not kept.
 type jobs struct {
 	n      int
 	from   time.Time     // in whole milliseconds
@@ -77,7 +78,7 @@ func (j jobs) take(ctx context.Context, b *bench, sys system) (*Load, error) {
 	return b.load(ctx, sys, j)
 }
 
-// mix is the finaliser of SplitMix64 over seed and n: what it gives is as good as random, and the same each time.
+// mix is the finaliser of SplitMix64 over seed and n: pseudo-random, and the same each time.
 func mix(seed, n uint64) uint64 {
 	x := seed*0x9e3779b97f4a7c15 + n*0xbf58476d1ce4e5b9
 	x ^= x >> 30
@@ -131,7 +132,8 @@ func (j jobs) appendLine(b []byte, line int) []byte {
 	return append(b, '}', '\n')
 }
 
-// appendPayload adds a payload of so many bytes for a line, if not 0. It is as good as random, so that nothing compresses it.
+// appendPayload adds a payload of that many bytes for a line; 0 = none. It is pseudo-random, so
+// that compression does not shrink it.
 func appendPayload(b []byte, bytes, line int) []byte {
 	if bytes == 0 {
 		return b
@@ -143,7 +145,7 @@ func appendPayload(b []byte, bytes, line int) []byte {
 	return append(b, payloadTail...)
 }
 
-// validate reports what would not come out as asked.
+// validate reports a payload that cannot have the size asked for.
 func (j jobs) validate() error {
 	if j.bytes != 0 && j.bytes < leastPayload {
 		return fmt.Errorf("payload of %d bytes, want 0 (none) or at least %d", j.bytes, leastPayload)

@@ -28,7 +28,7 @@ const (
 	importIdle = 30 * time.Second
 )
 
-// A Load tells how an import went.
+// A Load says how fast jobs were taken in.
 type Load struct {
 	Lines   int       `json:"lines"`
 	Seconds float64   `json:"seconds"` // from the first byte to the last summary
@@ -38,8 +38,8 @@ type Load struct {
 	Ended   time.Time `json:"ended"`
 }
 
-// send imports all of j over streams connections, each to one of the nodes of apis, in parts if j says so. Every line was accepted if it returns nil; answered
-// counts the answers meanwhile.
+// send imports all of j over streams connections, each to one node of apis, in parts of j.part
+// lines. A nil error means that every line was accepted. answered counts the answers so far.
 func (j jobs) send(ctx context.Context, client *http.Client, apis []string, streams int, answered *atomic.Int64) (Load, error) {
 	if err := j.validate(); err != nil {
 		return Load{}, fmt.Errorf("import: %w", err)
@@ -74,7 +74,8 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 	return load, nil
 }
 
-// sendPart sends lines in one import, and those that are refused for now again. It returns how many those were.
+// sendPart sends lines in one import, and again those that are answered 429. It returns how many it
+// sent again.
 func (j jobs) sendPart(ctx context.Context, client *http.Client, node string, of selection, answered *atomic.Int64) (resent int, err error) {
 	for range refusedTries {
 		again, err := j.post(ctx, client, node, of, answered)
@@ -133,8 +134,8 @@ type answer struct {
 	summary      bool
 }
 
-// readAnswer reads a line of the answer. A success, which nearly all are, is told by its text: to parse them all would
-// cost as much as to make the jobs.
+// readAnswer reads a line of the answer. It recognises a success by its text: parsing each would
+// cost as much as creating the jobs.
 func readAnswer(text []byte) (answer, error) {
 	if bytes.Contains(text, []byte(`"status":201`)) || bytes.Contains(text, []byte(`"status":200`)) {
 		return answer{status: http.StatusCreated}, nil

@@ -13,26 +13,26 @@ import (
 // Held is the memory of all processes of a kind together, in bytes.
 type Held struct {
 	RSS float64 `json:"rss"` // resident, as the kernel counts it
-	// Heap, of Go nodes only, is what is in use right after a collection; Free is what the heap has besides and had not handed back to
-	// the kernel by then, which RSS has in it.
+	// Heap is what Go nodes have in use right after a collection. Free is what the heap has besides
+	// and has not returned to the kernel; RSS includes it.
 	Heap float64 `json:"heap_inuse,omitempty"`
 	Free float64 `json:"heap_free,omitempty"`
 }
 
-// Memory is what processes held before a wave was taken in, at rest with all that is resident, and right after its last run.
+// Memory is what processes held before a batch was sent, and right after its last run.
 type Memory struct {
 	Before Held `json:"before"`
 	After  Held `json:"after"`
 }
 
-// Scans are the dispatchers' reads ahead during a wave. Each reads, of one shard, what falls due next.
+// Scans are the dispatchers' reads ahead during a batch. Each reads the next due rows of a shard.
 type Scans struct {
 	Count int     `json:"count"`
 	Mean  float64 `json:"mean_ms"`
 	P99   float64 `json:"p99_ms"` // upper bound of its bucket
 }
 
-// scansOf says how much the dispatchers scanned, from what their metrics grew by; nil if they did not.
+// scansOf returns the scans in a growth of the nodes' counters; nil if there are none.
 func scansOf(d metrics.Values) *Scans {
 	count := d[metricScan+"_count"]
 	if count <= 0 {
@@ -41,11 +41,11 @@ func scansOf(d metrics.Values) *Scans {
 	return &Scans{Count: int(count), Mean: 1000 * d[metricScan+"_sum"] / count, P99: 1000 * d.Histogram(metricScan).Quantile(0.99)}
 }
 
-// collectTimeout bounds the collection of a node's garbage: one that takes as long is not fit to be measured.
+// collectTimeout bounds the garbage collection of a node.
 const collectTimeout = 30 * time.Second
 
-// memory has the nodes collect their garbage and returns what every process holds then, by kind. It
-// leaves out and logs what cannot be read.
+// memory has the nodes collect garbage and returns what every process holds then, by kind. It logs
+// what it cannot read.
 func (b *bench) memory(ctx context.Context, sys system) map[string]Held {
 	for _, url := range sys.profiles() {
 		b.collect(ctx, url)
@@ -91,7 +91,7 @@ func kindOf(member string) string {
 	return kind
 }
 
-// grown pairs what was held before and after, of the kinds that were there both times.
+// grown pairs two readings, of the kinds that are in both.
 func grown(before, after map[string]Held) map[string]Memory {
 	all := make(map[string]Memory, len(before))
 	for kind, was := range before {
@@ -102,8 +102,8 @@ func grown(before, after map[string]Held) map[string]Memory {
 	return all
 }
 
-// collect has the node behind a listener of profiles collect its garbage, as a profile of the heap
-// may ask for. If it does not, the heap is larger than what is alive.
+// collect has a node collect garbage: its listener of profiles does so before a heap profile.
+// Without that the heap reads larger than it is.
 func (b *bench) collect(ctx context.Context, profiles string) {
 	_, err := api.AskOK(ctx, b.client, api.Request{
 		URL: profiles + "/debug/pprof/heap?gc=1", Timeout: collectTimeout, Most: mostProfile,

@@ -9,10 +9,10 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// asked are the protocols after which the API is asked what became of the runs.
+// asked are the protocols after which the API is asked for outcomes.
 var asked = []string{"A", "B", "C", "D", "E", "F", "H", "R"}
 
-// outcomes is what the API says of the runs of a batch when all is over. Of a run that is listed twice
+// outcomes is what the API says of the runs of a batch at the end. Of a run that is listed twice
 // the first reading counts.
 type outcomes struct {
 	runs    map[string]bool
@@ -44,8 +44,8 @@ func (t *outcomes) visit(r *check.Run) {
 	}
 }
 
-// fill notes in r, of n runs that were asked for, how many have no end and how many ended twice. Where
-// nobody was called it also notes how many never began, or failed.
+// fill notes how many of n runs have no end and how many ended twice. Where nothing was called it
+// also notes how many never began, or failed.
 func (t *outcomes) fill(r *Result, n int, called bool) {
 	r.Unended = max(0, n-t.ended)
 	r.DuplicateOutcomes = t.twice
@@ -61,8 +61,8 @@ func (t *outcomes) fill(r *Result, n int, called bool) {
 	}
 }
 
-// outcomes reads all runs of a tenant ("" = the default one) that were due between two instants. What
-// came in after that was due when it came.
+// outcomes reads all runs of a tenant ("" = the default one) due between two instants. A job that
+// came later was due when it came.
 func (b *bench) outcomes(ctx context.Context, sys system, tenant string, from, to time.Time, load *Load) (*outcomes, error) {
 	if load.Ended.After(to) {
 		to = load.Ended

@@ -7,7 +7,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// TestWhatTheAPITells: of six runs that were asked for one is not listed, one is still under way, one never began, one failed and one ended twice; a listed run that comes again counts once.
+// TestWhatTheAPITells: of six runs that were asked for one is not listed, one is still under way,
+// one never began, one failed and one ended twice; a listed run that comes again counts once.
 func TestWhatTheAPITells(t *testing.T) {
 	at := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 	ended := func(number int, after time.Duration, o check.Outcome) check.Attempt {

@@ -144,8 +144,8 @@ func (r *Result) plot() plot {
 	return all
 }
 
-// heading writes text above a chart. It also ends the rotation that the name of the last axis leaves
-// behind in an SVG: without that go-chart turns its own titles and blows up its legends.
+// heading writes text above a chart. It also ends the rotation that the name of the last axis
+// leaves behind in an SVG: without that go-chart turns its own titles and blows up its legends.
 func heading(text string) chart.Renderable {
 	const size, base = 14, 28
 	return func(r chart.Renderer, canvas chart.Box, defaults chart.Style) {

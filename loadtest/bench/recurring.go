@@ -19,18 +19,17 @@ import (
 const (
 	// makers is how many recurring jobs are created at the same time.
 	makers = 32
-	// probes is how many are created first, to see how long the others will take. They are due when
-	// nobody measures any more.
+	// probes are created first, to learn the rate of creation. They are due after the measurement.
 	probes    = 500
 	probesDue = 24 * time.Hour
 	// Creations are expected to take makeFactor times as long as at the rate of the probes.
 	makeFactor = 1.5
-	// tailRuns is how often each job runs after the span that is measured. The ends of jobs, which
-	// are written when their last runs are planned, must not fall into it.
+	// tailRuns is how often each job runs after the span that is measured. The end of a job is
+	// written when its last run is planned, and must not fall into the span.
 	tailRuns = 2
 )
 
-// systemCPU is what the system itself uses for a run, µs: all but the sink and the load generator.
+// systemCPU is the CPU of a run in µs, without sink and load generator.
 func systemCPU(r *Result) float64 {
 	return r.CPU[nodeKind] + r.CPU["cassandra"] + r.CPU["nats"]
 }
@@ -43,7 +42,7 @@ func against(r, once *Result) float64 {
 	return systemCPU(r) / systemCPU(once)
 }
 
-// recurring describes the jobs of a batch, but for their first instants and whom they call.
+// recurring describes the jobs of a batch, without their first instants and their address.
 func (b *bench) recurring(w batch) recurring {
 	return recurring{
 		n: int(float64(w.rate) * b.cfg.Every.Seconds()), every: b.cfg.Every, runs: int(w.span/b.cfg.Every) + tailRuns, bytes: b.cfg.Payload,
@@ -61,7 +60,8 @@ func (b *bench) probe(ctx context.Context, sys system, w batch) (perS float64, e
 	return l.PerS, nil
 }
 
-// make creates all of j one by one, as a source of its own, and notes how fast. Each answer must name the first due instant that was asked for.
+// make creates all of j one by one, as a new source, and notes how fast. Each answer must name the
+// first due instant.
 func (b *bench) make(ctx context.Context, sys system, j *recurring) (*Load, error) {
 	b.serial++
 	j.seed, j.source = uint64(b.serial), fmt.Sprintf("s%d", b.serial) // #nosec G115 -- positive
@@ -99,7 +99,7 @@ func (b *bench) make(ctx context.Context, sys system, j *recurring) (*Load, erro
 	return l, nil
 }
 
-// makeOne creates a job; what is refused for now is sent again.
+// makeOne creates a job. It sends again after a 429 or 503.
 func (b *bench) makeOne(ctx context.Context, node string, j recurring, job int, resent *atomic.Int64) error {
 	for range refusedTries {
 		a, err := b.post(ctx, node, j.appendBody(nil, job))
@@ -135,7 +135,8 @@ func rightlyDue(answer []byte, want time.Time) error {
 	return nil
 }
 
-// recurring describes jobs that run at an interval, counted from 1. Job and due instants follow from it, so nothing is kept.
+// recurring describes jobs that run at an interval, numbered from 1. Jobs and due instants are
+// computed, not kept.
 type recurring struct {
 	n     int
 	from  time.Time     // in whole milliseconds
@@ -148,7 +149,7 @@ type recurring struct {
 	bytes  int    // of each payload; 0 = none
 }
 
-// first returns the first due instant of a job: after from, by less than the interval, and uniformly.
+// first returns the first due instant of a job: after from by less than the interval, uniformly.
 func (j recurring) first(job int) time.Time {
 	ms := 1 + mix(j.seed, uint64(job))%uint64(j.every.Milliseconds()-1) // #nosec G115 -- positive
 	return j.from.Add(time.Duration(ms) * time.Millisecond)             // #nosec G115 -- below the interval
@@ -170,8 +171,8 @@ func (j recurring) dueOf(run int) time.Time {
 	return j.first(run/j.runs + 1).Add(time.Duration(run%j.runs) * j.every)
 }
 
-// runOf tells the runs of a job from one another by the due instant that they name. It must be one that was asked for, so that a
-// system that names another one has missed that run.
+// runOf finds the run of a call by the due instant that it names. A call that names another instant
+// is of no run: the system has missed that run.
 func (j recurring) runOf(s *check.Sighting) (int, bool) {
 	job := s.Ref.Line
 	if job < 1 || job > j.n {
@@ -184,7 +185,8 @@ func (j recurring) runOf(s *check.Sighting) (int, bool) {
 	return (job-1)*j.runs + int(after/j.every), true
 }
 
-// appendBody adds the body of POST /v1/jobs for a job. Its own offset is stated to be none, so that it is due when its schedule says.
+// appendBody adds the body of POST /v1/jobs for a job. Without jitter it is due when its schedule
+// says.
 func (j recurring) appendBody(b []byte, job int) []byte {
 	const instant = "2006-01-02T15:04:05.000Z"
 	b = append(b, `{"http":{"url":"`...)

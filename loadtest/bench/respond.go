@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Respond answers every NATS request on subject with nothing, at once or after a delay, until ctx ends; listening is called when it listens. url is
-// nats://host:port. It speaks the few words of the protocol that this needs, so that the worker costs little beside what
-// is measured.
+// Respond answers every NATS request on subject with an empty message, at once or after a delay,
+// until ctx ends. It calls listening when it listens. url is nats://host:port. It speaks the few
+// verbs that it needs itself, so that the worker uses little CPU.
 func Respond(ctx context.Context, url, subject string, delay time.Duration, listening func()) (err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(url, "nats://"))
@@ -67,7 +67,7 @@ type answerDue struct {
 	reply string
 }
 
-// laterEvery is how often later looks what is due.
+// laterEvery is how often later looks for answers that are due.
 const laterEvery = 5 * time.Millisecond
 
 // Write implements io.Writer.
@@ -83,7 +83,7 @@ func (l *later) add(reply string) {
 	l.queue = append(l.queue, answerDue{time.Now().Add(l.delay), reply})
 }
 
-// run writes what is due until ctx ends.
+// run writes due answers until ctx ends.
 func (l *later) run(ctx context.Context) error {
 	tick := time.NewTicker(laterEvery)
 	defer tick.Stop()
@@ -104,7 +104,7 @@ func (l *later) run(ctx context.Context) error {
 	}
 }
 
-// due takes out of the queue what is due, as text.
+// due takes due answers out of the queue, as text.
 func (l *later) due(out []byte, now time.Time) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (l *later) due(out []byte, now time.Time) []byte {
 	return out
 }
 
-// answerAll reads what the server says and answers requests, or hands what they ask for as reply to held, if that is not nil. Answers are written when
-// there is nothing left to read.
+// answerAll reads messages and answers requests, or passes their reply subjects to held if that is
+// not nil. It writes answers when there is nothing left to read.
 func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply string)) error {
 	var out []byte
 	for {

@@ -26,7 +26,8 @@ type batch struct {
 	target            target
 	recurring         bool          // the runs are of recurring jobs
 	resident          int           // rows in the store beside them
-	killAfter         time.Duration // from the first due instant to the kill of a dispatcher; 0 = none
+	// from the first due instant to the kill of a dispatcher; 0 = none
+	killAfter         time.Duration
 	tenant            string        // whose runs they are; "" = the default one's
 	beside            *interference // runs of another tenant at the same time; nil = none
 }
@@ -83,8 +84,8 @@ func (b *bench) warm(ctx context.Context, sys system, t target) error {
 	return nil
 }
 
-// A source is the jobs of a batch: what was asked for. Its runs are counted from 0, and the sink tells
-// them apart.
+// A source is the jobs of a batch: what was asked for. Its runs are counted from 0, and the sink
+// tells them apart.
 type source interface {
 	// name is the source in the addresses that are called.
 	name() string
@@ -98,8 +99,8 @@ type source interface {
 	take(ctx context.Context, b *bench, sys system) (*Load, error)
 }
 
-// run runs a batch: it sends the jobs, lets them fall due, waits until all are done and says how that
-// went.
+// run runs a batch: it sends the jobs, lets them fall due, waits until all are done and says how
+// that went.
 func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err error) {
 	perS, factor := b.perS, importFactor
 	if w.recurring {
@@ -253,8 +254,8 @@ func (b *bench) killAt(ctx context.Context, sys system, t0 time.Time, after time
 // overFor is for how long all runs must have begun: what comes twice comes soon.
 const overFor = time.Second
 
-// untilOver waits until n runs have begun, at most Config.Wait after end, when the last is due. With
-// settled it also waits until every message is acknowledged.
+// untilOver waits until n runs have begun, at most Config.Wait after end, when the last is due.
+// With settled it also waits until every message is acknowledged.
 func (b *bench) untilOver(ctx context.Context, m *meter, called callee, n int, end time.Time, settled bool) error {
 	if err := api.SleepUntil(ctx, end); err != nil {
 		return err

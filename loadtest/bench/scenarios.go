@@ -119,7 +119,8 @@ func residents(c Config) []step {
 		var how *Load // the import of the rows that came last
 		if more := want - have; more > 0 {
 			steps = append(steps, func(ctx context.Context, b *bench, sys system) (err error) {
-				// Due within the two hours after the next one, so that none is dispatched meanwhile.
+				// Due within the two hours after the next one, so that none is dispatched
+				// meanwhile.
 				j := b.jobs(more, time.Now().Add(time.Hour).Truncate(time.Second), 2*time.Hour, httpTarget, nowhere)
 				how, err = j.take(ctx, b, sys)
 				return err
@@ -165,8 +166,8 @@ func kills(c Config) []session {
 	return all
 }
 
-// recurrences is R: a rate of runs of recurring jobs, and the same rate of one-off runs before it, on
-// a system of its own each round since the jobs stay in the store.
+// recurrences is R: a rate of runs of recurring jobs, and the same rate of one-off runs before it,
+// on a system of its own each round since the jobs stay in the store.
 func recurrences(c Config) []session {
 	var all []session
 	for round := range c.Rounds {
@@ -207,8 +208,8 @@ func inFlights(c Config) []session {
 	return all
 }
 
-// interferences is H: pairs, alone and beside, of each kind. Each pair has a system of its own: what
-// a failing target leaves is deferred for half an hour and would run beside the next pair.
+// interferences is H: pairs, alone and beside, of each kind. Each pair has a system of its own:
+// what a failing target leaves is deferred for half an hour and would run beside the next pair.
 func interferences(c Config) []session {
 	var all []session
 	for round := range c.Rounds {

@@ -61,9 +61,12 @@ func TestLead(t *testing.T) {
 		w    batch
 		want time.Duration
 	}{
-		{"a stream", batch{n: 10_000, span: time.Minute}, 21 * time.Second},                                       // 8 s + 13 s
-		{"a small herd", batch{n: 1000}, 30 * time.Second},                                                        // the least
-		{"a herd that warms up may be under way by then", batch{protocol: warming, n: 100_000}, 12 * time.Second}, // never more
+		// 8 s + 13 s
+		{"a stream", batch{n: 10_000, span: time.Minute}, 21 * time.Second},
+		// the least
+		{"a small herd", batch{n: 1000}, 30 * time.Second},
+		// never more
+		{"a herd that warms up may be under way by then", batch{protocol: warming, n: 100_000}, 12 * time.Second},
 		{"beside another", batch{n: 5000, span: time.Minute, beside: &interference{rate: 500, span: 10 * time.Second}}, 21 * time.Second},
 	} {
 		if got := b.leadOf(row.w, &Result{}, b.perS, importFactor); got != row.want {

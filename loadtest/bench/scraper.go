@@ -34,7 +34,7 @@ const (
 	metricHeapReleased = "go_memstats_heap_released_bytes"
 )
 
-// A reading is what all nodes together said at one time.
+// A reading is the counters of all nodes together at one time.
 type reading struct {
 	at      time.Time
 	started float64 // first attempts that began
@@ -43,7 +43,8 @@ type reading struct {
 	late    float64 // sum of the lateness of those that began, seconds
 }
 
-// scraper reads the metrics of nodes again and again. Counters of processes that are gone stay in the sums.
+// A scraper reads the metrics of nodes repeatedly. Counters of processes that have ended stay in
+// the sums.
 type scraper struct {
 	client *http.Client
 	every  time.Duration
@@ -78,11 +79,12 @@ func (s *scraper) watch(nodes []string) {
 	s.nodes = slices.Clone(nodes)
 }
 
-// watched is the query for what a reading is made of. A node asked for all it has, ten times a second, spent a seventh of an executor's CPU on
-// the answers.
+// watched is the query for the metrics of a reading. All metrics of a node, ten times a second,
+// cost a seventh of an executor's CPU.
 var watched = "?" + url.Values{"name[]": {metricLateness, metricAttempts, metricHeld, metricBorn}}.Encode()
 
-// read reads every node once. One that does not answer counts with what it said last, and holds nothing.
+// read reads every node once. One that does not answer counts with its last values, and holds no
+// message.
 func (s *scraper) read(ctx context.Context) reading { return s.ask(ctx, watched) }
 
 func (s *scraper) ask(ctx context.Context, query string) reading {
@@ -178,8 +180,8 @@ func (s *scraper) all() []reading {
 	return slices.Clone(s.readings)
 }
 
-// burn finds in readings when n runs began and ended: from is the last reading without a start beyond those of base, to the
-// first at which n more ended and nothing is held.
+// burn finds when n runs began and ended. from is the last reading before the first start; to is
+// the first at which n runs have ended and no message is held.
 func burn(readings []reading, base reading, n int) (from, to time.Time, ok bool) {
 	from = base.at
 	for _, r := range readings {

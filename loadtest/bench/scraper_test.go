@@ -88,7 +88,8 @@ func TestBurnIsFromTheLastRestToTheLastRecord(t *testing.T) {
 		base,
 		{at: at(100), started: 100, ended: 100},
 		{at: at(200), started: 140, ended: 120, held: 50},
-		{at: at(300), started: 150, ended: 150, held: 20}, // every outcome is known, not every one recorded
+		// every outcome is known, not every one recorded
+		{at: at(300), started: 150, ended: 150, held: 20},
 		{at: at(400), started: 150, ended: 150},
 		{at: at(500), started: 150, ended: 150},
 	}
@@ -104,7 +105,8 @@ func TestBurnIsFromTheLastRestToTheLastRecord(t *testing.T) {
 	}
 }
 
-// TestReadingsAskForLittle: between two marks only what a reading is made of is asked for, and what else is known of a node stays.
+// TestReadingsAskForLittle: between two marks only what a reading is made of is asked for, and what
+// else is known of a node stays.
 func TestReadingsAskForLittle(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	held := prometheus.NewGauge(prometheus.GaugeOpts{Name: metricHeld})

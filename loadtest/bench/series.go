@@ -17,7 +17,7 @@ type Point struct {
 	P99  float64 // of counters: the mean as well
 }
 
-// pointSpan is what a Point stands for.
+// pointSpan is the span of a Point.
 const pointSpan = 500 * time.Millisecond
 
 // A start is one run's.
@@ -73,7 +73,8 @@ func seriesOf(readings []reading, from time.Time) []Point {
 	return points
 }
 
-// shape returns the highest rate over two points, and for how many seconds between the first and the last start nothing began.
+// shape returns the highest rate over two points, and for how many seconds nothing began between
+// the first and the last start.
 func shape(series []Point) (peak, pause float64) {
 	since, began := 0.0, false
 	for i, p := range series {
@@ -91,8 +92,8 @@ func shape(series []Point) (peak, pause float64) {
 	return peak, pause
 }
 
-// fromSink fills in what the sink saw of the runs of src, the first of them due at from. Promises are
-// counted of all; speed and lateness of those due before until, or of all if that is zero.
+// fromSink fills in what the sink saw of the runs of src, the first of them due at from. Promises
+// are counted of all runs; speed and lateness only of those due before until, unless that is zero.
 func (r *Result) fromSink(src source, from, until time.Time, seen []check.Sighting) {
 	first := make([]time.Time, src.count()) // by run
 	foreign := 0

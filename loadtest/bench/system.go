@@ -19,9 +19,9 @@ import (
 	"carillon.dev/carillon/loadtest/process"
 )
 
-// A system is what is measured: it takes jobs in and runs them.
+// A system takes jobs in and runs them, and is measured.
 type system interface {
-	// name is what results call it.
+	// name is its name in results.
 	name() string
 	// intake returns the base URLs that jobs are sent to.
 	intake() []string
@@ -31,9 +31,9 @@ type system interface {
 	profiles() []string
 	// pids returns the process of each member; 0 = there is none now.
 	pids() map[string]int
-	// rest makes that nothing is dispatched: before jobs are taken in (idle) or after, as the system is made.
+	// rest stops what work starts.
 	rest(ctx context.Context) error
-	// work starts what dispatches and executes, and returns when it is ready.
+	// work starts the nodes that are to dispatch and execute, and returns when they are ready.
 	work(ctx context.Context) error
 	// kill kills the member that dispatches, with SIGKILL, and returns its name.
 	kill(ctx context.Context) (string, error)
@@ -46,8 +46,10 @@ type layout int
 
 const (
 	together layout = iota // every node has every role
-	workers                // one node takes jobs in and dispatches; the others execute, and start when told to
-	outage                 // one node takes jobs in; the others dispatch and execute, and start when told to
+	// one node takes jobs in and dispatches; the others execute, and start when told to
+	workers
+	// one node takes jobs in; the others dispatch and execute, and start when told to
+	outage
 	oneKind                // one node takes jobs in and executes, two only dispatch
 	apart                  // one node takes jobs in and dispatches, another one executes
 )
@@ -58,7 +60,7 @@ const (
 	roleExecute  = "executor"
 )
 
-// roles returns the roles of each node, for so many that work.
+// roles returns the roles of each node of a layout; nodes is how many work.
 func (l layout) roles(nodes int) [][]string {
 	var all [][]string
 	switch l {
@@ -84,10 +86,10 @@ func (l layout) roles(nodes int) [][]string {
 	return all
 }
 
-// noopEnv is the setting executor.noop in the environment, which the members of a cluster and carillon dev inherit.
+// noopEnv is the setting executor.noop. Nodes inherit it from the environment.
 const noopEnv = "CARILLON_EXECUTOR_NOOP"
 
-// clusterSystem is a cluster of its own by deploy/local.
+// clusterSystem is a cluster that deploy/local starts.
 type clusterSystem struct {
 	dir      string
 	spec     cluster.Spec
@@ -116,7 +118,7 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	return s, nil
 }
 
-// up starts what is to run.
+// up starts all members but the idle ones.
 func (s *clusterSystem) up(ctx context.Context) error {
 	spec := s.spec
 	spec.Nodes -= s.idle
@@ -136,7 +138,7 @@ func (s *clusterSystem) now() (*cluster.Cluster, error) {
 	return cluster.Open(cluster.Options{Dir: s.dir})
 }
 
-// status returns what runs; nothing if the folder cannot be read.
+// status returns the members; none if the folder cannot be read.
 func (s *clusterSystem) status() cluster.Status {
 	c, err := s.now()
 	if err != nil {
@@ -165,7 +167,7 @@ func (s *clusterSystem) nodes() []string {
 	return urls
 }
 
-// firstProfiles is the port at which the first node of a cluster serves profiles; the others have the next ones.
+// firstProfiles is the port at which the first node serves profiles; the others have the next ones.
 const firstProfiles = 19081
 
 func (s *clusterSystem) profiles() []string {
@@ -245,7 +247,7 @@ var (
 const (
 	// devStart bounds the wait for carillon dev.
 	devStart = time.Minute
-	// devLog is what it writes in its folder.
+	// devLog is the file of its output.
 	devLog = "log"
 )
 
@@ -320,7 +322,7 @@ func (s *devSystem) work(ctx context.Context) (err error) {
 	return nil
 }
 
-// kill is for clusters: nobody takes over from a single process.
+// kill fails: nobody takes over from a single process.
 func (s *devSystem) kill(context.Context) (string, error) {
 	return "", errors.New("carillon dev has no second dispatcher")
 }

@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	case cfg.Scenario.Recurs():
 		play = r.playRecurring
 	case cfg.Scenario.Guards():
-		play = r.playGuarded
+		play = r.playGuarantees
 	case cfg.Scenario == Limits:
 		play = r.playLimits
 	case cfg.Scenario.Steady():

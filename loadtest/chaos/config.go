@@ -126,7 +126,7 @@ const (
 	minRecurring       = 20
 	createRate         = 125 // jobs a second, on a small machine
 	leastCreate        = 5 * time.Second
-	minGuarded         = 60
+	minGuarantees      = 60
 )
 
 // recurringDefaults are those of the scenarios with recurring jobs.
@@ -151,7 +151,7 @@ func (c Config) withDefaults() Config {
 			c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
 		}
 	}
-	if d, ok := guardedDefaults[c.Scenario]; ok {
+	if d, ok := guaranteeDefaults[c.Scenario]; ok {
 		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
 		c.Warm = max(cmp.Or(c.Warm, d.warm), 0)
 		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
@@ -220,7 +220,7 @@ func (c Config) Validate() error {
 		fault("mix is %d, %d, %d, want each from 1 to %d", m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce, maxParts)
 	}
 	if c.Scenario.Guards() {
-		least = minGuarded
+		least = minGuarantees
 		if c.KillEvery < leastKillEvery {
 			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
 		}

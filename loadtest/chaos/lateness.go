@@ -9,10 +9,10 @@ import (
 
 // What a fault may cost a run, at most (DESIGN sections 5, 7 and 8).
 const (
-	noticed      = 3 * time.Second                      // until the ring notices a death
-	sessionFalls = 10*time.Second + schema.SessionGrace // until the session of a dead executor is declared dead
-	nextLook     = 15 * time.Second                     // until an entry is looked at again that nobody has finished
-	deathCosts   = noticed + sessionFalls + nextLook
+	noticed        = 3 * time.Second                      // until the ring notices a death
+	sessionDies    = 10*time.Second + schema.SessionGrace // until the session of a dead executor is declared dead
+	nextInspection = 15 * time.Second                     // until an entry is looked at again that nobody has finished
+	deathCosts     = noticed + sessionDies + nextInspection
 
 	// sustained is how many runs a second the smallest machine starts that the scenarios are for.
 	// What falls due faster than that waits in a backlog.

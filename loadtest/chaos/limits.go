@@ -29,8 +29,8 @@ const (
 	minLimited  = 400
 	// tasksLead is how long before the first due instant the tasks are to be there: dispatchers look for rates every 5 s.
 	tasksLead = 8 * time.Second
-	// putOffsLead is how long before a node is killed it is asked what it has put off so far.
-	putOffsLead = 200 * time.Millisecond
+	// deferralsLead is how long before a node is killed it is asked what it has put off so far.
+	deferralsLead = 200 * time.Millisecond
 )
 
 // limitsDefaults are those of Limits.
@@ -152,7 +152,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	if known.After(t0.Add(-tasksLead)) {
 		return fmt.Errorf("tasks were made %s before the first due instant, want at least %s: a longer lead is needed", t0.Sub(known), tasksLead)
 	}
-	if err := r.warm(ctx, t0, guardedKinds(defaultMix), warmRate); err != nil {
+	if err := r.warm(ctx, t0, guaranteeKinds(defaultMix), warmRate); err != nil {
 		return err
 	}
 	res := &RecurringResult{Start: t0, End: end}
@@ -178,10 +178,10 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
 	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
-	if err := api.SleepUntil(ctx, t0.Add(part(killAfter)-putOffsLead)); err != nil {
+	if err := api.SleepUntil(ctx, t0.Add(part(killAfter)-deferralsLead)); err != nil {
 		return err
 	}
-	r.keepPutOffs(ctx, "carillon-1") // they end with its process
+	r.keepDeferrals(ctx, "carillon-1") // they end with its process
 	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	if err := r.untilQuiet(ctx); err != nil {
 		return err
 	}
-	r.keepPutOffs(ctx, "")
+	r.keepDeferrals(ctx, "")
 	r.report.Phases = []Phase{
 		phase("idle", begin, start), phase("intake", start, ready), phase("runs", ready, ran), phase("end", ran, r.mark()),
 	}
@@ -249,23 +249,23 @@ func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err
 	return shown, json.Unmarshal(o.body, &shown)
 }
 
-// putOffCounter counts the starts that a node has put off because the limit of a task was reached.
-const putOffCounter = `carillon_executor_put_off_total{reason="limit"}`
+// deferralCounter counts the starts that a node has put off because the limit of a task was reached.
+const deferralCounter = `carillon_executor_put_off_total{reason="limit"}`
 
-// keepPutOffs adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
+// keepDeferrals adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
 // answer is left out: the figure is shown, and nothing rests on it.
-func (r *run) keepPutOffs(ctx context.Context, member string) {
+func (r *run) keepDeferrals(ctx context.Context, member string) {
 	for _, n := range r.cluster().Status().Carillon {
 		if member != "" && n.Name != member {
 			continue
 		}
-		count, err := r.counter(ctx, n.API, putOffCounter)
+		count, err := r.counter(ctx, n.API, deferralCounter)
 		if err != nil {
 			r.log.Warn("a node did not tell what it has put off", "node", n.Name, "err", err)
 			continue
 		}
 		r.mu.Lock()
-		r.report.PutOffs += int(count)
+		r.report.Deferrals += int(count)
 		r.mu.Unlock()
 	}
 }
@@ -335,7 +335,7 @@ var limitsRows = []row{
 			return fmt.Sprintf("%s %d: %d, %d (%d, %d), %d; %d; %d", c.Of, c.Limit, c.Runs, c.Calls, c.Doubled, c.Outlived, c.Most, c.Waited, c.Over)
 		})
 	}},
-	{"starts put off by max_concurrent", func(r *Report) string { return fmt.Sprint(r.PutOffs) }},
+	{"starts put off by max_concurrent", func(r *Report) string { return fmt.Sprint(r.Deferrals) }},
 	{"limits: targets, done, given up by policy; missed, early, unexpected", of(func(_ *Report, res *RecurringResult) string {
 		c := &res.Check
 		return fmt.Sprintf("%d, %d, %d (%s); %d, %d, %d", c.Targets, c.Done, c.MissedByPolicy, c.Reasons(), c.Missed, c.Early, c.Unexpected)

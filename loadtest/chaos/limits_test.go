@@ -34,7 +34,7 @@ func TestLimitsEndToEnd(t *testing.T) {
 			t.Errorf("limit = %+v, want calls of all its runs, several at once, of which some waited", limit)
 		}
 	}
-	if rep.PutOffs == 0 {
+	if rep.Deferrals == 0 {
 		t.Error("no node says that it has put off a run of a task that was at its limit")
 	}
 	if l := res.Check; l.JobsAcknowledged != cfg.Jobs/limitedPart || l.Targets == 0 || l.Done+l.MissedByPolicy != l.Targets || !l.SeenAll || len(l.Limits) < 5 {
@@ -102,8 +102,8 @@ func TestReadPutOffs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := v.Value(putOffCounter); n != 1200 || err != nil {
-		t.Errorf("%s = %g, %v, want 1200", putOffCounter, n, err)
+	if n, err := v.Value(deferralCounter); n != 1200 || err != nil {
+		t.Errorf("%s = %g, %v, want 1200", deferralCounter, n, err)
 	}
 }
 
@@ -142,7 +142,7 @@ func limitsReport() *Report {
 	r.Scenario, r.Settings.Jobs, r.Settings.SpanSeconds = Limits, limitsJobs, 90
 	r.Check.Rates = []check.RateCount{{Task: "herd", Rate: check.Rate{Count: 888, Per: time.Minute}, Runs: 1200, Starts: 1201, Deferred: 1100, Seconds: 80, Burst: 2.5}}
 	r.Check.Limits = []check.SlotCount{{Of: "crew", Limit: 20, Runs: 1500, Calls: 1510, Most: 20, Waited: 1400, Doubled: 3, Outlived: 2}}
-	r.PutOffs = 2700
+	r.Deferrals = 2700
 	r.Recurring = &RecurringResult{Start: noon, End: noon.Add(90 * time.Second), Check: check.RecurringReport{
 		Targets: 4000, Done: 3000, MissedByPolicy: 1000, MissedReasons: map[string]int{"skipped": 1000},
 		Limits: []check.SlotCount{

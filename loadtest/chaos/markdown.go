@@ -88,7 +88,7 @@ func rowsOf(reports []*Report) []row {
 		rows []row
 		is   func(*Report) bool
 	}{
-		{guardedRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
+		{guaranteeRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
 		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) }},
 		{recurringRows, recurs},
 		{limitsRows, limits},
@@ -181,7 +181,7 @@ var oneOffRows = []row{
 	{"too late (bound)", func(r *Report) string { return fmt.Sprintf("%d (%s)", r.Check.TooLate, r.Check.Bound) }},
 	{"main import", func(r *Report) string {
 		for _, i := range r.Imports {
-			if i.Source == "main" || i.Source == guardedSource || i.Source == steadySource {
+			if i.Source == "main" || i.Source == guaranteesSource || i.Source == steadySource {
 				return fmt.Sprintf("%d lines in %.1f s: %.0f lines/s (%d sends)", i.Lines, i.Seconds, i.Rate(), i.Sends)
 			}
 		}

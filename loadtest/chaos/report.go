@@ -70,9 +70,9 @@ type Report struct {
 	Phases   []Phase        `json:"phases"`
 	Rates    Rates          `json:"rates"`
 
-	// PutOffs is how often a run of a task was put off since as many were under way as may, as far as nodes told: what one counted from shortly before it was killed
+	// Deferrals is how often a run of a task was put off since as many were under way as may, as far as nodes told: what one counted from shortly before it was killed
 	// on is left out. Only in Limits.
-	PutOffs int `json:"put_offs,omitempty"`
+	Deferrals int `json:"put_offs,omitempty"`
 
 	// Recurring is what came of recurring jobs; nil in scenarios without them.
 	Recurring *RecurringResult `json:"recurring,omitempty"`
@@ -100,7 +100,7 @@ func (r *Report) Faults() []string {
 		faults = append(faults, r.verdicts()...)
 	}
 	faults = append(faults, r.limitsFaults()...)
-	faults = append(faults, r.guardedFaults()...)
+	faults = append(faults, r.guaranteeFaults()...)
 	faults = append(faults, r.steadyFaults()...)
 	for _, i := range r.Imports {
 		if f := i.fault(); f != "" {
@@ -125,9 +125,9 @@ func (r *Report) verdicts() []string {
 	if c := &r.Check; c.Failed() {
 		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, reversed ends %d, too late %d, unfinished %d, unreadable %d; %s",
 			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Reversed, c.TooLate, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted, c.Answers))
-		if c.Unburied+c.Risen+c.ExcessAttempts+c.EarlyRetries > 0 {
+		if c.NoDeadLetter+c.SurplusDeadLetters+c.ExcessAttempts+c.EarlyRetries > 0 {
 			faults = append(faults, fmt.Sprintf("failed without a dead letter %d, dead letters too many %d, attempts beyond the bound %d, retries too soon %d",
-				c.Unburied, c.Risen, c.ExcessAttempts, c.EarlyRetries))
+				c.NoDeadLetter, c.SurplusDeadLetters, c.ExcessAttempts, c.EarlyRetries))
 		}
 		for _, g := range c.Guarantees {
 			if broken := g.Broken(); broken > 0 {
@@ -160,17 +160,11 @@ func (r *Report) Failed() bool { return len(r.Faults()) > 0 }
 
 // WriteJSON writes r for machines and for keeping.
 func (r *Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(struct {
+	return check.WriteJSON(w, struct {
 		*Report
 		Failed bool     `json:"failed"`
 		Faults []string `json:"faults,omitempty"`
-	}{r, r.Failed(), r.Faults()}); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	}{r, r.Failed(), r.Faults()})
 }
 
 // ReadReport reads what WriteJSON wrote.

@@ -56,7 +56,7 @@ func away(act Act, member string, from, to seconds) chain {
 func agree(at seconds) step { return step{at.span(), ActAgree, ""} }
 
 // steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
-func steadyKinds(mix Mix) []workload.Kind { return guardedKinds(mix) }
+func steadyKinds(mix Mix) []workload.Kind { return guaranteeKinds(mix) }
 
 // steadyPart describes jobs of a steady load.
 func (r *run) steadyPart(source string, n int, from time.Time, spread time.Duration) workload.Spec {

@@ -124,7 +124,7 @@ func (r *RecurringReport) Failed() bool {
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
 func (r *RecurringReport) WriteJSON(w io.Writer) error {
-	return writeJSON(w, struct {
+	return WriteJSON(w, struct {
 		*RecurringReport
 		Failed bool `json:"failed"`
 	}{r, r.Failed()})

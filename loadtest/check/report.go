@@ -40,8 +40,8 @@ const (
 	FaultExcessAttempt      Kind = "attempt beyond the bound"
 	FaultEarlyRetry         Kind = "retry too soon"
 	FaultTooLate            Kind = "too late"
-	FaultUnburied           Kind = "failed without a dead letter"
-	FaultRisen              Kind = "dead letter of a run that should have none"
+	FaultNoDeadLetter       Kind = "failed without a dead letter"
+	FaultSurplusDeadLetter  Kind = "dead letter of a run that should have none"
 )
 
 // Fault is one thing found, in words for a person.
@@ -100,11 +100,11 @@ type Report struct {
 	Reversed int `json:"reversed_ends"`
 	Watched  int `json:"watched"`
 
-	// DeadLetters wait, each of a run that has failed for good. Unburied runs have failed, and none waits though nobody replayed or discarded it; Risen
+	// DeadLetters wait, each of a run that has failed for good. NoDeadLetter runs have failed, and none waits though nobody replayed or discarded it; SurplusDeadLetters
 	// are dead letters of runs that should have none.
-	DeadLetters int `json:"dead_letters"`
-	Unburied    int `json:"failed_without_dead_letter"`
-	Risen       int `json:"dead_letters_too_many"`
+	DeadLetters        int `json:"dead_letters"`
+	NoDeadLetter       int `json:"failed_without_dead_letter"`
+	SurplusDeadLetters int `json:"dead_letters_too_many"`
 	// ExcessAttempts: a number above the bound. EarlyRetries: before the wait was over that the policy or the receiver asked for. AskedToWait counts the
 	// calls, heeding or not, that followed an answer with Retry-After: where there was none, it is not known that it is heeded.
 	ExcessAttempts int `json:"excess_attempts"`
@@ -139,7 +139,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
@@ -148,13 +148,14 @@ func (r *Report) Failed() bool {
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
 func (r *Report) WriteJSON(w io.Writer) error {
-	return writeJSON(w, struct {
+	return WriteJSON(w, struct {
 		*Report
 		Failed bool `json:"failed"`
 	}{r, r.Failed()})
 }
 
-func writeJSON(w io.Writer, report any) error {
+// WriteJSON writes a report as indented JSON.
+func WriteJSON(w io.Writer, report any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
@@ -181,7 +182,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("reversed ends\t%d\t(of %d runs that were looked at all along)", r.Reversed, r.Watched)
 	p("retries\t\t(attempts beyond the bound %d, too soon %d; asked by Retry-After to wait %d)", r.ExcessAttempts, r.EarlyRetries, r.AskedToWait)
 	p("answers\t\t%s", r.Answers)
-	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
+	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.NoDeadLetter, r.SurplusDeadLetters)
 	if f := r.Forgiven; f != nil {
 		p("acknowledged and lost\t%d\t(of %d that a power cut may take; the oldest %.1f s before it)", f.Lost, f.Acknowledged, f.Oldest)
 		p("called before the cut\t%d\t(not judged; called again %d, not ended %d)", f.Repeatable, f.Repeated, f.Unended)

@@ -140,7 +140,7 @@ func (r *run) lostAt(n int) bool {
 		attempts := reading.Run.Attempts
 		for i := range attempts {
 			was := &attempts[i]
-			if was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.overtakenBy)) {
+			if was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.replacedBy)) {
 				return true
 			}
 		}
@@ -148,8 +148,8 @@ func (r *run) lostAt(n int) bool {
 	return false
 }
 
-// overtakenBy reports whether next began while the attempt went on, after so long that its session may have fallen.
-func (a *Attempt) overtakenBy(next Attempt) bool {
+// replacedBy reports whether next began while the attempt went on, after so long that its session may have fallen.
+func (a *Attempt) replacedBy(next Attempt) bool {
 	return next.Number == a.Number+1 && !next.StartedAt.IsZero() && next.StartedAt.Before(a.FinishedAt) && next.StartedAt.Sub(a.StartedAt) >= SlotHeld
 }
 
@@ -167,7 +167,7 @@ func (r *run) failedAt(n int) bool {
 
 // letters judges the dead letter of a run by the second reading: what follows from a record comes after it. A run that has failed has one that waits, unless
 // somebody replayed or discarded it; no other run has.
-func (j *judge) letters(r *run) {
+func (j *judge) deadLetters(r *run) {
 	if r.obs == nil || r.obs.Second.Status != Found {
 		return
 	}
@@ -175,14 +175,14 @@ func (j *judge) letters(r *run) {
 	_, settled := j.settled[r.id]
 	switch {
 	case run.State == Failed && !run.DeadLetter && !settled:
-		j.rep.Unburied++
-		j.fault(FaultUnburied, r, "failed, and no dead letter waits")
+		j.rep.NoDeadLetter++
+		j.fault(FaultNoDeadLetter, r, "failed, and no dead letter waits")
 	case run.State == Failed && run.DeadLetter && settled:
-		j.rep.Risen++
-		j.fault(FaultRisen, r, "its dead letter was replayed or discarded, and waits again")
+		j.rep.SurplusDeadLetters++
+		j.fault(FaultSurplusDeadLetter, r, "its dead letter was replayed or discarded, and waits again")
 	case run.State != Failed && run.DeadLetter:
-		j.rep.Risen++
-		j.fault(FaultRisen, r, "a dead letter waits, and the run is %s", run.State)
+		j.rep.SurplusDeadLetters++
+		j.fault(FaultSurplusDeadLetter, r, "a dead letter waits, and the run is %s", run.State)
 	}
 	if run.State == Failed && run.DeadLetter {
 		j.rep.DeadLetters++

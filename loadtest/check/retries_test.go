@@ -33,9 +33,9 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		fault check.Kind
 	}{
 		{
-			name: "failed without a dead letter", fault: check.FaultUnburied,
+			name: "failed without a dead letter", fault: check.FaultNoDeadLetter,
 			forge: func(w *world) { w.obs(failedForGood).Second.Run.DeadLetter = false },
-			want:  func(r *check.Report) { r.DeadLetters--; r.Unburied++ },
+			want:  func(r *check.Report) { r.DeadLetters--; r.NoDeadLetter++ },
 		},
 		{
 			name:  "its letter was not there at the first read",
@@ -50,14 +50,14 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			want: func(r *check.Report) { r.DeadLetters-- },
 		},
 		{
-			name: "what was discarded rose", fault: check.FaultRisen,
+			name: "what was discarded rose", fault: check.FaultSurplusDeadLetter,
 			forge: func(w *world) { w.Settled = []string{id(failedForGood)} },
-			want:  func(r *check.Report) { r.Risen++ },
+			want:  func(r *check.Report) { r.SurplusDeadLetters++ },
 		},
 		{
-			name: "a letter of a run that succeeded late", fault: check.FaultRisen,
+			name: "a letter of a run that succeeded late", fault: check.FaultSurplusDeadLetter,
 			forge: func(w *world) { w.obs(lateSuccess).Second.Run.DeadLetter = true },
-			want:  func(r *check.Report) { r.Risen++ },
+			want:  func(r *check.Report) { r.SurplusDeadLetters++ },
 		},
 		{
 			name:  "a letter of a run that came to succeed between the reads",

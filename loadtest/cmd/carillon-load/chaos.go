@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/chaos"
+	"carillon.dev/carillon/loadtest/journal"
 )
 
 func newChaos() *cobra.Command {
@@ -240,13 +241,9 @@ func commandLine(args []string) string {
 func readReports(paths []string) ([]*chaos.Report, error) {
 	var reports []*chaos.Report
 	for _, path := range paths {
-		f, err := os.Open(path)
+		rep, err := journal.ReadFile(path, chaos.ReadReport)
 		if err != nil {
-			return nil, fmt.Errorf("open report: %w", err)
-		}
-		rep, err := chaos.ReadReport(f)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
 		reports = append(reports, rep)
 	}
@@ -260,21 +257,10 @@ func writeChaos(rep *chaos.Report, others []*chaos.Report, folder string, w io.W
 	}
 	all := append([]*chaos.Report{rep}, others...)
 	base := filepath.Join(folder, string(rep.Scenario))
-	for _, part := range []struct {
-		path  string
-		write func(io.Writer) error
-	}{
-		{base + ".json", rep.WriteJSON},
-		{base + ".md", func(w io.Writer) error { return chaos.WriteMarkdown(w, all...) }},
-	} {
-		f, err := os.Create(part.path)
-		if err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		if err := errors.Join(part.write(f), f.Close()); err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
+	markdown := func(w io.Writer) error { return chaos.WriteMarkdown(w, all...) }
+	if err := errors.Join(writeTo(base+".json", rep.WriteJSON), writeTo(base+".md", markdown)); err != nil {
+		return err
 	}
 	_, _ = fmt.Fprintln(w)
-	return chaos.WriteMarkdown(w, all...)
+	return markdown(w)
 }

@@ -132,17 +132,24 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 func lossesOf(texts []string) ([]check.Loss, error) {
 	var losses []check.Loss
 	for _, text := range texts {
-		from, cut, _ := strings.Cut(text, ",")
-		var l check.Loss
-		var err, cutErr error
-		l.From, err = time.Parse(time.RFC3339Nano, from)
-		l.Cut, cutErr = time.Parse(time.RFC3339Nano, cut)
-		if err := errors.Join(err, cutErr); err != nil {
-			return nil, fmt.Errorf("--lost %q: %w", text, err)
+		from, cut, err := spanOf("--lost", text)
+		if err != nil {
+			return nil, err
 		}
-		losses = append(losses, l)
+		losses = append(losses, check.Loss{From: from, Cut: cut})
 	}
 	return losses, nil
+}
+
+// spanOf reads "FROM,TO", two instants in RFC 3339.
+func spanOf(flag, text string) (from, to time.Time, err error) {
+	first, last, _ := strings.Cut(text, ",")
+	from, err = time.Parse(time.RFC3339Nano, first)
+	to, lastErr := time.Parse(time.RFC3339Nano, last)
+	if err := errors.Join(err, lastErr); err != nil {
+		return from, to, fmt.Errorf("%s %q is not FROM,TO: %w", flag, text, err)
+	}
+	return from, to, nil
 }
 
 // removedPoll is how often it is looked whether a file is still there.
@@ -290,16 +297,24 @@ func report(rep verdict, w io.Writer, out string) error {
 		return err
 	}
 	if out != "" {
-		f, err := os.Create(out)
-		if err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		if err := errors.Join(rep.WriteJSON(f), f.Close()); err != nil {
-			return fmt.Errorf("write report: %w", err)
+		if err := writeTo(out, rep.WriteJSON); err != nil {
+			return err
 		}
 	}
 	if rep.Failed() {
 		return fmt.Errorf("check: %w", errVerdict)
+	}
+	return nil
+}
+
+// writeTo writes a report into a file.
+func writeTo(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
 }

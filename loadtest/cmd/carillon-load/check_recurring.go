@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"carillon.dev/carillon/loadtest/api"
@@ -59,18 +58,11 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 		return h, fmt.Errorf("read --end: %w", err)
 	}
 	for _, text := range ev.stops {
-		var s check.Stop
-		from, to, ok := strings.Cut(text, ",")
-		if !ok {
-			return h, fmt.Errorf("read --stop: %q is not FROM,TO", text)
+		from, to, err := spanOf("--stop", text)
+		if err != nil {
+			return h, err
 		}
-		if s.From, err = time.Parse(time.RFC3339Nano, from); err != nil {
-			return h, fmt.Errorf("read --stop: %w", err)
-		}
-		if s.To, err = time.Parse(time.RFC3339Nano, to); err != nil {
-			return h, fmt.Errorf("read --stop: %w", err)
-		}
-		h.Stops = append(h.Stops, s)
+		h.Stops = append(h.Stops, check.Stop{From: from, To: to})
 	}
 	for _, text := range ev.kills {
 		at, err := time.Parse(time.RFC3339Nano, text)

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// guardedSource names the jobs of scenarios with guarantees.
-	guardedSource = "guarded"
+	// guaranteesSource names the jobs of scenarios with guarantees.
+	guaranteesSource = "guarded"
 	// warmSource names those that run before, and warmLead is how long before the first of them their import begins.
 	warmSource = "warm"
 	warmLead   = 5 * time.Second
@@ -39,14 +39,14 @@ const (
 	heldPoll = 200 * time.Millisecond
 )
 
-// guardedScenarios are those with guarantees.
-var guardedScenarios = []Scenario{Guarantees, Frozen}
+// guaranteeScenarios are those with guarantees.
+var guaranteeScenarios = []Scenario{Guarantees, Frozen}
 
 // Guards reports whether the scenario is of guarantees: of jobs under all three, run by executors that are nodes of their own.
-func (s Scenario) Guards() bool { return slices.Contains(guardedScenarios, s) }
+func (s Scenario) Guards() bool { return slices.Contains(guaranteeScenarios, s) }
 
-// guardedDefaults are those of the scenarios with guarantees.
-var guardedDefaults = map[Scenario]struct {
+// guaranteeDefaults are those of the scenarios with guarantees.
+var guaranteeDefaults = map[Scenario]struct {
 	jobs             int
 	lead, span, warm time.Duration
 }{
@@ -80,9 +80,9 @@ type Mix struct{ AtLeastOnce, EffectivelyOnce, AtMostOnce int }
 // defaultMix has half of the runs claimed.
 var defaultMix = Mix{10, 6, 4}
 
-// guardedKinds are the jobs of Guarantees. The receiver works up to 2 s on most of them, three in ten fail and are retried, some of these no sooner than
+// guaranteeKinds are the jobs of Guarantees. The receiver works up to 2 s on most of them, three in ten fail and are retried, some of these no sooner than
 // their receiver asks for, and three of twenty fail for good.
-func guardedKinds(mix Mix) []workload.Kind {
+func guaranteeKinds(mix Mix) []workload.Kind {
 	kind := func(g check.Guarantee, manner string, attempts int) workload.Kind {
 		return workload.Kind{
 			Manner: manner, Guarantee: string(g), Timeout: "10s",
@@ -154,14 +154,14 @@ func mixed(kinds []workload.Kind) []workload.Kind {
 	return kinds
 }
 
-// guardedPart describes the jobs.
-func (r *run) guardedPart(t0 time.Time) workload.Spec {
-	kinds := guardedKinds(r.cfg.Mix)
+// guaranteePart describes the jobs.
+func (r *run) guaranteePart(t0 time.Time) workload.Spec {
+	kinds := guaranteeKinds(r.cfg.Mix)
 	if r.cfg.Scenario == Frozen {
 		kinds = frozenKinds()
 	}
 	return workload.Spec{
-		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guardedSource,
+		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guaranteesSource,
 		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed, Kinds: kinds,
 	}
 }
@@ -171,7 +171,7 @@ func (r *run) warm(ctx context.Context, t0 time.Time, kinds []workload.Kind, rat
 	if r.cfg.Warm <= 0 {
 		return nil
 	}
-	spec := r.guardedPart(time.Now().Add(warmLead).UTC().Truncate(time.Millisecond))
+	spec := r.guaranteePart(time.Now().Add(warmLead).UTC().Truncate(time.Millisecond))
 	spec.Spread, spec.Kinds = t0.Sub(spec.From), kinds
 	if spec.N = int(rate * spec.Spread.Seconds()); spec.N < 1 {
 		r.log.Warn("the import took all the time to warm up")
@@ -205,18 +205,18 @@ func executors(nodes int) []string {
 	return names
 }
 
-// playGuarded is a run of a scenario with guarantees, from the idle cluster to the last arrival. In Frozen the frozen executor is left so: it thaws
+// playGuarantees is a run of a scenario with guarantees, from the idle cluster to the last arrival. In Frozen the frozen executor is left so: it thaws
 // between the judge's two reads.
-func (r *run) playGuarded(ctx context.Context) error {
+func (r *run) playGuarantees(ctx context.Context) error {
 	cfg := r.cfg
 	begin, start, t0, err := r.idle(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.importJobs(ctx, r.guardedPart(t0)); err != nil {
+	if err := r.importJobs(ctx, r.guaranteePart(t0)); err != nil {
 		return err
 	}
-	if err := r.warm(ctx, t0, r.guardedPart(t0).Kinds, float64(r.cfg.Jobs)/2/r.cfg.Span.Seconds()); err != nil {
+	if err := r.warm(ctx, t0, r.guaranteePart(t0).Kinds, float64(r.cfg.Jobs)/2/r.cfg.Span.Seconds()); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -286,8 +286,8 @@ func (r *run) judgeAcrossThaw(ctx context.Context, what []string, out io.Writer,
 	return nil
 }
 
-// guardedFaults says what of a scenario with guarantees did not happen that has to, for its verdict to mean something.
-func (r *Report) guardedFaults() []string {
+// guaranteeFaults says what of a scenario with guarantees did not happen that has to, for its verdict to mean something.
+func (r *Report) guaranteeFaults() []string {
 	if !r.Scenario.Guards() || !r.Judged {
 		return nil
 	}
@@ -311,8 +311,8 @@ func (r *Report) guardedFaults() []string {
 	return faults
 }
 
-// guardedRows are of scenarios with guarantees.
-var guardedRows = []row{
+// guaranteeRows are of scenarios with guarantees.
+var guaranteeRows = []row{
 	{"duplicate outcomes, overlaps, second starts, bad fences, untrue outcomes, rewritten records", func(r *Report) string {
 		var sum check.GuaranteeCount
 		for _, g := range r.Check.Guarantees {
