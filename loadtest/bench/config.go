@@ -28,10 +28,10 @@ type Config struct {
 	Targets []string
 	// Outage also measures A where all that works starts after all runs are overdue.
 	Outage bool
-	N      int           // jobs of A, B, D's B, F, import
+	N      int // jobs of A, B, D's B, F, import
 	// of C, a second; D, E and R take the first, and H, of the tenant that is watched
-	Rates  []int
-	Span   time.Duration // of C, D, E, R and H
+	Rates []int
+	Span  time.Duration // of C, D, E, R and H
 	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span
 	// must be a multiple of it.
 	Every time.Duration

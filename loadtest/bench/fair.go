@@ -18,11 +18,11 @@ import (
 
 // The parts of a measurement of fairness.
 const (
-	PartBeside   = "beside"   // a tenant alone, and beside one with fairTimes its load, in pairs
-	PartWeights  = "weights"  // tenants of weights 1, 2 and 4 that all have a backlog
+	PartBeside  = "beside"  // a tenant alone, and beside one with fairTimes its load, in pairs
+	PartWeights = "weights" // tenants of weights 1, 2 and 4 that all have a backlog
 	// runs of priority critical that fall due while low ones have a backlog
 	PartCritical = "critical"
-	PartBacklog  = "backlog"  // a tenant alone, and while another one has a backlog
+	PartBacklog  = "backlog" // a tenant alone, and while another one has a backlog
 )
 
 // fairTimes is how many times the load the one tenant has.

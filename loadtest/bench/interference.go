@@ -43,12 +43,12 @@ type Interference struct {
 	Kind    string  `json:"kind"` // "fail", "hang" or "drip"
 	Rate    int     `json:"rate"` // runs a second of the other tenant
 	Timeout float64 `json:"timeout_s"`
-	Calls   int64   `json:"calls"`          // its target had by the end
+	Calls   int64   `json:"calls"` // its target had by the end
 	// how long it went on after the last watched run, but for what is put off since its target
 	// fails
-	WentOn  float64 `json:"went_on_s"`
+	WentOn float64 `json:"went_on_s"`
 	// p99 with it as a multiple of that without, in the half measured just before
-	Ratio   float64 `json:"p99_with_alone"`
+	Ratio float64 `json:"p99_with_alone"`
 }
 
 // warmInterference lets some runs fail, and waits until they are over.

@@ -21,8 +21,8 @@ type Result struct {
 	Protocol string `json:"protocol"` // "A" to "F", "H", "R", "import", "api"
 	System   string `json:"system"`   // "carillon", "carillon-dev", …
 	// what was different from others of the protocol, in a word or two
-	Variant  string `json:"variant"`
-	Round    int    `json:"round"`    // counted from 1
+	Variant string `json:"variant"`
+	Round   int    `json:"round"` // counted from 1
 
 	N        int     `json:"n"`      // runs; import, api: jobs
 	Rate     float64 `json:"rate"`   // due a second; 0 = all at one instant, or overdue
@@ -53,7 +53,7 @@ type Result struct {
 	LastStart float64 `json:"last_start_s,omitempty"`
 
 	// by kind of process; import: a line; api: a request
-	CPU   map[string]float64 `json:"cpu_us_per_run"`
+	CPU map[string]float64 `json:"cpu_us_per_run"`
 	// the same of each process; Settings.Nodes has their roles
 	CPUOf map[string]float64 `json:"cpu_us_per_run_of_process,omitempty"`
 	// AgainstOneOff is the CPU of a run without sink and generator, as a multiple of a one-off

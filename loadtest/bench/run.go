@@ -24,12 +24,12 @@ type batch struct {
 	rate              int // due a second; 0 = all at one instant
 	span              time.Duration
 	target            target
-	recurring         bool          // the runs are of recurring jobs
-	resident          int           // rows in the store beside them
+	recurring         bool // the runs are of recurring jobs
+	resident          int  // rows in the store beside them
 	// from the first due instant to the kill of a dispatcher; 0 = none
-	killAfter         time.Duration
-	tenant            string        // whose runs they are; "" = the default one's
-	beside            *interference // runs of another tenant at the same time; nil = none
+	killAfter time.Duration
+	tenant    string        // whose runs they are; "" = the default one's
+	beside    *interference // runs of another tenant at the same time; nil = none
 }
 
 // warming is the protocol of batches that only warm the system up.

@@ -50,8 +50,8 @@ const (
 	workers
 	// one node takes jobs in; the others dispatch and execute, and start when told to
 	outage
-	oneKind                // one node takes jobs in and executes, two only dispatch
-	apart                  // one node takes jobs in and dispatches, another one executes
+	oneKind // one node takes jobs in and executes, two only dispatch
+	apart   // one node takes jobs in and dispatches, another one executes
 )
 
 const (

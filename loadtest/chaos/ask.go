@@ -25,16 +25,16 @@ const (
 	askMostPause = 5 * time.Second
 )
 
-// An outcome is what came of a request.
+// An outcome is the result of a request.
 type outcome struct {
 	body    []byte    // of the answer that accepted it
 	acked   time.Time // when that was read; zero: no such answer came
 	refused bool      // it is known that nothing was changed
 }
 
-// askUntil asks one node after the other, from number first on, until one gives an answer that tells, and
-// no longer than patience. refusals are the statuses that say that the request cannot be done. An
-// error is an answer that no node should give.
+// askUntil asks one node after the other, from number first on, until one accepts or refuses, at
+// most for patience. refusals are the statuses of a request that cannot be done. An error is an
+// answer that no node should give.
 func askUntil(ctx context.Context, client *http.Client, nodes []string, q api.Request, first int, patience time.Duration, refusals ...int) (outcome, error) {
 	began, path := time.Now(), q.URL
 	doubt := false // an earlier try may have been accepted
@@ -47,7 +47,8 @@ func askUntil(ctx context.Context, client *http.Client, nodes []string, q api.Re
 		case a.Status/100 == 2:
 			return outcome{body: a.Body, acked: time.Now().UTC()}, nil
 		case slices.Contains(refusals, a.Status):
-			return outcome{refused: !doubt}, nil // in doubt it may be refused because of an earlier try
+			// in doubt it may be refused because of an earlier try
+			return outcome{refused: !doubt}, nil
 		case a.Status == http.StatusTooManyRequests:
 		case a.Status/100 == 4 && a.Status != http.StatusRequestTimeout:
 			return outcome{}, fmt.Errorf("answered %d %.300s", a.Status, a.Body)
@@ -61,8 +62,8 @@ func askUntil(ctx context.Context, client *http.Client, nodes []string, q api.Re
 	}
 }
 
-// An asker makes requests about recurring jobs and writes down what came of each, as one
-// check.JobEvent a line.
+// An asker makes requests about recurring jobs and records the result of each, one check.JobEvent a
+// line.
 type asker struct {
 	urls   []string // bases of the nodes' APIs
 	http   *http.Client
@@ -72,7 +73,7 @@ type asker struct {
 	out io.Writer
 }
 
-// A jobRequest is what is to be asked for about a job.
+// A jobRequest is one request about a job.
 type jobRequest struct {
 	ref  check.Ref
 	kind check.JobEventKind
@@ -97,8 +98,8 @@ func (q jobRequest) endpoint() (method, path string) {
 	}
 }
 
-// ask asks from node number first on, and writes the event down. An error is an answer that no node
-// should give, or what kept the event from being written.
+// ask asks from node number first on, and records the event. It fails on an answer that no node
+// should give, and if the event cannot be recorded.
 func (a *asker) ask(ctx context.Context, q jobRequest, first int) (check.JobEvent, error) {
 	e := check.JobEvent{Ref: q.ref, Kind: q.kind, Requested: time.Now().UTC()}
 	method, path := q.endpoint()
@@ -138,7 +139,7 @@ func (a *asker) write(e check.JobEvent) error {
 	return nil
 }
 
-// differs says in which of the stated fields the answer shows another job than was asked for; "" if in none.
+// differs names the first stated field that the answer shows otherwise; "" = none.
 func differs(asked []byte, shown *check.JobView) (string, error) {
 	var a struct {
 		check.JobView

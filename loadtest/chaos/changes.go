@@ -19,10 +19,12 @@ import (
 )
 
 const (
-	// changesFrom is when the first change is made, before T0; the last is made when changesUntil of the span has gone.
+	// The first change is made changesFrom before T0, the last after the part changesUntil of the
+	// span.
 	changesFrom  = 3 * time.Second
 	changesUntil = 0.8
-	// A run is changed between changeNear and changeFar before it is due: near enough that its dispatcher may hold it already.
+	// A run is changed between changeNear and changeFar before it is due. So its dispatcher may
+	// hold it.
 	changeNear = 200 * time.Millisecond
 	changeFar  = 15 * time.Second
 	// A rescheduled run is due between moveNear and moveFar after the request.
@@ -34,13 +36,14 @@ const (
 	changesAtOnce = 32
 )
 
-// A known job is one of which the id and the due instant are known: what a change is made from.
+// A knownJob is one whose id and due instant are known.
 type knownJob struct {
 	id  string
 	due time.Time
 }
 
-// known pairs what was asked with what was acknowledged, in order of due instants. Immediate jobs are left out.
+// known pairs jobs with their acknowledgements, in order of due instants. It leaves out immediate
+// jobs.
 func known(asks []check.Ask, acks []check.Ack) []knownJob {
 	ids := make(map[check.Ref]string, len(acks))
 	for _, a := range acks {
@@ -58,7 +61,7 @@ func known(asks []check.Ask, acks []check.Ack) []knownJob {
 	return jobs
 }
 
-// A plannedChange is what is to be asked for, and when.
+// A plannedChange is a change and its instant.
 type plannedChange struct {
 	at   time.Time
 	run  string
@@ -66,8 +69,9 @@ type plannedChange struct {
 	due  time.Time // the new instant of a reschedule
 }
 
-// planChanges picks n changes, cancels and reschedules in turn, each of another of the jobs (in order of due instants),
-// from the instant given and over the span given, in order of their instants. It returns fewer if there are too few jobs.
+// planChanges picks n changes over the span that begins at from: cancels and reschedules
+// alternately, in order of their instants, each of another job. jobs is in order of due instants.
+// It returns fewer if there are too few jobs.
 func planChanges(jobs []knownJob, n int, from time.Time, span time.Duration, rng *rand.Rand) []plannedChange {
 	used := make([]bool, len(jobs))
 	var plan []plannedChange
@@ -99,7 +103,7 @@ func planChanges(jobs []knownJob, n int, from time.Time, span time.Duration, rng
 
 func compareDue(j knownJob, t time.Time) int { return j.due.Compare(t) }
 
-// ChangeCount tells how the changes went.
+// ChangeCount counts changes by result.
 type ChangeCount struct {
 	Cancels     int `json:"cancels"`     // acknowledged
 	Reschedules int `json:"reschedules"` // acknowledged
@@ -107,14 +111,14 @@ type ChangeCount struct {
 	Unknown     int `json:"unknown"`     // no answer that tells
 }
 
-// A changer asks for changes and writes down what was answered.
+// A changer asks for changes and records those that were or may have been accepted.
 type changer struct {
 	urls []string // bases of the nodes' APIs
 	http *http.Client
 	out  io.Writer
 }
 
-// run makes the changes of plan at their instants, and writes those that were or may have been accepted.
+// run makes the changes of plan at their instants.
 func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, error) {
 	type done struct {
 		change  check.Change
@@ -163,8 +167,8 @@ func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, e
 	return count, errors.Join(faults, ctx.Err())
 }
 
-// change asks for a change, from node number first on. refused: it is known that nothing was changed. An
-// error is an answer that no node should give.
+// change asks for a change, from node number first on. refused: it is known that nothing was
+// changed. An error is an answer that no node should give.
 func (c *changer) change(ctx context.Context, p plannedChange, first int) (made check.Change, refused bool, err error) {
 	made = check.Change{Run: p.run, Kind: p.kind, Due: p.due, Requested: time.Now().UTC()}
 	q := api.Request{Method: http.MethodDelete, URL: "/v1/jobs/" + url.PathEscape(p.run), Timeout: changeTimeout}

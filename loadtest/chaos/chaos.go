@@ -28,9 +28,11 @@ import (
 const (
 	// blackoutAfter is how long after the summary of the last import everything is killed.
 	blackoutAfter = time.Second
-	// sampleEvery is how often CPU times are read: what a member used in the last such span before it died by itself is lost.
+	// sampleEvery is how often CPU times are read. What a member uses between the last reading and
+	// its death is lost.
 	sampleEvery = 500 * time.Millisecond
-	// quietFor is for how long the sink must have seen nothing new, after the last due instant, for the runs to count as over.
+	// quietFor is how long no sink may see a call, after the last due instant, for the run to count
+	// as over.
 	quietFor = 3 * time.Second
 	// stopTimeout bounds the end of everything that was started.
 	stopTimeout = time.Minute
@@ -49,7 +51,7 @@ type run struct {
 	// limited receives the calls of jobs with limits; only in Limits.
 	limited *process.Sink
 	watched watched
-	// tally is what was counted instead of judged; only in courses with too many runs for the judge.
+	// tally replaces the judge in courses with too many runs for it; nil in all others.
 	tally *tally
 
 	mu       sync.Mutex         // guards what follows
@@ -60,8 +62,9 @@ type run struct {
 	lastDue  time.Time // of everything asked for so far
 }
 
-// Run does one run and returns what came of it; out gets the judge's table. An error says that the run itself failed, and
-// comes with the report as far as it goes. A report that is bad is no error: ask it.
+// Run does one run and returns its report; out gets the judge's table. An error means that the run
+// did not come to its end; the report goes as far as the run did. A broken promise is no error: see
+// Report.Failed.
 func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -118,8 +121,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	return r.report, err
 }
 
-// start starts the cluster and the receivers, the cluster first where it makes the address that they
-// listen on.
+// start starts the cluster and the sinks. The cluster comes first where it makes the address of the
+// sinks.
 func (r *run) start(ctx context.Context) (err error) {
 	if r.cfg.Scenario == TwoBuilds {
 		if err := r.buildTwo(ctx); err != nil {
@@ -147,7 +150,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	return r.up(ctx)
 }
 
-// stop stops what was started, the receivers last.
+// stop stops everything, the sinks last.
 func (r *run) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -200,8 +203,8 @@ func (r *run) up(ctx context.Context) error {
 	return nil
 }
 
-// upAgain starts all members again. That builds the program anew; the note says so if it has become another one, because
-// the source was changed meanwhile.
+// upAgain starts all members again, which builds the program anew. The note says if the source was
+// changed since.
 func (r *run) upAgain(ctx context.Context) (note string, err error) {
 	before, err := r.programSum()
 	if err != nil {
@@ -267,7 +270,7 @@ func (r *run) keepPhases(begin, start, imported mark) {
 	}
 }
 
-// idle is the time in which nothing happens, from begin to start. t0 is when the first job will be due.
+// idle measures the idle cluster, from begin to start. t0 is the first due instant.
 func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
 	if err := r.describeStream(ctx); err != nil {
 		return begin, start, t0, err
@@ -283,7 +286,7 @@ func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err er
 	return begin, start, t0, nil
 }
 
-// afterImport is what needs the answers of the main import: changes, and the blackout.
+// afterImport does what needs the answers of the main import: changes, and the blackout.
 func (r *run) afterImport(ctx context.Context, t0 time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.makeChanges(ctx, t0) })
@@ -344,7 +347,8 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 	var froze time.Time
 	for i, s := range c {
 		at := t0.Add(s.at)
-		if s.act == ActThaw && i > 0 { // a freeze of this chain lasts as long as it was to, also when it came late
+		// a freeze of this chain lasts as long as it was to, also when it came late
+		if s.act == ActThaw && i > 0 {
 			at = latest(at, froze.Add(s.at-c[i-1].at))
 		}
 		if err := api.SleepUntil(ctx, at); err != nil {
@@ -367,7 +371,7 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 	return nil
 }
 
-// act does one step. The note says what there is to say about it.
+// act does one step. The note goes into the report.
 func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	c := r.cluster()
 	if s.member == streamLeader {
@@ -421,7 +425,8 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	}
 }
 
-// untilQuiet waits until the last due instant has passed and no sink sees anything new, at most Config.Wait.
+// untilQuiet waits until the last due instant has passed and no sink sees a new call, at most
+// Config.Wait.
 func (r *run) untilQuiet(ctx context.Context) error {
 	if err := api.SleepUntil(ctx, r.lastDue); err != nil {
 		return err

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// A Phase is a part of the run with the CPU seconds that each member used in it. A member is "cassandra-1" and so on;
-// "sink" is the receiver and "load" this program.
+// A Phase is a part of the run with the CPU seconds of each member. "sink" is the receiver, "load"
+// this program.
 type Phase struct {
 	Name    string             `json:"name"`
 	Seconds float64            `json:"seconds"`
 	CPU     map[string]float64 `json:"cpu_seconds"`
 }
 
-// Of returns the CPU seconds of all members of a kind ("cassandra", "nats", "carillon", "sink", "load").
+// Of returns the CPU seconds of all members of a kind ("cassandra", "nats", "carillon", "sink",
+// "load").
 func (p Phase) Of(kind string) float64 {
 	sum := 0.0
 	for member, s := range p.CPU {
@@ -25,13 +26,13 @@ func (p Phase) Of(kind string) float64 {
 	return sum
 }
 
-// A mark is what every member had used up to an instant.
+// A mark is the CPU of every member up to an instant.
 type mark struct {
 	at  time.Time
 	cpu map[string]time.Duration
 }
 
-// phase returns what was used between two marks.
+// phase returns the CPU between two marks.
 func phase(name string, from, to mark) Phase {
 	p := Phase{Name: name, Seconds: to.at.Sub(from.at).Seconds(), CPU: map[string]float64{}}
 	for member, t := range to.cpu {
@@ -52,7 +53,7 @@ func (r *run) sample() map[string]time.Duration {
 
 func (r *run) mark() mark { return mark{time.Now(), r.sample()} }
 
-// sampleAlways samples until the function returned is called, so that what a member used before it dies is known.
+// sampleAlways samples until it is stopped, so that the CPU of a member is known before it dies.
 func (r *run) sampleAlways() (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {

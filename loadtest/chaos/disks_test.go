@@ -17,8 +17,8 @@ import (
 	"carillon.dev/carillon/loadtest/process"
 )
 
-// The acts on power and disks, on a real NATS: a stream that was not synced is as it was at its last
-// sync after a power cut. Then its disk is full and frozen for a moment.
+// The acts on power and disks, on a real NATS: a stream that was not synced is as it was at its
+// last sync after a power cut. Then its disk is full and frozen for a moment.
 func TestActsOnDisks(t *testing.T) {
 	if err := cluster.DisksAvailable(); err != nil {
 		t.Skipf("SKIPPED, members can have no disks here: %v", err)
@@ -116,7 +116,8 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 	if err := errors.Join(n.request(makeStream, stream, nil), n.request("carillon_runs_0.a", "{}", nil), n.close()); err != nil {
 		t.Fatal(err)
 	}
-	// A server is not healthy as long as a stream of its is lost: as Carillon's nodes do, one makes it again.
+	// A server is not healthy as long as a stream of its is lost: as Carillon's nodes do, one makes
+	// it again.
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
@@ -146,7 +147,8 @@ func (r *run) events() []Event {
 	return slices.Clone(r.report.Events)
 }
 
-// Only what a periodic commit log had not synced is forgiven, and only after a power cut of Cassandra.
+// Only what a periodic commit log had not synced is forgiven, and only after a power cut of
+// Cassandra.
 func TestOnlyAPeriodicCommitLogMayLose(t *testing.T) {
 	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	r := &run{report: &Report{Events: []Event{

@@ -66,7 +66,8 @@ func TestGuardedKindsAreOfAllGuarantees(t *testing.T) {
 			t.Errorf("%s: kinds by guarantee are %v, want all three in the parts %+v", name, of, parts)
 		}
 	}
-	// The judge's rule about overlaps holds for work shorter than what is left of a session at a crash, see check.
+	// The judge's rule about overlaps holds for work shorter than what is left of a session at a
+	// crash, see check.
 	const least = 9 * time.Second
 	if frozenWork >= least || sink.MaxHold < frozenWork {
 		t.Errorf("the receiver works for %s, want less than %s", frozenWork, least)
@@ -167,7 +168,8 @@ func TestGuaranteesEndToEnd(t *testing.T) {
 	}
 }
 
-// An executor is frozen with runs of all guarantees in its hands, and thaws when others have finished them.
+// An executor is frozen with runs of all guarantees in its hands, and thaws when others have
+// finished them.
 func TestFrozenEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Frozen)

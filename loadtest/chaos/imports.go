@@ -18,7 +18,7 @@ import (
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// An ImportResult tells how one import went.
+// An ImportResult is the counts of one import.
 type ImportResult struct {
 	Source string    `json:"source"`
 	Began  time.Time `json:"began"`
@@ -29,7 +29,7 @@ type ImportResult struct {
 	Refused  int `json:"refused"`
 	Unknown  int `json:"unknown"`
 	Unsent   int `json:"unsent"`
-	// Sends is how often the file was sent, in whole or in part; above 1 something was cut or refused for a while.
+	// Sends is how often the file was sent, in whole or in part. Above 1 a send was cut or refused.
 	Sends   int     `json:"sends"`
 	Seconds float64 `json:"seconds"`
 }
@@ -42,8 +42,7 @@ func (r ImportResult) Rate() float64 {
 	return float64(r.Created+r.Existing) / r.Seconds
 }
 
-// fault says in words what is wrong with the import; empty if every line has its answer and none was refused. keyed
-// lines have no excuse for an unknown outcome.
+// fault says what is wrong with the import; "" if every line was accepted.
 func (r ImportResult) fault() string {
 	if r.Refused+r.Unknown+r.Unsent == 0 {
 		return ""
@@ -147,7 +146,7 @@ func (r *run) latePart(n, of int, t time.Time) workload.Spec {
 	}
 }
 
-// lateImports imports the portions, each at its instant: one that takes long does not hold up the next.
+// lateImports imports the portions, each at its instant. A slow one does not delay the next.
 func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duration) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, at := range plan {

@@ -14,10 +14,10 @@ import (
 	"carillon.dev/carillon/loadtest/process"
 )
 
-// readersAtOnce bounds the requests of a judge of recurring jobs, each of which is read by itself. Nothing else is asked for meanwhile.
+// readersAtOnce bounds the requests of a judge of recurring jobs, which reads each job by itself.
 const readersAtOnce = 16
 
-// judge runs the judge over everything that was written down, and keeps its report. out gets its table.
+// judge runs the judge over all that was recorded and keeps its report. out gets its table.
 func (r *run) judge(ctx context.Context, out io.Writer) error {
 	var args []string
 	switch {
@@ -41,7 +41,7 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 	return r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check)
 }
 
-// recurringArgs say what a judge of recurring jobs is to look at.
+// recurringArgs are the arguments of a judge of recurring jobs.
 func (r *run) recurringArgs() []string {
 	args := []string{
 		"--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano), "--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)),
@@ -57,8 +57,8 @@ func (r *run) recurringArgs() []string {
 	return args
 }
 
-// judgeBy runs the judge with the arguments that say what it is to look at beside the record of a sink, and reads its report into `into`. The report and
-// the log are files of that name.
+// judgeBy runs the judge with the record of a sink and the arguments `what`, and reads its report
+// into `into`. name is that of the files of the report and the log.
 func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
 	file := filepath.Join(r.cfg.Dir, name+".json")
 	args := append([]string{

@@ -21,15 +21,17 @@ import (
 )
 
 const (
-	// limitedTenant and limitedSource have the jobs with limits; the jobs of tasks are the default tenant's, so that each judge has everything of a tenant.
+	// limitedTenant has the jobs with limits, the default tenant those of tasks. So each judge sees
+	// a whole tenant.
 	limitedTenant = "limited"
 	limitedSource = "limited"
-	// limitedPart is how many of the jobs are recurring ones with a limit: one of so many.
+	// One of limitedPart jobs is a recurring one with a limit.
 	limitedPart = 40
 	minLimited  = 400
-	// tasksLead is how long before the first due instant the tasks are to be there: dispatchers look for rates every 5 s.
+	// tasksLead is how long before the first due instant the tasks must exist: dispatchers look for
+	// rates every 5 s.
 	tasksLead = 8 * time.Second
-	// deferralsLead is how long before a node is killed it is asked what it has put off so far.
+	// deferralsLead is how long before its kill a node is asked for its deferrals.
 	deferralsLead = 200 * time.Millisecond
 )
 
@@ -38,12 +40,13 @@ const (
 	limitsJobs = 6000
 	limitsSpan = 90 * time.Second
 	limitsWarm = time.Minute
-	// warmRate is how many runs of all guarantees go a second meanwhile.
+	// warmRate is the runs a second that warm the cluster up.
 	warmRate = 50
 )
 
-// limitedShapes are the jobs with limits: of each way of dealing with more some that are due more often than they may run, and one that never is. The receiver
-// works for less than check.SlotHeld, so that its work is over before the slot of an executor that died is free.
+// limitedShapes are the jobs with limits. Of each on_limit some are due more often than they may
+// run, and one is not. The receiver works for less than check.SlotHeld, so that its work ends
+// before the slot of a dead executor is free.
 func limitedShapes() []workload.LimitedShape {
 	const second = time.Second
 	shapes := []workload.LimitedShape{
@@ -67,7 +70,7 @@ func limitedShapes() []workload.LimitedShape {
 	return all
 }
 
-// A limitedTask is a task with a rate, or with a bound on its runs at once, and how many runs of it fall due, over how much of the span.
+// A limitedTask is a task with a rate or max_concurrent, and its runs: how many, over which span.
 type limitedTask struct {
 	name   string
 	rate   string // "" = none
@@ -80,7 +83,7 @@ type limitedTask struct {
 // source names the jobs of the task.
 func (t limitedTask) source() string { return "task-" + t.name }
 
-// body is what is asked for with PUT.
+// body is the body of the task's PUT.
 func (t limitedTask) body(target string) []byte {
 	if t.manner != "" {
 		target += "/" + t.manner
@@ -96,18 +99,23 @@ func (t limitedTask) body(target string) []byte {
 }
 
 const (
-	// crewWork and pairWork are how long the receiver works on a call of a task with a bound on its runs at once: less than check.SlotHeld, so that its work is
-	// over before the slot of an executor that died is free.
+	// crewWork and pairWork are how long the receiver works on calls of tasks with max_concurrent:
+	// less than check.SlotHeld, so that the work ends before the slot of a dead executor is free.
 	crewWork, pairWork = 600 * time.Millisecond, 300 * time.Millisecond
-	// pairMost is less than there are executors in a cluster of three, and shared out evenly in one of two.
+	// pairMost is below the number of executors in a cluster of three, and divides evenly by two.
 	pairMost = 2
 )
 
-// limitedTasks divides jobs. Of tasks with rates: more than may start for most of the span, as many at one instant, some that all fail once (so that each takes
-// two starts), and some of which the rate is never reached. Of tasks of which only so many runs may be under way at once: one with a limit so low that it takes half of the span
-// to work off what falls due in the first third, at the end of which a node is killed, and one with a limit of two, whose runs come three times as fast as they may go.
+// limitedTasks divides jobs among tasks:
+//
+// //	brisk  rate             more than may start, for most of the span
+// //	herd   rate             all at one instant
+// //	shaky  rate             all fail once, so each takes two reservations
+// //	ample  rate             never reached
+// //	crew   max_concurrent   half of the span to work off what is due in its first third, when a node is killed
+// //	pair   max_concurrent   2, and runs come three times as fast as they may start
 func limitedTasks(jobs int, span time.Duration) []limitedTask {
-	// within returns the rate at which so many starts take a part of the span.
+	// within returns the rate at which these starts take a part of the span.
 	within := func(starts int, part float64, unit string, per time.Duration) string {
 		return fmt.Sprintf("%d/%s", max(int(float64(starts)*per.Seconds()/(part*span.Seconds())), 1), unit)
 	}
@@ -129,8 +137,7 @@ func limitedTasks(jobs int, span time.Duration) []limitedTask {
 
 func (r *run) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
 
-// playLimits is a run of Limits, from the idle cluster to the last arrival: recurring jobs with limits and one-off jobs of tasks with limits, side by side, while a
-// node is killed and started again.
+// playLimits is a run of Limits, from the idle cluster to the last arrival.
 func (r *run) playLimits(ctx context.Context) (err error) {
 	events, err := createNew(r.eventsFile())
 	if err != nil {
@@ -249,11 +256,11 @@ func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err
 	return shown, json.Unmarshal(o.body, &shown)
 }
 
-// deferralCounter counts the starts that a node has put off because the limit of a task was reached.
+// deferralCounter counts the starts that a node has deferred because a task's limit was reached.
 const deferralCounter = `carillon_executor_put_off_total{reason="limit"}`
 
-// keepDeferrals adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
-// answer is left out: the figure is shown, and nothing rests on it.
+// keepDeferrals adds a node's deferrals ("" = all nodes') to the report. It leaves out a node that
+// does not answer: no verdict needs the figure.
 func (r *run) keepDeferrals(ctx context.Context, member string) {
 	for _, n := range r.cluster().Status().Carillon {
 		if member != "" && n.Name != member {
@@ -283,7 +290,7 @@ func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
 	return r.judgeBy(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
 }
 
-// limitsFaults says what of Limits did not happen that has to, for its verdict to mean something.
+// limitsFaults names what must have happened in Limits, and did not.
 func (r *Report) limitsFaults() []string {
 	if r.Scenario != Limits || !r.Judged {
 		return nil

@@ -12,14 +12,16 @@ import (
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// Rates and limits, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
+// Rates and limits, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and
+// comes back.
 func TestLimitsEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Limits)
 	cfg.Jobs, cfg.Lead, cfg.Span, cfg.Warm = 800, 20*time.Second, 24*time.Second, -1
 	rep := playEndToEnd(t, cfg)
 
-	// That the judges are content says little if nothing happened; that runs waited, and were put off, skipped and cancelled, the report asks for itself.
+	// That the judges are content says little if nothing happened; that runs waited, and were put
+	// off, skipped and cancelled, the report asks for itself.
 	c, res := rep.Check, rep.Recurring
 	if c.Acknowledged != cfg.Jobs || c.Done != cfg.Jobs || !c.SeenAll || len(c.Rates) != 4 || len(c.Limits) != 2 {
 		t.Errorf("check = %+v, want %d jobs acknowledged and done, by a complete record, of 4 tasks with rates and 2 with limits", c, cfg.Jobs)

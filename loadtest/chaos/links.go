@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// The acts on links. What they are done to is written "a and b" (both directions) or "a to b". Each
-// side is a member, or "cassandra", "nats" or "carillon": all members of that kind but the other side.
+// The acts on links. A step names links as "a and b" (both directions) or "a to b". Each side is a
+// member, or a kind: all members of it but the other side.
 const (
 	ActCut  Act = "cut"
 	ActHeal Act = "heal"
@@ -72,8 +72,8 @@ func sideOf(name string, members []string) []string {
 	return side
 }
 
-// actOnLinks cuts or heals. The note of a heal says how many packets were dropped meanwhile: if none
-// was, nothing was tested.
+// actOnLinks cuts or heals. The note of a heal is the number of dropped packets: if it is 0,
+// nothing was tested.
 func (r *run) actOnLinks(ctx context.Context, s step) (note string, err error) {
 	c := r.cluster()
 	links, err := linksOf(s.member, memberNames(c))

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// importRate is how many lines a second the smallest machine takes in: what is due at one instant
-	// must be imported before it.
+	// importRate is how many lines a second the smallest machine takes in. A herd must be imported
+	// before it is due.
 	importRate = 4000
-	// cancelRate is how many jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
+	// cancelRate jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
 	cancelRate    = 300
 	cancelsAtOnce = 32
-	// keptOf: one of so many jobs of Tombstones is not cancelled.
+	// One of keptOf jobs of Tombstones is not cancelled.
 	keptOf = 10
 	// slowScan bounds the reads of a bucket, in seconds: the bound of a bucket of its histogram.
 	slowScan = 1.024
@@ -39,7 +39,7 @@ const (
 	heldMost = 2048
 )
 
-// watchCounts counts what the sink writes until ctx ends, and calls each once a second.
+// watchCounts counts what the sink records until ctx ends, and calls each once a second.
 func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time)) error {
 	f, err := journal.Follow(r.sink.Record)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 	return f.Next(t.see)
 }
 
-// untilCounted waits until everything that is due has been seen, at most Config.Wait and the bound on
+// untilCounted waits until all that is due has been seen, at most Config.Wait + the bound on
 // lateness.
 func (r *run) untilCounted(ctx context.Context, t *tally) error {
 	if err := api.SleepUntil(ctx, r.lastDue); err != nil {
@@ -73,7 +73,7 @@ func (r *run) untilCounted(ctx context.Context, t *tally) error {
 	return nil
 }
 
-// judgeCounted makes the verdict of what was counted.
+// judgeCounted makes a verdict from the tally.
 func (r *run) judgeCounted(t *tally, out io.Writer) error {
 	accepted := 0
 	for _, i := range r.report.Imports {
@@ -136,7 +136,7 @@ func (r *run) playHerd(ctx context.Context) error {
 	return nil
 }
 
-// memory tells the resident memory of members.
+// memory returns the resident memory of members.
 func memory(of map[string]Resources) peaks {
 	p := peaks{}
 	p.add(of)
@@ -154,8 +154,8 @@ func (r *run) counting(ctx context.Context, t *tally, each func(now time.Time)) 
 	return errors.Join(err, g.Wait())
 }
 
-// playTombstones cancels most jobs of one minute and shard before they are due, those first that are
-// due first: what is left lies behind all their tombstones.
+// playTombstones cancels most jobs of one minute and shard before they are due, the earliest first.
+// The rest lies behind their tombstones.
 func (r *run) playTombstones(ctx context.Context) error {
 	lead := time.Duration(r.cfg.Jobs)*time.Second/importRate + time.Duration(r.cfg.Jobs)*time.Second/cancelRate
 	begin, start, t0, err := r.idleFor(ctx, lead)
@@ -240,7 +240,8 @@ func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
 	return nil
 }
 
-// lookAtScans judges how long reads of buckets took, and what Cassandra says of tombstones.
+// lookAtScans judges how long reads of buckets took, and counts Cassandra's warnings about
+// tombstones.
 func (r *run) lookAtScans(ctx context.Context) error {
 	for _, n := range r.cluster().Status().Carillon {
 		v, err := r.metrics(ctx, n.API)

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// cutFiles is how many files are imported, one after the other, and cutsPerFile how often each
-	// import is killed before it is let through. A file is to be larger than bucketer.MaxChunk lines:
-	// what a node has read of a smaller one it writes to its end, whoever gives up.
+	// cutFiles files are imported one after the other. Each import is killed cutsPerFile times
+	// before it may end. A file must have more than bucketer.MaxChunk lines: a node writes a
+	// smaller one to its end even if the client dies.
 	cutFiles    = 10
 	cutsPerFile = 100
-	// cutSoon is how long after the first cut of a file its jobs begin to be due: some run between cuts.
+	// The jobs of a file begin to be due cutSoon after its first cut: some run between cuts.
 	cutSoon = time.Second
-	// afterCut is how long after a kill it is counted what it left: nodes finish what they had begun.
+	// afterCut lies between a kill and the count: nodes finish what they have begun.
 	afterCut = 50 * time.Millisecond
 	// leastCut bounds the time that an import is given at most before it is killed.
 	leastCut = 50 * time.Millisecond
@@ -38,7 +38,7 @@ func (r *run) playImportCuts(ctx context.Context) error {
 	}
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, 2)) // #nosec G404 -- a repeatable choice, no secret
 	n := r.cfg.Jobs / cutFiles
-	// An import that is let through tells how long the others may be given.
+	// An import that is not killed tells how long the others may last.
 	longest, err := r.uncut(ctx, n)
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func (r *run) cutPart(source string, n int, from time.Time) workload.Spec {
 	}
 }
 
-// uncut imports a file as the others are, without a kill, until a time finds all its lines there, and
-// returns how long that took. It is the shortest of all: others create lines, and are killed before their end.
+// uncut imports a file without a kill until a try finds all lines there, and returns how long that
+// try took. It is the shortest of all: the others create lines.
 func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) {
 	spec := r.cutPart("uncut", n, time.Now().Add(cutSoon))
 	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
@@ -113,8 +113,8 @@ func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) 
 	return max(took, leastCut), err
 }
 
-// cutImport runs `carillon-load import` as a process of its own and kills it after a while. killed is
-// false if it had ended by then.
+// cutImport runs `carillon-load import` as a process and kills it after a while. killed is false if
+// it had ended by then.
 func (r *run) cutImport(ctx context.Context, source string, number int, after time.Duration) (killed bool, err error) {
 	acks := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s.%d.cut", source, number))
 	args := []string{"import", r.askedFile(source), "--acks", acks, "--api", strings.Join(r.client.URLs, ",")}
@@ -122,7 +122,8 @@ func (r *run) cutImport(ctx context.Context, source string, number int, after ti
 	if err != nil {
 		return false, err
 	}
-	p, err := os.FindProcess(c.PID) // holds this very process, also when its number is given to another
+	// holds this very process, also when its number is given to another
+	p, err := os.FindProcess(c.PID)
 	if err != nil {
 		return false, fmt.Errorf("find the import: %w", err)
 	}
@@ -142,8 +143,8 @@ func (r *run) cutImport(ctx context.Context, source string, number int, after ti
 	return killed, ctx.Err()
 }
 
-// linesCreated is how many jobs all nodes have created so far. Lines whose answers nobody read count too.
-// A node that does not answer counts none.
+// linesCreated is how many jobs all nodes have created so far, also those whose answers were not
+// read. A node that does not answer counts none.
 func (r *run) linesCreated(ctx context.Context) int {
 	total := 0.0
 	for _, url := range r.client.URLs {

@@ -22,13 +22,12 @@ import (
 )
 
 const (
-	// soakPart is the time that the jobs of one import of a soak are due in. It is imported one such
-	// time before.
+	// soakPart is the span of the jobs of one import of a soak, which is imported that long before.
 	soakPart = 30 * time.Second
 	// soakLine is the distance of two lines of a soak's record; shorter in a short one.
 	soakLine  = time.Minute
 	soakLines = 20
-	// soakFault is about how often something is broken, and soakCalm how long before the end nothing is.
+	// A fault comes about each soakFault, and none in the last soakCalm.
 	soakFault = time.Minute
 	soakCalm  = 75 * time.Second
 	// soakWarm is the part of the span that does not count for flatness: caches and heaps fill.
@@ -41,21 +40,21 @@ const (
 type SoakLine struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"after_first_due_s"`
-	// Arrivals and what follows are of the time since the line before; Missing is how many of all that
-	// were due a bound on lateness ago have not been seen.
+	// Arrivals, Duplicates, Early and Late count since the line before. Missing counts all that
+	// were due the bound on lateness ago and have not been seen.
 	Arrivals   int            `json:"arrivals"`
 	Duplicates int            `json:"duplicates"`
 	Early      int            `json:"early"`
 	Missing    int            `json:"missing"`
 	Late       check.Lateness `json:"lateness"`
 	Queued     string         `json:"queued"`
-	// Members are what each uses; one that was killed and started again has another pid.
+	// Members are the resources of each. A restart changes the pid.
 	Members map[string]Resources `json:"members"`
 }
 
 func (r *run) soakFile() string { return filepath.Join(r.cfg.Dir, "soak.ndjson") }
 
-// playSoak keeps up a load and breaks something now and then. What it sees it writes down at once.
+// playSoak keeps up a load with occasional faults, and records what it sees at once.
 func (r *run) playSoak(ctx context.Context) error {
 	begin, start, t0, err := r.idleFor(ctx, soakPart)
 	if err != nil {
@@ -132,8 +131,8 @@ func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int)
 	return nil
 }
 
-// soakFaults are what a soak does to a cluster, at second 0 of each. The first member of each kind is
-// left alone: what it uses is what must stay flat.
+// soakFaults are the faults of a soak, from second 0. They leave the first member of each kind
+// alone, whose resources must stay flat.
 func soakFaults(m cluster.Spec) []chain {
 	var all []chain
 	if m.Nodes > 1 {
@@ -188,8 +187,8 @@ type series struct {
 // growthMost is by how much of its mean a figure may grow over the time that is looked at.
 const growthMost = 0.25
 
-// flatSeries are the figures that must stay flat, of members that no fault touches. Cassandra's memory
-// is bounded by its settings, and its heap grows to them in any case: only its files and threads count.
+// flatSeries are the figures that must stay flat, of members without faults. Cassandra's heap grows
+// to its settings in any case, so only its files and threads count.
 func flatSeries(m cluster.Spec) []series {
 	all := []series{
 		{"carillon-1", "resident memory, MiB", func(u Resources) float64 { return u.MiB }, 96},
@@ -217,7 +216,7 @@ func growth(seconds, values []float64) (rise, mean float64) {
 	return slope * (seconds[len(seconds)-1] - seconds[0]), sy / n
 }
 
-// flatness judges lines: what grew, and what it was. Too few lines are no evidence.
+// flatness returns the figures of lines and those that grew. Too few lines are no evidence.
 func flatness(lines []SoakLine, all []series, span time.Duration) (figures []Figure, grew []string) {
 	var warm []SoakLine
 	for _, l := range lines {
@@ -250,7 +249,7 @@ func flatness(lines []SoakLine, all []series, span time.Duration) (figures []Fig
 	return figures, grew
 }
 
-// judgeSoak judges what was written down.
+// judgeSoak judges the lines of a soak.
 func (r *run) judgeSoak(lines []SoakLine) {
 	figures, grew := flatness(lines, flatSeries(r.cfg.Cluster), r.cfg.Span)
 	r.mu.Lock()

@@ -12,14 +12,14 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A row is one line of the table: a name, and what it is for one report.
+// A row is a line of the table: a name, and a cell for each report.
 type row struct {
 	name string
 	cell func(*Report) string
 }
 
-// WriteMarkdown writes the block of RESULTS.md about the reports: one table with a column for each, then what was done
-// to the cluster. They should be of one machine and one commit; that they are not is shown, not hidden.
+// WriteMarkdown writes a block for RESULTS.md: a table with a column for each report, then what was
+// done to the cluster. It shows machine and commit of each.
 func WriteMarkdown(w io.Writer, reports ...*Report) error {
 	var b strings.Builder
 	names := make([]string, len(reports))
@@ -59,7 +59,7 @@ func WriteMarkdown(w io.Writer, reports ...*Report) error {
 	return nil
 }
 
-// String says what was done, and how long it took where that means something.
+// String names the act, and how long a start took.
 func (e Event) String() string {
 	s := strings.TrimSpace(string(e.Act) + " " + e.Member)
 	if e.Act == ActStart || e.Act == ActStartAll {
@@ -79,7 +79,7 @@ func cells(texts []string) string {
 	return b.String()
 }
 
-// rowsOf returns the rows that say something about any of the reports. Of others their cells are empty.
+// rowsOf returns the rows of any of the reports. Cells of the other reports are empty.
 func rowsOf(reports []*Report) []row {
 	rows := slices.Clone(commonRows)
 	recurs := func(r *Report) bool { return r.Recurring != nil && r.Scenario != Limits }

@@ -17,9 +17,9 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 )
 
-// This file asks a NATS server for JetStream's own API (subjects $JS.API.…) by a few lines of the NATS protocol, as an
-// operator's tool would. It does not go through the product's queue: connecting that makes the streams that are missing,
-// so it would repair what it had just broken.
+// This file speaks to JetStream's own API (subjects $JS.API.…) in a few lines of the NATS protocol,
+// as an operator's tool would. The product's queue makes missing streams when it connects, so it
+// would repair what was just broken.
 
 const (
 	natsTimeout = 10 * time.Second
@@ -152,7 +152,7 @@ func (n *natsConn) exchange(subject, payload string) ([]byte, error) {
 	}
 }
 
-// A StreamInfo is what JetStream tells of one of Carillon's streams.
+// A StreamInfo is one of Carillon's streams.
 type StreamInfo struct {
 	Name     string `json:"name"`
 	Messages int    `json:"messages"`
@@ -198,7 +198,7 @@ func streamsOf(ctx context.Context, url string) (all []StreamInfo, err error) {
 	return n.streams()
 }
 
-// deleteStreams deletes Carillon's streams with all that is in them, and returns what they were.
+// deleteStreams deletes Carillon's streams with all messages, and returns what they were.
 func deleteStreams(ctx context.Context, url string) (gone []StreamInfo, err error) {
 	n, err := dialNATS(ctx, url)
 	if err != nil {
@@ -221,8 +221,8 @@ func deleteStreams(ctx context.Context, url string) (gone []StreamInfo, err erro
 	return gone, nil
 }
 
-// streamLeader is, as a member of a step, the NATS server that leads a stream of Carillon's. What is
-// mended is the server that was broken.
+// streamLeader, as the member of a step, is the NATS server that leads a stream of Carillon's. A
+// step that mends uses the server of the step that broke.
 const streamLeader = "nats leader"
 
 // leaderLimit bounds the wait for a leader: after a kill there is none for some seconds.

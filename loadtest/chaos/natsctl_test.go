@@ -32,7 +32,8 @@ func TestDeleteStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.request("carillon_runs_0.x", "hello", nil); err != nil { // the answer is the stream's acknowledgement
+	// the answer is the stream's acknowledgement
+	if err := n.request("carillon_runs_0.x", "hello", nil); err != nil {
 		t.Fatal(err)
 	}
 	gone, err := deleteStreams(t.Context(), url)

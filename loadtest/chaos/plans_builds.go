@@ -16,8 +16,7 @@ import (
 // TwoBuilds rolls a cluster from an older build of Carillon to this one, and back.
 const TwoBuilds Scenario = "two-builds"
 
-// The acts of a rolling upgrade. The migration is this build's, and the older one runs on what it
-// leaves.
+// The acts of a rolling upgrade. The newer build migrates, and the older one runs on the result.
 const (
 	ActMigrate    Act = "migrate with the newer build"
 	ActStartNewer Act = "start the newer build of"
@@ -146,7 +145,7 @@ func output(ctx context.Context, dir, program string, args ...string) (string, e
 	return strings.TrimSpace(string(out)), nil
 }
 
-// startBuild starts a stopped node as another program, and tells which versions run then.
+// startBuild starts a stopped node as another program. The note names the versions that run then.
 func startBuild(program func(*run) string) func(ctx context.Context, r *run, member string) (string, error) {
 	return func(ctx context.Context, r *run, member string) (string, error) {
 		c := r.cluster()

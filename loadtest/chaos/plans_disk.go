@@ -13,8 +13,8 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios in which members lose their power, or their disks fail. Each Cassandra and NATS has a disk
-// of its own.
+// Scenarios in which members lose power, or disks fail. Each Cassandra and NATS has a disk of its
+// own.
 const (
 	PowerCassandra   Scenario = "power-cassandra"
 	PowerNATS        Scenario = "power-nats"
@@ -34,8 +34,8 @@ const (
 	ActEmpty    Act = "make room on the disk of"
 	ActStick    Act = "freeze the disk of"
 	ActLoosen   Act = "thaw the disk of"
-	// ActCorrupt kills servers and spoils what they have stored of streams; ActSpoilMeta what streams are.
-	// Both start them again.
+	// ActCorrupt kills servers and spoils stored messages; ActSpoilMeta spoils the descriptions of
+	// streams. Both start the servers again.
 	ActCorrupt   Act = "flip bytes in the blocks of"
 	ActSpoilMeta Act = "flip bytes in the descriptions of"
 	// ActReplace kills a Cassandra and has one without data take its place.
@@ -66,8 +66,8 @@ func allOf(members cluster.Spec, kinds ...string) string {
 const (
 	// powerFor is how long a power cut lasts.
 	powerFor = 5
-	// dark is how late runs may be for a power cut of all of Cassandra: until it serves again, and
-	// until what fell due meanwhile has run.
+	// dark is how late runs may be after a power cut of all of Cassandra: until it serves again,
+	// and the backlog is done.
 	dark = powerFor*time.Second + startsAgain + recovers
 )
 
@@ -131,7 +131,7 @@ var diskPlans = []Plan{
 		Load: &Load{
 			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 40*time.Second + recovers + deathCosts,
 			Faults: func(m cluster.Spec) []chain {
-				// A server that meets a full disk switches its JetStream off until it is started again.
+				// A server whose disk is full switches JetStream off until it starts again.
 				all := allOf(m, "nats")
 				return []chain{{
 					{seconds(30).span(), ActFill, all},
@@ -254,7 +254,8 @@ func onDisks(do func(*cluster.Cluster, string) error) func(context.Context, *run
 	}
 }
 
-// spoil kills servers, spoils those of the files of their streams that are meant, and starts them again.
+// spoil kills servers, spoils the files of their streams that meant names, and starts the servers
+// again.
 func spoil(meant func(name string) bool) func(context.Context, *run, string) (string, error) {
 	return func(ctx context.Context, r *run, members string) (string, error) {
 		r.sample()
@@ -286,7 +287,7 @@ func spoil(meant func(name string) bool) func(context.Context, *run, string) (st
 // flipEvery is the distance of two bytes that are flipped in a file.
 const flipEvery = 61
 
-// flipBytes inverts bytes of the files below a folder that are meant, and returns how many files that were.
+// flipBytes inverts bytes of the meant files below a folder, and returns the number of files.
 func flipBytes(dir string, meant func(path string) bool) (n int, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !meant(path) {
@@ -308,8 +309,8 @@ func flipBytes(dir string, meant func(path string) bool) (n int, err error) {
 	return n, nil
 }
 
-// lostArgs say which writes a power cut may have taken from Cassandra: with a periodic commit log those
-// of its last sync period.
+// lostArgs name the spans whose writes a power cut may have taken: with a periodic commit log the
+// last sync period.
 func (r *run) lostArgs() []string {
 	if r.cfg.Cluster.CommitLog != cluster.CommitLogPeriodic {
 		return nil
@@ -324,7 +325,7 @@ func (r *run) lostArgs() []string {
 	return args
 }
 
-// queued tells how many messages the stream of runs has, as the first server says that answers.
+// queued returns how many messages the streams hold, by the first server that answers.
 func (r *run) queued(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, queuedLimit)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios of much load, or of load that lasts. Each has a course of its own.
+// Scenarios of much load, or of long load. Each has a course of its own.
 const (
 	ImportCuts  Scenario = "import-cuts"
 	HerdMillion Scenario = "herd-million"
@@ -18,7 +18,7 @@ const (
 	Soak        Scenario = "soak"
 )
 
-// A Course is what a scenario of load states where nothing else is stated.
+// A Course is the defaults of a scenario of load.
 type Course struct {
 	// Jobs is how many jobs there are in all; 0 = as many as Rate and Span make.
 	Jobs int
@@ -26,8 +26,7 @@ type Course struct {
 	Span time.Duration
 	// Late is how late a run of c may start.
 	Late func(c Config) time.Duration
-	// Counted: there are too many runs for the judge. What was asked is compared with what the
-	// receiver saw (tally.go).
+	// Counted: there are too many runs for the judge. A tally compares jobs with calls (tally.go).
 	Counted bool
 }
 
@@ -83,7 +82,7 @@ type Figure struct {
 	Value string `json:"value"`
 }
 
-// figure notes what was measured.
+// figure adds a figure to the report.
 func (r *run) figure(name, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +114,7 @@ func (p peaks) add(resources map[string]Resources) {
 	}
 }
 
-// String tells them in the order of their names.
+// String lists the peaks in the order of the members' names.
 func (p peaks) String() string {
 	var names []string
 	for member := range p {

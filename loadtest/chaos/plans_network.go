@@ -7,7 +7,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios in which links between members are cut. Each member has a network namespace of its own.
+// Scenarios in which links are cut. Each member has a network namespace.
 const (
 	CutStore    Scenario = "cut-store"
 	CutQueue    Scenario = "cut-queue"
@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	// cutRests is how late the runs of a dispatcher may be that is cut from its store or queue: it
-	// gives up its shards after about 10 s, another one notices and reads them.
+	// cutRests is how late runs may be whose dispatcher is cut from its store or queue. It gives up
+	// its shards after about 10 s; another one notices and reads them.
 	cutRests = 10*time.Second + noticed + 7*time.Second
 )
 
@@ -27,8 +27,8 @@ const (
 var three = cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 3}
 
 const (
-	// steadyRate is how many runs a second fall due in a steady load: what two cores carry with three
-	// replicas of everything, and room to catch up.
+	// steadyRate is the runs a second of a steady load: what two cores carry with three replicas of
+	// everything, and room to catch up.
 	steadyRate = 150
 	// mostSteady bounds the jobs of a steady load: the judge reads each of them twice.
 	mostSteady = 40_000

@@ -18,8 +18,7 @@ const (
 	Rolling         Scenario = "rolling"
 )
 
-// recovers is how long a cluster may take after a fault of its own stores until it has caught up with
-// what fell due meanwhile.
+// recovers is how long a cluster may need after a fault of its stores until its backlog is done.
 const recovers = 45 * time.Second
 
 // two declares that two of three members of a kind are away in the same span.
@@ -123,7 +122,7 @@ var processPlans = []Plan{
 // startsAgain is how long a killed Cassandra may take until it serves again.
 const startsAgain = 60 * time.Second
 
-// rolling stops and starts members in turn, so many times in all, one every so often.
+// rolling stops and starts one member after the other.
 func rolling(kind string, times, members int, from, every seconds) chain {
 	var c chain
 	for i := range times {

@@ -20,15 +20,16 @@ import (
 const (
 	// recurringSource names the recurring jobs.
 	recurringSource = "recurring"
-	// settleFor lies between the end of the observation and the first request that ends a job, so that no run that was asked for is held
-	// up to then and dropped because of it.
+	// settleFor lies between the end of the observation and the first cancel. A run of the
+	// observation that is late must not be dropped by the cancel.
 	settleFor = 5 * time.Second
-	// mostJitter is more than anything is moved by: the widest window that a job gets which states none.
+	// mostJitter is the widest jitter of a job that states none.
 	mostJitter = 10 * time.Second
-	// killAfter and backAfter are the parts of the span of Recurring that come before the kill and the start of a node.
+	// killAfter and backAfter are the parts of Recurring's span before the kill and the start of a
+	// node.
 	killAfter, backAfter = 1.0 / 3, 1.0 / 2
-	// pauseFor is how long a job stays paused at least; cancels and pauses come in the middle of the span, from changesBegin on up to
-	// changesUntil of it.
+	// pauseFor is how long a job stays paused at least. Changes come in the part of the span from
+	// changesBegin to changesUntil.
 	pauseFor     = 6 * time.Second
 	changesBegin = 0.1
 	// stopAfter is how much of the span comes before the stop of all nodes.
@@ -42,13 +43,14 @@ var recurringScenarios = []Scenario{Recurring, Pause, Stopped}
 // Recurs reports whether the scenario is of recurring jobs.
 func (s Scenario) Recurs() bool { return slices.Contains(recurringScenarios, s) }
 
-// A RecurringResult is what came of a scenario with recurring jobs.
+// A RecurringResult is the part of the report about recurring jobs.
 type RecurringResult struct {
 	EverySeconds float64 `json:"every_s"`
-	// Start and End are what the jobs state; zero: they state neither.
+	// Start and End are those of the jobs; zero: they state none.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
-	// Creating and Ending tell how long it took to create and to cancel all jobs. Those with an end are not cancelled.
+	// Creating and Ending are the rates of creation and cancellation. Jobs with an end are not
+	// cancelled.
 	Creating AskRate `json:"creating"`
 	Ending   AskRate `json:"ending"`
 	// LateSeconds is by how much the last creation came after Start; such jobs have fewer targets.
@@ -58,7 +60,7 @@ type RecurringResult struct {
 	Check check.RecurringReport `json:"check"`
 }
 
-// An AskRate tells how fast requests were answered.
+// An AskRate says how fast requests were answered.
 type AskRate struct {
 	Requests int     `json:"requests"`
 	Seconds  float64 `json:"seconds"`
@@ -107,8 +109,8 @@ func (r *run) playRecurring(ctx context.Context) (err error) {
 	return nil
 }
 
-// playBounded creates jobs that state when their times begin, which is when all of them are to be there, and when they end: nothing runs before,
-// and nothing has to be cancelled afterwards.
+// playBounded creates jobs that state a start and an end. None runs before all should exist, and
+// none has to be cancelled.
 func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
 	t0 := start.at.Add(cfg.Create).UTC().Truncate(time.Millisecond)
@@ -117,7 +119,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 	r.report.FirstDue = t0
 	r.keepDue(spec.End.Add(mostJitter))
 
-	// What is created late is created while the others run, and while a node is killed; but there must be something left for it to run.
+	// A late creation overlaps with runs and the kill, but must leave time for a run.
 	cctx, cancel := context.WithDeadlineCause(ctx, spec.End.Add(-cfg.Every), fmt.Errorf("creation took longer than %s and the span: state how long it takes", cfg.Create))
 	defer cancel()
 	var created, ready mark
@@ -157,8 +159,8 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 	return []Phase{phase("creation", start, created), phase("runs", ready, ran), phase("end", ran, r.mark())}, nil
 }
 
-// playCancelled creates jobs that run from then on, does to them what the scenario says, and cancels them. The first due instant (T0) of the report
-// is when all jobs were created.
+// playCancelled creates jobs that run at once, changes or stops them as the scenario says, and
+// cancels them. T0 is when all jobs exist.
 func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
 	jobs, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating)
@@ -192,7 +194,7 @@ func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurri
 	return []Phase{phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark())}, nil
 }
 
-// misfires returns the policies of the jobs of a scenario, in turn.
+// misfires returns the policies of a scenario's jobs, which rotate.
 func misfires(cfg Config) []workload.Misfire {
 	if cfg.Scenario != Stopped {
 		return nil
@@ -214,7 +216,8 @@ type liveJob struct {
 	id  string
 }
 
-// create creates n jobs of a source, with the bodies that bodyOf returns for 1 to n. One that the answer shows otherwise than it was asked for is an error.
+// create creates n jobs of a source; bodyOf returns the body of each, from 1. An answer that shows
+// another job than was asked for is an error.
 func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
 	jobs := make([]liveJob, n)
 	err := r.askAll(ctx, "jobs created", n, rate, func(ctx context.Context, i int) error {
@@ -273,7 +276,8 @@ func (r *run) askAll(ctx context.Context, what string, n int, rate *AskRate, ask
 	return errors.Join(err, ctx.Err())
 }
 
-// stopAll kills every node after a part of the span, starts all of them again Config.Stop later, and leaves them the rest of the span.
+// stopAll kills every node after a part of the span, starts all again Config.Stop later, and waits
+// for the rest of the span.
 func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) error {
 	at := time.Duration(stopAfter * float64(r.cfg.Span)).Truncate(time.Millisecond)
 	var kills, starts chain
@@ -297,7 +301,7 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 	return api.SleepUntil(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
 }
 
-// A jobPlan is what is to be asked for about a job, in order.
+// A jobPlan is the changes of a job, in order.
 type jobPlan struct {
 	job   liveJob
 	steps []jobStep
@@ -309,8 +313,8 @@ type jobStep struct {
 	body []byte
 }
 
-// planJobs gives each job one change at a random instant of the span: of five two are paused (and of these one is resumed later), two
-// updated, one cancelled.
+// planJobs gives each job changes at random instants of the span. Of five, two are paused (one of
+// these is resumed), two updated, one cancelled.
 func planJobs(jobs []liveJob, every, span time.Duration, rng *rand.Rand) []jobPlan {
 	plans := make([]jobPlan, len(jobs))
 	from, until := time.Duration(changesBegin*float64(span)), time.Duration(changesUntil*float64(span))

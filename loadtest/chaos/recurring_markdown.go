@@ -8,7 +8,7 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// recurringRows are what a table says of scenarios with recurring jobs. Of others their cells are empty.
+// recurringRows are the rows of scenarios with recurring jobs.
 var recurringRows = []row{
 	{"recurring jobs", of(func(r *Report, res *RecurringResult) string {
 		text := fmt.Sprintf("%d, every %g s", r.Settings.Jobs, res.EverySeconds)
@@ -81,7 +81,7 @@ var recurringRows = []row{
 	})},
 }
 
-// of makes a cell of what only reports of recurring jobs have.
+// of makes a cell that is empty in reports without recurring jobs.
 func of(cell func(*Report, *RecurringResult) string) func(*Report) string {
 	return func(r *Report) string {
 		if r.Recurring == nil {

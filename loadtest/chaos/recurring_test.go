@@ -17,14 +17,16 @@ import (
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// Recurring jobs, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
+// Recurring jobs, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes
+// back.
 func TestRecurringJobsEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Recurring)
 	cfg.Jobs, cfg.Every, cfg.Span, cfg.Create = 200, 3*time.Second, 18*time.Second, 10*time.Second
 	rep := playEndToEnd(t, cfg)
 
-	// That the judge is content says little if nothing happened. Each job has as many times as there are between start and end, unless it was created late.
+	// That the judge is content says little if nothing happened. Each job has as many times as
+	// there are between start and end, unless it was created late.
 	res, want := rep.Recurring, cfg.Jobs*6
 	if c := res.Check; c.JobsAcknowledged != cfg.Jobs || c.Targets != want && res.LateSeconds == 0 || c.Targets < want/2 || c.Done != c.Targets || !c.SeenAll {
 		t.Errorf("check = %+v, want %d jobs, %d targets, all done, by a complete record; the last job was created %g s late", c, cfg.Jobs, want, res.LateSeconds)

@@ -30,7 +30,7 @@ type Event struct {
 	AfterFirstDue float64   `json:"after_first_due_s"`
 }
 
-// Rates tells how fast runs were started, as the sink saw it.
+// Rates are the rates of calls, by the sink.
 type Rates struct {
 	// Peak is the most arrivals in one second, by the sink's clock.
 	Peak int `json:"peak_per_s"`
@@ -53,7 +53,7 @@ type Settings struct {
 	Seed           uint64       `json:"seed"`
 }
 
-// A Report is what came of a run.
+// A Report is the result of a run.
 type Report struct {
 	Scenario Scenario          `json:"scenario"`
 	Command  string            `json:"command"`
@@ -70,18 +70,18 @@ type Report struct {
 	Phases   []Phase        `json:"phases"`
 	Rates    Rates          `json:"rates"`
 
-	// Deferrals is how often a run of a task was put off since as many were under way as may, as far as nodes told: what one counted from shortly before it was killed
-	// on is left out. Only in Limits.
+	// Deferrals is how often a run of a task was deferred because of its limit, as far as nodes
+	// answered. It lacks what a node counted just before its kill. Only in Limits.
 	Deferrals int `json:"put_offs,omitempty"`
 
-	// Recurring is what came of recurring jobs; nil in scenarios without them.
+	// Recurring is the part about recurring jobs; nil without them.
 	Recurring *RecurringResult `json:"recurring,omitempty"`
 
 	// DroppedPackets is how many packets cuts of links have dropped.
 	DroppedPackets int `json:"dropped_packets,omitempty"`
 	// Older is the commit of the older build; only in TwoBuilds.
 	Older string `json:"older,omitempty"`
-	// Figures are what a scenario of much or long load measured.
+	// Figures are what a scenario of load measured.
 	Figures []Figure `json:"figures,omitempty"`
 	// Broken are promises that this program itself saw broken, in words.
 	Broken []string `json:"broken,omitempty"`
@@ -113,7 +113,7 @@ func (r *Report) Faults() []string {
 	return faults
 }
 
-// verdicts says in words what the judges found.
+// verdicts returns what the judges found, in words.
 func (r *Report) verdicts() []string {
 	var faults []string
 	if r.Recurring != nil && r.Recurring.Check.Failed() {
@@ -167,7 +167,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	}{r, r.Failed(), r.Faults()})
 }
 
-// ReadReport reads what WriteJSON wrote.
+// ReadReport reads the output of WriteJSON.
 func ReadReport(r io.Reader) (*Report, error) {
 	var rep Report
 	if err := json.NewDecoder(r).Decode(&rep); err != nil {
@@ -176,7 +176,7 @@ func ReadReport(r io.Reader) (*Report, error) {
 	return &rep, nil
 }
 
-// describe fills in what is known before anything runs. What cannot be found out is said so.
+// describe fills in what is known before the run. What it cannot find out is "unknown".
 func (r *Report) describe(ctx context.Context, cfg Config) {
 	r.Settings = Settings{
 		Cluster: cfg.Cluster, Replication: min(cfg.Cluster.Cassandra, 3), Jobs: cfg.Jobs, LeadSeconds: (cfg.Lead + cfg.Warm).Seconds(),
@@ -192,7 +192,7 @@ func (r *Report) describe(ctx context.Context, cfg Config) {
 	}
 }
 
-// describeStream fills in what NATS tells.
+// describeStream fills in the version of NATS and the replicas of the stream.
 func (r *run) describeStream(ctx context.Context) (err error) {
 	n, err := dialNATS(ctx, r.cluster().NATSURLs()[0])
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	bytesPerKiB = 1 << 10
 )
 
-// resources returns what each member that runs uses now, and this program and the receiver.
+// resources returns what each running member uses, with this program and the sink.
 func (r *run) resources(ctx context.Context) map[string]Resources {
 	all := map[string]Resources{}
 	c := r.cluster()
@@ -57,7 +57,7 @@ func (r *run) resources(ctx context.Context) map[string]Resources {
 	return all
 }
 
-// resourcesOf reads what a process uses from /proc (proc(5)).
+// resourcesOf reads the resources of a process from /proc (proc(5)).
 func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
 	dir := strconv.Itoa(pid)
 	text, err := fs.ReadFile(proc, dir+"/status")
@@ -110,10 +110,11 @@ func (r *run) counter(ctx context.Context, node, name string) (float64, error) {
 	return v.Value(name)
 }
 
-// bytesBelow is how many bytes the files below a folder have. What vanishes meanwhile does not count.
+// bytesBelow returns the size of all files below a folder.
 func bytesBelow(dir string) float64 {
 	total := int64(0)
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // never fails: see above
+	// never fails: see above
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil
 		}

@@ -23,7 +23,7 @@ const (
 	lateSoon     = 500 * time.Millisecond
 	immediateOf  = 10
 	steadySource = "steady"
-	// steadySends bounds how often a portion is sent: clients are patient while nobody answers.
+	// steadySends bounds how often a portion is sent: clients wait while nobody answers.
 	steadySends = 400
 	// agreeWithin is how long after the end of a fault all nodes may take to see the same cluster.
 	agreeWithin = 60 * time.Second
@@ -31,8 +31,8 @@ const (
 	viewTimeout = 5 * time.Second
 )
 
-// More acts. ActStop asks a member to stop (SIGTERM) and waits until it has. ActAgree waits until all
-// running nodes tell of the same members and owners of shards.
+// More acts. ActStop stops a member (SIGTERM) and waits for its end. ActAgree waits until all
+// running nodes show the same members and owners of shards.
 const (
 	ActStop  Act = "stop"
 	ActAgree Act = "wait until views agree"
@@ -91,8 +91,8 @@ func (r *run) playSteady(ctx context.Context) error {
 	return r.finish(ctx, begin, start, imported)
 }
 
-// importLate imports the rest of a steady load in portions, each due soon after its import. One that
-// is not taken holds up no other.
+// importLate imports the rest of a steady load in portions, each due soon after its import. A
+// portion that no node takes does not delay the next.
 func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 	count := int(r.cfg.Span / lateEvery)
 	n := r.cfg.Jobs / lateOf / max(count, 1)
@@ -113,7 +113,7 @@ func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 	return g.Wait()
 }
 
-// A view is what a node tells of the cluster.
+// A view is a node's view of the cluster.
 type view struct {
 	Version string `json:"version"`
 	Members []struct {
@@ -186,7 +186,7 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 	}
 }
 
-// ringChanges tells how often each node has changed its ring since it was started.
+// ringChanges lists how often each node has changed its ring since its start.
 func (r *run) ringChanges(ctx context.Context) string {
 	var texts []string
 	for _, n := range r.cluster().Status().Carillon {
@@ -213,8 +213,7 @@ func (r *run) broken(format string, args ...any) {
 	r.report.Broken = append(r.report.Broken, fmt.Sprintf(format, args...))
 }
 
-// steadyFaults says what of a scenario with a steady load did not happen that has to, for its verdict
-// to mean something.
+// steadyFaults names what must have happened under a steady load, and did not.
 func (r *Report) steadyFaults() []string {
 	faults := slices.Clone(r.Broken) // of every scenario
 	if !r.Scenario.Steady() || !r.Judged {

@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// watchRate is how many runs a second are looked at, by watchersAtOnce readers, from their import on until the judge is done.
+	// watchRate is how many runs a second are read by watchersAtOnce readers, until the judge is
+	// done.
 	watchRate      = 40
 	watchersAtOnce = 4
-	// watchMost is how many runs of one import are looked at in turn, evenly spread over its lines.
+	// watchMost runs of one import are read in rotation, evenly spread over its lines.
 	watchMost = 1000
 )
 
-// watched are the runs that are looked at. Each belongs to one reader, which so sees its states in their order.
+// watched are the runs that are read. One reader has a run, and so sees its states in order.
 type watched struct {
 	mu   sync.Mutex // guards what follows
 	runs [watchersAtOnce][]string
@@ -71,7 +72,7 @@ func (r *run) watchImport(source string) error {
 	return nil
 }
 
-// watchAlways looks at runs until the function returned is called, and writes down each change of a state as it is seen.
+// watchAlways reads runs until it is stopped, and records each change of a state.
 func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
 	f, err := createNew(r.statesFile())
 	if err != nil {
@@ -88,7 +89,7 @@ func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
 	}, nil
 }
 
-// watchOne is one reader. What cannot be read is looked at again in its next turn.
+// watchOne is one reader. It reads again in the next round what it could not read.
 func (r *run) watchOne(ctx context.Context, out io.Writer, reader int) error {
 	states := make(map[string]check.State)
 	tick := time.NewTicker(watchersAtOnce * time.Second / watchRate)
