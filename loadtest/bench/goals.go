@@ -228,10 +228,10 @@ func isRiver(system string) bool { return system == "river" }
 // besidePeers returns the median of Carillon as a multiple of the best peer's, if both were
 // measured.
 //
-// //   - A measurement of a peer that failed does not count.
-// //   - A peer that missed runs in half of its measurements does not count.
-// //   - One in which a peer began runs early counts as it came out.
-// //   - Carillon counts where it was measured as the peers were: as many runs, over as long.
+//   - A measurement of a peer that failed does not count.
+//   - A peer that missed runs in half of its measurements does not count.
+//   - One in which a peer began runs early counts as it came out.
+//   - Carillon counts where it was measured as the peers were: as many runs, over as long.
 func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value func(*Result) float64, highest bool) func([]*Result) []float64 {
 	return func(all []*Result) []float64 {
 		type load struct {

@@ -45,7 +45,7 @@ var latenessBounds = map[Scenario]check.LatenessBound{
 
 // latenessBound returns how late runs of c may start:
 //
-// //	cost of the scenario + cost of the absence of the only Cassandra or NATS + backlog
+//	cost of the scenario + cost of the absence of the only Cassandra or NATS + backlog
 func latenessBound(c Config) check.LatenessBound {
 	if l := c.Scenario.plan().Load; l != nil {
 		return check.LatenessBound{Max: l.MaxLateness}

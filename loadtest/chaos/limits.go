@@ -108,12 +108,12 @@ const (
 
 // limitedTasks divides jobs among tasks:
 //
-// //	brisk  rate             more than may start, for most of the span
-// //	herd   rate             all at one instant
-// //	shaky  rate             all fail once, so each takes two reservations
-// //	ample  rate             never reached
-// //	crew   max_concurrent   half of the span to work off what is due in its first third, when a node is killed
-// //	pair   max_concurrent   2, and runs come three times as fast as they may start
+//	brisk  rate             more than may start, for most of the span
+//	herd   rate             all at one instant
+//	shaky  rate             all fail once, so each takes two reservations
+//	ample  rate             never reached
+//	crew   max_concurrent   half of the span to work off what is due in its first third, when a node is killed
+//	pair   max_concurrent   2, and runs come three times as fast as they may start
 func limitedTasks(jobs int, span time.Duration) []limitedTask {
 	// within returns the rate at which these starts take a part of the span.
 	within := func(starts int, part float64, unit string, per time.Duration) string {

@@ -40,14 +40,14 @@ const fullSpan = time.Minute
 
 // schedule returns the faults of a scenario on a cluster of these sizes:
 //
-// //	10 s  kill the first Carillon node
-// //	20 s  start it
-// //	25 s  freeze the last one for 12 s, and not before the first is ready again
-// //	28 s  kill a Cassandra node
-// //	30 s  delete the streams: a dispatcher is frozen, a Cassandra node away
-// //	38 s  kill a NATS server
-// //	46 s  start it: members start one at a time, and Cassandra takes long
-// //	48 s  start the Cassandra node
+//	10 s  kill the first Carillon node
+//	20 s  start it
+//	25 s  freeze the last one for 12 s, and not before the first is ready again
+//	28 s  kill a Cassandra node
+//	30 s  delete the streams: a dispatcher is frozen, a Cassandra node away
+//	38 s  kill a NATS server
+//	46 s  start it: members start one at a time, and Cassandra takes long
+//	48 s  start the Cassandra node
 func schedule(s Scenario, cassandra, nats, nodes int, span time.Duration) []chain {
 	at := func(seconds float64) time.Duration {
 		d := time.Duration(seconds * float64(time.Second))

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// ErrHistory is returned for a history that contradicts itself: the fault is then in the test, not in the system.
+// ErrHistory: the history contradicts itself. That is a fault of the test, not of the system.
 var ErrHistory = errors.New("history contradicts itself")
 
-// Judge judges h by the rules of the package comment. It reads nothing but h and the same h gives the same report.
-// The error is ErrHistory: two jobs or tasks under one name, an answer to a job that was not asked for, or one run observed twice.
+// Judge judges h by the rules of the package comment. It is a pure function of h. The error is
+// ErrHistory: two jobs or tasks under one name, an answer to a job that was not asked for, or a run
+// observed twice.
 func Judge(h History) (Report, error) {
 	j := judge{
 		h: h, bound: h.Late, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
@@ -45,7 +46,7 @@ func Judge(h History) (Report, error) {
 	return j.sum(), nil
 }
 
-// job is one asked job with what was answered to it.
+// job is one asked job with its answers.
 type job struct {
 	*Ask
 	acked, maybe, refused bool
@@ -53,7 +54,7 @@ type job struct {
 	answers               int
 }
 
-// run is everything the history tells about one run.
+// run is everything in the history about one run.
 type run struct {
 	id      string
 	job     *job      // nil: nothing explains this run
@@ -184,8 +185,8 @@ func (j *judge) gather() error {
 	return nil
 }
 
-// gatherAcks ties runs to jobs. A keyed job has one run however often it is answered: the first acknowledgement names
-// it, and another id stays without a job. An unkeyed one has a run for each acknowledgement.
+// gatherAcks ties runs to jobs. A job with a key has one run: the first acknowledgement names it,
+// and a run under another id has no job. A job without a key has a run for each acknowledgement.
 func (j *judge) gatherAcks() error {
 	acks := make([]*Ack, len(j.h.Acks))
 	for i := range j.h.Acks {
@@ -220,8 +221,8 @@ func (j *judge) gatherAcks() error {
 	return nil
 }
 
-// explain gives each run without an acknowledgement to a job of unknown outcome, if there is one, and counts the rest as
-// unexpected. Runs that name their job go first; those that do not may use up what remains.
+// explain ties each run without an acknowledgement to a job of unknown outcome, and counts the rest
+// as unexpected. Runs that name their job come first.
 func (j *judge) explain() {
 	unknown := 0
 	for _, jb := range j.jobs {

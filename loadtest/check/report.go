@@ -54,10 +54,10 @@ type Fault struct {
 
 // Report is the judgement. Counters count runs unless they say otherwise.
 //
-// Acknowledged = Done + Cancelled + MissedByPolicy + Missed + Unfinished + NotDue + Unreadable, always.
+//	Acknowledged = Done + Cancelled + MissedByPolicy + Missed + Unfinished + NotDue + Unreadable
 type Report struct {
-	// Asked = Acknowledged + Refused + Unknown, in jobs (an unkeyed job that was acknowledged twice adds a run to
-	// Acknowledged, and to this sum).
+	// Asked = Acknowledged + Refused + Unknown, in jobs. A job without a key that was acknowledged
+	// twice adds a run to Acknowledged, and to this sum.
 	Asked        int `json:"asked"`
 	Acknowledged int `json:"acknowledged"`
 	Refused      int `json:"refused"`
@@ -75,7 +75,8 @@ type Report struct {
 	MissedByPolicy int `json:"missed_by_policy"`
 	// Missed: due, never started or without any trace, and nothing that was asked explains it.
 	Missed int `json:"missed"`
-	// Unfinished: started (or cancelled) and not at an end at the last read. No verdict is possible, so it fails.
+	// Unfinished: started or cancelled, and without an end at the last read. It fails: there is no
+	// verdict.
 	Unfinished int `json:"unfinished"`
 	// NotDue: pending, and due after the last read. No verdict yet.
 	NotDue int `json:"not_due"`
@@ -94,50 +95,54 @@ type Report struct {
 	// DuplicateExecutions counts surplus executions, not runs.
 	DuplicateExecutions int `json:"duplicate_executions"`
 	DuplicateOutcomes   int `json:"duplicate_outcomes"`
-	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as at_least_once allows.
+	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as
+	// at_least_once allows.
 	LateSuccesses int `json:"late_successes"`
-	// Reversed are runs that were seen at an end and later in another state, of the Watched ones: those that were looked at all along.
+	// Reversed runs were seen at an end and later in another state. Watched runs were read all
+	// along.
 	Reversed int `json:"reversed_ends"`
 	Watched  int `json:"watched"`
 
-	// DeadLetters wait, each of a run that has failed for good. NoDeadLetter runs have failed, and none waits though nobody replayed or discarded it; SurplusDeadLetters
-	// are dead letters of runs that should have none.
+	// DeadLetters have no resolution yet. NoDeadLetter runs have failed without a dead letter or a
+	// resolution. SurplusDeadLetters are of runs that should have none.
 	DeadLetters        int `json:"dead_letters"`
 	NoDeadLetter       int `json:"failed_without_dead_letter"`
 	SurplusDeadLetters int `json:"dead_letters_too_many"`
-	// ExcessAttempts: a number above the bound. EarlyRetries: before the wait was over that the policy or the receiver asked for. AskedToWait counts the
-	// calls, heeding or not, that followed an answer with Retry-After: where there was none, it is not known that it is heeded.
+	// ExcessAttempts have a number above the bound. EarlyRetries came before the wait that the
+	// policy or the receiver asked for was over. AskedToWait counts the calls after an answer with
+	// Retry-After: without any, nothing shows that it is obeyed.
 	ExcessAttempts int `json:"excess_attempts"`
 	EarlyRetries   int `json:"early_retries"`
 	AskedToWait    int `json:"asked_to_wait"`
 
 	Answers
 
-	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
+	// Guarantees sums up runs by guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees"`
 
 	// Limits and Rates are those of tasks.
 	Limits []SlotCount `json:"limits,omitempty"`
 	Rates  []RateCount `json:"rates,omitempty"`
 
-	// Forgiven is what a power cut took that the store was allowed to lose; nil = none was stated.
+	// Forgiven is what a power cut may have taken; nil = no cut was stated.
 	Forgiven *Forgiven `json:"forgiven,omitempty"`
 
 	// SeenAll is [History.SeenAll]; Sightings is the number of arrivals at the sink.
 	SeenAll   bool `json:"seen_all"`
 	Sightings int  `json:"sightings"`
 
-	// Reported is lateness as the system tells it, Seen as the sink saw it, both of acknowledged runs.
+	// Reported is lateness by the API, Seen by the sink, both of acknowledged runs.
 	Reported Lateness `json:"lateness_reported"`
 	Seen     Lateness `json:"lateness_seen"`
-	// Bound is [History.Late]. TooLate counts the runs beyond its maximum, and one for each quantile beyond its own.
+	// Bound is [History.Late]. TooLate counts runs beyond its maximum, and one for each quantile
+	// beyond it.
 	Bound   LatenessBound `json:"lateness_bound,omitzero"`
 	TooLate int           `json:"too_late"`
 
 	Faults []Fault `json:"faults"`
 }
 
-// Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
+// Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
 	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
 		r.broken()
@@ -168,7 +173,8 @@ func WriteJSON(w io.Writer, report any) error {
 // WriteText writes r as a table, for people.
 func (r *Report) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	// Flush tells of errors
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
 	p("asked\t%d\t", r.Asked)
 	p("acknowledged\t%d\t(refused %d, unknown %d of which %d ran)", r.Acknowledged, r.Refused, r.Unknown, r.UnknownRan)
 	p("done\t%d\t(of which failed %d; cancelled unstarted %d, missed by policy %d, not due %d)",
@@ -203,13 +209,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())
 }
 
-// writeGuarantees writes a table of the guarantees, if another one than at_least_once was asked for.
+// writeGuarantees writes a table of guarantees, unless all are at_least_once.
 func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
 	if !slices.ContainsFunc(counts, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
 		return nil
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	// Flush tells of errors
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
 	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\trewritten\tstale\t")
 	for i := range counts {
 		g := &counts[i]
@@ -222,10 +229,11 @@ func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
 	return nil
 }
 
-// writeTail writes what both reports end with: lateness, faults and verdict.
+// writeTail writes the end of both reports: lateness, faults and verdict.
 func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	// Flush tells of errors
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
 	p("\nlateness, ms\tp50\tp90\tp99\tp99.9\tmax\truns\t")
 	for _, l := range []struct {
 		name string

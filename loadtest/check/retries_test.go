@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// twice makes line a run whose first attempt was answered with that status and Retry-After, and which succeeded with the second that many ms later.
+// twice makes line a run whose first attempt was answered with that status and Retry-After, and
+// which succeeded with the second that many ms later.
 func (w *world) twice(line, status int, retryAfter time.Duration, later int) {
 	w.unsee(line)
 	w.unobserve(line)
